@@ -1,0 +1,1 @@
+//! The network door: the gateway that puts real credentials in, outside.

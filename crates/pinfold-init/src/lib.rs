@@ -1,0 +1,1 @@
+//! The first process inside every boundary.

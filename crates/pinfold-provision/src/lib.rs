@@ -1,0 +1,1 @@
+//! Agents as content-addressed layers: downloads verified outside, unpacked inside.

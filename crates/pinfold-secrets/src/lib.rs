@@ -1,0 +1,1 @@
+//! Where secrets come from and how they are kept.

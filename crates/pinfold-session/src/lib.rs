@@ -1,0 +1,1 @@
+//! From a policy to a running session: supervisor, audit, launcher.

@@ -1,0 +1,1 @@
+//! The messages between a session's supervisor and the init inside.

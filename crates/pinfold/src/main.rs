@@ -1,0 +1,3 @@
+//! The command line: parse, call, print.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! Benchmarks and generated files.
+
+fn main() {}

@@ -1,1 +1,16 @@
 //! The messages between a session's supervisor and the init inside.
+//!
+//! Both ends run the same executable, so the format needs no versions; what it needs is that
+//! the supervisor can read whatever a hostile init sends. Every length is bounded, every
+//! descriptor that was not asked for is closed, and nothing here panics on any input.
+
+mod channel;
+mod codec;
+mod message;
+
+pub use channel::{Channel, ChannelError, MAX_DESCRIPTORS, Received};
+pub use codec::{DecodeError, MAX_MESSAGE};
+pub use message::{Cover, CoverKind, Ended, Limit, Order, Report, Step, Wire};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,149 @@
+//! A pair of connected `SOCK_SEQPACKET` sockets (unix(7)): messages keep their borders, and
+//! descriptors ride along.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+};
+use thiserror::Error;
+
+use crate::codec::{DecodeError, MAX_MESSAGE};
+use crate::message::{Cover, Order, Wire};
+
+/// The most descriptors that one message carries.
+pub const MAX_DESCRIPTORS: usize = 4;
+
+/// Why a message could not be sent or received.
+#[derive(Debug, Error)]
+pub enum ChannelError {
+    /// The system refused.
+    #[error("control channel: {0}")]
+    Io(#[from] Errno),
+    /// The peer sent what is no message.
+    #[error("control channel: {0}")]
+    Decode(#[from] DecodeError),
+    /// The peer sent more than fits.
+    #[error("control channel: message or descriptors larger than agreed")]
+    TooLarge,
+}
+
+/// A message with the descriptors that came with it.
+#[derive(Debug)]
+pub struct Received<M> {
+    /// The message.
+    pub message: M,
+    /// The descriptors, close-on-exec.
+    pub descriptors: Vec<OwnedFd>,
+}
+
+/// One end.
+#[derive(Debug)]
+pub struct Channel(OwnedFd);
+
+impl Channel {
+    /// Both ends, close-on-exec.
+    ///
+    /// # Errors
+    /// What socketpair(2) says.
+    pub fn pair() -> Result<(Self, Self), ChannelError> {
+        let (left, right) = rustix::net::socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
+        Ok((Self(left), Self(right)))
+    }
+
+    /// Sends one message with descriptors.
+    ///
+    /// # Errors
+    /// `TooLarge` for more than [`MAX_MESSAGE`] bytes or [`MAX_DESCRIPTORS`]; `Io` when the
+    /// peer is gone (`EPIPE`; no signal is raised).
+    pub fn send<M: Wire>(
+        &self,
+        message: &M,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(), ChannelError> {
+        let bytes = message.encode();
+        if bytes.len() > MAX_MESSAGE || descriptors.len() > MAX_DESCRIPTORS {
+            return Err(ChannelError::TooLarge);
+        }
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors))
+        {
+            return Err(ChannelError::TooLarge);
+        }
+        let slices = [IoSlice::new(&bytes)];
+        rustix::io::retry_on_intr(|| {
+            rustix::net::sendmsg(&self.0, &slices, &mut ancillary, SendFlags::NOSIGNAL)
+        })?;
+        Ok(())
+    }
+
+    /// Receives one message, waiting for it; `None` when the peer is gone.
+    ///
+    /// # Errors
+    /// What is no message, or more than agreed; surplus descriptors are closed.
+    pub fn receive<M: Wire>(&self) -> Result<Option<Received<M>>, ChannelError> {
+        let mut bytes = vec![0; MAX_MESSAGE];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let mut slices = [IoSliceMut::new(&mut bytes)];
+        let got = rustix::io::retry_on_intr(|| {
+            rustix::net::recvmsg(&self.0, &mut slices, &mut ancillary, RecvFlags::CMSG_CLOEXEC)
+        });
+        let got = match got {
+            Ok(got) => got,
+            Err(Errno::CONNRESET) => return Ok(None),
+            Err(errno) => return Err(errno.into()),
+        };
+        let descriptors: Vec<OwnedFd> = ancillary
+            .drain()
+            .filter_map(|message| match message {
+                RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+                _ => None,
+            })
+            .flatten()
+            .collect();
+        if got.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+            return Err(ChannelError::TooLarge);
+        }
+        if got.bytes == 0 {
+            return Ok(None);
+        }
+        Ok(Some(Received { message: M::decode(&bytes[..got.bytes])?, descriptors }))
+    }
+
+    /// Sends covers in as many messages as they need.
+    ///
+    /// # Errors
+    /// As [`Channel::send`].
+    pub fn send_covers(&self, covers: Vec<Cover>) -> Result<(), ChannelError> {
+        let mut batch = Vec::new();
+        let mut size = 0;
+        for cover in covers {
+            // Two paths with their lengths, and the tags.
+            let cost = Order::Cover(vec![cover.clone()]).encode().len();
+            if size + cost > MAX_MESSAGE / 2 && !batch.is_empty() {
+                self.send(&Order::Cover(std::mem::take(&mut batch)), &[])?;
+                size = 0;
+            }
+            size += cost;
+            batch.push(cover);
+        }
+        if batch.is_empty() { Ok(()) } else { self.send(&Order::Cover(batch), &[]) }
+    }
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

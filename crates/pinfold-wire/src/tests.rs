@@ -1,0 +1,77 @@
+use std::os::fd::AsFd;
+
+use proptest::prelude::*;
+
+use crate::{Channel, Cover, CoverKind, Ended, Limit, Order, Report, Step, Wire};
+
+fn cover() -> impl Strategy<Value = Cover> {
+    let kind = prop_oneof![
+        Just(CoverKind::Hide),
+        Just(CoverKind::ReadOnly),
+        Just(CoverKind::Pin),
+        any::<Vec<u8>>().prop_map(CoverKind::Link),
+        any::<Vec<u8>>().prop_map(CoverKind::Replace),
+    ];
+    (any::<Vec<u8>>(), kind).prop_map(|(path, kind)| Cover { path, kind })
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_read_or_refused_without_panic(bytes in any::<Vec<u8>>()) {
+        let _ = Order::decode(&bytes);
+        let _ = Report::decode(&bytes);
+    }
+
+    #[test]
+    fn covers_come_back_as_they_went(covers in proptest::collection::vec(cover(), 0..20)) {
+        let order = Order::Cover(covers);
+        prop_assert_eq!(Order::decode(&order.encode()).unwrap(), order);
+    }
+}
+
+#[test]
+fn every_report_comes_back_as_it_went() {
+    let reports = [
+        Report::Listening,
+        Report::Terminal,
+        Report::Started(Step::ALL.iter().map(|step| (*step, 7)).collect()),
+        Report::Stopped(20),
+        Report::Limit(Limit::Disk),
+        Report::Ended(Ended::Code(3)),
+        Report::Ended(Ended::Signal(9)),
+        Report::Failed { step: Step::Grants, errno: 2, detail: b"/x\xff".to_vec() },
+    ];
+    for report in reports {
+        assert_eq!(Report::decode(&report.encode()).unwrap(), report);
+    }
+}
+
+#[test]
+fn descriptors_ride_along_and_the_end_is_seen() {
+    let (left, right) = Channel::pair().unwrap();
+    let (_reader, writer) = rustix::pipe::pipe().unwrap();
+    left.send(&Report::Listening, &[writer.as_fd()]).unwrap();
+    let received = right.receive::<Report>().unwrap().unwrap();
+    assert_eq!(received.descriptors.len(), 1);
+    drop(left);
+    assert!(right.receive::<Report>().unwrap().is_none());
+}
+
+#[test]
+fn many_covers_are_split_into_messages_that_fit() {
+    let (left, right) = Channel::pair().unwrap();
+    let covers: Vec<Cover> = (0..3000)
+        .map(|n| Cover { path: format!("/w/{n}").repeat(5).into_bytes(), kind: CoverKind::Hide })
+        .collect();
+    let sender = {
+        let covers = covers.clone();
+        std::thread::spawn(move || left.send_covers(covers).unwrap())
+    };
+    let mut got = Vec::new();
+    while let Some(received) = right.receive::<Order>().unwrap() {
+        let Order::Cover(batch) = received.message else { panic!("not covers") };
+        got.extend(batch);
+    }
+    sender.join().unwrap();
+    assert_eq!(got, covers);
+}

@@ -1,1 +1,34 @@
-//! Where a session runs: the boundary trait, the launch plan, and one module for each boundary.
+//! Where a session runs.
+//!
+//! A [`Boundary`] takes a [`LaunchPlan`] (what the inside consists of, in words that name no
+//! mechanism) and returns a running [`Inside`]. One module for each boundary; this crate knows
+//! mounts and namespaces and neither policy files nor the command line.
+
+mod capability;
+mod inside;
+pub mod namespace;
+mod plan;
+mod sys;
+
+pub use capability::{Capabilities, Finding, Probe};
+pub use inside::{Inside, LaunchError};
+pub use pinfold_wire::{Cover, CoverKind, Step};
+pub use plan::{
+    Door, Entry, Identity, Landlock, LaunchPlan, ResourceLimits, Place, Program, Stdio, StdioEnd,
+};
+
+/// One way to keep a session in.
+pub trait Boundary {
+    /// The name by which it is selected (`--boundary`).
+    fn name(&self) -> &'static str;
+
+    /// What it enforces here, and what stands in the way.
+    fn probe(&self) -> Probe;
+
+    /// Starts the inside: everything up to the covers, which the caller sends when it has
+    /// looked the workspace over. The command runs when the caller says so.
+    ///
+    /// # Errors
+    /// Whatever kept the inside from being made; nothing is left behind then.
+    fn launch(&self, plan: LaunchPlan) -> Result<Inside, LaunchError>;
+}

@@ -1,1 +1,52 @@
 //! The first process inside every boundary.
+//!
+//! A boundary makes the inside and drops every privilege; then [`run`] takes over: it opens the
+//! terminal, starts the command, forwards signals, reaps orphans, watches limits and reports.
+//! It has no async runtime, reads no configuration, and nothing it says is trusted outside.
+
+mod command;
+mod doors;
+mod run;
+mod stdio;
+mod watch;
+
+pub use command::Command;
+pub use doors::listen;
+pub use run::{Start, now, run};
+pub use stdio::{End, Streams};
+pub use watch::Watch;
+
+use pinfold_wire::{Report, Step};
+use rustix::io::Errno;
+
+/// A step that failed, as it is reported.
+#[derive(Debug)]
+pub struct Failure {
+    /// Where.
+    pub step: Step,
+    /// The system's error.
+    pub errno: Errno,
+    /// The path or value that it was about.
+    pub detail: Vec<u8>,
+}
+
+impl Failure {
+    /// A failure without a path.
+    pub fn at(step: Step) -> impl FnOnce(Errno) -> Self {
+        move |errno| Self { step, errno, detail: Vec::new() }
+    }
+
+    /// A failure about a path or value.
+    pub fn about(step: Step, detail: &[u8]) -> impl FnOnce(Errno) -> Self {
+        move |errno| Self { step, errno, detail: detail.to_vec() }
+    }
+
+    /// The failure as a message.
+    pub fn report(self) -> Report {
+        Report::Failed {
+            step: self.step,
+            errno: self.errno.raw_os_error(),
+            detail: self.detail,
+        }
+    }
+}

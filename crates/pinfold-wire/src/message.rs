@@ -44,6 +44,10 @@ pub struct Cover {
 pub enum Order {
     /// Covers to put in place before the command starts; may come several times.
     Cover(Vec<Cover>),
+    /// The id maps are written; only a supervisor that is root writes them itself.
+    Mapped,
+    /// No more covers come: close the root and drop every privilege.
+    Seal,
     /// Everything is recorded and in place: start the command.
     Start,
     /// Send this signal to the command's process group.
@@ -198,6 +202,12 @@ impl Wire for Order {
             Self::Start => {
                 writer.u8(2);
             }
+            Self::Mapped => {
+                writer.u8(4);
+            }
+            Self::Seal => {
+                writer.u8(5);
+            }
             Self::Signal(signal) => {
                 writer.u8(3).i32(*signal);
             }
@@ -215,6 +225,8 @@ impl Wire for Order {
             }
             2 => Self::Start,
             3 => Self::Signal(reader.i32()?),
+            4 => Self::Mapped,
+            5 => Self::Seal,
             value => return Err(DecodeError::Unknown { what: "order", value }),
         };
         reader.finish()?;

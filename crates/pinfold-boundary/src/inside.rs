@@ -1,0 +1,176 @@
+//! A running inside, as its supervisor holds it.
+
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use pinfold_wire::{Channel, ChannelError, Step};
+use rustix::io::Errno;
+use thiserror::Error;
+
+use crate::Capabilities;
+use crate::namespace::Group;
+
+/// Why an inside could not be made.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum LaunchError {
+    /// The kernel refused new namespaces.
+    #[error("cannot make a user namespace: {cause}")]
+    Namespaces {
+        /// Why, in words.
+        cause: String,
+        /// What to do.
+        cure: String,
+    },
+    /// A source of a grant cannot be used.
+    #[error("cannot grant {path}: {source}")]
+    Source {
+        /// The host path.
+        path: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A limit that was asked for cannot be enforced here.
+    #[error("cannot enforce the {limit} limit: {cause}")]
+    Limit {
+        /// Which.
+        limit: &'static str,
+        /// Why.
+        cause: String,
+    },
+    /// A wall that the policy requires is missing.
+    #[error("{what}")]
+    Wall {
+        /// Which, and why.
+        what: String,
+    },
+    /// A step inside failed.
+    #[error("failed while {}{}: {source}", step.words(), detail_words(detail))]
+    Step {
+        /// Where.
+        step: Step,
+        /// The path or value that it was about.
+        detail: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Init ended without a word.
+    #[error("init ended during the start without a word")]
+    Silent,
+    /// The control channel failed.
+    #[error(transparent)]
+    Channel(#[from] ChannelError),
+    /// Anything else that the system said.
+    #[error("{what}: {source}")]
+    System {
+        /// What was being done.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+fn detail_words(detail: &str) -> String {
+    if detail.is_empty() { String::new() } else { format!(" ({detail})") }
+}
+
+impl LaunchError {
+    /// Something that the system said.
+    pub(crate) fn system(what: &'static str) -> impl FnOnce(Errno) -> Self {
+        move |errno| Self::System { what, source: errno.into() }
+    }
+
+    /// What a person can do about it.
+    pub fn hint(&self) -> Option<&str> {
+        match self {
+            Self::Namespaces { cure, .. } => Some(cure),
+            Self::Limit { .. } => {
+                Some("run inside a delegated control group, or leave that limit out")
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A running inside.
+#[derive(Debug)]
+pub struct Inside {
+    /// The control channel to init.
+    pub channel: Channel,
+    /// A descriptor of init: readable when the whole inside has ended.
+    pub init: OwnedFd,
+    /// Init's process id on the host.
+    pub pid: u32,
+    /// The control group, if there is one.
+    pub group: Option<Group>,
+    /// What is enforced for this inside.
+    pub enforced: Capabilities,
+}
+
+impl Inside {
+    /// Waits for the doors' listeners; call it once, when the plan has doors.
+    ///
+    /// # Errors
+    /// A failed start, or an init that says something else.
+    pub fn listeners(&self, count: usize) -> Result<Vec<TcpListener>, LaunchError> {
+        let Some(received) = self.channel.receive::<pinfold_wire::Report>()? else {
+            return Err(LaunchError::Silent);
+        };
+        match received.message {
+            pinfold_wire::Report::Listening if received.descriptors.len() == count => {
+                Ok(received.descriptors.into_iter().map(TcpListener::from).collect())
+            }
+            report => Err(failure(report)),
+        }
+    }
+
+    /// Ends the whole inside at once.
+    pub fn kill(&self) {
+        // An init that has ended already is what was wanted.
+        let _ = rustix::process::pidfd_send_signal(&self.init, rustix::process::Signal::KILL);
+    }
+
+    /// Reaps init, waiting for its end. Every process inside has ended when this returns.
+    ///
+    /// # Errors
+    /// What waitid(2) says.
+    pub fn reap(&self) -> io::Result<()> {
+        use rustix::process::{WaitId, WaitIdOptions, waitid};
+        rustix::io::retry_on_intr(|| {
+            waitid(WaitId::PidFd(self.init.as_fd()), WaitIdOptions::EXITED)
+        })?;
+        Ok(())
+    }
+
+    /// The descriptor that is readable when everything inside has ended.
+    pub fn ended(&self) -> BorrowedFd<'_> {
+        self.init.as_fd()
+    }
+}
+
+impl Drop for Inside {
+    /// Whatever goes wrong in the caller, no inside outlives its supervisor's hold on it.
+    fn drop(&mut self) {
+        self.kill();
+        // Reaped already is fine.
+        let _ = self.reap();
+    }
+}
+
+/// The error behind a report that should not have come.
+pub(crate) fn failure(report: pinfold_wire::Report) -> LaunchError {
+    match report {
+        pinfold_wire::Report::Failed { step, errno, detail } => step_failed(step, errno, &detail),
+        _ => LaunchError::Silent,
+    }
+}
+
+/// A step's failure as init reported it.
+pub fn step_failed(step: Step, errno: i32, detail: &[u8]) -> LaunchError {
+    LaunchError::Step {
+        step,
+        detail: detail.escape_ascii().to_string(),
+        source: io::Error::from_raw_os_error(errno),
+    }
+}

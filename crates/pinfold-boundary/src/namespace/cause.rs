@@ -1,0 +1,82 @@
+//! Why namespaces are refused on this machine, and what a person can do about it.
+
+use std::fs;
+
+use pinfold_wire::Step;
+use rustix::io::Errno;
+
+use crate::LaunchError;
+
+/// Restates a failed step as the machine's setting behind it, where there is one.
+pub fn explain(error: LaunchError) -> LaunchError {
+    match error {
+        LaunchError::Step { step, source, detail } => {
+            let errno = source.raw_os_error().map(Errno::from_raw_os_error);
+            let refused = matches!(errno, Some(Errno::PERM | Errno::ACCESS));
+            let early = step <= Step::Root && detail.is_empty();
+            match (refused && early, errno) {
+                (true, Some(errno)) => namespaces(step, errno),
+                _ => LaunchError::Step { step, source, detail },
+            }
+        }
+        other => other,
+    }
+}
+
+/// The error for namespaces that could not be made, or gave no rights.
+pub(super) fn namespaces(step: Step, errno: Errno) -> LaunchError {
+    let (cause, cure) = match known_cause(step, errno) {
+        Some((cause, cure)) => (cause.to_owned(), cure.to_owned()),
+        None => (
+            format!("{errno} while {}", step.words()),
+            "run `pinfold doctor` to see what this machine allows".to_owned(),
+        ),
+    };
+    LaunchError::Namespaces { cause, cure }
+}
+
+fn known_cause(step: Step, errno: Errno) -> Option<(&'static str, &'static str)> {
+    let is = |setting: &str, value: &str| sysctl(setting).is_some_and(|found| found == value);
+    if is("kernel/apparmor_restrict_unprivileged_userns", "1") && !rustix::process::geteuid().is_root()
+    {
+        return Some((
+            "AppArmor takes their rights away (kernel.apparmor_restrict_unprivileged_userns=1, the \
+             default of Ubuntu 24.04)",
+            "allow it for pinfold alone: put\n  abi <abi/4.0>,\n  include <tunables/global>\n  \
+             profile pinfold /**/pinfold flags=(unconfined) { userns, }\ninto \
+             /etc/apparmor.d/pinfold and run `sudo apparmor_parser -r /etc/apparmor.d/pinfold`",
+        ));
+    }
+    if is("kernel/unprivileged_userns_clone", "0") {
+        return Some((
+            "they are off for ordinary users (kernel.unprivileged_userns_clone=0)",
+            "ask the administrator for `sudo sysctl kernel.unprivileged_userns_clone=1`",
+        ));
+    }
+    if errno == Errno::NOSPC || is("user/max_user_namespaces", "0") {
+        return Some((
+            "their number is used up or set to zero (user.max_user_namespaces)",
+            "ask the administrator for `sudo sysctl user.max_user_namespaces=15000`",
+        ));
+    }
+    if step == Step::Root && errno == Errno::PERM {
+        return Some((
+            "a fresh /proc may not be mounted here: this is a container whose /proc is masked",
+            "start the container with an unmasked /proc (Docker: --security-opt \
+             systempaths=unconfined; Kubernetes: procMount: Unmasked)",
+        ));
+    }
+    if step == Step::Identity && errno == Errno::PERM {
+        return Some((
+            "the system call filter of a container, or a security module, refuses them",
+            "start the container with a filter that allows clone and unshare (Docker: \
+             --security-opt seccomp=unconfined), or run pinfold outside it",
+        ));
+    }
+    None
+}
+
+fn sysctl(name: &str) -> Option<String> {
+    let text = fs::read_to_string(format!("/proc/sys/{name}")).ok()?;
+    Some(text.trim().to_owned())
+}

@@ -1,0 +1,213 @@
+//! The child's story, from clone to the command, top to bottom.
+//!
+//! The child is a copy of the supervisor with one thread, root over its own new namespaces and
+//! nobody over anything else. Each step gives something away; after the last it can do what the
+//! command can do, and less.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use pinfold_init::{Command, End, Failure, Start, Streams, Watch, now};
+use pinfold_wire::{Channel, Order, Report, Step};
+use rustix::io::Errno;
+
+use super::landlock::Ruleset;
+use super::root::{Root, Source};
+use super::{covers, seccomp};
+use crate::plan::{Landlock, LaunchPlan, Stdio, StdioEnd};
+use crate::sys;
+
+/// What the child gets from its parent, by being its copy.
+pub(super) struct Birth {
+    pub(super) plan: LaunchPlan,
+    /// One for each entry of the plan's tree.
+    pub(super) sources: Vec<Source>,
+    pub(super) channel: Channel,
+    /// Whether the parent writes the id maps (it is root and the child must not be).
+    pub(super) parent_maps: bool,
+    /// Limits that no control group enforces.
+    pub(super) watch: Watch,
+}
+
+/// Runs the inside and ends this process, and everything inside with it.
+pub(super) fn enter(birth: Birth) -> ! {
+    let channel = birth.channel;
+    let outcome = become_inside(birth.plan, birth.sources, birth.parent_maps, birth.watch, &channel);
+    if let Err(failure) = outcome {
+        // A supervisor that is gone needs no report.
+        let _ = channel.send(&failure.report(), &[]);
+    }
+    // SAFETY: _exit(2) has no preconditions; destructors belong to the parent's copy.
+    unsafe { libc::_exit(0) }
+}
+
+/// The time at the end of each step, for `--timings`.
+struct Clock(Vec<(Step, u64)>);
+
+impl Clock {
+    fn done(&mut self, step: Step) {
+        self.0.push((step, now()));
+    }
+}
+
+fn become_inside(
+    plan: LaunchPlan,
+    sources: Vec<Source>,
+    parent_maps: bool,
+    watch: Watch,
+    channel: &Channel,
+) -> Result<(), Failure> {
+    let mut clock = Clock(Vec::with_capacity(Step::ALL.len()));
+
+    sys::wipe_environment();
+    close_inherited(&plan.stdio, &sources, channel).map_err(Failure::at(Step::Identity))?;
+    take_identity(&plan, parent_maps, channel)?;
+    clock.done(Step::Identity);
+
+    sys::loopback_up().map_err(Failure::at(Step::Loopback))?;
+    clock.done(Step::Loopback);
+
+    open_doors(&plan, channel)?;
+    clock.done(Step::Listeners);
+
+    let root = Root::mount(&plan).map_err(Failure::at(Step::Root))?;
+    clock.done(Step::Root);
+
+    root.attach_all(&plan.tree, sources)?;
+    clock.done(Step::Grants);
+
+    root.write_files(&plan.tree)?;
+    clock.done(Step::Files);
+
+    if !covers::receive(&root, channel)? {
+        return Ok(());
+    }
+    root.seal().map_err(Failure::at(Step::Root))?;
+    clock.done(Step::Covers);
+
+    root.pivot().map_err(Failure::at(Step::Pivot))?;
+    clock.done(Step::Pivot);
+
+    apply_limits(&plan).map_err(Failure::at(Step::Limits))?;
+    clock.done(Step::Limits);
+
+    drop_privileges().map_err(Failure::at(Step::Privileges))?;
+    clock.done(Step::Privileges);
+
+    let ruleset = landlock(&plan)?;
+    seccomp::load(plan.nested).map_err(Failure::at(Step::Seccomp))?;
+    clock.done(Step::Seccomp);
+
+    let start = Start {
+        command: Command {
+            argv: plan.program.argv,
+            env: plan.program.env,
+            cwd: plan.program.cwd.into_path_buf(),
+        },
+        streams: streams(plan.stdio),
+        watch,
+        times: clock.0,
+    };
+    pinfold_init::run(start, channel, || ruleset.map_or(Ok(()), |ruleset| ruleset.restrict()))
+}
+
+/// Descriptors of the caller, and the caller's terminal as standard streams, stay outside.
+fn close_inherited(stdio: &Stdio, sources: &[Source], channel: &Channel) -> Result<(), Errno> {
+    let streams = stdio.ends.iter().filter_map(|end| match end {
+        StdioEnd::Descriptor(fd) => Some(fd.as_fd()),
+        StdioEnd::Terminal | StdioEnd::Same(_) => None,
+    });
+    let sources = sources.iter().filter_map(Source::descriptor);
+    let keep: Vec<BorrowedFd<'_>> = [channel.as_fd()].into_iter().chain(streams).chain(sources).collect();
+    sys::close_all_but(&keep)?;
+    let null = rustix::fs::open("/dev/null", rustix::fs::OFlags::RDWR, rustix::fs::Mode::empty())?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    rustix::stdio::dup2_stderr(&null)
+}
+
+/// One user and one group exist inside: the caller's own, or, for a caller who is root, ids
+/// that own nothing on the host. The parent-death signal comes last, because a change of
+/// credentials clears it (prctl(2)).
+fn take_identity(plan: &LaunchPlan, parent_maps: bool, channel: &Channel) -> Result<(), Failure> {
+    let identity = &plan.identity;
+    if parent_maps {
+        match channel.receive::<Order>() {
+            Ok(Some(received)) if received.message == Order::Mapped => {}
+            _ => return Err(Failure::at(Step::Identity)(Errno::PIPE)),
+        }
+        sys::become_user(identity.uid, identity.gid)
+    } else {
+        super::identity::map_own_ids(identity.uid, identity.gid)
+    }
+    .map_err(Failure::at(Step::Identity))?;
+    rustix::system::sethostname(plan.hostname.as_bytes())
+        .and_then(|()| sys::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong))
+        .and_then(|_| sys::leave_session_keyring())
+        .map_err(Failure::at(Step::Identity))
+    // A supervisor that died before the signal was set has closed its end of the channel,
+    // which the wait for covers sees.
+}
+
+fn open_doors(plan: &LaunchPlan, channel: &Channel) -> Result<(), Failure> {
+    if plan.doors.is_empty() {
+        return Ok(());
+    }
+    let listeners: Vec<OwnedFd> = plan
+        .doors
+        .iter()
+        .map(|door| pinfold_init::listen(door.address))
+        .collect::<Result<_, _>>()
+        .map_err(Failure::at(Step::Listeners))?;
+    let descriptors: Vec<BorrowedFd<'_>> = listeners.iter().map(AsFd::as_fd).collect();
+    channel
+        .send(&Report::Listening, &descriptors)
+        .map_err(|_| Failure::at(Step::Listeners)(Errno::PIPE))
+}
+
+/// A crash must not reach the host's core dump handler with the inside's memory: a limit of
+/// exactly one byte is what the kernel takes as "never" for files and for pipes alike
+/// (core(5); fs/coredump.c).
+fn apply_limits(plan: &LaunchPlan) -> Result<(), Errno> {
+    sys::set_limit(libc::RLIMIT_CORE, 1, 1)?;
+    let set = |resource: u32, value: Option<u64>| match value {
+        Some(value) => {
+            let value = value.min(sys::hard_limit(resource));
+            sys::set_limit(resource, value, value)
+        }
+        None => Ok(()),
+    };
+    set(libc::RLIMIT_NOFILE, plan.limits.files)?;
+    // Counted for each user namespace since Linux 5.14: only the inside's own tasks.
+    set(libc::RLIMIT_NPROC, plan.limits.pids)
+}
+
+/// From here on this process, like the command, is an ordinary user with nothing to gain from
+/// any file. Non-dumpable keeps the command, which has the same user id, out of init's memory
+/// and descriptors; it comes after the last change of credentials, which would reset it.
+fn drop_privileges() -> Result<(), Errno> {
+    sys::prctl(libc::PR_SET_NO_NEW_PRIVS, 1)?;
+    sys::drop_capabilities()?;
+    sys::prctl(libc::PR_SET_DUMPABLE, 0)?;
+    Ok(())
+}
+
+/// Landlock forbids changing mounts, so nested sandboxes do without (and are told so).
+fn landlock(plan: &LaunchPlan) -> Result<Option<Ruleset>, Failure> {
+    if plan.nested {
+        return Ok(None);
+    }
+    match Ruleset::for_plan(plan) {
+        Ok(ruleset) => Ok(Some(ruleset)),
+        Err(_) if plan.landlock == Landlock::BestEffort && sys::landlock_abi().is_err() => Ok(None),
+        Err(errno) => Err(Failure::at(Step::Landlock)(errno)),
+    }
+}
+
+fn streams(stdio: Stdio) -> Streams {
+    let ends = stdio.ends.map(|end| match end {
+        StdioEnd::Terminal => End::Terminal,
+        StdioEnd::Descriptor(fd) => End::Descriptor(fd),
+        StdioEnd::Same(earlier) => End::Same(earlier),
+    });
+    Streams { ends, window: stdio.window }
+}

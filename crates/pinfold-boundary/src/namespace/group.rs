@@ -1,0 +1,251 @@
+//! Control groups: limits on the whole tree, where a group can be made (cgroups(7)).
+//!
+//! Version 2 beside the caller's own group, in the first ancestor that hands its controllers
+//! on and lets the caller make groups; version 1 below the caller's own group in each
+//! hierarchy. A caller who may do neither gets what rlimits and init's watch can do.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+
+use crate::LaunchError;
+use crate::plan::ResourceLimits;
+
+const MOUNTED: &str = "/sys/fs/cgroup";
+const PREFIX: &str = "pinfold-";
+/// The period that quotas refer to, in microseconds: the kernel's default.
+const PERIOD: u64 = 100_000;
+
+/// A limit that a group has enforced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exceeded {
+    /// Memory: something was killed.
+    Memory,
+    /// Tasks: a fork was refused.
+    Pids,
+}
+
+/// The control groups of one inside; dropping removes them.
+#[derive(Debug)]
+pub struct Group {
+    /// One directory in version 2, one for each controller in version 1.
+    directories: Vec<PathBuf>,
+    /// Set in version 2: the child is born in it.
+    descriptor: Option<OwnedFd>,
+    memory: bool,
+    pids: bool,
+}
+
+impl Group {
+    /// Makes the groups that these limits need, if the caller may.
+    ///
+    /// # Errors
+    /// A CPU share that no group can enforce: nothing else could.
+    pub(super) fn make(limits: &ResourceLimits) -> Result<Option<Self>, LaunchError> {
+        let wanted = limits.memory.is_some() || limits.pids.is_some() || limits.cpus.is_some();
+        if !wanted {
+            return Ok(None);
+        }
+        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let made = Self::version_2(&own, limits).or_else(|| Self::version_1(&own, limits));
+        let shares = made.as_ref().is_some_and(|(_, cpus)| *cpus);
+        if limits.cpus.is_some() && !shares {
+            let cause = "no control group with the cpu controller can be made by this user";
+            return Err(LaunchError::Limit { limit: "cpus", cause: cause.to_owned() });
+        }
+        Ok(made.map(|(group, _)| group))
+    }
+
+    /// Version 2: a sibling of the caller's group, because a group with processes cannot hand
+    /// controllers on.
+    fn version_2(own: &str, limits: &ResourceLimits) -> Option<(Self, bool)> {
+        let path = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
+        let controllers = Path::new(MOUNTED).join("cgroup.controllers");
+        if !controllers.exists() {
+            return None;
+        }
+        let needed = needed(limits);
+        let own = Path::new(MOUNTED).join(path);
+        for parent in own.ancestors().skip(1).take_while(|parent| parent.starts_with(MOUNTED)) {
+            let handed = fs::read_to_string(parent.join("cgroup.subtree_control"));
+            let handed = handed.unwrap_or_default();
+            let has = |controller: &str| handed.split_whitespace().any(|word| word == controller);
+            if !needed.iter().all(|controller| has(controller)) {
+                continue;
+            }
+            if let Some(group) = Self::in_parent(parent, limits) {
+                return Some((group, has("cpu")));
+            }
+        }
+        None
+    }
+
+    fn in_parent(parent: &Path, limits: &ResourceLimits) -> Option<Self> {
+        let directory = make_directory(parent)?;
+        let mut group = Self {
+            directories: vec![directory.clone()],
+            descriptor: None,
+            memory: limits.memory.is_some(),
+            pids: limits.pids.is_some(),
+        };
+        let set = |name: &str, value: Option<String>| match value {
+            Some(value) => fs::write(directory.join(name), value),
+            None => Ok(()),
+        };
+        set("memory.max", limits.memory.map(|bytes| bytes.to_string())).ok()?;
+        // Not every kernel has these two: without them the limit still holds.
+        let _ = set("memory.swap.max", limits.memory.map(|_| "0".to_owned()));
+        let _ = set("memory.oom.group", limits.memory.map(|_| "1".to_owned()));
+        set("pids.max", limits.pids.map(|count| count.to_string())).ok()?;
+        set("cpu.max", limits.cpus.map(|share| format!("{} {PERIOD}", quota(share)))).ok()?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        group.descriptor = Some(rustix::fs::open(&directory, flags, Mode::empty()).ok()?);
+        Some(group)
+    }
+
+    /// Version 1: a child of the caller's group in each hierarchy that is needed.
+    fn version_1(own: &str, limits: &ResourceLimits) -> Option<(Self, bool)> {
+        let settings = [
+            ("memory", "memory.limit_in_bytes", limits.memory.map(|bytes| bytes.to_string())),
+            ("pids", "pids.max", limits.pids.map(|count| count.to_string())),
+            ("cpu", "cpu.cfs_quota_us", limits.cpus.map(|share| quota(share).to_string())),
+        ];
+        let mut group =
+            Self { directories: Vec::new(), descriptor: None, memory: false, pids: false };
+        let mut shares = false;
+        for (controller, file, value) in settings {
+            let Some(value) = value else { continue };
+            let Some(hierarchy) = hierarchy(own, controller) else { continue };
+            let Some(directory) = make_directory(&hierarchy) else { continue };
+            group.directories.push(directory.clone());
+            let set = fs::write(directory.join(file), value).is_ok();
+            match controller {
+                "memory" => group.memory = set,
+                "pids" => group.pids = set,
+                _ => shares = set,
+            }
+        }
+        (!group.directories.is_empty()).then_some((group, shares))
+    }
+
+    /// The group to be born in.
+    pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.descriptor.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Moves a process in, where it could not be born in the group.
+    ///
+    /// # Errors
+    /// What writing `cgroup.procs` says.
+    pub(super) fn join(&self, pid: u32) -> Result<(), LaunchError> {
+        if self.descriptor.is_some() {
+            return Ok(());
+        }
+        for directory in &self.directories {
+            fs::write(directory.join("cgroup.procs"), pid.to_string()).map_err(|source| {
+                LaunchError::System { what: "cannot join the control group", source }
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Whether the group bounds the tree's memory.
+    pub fn bounds_memory(&self) -> bool {
+        self.memory
+    }
+
+    /// Whether the group bounds the number of tasks.
+    pub fn bounds_pids(&self) -> bool {
+        self.pids
+    }
+
+    /// The limit that the group has enforced so far, the deadlier first.
+    pub fn exceeded(&self) -> Option<Exceeded> {
+        let counted = |file: &str, key: &str| {
+            self.directories.iter().any(|directory| {
+                let text = fs::read_to_string(directory.join(file)).unwrap_or_default();
+                text.lines()
+                    .filter_map(|line| line.split_once(' '))
+                    .any(|(name, count)| name == key && count.trim() != "0")
+            })
+        };
+        let killed = counted("memory.events", "oom_kill") || counted("memory.oom_control", "oom_kill");
+        if killed {
+            Some(Exceeded::Memory)
+        } else if counted("pids.events", "max") {
+            Some(Exceeded::Pids)
+        } else {
+            None
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        for directory in &self.directories {
+            // One that is still busy is removed by a later start.
+            let _ = fs::remove_dir(directory);
+        }
+    }
+}
+
+fn needed(limits: &ResourceLimits) -> Vec<&'static str> {
+    [
+        ("memory", limits.memory.is_some()),
+        ("pids", limits.pids.is_some()),
+        ("cpu", limits.cpus.is_some()),
+    ]
+    .into_iter()
+    .filter_map(|(controller, wanted)| wanted.then_some(controller))
+    .collect()
+}
+
+/// Microseconds of CPU time in each period.
+fn quota(thousandths: u32) -> u64 {
+    u64::from(thousandths) * PERIOD / 1000
+}
+
+/// The caller's own group in a version 1 hierarchy.
+fn hierarchy(own: &str, controller: &str) -> Option<PathBuf> {
+    let path = own.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':');
+        let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+        controllers.split(',').any(|name| name == controller).then_some(path)
+    })?;
+    let group = Path::new(MOUNTED).join(controller).join(path.trim_start_matches('/'));
+    // In a container the path is the host's while the mount shows the own group as its top.
+    [group, Path::new(MOUNTED).join(controller)].into_iter().find(|path| path.exists())
+}
+
+/// Makes a group named after this process, and removes those whose process is gone.
+fn make_directory(parent: &Path) -> Option<PathBuf> {
+    let directory = parent.join(format!("{PREFIX}{}", std::process::id()));
+    match fs::create_dir(&directory) {
+        Ok(()) => {}
+        // A group of a dead process that had this number; removing it fails if it is in use.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            fs::remove_dir(&directory).ok()?;
+            fs::create_dir(&directory).ok()?;
+        }
+        Err(_) => return None,
+    }
+    remove_stale(parent);
+    Some(directory)
+}
+
+fn remove_stale(parent: &Path) {
+    let Ok(entries) = fs::read_dir(parent) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| name.strip_prefix(PREFIX)).map(str::parse::<i32>);
+        let Some(Ok(pid)) = pid else { continue };
+        let alive = rustix::process::Pid::from_raw(pid)
+            .is_none_or(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH));
+        if !alive {
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
+}

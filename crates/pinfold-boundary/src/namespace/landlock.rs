@@ -1,0 +1,103 @@
+//! The second wall, from the same entries as the mounts (landlock(7)).
+//!
+//! Landlock rules only allow, and reach everything beneath a place, so what is denied within a
+//! grant rests on the mounts alone. In return Landlock also holds for descriptors that lead out
+//! of the mount tree, and keeps the command away from init.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::plan::{LaunchPlan, Place};
+use crate::sys;
+
+const EXECUTE: u64 = 1;
+const WRITE_FILE: u64 = 1 << 1;
+const READ_FILE: u64 = 1 << 2;
+const READ_DIR: u64 = 1 << 3;
+const MAKE_CHAR: u64 = 1 << 6;
+const MAKE_BLOCK: u64 = 1 << 11;
+const MAKE_SYM: u64 = 1 << 12;
+const REFER: u64 = 1 << 13;
+const TRUNCATE: u64 = 1 << 14;
+const IOCTL_DEV: u64 = 1 << 15;
+
+/// Only a file can carry these; a rule on a file with others is refused by the kernel.
+const OF_FILES: u64 = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV;
+
+const READ: u64 = EXECUTE | READ_FILE | READ_DIR;
+const DEVICE: u64 = READ_FILE | READ_DIR | WRITE_FILE | TRUNCATE | IOCTL_DEV;
+
+/// The oldest ABI that is of use: the first one breaks renames between directories.
+pub(crate) const OLDEST: u32 = 2;
+
+/// What an ABI knows.
+struct Known {
+    files: u64,
+    scopes: u64,
+}
+
+fn known(abi: u32) -> Known {
+    let mut files = (MAKE_SYM << 1) - 1 | REFER;
+    if abi >= 3 {
+        files |= TRUNCATE;
+    }
+    if abi >= 5 {
+        files |= IOCTL_DEV;
+    }
+    // Abstract sockets and signals stay within the domain.
+    Known { files, scopes: if abi >= 6 { 0b11 } else { 0 } }
+}
+
+/// Rules that are ready to be applied.
+pub(super) struct Ruleset(OwnedFd);
+
+impl Ruleset {
+    /// The rules of a plan; called inside the new root.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` for a kernel that is too old, and what landlock_add_rule(2) says.
+    pub(super) fn for_plan(plan: &LaunchPlan) -> Result<Self, Errno> {
+        let abi = sys::landlock_abi()?;
+        if abi < OLDEST {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let known = known(abi);
+        let ruleset = sys::landlock_create(known.files, known.scopes)?;
+        let writable = known.files & !(MAKE_CHAR | MAKE_BLOCK);
+        let allow = |path: &std::path::Path, access: u64| -> Result<(), Errno> {
+            let place = match rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+                Ok(place) => place,
+                // An agent's file in a private directory may not be there yet.
+                Err(Errno::NOENT) => return Ok(()),
+                Err(errno) => return Err(errno),
+            };
+            let is_directory = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&place)?.st_mode)
+                == rustix::fs::FileType::Directory;
+            let access = access & known.files & if is_directory { u64::MAX } else { OF_FILES };
+            sys::landlock_allow(ruleset.as_fd(), place.as_fd(), access)
+        };
+        // Everything in the fresh root is there because it was granted: it may be listed.
+        allow("/".as_ref(), READ_DIR)?;
+        allow("/dev".as_ref(), DEVICE)?;
+        // oom_score_adj, comm and the like; what matters there is the kernel's to refuse.
+        allow("/proc".as_ref(), READ | WRITE_FILE | TRUNCATE)?;
+        for entry in &plan.tree {
+            match entry.place {
+                Place::ReadOnly(_) | Place::File { .. } => allow(entry.path.as_path(), READ)?,
+                Place::Writable(_) | Place::Private => allow(entry.path.as_path(), writable)?,
+                Place::Symlink(_) => {}
+            }
+        }
+        Ok(Self(ruleset))
+    }
+
+    /// Restricts the calling process for good.
+    ///
+    /// # Errors
+    /// What landlock_restrict_self(2) says.
+    pub(super) fn restrict(self) -> Result<(), Errno> {
+        sys::landlock_restrict(self.0.as_fd())
+    }
+}

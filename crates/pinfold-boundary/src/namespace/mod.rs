@@ -1,0 +1,170 @@
+//! The `namespace` boundary: Linux namespaces, Landlock and seccomp, with no helper installed.
+//!
+//! [`launch`](Namespace::launch) makes the child with one clone3(2); the child's own story, from
+//! there to the command, is told in `enter`.
+
+mod cause;
+mod covers;
+mod enter;
+mod group;
+mod identity;
+mod idmap;
+mod landlock;
+mod probe;
+mod root;
+mod seccomp;
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use pinfold_init::Watch;
+use pinfold_wire::{Channel, Order, Step};
+use rustix::io::Errno;
+
+pub use cause::explain;
+pub use group::{Exceeded, Group};
+
+use self::enter::Birth;
+use self::root::Source;
+use crate::plan::{Landlock, LaunchPlan, Place};
+use crate::sys::{self, Side};
+use crate::{Boundary, Capabilities, Inside, LaunchError, Probe};
+
+/// Namespaces of the running kernel.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Namespace;
+
+const NAMESPACES: i32 = libc::CLONE_NEWUSER
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWCGROUP;
+
+impl Boundary for Namespace {
+    fn name(&self) -> &'static str {
+        "namespace"
+    }
+
+    fn probe(&self) -> Probe {
+        probe::probe()
+    }
+
+    fn launch(&self, plan: LaunchPlan) -> Result<Inside, LaunchError> {
+        refuse_threads()?;
+        let abi = check_landlock(&plan)?;
+        let as_root = identity::caller_is_root();
+        let sources = if as_root { detached_sources(&plan)? } else { child_sources(&plan) };
+        let group = Group::make(&plan.limits)?;
+        let watch = watch(&plan, group.as_ref());
+        let enforced = Capabilities {
+            memory: group.as_ref().is_some_and(Group::bounds_memory),
+            cpus: plan.limits.cpus.is_some(),
+            pids: plan.limits.pids.is_some(),
+            landlock: if plan.nested { 0 } else { abi },
+        };
+        let ids = (plan.identity.uid, plan.identity.gid);
+        let (channel, theirs) = Channel::pair()?;
+
+        let side = sys::clone_into(NAMESPACES as u64, group.as_ref().and_then(Group::descriptor));
+        let (init, pid) = match side.map_err(|errno| cause::namespaces(Step::Identity, errno))? {
+            Side::Parent { child, pid } => (child, pid),
+            Side::Child => {
+                drop(channel);
+                let birth = Birth { plan, sources, channel: theirs, parent_maps: as_root, watch };
+                enter::enter(birth)
+            }
+        };
+        drop(theirs);
+        // From here on dropping it ends the child.
+        let inside = Inside { channel, init, pid, group, enforced };
+        if let Some(group) = &inside.group {
+            group.join(pid)?;
+        }
+        if as_root {
+            identity::map_ids_of(pid, ids, identity::SUBORDINATE)
+                .map_err(|source| LaunchError::System { what: "cannot write the id maps", source })?;
+            inside.channel.send(&Order::Mapped, &[])?;
+        }
+        Ok(inside)
+    }
+}
+
+/// The ids that a caller's inside shows: the caller's own, or those of an ordinary first user
+/// for a caller who is root (on the host they are ids that own nothing).
+pub fn inside_ids() -> (u32, u32) {
+    const FIRST_USER: u32 = 1000;
+    if identity::caller_is_root() {
+        (FIRST_USER, FIRST_USER)
+    } else {
+        (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
+    }
+}
+
+/// A clone copies the calling thread alone: whatever lock another thread holds stays taken.
+fn refuse_threads() -> Result<(), LaunchError> {
+    let tasks = std::fs::read_dir("/proc/self/task").map(Iterator::count);
+    match tasks {
+        Ok(1) => Ok(()),
+        Ok(_) => Err(LaunchError::System {
+            what: "cannot start an inside from a process with several threads",
+            source: Errno::BUSY.into(),
+        }),
+        Err(source) => Err(LaunchError::System { what: "cannot read /proc/self/task", source }),
+    }
+}
+
+/// The Landlock ABI in use, 0 for none; refuses where the policy wants more than there is.
+fn check_landlock(plan: &LaunchPlan) -> Result<u32, LaunchError> {
+    let abi = sys::landlock_abi().unwrap_or(0);
+    let usable = abi >= landlock::OLDEST;
+    if plan.landlock == Landlock::Required && (plan.nested || !usable) {
+        let what = if plan.nested {
+            "the policy requires Landlock, which a profile with nested sandboxes gives up".to_owned()
+        } else {
+            format!("the policy requires Landlock, and this kernel has ABI {abi} (2 or newer needed)")
+        };
+        return Err(LaunchError::Wall { what });
+    }
+    Ok(if usable { abi } else { 0 })
+}
+
+/// Limits that init watches because no control group enforces them.
+fn watch(plan: &LaunchPlan, group: Option<&Group>) -> Watch {
+    let bounded = group.is_some_and(Group::bounds_memory);
+    let counted = group.is_some_and(Group::bounds_pids);
+    Watch::new(
+        plan.limits.memory.filter(|_| !bounded),
+        plan.limits.pids.filter(|_| !counted),
+        plan.limits.disk.map(|_| "/tmp"),
+    )
+}
+
+fn child_sources(plan: &LaunchPlan) -> Vec<Source> {
+    plan.tree.iter().map(|_| Source::Child).collect()
+}
+
+/// For a caller who is root the child has nobody's rights from the first step, so every source
+/// is opened here; writable ones show their owner as the inside's user.
+fn detached_sources(plan: &LaunchPlan) -> Result<Vec<Source>, LaunchError> {
+    let open = |host: &std::path::Path, writable: bool| -> Result<Source, LaunchError> {
+        let failed = |errno: Errno| LaunchError::Source {
+            path: host.display().to_string(),
+            source: errno.into(),
+        };
+        let mount: OwnedFd = root::clone_host(host, writable).map_err(failed)?;
+        if writable {
+            idmap::show_owner_as(mount.as_fd(), identity::SUBORDINATE)
+                .map_err(|source| LaunchError::Source { path: host.display().to_string(), source })?;
+        }
+        Ok(Source::Detached(mount))
+    };
+    plan.tree
+        .iter()
+        .map(|entry| match &entry.place {
+            Place::ReadOnly(host) => open(host.as_path(), false),
+            Place::Writable(host) => open(host.as_path(), true),
+            Place::Private | Place::File { .. } | Place::Symlink(_) => Ok(Source::Child),
+        })
+        .collect()
+}

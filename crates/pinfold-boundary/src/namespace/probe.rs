@@ -1,0 +1,82 @@
+//! What `doctor` says about this boundary: it makes an inside, up to the last step before the
+//! command, and looks at what it got.
+
+use pinfold_policy::path::InsidePath;
+use pinfold_wire::{Order, Report};
+
+use super::{Namespace, explain, group::Group, inside_ids, landlock};
+use crate::plan::{
+    Identity, Landlock, LaunchPlan, Program, ResourceLimits, Stdio, StdioEnd,
+};
+use crate::{Boundary, Capabilities, Finding, LaunchError, Probe, sys};
+
+pub(super) fn probe() -> Probe {
+    let mut probe = Probe::default();
+    probe.capabilities = capabilities();
+    if let Err(error) = try_inside() {
+        probe.findings.push(Finding {
+            what: error.to_string(),
+            cure: error.hint().map(str::to_owned),
+            fatal: true,
+        });
+    }
+    let abi = probe.capabilities.landlock;
+    if abi < landlock::OLDEST {
+        probe.findings.push(Finding {
+            what: format!("the second wall is missing: Landlock ABI {abi}, 2 or newer is needed"),
+            cure: Some("use a kernel from 5.19 on with `landlock` in its lsm= list".to_owned()),
+            fatal: false,
+        });
+    }
+    if !probe.capabilities.memory {
+        probe.findings.push(Finding {
+            what: "no control group can be made: init watches the tree's memory itself".to_owned(),
+            cure: Some("run under `systemd-run --user --scope -p Delegate=yes`".to_owned()),
+            fatal: false,
+        });
+    }
+    probe
+}
+
+fn capabilities() -> Capabilities {
+    let limits = ResourceLimits {
+        memory: Some(1 << 30),
+        pids: Some(64),
+        cpus: Some(1000),
+        ..ResourceLimits::default()
+    };
+    let without_cpus = ResourceLimits { cpus: None, ..limits };
+    let shares = Group::make(&limits).ok().flatten();
+    let cpus = shares.is_some();
+    let group = shares.or_else(|| Group::make(&without_cpus).ok().flatten());
+    Capabilities {
+        memory: group.as_ref().is_some_and(Group::bounds_memory),
+        cpus,
+        // RLIMIT_NPROC counts for each user namespace, with or without a group.
+        pids: true,
+        landlock: sys::landlock_abi().unwrap_or(0),
+    }
+}
+
+/// Makes an inside that runs nothing.
+fn try_inside() -> Result<(), LaunchError> {
+    let (uid, gid) = inside_ids();
+    let plan = LaunchPlan {
+        tree: Vec::new(),
+        program: Program { argv: vec!["true".into()], env: Vec::new(), cwd: InsidePath::root() },
+        identity: Identity { uid, gid, home: InsidePath::root() },
+        hostname: "pinfold".to_owned(),
+        doors: Vec::new(),
+        stdio: Stdio { ends: [const { StdioEnd::Terminal }; 3], window: None },
+        limits: ResourceLimits::default(),
+        landlock: Landlock::BestEffort,
+        nested: false,
+    };
+    let inside = Namespace.launch(plan)?;
+    inside.channel.send(&Order::Seal, &[])?;
+    match inside.channel.receive::<Report>()? {
+        Some(received) if received.message == Report::Terminal => Ok(()),
+        Some(received) => Err(explain(crate::inside::failure(received.message))),
+        None => Err(LaunchError::Silent),
+    }
+}

@@ -1,0 +1,367 @@
+//! The fresh root: an empty file system to which the grants are attached, and nothing else.
+//!
+//! Every source is cloned to a detached mount, made private and narrowed there, and only then
+//! attached, by descriptor (`open_tree`, `mount_setattr`, `move_mount`; Linux 5.12). Targets
+//! are resolved beneath the new root without following any symbolic link.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path};
+
+use pinfold_init::Failure;
+use pinfold_wire::Step;
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags,
+    fsconfig_create, fsconfig_set_string, fsmount, fsopen, move_mount, open_tree,
+};
+
+use crate::plan::{Entry, LaunchPlan, Place};
+use crate::sys;
+
+const READ_ONLY: u64 = libc::MOUNT_ATTR_RDONLY;
+const NO_SUID: u64 = libc::MOUNT_ATTR_NOSUID;
+const NO_DEVICES: u64 = libc::MOUNT_ATTR_NODEV;
+const NO_EXEC: u64 = libc::MOUNT_ATTR_NOEXEC;
+const PRIVATE: u64 = libc::MS_PRIVATE;
+
+/// Where private material of ours lies inside; never writable there.
+pub(super) const OWN: &str = "run/pinfold";
+
+/// Devices that a program may expect (hier(7)); none of them holds state.
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+
+const LINKS: [(&str, &str); 5] = [
+    ("dev/fd", "/proc/self/fd"),
+    ("dev/stdin", "/proc/self/fd/0"),
+    ("dev/stdout", "/proc/self/fd/1"),
+    ("dev/stderr", "/proc/self/fd/2"),
+    ("dev/ptmx", "pts/ptmx"),
+];
+
+/// Where the content of an entry comes from.
+pub(super) enum Source {
+    /// Not from the host, or opened by the child.
+    Child,
+    /// A detached mount that the parent made.
+    Detached(OwnedFd),
+}
+
+impl Source {
+    pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Child => None,
+            Self::Detached(mount) => Some(mount.as_fd()),
+        }
+    }
+}
+
+/// Clones what lies at a host path to a detached mount with the flags that every grant has.
+///
+/// # Errors
+/// What open_tree(2) and mount_setattr(2) say.
+pub(super) fn clone_host(path: &Path, writable: bool) -> Result<OwnedFd, Errno> {
+    clone_tree(rustix::fs::CWD, path, grant_attributes(writable))
+}
+
+fn grant_attributes(writable: bool) -> u64 {
+    NO_SUID | NO_DEVICES | if writable { 0 } else { READ_ONLY }
+}
+
+fn clone_tree(directory: impl AsFd, path: impl AsRef<Path>, set: u64) -> Result<OwnedFd, Errno> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE
+        | OpenTreeFlags::AT_SYMLINK_NOFOLLOW
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    let tree = open_tree(directory, path.as_ref(), flags)?;
+    // Private: what the host mounts later in a granted directory does not appear inside.
+    sys::mount_setattr(tree.as_fd(), true, &sys::attributes(set, PRIVATE))?;
+    Ok(tree)
+}
+
+fn new_filesystem(kind: &str, options: &[(&str, &str)], set: u64) -> Result<OwnedFd, Errno> {
+    let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
+    for (key, value) in options {
+        fsconfig_set_string(&context, *key, *value)?;
+    }
+    fsconfig_create(&context)?;
+    let attributes = MountAttrFlags::from_bits_retain(set as u32);
+    fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
+}
+
+fn attach(mount: impl AsFd, directory: impl AsFd, path: impl AsRef<Path>) -> Result<(), Errno> {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    move_mount(mount, "", directory, path.as_ref(), flags)
+}
+
+fn is_directory(place: impl AsFd) -> Result<bool, Errno> {
+    let mode = rustix::fs::fstat(place)?.st_mode;
+    Ok(FileType::from_raw_mode(mode) == FileType::Directory)
+}
+
+/// The fresh root while it is being filled.
+pub(super) struct Root {
+    root: OwnedFd,
+}
+
+impl Root {
+    /// Mounts the root with /proc, /dev and the private directories.
+    ///
+    /// # Errors
+    /// What the mount calls say.
+    pub(super) fn mount(plan: &LaunchPlan) -> Result<Self, Errno> {
+        let options = [("mode", "0755"), ("size", "16m"), ("nr_inodes", "16384")];
+        let root = new_filesystem("tmpfs", &options, NO_SUID | NO_DEVICES)?;
+        // pivot_root(2) wants a mount point; where it lies on the old root does not matter.
+        attach(&root, rustix::fs::CWD, "/")?;
+        let root = Self { root };
+        let proc = new_filesystem("proc", &[], NO_SUID | NO_DEVICES | NO_EXEC)?;
+        attach(proc, &root.root, root.directory("proc")?)?;
+        root.mount_devices()?;
+        root.mount_private(plan)?;
+        root.directory(OWN)?;
+        root.make_empty()?;
+        Ok(root)
+    }
+
+    fn mount_devices(&self) -> Result<(), Errno> {
+        self.directory("dev")?;
+        for name in DEVICES {
+            let device = clone_tree(rustix::fs::CWD, Path::new("/dev").join(name), NO_SUID | NO_EXEC)?;
+            let path = Path::new("dev").join(name);
+            self.create(&path, 0o666, &[])?;
+            attach(device, &self.root, path)?;
+        }
+        let options = [("ptmxmode", "0666"), ("mode", "0620")];
+        let terminals = new_filesystem("devpts", &options, NO_SUID | NO_EXEC)?;
+        attach(terminals, &self.root, self.directory("dev/pts")?)?;
+        for (path, to) in LINKS {
+            rustix::fs::symlinkat(to, &self.root, path)?;
+        }
+        Ok(())
+    }
+
+    /// All private directories lie on one file system, so that one size bounds them together.
+    /// It is attached, its directories are cloned from it, and it goes.
+    fn mount_private(&self, plan: &LaunchPlan) -> Result<(), Errno> {
+        const STAGE: &str = "run/pinfold-private";
+        let mut options = vec![("mode", "0755".to_owned())];
+        if let Some(bytes) = plan.limits.disk {
+            // One inode for each 4 KiB, as mke2fs(8) would be generous to do.
+            options.push(("nr_inodes", (bytes / 4096).max(16_384).to_string()));
+            options.push(("size", bytes.to_string()));
+        }
+        let options: Vec<(&str, &str)> = options.iter().map(|(k, v)| (*k, v.as_str())).collect();
+        let private = new_filesystem("tmpfs", &options, NO_SUID | NO_DEVICES)?;
+        attach(&private, &self.root, self.directory(STAGE)?)?;
+        let entries = plan.tree.iter().filter(|entry| matches!(entry.place, Place::Private));
+        for (index, entry) in entries.enumerate() {
+            let name = index.to_string();
+            // The sticky bit of a shared /tmp has no meaning for one user, but programs look.
+            let mode = if entry.path.as_path().starts_with("/home") { 0o700 } else { 0o1777 };
+            rustix::fs::mkdirat(&private, &name, Mode::from_raw_mode(0o700))?;
+            rustix::fs::chmodat(&private, &name, Mode::from_raw_mode(mode), rustix::fs::AtFlags::empty())?;
+            let tree = clone_tree(&private, &name, NO_SUID | NO_DEVICES)?;
+            attach(tree, &self.root, self.directory(inside(entry.path.as_path()))?)?;
+        }
+        rustix::process::fchdir(&self.root)?;
+        rustix::mount::unmount(STAGE, UnmountFlags::DETACH)?;
+        rustix::fs::unlinkat(&self.root, STAGE, rustix::fs::AtFlags::REMOVEDIR)
+    }
+
+    /// What hidden things look like: an empty directory and an empty file that nobody may open.
+    fn make_empty(&self) -> Result<(), Errno> {
+        let nothing = Mode::empty();
+        rustix::fs::mkdirat(&self.root, hidden(true), nothing)?;
+        self.create(hidden(false).as_ref(), 0, &[])
+    }
+
+    /// Attaches every entry that comes from the host, and makes the links.
+    ///
+    /// # Errors
+    /// The entry that failed, with its path.
+    pub(super) fn attach_all(&self, tree: &[Entry], sources: Vec<Source>) -> Result<(), Failure> {
+        for (entry, source) in tree.iter().zip(sources) {
+            let path = entry.path.as_path();
+            let failed = Failure::about(Step::Grants, path.as_os_str().as_bytes());
+            match &entry.place {
+                Place::ReadOnly(host) => self.grant(path, host.as_path(), false, source),
+                Place::Writable(host) => self.grant(path, host.as_path(), true, source),
+                Place::Symlink(to) => self.link(path, to),
+                Place::Private | Place::File { .. } => Ok(()),
+            }
+            .map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    fn grant(&self, path: &Path, host: &Path, writable: bool, source: Source) -> Result<(), Errno> {
+        let mount = match source {
+            Source::Child => clone_host(host, writable)?,
+            Source::Detached(mount) => mount,
+        };
+        let target = inside(path);
+        let there = self.resolve(target);
+        let target = match there {
+            Ok(there) => there,
+            Err(Errno::NOENT) => {
+                self.parents(target)?;
+                if is_directory(&mount)? {
+                    self.directory(target)?;
+                } else {
+                    self.create(target, 0o444, &[])?;
+                }
+                self.resolve(target)?
+            }
+            Err(errno) => return Err(errno),
+        };
+        attach(mount, target, "")
+    }
+
+    fn link(&self, path: &Path, to: &OsStr) -> Result<(), Errno> {
+        self.parents(inside(path))?;
+        rustix::fs::symlinkat(to, &self.root, inside(path))
+    }
+
+    /// Writes the generated files.
+    ///
+    /// # Errors
+    /// The file that failed, with its path.
+    pub(super) fn write_files(&self, tree: &[Entry]) -> Result<(), Failure> {
+        for entry in tree {
+            if let Place::File { content, mode } = &entry.place {
+                let path = inside(entry.path.as_path());
+                self.parents(path)
+                    .and_then(|()| self.create(path, *mode, content))
+                    .map_err(Failure::about(Step::Files, entry.path.as_bytes()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A path descriptor of what lies there; the last component may be a symbolic link, which
+    /// is returned itself.
+    ///
+    /// # Errors
+    /// `ELOOP` where the path leads through a link, `EXDEV` where it would leave the root.
+    pub(super) fn resolve(&self, path: &Path) -> Result<OwnedFd, Errno> {
+        let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        rustix::fs::openat2(&self.root, path, flags, Mode::empty(), how)
+    }
+
+    /// Puts what lies at `place` over itself, narrowed by `set`.
+    ///
+    /// # Errors
+    /// What the mount calls say.
+    pub(super) fn cover_with_itself(&self, place: OwnedFd, read_only: bool) -> Result<(), Errno> {
+        let tree = clone_tree(&place, "", grant_attributes(!read_only))?;
+        attach(tree, place, "")
+    }
+
+    /// Puts what lies at the inside path `from` over `place`.
+    ///
+    /// # Errors
+    /// What the mount calls say.
+    pub(super) fn cover_with(&self, place: OwnedFd, from: &Path, read_only: bool) -> Result<(), Errno> {
+        let tree = clone_tree(self.resolve(from)?, "", grant_attributes(!read_only))?;
+        attach(tree, place, "")
+    }
+
+    /// Hides what lies at `place`.
+    ///
+    /// # Errors
+    /// What the mount calls say.
+    pub(super) fn hide(&self, place: OwnedFd) -> Result<(), Errno> {
+        let empty = hidden(is_directory(&place)?);
+        self.cover_with(place, empty.as_ref(), true)
+    }
+
+    /// Puts a new symbolic link over `place`. Writers that replace a file by renaming follow a
+    /// link first, so what they write lands beside the link's target.
+    ///
+    /// # Errors
+    /// What the mount calls say.
+    pub(super) fn cover_with_link(&self, place: OwnedFd, to: &Path, index: usize) -> Result<(), Errno> {
+        let name = format!("{OWN}/link-{index}");
+        rustix::fs::symlinkat(to, &self.root, &name)?;
+        let tree = clone_tree(self.resolve(name.as_ref())?, "", grant_attributes(false))?;
+        attach(tree, place, "")
+    }
+
+    /// Makes the root itself read-only; private and writable places are mounts of their own.
+    ///
+    /// # Errors
+    /// What mount_setattr(2) says.
+    pub(super) fn seal(&self) -> Result<(), Errno> {
+        sys::mount_setattr(self.root.as_fd(), false, &sys::attributes(READ_ONLY, 0))
+    }
+
+    /// Makes the fresh root the only one (pivot_root(2), the form with two dots).
+    ///
+    /// # Errors
+    /// What pivot_root(2) and umount2(2) say.
+    pub(super) fn pivot(self) -> Result<(), Errno> {
+        rustix::process::fchdir(&self.root)?;
+        rustix::process::pivot_root(".", ".")?;
+        rustix::mount::unmount(".", UnmountFlags::DETACH)?;
+        rustix::process::chdir("/")
+    }
+
+    /// Makes the directories above a path where they are missing.
+    fn parents(&self, path: &Path) -> Result<(), Errno> {
+        match path.parent() {
+            Some(parent) if parent != Path::new("") => {
+                match self.resolve(parent) {
+                    Err(Errno::NOENT) => {}
+                    found => return found.map(drop),
+                }
+                self.parents(parent)?;
+                self.directory(parent).map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes a directory and those above it where they are missing, and gives its path back.
+    fn directory<'a, P: AsRef<Path> + ?Sized>(&self, path: &'a P) -> Result<&'a Path, Errno> {
+        let path = path.as_ref();
+        self.parents(path)?;
+        match rustix::fs::mkdirat(&self.root, path, Mode::from_raw_mode(0o755)) {
+            Ok(()) | Err(Errno::EXIST) => Ok(path),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Writes a new file. What an earlier run left there in a persistent directory goes first;
+    /// it may be a link.
+    fn create(&self, path: &Path, mode: u32, content: &[u8]) -> Result<(), Errno> {
+        match rustix::fs::unlinkat(&self.root, path, rustix::fs::AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(errno),
+        }
+        let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(mode);
+        let file = rustix::fs::openat2(&self.root, path, flags, mode, how)?;
+        let mut rest = content;
+        while !rest.is_empty() {
+            rest = &rest[rustix::io::write(&file, rest)?..];
+        }
+        // The caller's umask took bits from the mode.
+        rustix::fs::fchmod(&file, mode)
+    }
+}
+
+fn hidden(directory: bool) -> &'static str {
+    if directory { "run/pinfold/hidden-directory" } else { "run/pinfold/hidden-file" }
+}
+
+/// An absolute inside path as one relative to the new root.
+fn inside(path: &Path) -> &Path {
+    debug_assert!(!path.components().any(|part| part == Component::ParentDir));
+    path.strip_prefix("/").unwrap_or(path)
+}

@@ -1,0 +1,212 @@
+//! Classic BPF (seccomp(2)): a small assembler for the filter.
+
+use super::Range;
+use super::table::Verdict;
+
+const LOAD_WORD: u16 = 0x20;
+const JUMP_EQUAL: u16 = 0x15;
+const JUMP_AT_LEAST: u16 = 0x35;
+const JUMP_ANY_BIT: u16 = 0x45;
+const RETURN: u16 = 0x06;
+
+/// Offsets in `struct seccomp_data`; the low halves, as both architectures are little-endian.
+const NUMBER: u32 = 0;
+const ARCHITECTURE: u32 = 4;
+const fn argument(index: u32) -> u32 {
+    16 + 8 * index
+}
+
+#[cfg(target_arch = "x86_64")]
+const NATIVE: u32 = 0xc000_003e;
+#[cfg(target_arch = "aarch64")]
+const NATIVE: u32 = 0xc000_00b7;
+/// Calls of the x32 ABI carry this bit and would slip past a list of x86-64 numbers.
+const X32: u32 = 0x4000_0000;
+
+const PASS: u32 = libc::SECCOMP_RET_ALLOW;
+const KILL: u32 = libc::SECCOMP_RET_KILL_PROCESS;
+const fn errno(code: i32) -> u32 {
+    libc::SECCOMP_RET_ERRNO | code as u32
+}
+const REFUSE: u32 = errno(libc::EPERM);
+const ABSENT: u32 = errno(libc::ENOSYS);
+
+/// CLONE_NEWTIME lies in the byte that clone(2) uses for the exit signal; for unshare(2) it is
+/// a flag like the others.
+const NEW_NAMESPACES: u32 = (libc::CLONE_NEWNS
+    | libc::CLONE_NEWCGROUP
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUSER
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET) as u32;
+const CLONE_NEWTIME: u32 = 0x80;
+
+#[derive(Default)]
+pub(super) struct Assembler(Vec<libc::sock_filter>);
+
+impl Assembler {
+    pub(super) fn finish(self) -> Vec<libc::sock_filter> {
+        self.0
+    }
+
+    fn emit(&mut self, code: u16, yes: u8, no: u8, value: u32) {
+        self.0.push(libc::sock_filter { code, jt: yes, jf: no, k: value });
+    }
+
+    fn load(&mut self, offset: u32) {
+        self.emit(LOAD_WORD, 0, 0, offset);
+    }
+
+    fn give(&mut self, value: u32) {
+        self.emit(RETURN, 0, 0, value);
+    }
+
+    /// Returns `verdict` if the loaded word equals `value`, else goes on.
+    fn give_if_equal(&mut self, value: u32, verdict: u32) {
+        self.emit(JUMP_EQUAL, 0, 1, value);
+        self.give(verdict);
+    }
+
+    /// Returns `verdict` if the loaded word has one of `bits`, else goes on.
+    fn give_if_any(&mut self, bits: u32, verdict: u32) {
+        self.emit(JUMP_ANY_BIT, 0, 1, bits);
+        self.give(verdict);
+    }
+
+    /// Another architecture's calls, or x32's, end the process; the number is loaded after.
+    pub(super) fn check_architecture(&mut self) {
+        self.load(ARCHITECTURE);
+        self.emit(JUMP_EQUAL, 1, 0, NATIVE);
+        self.give(KILL);
+        self.load(NUMBER);
+        if cfg!(target_arch = "x86_64") {
+            self.emit(JUMP_AT_LEAST, 0, 1, X32);
+            self.give(KILL);
+        }
+    }
+
+    /// Emits the search for the loaded number over sorted ranges, the first of which is known
+    /// to begin at or below it.
+    pub(super) fn search(&mut self, ranges: &[Range]) {
+        let [first, rest @ ..] = ranges else { return };
+        if rest.is_empty() {
+            self.verdict(first.verdict);
+            return;
+        }
+        let (low, high) = ranges.split_at(ranges.len() / 2);
+        let at = self.0.len();
+        self.emit(JUMP_AT_LEAST, 0, 0, high[0].first);
+        self.search(low);
+        let distance = self.0.len() - at - 1;
+        self.search(high);
+        self.jump_over(at, distance);
+    }
+
+    /// Makes the jump at `at` skip `distance` instructions when it is taken. A conditional
+    /// jump reaches 255: a longer one goes by way of an unconditional jump beside it.
+    fn jump_over(&mut self, at: usize, distance: usize) {
+        const JUMP: u16 = 0x05;
+        if let Ok(short) = u8::try_from(distance) {
+            self.0[at].jt = short;
+        } else {
+            self.0[at].jf = 1;
+            let far = libc::sock_filter { code: JUMP, jt: 0, jf: 0, k: distance as u32 };
+            self.0.insert(at + 1, far);
+        }
+    }
+
+    fn verdict(&mut self, verdict: Verdict) {
+        match verdict {
+            Verdict::Allow => self.give(PASS),
+            Verdict::Refuse | Verdict::Nested => self.give(REFUSE),
+            Verdict::Absent => self.give(ABSENT),
+            Verdict::Namespaces => self.namespaces(),
+            Verdict::Families => self.families(),
+            Verdict::Terminal => self.terminal(),
+            Verdict::Personality => self.personality(),
+            Verdict::Setuid => self.setuid(),
+        }
+    }
+
+    /// clone(2) and unshare(2): the first argument holds the flags on both architectures.
+    fn namespaces(&mut self) {
+        self.emit(JUMP_EQUAL, 0, 3, libc::SYS_unshare as u32);
+        self.load(argument(0));
+        self.give_if_any(CLONE_NEWTIME, REFUSE);
+        self.load(argument(0));
+        self.give_if_any(NEW_NAMESPACES, REFUSE);
+        self.give(PASS);
+    }
+
+    /// socket(2) and socketpair(2): the families that exist, and of netlink its routing.
+    /// AF_VSOCK, for one, has no namespace: it would reach the host from an empty network.
+    fn families(&mut self) {
+        self.load(argument(0));
+        for family in [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6] {
+            self.give_if_equal(family as u32, PASS);
+        }
+        self.emit(JUMP_EQUAL, 0, 3, libc::AF_NETLINK as u32);
+        self.load(argument(2));
+        self.give_if_equal(libc::NETLINK_ROUTE as u32, PASS);
+        self.give(errno(libc::EAFNOSUPPORT));
+    }
+
+    /// ioctl(2): nothing types into a terminal, even into one's own.
+    fn terminal(&mut self) {
+        self.load(argument(1));
+        for request in [libc::TIOCSTI, libc::TIOCLINUX, libc::TIOCSETD] {
+            self.give_if_equal(request as u32, REFUSE);
+        }
+        self.give(PASS);
+    }
+
+    fn personality(&mut self) {
+        const QUERY: u32 = 0xffff_ffff;
+        self.load(argument(0));
+        for persona in [0, libc::ADDR_NO_RANDOMIZE as u32, QUERY] {
+            self.give_if_equal(persona, PASS);
+        }
+        self.give(REFUSE);
+    }
+
+    /// The mode is in another argument for each call; open(2) has one only when it creates.
+    fn setuid(&mut self) {
+        const CREATES: u32 = (libc::O_CREAT | libc::O_TMPFILE) as u32;
+        for (number, mode, flags) in MODES {
+            // Skips this call's block when the number is another's.
+            let at = self.0.len();
+            self.emit(JUMP_EQUAL, 0, 0, *number);
+            if let Some(flags) = flags {
+                self.load(argument(*flags));
+                self.emit(JUMP_ANY_BIT, 1, 0, CREATES & !(libc::O_DIRECTORY as u32));
+                self.give(PASS);
+            }
+            self.load(argument(*mode));
+            self.give_if_any(libc::S_ISUID, REFUSE);
+            self.give(PASS);
+            self.0[at].jf = (self.0.len() - at - 1) as u8;
+        }
+        self.give(REFUSE);
+    }
+}
+
+/// Calls that take a mode: number, argument of the mode, argument of the flags if any.
+const MODES: &[(u32, u32, Option<u32>)] = &[
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_open as u32, 2, Some(1)),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_creat as u32, 1, None),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_chmod as u32, 1, None),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_mknod as u32, 1, None),
+    (libc::SYS_openat as u32, 3, Some(2)),
+    (libc::SYS_fchmod as u32, 1, None),
+    (libc::SYS_fchmodat as u32, 2, None),
+    (SYS_FCHMODAT2, 2, None),
+    (libc::SYS_mknodat as u32, 2, None),
+];
+/// The same number on every architecture (Linux 6.6).
+const SYS_FCHMODAT2: u32 = 452;
+

@@ -1,0 +1,71 @@
+//! The third wall: which system calls exist inside.
+//!
+//! `data/syscalls.txt` is the reviewed list. The filter first settles the architecture, then
+//! searches the number by bisection over ranges of equal verdict: the kernel emulates the
+//! filter once for each call to fill its cache of calls that always pass, so the length of the
+//! longest path is what loading costs (0.1 ms, against 1 ms for a flat list).
+
+mod bpf;
+mod table;
+
+use rustix::io::Errno;
+
+use bpf::Assembler;
+use table::{TABLE, Verdict};
+
+/// The filter as a program, for a boundary with or without nested sandboxes.
+pub(super) fn program(nested: bool) -> Vec<libc::sock_filter> {
+    let mut assembler = Assembler::default();
+    assembler.check_architecture();
+    assembler.search(&ranges(nested));
+    assembler.finish()
+}
+
+/// Loads the filter into this process and all that it will start.
+///
+/// # Errors
+/// What seccomp(2) says; `EINVAL` where the kernel lacks filters.
+pub(super) fn load(nested: bool) -> Result<(), Errno> {
+    crate::sys::seccomp_load(&program(nested))
+}
+
+/// Consecutive numbers with one verdict, from `first` up to the next range.
+#[derive(Debug, Clone, Copy)]
+struct Range {
+    first: u32,
+    verdict: Verdict,
+}
+
+/// The table as ranges that cover every number; holes are absent calls.
+fn ranges(nested: bool) -> Vec<Range> {
+    let mut ranges = vec![Range { first: 0, verdict: Verdict::Absent }];
+    let mut push = |first: u32, verdict: Verdict| match ranges.last_mut() {
+        Some(last) if last.verdict == verdict => {}
+        Some(last) if last.first == first => last.verdict = verdict,
+        _ => ranges.push(Range { first, verdict }),
+    };
+    let mut next = 0;
+    for row in TABLE {
+        if row.number > next {
+            push(next, Verdict::Absent);
+        }
+        push(row.number, effective(row.verdict, nested));
+        next = row.number + 1;
+    }
+    push(next, Verdict::Absent);
+    // A replaced verdict may equal the one before it.
+    ranges.dedup_by(|later, earlier| later.verdict == earlier.verdict);
+    ranges
+}
+
+/// What a verdict comes to once it is known whether nested sandboxes are asked for.
+fn effective(verdict: Verdict, nested: bool) -> Verdict {
+    match (verdict, nested) {
+        (Verdict::Nested | Verdict::Namespaces, true) => Verdict::Allow,
+        (Verdict::Nested, false) => Verdict::Refuse,
+        (other, _) => other,
+    }
+}
+
+#[cfg(test)]
+mod tests;

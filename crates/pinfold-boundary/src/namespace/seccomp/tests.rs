@@ -1,0 +1,159 @@
+use std::collections::BTreeMap;
+
+use super::table::{TABLE, Verdict};
+use super::{effective, program};
+
+const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
+const KILL: u32 = libc::SECCOMP_RET_KILL_PROCESS;
+const EPERM: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
+const ENOSYS: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
+const EAFNOSUPPORT: u32 = libc::SECCOMP_RET_ERRNO | libc::EAFNOSUPPORT as u32;
+
+/// Runs the program as the kernel would.
+fn evaluate(program: &[libc::sock_filter], arch: u32, number: u32, arguments: [u64; 6]) -> u32 {
+    let mut data = [0_u32; 16];
+    data[0] = number;
+    data[1] = arch;
+    for (index, argument) in arguments.into_iter().enumerate() {
+        data[4 + 2 * index] = argument as u32;
+        data[5 + 2 * index] = (argument >> 32) as u32;
+    }
+    let (mut at, mut word) = (0, 0);
+    loop {
+        let op = &program[at];
+        at += 1;
+        let taken = match op.code {
+            0x20 => {
+                word = data[op.k as usize / 4];
+                continue;
+            }
+            0x06 => return op.k,
+            0x05 => {
+                at += op.k as usize;
+                continue;
+            }
+            0x15 => word == op.k,
+            0x35 => word >= op.k,
+            0x45 => word & op.k != 0,
+            code => panic!("unknown instruction {code:#x}"),
+        };
+        at += usize::from(if taken { op.jt } else { op.jf });
+    }
+}
+
+const NATIVE: u32 = if cfg!(target_arch = "x86_64") { 0xc000_003e } else { 0xc000_00b7 };
+
+fn answer(nested: bool, number: i64, arguments: [u64; 6]) -> u32 {
+    evaluate(&program(nested), NATIVE, number as u32, arguments)
+}
+
+#[test]
+fn every_call_of_the_kernel_is_answered_as_the_reviewed_list_says() {
+    let listed: BTreeMap<u32, (&str, Verdict)> =
+        TABLE.iter().map(|row| (row.number, (row.name, row.verdict))).collect();
+    for nested in [false, true] {
+        let program = program(nested);
+        for number in 0..1200 {
+            let got = evaluate(&program, NATIVE, number, [0; 6]);
+            let Some((name, verdict)) = listed.get(&number) else {
+                assert_eq!(got, ENOSYS, "unlisted call {number}");
+                continue;
+            };
+            let expected = match effective(*verdict, nested) {
+                Verdict::Refuse | Verdict::Nested => EPERM,
+                Verdict::Absent => ENOSYS,
+                // Family 0 is AF_UNSPEC.
+                Verdict::Families => EAFNOSUPPORT,
+                _ => ALLOW,
+            };
+            assert_eq!(got, expected, "{name}, nested {nested}");
+        }
+    }
+}
+
+#[test]
+fn the_list_knows_every_call_of_the_kernel_headers() {
+    let header = "/usr/include/x86_64-linux-gnu/asm/unistd_64.h";
+    let Ok(text) = std::fs::read_to_string(header) else {
+        eprintln!("skipped: {header} is not installed (linux-libc-dev)");
+        return;
+    };
+    if !cfg!(target_arch = "x86_64") {
+        return;
+    }
+    let listed: BTreeMap<u32, &str> = TABLE.iter().map(|row| (row.number, row.name)).collect();
+    let mut seen = 0;
+    for line in text.lines() {
+        let Some(rest) = line.strip_prefix("#define __NR_") else { continue };
+        let (name, number) = rest.split_once(' ').unwrap();
+        assert_eq!(listed.get(&number.trim().parse().unwrap()), Some(&name), "{name}");
+        seen += 1;
+    }
+    assert!(seen > 300, "only {seen} calls in {header}");
+}
+
+#[test]
+fn other_architectures_and_x32_end_the_process() {
+    let program = program(false);
+    assert_eq!(evaluate(&program, 0x4000_0003, 1, [0; 6]), KILL, "i386 write");
+    if cfg!(target_arch = "x86_64") {
+        assert_eq!(evaluate(&program, NATIVE, 0x4000_0000 | 1, [0; 6]), KILL, "x32 write");
+    }
+}
+
+#[test]
+fn namespaces_need_a_profile_that_asks() {
+    for flag in [libc::CLONE_NEWUSER, libc::CLONE_NEWNS, libc::CLONE_NEWNET, libc::CLONE_NEWCGROUP]
+    {
+        let arguments = [flag as u64 | libc::SIGCHLD as u64, 0, 0, 0, 0, 0];
+        assert_eq!(answer(false, libc::SYS_clone, arguments), EPERM);
+        assert_eq!(answer(false, libc::SYS_unshare, arguments), EPERM);
+        assert_eq!(answer(true, libc::SYS_unshare, arguments), ALLOW);
+    }
+    let time = [0x80, 0, 0, 0, 0, 0];
+    assert_eq!(answer(false, libc::SYS_unshare, time), EPERM, "CLONE_NEWTIME");
+    let thread = [(libc::CLONE_VM | libc::CLONE_THREAD | libc::CLONE_FILES) as u64, 0, 0, 0, 0, 0];
+    assert_eq!(answer(false, libc::SYS_clone, thread), ALLOW);
+    // The upper half of a register that the kernel truncates does not hide a flag.
+    let high = [(1 << 40) | libc::CLONE_NEWUSER as u64, 0, 0, 0, 0, 0];
+    assert_eq!(answer(false, libc::SYS_clone, high), EPERM);
+}
+
+#[test]
+fn socket_families_are_an_allow_list() {
+    let ask = |family: i32, protocol: i32| {
+        answer(false, libc::SYS_socket, [family as u64, 1, protocol as u64, 0, 0, 0])
+    };
+    for family in [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6] {
+        assert_eq!(ask(family, 0), ALLOW);
+    }
+    assert_eq!(ask(libc::AF_NETLINK, libc::NETLINK_ROUTE), ALLOW);
+    assert_eq!(ask(libc::AF_NETLINK, libc::NETLINK_NETFILTER), EAFNOSUPPORT);
+    for family in [libc::AF_VSOCK, libc::AF_PACKET, libc::AF_ALG, libc::AF_BLUETOOTH, 44] {
+        assert_eq!(ask(family, 0), EAFNOSUPPORT, "family {family}");
+    }
+}
+
+#[test]
+fn terminals_and_modes_are_filtered_by_argument() {
+    let ioctl = |request: u64| answer(false, libc::SYS_ioctl, [0, request, 0, 0, 0, 0]);
+    assert_eq!(ioctl(libc::TIOCSTI), EPERM);
+    assert_eq!(ioctl((7 << 32) | libc::TIOCSTI), EPERM, "upper half set");
+    assert_eq!(ioctl(libc::TIOCGWINSZ), ALLOW);
+    assert_eq!(answer(false, libc::SYS_fchmod, [3, 0o4755, 0, 0, 0, 0]), EPERM);
+    assert_eq!(answer(false, libc::SYS_fchmod, [3, 0o2755, 0, 0, 0, 0]), ALLOW);
+    assert_eq!(answer(false, libc::SYS_fchmodat, [3, 0, 0o4755, 0, 0, 0]), EPERM);
+    let open = |flags: i32, mode: u64| {
+        answer(false, libc::SYS_openat, [0, 0, flags as u64, mode, 0, 0])
+    };
+    assert_eq!(open(libc::O_CREAT | libc::O_WRONLY, 0o4755), EPERM);
+    assert_eq!(open(libc::O_TMPFILE | libc::O_WRONLY, 0o4755), EPERM);
+    assert_eq!(open(libc::O_RDONLY, 0o4755), ALLOW, "no file is made: the mode is not read");
+    assert_eq!(open(libc::O_DIRECTORY, 0o4755), ALLOW);
+}
+
+#[test]
+fn the_longest_path_stays_short() {
+    // The kernel runs the filter for each call when it is loaded: see the module's head.
+    assert!(program(false).len() < 400, "{} instructions", program(false).len());
+}

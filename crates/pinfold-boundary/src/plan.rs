@@ -1,0 +1,132 @@
+//! What an inside consists of. No word here belongs to one boundary alone.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+
+use pinfold_policy::path::{HostPath, InsidePath};
+
+/// Everything that a boundary needs to make an inside.
+#[derive(Debug)]
+pub struct LaunchPlan {
+    /// The file tree, parents before children. What is not here does not exist inside.
+    pub tree: Vec<Entry>,
+    /// What to run, last.
+    pub program: Program,
+    /// Who the inside is.
+    pub identity: Identity,
+    /// The host name inside.
+    pub hostname: String,
+    /// Where the doors listen, in the inside's own network.
+    pub doors: Vec<Door>,
+    /// The command's standard streams.
+    pub stdio: Stdio,
+    /// What the inside may use up.
+    pub limits: ResourceLimits,
+    /// How much of the second wall is needed.
+    pub landlock: Landlock,
+    /// Whether the inside may make namespaces of its own. It gives up the second wall.
+    pub nested: bool,
+}
+
+/// Something at a path inside.
+#[derive(Debug)]
+pub struct Entry {
+    /// Where, inside.
+    pub path: InsidePath,
+    /// What.
+    pub place: Place,
+}
+
+/// What can lie at a path inside.
+#[derive(Debug)]
+pub enum Place {
+    /// A file or directory of the host, read-only.
+    ReadOnly(HostPath),
+    /// A file or directory of the host, writable.
+    Writable(HostPath),
+    /// A private, writable, empty directory, gone with the session.
+    Private,
+    /// A generated file. `writable` ones belong to the inside.
+    File {
+        /// What it holds.
+        content: Vec<u8>,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// A symbolic link.
+    Symlink(OsString),
+}
+
+/// A command with its surroundings.
+#[derive(Debug)]
+pub struct Program {
+    /// The program and its arguments. A name without a slash is looked for along `PATH` inside.
+    pub argv: Vec<OsString>,
+    /// The complete environment.
+    pub env: Vec<(OsString, OsString)>,
+    /// The working directory inside.
+    pub cwd: InsidePath,
+}
+
+/// The user inside.
+#[derive(Debug, Clone)]
+pub struct Identity {
+    /// User id inside.
+    pub uid: u32,
+    /// Group id inside.
+    pub gid: u32,
+    /// The home directory.
+    pub home: InsidePath,
+}
+
+/// A listener that init opens inside and that is served outside.
+#[derive(Debug, Clone, Copy)]
+pub struct Door {
+    /// Its address in the inside's own network.
+    pub address: SocketAddr,
+}
+
+/// The command's standard streams.
+#[derive(Debug)]
+pub struct Stdio {
+    /// Input, output and error output.
+    pub ends: [StdioEnd; 3],
+    /// Rows and columns of the terminal, if one of the ends is a terminal.
+    pub window: Option<(u16, u16)>,
+}
+
+/// One standard stream.
+#[derive(Debug)]
+pub enum StdioEnd {
+    /// The inside's own terminal.
+    Terminal,
+    /// This descriptor.
+    Descriptor(OwnedFd),
+    /// The same as an earlier stream.
+    Same(usize),
+}
+
+/// What the inside may use up; `None` means that nothing is asked for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ResourceLimits {
+    /// Memory of the whole tree in bytes.
+    pub memory: Option<u64>,
+    /// Thousandths of a CPU.
+    pub cpus: Option<u32>,
+    /// Tasks (processes and threads).
+    pub pids: Option<u64>,
+    /// Bytes in the private directories.
+    pub disk: Option<u64>,
+    /// Open files of one process.
+    pub files: Option<u64>,
+}
+
+/// How much of the Landlock wall a run needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Landlock {
+    /// Refuse to start without it.
+    Required,
+    /// Use what the kernel has; its absence is reported.
+    BestEffort,
+}

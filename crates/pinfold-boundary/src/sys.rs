@@ -1,0 +1,333 @@
+//! The system calls that no library wraps, each behind a safe function.
+
+use std::ffi::CStr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use rustix::io::Errno;
+
+/// Turns the C convention into a `Result`.
+fn check(returned: libc::c_long) -> Result<libc::c_long, Errno> {
+    if returned < 0 {
+        // libc::syscall leaves the number in errno.
+        let code = std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
+        Err(Errno::from_raw_os_error(code))
+    } else {
+        Ok(returned)
+    }
+}
+
+/// Which side of a clone this is.
+pub(crate) enum Side {
+    /// The caller, with a descriptor of the new process.
+    Parent { child: OwnedFd, pid: u32 },
+    /// The new process: a copy of the caller with the calling thread alone.
+    Child,
+}
+
+/// clone3(2) without shared memory: a fork into new namespaces, and into a cgroup when given.
+///
+/// # Errors
+/// What clone3(2) says; `ENOSPC`, `EPERM` and `EUSERS` mean that user namespaces are off or
+/// used up.
+pub(crate) fn clone_into(flags: u64, cgroup: Option<BorrowedFd<'_>>) -> Result<Side, Errno> {
+    let mut pidfd: RawFd = -1;
+    // SAFETY: clone_args is plain integers, for which zero is a value.
+    let mut arguments: libc::clone_args = unsafe { std::mem::zeroed() };
+    arguments.flags = flags | libc::CLONE_PIDFD as u64;
+    arguments.pidfd = std::ptr::from_mut(&mut pidfd) as u64;
+    arguments.exit_signal = libc::SIGCHLD as u64;
+    if let Some(cgroup) = cgroup {
+        arguments.flags |= libc::CLONE_INTO_CGROUP as u64;
+        arguments.cgroup = cgroup.as_raw_fd() as u64;
+    }
+    // SAFETY: without CLONE_VM and with no stack given this is a fork: the child goes on with a
+    // private copy of this stack. Callers hold no other thread (checked by `launch`), so no
+    // lock is left taken in the child. `arguments` and `pidfd` outlive the call.
+    let returned = check(unsafe {
+        libc::syscall(libc::SYS_clone3, &raw mut arguments, size_of::<libc::clone_args>())
+    })?;
+    if returned == 0 {
+        return Ok(Side::Child);
+    }
+    // SAFETY: the kernel stored a new descriptor that nobody else owns.
+    let child = unsafe { OwnedFd::from_raw_fd(pidfd) };
+    Ok(Side::Parent { child, pid: returned as u32 })
+}
+
+/// mount_setattr(2) (Linux 5.12).
+///
+/// # Errors
+/// What mount_setattr(2) says.
+pub(crate) fn mount_setattr(
+    mount: BorrowedFd<'_>,
+    recursive: bool,
+    attributes: &libc::mount_attr,
+) -> Result<(), Errno> {
+    let flags = libc::AT_EMPTY_PATH | if recursive { libc::AT_RECURSIVE } else { 0 };
+    // SAFETY: the path is a static string and `attributes` outlives the call.
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            mount.as_raw_fd(),
+            c"".as_ptr(),
+            flags,
+            std::ptr::from_ref(attributes),
+            size_of::<libc::mount_attr>(),
+        )
+    })?;
+    Ok(())
+}
+
+/// Attributes to set, and a propagation to change to (0: leave it).
+pub(crate) fn attributes(set: u64, propagation: u64) -> libc::mount_attr {
+    libc::mount_attr { attr_set: set, attr_clr: 0, propagation, userns_fd: 0 }
+}
+
+/// prctl(2) with one argument.
+///
+/// # Errors
+/// What prctl(2) says.
+pub(crate) fn prctl(option: libc::c_int, argument: libc::c_ulong) -> Result<i32, Errno> {
+    // SAFETY: only options with integer arguments are passed in this crate.
+    let returned = unsafe { libc::prctl(option, argument, 0, 0, 0) };
+    Ok(check(libc::c_long::from(returned))? as i32)
+}
+
+/// Puts the process in a new, anonymous session keyring (keyctl(2)), away from the caller's.
+/// A kernel without keyrings has nothing to leave.
+///
+/// # Errors
+/// What keyctl(2) says, `ENOSYS` aside.
+pub(crate) fn leave_session_keyring() -> Result<(), Errno> {
+    // SAFETY: KEYCTL_JOIN_SESSION_KEYRING takes a name; null means anonymous.
+    let joined = check(unsafe {
+        libc::syscall(
+            libc::SYS_keyctl,
+            libc::KEYCTL_JOIN_SESSION_KEYRING,
+            std::ptr::null::<libc::c_char>(),
+        )
+    });
+    match joined {
+        Ok(_) | Err(Errno::NOSYS) => Ok(()),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Sets the three user ids and the three group ids and leaves every supplementary group.
+/// Calls the kernel directly: glibc's wrappers would signal threads that a clone left behind.
+///
+/// # Errors
+/// What setresuid(2) says.
+pub(crate) fn become_user(uid: u32, gid: u32) -> Result<(), Errno> {
+    // SAFETY: integer arguments only; the empty list of groups is never read.
+    unsafe {
+        check(libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<u32>()))?;
+        check(libc::syscall(libc::SYS_setresgid, gid, gid, gid))?;
+        check(libc::syscall(libc::SYS_setresuid, uid, uid, uid))?;
+    }
+    Ok(())
+}
+
+/// landlock_create_ruleset(2) with a ruleset.
+///
+/// # Errors
+/// `ENOSYS` or `EOPNOTSUPP` where Landlock is absent or off.
+pub(crate) fn landlock_create(fs: u64, scoped: u64) -> Result<OwnedFd, Errno> {
+    #[repr(C)]
+    struct RulesetAttr {
+        handled_access_fs: u64,
+        handled_access_net: u64,
+        scoped: u64,
+    }
+    let attr = RulesetAttr { handled_access_fs: fs, handled_access_net: 0, scoped };
+    // A kernel that knows less wants a shorter structure, or zeros at the end: both hold.
+    let size = if scoped == 0 { size_of::<u64>() } else { size_of::<RulesetAttr>() };
+    // SAFETY: `attr` outlives the call and is at least `size` bytes.
+    let returned = check(unsafe {
+        libc::syscall(libc::SYS_landlock_create_ruleset, &raw const attr, size, 0)
+    })?;
+    // SAFETY: a new descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(returned as RawFd) })
+}
+
+/// The Landlock ABI of the running kernel.
+///
+/// # Errors
+/// `ENOSYS` or `EOPNOTSUPP` where Landlock is absent or off.
+pub(crate) fn landlock_abi() -> Result<u32, Errno> {
+    const VERSION: u32 = 1;
+    // SAFETY: with the version flag the kernel reads no structure.
+    let returned = check(unsafe {
+        libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0, VERSION)
+    })?;
+    Ok(returned as u32)
+}
+
+/// Allows `access` beneath `place` (landlock_add_rule(2)).
+///
+/// # Errors
+/// What landlock_add_rule(2) says.
+pub(crate) fn landlock_allow(
+    ruleset: BorrowedFd<'_>,
+    place: BorrowedFd<'_>,
+    access: u64,
+) -> Result<(), Errno> {
+    #[repr(C, packed)]
+    struct PathBeneath {
+        allowed_access: u64,
+        parent_fd: i32,
+    }
+    const PATH_BENEATH: u32 = 1;
+    let attr = PathBeneath { allowed_access: access, parent_fd: place.as_raw_fd() };
+    // SAFETY: `attr` outlives the call and has the layout of landlock_path_beneath_attr.
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_landlock_add_rule,
+            ruleset.as_raw_fd(),
+            PATH_BENEATH,
+            &raw const attr,
+            0,
+        )
+    })?;
+    Ok(())
+}
+
+/// Restricts the calling thread (landlock_restrict_self(2)).
+///
+/// # Errors
+/// What landlock_restrict_self(2) says.
+pub(crate) fn landlock_restrict(ruleset: BorrowedFd<'_>) -> Result<(), Errno> {
+    // SAFETY: integer arguments only.
+    check(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) })?;
+    Ok(())
+}
+
+/// Loads a classic BPF program as system call filter (seccomp(2)).
+///
+/// # Errors
+/// What seccomp(2) says.
+pub(crate) fn seccomp_load(program: &[libc::sock_filter]) -> Result<(), Errno> {
+    let length = u16::try_from(program.len()).map_err(|_| Errno::TOOBIG)?;
+    // The kernel only reads the program although the field is mutable.
+    let filter = libc::sock_fprog { len: length, filter: program.as_ptr().cast_mut() };
+    // SAFETY: `filter` and the program it points to outlive the call.
+    check(unsafe {
+        libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const filter)
+    })?;
+    Ok(())
+}
+
+/// Clears every capability set, the bounding set included (capabilities(7)).
+///
+/// # Errors
+/// What prctl(2) and capset(2) say.
+pub(crate) fn drop_capabilities() -> Result<(), Errno> {
+    #[repr(C)]
+    struct Header {
+        version: u32,
+        pid: i32,
+    }
+    for capability in 0..64 {
+        match prctl(libc::PR_CAPBSET_DROP, capability) {
+            Ok(_) => {}
+            // The first number that the kernel does not know ends the set.
+            Err(Errno::INVAL) => break,
+            Err(errno) => return Err(errno),
+        }
+    }
+    const VERSION_3: u32 = 0x2008_0522;
+    let header = Header { version: VERSION_3, pid: 0 };
+    let empty = [0_u32; 6];
+    // SAFETY: version 3 takes two structures of three 32-bit masks, which `empty` is.
+    check(unsafe { libc::syscall(libc::SYS_capset, &raw const header, empty.as_ptr()) })?;
+    Ok(())
+}
+
+/// Sets a soft and hard limit of this process (setrlimit(2)).
+///
+/// # Errors
+/// What setrlimit(2) says.
+pub(crate) fn set_limit(resource: u32, soft: u64, hard: u64) -> Result<(), Errno> {
+    let limit = libc::rlimit64 { rlim_cur: soft, rlim_max: hard };
+    // SAFETY: `limit` outlives the call; the old limit is not asked for.
+    check(unsafe {
+        libc::syscall(libc::SYS_prlimit64, 0, resource, &raw const limit, std::ptr::null::<u8>())
+    })?;
+    Ok(())
+}
+
+/// The hard limit of a resource of this process.
+pub(crate) fn hard_limit(resource: u32) -> u64 {
+    let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a null new limit changes nothing and `limit` outlives the call.
+    let returned = unsafe {
+        libc::syscall(libc::SYS_prlimit64, 0, resource, std::ptr::null::<u8>(), &raw mut limit)
+    };
+    if returned < 0 { 0 } else { limit.rlim_max }
+}
+
+/// Brings the loopback interface of this network namespace up (netdevice(7)).
+///
+/// # Errors
+/// What ioctl(2) says.
+pub(crate) fn loopback_up() -> Result<(), Errno> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType};
+    let socket = rustix::net::socket_with(
+        AddressFamily::INET,
+        SocketType::DGRAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    // SAFETY: ifreq is integers and a union of integers, for which zero is a value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    request.ifr_name[0] = b'l' as libc::c_char;
+    request.ifr_name[1] = b'o' as libc::c_char;
+    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+    // SAFETY: SIOCSIFFLAGS reads an ifreq, which outlives the call.
+    check(libc::c_long::from(unsafe {
+        libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request)
+    }))?;
+    Ok(())
+}
+
+/// Overwrites the environment that this process was started with. A forked init keeps the
+/// caller's in its memory although nothing inside may see it.
+pub(crate) fn wipe_environment() {
+    unsafe extern "C" {
+        static mut environ: *mut *mut libc::c_char;
+    }
+    // SAFETY: called in the forked child, which has one thread and never reads its environment
+    // again. The strings lie in writable memory of the process's own stack area or heap
+    // (execve(2), setenv(3)); each is overwritten within its length, then the list is emptied.
+    unsafe {
+        let mut entry = environ;
+        if entry.is_null() {
+            return;
+        }
+        while !(*entry).is_null() {
+            let length = CStr::from_ptr(*entry).to_bytes().len();
+            std::ptr::write_bytes((*entry).cast::<u8>(), 0, length);
+            entry = entry.add(1);
+        }
+        *environ = std::ptr::null_mut();
+    }
+}
+
+/// Closes every descriptor above the standard three that is not in `keep` (close_range(2)).
+///
+/// # Errors
+/// What close_range(2) says.
+pub(crate) fn close_all_but(keep: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+    let mut kept: Vec<u32> = keep.iter().map(|fd| fd.as_fd().as_raw_fd() as u32).collect();
+    kept.sort_unstable();
+    let mut first = 3;
+    for fd in kept.into_iter().filter(|fd| *fd >= 3).chain([u32::MAX]) {
+        if fd > first {
+            // SAFETY: the caller names every descriptor that an owner in this process still
+            // uses; the rest belong to values that the forked child never touches again.
+            check(unsafe { libc::syscall(libc::SYS_close_range, first, fd - 1, 0) })?;
+        }
+        first = fd.saturating_add(1);
+    }
+    Ok(())
+}

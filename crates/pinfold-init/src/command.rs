@@ -1,0 +1,157 @@
+//! Becoming the command: everything between fork and exec.
+
+use std::ffi::{CString, OsString};
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use pinfold_wire::Step;
+use rustix::io::Errno;
+
+use crate::Failure;
+use crate::stdio::{Streams, Terminal};
+
+/// What to run.
+#[derive(Debug)]
+pub struct Command {
+    /// The program and its arguments.
+    pub argv: Vec<OsString>,
+    /// The complete environment.
+    pub env: Vec<(OsString, OsString)>,
+    /// The working directory.
+    pub cwd: PathBuf,
+}
+
+/// The command in the form that execve(2) wants, made before the fork.
+pub(crate) struct Prepared {
+    candidates: Vec<CString>,
+    argv: Vec<CString>,
+    env: Vec<CString>,
+    cwd: CString,
+}
+
+impl Command {
+    /// Looks the program up along `PATH` of its own environment and converts every string.
+    ///
+    /// # Errors
+    /// `EINVAL` for a NUL byte, `ENOENT` for an empty command.
+    pub(crate) fn prepare(self) -> Result<Prepared, Failure> {
+        let bad = Failure::about(Step::Execute, b"a NUL byte in the command or its environment");
+        self.convert().map_err(bad)
+    }
+
+    fn convert(self) -> Result<Prepared, Errno> {
+        let text = |bytes: &[u8]| CString::new(bytes).map_err(|_| Errno::INVAL);
+        let program = self.argv.first().ok_or(Errno::NOENT)?.as_bytes();
+        let candidates = if program.contains(&b'/') {
+            vec![text(program)?]
+        } else {
+            let path = self.env.iter().find(|(name, _)| name == "PATH");
+            let path = path.map_or(&b""[..], |(_, value)| value.as_bytes());
+            path.split(|byte| *byte == b':')
+                .filter(|directory| directory.first() == Some(&b'/'))
+                .map(|directory| text(&[directory, b"/", program].concat()))
+                .collect::<Result<_, _>>()?
+        };
+        let argv = self.argv.iter().map(|word| text(word.as_bytes())).collect::<Result<_, _>>()?;
+        let pair = |(name, value): &(OsString, OsString)| {
+            text(&[name.as_bytes(), b"=", value.as_bytes()].concat())
+        };
+        let env = self.env.iter().map(pair).collect::<Result<_, _>>()?;
+        let cwd = text(self.cwd.as_os_str().as_bytes())?;
+        Ok(Prepared { candidates, argv, env, cwd })
+    }
+}
+
+impl Prepared {
+    /// Turns this process into the command; comes back only with the reason why not.
+    pub(crate) fn become_command(
+        &self,
+        streams: &Streams,
+        terminal: Option<&Terminal>,
+        restrict: impl FnOnce() -> Result<(), Errno>,
+    ) -> Failure {
+        if let Err(failure) = self.take_streams(streams, terminal) {
+            return failure;
+        }
+        if let Err(errno) = restrict() {
+            return Failure::at(Step::Landlock)(errno);
+        }
+        if let Err(errno) = rustix::process::chdir(&self.cwd) {
+            return Failure::about(Step::Execute, self.cwd.as_bytes())(errno);
+        }
+        reset_signals();
+        self.execute()
+    }
+
+    /// Own process group (in the foreground of the terminal, if there is one), and streams
+    /// 0, 1 and 2. Sources lie above 2, so no copy overwrites one that is still needed.
+    fn take_streams(&self, streams: &Streams, terminal: Option<&Terminal>) -> Result<(), Failure> {
+        rustix::process::setpgid(None, None).map_err(Failure::at(Step::Execute))?;
+        if let Some(terminal) = terminal {
+            // SIGTTOU is blocked here, as every signal is.
+            rustix::termios::tcsetpgrp(&terminal.user, rustix::process::getpid())
+                .map_err(Failure::at(Step::Terminal))?;
+        }
+        for index in 0..3 {
+            let source =
+                streams.descriptor(index, terminal).map_err(Failure::at(Step::Execute))?;
+            // SAFETY: dup2 replaces one of the three standard descriptors, which no value in
+            // this process owns; exec follows.
+            if unsafe { libc::dup2(source.as_raw_fd(), index as i32) } < 0 {
+                return Err(Failure::at(Step::Execute)(last_errno()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Tries each candidate as execvp(3) does: one that is there but not executable decides
+    /// the error, and a file without a known format is a shell script.
+    fn execute(&self) -> Failure {
+        let mut error = Errno::NOENT;
+        for candidate in &self.candidates {
+            match exec(candidate, &self.argv, &self.env) {
+                Errno::NOENT | Errno::NOTDIR => {}
+                Errno::NOEXEC => {
+                    let mut argv = vec![c"sh".to_owned(), candidate.clone()];
+                    argv.extend(self.argv.iter().skip(1).cloned());
+                    error = exec(c"/bin/sh", &argv, &self.env);
+                    break;
+                }
+                errno => error = errno,
+            }
+        }
+        let name = self.argv.first().map_or(&b""[..], |name| name.as_bytes());
+        Failure::about(Step::Execute, name)(error)
+    }
+}
+
+fn last_errno() -> Errno {
+    let code = std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
+    Errno::from_raw_os_error(code)
+}
+
+fn exec(path: &std::ffi::CStr, argv: &[CString], env: &[CString]) -> Errno {
+    let pointers = |strings: &[CString]| -> Vec<*const libc::c_char> {
+        strings.iter().map(|s| s.as_ptr()).chain([std::ptr::null()]).collect()
+    };
+    let (argv, env) = (pointers(argv), pointers(env));
+    // SAFETY: path and both null-ended lists point to NUL-ended strings that outlive the call.
+    unsafe { libc::execve(path.as_ptr(), argv.as_ptr(), env.as_ptr()) };
+    last_errno()
+}
+
+/// Every signal at its default and none blocked: exec(2) would carry an ignored SIGPIPE (which
+/// the Rust runtime sets) and init's blocked set into the command.
+fn reset_signals() {
+    // SAFETY: SIG_DFL is a valid disposition for every signal; the kernel refuses the two that
+    // cannot be changed, which is right. The empty set is initialised before it is used.
+    unsafe {
+        for signal in 1..=64 {
+            libc::signal(signal, libc::SIG_DFL);
+        }
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+    }
+}

@@ -1,0 +1,197 @@
+//! Process 1: start the command, then wait for its end, its stops, orphans and orders.
+
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+
+use pinfold_wire::{Channel, Ended, Order, Report, Step};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions};
+
+use crate::stdio::{self, Streams};
+use crate::watch::Watch;
+use crate::{Command, Failure};
+
+/// What init needs once the boundary has made the inside.
+pub struct Start {
+    /// What to run.
+    pub command: Command,
+    /// Its streams.
+    pub streams: Streams,
+    /// Limits that no control group enforces.
+    pub watch: Watch,
+    /// When each step of the boundary ended, in monotonic nanoseconds.
+    pub times: Vec<(Step, u64)>,
+}
+
+/// Runs the command to its end and reports it. The caller exits after this returns, and with it
+/// everything inside ends.
+///
+/// `restrict` runs in the command's process as the last thing before its streams are in place
+/// and it is executed.
+///
+/// # Errors
+/// Whatever kept the command from being started.
+pub fn run(
+    mut start: Start,
+    channel: &Channel,
+    restrict: impl FnOnce() -> Result<(), Errno>,
+) -> Result<(), Failure> {
+    let signals = block_signals().map_err(Failure::at(Step::Execute))?;
+    let prepared = start.command.prepare()?;
+    let terminal = if start.streams.wants_terminal() {
+        let opened = stdio::open_terminal(start.streams.window);
+        Some(opened.map_err(Failure::at(Step::Terminal))?)
+    } else {
+        rustix::process::setsid().map_err(Failure::at(Step::Terminal))?;
+        None
+    };
+    if let Some(terminal) = &terminal {
+        let sent = channel.send(&Report::Terminal, &[terminal.controller.as_fd()]);
+        sent.map_err(|_| Failure::at(Step::Terminal)(Errno::PIPE))?;
+    }
+    start.times.push((Step::Terminal, now()));
+    if !wait_for_start(channel) {
+        return Ok(());
+    }
+    let Some(command) = fork().map_err(Failure::at(Step::Execute))? else {
+        let failure = prepared.become_command(&start.streams, terminal.as_ref(), restrict);
+        let _ = channel.send(&failure.report(), &[]);
+        exit_now(127);
+    };
+    // Both sides set the group: whichever is first, it is set before either goes on.
+    let _ = rustix::process::setpgid(Some(command), Some(command));
+    start.times.push((Step::Execute, now()));
+    let _ = channel.send(&Report::Started(start.times), &[]);
+    // The streams and the terminal belong to the command alone now, or no reader would ever
+    // see their end.
+    drop((start.streams, terminal));
+    Loop { channel, signals, command, watch: start.watch }.until_end();
+    Ok(())
+}
+
+/// Waits for the order to start; false when the supervisor is gone.
+fn wait_for_start(channel: &Channel) -> bool {
+    loop {
+        match channel.receive::<Order>() {
+            Ok(Some(received)) if received.message == Order::Start => return true,
+            Ok(Some(_)) => {}
+            Ok(None) | Err(_) => return false,
+        }
+    }
+}
+
+struct Loop<'a> {
+    channel: &'a Channel,
+    signals: OwnedFd,
+    command: Pid,
+    watch: Watch,
+}
+
+impl Loop<'_> {
+    fn until_end(mut self) {
+        while self.turn() {}
+    }
+
+    /// Waits for one thing and deals with it; false when it is time to end.
+    fn turn(&mut self) -> bool {
+        let mut ready = [
+            PollFd::new(self.channel, PollFlags::IN),
+            PollFd::new(&self.signals, PollFlags::IN),
+        ];
+        let timeout = self.watch.interval().map(|interval| Timespec {
+            tv_sec: interval.as_secs() as i64,
+            tv_nsec: i64::from(interval.subsec_nanos()),
+        });
+        match rustix::event::poll(&mut ready, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(_) => return false,
+        }
+        let (ordered, signalled) = (!ready[0].revents().is_empty(), !ready[1].revents().is_empty());
+        if let Some(limit) = self.watch.look() {
+            let _ = self.channel.send(&Report::Limit(limit), &[]);
+            if self.watch.ends(limit) {
+                return false;
+            }
+        }
+        (!signalled || self.children()) && (!ordered || self.order())
+    }
+
+    fn order(&self) -> bool {
+        match self.channel.receive::<Order>() {
+            Ok(Some(received)) => {
+                if let Order::Signal(number) = received.message
+                    && let Some(signal) = Signal::from_named_raw(number)
+                {
+                    // A group that has just ended needs no signal.
+                    let _ = rustix::process::kill_process_group(self.command, signal);
+                }
+                true
+            }
+            Ok(None) | Err(_) => false,
+        }
+    }
+
+    /// Reaps every child that has something to say; false once the command itself has ended.
+    fn children(&self) -> bool {
+        let mut drain = [0_u8; 1024];
+        // Only the fact that a child changed counts, not how often it was signalled.
+        let _ = rustix::io::read(&self.signals, &mut drain);
+        let options = WaitOptions::NOHANG | WaitOptions::UNTRACED;
+        while let Ok(Some((pid, status))) = rustix::process::wait(options) {
+            if pid != self.command {
+                continue;
+            }
+            if let Some(signal) = status.stopping_signal() {
+                let _ = self.channel.send(&Report::Stopped(signal), &[]);
+                continue;
+            }
+            let ended = match (status.exit_status(), status.terminating_signal()) {
+                (Some(code), _) => Ended::Code(code as u8),
+                (None, signal) => Ended::Signal(signal.unwrap_or(libc::SIGKILL) as u8),
+            };
+            let _ = self.channel.send(&Report::Ended(ended), &[]);
+            return false;
+        }
+        true
+    }
+}
+
+/// Blocks every signal and returns a descriptor that is readable when a child changes.
+fn block_signals() -> Result<OwnedFd, Errno> {
+    // SAFETY: the sets are initialised before use and outlive the calls; signalfd returns a new
+    // descriptor that nobody else owns.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut set);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut());
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, libc::SIGCHLD);
+        let fd = libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+        if fd < 0 { Err(Errno::NOSYS) } else { Ok(OwnedFd::from_raw_fd(fd)) }
+    }
+}
+
+/// fork(2): `None` in the child.
+fn fork() -> Result<Option<Pid>, Errno> {
+    // SAFETY: init has one thread, so the child is free to do whatever init may do.
+    let pid = unsafe { libc::fork() };
+    match pid {
+        0 => Ok(None),
+        pid if pid > 0 => Ok(Pid::from_raw(pid)),
+        _ => Err(Errno::from_raw_os_error(
+            std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EAGAIN),
+        )),
+    }
+}
+
+/// Ends this process without running anything that the parent's copy still owns.
+fn exit_now(status: i32) -> ! {
+    // SAFETY: _exit(2) has no preconditions.
+    unsafe { libc::_exit(status) }
+}
+
+/// CLOCK_MONOTONIC in nanoseconds.
+pub fn now() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}

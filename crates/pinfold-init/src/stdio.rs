@@ -1,0 +1,75 @@
+//! The command's standard streams: descriptors that were handed in, or a terminal of its own.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::pty::OpenptFlags;
+use rustix::termios::Winsize;
+
+/// One standard stream.
+#[derive(Debug)]
+pub enum End {
+    /// The inside's own terminal.
+    Terminal,
+    /// This descriptor.
+    Descriptor(OwnedFd),
+    /// The same as an earlier stream.
+    Same(usize),
+}
+
+/// Input, output and error output.
+#[derive(Debug)]
+pub struct Streams {
+    /// The three ends.
+    pub ends: [End; 3],
+    /// Rows and columns of the terminal.
+    pub window: Option<(u16, u16)>,
+}
+
+/// A terminal inside: the side that the supervisor holds, and the side of the command.
+pub(crate) struct Terminal {
+    pub(crate) controller: OwnedFd,
+    pub(crate) user: OwnedFd,
+}
+
+impl Streams {
+    pub(crate) fn wants_terminal(&self) -> bool {
+        self.ends.iter().any(|end| matches!(end, End::Terminal))
+    }
+
+    /// The descriptor of one stream.
+    pub(crate) fn descriptor<'a>(
+        &'a self,
+        index: usize,
+        terminal: Option<&'a Terminal>,
+    ) -> Result<BorrowedFd<'a>, Errno> {
+        match &self.ends[index] {
+            End::Terminal => terminal.map(|terminal| terminal.user.as_fd()).ok_or(Errno::NOTTY),
+            End::Descriptor(fd) => Ok(fd.as_fd()),
+            End::Same(earlier) if *earlier < index => self.descriptor(*earlier, terminal),
+            End::Same(_) => Err(Errno::INVAL),
+        }
+    }
+}
+
+/// Opens a terminal on the inside's own devpts, makes it this session's controlling terminal
+/// (init leads the session; the command gets a process group of its own in it, so that job
+/// control signals find a parent in the same session and are not dropped).
+///
+/// # Errors
+/// What pts(4), setsid(2) and ioctl_tty(2) say.
+pub(crate) fn open_terminal(window: Option<(u16, u16)>) -> Result<Terminal, Errno> {
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let controller = rustix::fs::open("/dev/pts/ptmx", flags, Mode::empty())?;
+    rustix::pty::unlockpt(&controller)?;
+    let peer = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let user = rustix::pty::ioctl_tiocgptpeer(&controller, peer)?;
+    if let Some((rows, columns)) = window {
+        let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        rustix::termios::tcsetwinsize(&controller, size)?;
+    }
+    rustix::process::setsid()?;
+    rustix::process::ioctl_tiocsctty(&user)?;
+    Ok(Terminal { controller, user })
+}

@@ -6,6 +6,7 @@
 //! [`authority::Authority`] value built here.
 
 pub mod access;
+pub mod authority;
 pub mod glob;
 pub mod limits;
 pub mod origin;

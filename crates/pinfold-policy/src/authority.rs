@@ -28,3 +28,6 @@ pub use resolve::{Block, Hop, Located, Place, Resolved};
 pub use subject::{RootKind, Subject};
 pub use tree::{Entry, HostTree, Kind, Tree};
 pub use value::{Authority, Pin, Placement};
+
+#[cfg(test)]
+mod tests;

@@ -55,7 +55,7 @@ pub struct Explanation {
     pub inside: InsidePath,
     /// Where that is on the host.
     pub host: Option<HostPath>,
-    /// Whether something is there.
+    /// Whether something is there; also true of what is hidden, which is not examined.
     pub exists: bool,
     /// The governing root, its access, and who granted it.
     pub grant: Option<GrantLine>,
@@ -144,14 +144,14 @@ impl Authority {
     }
 }
 
-/// Where a walk ended inside and on the host, and whether something is there to be seen.
+/// Where a walk ended inside and on the host, and whether something is or may be there.
 fn end_of(resolved: &Resolved) -> (InsidePath, Option<HostPath>, bool) {
     match resolved.place() {
         Place::Granted(located) => {
             (located.inside.clone(), Some(located.host.clone()), located.entry.is_some())
         }
         Place::Synthetic(inside) => (inside.clone(), None, true),
-        Place::Hidden { inside, host } => (inside.clone(), Some(host.clone()), false),
+        Place::Hidden { inside, host } => (inside.clone(), Some(host.clone()), true),
         Place::Absent(inside) | Place::Blocked { at: inside, .. } => (inside.clone(), None, false),
     }
 }
@@ -167,7 +167,7 @@ impl fmt::Display for Explanation {
         }
         write!(f, "\n  inside    {}", self.inside)?;
         if let Some(host) = &self.host {
-            let note = if self.exists { "" } else { " (not visible)" };
+            let note = if self.exists { "" } else { " (not there yet)" };
             write!(f, "\n  host      {host}{note}")?;
         }
         if let Some(GrantLine { root, kind, access, source }) = &self.grant {

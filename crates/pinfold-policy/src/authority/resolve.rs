@@ -230,7 +230,7 @@ impl<'a> Walk<'a> {
         let mut place = self.authority.locate(self.tree, self.here.clone());
         while let Some(name) = self.queue.pop_front() {
             if let Some(stop) = self.must_be_directory(&place) {
-                return stop;
+                return self.complete(stop, &name);
             }
             place = match name.as_bytes() {
                 b"." => continue,
@@ -258,6 +258,19 @@ impl<'a> Walk<'a> {
             Place::Granted(Located { entry: None, .. }) => Block::Missing,
         };
         Some(Place::Blocked { at: self.here.clone(), why })
+    }
+
+    /// Where nothing is granted, the whole of what was asked is named, not the first directory
+    /// that is missing: a hint to grant `/etc` when `/etc/hosts` was asked would be too wide.
+    fn complete(&self, stop: Place, next: &OsStr) -> Place {
+        let Place::Absent(mut inside) = stop else { return stop };
+        for name in std::iter::once(next).chain(self.queue.iter().map(OsString::as_os_str)) {
+            match inside.join(name) {
+                Ok(longer) => inside = longer,
+                Err(_) => break,
+            }
+        }
+        Place::Absent(inside)
     }
 
     fn back_to(&mut self, directory: InsidePath) -> Place {

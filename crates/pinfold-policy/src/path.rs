@@ -1,0 +1,243 @@
+//! Absolute, lexically normalised paths, one type for each side of the wall.
+//!
+//! A path outside and a path inside may be spelled alike and mean different files, so they are
+//! different types. Both are bytes: Linux file names need not be UTF-8 (path_resolution(7)).
+
+use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Component, Path, PathBuf};
+
+/// Why a path cannot be a [`HostPath`] or an [`InsidePath`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PathError {
+    /// The path does not begin with `/`.
+    #[error("path {} is relative; give it from the root", Escaped(.0))]
+    Relative(PathBuf),
+    /// The path contains `..`, whose meaning depends on symbolic links that are not known here.
+    #[error("path {} contains `..`; give it without", Escaped(.0))]
+    Parent(PathBuf),
+    /// The path contains a NUL byte, which the kernel takes as its end.
+    #[error("path {} contains a NUL byte", Escaped(.0))]
+    Nul(PathBuf),
+    /// An absolute path was given where one below another path was meant.
+    #[error("path {} is absolute; give it relative to the directory it lies in", Escaped(.0))]
+    Absolute(PathBuf),
+}
+
+/// Shows a path on one line: valid text as it is, control characters and bytes that are not
+/// UTF-8 as escapes, so that a file name cannot forge a message or drive a terminal.
+pub struct Escaped<'a>(pub &'a Path);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for chunk in self.0.as_os_str().as_bytes().utf8_chunks() {
+            for character in chunk.valid().chars() {
+                if is_plain(character) {
+                    write!(f, "{character}")?;
+                } else {
+                    write!(f, "{}", character.escape_default())?;
+                }
+            }
+            for byte in chunk.invalid() {
+                write!(f, "\\x{byte:02x}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a character may be shown as it is: no control, and none that reorders the line
+/// (Unicode Bidirectional Algorithm, UAX #9) or breaks it.
+fn is_plain(character: char) -> bool {
+    !character.is_control()
+        && !matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        && character != '\\'
+}
+
+/// Removes `.` and repeated separators; refuses what has no meaning without a file system.
+fn normalise(path: &Path, mut out: PathBuf) -> Result<PathBuf, PathError> {
+    if path.as_os_str().as_bytes().contains(&0) {
+        return Err(PathError::Nul(path.to_owned()));
+    }
+    for component in path.components() {
+        match component {
+            Component::Normal(name) => out.push(name),
+            Component::ParentDir => return Err(PathError::Parent(path.to_owned())),
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
+        }
+    }
+    Ok(out)
+}
+
+macro_rules! absolute_path {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(PathBuf);
+
+        impl $name {
+            /// Normalises an absolute path.
+            ///
+            /// # Errors
+            /// When the path is relative, contains `..`, or contains a NUL byte.
+            pub fn new(path: impl AsRef<Path>) -> Result<Self, PathError> {
+                let path = path.as_ref();
+                if !path.has_root() {
+                    return Err(PathError::Relative(path.to_owned()));
+                }
+                normalise(path, PathBuf::from("/")).map(Self)
+            }
+
+            /// As [`Self::new`], from the bytes the kernel or a message gave.
+            ///
+            /// # Errors
+            /// As [`Self::new`].
+            pub fn from_bytes(bytes: &[u8]) -> Result<Self, PathError> {
+                Self::new(Path::new(OsStr::from_bytes(bytes)))
+            }
+
+            /// `/`.
+            #[must_use]
+            pub fn root() -> Self {
+                Self(PathBuf::from("/"))
+            }
+
+            /// Whether this is `/`.
+            #[must_use]
+            pub fn is_root(&self) -> bool {
+                self.0.as_os_str().len() == 1
+            }
+
+            /// The path for a system call.
+            #[must_use]
+            pub fn as_path(&self) -> &Path {
+                &self.0
+            }
+
+            /// The path's bytes, without a final NUL.
+            #[must_use]
+            pub fn as_bytes(&self) -> &[u8] {
+                self.0.as_os_str().as_bytes()
+            }
+
+            /// The path, given up.
+            #[must_use]
+            pub fn into_path_buf(self) -> PathBuf {
+                self.0
+            }
+
+            /// Whether this path is `base` or lies below it, compared by component: `/ab` does
+            /// not start with `/a`.
+            #[must_use]
+            pub fn starts_with(&self, base: &Self) -> bool {
+                self.0.starts_with(&base.0)
+            }
+
+            /// What remains of this path below `base`; empty when they are equal.
+            #[must_use]
+            pub fn strip_prefix(&self, base: &Self) -> Option<&Path> {
+                self.0.strip_prefix(&base.0).ok()
+            }
+
+            /// The path `relative` below this one. An empty `relative` gives the path itself.
+            ///
+            /// # Errors
+            /// When `relative` is absolute, contains `..`, or contains a NUL byte.
+            pub fn join(&self, relative: impl AsRef<Path>) -> Result<Self, PathError> {
+                let relative = relative.as_ref();
+                if relative.has_root() {
+                    return Err(PathError::Absolute(relative.to_owned()));
+                }
+                normalise(relative, self.0.clone()).map(Self)
+            }
+
+            /// The directory the path lies in; none for `/`.
+            #[must_use]
+            pub fn parent(&self) -> Option<Self> {
+                self.0.parent().map(|parent| Self(parent.to_owned()))
+            }
+
+            /// The last component; none for `/`.
+            #[must_use]
+            pub fn file_name(&self) -> Option<&OsStr> {
+                self.0.file_name()
+            }
+
+            /// The path itself, the directory it lies in, and so on up to `/`.
+            pub fn ancestors(&self) -> impl Iterator<Item = Self> + '_ {
+                self.0.ancestors().map(|path| Self(path.to_owned()))
+            }
+
+            /// The number of components; 0 for `/`.
+            #[must_use]
+            pub fn depth(&self) -> usize {
+                self.0.components().count() - 1
+            }
+
+            /// The path as text, escaped where it is not plain text.
+            #[must_use]
+            pub fn escaped(&self) -> Cow<'_, str> {
+                match self.0.to_str() {
+                    Some(text) if text.chars().all(is_plain) => Cow::Borrowed(text),
+                    _ => Cow::Owned(Escaped(&self.0).to_string()),
+                }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(&Escaped(&self.0), f)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "({})"), Escaped(&self.0))
+            }
+        }
+
+        impl AsRef<Path> for $name {
+            fn as_ref(&self) -> &Path {
+                &self.0
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = PathError;
+
+            fn from_str(text: &str) -> Result<Self, PathError> {
+                Self::new(text)
+            }
+        }
+
+        impl TryFrom<OsString> for $name {
+            type Error = PathError;
+
+            fn try_from(text: OsString) -> Result<Self, PathError> {
+                Self::from_bytes(&text.into_vec())
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.escaped())
+            }
+        }
+    };
+}
+
+absolute_path! {
+    /// An absolute path on the host, outside every boundary.
+    HostPath
+}
+
+absolute_path! {
+    /// An absolute path as a process inside the boundary sees it.
+    InsidePath
+}
+
+#[cfg(test)]
+mod tests;

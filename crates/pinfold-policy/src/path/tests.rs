@@ -1,0 +1,66 @@
+use super::*;
+use proptest::prelude::*;
+
+#[test]
+fn normalisation_removes_dots_and_repeated_separators() {
+    let path = HostPath::new("//a/./b//c/.").unwrap();
+    assert_eq!(path.as_bytes(), b"/a/b/c");
+    assert_eq!(HostPath::new("/").unwrap(), HostPath::root());
+    assert_eq!(HostPath::new("/./").unwrap(), HostPath::root());
+}
+
+#[test]
+fn relative_parent_and_nul_are_refused() {
+    assert!(matches!(HostPath::new("a"), Err(PathError::Relative(_))));
+    assert!(matches!(HostPath::new(""), Err(PathError::Relative(_))));
+    assert!(matches!(HostPath::new("/a/../b"), Err(PathError::Parent(_))));
+    assert!(matches!(InsidePath::from_bytes(b"/a\0b"), Err(PathError::Nul(_))));
+}
+
+#[test]
+fn a_string_prefix_is_not_a_path_prefix() {
+    let base = HostPath::new("/srv/a").unwrap();
+    assert!(!HostPath::new("/srv/ab").unwrap().starts_with(&base));
+    assert!(HostPath::new("/srv/a/b").unwrap().starts_with(&base));
+    assert!(base.starts_with(&base));
+    assert!(base.starts_with(&HostPath::root()));
+}
+
+#[test]
+fn join_stays_below() {
+    let base = InsidePath::new("/w").unwrap();
+    assert_eq!(base.join("a/./b").unwrap(), InsidePath::new("/w/a/b").unwrap());
+    assert_eq!(base.join("").unwrap(), base);
+    assert!(matches!(base.join("../x"), Err(PathError::Parent(_))));
+    assert!(matches!(base.join("/x"), Err(PathError::Absolute(_))));
+}
+
+#[test]
+fn parents_end_at_the_root() {
+    let path = HostPath::new("/a/b").unwrap();
+    assert_eq!(path.parent(), Some(HostPath::new("/a").unwrap()));
+    assert_eq!(HostPath::root().parent(), None);
+    assert_eq!(path.depth(), 2);
+    assert_eq!(HostPath::root().depth(), 0);
+    assert_eq!(path.ancestors().count(), 3);
+}
+
+#[test]
+fn a_name_cannot_forge_a_line() {
+    let path = HostPath::from_bytes(b"/a\n\xff\x1b[2J\\x").unwrap();
+    assert_eq!(path.to_string(), "/a\\n\\xff\\u{1b}[2J\\\\x");
+    assert_eq!(path.escaped(), path.to_string());
+    assert_eq!(HostPath::new("/é").unwrap().escaped(), "/é");
+    assert!(!HostPath::new("/a\u{202e}b").unwrap().to_string().contains('\u{202e}'));
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_give_an_error_or_a_normal_path(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+        if let Ok(path) = HostPath::from_bytes(&bytes) {
+            prop_assert!(path.as_bytes().starts_with(b"/"));
+            prop_assert!(!path.as_bytes().windows(2).any(|pair| pair == b"//"));
+            prop_assert_eq!(HostPath::from_bytes(path.as_bytes()).unwrap(), path);
+        }
+    }
+}

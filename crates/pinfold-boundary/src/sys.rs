@@ -16,6 +16,9 @@ fn check(returned: libc::c_long) -> Result<libc::c_long, Errno> {
     }
 }
 
+/// Linux 5.7. libc's constant is too narrow for it.
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
 /// Which side of a clone this is.
 pub(crate) enum Side {
     /// The caller, with a descriptor of the new process.
@@ -37,7 +40,7 @@ pub(crate) fn clone_into(flags: u64, cgroup: Option<BorrowedFd<'_>>) -> Result<S
     arguments.pidfd = std::ptr::from_mut(&mut pidfd) as u64;
     arguments.exit_signal = libc::SIGCHLD as u64;
     if let Some(cgroup) = cgroup {
-        arguments.flags |= libc::CLONE_INTO_CGROUP as u64;
+        arguments.flags |= CLONE_INTO_CGROUP;
         arguments.cgroup = cgroup.as_raw_fd() as u64;
     }
     // SAFETY: without CLONE_VM and with no stack given this is a fork: the child goes on with a

@@ -5,7 +5,6 @@ use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use pinfold_wire::{Channel, ChannelError, Step};
-use rustix::io::Errno;
 use thiserror::Error;
 
 use crate::Capabilities;
@@ -76,11 +75,6 @@ fn detail_words(detail: &str) -> String {
 }
 
 impl LaunchError {
-    /// Something that the system said.
-    pub(crate) fn system(what: &'static str) -> impl FnOnce(Errno) -> Self {
-        move |errno| Self::System { what, source: errno.into() }
-    }
-
     /// What a person can do about it.
     pub fn hint(&self) -> Option<&str> {
         match self {

@@ -162,6 +162,12 @@ impl Group {
         self.pids
     }
 
+    /// Whether the kernel, when it kills for lack of memory, leaves the rest of the tree: a
+    /// version 1 group then has to be looked at.
+    pub fn needs_a_look(&self) -> bool {
+        self.memory && self.descriptor.is_none()
+    }
+
     /// The limit that the group has enforced so far, the deadlier first.
     pub fn exceeded(&self) -> Option<Exceeded> {
         let counted = |file: &str, key: &str| {

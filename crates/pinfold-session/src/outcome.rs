@@ -1,0 +1,140 @@
+//! How a run ended, and why one could not be.
+
+use std::io;
+
+use pinfold_boundary::LaunchError;
+use pinfold_wire::{Ended, Step};
+use rustix::io::Errno;
+use thiserror::Error;
+
+/// A limit that ended or hindered a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LimitReached {
+    /// The wall-clock time was over.
+    Timeout,
+    /// The tree used more memory than it may.
+    Memory,
+    /// A process or thread was refused.
+    Pids,
+    /// The private directories were full.
+    Disk,
+}
+
+impl LimitReached {
+    /// The limit's name in settings, messages and the audit log.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::Memory => "memory",
+            Self::Pids => "pids",
+            Self::Disk => "disk",
+        }
+    }
+
+    /// Whether reaching it ended the run.
+    pub fn ended_the_run(self) -> bool {
+        matches!(self, Self::Timeout | Self::Memory)
+    }
+}
+
+/// How a run ended.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// The exit status for the caller: the command's own, or 128 + the signal that ended it.
+    pub status: u8,
+    /// The limit that ended or hindered it.
+    pub limit: Option<LimitReached>,
+    /// When each step of the start ended, in monotonic nanoseconds.
+    pub times: Vec<(Step, u64)>,
+}
+
+impl Outcome {
+    pub(crate) fn new(
+        ended: Option<Ended>,
+        limit: Option<LimitReached>,
+        times: Vec<(Step, u64)>,
+    ) -> Self {
+        let signalled = |signal: u8| 128_u8.saturating_add(signal);
+        let own = match ended {
+            Some(Ended::Code(code)) => code,
+            Some(Ended::Signal(signal)) => signalled(signal),
+            // Ended from outside: by a limit, or with its init.
+            None => signalled(libc::SIGKILL as u8),
+        };
+        // A command that a limit ended has not succeeded, whatever it made of the signal.
+        let cut_short = limit.is_some_and(LimitReached::ended_the_run) && own == 0;
+        let status = if cut_short { signalled(libc::SIGTERM as u8) } else { own };
+        Self { status, limit, times }
+    }
+}
+
+/// Why a run could not be.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The inside could not be made.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    /// The command is not there.
+    #[error("command not found inside: {0}")]
+    NotFound(String),
+    /// The command is there and cannot be executed.
+    #[error("cannot execute {command} inside: {source}")]
+    NotExecutable {
+        /// The command.
+        command: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The caller's terminal cannot be used.
+    #[error("cannot use the terminal: {0}")]
+    Terminal(io::Error),
+    /// The settings or grants contradict each other or the machine.
+    #[error("{what}")]
+    Refused {
+        /// What is wrong.
+        what: String,
+        /// The way out.
+        hint: Option<String>,
+    },
+    /// The system refused something that a run needs.
+    #[error(transparent)]
+    System(io::Error),
+}
+
+impl RunError {
+    pub(crate) fn terminal(errno: Errno) -> Self {
+        Self::Terminal(errno.into())
+    }
+
+    pub(crate) fn thread(error: io::Error) -> Self {
+        Self::System(error)
+    }
+
+    pub(crate) fn refused(what: impl ToString, hint: Option<String>) -> Self {
+        Self::Refused { what: what.to_string(), hint }
+    }
+
+    /// execve(2) failed for this command.
+    pub(crate) fn execute(errno: i32, command: &[u8]) -> Self {
+        let command = command.escape_ascii().to_string();
+        match Errno::from_raw_os_error(errno) {
+            Errno::NOENT | Errno::NOTDIR => Self::NotFound(command),
+            errno => Self::NotExecutable { command, source: errno.into() },
+        }
+    }
+
+    /// The way out, if there is one to name.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Launch(error) => error.hint().map(str::to_owned),
+            Self::NotFound(_) => Some(
+                "inside, PATH holds the system's directories and the agent's; grant others with \
+                 --read"
+                    .to_owned(),
+            ),
+            Self::Refused { hint, .. } => hint.clone(),
+            Self::NotExecutable { .. } | Self::Terminal(_) | Self::System(_) => None,
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! The command's standard streams.
+//!
+//! A terminal stays outside: the inside gets one of its own. An anonymous pipe and /dev/null
+//! are handed in as they are. Anything else (a regular file, a socket, a named pipe) stays
+//! outside too, with a pipe between: a descriptor of a file is a handle on its owner, mode and
+//! attributes, whatever the mount tree says.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::thread::JoinHandle;
+
+use pinfold_boundary::{Stdio, StdioEnd};
+use rustix::fs::{FileType, Stat};
+use rustix::io::Errno;
+
+/// One direction of bytes between the caller's stream and the inside's.
+pub(crate) struct Pump {
+    from: OwnedFd,
+    to: OwnedFd,
+    /// Whether its end has to be waited for: output, not input.
+    output: bool,
+}
+
+/// The streams for the plan, and what has to be moved by hand.
+pub(crate) struct Streams {
+    pub(crate) stdio: Stdio,
+    pub(crate) pumps: Vec<Pump>,
+}
+
+/// Looks at the caller's three streams.
+///
+/// # Errors
+/// What fstat(2), pipe(2) and fcntl(2) say.
+pub(crate) fn streams(window: Option<(u16, u16)>) -> Result<Streams, Errno> {
+    let mut pumps = Vec::new();
+    let mut ends = Vec::with_capacity(3);
+    let mut seen: Vec<Option<Stat>> = Vec::new();
+    for (index, stream) in caller_streams().into_iter().enumerate() {
+        let (end, stat) = end_for(index, stream, &seen, &mut pumps)?;
+        ends.push(end);
+        seen.push(stat);
+    }
+    let [input, output, error] = <[StdioEnd; 3]>::try_from(ends).map_err(|_| Errno::INVAL)?;
+    Ok(Streams { stdio: Stdio { ends: [input, output, error], window }, pumps })
+}
+
+fn caller_streams() -> [BorrowedFd<'static>; 3] {
+    [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()]
+}
+
+fn end_for(
+    index: usize,
+    stream: BorrowedFd<'_>,
+    seen: &[Option<Stat>],
+    pumps: &mut Vec<Pump>,
+) -> Result<(StdioEnd, Option<Stat>), Errno> {
+    let duplicate = || rustix::io::fcntl_dupfd_cloexec(stream, 3);
+    let stat = match rustix::fs::fstat(stream) {
+        Ok(stat) => stat,
+        // A closed stream is an empty one.
+        Err(Errno::BADF) => return Ok((StdioEnd::Descriptor(null()?), None)),
+        Err(errno) => return Err(errno),
+    };
+    if rustix::termios::isatty(stream) {
+        return Ok((StdioEnd::Terminal, None));
+    }
+    if passes_as_it_is(stream, &stat) {
+        return Ok((StdioEnd::Descriptor(duplicate()?), None));
+    }
+    // `>file 2>&1` is one stream: two pipes would lose the order of what is written.
+    let same = |earlier: &Option<Stat>| {
+        earlier.as_ref().is_some_and(|e| (e.st_dev, e.st_ino) == (stat.st_dev, stat.st_ino))
+    };
+    if let Some(earlier) = seen.iter().skip(1).position(same) {
+        return Ok((StdioEnd::Same(earlier + 1), Some(stat)));
+    }
+    let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    let (inside, pump) = if index == 0 {
+        (reader, Pump { from: duplicate()?, to: writer, output: false })
+    } else {
+        (writer, Pump { from: reader, to: duplicate()?, output: true })
+    };
+    pumps.push(pump);
+    Ok((StdioEnd::Descriptor(inside), Some(stat)))
+}
+
+fn null() -> Result<OwnedFd, Errno> {
+    use rustix::fs::{Mode, OFlags};
+    rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// An anonymous pipe lies on pipefs and has no owner or mode that matters; /dev/null has no
+/// state at all.
+fn passes_as_it_is(stream: BorrowedFd<'_>, stat: &Stat) -> bool {
+    const PIPEFS_MAGIC: u64 = 0x5049_5045;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Fifo => {
+            rustix::fs::fstatfs(stream).is_ok_and(|fs| fs.f_type as u64 == PIPEFS_MAGIC)
+        }
+        FileType::CharacterDevice => stat.st_rdev == rustix::fs::makedev(1, 3),
+        _ => false,
+    }
+}
+
+impl Pump {
+    /// Between the caller's terminal and the inside's, in both directions.
+    ///
+    /// # Errors
+    /// What fcntl(2) says.
+    pub(crate) fn terminal(
+        caller: BorrowedFd<'_>,
+        inside: BorrowedFd<'_>,
+    ) -> Result<[Self; 2], Errno> {
+        let duplicate = |fd: BorrowedFd<'_>| rustix::io::fcntl_dupfd_cloexec(fd, 3);
+        Ok([
+            Self { from: duplicate(caller)?, to: duplicate(inside)?, output: false },
+            Self { from: duplicate(inside)?, to: duplicate(caller)?, output: true },
+        ])
+    }
+
+    /// Moves bytes on a thread of its own until an end closes. The handle is for output only:
+    /// input that nobody reads any more is no reason to wait.
+    ///
+    /// # Errors
+    /// What starting a thread says.
+    pub(crate) fn start(self) -> io::Result<Option<JoinHandle<()>>> {
+        const STACK: usize = 128 * 1024;
+        let output = self.output;
+        let work = move || {
+            let (mut from, mut to) = (File::from(self.from), File::from(self.to));
+            // Both ends are the caller's or the inside's; when one is gone the stream is over.
+            // EIO is how a terminal whose other side is closed says so (pty(7)).
+            let _ = io::copy(&mut from, &mut to);
+        };
+        let handle = std::thread::Builder::new().stack_size(STACK).spawn(work)?;
+        Ok(output.then_some(handle))
+    }
+}

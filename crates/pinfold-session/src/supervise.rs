@@ -1,0 +1,303 @@
+//! From the order to start to the end: one loop over everything that can happen.
+
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::{AsFd, OwnedFd};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use pinfold_boundary::namespace::{Exceeded, explain};
+use pinfold_boundary::{Inside, LaunchError, step_failed};
+use pinfold_egress::{Gateway, StopHandle, stop_channel};
+use pinfold_wire::{Ended, Limit, Order, Report, Step};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+
+use crate::outcome::{LimitReached, Outcome};
+use crate::stdio::Pump;
+use crate::terminal::{CallerTerminal, stop_self};
+use crate::{RunError, sys};
+
+/// How long a command may take to end after it was asked to.
+const GRACE: Duration = Duration::from_secs(2);
+/// How often a control group that cannot end the tree by itself is looked at.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// A gateway that starts with its first connection: most of its cost is not paid by a command
+/// that never calls it.
+pub(crate) struct Door {
+    pub(crate) listeners: Vec<TcpListener>,
+    pub(crate) gateway: Gateway,
+}
+
+/// Everything that the loop watches.
+pub(crate) struct Supervision {
+    pub(crate) inside: Inside,
+    pub(crate) signals: OwnedFd,
+    pub(crate) terminal: Option<CallerTerminal>,
+    /// The inside's terminal, once init has sent it.
+    pub(crate) inner: Option<OwnedFd>,
+    pub(crate) outputs: Vec<JoinHandle<()>>,
+    pub(crate) door: Option<Door>,
+    pub(crate) stop_gateway: Option<(StopHandle, JoinHandle<io::Result<()>>)>,
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) state: Progress,
+}
+
+/// What has happened so far.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    pub(crate) ended: Option<Ended>,
+    pub(crate) limit: Option<LimitReached>,
+    pub(crate) times: Vec<(Step, u64)>,
+    /// When to stop being patient with a command that was asked to end.
+    pub(crate) killing: Option<Instant>,
+}
+
+impl Supervision {
+    /// Waits for the inside's terminal, takes it, and starts moving bytes.
+    ///
+    /// # Errors
+    /// A start that failed before there was one.
+    pub(crate) fn take_terminal(&mut self) -> Result<(), RunError> {
+        let Some(terminal) = &self.terminal else { return Ok(()) };
+        let Some(received) = self.inside.channel.receive::<Report>().map_err(LaunchError::from)? else {
+            return Err(LaunchError::Silent.into());
+        };
+        let inner = match (received.message, received.descriptors.into_iter().next()) {
+            (Report::Terminal, Some(inner)) => inner,
+            (report, _) => return Err(unexpected(report).into()),
+        };
+        terminal.enter(inner.as_fd()).map_err(RunError::terminal)?;
+        let pumps = Pump::terminal(terminal.descriptor(), inner.as_fd()).map_err(RunError::terminal)?;
+        for pump in pumps {
+            self.outputs.extend(pump.start().map_err(RunError::thread)?);
+        }
+        self.inner = Some(inner);
+        Ok(())
+    }
+
+    /// Runs the loop until everything inside has ended.
+    ///
+    /// # Errors
+    /// A command that could not be executed, or a start that failed late.
+    pub(crate) fn until_end(mut self) -> Result<Outcome, RunError> {
+        while self.turn()? {}
+        // Everything inside has ended or is being ended; nothing writes any more.
+        self.inside.kill();
+        self.inside.reap().map_err(RunError::thread)?;
+        self.inner = None;
+        for output in self.outputs.drain(..) {
+            // A panic in a pump has been reported by its own thread.
+            let _ = output.join();
+        }
+        if let Some(terminal) = &self.terminal {
+            terminal.restore();
+        }
+        if let Some((stop, thread)) = self.stop_gateway.take() {
+            stop.stop();
+            let _ = thread.join();
+        }
+        Ok(self.outcome())
+    }
+
+    fn outcome(&self) -> Outcome {
+        let exceeded = self.inside.group.as_ref().and_then(|group| group.exceeded());
+        let by_group = exceeded.map(|exceeded| match exceeded {
+            Exceeded::Memory => LimitReached::Memory,
+            Exceeded::Pids => LimitReached::Pids,
+        });
+        let limit = self.state.limit.or(by_group);
+        Outcome::new(self.state.ended, limit, self.state.times.clone())
+    }
+
+    /// Waits for one thing and deals with it; false at the end.
+    fn turn(&mut self) -> Result<bool, RunError> {
+        let ready = self.wait()?;
+        if ready.signal {
+            while let Some(signal) = sys::next_signal(&self.signals) {
+                self.signal(signal);
+            }
+        }
+        if ready.door {
+            self.open_door()?;
+        }
+        if ready.report && !self.report()? {
+            return Ok(false);
+        }
+        self.look_at_limits();
+        // What init sent before its end is read first.
+        Ok(!ready.ended || ready.report)
+    }
+
+    fn wait(&self) -> Result<Ready, RunError> {
+        let mut watched = vec![
+            PollFd::new(&self.inside.channel, PollFlags::IN),
+            PollFd::from_borrowed_fd(self.inside.ended(), PollFlags::IN),
+            PollFd::new(&self.signals, PollFlags::IN),
+        ];
+        let listeners = self.door.iter().flat_map(|door| &door.listeners);
+        watched.extend(listeners.map(|listener| PollFd::new(listener, PollFlags::IN)));
+        let timeout = self.patience().map(|patience| Timespec {
+            tv_sec: patience.as_secs() as i64,
+            tv_nsec: i64::from(patience.subsec_nanos()),
+        });
+        match rustix::event::poll(&mut watched, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(RunError::thread(errno.into())),
+        }
+        let is = |index: usize| !watched[index].revents().is_empty();
+        Ok(Ready {
+            report: is(0),
+            ended: is(1),
+            signal: is(2),
+            door: (3..watched.len()).any(is),
+        })
+    }
+
+    /// How long to wait at most.
+    fn patience(&self) -> Option<Duration> {
+        let now = Instant::now();
+        let until = |at: Instant| at.saturating_duration_since(now);
+        let looks = self.inside.group.as_ref().is_some_and(|group| group.needs_a_look());
+        let waits = [
+            self.deadline.map(until),
+            self.state.killing.map(until),
+            looks.then_some(LOOK),
+        ];
+        waits.into_iter().flatten().min()
+    }
+
+    fn look_at_limits(&mut self) {
+        let now = Instant::now();
+        if self.deadline.is_some_and(|deadline| now >= deadline) {
+            self.deadline = None;
+            self.state.limit = Some(LimitReached::Timeout);
+            self.order(libc::SIGTERM);
+            self.state.killing = Some(now + GRACE);
+        }
+        if self.state.killing.is_some_and(|at| now >= at) {
+            self.state.killing = None;
+            self.inside.kill();
+        }
+        let killed = |group: &pinfold_boundary::namespace::Group| {
+            group.needs_a_look() && group.exceeded() == Some(Exceeded::Memory)
+        };
+        if self.state.limit.is_none() && self.inside.group.as_ref().is_some_and(killed) {
+            self.state.limit = Some(LimitReached::Memory);
+            self.inside.kill();
+        }
+    }
+
+    /// Deals with one report; false when the command has ended.
+    fn report(&mut self) -> Result<bool, RunError> {
+        let received = match self.inside.channel.receive::<Report>() {
+            Ok(Some(received)) => received,
+            // Init is gone, or talks nonsense: everything inside ends.
+            Ok(None) | Err(_) => return Ok(false),
+        };
+        match received.message {
+            Report::Started(times) => self.state.times = times,
+            Report::Stopped(_) => self.stopped(),
+            Report::Limit(limit) => self.state.limit = Some(reached(limit)),
+            Report::Ended(ended) => {
+                self.state.ended = Some(ended);
+                return Ok(false);
+            }
+            Report::Failed { step: Step::Execute, errno, detail } => {
+                return Err(RunError::execute(errno, &detail));
+            }
+            report @ (Report::Failed { .. } | Report::Listening | Report::Terminal) => {
+                return Err(unexpected(report).into());
+            }
+        }
+        Ok(true)
+    }
+
+    /// The command stopped: give the terminal back, stop as its job would, and go on with it.
+    fn stopped(&mut self) {
+        if let Some(terminal) = &self.terminal {
+            terminal.restore();
+        }
+        stop_self();
+        if let (Some(terminal), Some(inner)) = (&self.terminal, &self.inner) {
+            // The terminal may be gone by now; then there is nothing to make raw.
+            let _ = terminal.make_raw(inner.as_fd());
+        }
+        self.order(libc::SIGCONT);
+    }
+
+    fn signal(&mut self, signal: i32) {
+        match signal {
+            libc::SIGWINCH => {
+                if let (Some(terminal), Some(inner)) = (&self.terminal, &self.inner) {
+                    terminal.resize(inner.as_fd());
+                }
+            }
+            libc::SIGHUP if self.terminal.is_some() => {
+                // The caller's terminal is gone, and with it the inside's.
+                self.order(libc::SIGHUP);
+                self.state.killing = Some(Instant::now() + GRACE);
+            }
+            other => self.order(other),
+        }
+    }
+
+    fn order(&self, signal: i32) {
+        // An init that is gone has nobody left to signal.
+        let _ = self.inside.channel.send(&Order::Signal(signal), &[]);
+    }
+
+    /// The first connection is there: start the gateway on a thread of its own.
+    fn open_door(&mut self) -> Result<(), RunError> {
+        let Some(door) = self.door.take() else { return Ok(()) };
+        let (stop, stopped) = stop_channel();
+        let serve = move || door.gateway.serve(door.listeners, stopped);
+        let thread = std::thread::Builder::new().name("gateway".to_owned()).spawn(serve);
+        self.stop_gateway = Some((stop, thread.map_err(RunError::thread)?));
+        Ok(())
+    }
+}
+
+struct Ready {
+    report: bool,
+    ended: bool,
+    signal: bool,
+    door: bool,
+}
+
+fn reached(limit: Limit) -> LimitReached {
+    match limit {
+        Limit::Memory => LimitReached::Memory,
+        Limit::Pids => LimitReached::Pids,
+        Limit::Disk => LimitReached::Disk,
+    }
+}
+
+/// The error behind a report that has no place here.
+pub(crate) fn unexpected(report: Report) -> LaunchError {
+    match report {
+        Report::Failed { step, errno, detail } => explain(step_failed(step, errno, &detail)),
+        _ => LaunchError::Silent,
+    }
+}
+
+/// Sends an order; when init is gone, says why.
+///
+/// # Errors
+/// The failure that init reported before it went.
+pub(crate) fn send(inside: &Inside, order: &Order) -> Result<(), RunError> {
+    if inside.channel.send(order, &[]).is_ok() {
+        return Ok(());
+    }
+    Err(last_words(inside).into())
+}
+
+/// What init said before it went.
+pub(crate) fn last_words(inside: &Inside) -> LaunchError {
+    match inside.channel.receive::<Report>() {
+        Ok(Some(received)) => unexpected(received.message),
+        Ok(None) | Err(_) => LaunchError::Silent,
+    }
+}
+

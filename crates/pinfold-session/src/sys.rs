@@ -1,0 +1,77 @@
+//! The few things that need `unsafe`, behind safe functions.
+
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use rustix::io::Errno;
+
+/// Signals that the supervisor reads as events instead of dying of them.
+const EVENTS: [i32; 9] = [
+    libc::SIGINT,
+    libc::SIGTERM,
+    libc::SIGHUP,
+    libc::SIGQUIT,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGTSTP,
+    libc::SIGCONT,
+    libc::SIGWINCH,
+];
+
+fn set_of(signals: &[i32]) -> libc::sigset_t {
+    // SAFETY: the set is initialised by sigemptyset before it is used.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        for signal in signals {
+            libc::sigaddset(&raw mut set, *signal);
+        }
+        set
+    }
+}
+
+/// Blocks the supervisor's signals and returns a descriptor to read them from (signalfd(2)).
+///
+/// # Errors
+/// What signalfd(2) says.
+pub(crate) fn signal_events() -> Result<OwnedFd, Errno> {
+    let set = set_of(&EVENTS);
+    // SAFETY: the set outlives both calls; a successful signalfd returns a new descriptor.
+    unsafe {
+        libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+        let fd = libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+        if fd < 0 { Err(Errno::MFILE) } else { Ok(OwnedFd::from_raw_fd(fd)) }
+    }
+}
+
+/// The next signal from a descriptor of [`signal_events`], `None` when there is none.
+pub(crate) fn next_signal(events: &OwnedFd) -> Option<i32> {
+    let mut buffer = [0_u8; size_of::<libc::signalfd_siginfo>()];
+    let count = rustix::io::read(events, &mut buffer).ok()?;
+    let number = buffer.first_chunk::<4>().filter(|_| count == buffer.len())?;
+    Some(u32::from_ne_bytes(*number) as i32)
+}
+
+/// Blocks every signal that can be blocked.
+pub(crate) fn block_all_signals() {
+    // SAFETY: sigfillset initialises the set, which outlives the call.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut set);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut());
+    }
+}
+
+/// Closes every descriptor but these, the standard streams included. Only for a forked child
+/// that never touches a value owning another descriptor again.
+pub(crate) fn close_all_but(keep: &[BorrowedFd<'_>]) {
+    let mut kept: Vec<u32> = keep.iter().map(|fd| fd.as_raw_fd() as u32).collect();
+    kept.sort_unstable();
+    let mut first = 0;
+    for fd in kept.into_iter().chain([u32::MAX]) {
+        if fd > first {
+            // SAFETY: see the function's condition.
+            unsafe { libc::syscall(libc::SYS_close_range, first, fd - 1, 0) };
+        }
+        first = fd.saturating_add(1);
+    }
+}

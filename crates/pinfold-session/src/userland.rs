@@ -1,0 +1,120 @@
+//! What every inside sees of the host by default: its programs and libraries, read-only, and of
+//! /etc what programs need to run. No home, no /var, no /srv, no /root, no machine id.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pinfold_boundary::{Entry, Place};
+use pinfold_policy::path::{HostPath, InsidePath, PathError};
+
+/// Directories of programs and libraries (Filesystem Hierarchy Standard 3.0; Nix).
+const PROGRAMS: [&str; 9] =
+    ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store"];
+
+/// Of /etc: the loader's cache, certificates, alternatives, time zone, shells' and tools'
+/// system-wide settings. Nothing that names users, hosts, networks or services of this machine.
+const CONFIGURATION: [&str; 27] = [
+    "alternatives",
+    "bash.bashrc",
+    "bash_completion.d",
+    "ca-certificates",
+    "ca-certificates.conf",
+    "crypto-policies",
+    "debian_version",
+    "fonts",
+    "inputrc",
+    "java-17-openjdk",
+    "java-21-openjdk",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "localtime",
+    "lsb-release",
+    "magic",
+    "maven",
+    "mime.types",
+    "os-release",
+    "pki",
+    "profile",
+    "profile.d",
+    "protocols",
+    "services",
+    "ssl",
+    "terminfo",
+];
+
+/// Private, writable, empty: gone with the session.
+pub(crate) const PRIVATE: [&str; 4] = ["/tmp", "/var/tmp", "/dev/shm", HOME];
+
+/// Home inside, for every agent.
+pub(crate) const HOME: &str = "/home/agent";
+
+/// The first directories of `PATH` inside, before an agent's own.
+pub(crate) const PATH: &str =
+    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// One place of the userland as it lies on the host.
+pub(crate) enum Piece {
+    /// To be granted for reading.
+    Granted(HostPath, InsidePath),
+    /// A symbolic link, which is made again: what it leads to is granted or is not there.
+    Link(InsidePath, OsString),
+}
+
+/// Looks at what of the userland this host has.
+///
+/// # Errors
+/// Never on a system whose own paths are valid.
+pub(crate) fn pieces() -> Result<Vec<Piece>, PathError> {
+    let programs = PROGRAMS.iter().map(PathBuf::from);
+    let configuration = CONFIGURATION.iter().map(|name| Path::new("/etc").join(name));
+    let mut pieces = Vec::with_capacity(PROGRAMS.len() + CONFIGURATION.len());
+    for path in programs.chain(configuration) {
+        let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
+        if metadata.is_symlink() {
+            if let Ok(target) = fs::read_link(&path) {
+                pieces.push(Piece::Link(InsidePath::new(&path)?, target.into_os_string()));
+            }
+        } else {
+            pieces.push(Piece::Granted(HostPath::new(&path)?, InsidePath::new(&path)?));
+        }
+    }
+    Ok(pieces)
+}
+
+/// Files that describe the inside instead of the host (passwd(5), hosts(5), nsswitch.conf(5)).
+///
+/// # Errors
+/// Never: the paths are constants.
+pub(crate) fn generated(uid: u32, gid: u32) -> Result<Vec<Entry>, PathError> {
+    let shell = if Path::new("/bin/bash").exists() { "/bin/bash" } else { "/bin/sh" };
+    let files: [(&str, String); 6] = [
+        (
+            "/etc/passwd",
+            format!(
+                "root:x:0:0:root:/root:/usr/sbin/nologin\n\
+                 agent:x:{uid}:{gid}:agent:{HOME}:{shell}\n\
+                 nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
+            ),
+        ),
+        ("/etc/group", format!("root:x:0:\nagent:x:{gid}:\nnogroup:x:65534:\n")),
+        ("/etc/hosts", "127.0.0.1 localhost pinfold\n::1 localhost pinfold\n".to_owned()),
+        ("/etc/hostname", "pinfold\n".to_owned()),
+        // Nothing listens there: a look-up fails at once instead of hanging.
+        ("/etc/resolv.conf", "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n".to_owned()),
+        (
+            "/etc/nsswitch.conf",
+            "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nprotocols: files\n\
+             services: files\n"
+                .to_owned(),
+        ),
+    ];
+    files
+        .into_iter()
+        .map(|(path, content)| {
+            let place = Place::File { content: content.into_bytes(), mode: 0o644 };
+            Ok(Entry { path: InsidePath::new(path)?, place })
+        })
+        .collect()
+}

@@ -7,6 +7,7 @@
 use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path};
+use std::str::FromStr;
 
 /// Why a pattern cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -82,6 +83,14 @@ impl Glob {
     #[must_use]
     pub fn covers(&self, path: &Path) -> bool {
         path.ancestors().any(|ancestor| self.matches(ancestor))
+    }
+}
+
+impl FromStr for Glob {
+    type Err = GlobError;
+
+    fn from_str(pattern: &str) -> Result<Self, GlobError> {
+        Self::new(pattern)
     }
 }
 

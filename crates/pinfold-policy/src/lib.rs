@@ -7,7 +7,11 @@
 
 pub mod access;
 pub mod authority;
+pub mod document;
+pub mod env;
 pub mod glob;
 pub mod limits;
 pub mod origin;
 pub mod path;
+pub mod schema;
+pub mod settings;

@@ -101,3 +101,16 @@ impl<T> Valued<T> {
         Self::new(value, Origin::Default)
     }
 }
+
+impl<T: fmt::Display> Valued<T> {
+    /// The value as text, for messages.
+    pub(crate) fn shown(&self) -> Box<Valued<String>> {
+        Box::new(Valued::new(self.value.to_string(), self.origin.clone()))
+    }
+}
+
+impl<T: fmt::Display> fmt::Display for Valued<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} by {}", self.value, self.origin)
+    }
+}

@@ -1,0 +1,106 @@
+//! Settings files as trees of values that know their line.
+//!
+//! JSON and TOML become the same [`Node`]s, and every reader goes through [`Section`] and
+//! [`Item`], so that each mistake is reported with file, line and key, in one form. `serde` is
+//! not used for this: it loses the line of a value that is well formed but not allowed.
+
+mod error;
+mod json;
+mod keys;
+mod read;
+mod toml;
+
+use std::path::Path;
+use std::sync::Arc;
+
+pub use error::{Fault, FileError};
+pub(crate) use keys::{Key, Shape};
+pub(crate) use read::{Item, Section};
+
+use crate::origin::Place;
+use crate::path::Escaped;
+
+/// A settings file as it was found: its path, for messages, and its content.
+#[derive(Clone, Copy, Debug)]
+pub struct SettingsFile<'a> {
+    /// Where it was found. A name that ends in `.json` is read as JSON, any other as TOML.
+    pub path: &'a Path,
+    /// What is in it.
+    pub bytes: &'a [u8],
+}
+
+/// A value and the line it begins on.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Node {
+    pub(crate) line: u32,
+    pub(crate) value: Value,
+}
+
+/// What JSON and TOML have in common, and the two kinds that only one has.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    Null,
+    Bool(bool),
+    Integer(i64),
+    Float(f64),
+    Text(String),
+    Time,
+    Array(Vec<Node>),
+    Table(Vec<Member>),
+}
+
+/// A key with its line, and its value.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Member {
+    pub(crate) key: String,
+    pub(crate) line: u32,
+    pub(crate) node: Node,
+}
+
+impl Value {
+    /// The kind of value, for "found …".
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Bool(_) => "a boolean",
+            Self::Integer(_) | Self::Float(_) => "a number",
+            Self::Text(_) => "text",
+            Self::Time => "a date or time",
+            Self::Array(_) => "a list",
+            Self::Table(_) => "a table",
+        }
+    }
+}
+
+/// A parsed file.
+#[derive(Clone, Debug)]
+pub(crate) struct Document {
+    pub(crate) file: Arc<str>,
+    pub(crate) root: Node,
+}
+
+impl Document {
+    /// Parses a file by the format its name tells.
+    pub(crate) fn parse(file: SettingsFile<'_>) -> Result<Self, FileError> {
+        let name: Arc<str> = Escaped(file.path).to_string().into();
+        let failed =
+            |line, fault| FileError::new(Place { file: name.clone(), line }, String::new(), fault);
+        let text = std::str::from_utf8(file.bytes).map_err(|error| {
+            let before = &file.bytes[..error.valid_up_to()];
+            failed(line_count(before), Fault::NotText)
+        })?;
+        let is_json = file.path.extension().is_some_and(|extension| extension == "json");
+        let parsed = if is_json { json::parse(text) } else { toml::parse(text) };
+        let root = parsed.map_err(|(line, fault)| failed(line, fault))?;
+        Ok(Self { file: name, root })
+    }
+}
+
+/// The line, counted from 1, that follows `before`.
+fn line_count(before: &[u8]) -> u32 {
+    let breaks = before.iter().filter(|byte| **byte == b'\n').count();
+    u32::try_from(breaks).map_or(u32::MAX, |breaks| breaks.saturating_add(1))
+}
+
+#[cfg(test)]
+mod tests;

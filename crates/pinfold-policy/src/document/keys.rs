@@ -1,0 +1,49 @@
+//! Tables of known keys: what a reader accepts, and what a published schema says, are one list.
+
+/// A key of a table.
+pub(crate) struct Key {
+    /// The one spelling that is accepted.
+    pub(crate) name: &'static str,
+    /// What its value looks like.
+    pub(crate) shape: Shape,
+    /// One sentence for a person, shown by editors through the schema.
+    pub(crate) doc: &'static str,
+}
+
+/// What a value looks like.
+pub(crate) enum Shape {
+    /// Any text.
+    Text,
+    /// Text that a regular expression (ECMA 262, as JSON Schema has it) describes.
+    Pattern(&'static str),
+    /// One of some words.
+    Choice(&'static [&'static str]),
+    /// `true` or `false`.
+    Flag,
+    /// A whole number, at least 1.
+    Count,
+    /// A number of CPUs.
+    Cpus,
+    /// A list.
+    List(&'static Shape),
+    /// A table whose keys are names that a regular expression describes.
+    Map(&'static str, &'static Shape),
+    /// A table with known keys.
+    Table(&'static [Key]),
+    /// A key that a later version reads, with what to do instead.
+    Inactive(&'static str),
+}
+
+impl Key {
+    /// A key and its one sentence.
+    pub(crate) const fn new(name: &'static str, shape: Shape, doc: &'static str) -> Self {
+        Self { name, shape, doc }
+    }
+}
+
+/// The known name nearest to `name`, if near enough to be what was meant.
+pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let distance = |known: &str| strsim::damerau_levenshtein(name, known);
+    let (distance, nearest) = known.into_iter().map(|known| (distance(known), known)).min()?;
+    (distance <= 1 + nearest.len() / 4).then_some(nearest)
+}

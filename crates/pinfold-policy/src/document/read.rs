@@ -1,0 +1,207 @@
+//! Typed reading of nodes, with errors that name file, line and key.
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use super::keys::nearest;
+use super::{Document, Fault, FileError, Key, Member, Node, Shape, Value};
+use crate::origin::Place;
+
+/// A table that is being read.
+pub(crate) struct Section<'a> {
+    file: &'a Arc<str>,
+    path: String,
+    line: u32,
+    members: &'a [Member],
+}
+
+/// A value that is being read.
+pub(crate) struct Item<'a> {
+    file: &'a Arc<str>,
+    /// The dotted key.
+    path: String,
+    /// The last part of the key.
+    name: &'a str,
+    line: u32,
+    node: &'a Node,
+}
+
+impl<'a> Section<'a> {
+    /// The table that is the whole file, of which only `known` keys are accepted.
+    pub(crate) fn of_document(
+        document: &'a Document,
+        known: &'static [Key],
+    ) -> Result<Self, FileError> {
+        let root = Item {
+            file: &document.file,
+            path: String::new(),
+            name: "",
+            line: document.root.line,
+            node: &document.root,
+        };
+        root.table(known)
+    }
+
+    /// The value of a key, if it is given.
+    pub(crate) fn get(&self, key: &str) -> Option<Item<'a>> {
+        let member = self.members.iter().find(|member| member.key == key)?;
+        Some(self.item(member))
+    }
+
+    /// The value of a key that must be given.
+    pub(crate) fn require(&self, key: &str) -> Result<Item<'a>, FileError> {
+        self.get(key).ok_or_else(|| {
+            let place = Place { file: self.file.clone(), line: self.line };
+            FileError::new(place, dotted(&self.path, key), Fault::Missing)
+        })
+    }
+
+    /// Reads a key if it is given.
+    pub(crate) fn read<T>(
+        &self,
+        key: &str,
+        read: impl FnOnce(&Item<'a>) -> Result<T, FileError>,
+    ) -> Result<Option<T>, FileError> {
+        self.get(key).map(|item| read(&item)).transpose()
+    }
+
+    /// Every key with its value, in the order of the file.
+    pub(crate) fn items(&self) -> impl Iterator<Item = Item<'a>> {
+        self.members.iter().map(|member| self.item(member))
+    }
+
+    fn item(&self, member: &'a Member) -> Item<'a> {
+        Item {
+            file: self.file,
+            path: dotted(&self.path, &member.key),
+            name: &member.key,
+            line: member.line,
+            node: &member.node,
+        }
+    }
+
+    fn refuse_unknown(&self, known: &'static [Key]) -> Result<(), FileError> {
+        for item in self.items() {
+            let fault = match known.iter().find(|key| key.name == item.name) {
+                None => {
+                    let names = known.iter().map(|key| key.name);
+                    Fault::Unknown { nearest: nearest(item.name, names).map(str::to_owned) }
+                }
+                Some(Key { shape: Shape::Inactive(hint), .. }) => Fault::Inactive { hint },
+                Some(_) => continue,
+            };
+            return Err(item.fault(fault));
+        }
+        Ok(())
+    }
+}
+
+/// A dotted key; a part that is no bare TOML key is shown in quotes and escaped.
+fn dotted(path: &str, key: &str) -> String {
+    let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let key = if !key.is_empty() && key.chars().all(bare) {
+        key.to_owned()
+    } else {
+        format!("\"{}\"", key.escape_debug())
+    };
+    if path.is_empty() { key } else { format!("{path}.{key}") }
+}
+
+impl<'a> Item<'a> {
+    /// The last part of the key.
+    pub(crate) fn name(&self) -> &'a str {
+        self.name
+    }
+
+    /// File and line.
+    pub(crate) fn place(&self) -> Place {
+        Place { file: self.file.clone(), line: self.line }
+    }
+
+    /// An error at this value.
+    pub(crate) fn fault(&self, fault: Fault) -> FileError {
+        FileError::new(self.place(), self.path.clone(), fault)
+    }
+
+    /// An error that says what this value should be.
+    pub(crate) fn expected(&self, expected: impl Into<String>) -> FileError {
+        self.fault(Fault::Expected { expected: expected.into(), found: self.node.value.kind() })
+    }
+
+    /// An error about a value of the right type.
+    pub(crate) fn invalid(&self, message: impl ToString) -> FileError {
+        self.fault(Fault::Invalid(message.to_string()))
+    }
+
+    /// Text, without NUL bytes: all text ends up in paths, arguments or the environment.
+    pub(crate) fn text(&self) -> Result<&'a str, FileError> {
+        match &self.node.value {
+            Value::Text(text) if text.contains('\0') => Err(self.invalid("contains a NUL byte")),
+            Value::Text(text) => Ok(text),
+            _ => Err(self.expected("text")),
+        }
+    }
+
+    /// Text that a type reads; the error is the type's own.
+    pub(crate) fn parsed<T: FromStr<Err: ToString>>(&self) -> Result<T, FileError> {
+        self.text()?.parse().map_err(|error: T::Err| self.invalid(error.to_string()))
+    }
+
+    /// `true` or `false`.
+    pub(crate) fn flag(&self) -> Result<bool, FileError> {
+        match self.node.value {
+            Value::Bool(flag) => Ok(flag),
+            _ => Err(self.expected("true or false")),
+        }
+    }
+
+    /// A whole number, at least 1.
+    pub(crate) fn count(&self) -> Result<u64, FileError> {
+        match self.node.value {
+            Value::Integer(number) if number >= 1 => Ok(number.unsigned_abs()),
+            Value::Integer(_) => Err(self.invalid("expected at least 1")),
+            _ => Err(self.expected("a whole number")),
+        }
+    }
+
+    /// Any number.
+    pub(crate) fn number(&self) -> Result<f64, FileError> {
+        match self.node.value {
+            #[expect(clippy::cast_precision_loss, reason = "numbers this large are refused later")]
+            Value::Integer(number) => Ok(number as f64),
+            Value::Float(number) => Ok(number),
+            _ => Err(self.expected("a number")),
+        }
+    }
+
+    /// A list's values.
+    pub(crate) fn list(&self) -> Result<Vec<Item<'a>>, FileError> {
+        let Value::Array(nodes) = &self.node.value else { return Err(self.expected("a list")) };
+        let item = |(position, node): (usize, &'a Node)| Item {
+            file: self.file,
+            path: format!("{}[{position}]", self.path),
+            name: self.name,
+            line: node.line,
+            node,
+        };
+        Ok(nodes.iter().enumerate().map(item).collect())
+    }
+
+    /// A list of text.
+    pub(crate) fn texts(&self) -> Result<Vec<String>, FileError> {
+        self.list()?.iter().map(|item| item.text().map(str::to_owned)).collect()
+    }
+
+    /// A table of which only `known` keys are accepted.
+    pub(crate) fn table(&self, known: &'static [Key]) -> Result<Section<'a>, FileError> {
+        let section = self.map()?;
+        section.refuse_unknown(known)?;
+        Ok(section)
+    }
+
+    /// A table whose keys are free.
+    pub(crate) fn map(&self) -> Result<Section<'a>, FileError> {
+        let Value::Table(members) = &self.node.value else { return Err(self.expected("a table")) };
+        Ok(Section { file: self.file, path: self.path.clone(), line: self.line, members })
+    }
+}

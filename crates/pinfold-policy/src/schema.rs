@@ -1,0 +1,69 @@
+//! JSON Schemas (draft 2020-12) of the settings files, generated from the tables of known keys.
+//!
+//! A key that is known but not active is `not: {}`: the schema refuses what pinfold refuses.
+
+use serde_json::{Map, Value, json};
+
+use crate::document::{Key, Shape};
+use crate::settings::keys;
+
+/// The published files and their content, for `schema/` at the root of the repository.
+#[must_use]
+pub fn published() -> Vec<(&'static str, String)> {
+    let file = |name, title, keys| {
+        let mut schema = table(keys);
+        schema.insert("$schema".into(), "https://json-schema.org/draft/2020-12/schema".into());
+        schema.insert("title".into(), Value::from(title));
+        (name, format!("{:#}\n", Value::Object(schema)))
+    };
+    vec![
+        file("sandbox.schema.json", "pinfold: a repository's sandbox.json", keys::PROJECT),
+        file("config.schema.json", "pinfold: a user's config.toml", keys::USER),
+        file("policy.schema.json", "pinfold: an administrator's policy.toml", keys::CEILING),
+    ]
+}
+
+fn table(keys: &[Key]) -> Map<String, Value> {
+    let properties: Map<String, Value> = keys.iter().map(property).collect();
+    let mut schema = Map::new();
+    schema.insert("type".into(), "object".into());
+    schema.insert("properties".into(), properties.into());
+    schema.insert("additionalProperties".into(), false.into());
+    schema
+}
+
+fn property(key: &Key) -> (String, Value) {
+    let mut schema = shape(&key.shape);
+    let description = match key.shape {
+        Shape::Inactive(hint) => format!("{} Not active in this version: {hint}.", key.doc),
+        _ => key.doc.to_owned(),
+    };
+    schema.insert("description".into(), description.into());
+    (key.name.to_owned(), Value::Object(schema))
+}
+
+fn shape(shape: &Shape) -> Map<String, Value> {
+    let schema = match shape {
+        Shape::Text => json!({ "type": "string" }),
+        Shape::Pattern(pattern) => json!({ "type": "string", "pattern": pattern }),
+        Shape::Choice(words) => json!({ "enum": words }),
+        Shape::Flag => json!({ "type": "boolean" }),
+        Shape::Count => json!({ "type": "integer", "minimum": 1 }),
+        Shape::Cpus => json!({ "type": "number", "minimum": 0.001, "maximum": 65536 }),
+        Shape::List(item) => json!({ "type": "array", "items": self::shape(item) }),
+        Shape::Map(names, value) => json!({
+            "type": "object",
+            "propertyNames": { "pattern": names },
+            "additionalProperties": self::shape(value),
+        }),
+        Shape::Table(keys) => return table(keys),
+        Shape::Inactive(_) => json!({ "not": {} }),
+    };
+    match schema {
+        Value::Object(schema) => schema,
+        _ => Map::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

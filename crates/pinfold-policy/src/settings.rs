@@ -1,0 +1,26 @@
+//! Settings: flags over project over user over built in, under the administrator's ceiling.
+//!
+//! Every value knows its origin. A repository's file may only narrow what the user and the
+//! defaults allow, until there is a way to trust it; a value above the ceiling is an error that
+//! names both sides, never quietly lowered, unless nobody chose it.
+
+mod ceiling;
+mod error;
+pub(crate) mod keys;
+mod layers;
+mod origins;
+mod read;
+mod resolve;
+mod url;
+mod words;
+
+pub use ceiling::Ceiling;
+pub use error::SettingsError;
+pub use layers::{Attendance, FlagLimits, Flags, Layers};
+pub use origins::OriginRow;
+pub use resolve::{EnvSetting, FileSettings, Settings};
+pub use url::{BaseUrl, BaseUrlError};
+pub use words::{AgentState, BoundaryName, GitMode, LandlockMode, SecretSource, UnknownWord};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! What can be wrong with settings.
+
+use crate::document::FileError;
+use crate::env::{EnvName, Reserved};
+use crate::origin::{Origin, Place, Valued};
+
+/// Why settings cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SettingsError {
+    /// A mistake in a file.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// `sandbox.json` and `sandbox.toml` are both there.
+    #[error("both {first} and {second} are present; keep one")]
+    TwoProjectFiles {
+        /// The first file.
+        first: String,
+        /// The second file.
+        second: String,
+    },
+    /// A repository asks for more than the user gives.
+    #[error("{place}: {key}: {asked} is more than the {given}; a repository may only lower it")]
+    ProjectWidens {
+        /// Where the repository asks.
+        place: Place,
+        /// The key.
+        key: &'static str,
+        /// What it asks for.
+        asked: String,
+        /// What it may have, and who says so.
+        given: Box<Valued<String>>,
+    },
+    /// A value is above the administrator's.
+    #[error("{key}: {asked} is above {}, the ceiling set by {}", .ceiling.value, .ceiling.origin)]
+    AboveCeiling {
+        /// The key.
+        key: &'static str,
+        /// What was asked for, and by whom.
+        asked: Box<Valued<String>>,
+        /// The most that is allowed.
+        ceiling: Box<Valued<String>>,
+    },
+    /// A choice is weaker than the administrator's.
+    #[error("{key}: {asked} is weaker than {}, required by {}", .ceiling.value, .ceiling.origin)]
+    TooWeak {
+        /// The key.
+        key: &'static str,
+        /// What was chosen, and by whom.
+        asked: Box<Valued<String>>,
+        /// The weakest that is allowed.
+        ceiling: Box<Valued<String>>,
+    },
+    /// A choice is not among the administrator's.
+    #[error("{key}: {asked} is not allowed by {}, which allows {}", .ceiling.origin, .ceiling.value)]
+    NotAllowed {
+        /// The key.
+        key: &'static str,
+        /// What was chosen, and by whom.
+        asked: Box<Valued<String>>,
+        /// What may be chosen.
+        ceiling: Box<Valued<String>>,
+    },
+    /// A reserved environment variable.
+    #[error("{origin}: environment variable {name} is reserved, because {}", .rule.reason)]
+    Reserved {
+        /// Who set it.
+        origin: Origin,
+        /// The variable.
+        name: EnvName,
+        /// Why it is reserved.
+        rule: Reserved,
+    },
+}
+
+impl SettingsError {
+    /// What a person can do, where the message does not say it already.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::File(error) => error.hint(),
+            Self::TwoProjectFiles { .. } => None,
+            Self::ProjectWidens { key, asked, .. } => {
+                let (table, name) = key.rsplit_once('.').unwrap_or(("", key));
+                Some(format!(
+                    "set {name} = {asked} under [{table}] in your config.toml, or pass --{name} \
+                     {asked}"
+                ))
+            }
+            Self::AboveCeiling { .. } | Self::TooWeak { .. } | Self::NotAllowed { .. } => {
+                Some("ask the administrator of this machine, or choose what is allowed".to_owned())
+            }
+            Self::Reserved { origin: Origin::Project(_), rule, name }
+                if rule.owner == crate::env::Owner::User =>
+            {
+                Some(format!("set {name} under [env] in your config.toml if you trust it"))
+            }
+            Self::Reserved { .. } => Some("remove it".to_owned()),
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The keys of the three settings files. Readers and published schemas share these tables.
+
+use super::words::{AgentState, BoundaryName, GitMode, LandlockMode};
+use crate::document::{Key, Shape};
+use crate::env::NAME_PATTERN;
+
+const SIZE: Shape = Shape::Pattern("^[0-9]*[1-9][0-9]*(B|[KMGT](iB)?)?$");
+const ENV: Shape = Shape::Map(NAME_PATTERN, &Shape::Text);
+const TEXTS: Shape = Shape::List(&Shape::Text);
+/// Names that appear in keys and messages: providers, secrets, agents.
+pub(crate) const ID_PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9._-]*$";
+
+/// `resources`, alike in all three files.
+pub(crate) const RESOURCES: &[Key] = &[
+    Key::new("cpus", Shape::Cpus, "CPU time per wall-clock time: 2 is two CPUs, 0.5 half of one."),
+    Key::new("memory", SIZE, "Memory of all processes together, such as \"8G\"."),
+    Key::new("pids", Shape::Count, "Processes and threads."),
+    Key::new("disk", SIZE, "Bytes that private writable file systems may hold."),
+    Key::new("files", Shape::Count, "Open files of each process."),
+    Key::new("timeout", Shape::Text, "Wall-clock time from start to end, such as \"90s\"."),
+];
+
+/// `sandbox.json` and `sandbox.toml`.
+pub(crate) const PROJECT: &[Key] = &[
+    Key::new("env", ENV, "Environment variables inside. Reserved names are refused."),
+    Key::new("resources", Shape::Table(RESOURCES), "Limits; they may only be lowered here."),
+    Key::new(
+        "hostExec",
+        Shape::Inactive("run the commands on the host yourself"),
+        "Commands the inside may ask the host to run.",
+    ),
+    Key::new(
+        "snapshot",
+        Shape::Inactive("install what is needed on the host, which the inside sees read-only"),
+        "What the environment is built from.",
+    ),
+    Key::new(
+        "vfs",
+        Shape::Inactive("deny paths with deny under [files] in your config.toml"),
+        "Paths of the workspace that are replaced inside.",
+    ),
+    Key::new(
+        "resumeCommands",
+        Shape::Inactive("run the commands as part of the session"),
+        "Commands run at every start.",
+    ),
+    Key::new(
+        "boundary",
+        Shape::Inactive("choose it with --boundary or in your config.toml"),
+        "The weakest wall that is acceptable.",
+    ),
+    Key::new(
+        "network",
+        Shape::Inactive("no host but the model's provider can be reached"),
+        "Hosts that may be reached.",
+    ),
+    Key::new(
+        "secrets",
+        Shape::Inactive("set the provider's key with `pinfold secret set`"),
+        "Credentials put in at the boundary.",
+    ),
+    Key::new(
+        "publish",
+        Shape::Inactive("ports inside cannot be reached from the host"),
+        "Ports inside that the host can reach.",
+    ),
+    Key::new(
+        "workspaceMode",
+        Shape::Inactive("the session works in the checkout itself"),
+        "How the workspace enters.",
+    ),
+];
+
+const USER_FILES: &[Key] = &[
+    Key::new("read", TEXTS, "Paths granted for reading and running."),
+    Key::new("write", TEXTS, "Paths granted in full."),
+    Key::new("deny", TEXTS, "Globs of names that are hidden in every granted directory."),
+    Key::new("sockets", TEXTS, "Unix sockets that stay reachable."),
+    Key::new("opt_in", TEXTS, "Protections to lift, by the name the refusal gives."),
+    Key::new("state", Shape::Choice(AgentState::WORDS), "What becomes of the agent's own state."),
+];
+
+/// `[providers.NAME]`.
+pub(crate) const PROVIDER: &[Key] =
+    &[Key::new("base_url", Shape::Text, "https URL of the provider; http only for loopback.")];
+
+/// `[secrets.ID]`.
+pub(crate) const SECRET: &[Key] = &[
+    Key::new(
+        "source",
+        Shape::Pattern("^(env:[A-Za-z_][A-Za-z0-9_]*|file|keyring|command)$"),
+        "Where the secret is kept: env:NAME, file, keyring or command.",
+    ),
+    Key::new("command", TEXTS, "Program and arguments whose first line is the secret."),
+];
+
+/// The user's `config.toml`.
+pub(crate) const USER: &[Key] = &[
+    Key::new("boundary", Shape::Choice(BoundaryName::WORDS), "Where sessions run."),
+    Key::new("agent", Shape::Pattern(ID_PATTERN), "The agent when none is named."),
+    Key::new("model", Shape::Text, "The model; --model wins."),
+    Key::new("provider", Shape::Pattern(ID_PATTERN), "The provider; --provider wins."),
+    Key::new("git", Shape::Choice(GitMode::WORDS), "How the git directory is protected."),
+    Key::new("landlock", Shape::Choice(LandlockMode::WORDS), "When the kernel lacks Landlock."),
+    Key::new("env", ENV, "Environment variables inside."),
+    Key::new("forward_env", TEXTS, "Names of the caller's variables that enter."),
+    Key::new("resources", Shape::Table(RESOURCES), "Limits."),
+    Key::new("files", Shape::Table(USER_FILES), "Grants and denials beyond the workspace."),
+    Key::new("providers", Shape::Map(ID_PATTERN, &Shape::Table(PROVIDER)), "Providers' URLs."),
+    Key::new("secrets", Shape::Map(ID_PATTERN, &Shape::Table(SECRET)), "Where secrets are kept."),
+];
+
+const CEILING_FILES: &[Key] = &[
+    Key::new("deny", TEXTS, "Globs of names that are hidden in every granted directory."),
+    Key::new("roots", TEXTS, "Absolute paths that every workspace and grant must lie under."),
+];
+
+/// The administrator's `policy.toml`.
+pub(crate) const CEILING: &[Key] = &[
+    Key::new("resources", Shape::Table(RESOURCES), "The most that may be used."),
+    Key::new(
+        "boundaries",
+        Shape::List(&Shape::Choice(BoundaryName::WORDS)),
+        "The boundaries that may be used.",
+    ),
+    Key::new("git", Shape::Choice(GitMode::WORDS), "The weakest protection of git directories."),
+    Key::new("landlock", Shape::Choice(LandlockMode::WORDS), "The weakest use of Landlock."),
+    Key::new("files", Shape::Table(CEILING_FILES), "Where grants may lie, and what they hide."),
+    Key::new("agents", TEXTS, "The agents that may be run."),
+    Key::new("env", ENV, "Environment variables that nobody overrides."),
+    Key::new("allow_weaker", Shape::Flag, "Whether --allow-weaker is permitted."),
+    Key::new("nested", Shape::Flag, "Whether profiles may ask for nested user namespaces."),
+];
+
+/// The keys of a table within a table.
+pub(crate) fn sub_keys(of: &'static [Key], name: &str) -> &'static [Key] {
+    match of.iter().find(|key| key.name == name) {
+        Some(Key { shape: Shape::Table(keys), .. }) => keys,
+        _ => &[],
+    }
+}

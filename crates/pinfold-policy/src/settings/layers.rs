@@ -1,0 +1,86 @@
+//! What settings are made from.
+
+use super::words::{AgentState, BoundaryName, GitMode, LandlockMode};
+use crate::document::SettingsFile;
+use crate::env::EnvName;
+use crate::limits::{ByteSize, MilliCpus, WallTime};
+use crate::path::HostPath;
+
+/// Whether somebody watches the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Attendance {
+    /// Somebody does.
+    #[default]
+    Attended,
+    /// Nobody does: git directories are put in quarantine unless somebody says otherwise.
+    Unattended,
+}
+
+/// Everything that has a say, as it was found.
+#[derive(Clone, Debug, Default)]
+pub struct Layers<'a> {
+    /// What `~/` stands for in the user's file.
+    pub home: Option<&'a HostPath>,
+    /// Whether somebody watches the run.
+    pub attendance: Attendance,
+    /// The administrator's `policy.toml`, if there is one.
+    pub ceiling: Option<SettingsFile<'a>>,
+    /// The user's `config.toml`, if there is one.
+    pub user: Option<SettingsFile<'a>>,
+    /// Whichever of `sandbox.json` and `sandbox.toml` were found; two are an error.
+    pub project: Vec<SettingsFile<'a>>,
+    /// The command line.
+    pub flags: Flags,
+}
+
+/// The command line's part. What is absent was not given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Flags {
+    /// `--boundary`.
+    pub boundary: Option<BoundaryName>,
+    /// The agent's name, the first argument.
+    pub agent: Option<String>,
+    /// `--model`.
+    pub model: Option<String>,
+    /// `--provider`.
+    pub provider: Option<String>,
+    /// `--git`.
+    pub git: Option<GitMode>,
+    /// `--landlock`.
+    pub landlock: Option<LandlockMode>,
+    /// `--state`.
+    pub state: Option<AgentState>,
+    /// `--allow-weaker`.
+    pub allow_weaker: bool,
+    /// The limits.
+    pub limits: FlagLimits,
+    /// `--env NAME=VALUE`, in order.
+    pub env: Vec<(EnvName, String)>,
+    /// `--forward-env NAME`.
+    pub forward_env: Vec<EnvName>,
+    /// `--read PATH`.
+    pub read: Vec<HostPath>,
+    /// `--write PATH`.
+    pub write: Vec<HostPath>,
+    /// `--socket PATH`.
+    pub sockets: Vec<HostPath>,
+    /// `--opt-in NAME`.
+    pub opt_in: Vec<String>,
+}
+
+/// The limits on the command line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlagLimits {
+    /// `--cpus`.
+    pub cpus: Option<MilliCpus>,
+    /// `--memory`.
+    pub memory: Option<ByteSize>,
+    /// `--pids`.
+    pub pids: Option<u64>,
+    /// `--disk`.
+    pub disk: Option<ByteSize>,
+    /// `--files`.
+    pub files: Option<u64>,
+    /// `--timeout`.
+    pub timeout: Option<WallTime>,
+}

@@ -1,0 +1,92 @@
+//! "Who said this?", for `pinfold config --origins`.
+
+use std::fmt::Display;
+
+use super::resolve::Settings;
+use crate::origin::{Origin, Valued};
+
+/// A setting as it is shown.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct OriginRow {
+    /// The dotted key.
+    pub key: String,
+    /// The value. Variables of the user and the administrator are shown as `(set)`: people keep
+    /// tokens there.
+    pub value: String,
+    /// The layer's name.
+    pub layer: &'static str,
+    /// The layer, with file and line where there is one.
+    pub origin: Origin,
+}
+
+/// Collects rows.
+#[derive(Default)]
+struct Rows(Vec<OriginRow>);
+
+impl Rows {
+    fn push(&mut self, key: impl Into<String>, value: impl Display, origin: &Origin) {
+        self.0.push(OriginRow {
+            key: key.into(),
+            value: value.to_string(),
+            layer: origin.layer(),
+            origin: origin.clone(),
+        });
+    }
+
+    fn one<T: Display>(&mut self, key: impl Into<String>, valued: &Valued<T>) {
+        self.push(key, &valued.value, &valued.origin);
+    }
+
+    fn optional<T: Display>(&mut self, key: &str, valued: Option<&Valued<T>>) {
+        if let Some(valued) = valued {
+            self.one(key, valued);
+        }
+    }
+
+    fn list<T: Display>(&mut self, key: &str, values: &[Valued<T>]) {
+        for valued in values {
+            self.one(key, valued);
+        }
+    }
+}
+
+impl Settings {
+    /// Every setting that has a value, in the order of the documentation; a list has one row for
+    /// each element.
+    #[must_use]
+    pub fn origins(&self) -> Vec<OriginRow> {
+        let mut rows = Rows::default();
+        rows.optional("boundary", self.boundary.as_ref());
+        rows.optional("agent", self.agent.as_ref());
+        rows.optional("model", self.model.as_ref());
+        rows.optional("provider", self.provider.as_ref());
+        rows.one("git", &self.git);
+        rows.one("landlock", &self.landlock);
+        rows.one("allow_weaker", &self.allow_weaker);
+        rows.optional("resources.cpus", self.limits.cpus.as_ref());
+        rows.optional("resources.memory", self.limits.memory.as_ref());
+        rows.optional("resources.pids", self.limits.pids.as_ref());
+        rows.optional("resources.disk", self.limits.disk.as_ref());
+        rows.optional("resources.files", self.limits.files.as_ref());
+        rows.optional("resources.timeout", self.limits.timeout.as_ref());
+        for setting in &self.env {
+            let is_public = matches!(setting.origin, Origin::Project(_));
+            let value = if is_public { setting.value.as_str() } else { "(set)" };
+            rows.push(format!("env.{}", setting.name), value, &setting.origin);
+        }
+        rows.list("forward_env", &self.forward_env);
+        rows.list("files.read", &self.files.read);
+        rows.list("files.write", &self.files.write);
+        rows.list("files.deny", &self.files.deny);
+        rows.list("files.sockets", &self.files.sockets);
+        rows.list("files.opt_in", &self.files.opt_in);
+        rows.one("files.state", &self.files.state);
+        for (name, url) in &self.providers {
+            rows.one(format!("providers.{name}.base_url"), url);
+        }
+        for (id, source) in &self.secrets {
+            rows.one(format!("secrets.{id}.source"), source);
+        }
+        rows.0
+    }
+}

@@ -1,0 +1,306 @@
+//! The three files, read into what they say. Nothing is merged here.
+
+use super::keys::{self, sub_keys};
+use super::url::BaseUrl;
+use super::words::{AgentState, BoundaryName, GitMode, LandlockMode, SecretSource};
+use super::{EnvSetting, SettingsError};
+use crate::document::{Document, FileError, Item, Key, Section, SettingsFile};
+use crate::env::{EnvName, Owner, reserved};
+use crate::glob::Glob;
+use crate::limits::{Limits, MilliCpus};
+use crate::origin::{Origin, Place, Valued};
+use crate::path::HostPath;
+
+/// What a repository's file says.
+#[derive(Debug, Default)]
+pub(super) struct ProjectFile {
+    pub(super) env: Vec<EnvSetting>,
+    pub(super) limits: Limits,
+}
+
+/// What the user's file says.
+#[derive(Debug, Default)]
+pub(super) struct UserFile {
+    pub(super) boundary: Option<Valued<BoundaryName>>,
+    pub(super) agent: Option<Valued<String>>,
+    pub(super) model: Option<Valued<String>>,
+    pub(super) provider: Option<Valued<String>>,
+    pub(super) git: Option<Valued<GitMode>>,
+    pub(super) landlock: Option<Valued<LandlockMode>>,
+    pub(super) env: Vec<EnvSetting>,
+    pub(super) forward_env: Vec<Valued<EnvName>>,
+    pub(super) limits: Limits,
+    pub(super) files: UserFiles,
+    pub(super) providers: Vec<(String, Valued<BaseUrl>)>,
+    pub(super) secrets: Vec<(String, Valued<SecretSource>)>,
+}
+
+/// The user's `[files]`.
+#[derive(Debug, Default)]
+pub(super) struct UserFiles {
+    pub(super) read: Vec<Valued<HostPath>>,
+    pub(super) write: Vec<Valued<HostPath>>,
+    pub(super) deny: Vec<Valued<Glob>>,
+    pub(super) sockets: Vec<Valued<HostPath>>,
+    pub(super) opt_in: Vec<Valued<String>>,
+    pub(super) state: Option<Valued<AgentState>>,
+}
+
+/// What the administrator's file says.
+#[derive(Debug, Default)]
+pub(super) struct CeilingFile {
+    pub(super) limits: Limits,
+    pub(super) boundaries: Option<Valued<Vec<BoundaryName>>>,
+    pub(super) git: Option<Valued<GitMode>>,
+    pub(super) landlock: Option<Valued<LandlockMode>>,
+    pub(super) deny: Vec<Valued<Glob>>,
+    pub(super) roots: Option<Valued<Vec<HostPath>>>,
+    pub(super) agents: Option<Valued<Vec<String>>>,
+    pub(super) env: Vec<EnvSetting>,
+    pub(super) allow_weaker: Option<Valued<bool>>,
+    pub(super) nested: Option<Valued<bool>>,
+}
+
+/// Makes an origin of a place: which layer is being read.
+type Layer = fn(Place) -> Origin;
+
+pub(super) fn project(file: SettingsFile<'_>) -> Result<ProjectFile, SettingsError> {
+    let document = Document::parse(file)?;
+    let section = Section::of_document(&document, keys::PROJECT)?;
+    Ok(ProjectFile {
+        env: env(&section, Origin::Project, Owner::User)?,
+        limits: limits(&section, Origin::Project)?,
+    })
+}
+
+pub(super) fn user(
+    file: SettingsFile<'_>,
+    home: Option<&HostPath>,
+) -> Result<UserFile, SettingsError> {
+    let document = Document::parse(file)?;
+    let section = Section::of_document(&document, keys::USER)?;
+    Ok(UserFile {
+        boundary: word(&section, "boundary", Origin::User)?,
+        agent: text(&section, "agent")?,
+        model: text(&section, "model")?,
+        provider: text(&section, "provider")?,
+        git: word(&section, "git", Origin::User)?,
+        landlock: word(&section, "landlock", Origin::User)?,
+        env: env(&section, Origin::User, Owner::Administrator)?,
+        forward_env: forward_env(&section)?,
+        limits: limits(&section, Origin::User)?,
+        files: user_files(&section, home)?,
+        providers: providers(&section)?,
+        secrets: secrets(&section)?,
+    })
+}
+
+pub(super) fn ceiling(file: SettingsFile<'_>) -> Result<CeilingFile, SettingsError> {
+    let document = Document::parse(file)?;
+    let section = Section::of_document(&document, keys::CEILING)?;
+    let files = sub_table(&section, keys::CEILING, "files")?;
+    let files = files.as_ref();
+    Ok(CeilingFile {
+        limits: limits(&section, Origin::Ceiling)?,
+        boundaries: section.read("boundaries", |item| {
+            let words = item.list()?.iter().map(Item::parsed).collect::<Result<_, _>>()?;
+            Ok(Valued::new(words, Origin::Ceiling(item.place())))
+        })?,
+        git: word(&section, "git", Origin::Ceiling)?,
+        landlock: word(&section, "landlock", Origin::Ceiling)?,
+        deny: list(files, "deny", Origin::Ceiling, Item::parsed)?,
+        roots: files.map_or(Ok(None), roots)?,
+        agents: section
+            .read("agents", |item| Ok(Valued::new(item.texts()?, Origin::Ceiling(item.place()))))?,
+        env: env(&section, Origin::Ceiling, Owner::Pinfold)?,
+        allow_weaker: flag(&section, "allow_weaker")?,
+        nested: flag(&section, "nested")?,
+    })
+}
+
+fn word<T: std::str::FromStr<Err: ToString>>(
+    section: &Section<'_>,
+    key: &str,
+    layer: Layer,
+) -> Result<Option<Valued<T>>, FileError> {
+    section.read(key, |item| Ok(Valued::new(item.parsed()?, layer(item.place()))))
+}
+
+fn text(section: &Section<'_>, key: &str) -> Result<Option<Valued<String>>, FileError> {
+    section.read(key, |item| {
+        let text = item.text()?;
+        if text.is_empty() {
+            return Err(item.invalid("expected text that is not empty"));
+        }
+        Ok(Valued::new(text.to_owned(), Origin::User(item.place())))
+    })
+}
+
+fn flag(section: &Section<'_>, key: &str) -> Result<Option<Valued<bool>>, FileError> {
+    section.read(key, |item| Ok(Valued::new(item.flag()?, Origin::Ceiling(item.place()))))
+}
+
+fn sub_table<'a>(
+    section: &Section<'a>,
+    known: &'static [Key],
+    key: &str,
+) -> Result<Option<Section<'a>>, FileError> {
+    section.read(key, |item| item.table(sub_keys(known, key)))
+}
+
+/// A list of values, each with its own line.
+fn list<'a, T>(
+    section: Option<&Section<'a>>,
+    key: &str,
+    layer: Layer,
+    read: impl Fn(&Item<'a>) -> Result<T, FileError>,
+) -> Result<Vec<Valued<T>>, FileError> {
+    let Some(item) = section.and_then(|section| section.get(key)) else { return Ok(Vec::new()) };
+    let value = |item: Item<'a>| Ok(Valued::new(read(&item)?, layer(item.place())));
+    item.list()?.into_iter().map(value).collect()
+}
+
+fn limits(section: &Section<'_>, layer: Layer) -> Result<Limits, FileError> {
+    let Some(item) = section.get("resources") else { return Ok(Limits::default()) };
+    let table = item.table(keys::RESOURCES)?;
+    let count =
+        |key: &str| table.read(key, |item| Ok(Valued::new(item.count()?, layer(item.place()))));
+    Ok(Limits {
+        cpus: table.read("cpus", |item| {
+            let cpus = MilliCpus::from_cpus(item.number()?);
+            Ok(Valued::new(cpus.map_err(|error| item.invalid(error))?, layer(item.place())))
+        })?,
+        memory: word(&table, "memory", layer)?,
+        pids: count("pids")?,
+        disk: word(&table, "disk", layer)?,
+        files: count("files")?,
+        timeout: word(&table, "timeout", layer)?,
+    })
+}
+
+/// `env`. `above` is the least owner that stands above the layer being read.
+fn env(
+    section: &Section<'_>,
+    layer: Layer,
+    above: Owner,
+) -> Result<Vec<EnvSetting>, SettingsError> {
+    let Some(item) = section.get("env") else { return Ok(Vec::new()) };
+    let mut settings = Vec::new();
+    for item in item.map()?.items() {
+        let name: EnvName = item.name().parse().map_err(|error| item.invalid(error))?;
+        let origin = layer(item.place());
+        check_reserved(&name, &origin, above)?;
+        settings.push(EnvSetting { name, value: item.text()?.to_owned(), origin });
+    }
+    Ok(settings)
+}
+
+/// Refuses a name that belongs to `above` or to one higher still.
+pub(super) fn check_reserved(
+    name: &EnvName,
+    origin: &Origin,
+    above: Owner,
+) -> Result<(), SettingsError> {
+    match reserved(name) {
+        Some(rule) if rule.owner >= above => {
+            Err(SettingsError::Reserved { origin: origin.clone(), name: name.clone(), rule })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn forward_env(section: &Section<'_>) -> Result<Vec<Valued<EnvName>>, SettingsError> {
+    let names: Vec<Valued<EnvName>> =
+        list(Some(section), "forward_env", Origin::User, Item::parsed)?;
+    for Valued { value, origin } in &names {
+        check_reserved(value, origin, Owner::Administrator)?;
+    }
+    Ok(names)
+}
+
+fn user_files(section: &Section<'_>, home: Option<&HostPath>) -> Result<UserFiles, FileError> {
+    let table = sub_table(section, keys::USER, "files")?;
+    let table = table.as_ref();
+    let paths = |key: &str| list(table, key, Origin::User, |item| path(item, home));
+    Ok(UserFiles {
+        read: paths("read")?,
+        write: paths("write")?,
+        deny: list(table, "deny", Origin::User, Item::parsed)?,
+        sockets: paths("sockets")?,
+        opt_in: list(table, "opt_in", Origin::User, |item| item.text().map(str::to_owned))?,
+        state: table.map_or(Ok(None), |table| word(table, "state", Origin::User))?,
+    })
+}
+
+/// An absolute path, or one that begins with `~/`.
+fn path(item: &Item<'_>, home: Option<&HostPath>) -> Result<HostPath, FileError> {
+    let text = item.text()?;
+    let below_home = if text == "~" { Some("") } else { text.strip_prefix("~/") };
+    let path = match (below_home, home) {
+        (None, _) if !text.starts_with('/') => {
+            return Err(item.invalid("expected an absolute path or one that begins with ~/"));
+        }
+        (None, _) => HostPath::new(text),
+        (Some(below), Some(home)) => home.join(below.trim_start_matches('/')),
+        (Some(_), None) => {
+            return Err(item.invalid("the home directory is not known; give an absolute path"));
+        }
+    };
+    path.map_err(|error| item.invalid(error))
+}
+
+fn roots(section: &Section<'_>) -> Result<Option<Valued<Vec<HostPath>>>, FileError> {
+    section.read("roots", |item| {
+        let roots = item.list()?.iter().map(|item| path(item, None)).collect::<Result<_, _>>()?;
+        Ok(Valued::new(roots, Origin::Ceiling(item.place())))
+    })
+}
+
+fn providers(section: &Section<'_>) -> Result<Vec<(String, Valued<BaseUrl>)>, FileError> {
+    let Some(item) = section.get("providers") else { return Ok(Vec::new()) };
+    let mut providers = Vec::new();
+    for item in item.map()?.items() {
+        let table = item.table(keys::PROVIDER)?;
+        let url = table.require("base_url")?;
+        let valued = Valued::new(url.parsed()?, Origin::User(url.place()));
+        providers.push((item.name().to_owned(), valued));
+    }
+    Ok(providers)
+}
+
+fn secrets(section: &Section<'_>) -> Result<Vec<(String, Valued<SecretSource>)>, FileError> {
+    let Some(item) = section.get("secrets") else { return Ok(Vec::new()) };
+    let mut secrets = Vec::new();
+    for item in item.map()?.items() {
+        let source = secret(&item.table(keys::SECRET)?)?;
+        secrets.push((item.name().to_owned(), Valued::new(source, Origin::User(item.place()))));
+    }
+    Ok(secrets)
+}
+
+fn secret(table: &Section<'_>) -> Result<SecretSource, FileError> {
+    let source = table.require("source")?;
+    let command = table.get("command");
+    let text = source.text()?;
+    if let (Some(command), true) = (&command, text != "command") {
+        return Err(command.invalid("only used with source = \"command\""));
+    }
+    match text {
+        "file" => Ok(SecretSource::File),
+        "keyring" => Ok(SecretSource::Keyring),
+        "command" => {
+            let argv = table.require("command")?;
+            match argv.texts()? {
+                empty if empty.is_empty() => Err(argv.invalid("expected a program")),
+                words => Ok(SecretSource::Command(words)),
+            }
+        }
+        // The text is not repeated: a secret may have been put here by mistake.
+        other => match other.strip_prefix("env:") {
+            Some(name) => name.parse().map(SecretSource::Env).map_err(|_| {
+                source.invalid("expected the name of an environment variable after env:")
+            }),
+            None => Err(source.invalid("expected env:NAME, file, keyring or command")),
+        },
+    }
+}

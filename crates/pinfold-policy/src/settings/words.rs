@@ -1,0 +1,136 @@
+//! Settings that are one of some words.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::env::EnvName;
+
+/// A word that is none of the known ones.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown {what} \"{}\"; known: {}", .word.escape_debug(), .known.join(", "))]
+pub struct UnknownWord {
+    /// What the word was to name.
+    pub what: &'static str,
+    /// The word.
+    pub word: String,
+    /// The words that are known.
+    pub known: &'static [&'static str],
+}
+
+macro_rules! words {
+    (
+        $(#[$doc:meta])* $name:ident, $what:literal:
+        $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)+
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name {
+            $($(#[$variant_doc])* $variant,)+
+        }
+
+        impl $name {
+            /// Every word, in the order in which they are shown.
+            pub const WORDS: &'static [&'static str] = &[$($word,)+];
+
+            /// The word.
+            #[must_use]
+            pub fn word(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)+
+                }
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = UnknownWord;
+
+            fn from_str(word: &str) -> Result<Self, UnknownWord> {
+                match word {
+                    $($word => Ok(Self::$variant),)+
+                    _ => Err(UnknownWord {
+                        what: $what,
+                        word: word.to_owned(),
+                        known: Self::WORDS,
+                    }),
+                }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.word())
+            }
+        }
+    };
+}
+
+words! {
+    /// Where a session runs (requirement 2.1).
+    BoundaryName, "boundary":
+    /// Namespaces, Landlock and seccomp, embedded.
+    Namespace = "namespace",
+    /// A container engine.
+    Container = "container",
+    /// A hardened transient unit under a dedicated user.
+    Systemd = "systemd",
+    /// A micro-VM.
+    Vm = "vm",
+    /// An existing cluster engine.
+    Cluster = "cluster",
+    /// A plug-in executable.
+    External = "external",
+}
+
+words! {
+    /// How a repository's git directory is protected. Later is stricter.
+    GitMode, "git mode":
+    /// git works as outside; what would run programs on the host is protected.
+    Guarded = "guarded",
+    /// All of git works on a copy; at the end the host takes only objects and refs.
+    Quarantine = "quarantine",
+}
+
+words! {
+    /// What happens where the kernel lacks Landlock. Later is stricter.
+    LandlockMode, "landlock mode":
+    /// Its absence is recorded; the mounts carry the verdicts.
+    BestEffort = "best-effort",
+    /// Its absence is an error.
+    Required = "required",
+}
+
+words! {
+    /// What becomes of an agent's own state. Later keeps more.
+    AgentState, "state":
+    /// It is gone with the session.
+    Ephemeral = "ephemeral",
+    /// It is the host's own, granted.
+    Persistent = "persistent",
+}
+
+/// Where a secret is kept (requirement 5.2). The secret itself is never here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SecretSource {
+    /// A variable of the caller.
+    Env(EnvName),
+    /// pinfold's own file, mode 0600.
+    File,
+    /// The desktop's keyring.
+    Keyring,
+    /// The first line a command prints.
+    Command(Vec<String>),
+}
+
+impl fmt::Display for SecretSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Env(name) => write!(f, "env:{name}"),
+            Self::File => f.write_str("file"),
+            Self::Keyring => f.write_str("keyring"),
+            // Only the program: people do put tokens into arguments.
+            Self::Command(argv) => {
+                write!(f, "command {}", argv.first().map_or("", String::as_str).escape_debug())
+            }
+        }
+    }
+}

@@ -1,1 +1,16 @@
 //! The network door: the gateway that puts real credentials in, outside.
+//!
+//! [`Gateway`] stands between an agent, which holds only an [`EphemeralKey`], and the model
+//! providers of its session. [`Downloader`] fetches files whose content is known beforehand.
+//! The README says what is enforced and what is not.
+
+mod download;
+mod gateway;
+mod upstream;
+
+pub use download::{Download, DownloadError, Downloader, Integrity, InvalidIntegrity, Progress};
+pub use gateway::{
+    Api, ConfigError, Credential, CredentialKind, EphemeralKey, Event, Gateway, GatewayConfig,
+    Journal, KeyShape, ProviderId, Route, SecretSource, Stop, StopHandle, Upstream, stop_channel,
+};
+pub use upstream::TrustRoots;

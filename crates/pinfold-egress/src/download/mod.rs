@@ -1,0 +1,10 @@
+//! Files from the network whose content is known beforehand.
+
+mod error;
+mod fetch;
+mod integrity;
+mod url;
+
+pub use error::DownloadError;
+pub use fetch::{Download, Downloader, Progress};
+pub use integrity::{Integrity, InvalidIntegrity};

@@ -1,0 +1,39 @@
+//! The bodies of the gateway's responses.
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Response};
+use http_body_util::{Either, Full};
+use hyper::body::Incoming;
+use serde_json::json;
+
+use super::headers::{scrub_response, strip_hop_by_hop};
+
+/// A body of the gateway's own, or one that streams through.
+pub(super) type Body = Either<Full<Bytes>, Incoming>;
+
+/// A response that is complete.
+pub(super) fn own(response: Response<Full<Bytes>>) -> Response<Body> {
+    response.map(Either::Left)
+}
+
+/// The answer to `/health`.
+pub(super) fn health() -> Response<Body> {
+    let body = json!({"status": "ok", "version": env!("CARGO_PKG_VERSION")}).to_string();
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(CONTENT_TYPE, json);
+    own(response)
+}
+
+/// An upstream's answer as the inside may see it. Its status and headers are taken over, its
+/// extensions are not: one of them is the reason phrase, which may hold anything.
+pub(super) fn relayed(upstream: Response<Incoming>, secret: &str) -> Response<Body> {
+    let (mut head, body) = upstream.into_parts();
+    strip_hop_by_hop(&mut head.headers);
+    scrub_response(&mut head.headers, secret);
+    let mut response = Response::new(Either::Right(body));
+    *response.status_mut() = head.status;
+    *response.headers_mut() = head.headers;
+    response
+}

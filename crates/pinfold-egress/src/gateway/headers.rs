@@ -1,0 +1,146 @@
+//! Which headers and parameters may pass from one side to the other.
+
+use http::header::{
+    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HeaderName, PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL, SET_COOKIE, TE, TRAILER, TRANSFER_ENCODING,
+    UPGRADE,
+};
+use http::{HeaderMap, HeaderValue};
+
+/// Headers that carry a credential in some API. None of the inside's passes.
+const CREDENTIALS: [HeaderName; 6] = [
+    AUTHORIZATION,
+    PROXY_AUTHORIZATION,
+    COOKIE,
+    HeaderName::from_static("x-api-key"),
+    HeaderName::from_static("api-key"),
+    HeaderName::from_static("x-goog-api-key"),
+];
+
+/// Query parameters that carry a credential in some API, in lower case.
+const CREDENTIAL_PARAMETERS: [&str; 9] = [
+    "key",
+    "api_key",
+    "api-key",
+    "apikey",
+    "x-api-key",
+    "access_token",
+    "auth_token",
+    "token",
+    "authorization",
+];
+
+/// Headers that belong to one connection, not to the message (RFC 9110, 7.6.1), and `Expect`,
+/// which the gateway's own server has answered.
+const HOP_BY_HOP: [HeaderName; 9] = [
+    CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    PROXY_AUTHENTICATE,
+    TE,
+    TRAILER,
+    TRANSFER_ENCODING,
+    UPGRADE,
+    EXPECT,
+];
+
+/// Prefix of the WebSocket subprotocol in which browsers send a key to OpenAI.
+const KEY_SUBPROTOCOL: &str = "openai-insecure-api-key.";
+
+/// Removes what the message's sender meant for the next hop only.
+pub(super) fn strip_hop_by_hop(headers: &mut HeaderMap) {
+    if headers.contains_key(CONNECTION) {
+        for name in connection_tokens(headers) {
+            // Who could name the length could make one message look like two.
+            if name != CONTENT_LENGTH {
+                headers.remove(name);
+            }
+        }
+    }
+    for name in &HOP_BY_HOP {
+        headers.remove(name);
+    }
+}
+
+fn connection_tokens(headers: &HeaderMap) -> Vec<HeaderName> {
+    let values = headers.get_all(CONNECTION).into_iter();
+    let tokens = values.filter_map(|value| value.to_str().ok()).flat_map(|v| v.split(','));
+    tokens.filter_map(|token| HeaderName::from_bytes(token.trim().as_bytes()).ok()).collect()
+}
+
+/// Removes every credential the inside sent.
+pub(super) fn strip_credentials(headers: &mut HeaderMap) {
+    for name in &CREDENTIALS {
+        headers.remove(name);
+    }
+    if headers.contains_key(SEC_WEBSOCKET_PROTOCOL) {
+        strip_key_subprotocol(headers);
+    }
+}
+
+fn strip_key_subprotocol(headers: &mut HeaderMap) {
+    let values = headers.get_all(SEC_WEBSOCKET_PROTOCOL).into_iter();
+    let kept: Vec<String> = values
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(|protocol| protocol.trim().to_owned())
+        .filter(|protocol| !protocol.starts_with(KEY_SUBPROTOCOL))
+        .collect();
+    headers.remove(SEC_WEBSOCKET_PROTOCOL);
+    if let (false, Ok(value)) = (kept.is_empty(), HeaderValue::from_str(&kept.join(", "))) {
+        headers.insert(SEC_WEBSOCKET_PROTOCOL, value);
+    }
+}
+
+/// Removes what the upstream must not tell the inside: cookies, which would be credentials of
+/// the account, and any header that repeats the real one.
+pub(super) fn scrub_response(headers: &mut HeaderMap, secret: &str) {
+    headers.remove(SET_COOKIE);
+    let secret = secret.as_bytes();
+    let echoes = |value: &HeaderValue| value.as_bytes().windows(secret.len()).any(|w| w == secret);
+    let named: Vec<HeaderName> = headers
+        .iter()
+        .filter(|(_, value)| value.len() >= secret.len() && echoes(value))
+        .map(|(name, _)| name.clone())
+        .collect();
+    for name in named {
+        headers.remove(name);
+    }
+}
+
+/// The query without parameters that carry a credential; `None` when nothing has to go.
+pub(super) fn query_without_credentials(query: &str) -> Option<String> {
+    let is_credential = |pair: &&str| {
+        let name = pair.split('=').next().unwrap_or(pair);
+        let name = percent_decoded(name).to_ascii_lowercase();
+        CREDENTIAL_PARAMETERS.contains(&name.as_str())
+    };
+    if !query.split('&').any(|pair| is_credential(&pair)) {
+        return None;
+    }
+    let kept: Vec<&str> = query.split('&').filter(|pair| !is_credential(pair)).collect();
+    Some(kept.join("&"))
+}
+
+/// Undoes percent encoding, as far as it is one (RFC 3986, 2.1).
+pub(super) fn percent_decoded(text: &str) -> String {
+    let hex = |b: u8| char::from(b).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let bytes = text.as_bytes();
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let pair =
+            bytes.get(at + 1).copied().and_then(hex).zip(bytes.get(at + 2).copied().and_then(hex));
+        match (bytes[at], pair) {
+            (b'%', Some((high, low))) => {
+                decoded.push(high * 16 + low);
+                at += 3;
+            }
+            (byte, _) => {
+                decoded.push(byte);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&decoded).into_owned()
+}

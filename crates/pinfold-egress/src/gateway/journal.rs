@@ -1,0 +1,58 @@
+//! What the gateway tells the audit log, before it happens.
+
+use std::io;
+
+use super::config::ProviderId;
+
+/// Keeps a record of what the gateway does. Called on the gateway's thread: an implementation
+/// that blocks, blocks every stream of the session.
+pub trait Journal: Send + Sync {
+    /// Records an event. For [`Event::CredentialUse`] it returns before the credential is used.
+    ///
+    /// # Errors
+    /// The event could not be recorded; the request is refused with 503 then.
+    fn record(&self, event: &Event<'_>) -> io::Result<()>;
+}
+
+/// Something to be recorded. Holds neither a credential nor a query string, and at most
+/// [`Event::MAX_TEXT`] bytes of anything the inside chose.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// A request is about to go out with the real credential.
+    CredentialUse {
+        /// Whose credential.
+        provider: &'a ProviderId,
+        /// The request's method.
+        method: &'a str,
+        /// The host it goes to.
+        host: &'a str,
+        /// The path it asks for there.
+        path: &'a str,
+    },
+    /// A request is refused.
+    Denied {
+        /// The status it is answered with.
+        status: u16,
+        /// Why, as the inside is told.
+        reason: &'a str,
+        /// The request's method.
+        method: &'a str,
+        /// The host it asked for.
+        host: &'a str,
+        /// The path it asked for.
+        path: &'a str,
+    },
+}
+
+impl Event<'_> {
+    /// Longest text of the inside's choosing in an event, in bytes.
+    pub const MAX_TEXT: usize = 1024;
+}
+
+/// Cuts a text of the inside's choosing to what an event may hold.
+pub(super) fn shortened(text: &str) -> &str {
+    let longest = text.len().min(Event::MAX_TEXT);
+    let end = (0..=longest).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+    &text[..end]
+}

@@ -1,0 +1,24 @@
+//! The LLM gateway: an HTTP server for the inside, a client with real credentials outside.
+
+mod admit;
+mod answer;
+mod config;
+mod credential;
+mod forward;
+mod headers;
+mod journal;
+mod key;
+mod refusal;
+mod serve;
+mod stop;
+mod tunnel;
+
+pub(crate) use config::is_loopback;
+pub use config::{
+    Api, ConfigError, Credential, CredentialKind, GatewayConfig, ProviderId, Route, SecretSource,
+    Upstream,
+};
+pub use journal::{Event, Journal};
+pub use key::{EphemeralKey, KeyShape};
+pub use serve::Gateway;
+pub use stop::{Stop, StopHandle, stop_channel};

@@ -1,0 +1,153 @@
+//! Every way a request can be refused, and how the client is told.
+
+use bytes::Bytes;
+use http::header::{CONNECTION, CONTENT_TYPE, HeaderName};
+use http::{HeaderValue, Response, StatusCode};
+use http_body_util::Full;
+use serde_json::json;
+
+use super::config::{Api, ProviderId};
+
+/// How the clients of both APIs are told that trying again is of no use; they look at it
+/// before they look at the status.
+const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+
+/// Why a request does not go through.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Refusal {
+    #[error("pinfold: the request is not well formed: {0}")]
+    Malformed(&'static str),
+    #[error(
+        "pinfold: the key is not this session's. Only the key that pinfold put into the \
+         environment opens this gateway; a real key does not belong inside"
+    )]
+    BadKey,
+    #[error(
+        "pinfold: {host} cannot be reached from this session: only the session's model providers \
+         can. If the command needs it, run that step outside, or ask the person who started the \
+         session to allow the host in its policy"
+    )]
+    ForeignHost { host: String },
+    #[error(
+        "pinfold: provider `{provider}` is not allowed in this session (allowed: {known}); start \
+         the session with --provider {provider}"
+    )]
+    ForeignProvider { provider: String, known: String },
+    #[error(
+        "pinfold: the gateway has no {path}; a base URL for it ends before /v1, and requests go \
+         to /v1/… or /p/<provider>/v1/…"
+    )]
+    UnknownPath { path: String },
+    #[error(
+        "pinfold: no usable credential for provider `{provider}`: on the host, set one with \
+         `pinfold secret set {id}`; `pinfold secret check {id}` says what was looked at"
+    )]
+    NoCredential { provider: ProviderId, id: String },
+    #[error(
+        "pinfold: this request cannot be recorded, so it is not sent; see to the audit log on \
+         the host (is its disk full?)"
+    )]
+    NotRecorded,
+    #[error("pinfold: provider `{provider}` at {host} did not answer: {cause}")]
+    Upstream { provider: ProviderId, host: String, cause: String },
+}
+
+/// The form of an error body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// As an API would say it.
+    Api(Api),
+    /// For clients of anything else: curl, git and npm print it.
+    Text,
+}
+
+impl Refusal {
+    pub(super) fn status(&self) -> StatusCode {
+        match self {
+            Self::Malformed(_) => StatusCode::BAD_REQUEST,
+            Self::BadKey => StatusCode::UNAUTHORIZED,
+            Self::ForeignHost { .. } | Self::ForeignProvider { .. } => StatusCode::FORBIDDEN,
+            Self::UnknownPath { .. } => StatusCode::NOT_FOUND,
+            Self::NoCredential { .. } | Self::NotRecorded => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Upstream { .. } => StatusCode::BAD_GATEWAY,
+        }
+    }
+
+    /// Answers the client. The connection is closed after what was no sound request.
+    pub(super) fn response(&self, form: Form) -> Response<Full<Bytes>> {
+        let (content_type, body) = match form {
+            Form::Api(api) => ("application/json", self.json(api)),
+            Form::Text => ("text/plain; charset=utf-8", format!("{self}\n")),
+        };
+        let mut response = Response::new(Full::new(Bytes::from(body)));
+        *response.status_mut() = self.status();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        match self {
+            Self::Upstream { .. } => {}
+            Self::Malformed(_) | Self::ForeignHost { .. } => {
+                headers.insert(CONNECTION, HeaderValue::from_static("close"));
+                headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
+            }
+            Self::BadKey
+            | Self::ForeignProvider { .. }
+            | Self::UnknownPath { .. }
+            | Self::NoCredential { .. }
+            | Self::NotRecorded => {
+                headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
+            }
+        }
+        response
+    }
+
+    fn json(&self, api: Api) -> String {
+        let kind = self.kind(api);
+        let message = self.to_string();
+        match api {
+            Api::Anthropic => json!({"type": "error", "error": {"type": kind, "message": message}}),
+            Api::OpenAi => {
+                json!({"error": {"message": message, "type": kind, "param": null, "code": self.code()}})
+            }
+        }
+        .to_string()
+    }
+
+    /// The type by the words of each API's own documentation of errors.
+    fn kind(&self, api: Api) -> &'static str {
+        match (self, api) {
+            (Self::Malformed(_), _) => "invalid_request_error",
+            (Self::BadKey, Api::Anthropic) => "authentication_error",
+            (Self::ForeignHost { .. } | Self::ForeignProvider { .. }, Api::Anthropic) => {
+                "permission_error"
+            }
+            (Self::UnknownPath { .. }, Api::Anthropic) => "not_found_error",
+            (
+                Self::BadKey
+                | Self::ForeignHost { .. }
+                | Self::ForeignProvider { .. }
+                | Self::UnknownPath { .. },
+                Api::OpenAi,
+            ) => "invalid_request_error",
+            (Self::NoCredential { .. } | Self::NotRecorded | Self::Upstream { .. }, api) => {
+                match api {
+                    Api::Anthropic => "api_error",
+                    Api::OpenAi => "server_error",
+                }
+            }
+        }
+    }
+
+    /// A word for programs.
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Malformed(_) => "malformed",
+            Self::BadKey => "invalid_api_key",
+            Self::ForeignHost { .. } => "host_not_allowed",
+            Self::ForeignProvider { .. } => "provider_not_allowed",
+            Self::UnknownPath { .. } => "unknown_path",
+            Self::NoCredential { .. } => "no_credential",
+            Self::NotRecorded => "not_recorded",
+            Self::Upstream { .. } => "upstream_failed",
+        }
+    }
+}

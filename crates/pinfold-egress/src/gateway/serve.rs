@@ -1,0 +1,110 @@
+//! Accepting connections from the inside.
+
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+
+use super::config::{ConfigError, GatewayConfig};
+use super::forward::{Came, Forwarder};
+use super::stop::Stop;
+
+/// Connections open at once. An agent has a handful; more wait in the listener's queue.
+const MAX_CONNECTIONS: usize = 256;
+
+/// Time for the head of a request, which is also how long an unused connection is kept.
+const HEAD_LIMIT: Duration = Duration::from_secs(60);
+
+/// Largest head of a request, in bytes.
+const MAX_HEAD: usize = 64 * 1024;
+
+/// Pause after `accept` has failed for a lack of something, such as descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// The gateway of one session.
+pub struct Gateway {
+    config: GatewayConfig,
+}
+
+impl Gateway {
+    /// Checks a configuration. Opens and starts nothing.
+    ///
+    /// # Errors
+    /// [`ConfigError::Empty`], [`ConfigError::TwoRoutes`].
+    pub fn new(config: GatewayConfig) -> Result<Self, ConfigError> {
+        if config.routes.is_empty() || config.session_keys.is_empty() {
+            return Err(ConfigError::Empty);
+        }
+        for (at, route) in config.routes.iter().enumerate() {
+            if config.routes[..at].iter().any(|earlier| earlier.provider == route.provider) {
+                return Err(ConfigError::TwoRoutes { provider: route.provider.clone() });
+            }
+        }
+        Ok(Self { config })
+    }
+
+    /// Serves the listeners on the calling thread until it is stopped. Give it a thread of its
+    /// own, when a listener first becomes readable: nothing is lost until then, and a session
+    /// that asks no model pays for no runtime.
+    ///
+    /// # Errors
+    /// The runtime could not be made, or a listener could not be registered.
+    pub fn serve(self, listeners: Vec<std::net::TcpListener>, stop: Stop) -> io::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let outcome = runtime.block_on(self.run(listeners, stop));
+        // A command that is being asked for a credential must not hold up the end.
+        runtime.shutdown_background();
+        outcome
+    }
+
+    async fn run(self, listeners: Vec<std::net::TcpListener>, stop: Stop) -> io::Result<()> {
+        let forwarder = Arc::new(Forwarder::new(self.config));
+        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        for listener in listeners {
+            listener.set_nonblocking(true)?;
+            let listener = TcpListener::from_std(listener)?;
+            tokio::spawn(accept(listener, Arc::clone(&forwarder), Arc::clone(&places)));
+        }
+        stop.stopped().await;
+        Ok(())
+    }
+}
+
+async fn accept(listener: TcpListener, forwarder: Arc<Forwarder>, places: Arc<Semaphore>) {
+    // The semaphore is never closed, so this ends with the runtime.
+    while let Ok(permit) = Arc::clone(&places).acquire_owned().await {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let Ok(local) = stream.local_addr() else { continue };
+                let came = Came { local: local.ip().to_canonical(), permit: Arc::new(permit) };
+                tokio::spawn(connection(stream, Arc::clone(&forwarder), came));
+            }
+            Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+        }
+    }
+}
+
+async fn connection(stream: TcpStream, forwarder: Arc<Forwarder>, came: Came) {
+    // A stream without it works too, only later.
+    let _ = stream.set_nodelay(true);
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (forwarder, came) = (Arc::clone(&forwarder), came.clone());
+        async move { Ok::<_, Infallible>(forwarder.handle(request, came).await) }
+    });
+    // What breaks here is the client's own connection: there is nobody left to tell.
+    let _ = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_LIMIT)
+        .max_header_size(MAX_HEAD)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades()
+        .await;
+}

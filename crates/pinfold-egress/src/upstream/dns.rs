@@ -1,0 +1,104 @@
+//! Names to addresses, without the C library: in a static executable `getaddrinfo` would load
+//! shared objects of whatever C library the machine has.
+
+use std::fs::Metadata;
+use std::future::Future;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::unix::fs::MetadataExt as _;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use hickory_resolver::config::LookupIpStrategy;
+use hickory_resolver::{ResolveError, TokioResolver};
+use hyper_util::client::legacy::connect::dns::Name;
+use tower_service::Service;
+
+use super::Failure;
+
+/// The files that decide how names are resolved.
+const FILES: [&str; 2] = ["/etc/resolv.conf", "/etc/hosts"];
+
+/// A resolver by `/etc/resolv.conf` and `/etc/hosts`, which are read when a name is first asked
+/// for, and again when they have changed: a laptop changes its network under a running session.
+#[derive(Clone, Default)]
+pub(super) struct Dns(Arc<Mutex<Option<Cached>>>);
+
+struct Cached {
+    resolver: TokioResolver,
+    stamp: [Option<Stamp>; FILES.len()],
+}
+
+/// What changes when a file is edited or replaced: device, inode, seconds, nanoseconds.
+type Stamp = (u64, u64, i64, i64);
+
+impl Dns {
+    fn resolver(&self) -> Result<TokioResolver, ResolveError> {
+        let stamp = FILES.map(|path| std::fs::metadata(path).ok().map(|m| stamp_of(&m)));
+        let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cached) = cached.as_ref().filter(|cached| cached.stamp == stamp) {
+            return Ok(cached.resolver.clone());
+        }
+        let mut builder = TokioResolver::builder_tokio()?;
+        builder.options_mut().ip_strategy = LookupIpStrategy::Ipv4AndIpv6;
+        let resolver = builder.build();
+        *cached = Some(Cached { resolver: resolver.clone(), stamp });
+        Ok(resolver)
+    }
+
+    async fn resolve(self, name: String) -> Result<Vec<IpAddr>, Failure> {
+        // RFC 6761, 6.3: `localhost` is this machine, whatever a resolver would say.
+        if name.eq_ignore_ascii_case("localhost") {
+            return Ok(vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]);
+        }
+        let failed = |cause| Failure::Dns { name: name.clone(), cause };
+        let resolver = self
+            .resolver()
+            .map_err(|error| failed(format!("the system's resolver settings: {error}")))?;
+        // A name with a dot is complete: the search list of resolv.conf is for short ones.
+        let asked = if name.contains('.') && !name.ends_with('.') {
+            format!("{name}.")
+        } else {
+            name.clone()
+        };
+        let found = resolver.lookup_ip(asked).await.map_err(|error| failed(in_words(&error)))?;
+        let mut addresses: Vec<IpAddr> = found.iter().collect();
+        // The connector begins with the first family and tries the other soon after.
+        addresses.sort_by_key(IpAddr::is_ipv6);
+        Ok(addresses)
+    }
+}
+
+fn stamp_of(metadata: &Metadata) -> Stamp {
+    (metadata.dev(), metadata.ino(), metadata.mtime(), metadata.mtime_nsec())
+}
+
+fn in_words(error: &ResolveError) -> String {
+    if error.is_nx_domain() {
+        "there is no such name".to_owned()
+    } else if error.is_no_records_found() {
+        "the name has no address".to_owned()
+    } else {
+        error.to_string()
+    }
+}
+
+impl Service<Name> for Dns {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = Failure;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Failure>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
+        let resolving = self.clone().resolve(name.as_str().to_owned());
+        Box::pin(async move {
+            // The connector puts the port in.
+            let addresses: Vec<SocketAddr> =
+                resolving.await?.into_iter().map(|ip| SocketAddr::new(ip, 0)).collect();
+            Ok(addresses.into_iter())
+        })
+    }
+}

@@ -1,0 +1,139 @@
+//! Everything that can go wrong with a secret. No variant ever holds a value.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::{InvalidSecret, Place, SecretId};
+
+/// Why a secret could not be kept, found or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A name that is no id.
+    #[error(
+        "`{name}` is no secret id: use at most 64 of a-z, 0-9, `.`, `_` and `-`, beginning with \
+         a letter or a digit"
+    )]
+    BadId {
+        /// The name given.
+        name: String,
+    },
+    /// A name that is no variable.
+    #[error("`{name}` is no environment variable name: use letters, digits and `_`")]
+    BadEnvName {
+        /// The name given.
+        name: String,
+    },
+    /// There is no such secret anywhere.
+    #[error("no secret `{id}`{}; set one with `pinfold secret set {id}`", looked_at(.looked))]
+    Missing {
+        /// The secret asked for.
+        id: SecretId,
+        /// The places that hold nothing.
+        looked: Vec<Place>,
+    },
+    /// What a source gave is not usable.
+    #[error("the secret in {place} is not usable: {cause}")]
+    Unusable {
+        /// The source.
+        place: Place,
+        /// What is wrong with it.
+        cause: InvalidSecret,
+    },
+    /// Others may read or replace the file.
+    #[error("{} may be read by others (mode {mode:04o}); run `chmod {wanted:o} {}`", .path.display(), .path.display())]
+    ModeTooWide {
+        /// The file or directory.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+        /// The bits it should have.
+        wanted: u32,
+    },
+    /// The file is another user's.
+    #[error("{} belongs to uid {owner}, not to you (uid {uid}); remove it or take it over", .path.display())]
+    ForeignOwner {
+        /// The file or directory.
+        path: PathBuf,
+        /// Who owns it.
+        owner: u32,
+        /// Who asks.
+        uid: u32,
+    },
+    /// A symbolic link, a FIFO or the like where a file should be.
+    #[error("{} is {kind}, not {wanted}; remove it and set the secret again", .path.display())]
+    WrongKind {
+        /// The path.
+        path: PathBuf,
+        /// What it is.
+        kind: &'static str,
+        /// What it should be.
+        wanted: &'static str,
+    },
+    /// The record beside a secret cannot be read.
+    #[error("{} is no record of a secret ({cause}); set the secret again", .path.display())]
+    BadRecord {
+        /// The file.
+        path: PathBuf,
+        /// What the parser says.
+        cause: serde_json::Error,
+    },
+    /// A file operation failed.
+    #[error("cannot {action} {}: {cause}", .path.display())]
+    File {
+        /// What was tried, as a verb.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the system says.
+        cause: io::Error,
+    },
+    /// There is neither a usable `XDG_CONFIG_HOME` nor a `HOME`.
+    #[error("no place for secrets: set HOME or XDG_CONFIG_HOME to an absolute path")]
+    NoHome,
+    /// A command was given as an empty list.
+    #[error("the command for secret `{id}` is empty; name a program, such as `gh auth token`")]
+    EmptyCommand {
+        /// The secret.
+        id: SecretId,
+    },
+    /// The command could not be started.
+    #[error("cannot run `{command}` for a secret: {cause}")]
+    CommandStart {
+        /// The command line.
+        command: String,
+        /// What the system says.
+        cause: io::Error,
+    },
+    /// The command ended badly.
+    #[error("`{command}` gave no secret: it {ended}{}", said(.stderr))]
+    CommandFailed {
+        /// The command line.
+        command: String,
+        /// `exited with 1`, `was killed by a signal`.
+        ended: String,
+        /// What it printed on standard error, shortened.
+        stderr: String,
+    },
+    /// The keyring's program is not installed.
+    #[error(
+        "no keyring here: `secret-tool` is not installed; install libsecret's tools, or keep the \
+         secret in a file with `pinfold secret set {id}`"
+    )]
+    NoKeyring {
+        /// The secret.
+        id: SecretId,
+    },
+}
+
+fn looked_at(looked: &[Place]) -> String {
+    if looked.is_empty() {
+        return String::new();
+    }
+    let places: Vec<String> = looked.iter().map(ToString::to_string).collect();
+    format!(" (looked at {})", places.join(", "))
+}
+
+fn said(stderr: &str) -> String {
+    if stderr.is_empty() { String::new() } else { format!(", saying: {stderr}") }
+}

@@ -1,0 +1,48 @@
+//! The name of a secret.
+
+use std::fmt;
+
+use crate::Error;
+
+/// Longest accepted id, in bytes: a file name with room for a prefix.
+const MAX_LEN: usize = 64;
+
+/// The name of a secret: `[a-z0-9][a-z0-9._-]*`, so that it is also a safe file name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SecretId(String);
+
+impl SecretId {
+    /// Checks a name.
+    ///
+    /// # Errors
+    /// [`Error::BadId`] when the name is empty, too long or has other characters.
+    pub fn new(name: impl Into<String>) -> Result<Self, Error> {
+        let name = name.into();
+        let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+        let bytes = name.as_bytes();
+        let valid = bytes.len() <= MAX_LEN
+            && bytes.first().is_some_and(|&b| plain(b))
+            && bytes.iter().all(|&b| plain(b) || b"._-".contains(&b));
+        if valid { Ok(Self(name)) } else { Err(Error::BadId { name }) }
+    }
+
+    /// The name itself.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for SecretId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::str::FromStr for SecretId {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        Self::new(name)
+    }
+}

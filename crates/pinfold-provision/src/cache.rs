@@ -313,9 +313,9 @@ impl Work<'_> {
         sync_file_system(staging).map_err(|e| self.cache.file_error("sync", staging, e))?;
         let home = self.cache.dir.join(self.id.to_string());
         // Only a layer that `find` refused can be in the way.
-        remove_tree(&home).or_else(ignore_absent).map_err(|e| {
-            self.cache.file_error("replace", &home, e)
-        })?;
+        remove_tree(&home)
+            .or_else(ignore_absent)
+            .map_err(|e| self.cache.file_error("replace", &home, e))?;
         fs::rename(staging, &home).map_err(|e| self.cache.file_error("put in place", &home, e))?;
         File::open(&self.cache.dir)
             .and_then(|dir| dir.sync_all())

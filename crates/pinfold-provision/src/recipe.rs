@@ -397,9 +397,8 @@ fn check_commands(
         if !seen.insert(&bin.command) {
             return Err(RecipeError::SameCommand { command: bin.command.clone(), platform });
         }
-        let brings = |p: &&Package| {
-            platform.matches(p.cpu, p.libc) && bin.path.below(&p.path).is_some()
-        };
+        let brings =
+            |p: &&Package| platform.matches(p.cpu, p.libc) && bin.path.below(&p.path).is_some();
         if !packages.iter().any(|p| brings(&p)) {
             let (command, path) = (bin.command.clone(), bin.path.clone());
             return Err(RecipeError::NoSuchFile { command, path });

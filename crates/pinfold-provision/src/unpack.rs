@@ -4,6 +4,7 @@
 //! (links, devices, absolute names, `..`) is refused, not repaired: an archive that has them is
 //! not what the agent's makers published.
 
+use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
@@ -38,7 +39,7 @@ const THREADS: usize = 2;
 pub struct Stats {
     /// Regular files.
     pub files: u64,
-    /// Their bytes.
+    /// The bytes written to them.
     pub bytes: u64,
 }
 
@@ -173,13 +174,22 @@ fn unpack_package(
     let mut archive = Archive::new(MultiGzDecoder::new(io::BufReader::new(file)));
     let damaged = |source| UnpackError::Damaged { package: package.name.to_string(), source };
     let root = tree.join(package.path.as_str());
+    let mut written = HashSet::new();
     for entry in archive.entries().map_err(damaged)? {
         let mut entry = entry.map_err(damaged)?;
         budget.take_entry()?;
         if let Some(path) = wanted_file(package, &entry)? {
-            write_file(package, &mut entry, &root.join(path), budget)?;
+            let path = root.join(path);
+            // Some tarballs hold a file twice; as in every tar, the later one counts. Over a
+            // file of another package nothing is ever written.
+            if written.contains(&path) {
+                fs::remove_file(&path).map_err(|error| file_error("replace", &path, error))?;
+            }
+            write_file(package, &mut entry, &path, budget)?;
+            written.insert(path);
         }
     }
+    budget.files.fetch_add(written.len() as u64, Ordering::Relaxed);
     Ok(())
 }
 
@@ -200,8 +210,7 @@ fn wanted_file<R: Read>(
         _ => return refuse("which is neither a file nor a directory"),
     }
     let Ok(name) = entry.path() else { return refuse("whose name cannot be read") };
-    if name.as_os_str().len() > 1024 || name.to_str().is_none_or(|n| n.contains(char::is_control))
-    {
+    if name.as_os_str().len() > 1024 || name.to_str().is_none_or(|n| n.contains(char::is_control)) {
         return refuse("whose name is too long or has odd characters");
     }
     let mut parts = name.components().filter(|part| *part != Component::CurDir);
@@ -251,7 +260,6 @@ fn write_file<R: Read>(
         budget.take_bytes(read)?;
         file.write_all(&buffer[..read]).map_err(|error| file_error("write", path, error))?;
     }
-    budget.files.fetch_add(1, Ordering::Relaxed);
     Ok(())
 }
 

@@ -109,9 +109,9 @@ pub enum CacheError {
         /// Where it came from.
         url: String,
         /// The recipe's digest.
-        expected: Integrity,
+        expected: String,
         /// The file's digest.
-        found: Integrity,
+        found: String,
     },
     /// The packages could not be unpacked inside.
     #[error("cannot unpack {agent}: {source}")]
@@ -292,8 +292,8 @@ impl Work<'_> {
         Err(CacheError::Mismatch {
             package: job.package.clone(),
             url: job.url.clone(),
-            expected: job.integrity,
-            found,
+            expected: job.integrity.to_string(),
+            found: found.to_string(),
         })
     }
 

@@ -189,7 +189,8 @@ fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
         record.status = answer.status();
         // Before the answer: who has seen the answer finds the request on record.
         shared.remember(record)?;
-        if http::write(&mut writer, method, answer)? == After::Close {
+        let last = incoming.header("connection").is_some_and(|v| v.eq_ignore_ascii_case("close"));
+        if http::write(&mut writer, method, answer)? == After::Close || last {
             return writer.shutdown(Shutdown::Both);
         }
     }

@@ -1,3 +1,27 @@
-//! Benchmarks and generated files.
+//! Benchmarks and generated files: what developers run, never what users run.
 
-fn main() {}
+use std::process::ExitCode;
+
+mod lock;
+
+const USAGE: &str = "\
+usage: cargo xtask TASK
+
+tasks:
+  lock AGENT VERSION [FILE]   write agents/recipes/FILE.json (FILE: AGENT) from npm";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let done: Result<(), Box<dyn std::error::Error>> = match words.as_slice() {
+        ["lock", rest @ ..] => lock::run(rest).map_err(Into::into),
+        _ => Err(USAGE.into()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

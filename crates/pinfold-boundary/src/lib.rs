@@ -14,7 +14,7 @@ pub use capability::{Capabilities, Finding, Probe};
 pub use inside::{Inside, LaunchError, step_failed};
 pub use pinfold_wire::{Cover, CoverKind, Step};
 pub use plan::{
-    Door, Entry, Identity, Landlock, LaunchPlan, ResourceLimits, Place, Program, Stdio, StdioEnd,
+    Door, Entry, Identity, Landlock, LaunchPlan, Place, Program, ResourceLimits, Stdio, StdioEnd,
 };
 
 /// One way to keep a session in.

@@ -94,8 +94,7 @@ impl Prepared {
                 .map_err(Failure::at(Step::Terminal))?;
         }
         for index in 0..3 {
-            let source =
-                streams.descriptor(index, terminal).map_err(Failure::at(Step::Execute))?;
+            let source = streams.descriptor(index, terminal).map_err(Failure::at(Step::Execute))?;
             // SAFETY: dup2 replaces one of the three standard descriptors, which no value in
             // this process owns; exec follows.
             if unsafe { libc::dup2(source.as_raw_fd(), index as i32) } < 0 {

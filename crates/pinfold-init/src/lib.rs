@@ -43,10 +43,6 @@ impl Failure {
 
     /// The failure as a message.
     pub fn report(self) -> Report {
-        Report::Failed {
-            step: self.step,
-            errno: self.errno.raw_os_error(),
-            detail: self.detail,
-        }
+        Report::Failed { step: self.step, errno: self.errno.raw_os_error(), detail: self.detail }
     }
 }

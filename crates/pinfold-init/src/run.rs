@@ -94,10 +94,8 @@ impl Loop<'_> {
 
     /// Waits for one thing and deals with it; false when it is time to end.
     fn turn(&mut self) -> bool {
-        let mut ready = [
-            PollFd::new(self.channel, PollFlags::IN),
-            PollFd::new(&self.signals, PollFlags::IN),
-        ];
+        let mut ready =
+            [PollFd::new(self.channel, PollFlags::IN), PollFd::new(&self.signals, PollFlags::IN)];
         let timeout = self.watch.interval().map(|interval| Timespec {
             tv_sec: interval.as_secs() as i64,
             tv_nsec: i64::from(interval.subsec_nanos()),

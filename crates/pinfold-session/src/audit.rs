@@ -202,9 +202,7 @@ impl Reader {
     pub fn open(state: &Path) -> io::Result<Option<Self>> {
         let path = state.join(FILE);
         match File::open(&path) {
-            Ok(file) => {
-                Ok(Some(Self { input: io::BufReader::new(file), partial: Vec::new() }))
-            }
+            Ok(file) => Ok(Some(Self { input: io::BufReader::new(file), partial: Vec::new() })),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(io::Error::new(
                 error.kind(),

@@ -10,7 +10,9 @@ use thiserror::Error;
 
 /// Why pinfold does not know where its files are.
 #[derive(Debug, Error)]
-#[error("the environment has no absolute HOME: set HOME, or XDG_STATE_HOME, XDG_CONFIG_HOME and XDG_CACHE_HOME")]
+#[error(
+    "the environment has no absolute HOME: set HOME, or XDG_STATE_HOME, XDG_CONFIG_HOME and XDG_CACHE_HOME"
+)]
 pub struct NoHome;
 
 /// The user's directories for pinfold.

@@ -200,7 +200,10 @@ fn remove_placeholders(placeholders: &[PathBuf], kept: &HashSet<PathBuf>) {
 
 fn session_directories(sessions: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(sessions).into_iter().flatten().flatten();
-    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|e| e.path()).collect()
+    entries
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|e| e.path())
+        .collect()
 }
 
 /// Whether a session's supervisor holds its lock.
@@ -211,8 +214,13 @@ fn is_alive(directory: &Path) -> bool {
 
 fn lock(path: &Path, operation: FlockOperation) -> io::Result<File> {
     let open = || -> io::Result<File> {
-        let file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(path)?;
         rustix::io::retry_on_intr(|| rustix::fs::flock(&file, operation))?;
         Ok(file)
     };

@@ -61,7 +61,8 @@ impl Supervision {
     /// A start that failed before there was one.
     pub(crate) fn take_terminal(&mut self) -> Result<(), RunError> {
         let Some(terminal) = &self.terminal else { return Ok(()) };
-        let Some(received) = self.inside.channel.receive::<Report>().map_err(LaunchError::from)? else {
+        let Some(received) = self.inside.channel.receive::<Report>().map_err(LaunchError::from)?
+        else {
             return Err(LaunchError::Silent.into());
         };
         let inner = match (received.message, received.descriptors.into_iter().next()) {
@@ -69,7 +70,8 @@ impl Supervision {
             (report, _) => return Err(unexpected(report).into()),
         };
         terminal.enter(inner.as_fd()).map_err(RunError::terminal)?;
-        let pumps = Pump::terminal(terminal.descriptor(), inner.as_fd()).map_err(RunError::terminal)?;
+        let pumps =
+            Pump::terminal(terminal.descriptor(), inner.as_fd()).map_err(RunError::terminal)?;
         for pump in pumps {
             self.outputs.extend(pump.start().map_err(RunError::thread)?);
         }
@@ -147,12 +149,7 @@ impl Supervision {
             Err(errno) => return Err(RunError::thread(errno.into())),
         }
         let is = |index: usize| !watched[index].revents().is_empty();
-        Ok(Ready {
-            report: is(0),
-            ended: is(1),
-            signal: is(2),
-            door: (3..watched.len()).any(is),
-        })
+        Ok(Ready { report: is(0), ended: is(1), signal: is(2), door: (3..watched.len()).any(is) })
     }
 
     /// How long to wait at most.
@@ -160,11 +157,8 @@ impl Supervision {
         let now = Instant::now();
         let until = |at: Instant| at.saturating_duration_since(now);
         let looks = self.inside.group.as_ref().is_some_and(|group| group.needs_a_look());
-        let waits = [
-            self.deadline.map(until),
-            self.state.killing.map(until),
-            looks.then_some(LOOK),
-        ];
+        let waits =
+            [self.deadline.map(until), self.state.killing.map(until), looks.then_some(LOOK)];
         waits.into_iter().flatten().min()
     }
 
@@ -300,4 +294,3 @@ pub(crate) fn last_words(inside: &Inside) -> LaunchError {
         Ok(None) | Err(_) => LaunchError::Silent,
     }
 }
-

@@ -55,7 +55,8 @@ pub(crate) fn walk(
 ) -> Result<Vec<Seen>, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = rustix::fs::open(root, flags, Mode::empty())?;
-    let mut walker = Walker { visit, buffer: vec![MaybeUninit::uninit(); BUFFER], seen: Vec::new() };
+    let mut walker =
+        Walker { visit, buffer: vec![MaybeUninit::uninit(); BUFFER], seen: Vec::new() };
     walker.directory(root, Vec::new(), 0)?;
     Ok(walker.seen)
 }

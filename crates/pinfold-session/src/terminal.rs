@@ -21,7 +21,8 @@ impl CallerTerminal {
     /// What reading its modes says.
     pub(crate) fn find() -> Result<Option<Self>, Errno> {
         let streams = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
-        let Some(stream) = streams.into_iter().find(|stream| rustix::termios::isatty(stream)) else {
+        let Some(stream) = streams.into_iter().find(|stream| rustix::termios::isatty(stream))
+        else {
             return Ok(None);
         };
         let descriptor = rustix::io::fcntl_dupfd_cloexec(stream, 3)?;

@@ -48,11 +48,15 @@ const CONFIGURATION: [&str; 27] = [
 pub(crate) const PRIVATE: [&str; 4] = ["/tmp", "/var/tmp", "/dev/shm", HOME];
 
 /// Home inside, for every agent.
-pub(crate) const HOME: &str = "/home/agent";
+pub const HOME: &str = "/home/agent";
 
 /// The first directories of `PATH` inside, before an agent's own.
-pub(crate) const PATH: &str =
-    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// The login shell inside: the best that the host has.
+pub fn shell() -> &'static str {
+    if Path::new("/bin/bash").exists() { "/bin/bash" } else { "/bin/sh" }
+}
 
 /// One place of the userland as it lies on the host.
 pub(crate) enum Piece {
@@ -88,7 +92,7 @@ pub(crate) fn pieces() -> Result<Vec<Piece>, PathError> {
 /// # Errors
 /// Never: the paths are constants.
 pub(crate) fn generated(uid: u32, gid: u32) -> Result<Vec<Entry>, PathError> {
-    let shell = if Path::new("/bin/bash").exists() { "/bin/bash" } else { "/bin/sh" };
+    let shell = shell();
     let files: [(&str, String); 6] = [
         (
             "/etc/passwd",

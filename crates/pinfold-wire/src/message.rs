@@ -289,8 +289,7 @@ impl Wire for Report {
             2 => Self::Terminal,
             3 => {
                 let count = reader.u8()?;
-                let times =
-                    (0..count).map(|_| Ok((Step::from_wire(reader.u8()?)?, reader.u64()?)));
+                let times = (0..count).map(|_| Ok((Step::from_wire(reader.u8()?)?, reader.u64()?)));
                 Self::Started(times.collect::<Result<_, _>>()?)
             }
             4 => Self::Stopped(reader.i32()?),

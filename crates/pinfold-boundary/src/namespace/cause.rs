@@ -37,7 +37,8 @@ pub(super) fn namespaces(step: Step, errno: Errno) -> LaunchError {
 
 fn known_cause(step: Step, errno: Errno) -> Option<(&'static str, &'static str)> {
     let is = |setting: &str, value: &str| sysctl(setting).is_some_and(|found| found == value);
-    if is("kernel/apparmor_restrict_unprivileged_userns", "1") && !rustix::process::geteuid().is_root()
+    if is("kernel/apparmor_restrict_unprivileged_userns", "1")
+        && !rustix::process::geteuid().is_root()
     {
         return Some((
             "AppArmor takes their rights away (kernel.apparmor_restrict_unprivileged_userns=1, the \

@@ -29,8 +29,7 @@ pub(super) fn receive(root: &Root, channel: &Channel) -> Result<bool, Failure> {
             Order::Cover(covers) => {
                 for cover in covers {
                     links += 1;
-                    put(root, &cover, links)
-                        .map_err(Failure::about(Step::Covers, &cover.path))?;
+                    put(root, &cover, links).map_err(Failure::about(Step::Covers, &cover.path))?;
                 }
             }
             Order::Seal => return Ok(true),

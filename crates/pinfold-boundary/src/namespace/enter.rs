@@ -31,7 +31,8 @@ pub(super) struct Birth {
 /// Runs the inside and ends this process, and everything inside with it.
 pub(super) fn enter(birth: Birth) -> ! {
     let channel = birth.channel;
-    let outcome = become_inside(birth.plan, birth.sources, birth.parent_maps, birth.watch, &channel);
+    let outcome =
+        become_inside(birth.plan, birth.sources, birth.parent_maps, birth.watch, &channel);
     if let Err(failure) = outcome {
         // A supervisor that is gone needs no report.
         let _ = channel.send(&failure.report(), &[]);
@@ -117,7 +118,8 @@ fn close_inherited(stdio: &Stdio, sources: &[Source], channel: &Channel) -> Resu
         StdioEnd::Terminal | StdioEnd::Same(_) => None,
     });
     let sources = sources.iter().filter_map(Source::descriptor);
-    let keep: Vec<BorrowedFd<'_>> = [channel.as_fd()].into_iter().chain(streams).chain(sources).collect();
+    let keep: Vec<BorrowedFd<'_>> =
+        [channel.as_fd()].into_iter().chain(streams).chain(sources).collect();
     sys::close_all_but(&keep)?;
     let null = rustix::fs::open("/dev/null", rustix::fs::OFlags::RDWR, rustix::fs::Mode::empty())?;
     rustix::stdio::dup2_stdin(&null)?;

@@ -178,7 +178,8 @@ impl Group {
                     .any(|(name, count)| name == key && count.trim() != "0")
             })
         };
-        let killed = counted("memory.events", "oom_kill") || counted("memory.oom_control", "oom_kill");
+        let killed =
+            counted("memory.events", "oom_kill") || counted("memory.oom_control", "oom_kill");
         if killed {
             Some(Exceeded::Memory)
         } else if counted("pids.events", "max") {
@@ -248,8 +249,9 @@ fn remove_stale(parent: &Path) {
         let name = entry.file_name();
         let pid = name.to_str().and_then(|name| name.strip_prefix(PREFIX)).map(str::parse::<i32>);
         let Some(Ok(pid)) = pid else { continue };
-        let alive = rustix::process::Pid::from_raw(pid)
-            .is_none_or(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH));
+        let alive = rustix::process::Pid::from_raw(pid).is_none_or(|pid| {
+            rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH)
+        });
         if !alive {
             let _ = fs::remove_dir(entry.path());
         }

@@ -22,7 +22,8 @@ pub(super) fn caller_is_root() -> bool {
 pub(super) fn map_own_ids(uid: u32, gid: u32) -> Result<(), Errno> {
     // The host's ids are what the child had before its maps exist: those of its creator, which
     // for a caller who is not root are the ones to show inside.
-    let directory = rustix::fs::open("/proc/self", OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let directory =
+        rustix::fs::open("/proc/self", OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     write_at(&directory, "setgroups", b"deny")?;
     write_at(&directory, "uid_map", format!("{uid} {uid} 1").as_bytes())?;
     write_at(&directory, "gid_map", format!("{gid} {gid} 1").as_bytes())
@@ -41,7 +42,8 @@ pub(super) fn map_ids_of(pid: u32, inside: (u32, u32), host: u32) -> io::Result<
 }
 
 pub(super) fn write_at(directory: impl AsFd, name: &str, content: &[u8]) -> Result<(), Errno> {
-    let file = rustix::fs::openat(directory, name, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let file =
+        rustix::fs::openat(directory, name, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
     let written = rustix::io::write(file, content)?;
     if written == content.len() { Ok(()) } else { Err(Errno::IO) }
 }

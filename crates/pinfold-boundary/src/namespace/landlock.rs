@@ -67,14 +67,16 @@ impl Ruleset {
         let ruleset = sys::landlock_create(known.files, known.scopes)?;
         let writable = known.files & !(MAKE_CHAR | MAKE_BLOCK);
         let allow = |path: &std::path::Path, access: u64| -> Result<(), Errno> {
-            let place = match rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+            let place = match rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+            {
                 Ok(place) => place,
                 // An agent's file in a private directory may not be there yet.
                 Err(Errno::NOENT) => return Ok(()),
                 Err(errno) => return Err(errno),
             };
-            let is_directory = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&place)?.st_mode)
-                == rustix::fs::FileType::Directory;
+            let is_directory =
+                rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&place)?.st_mode)
+                    == rustix::fs::FileType::Directory;
             let access = access & known.files & if is_directory { u64::MAX } else { OF_FILES };
             sys::landlock_allow(ruleset.as_fd(), place.as_fd(), access)
         };

@@ -82,8 +82,9 @@ impl Boundary for Namespace {
             group.join(pid)?;
         }
         if as_root {
-            identity::map_ids_of(pid, ids, identity::SUBORDINATE)
-                .map_err(|source| LaunchError::System { what: "cannot write the id maps", source })?;
+            identity::map_ids_of(pid, ids, identity::SUBORDINATE).map_err(|source| {
+                LaunchError::System { what: "cannot write the id maps", source }
+            })?;
             inside.channel.send(&Order::Mapped, &[])?;
         }
         Ok(inside)
@@ -120,9 +121,12 @@ fn check_landlock(plan: &LaunchPlan) -> Result<u32, LaunchError> {
     let usable = abi >= landlock::OLDEST;
     if plan.landlock == Landlock::Required && (plan.nested || !usable) {
         let what = if plan.nested {
-            "the policy requires Landlock, which a profile with nested sandboxes gives up".to_owned()
+            "the policy requires Landlock, which a profile with nested sandboxes gives up"
+                .to_owned()
         } else {
-            format!("the policy requires Landlock, and this kernel has ABI {abi} (2 or newer needed)")
+            format!(
+                "the policy requires Landlock, and this kernel has ABI {abi} (2 or newer needed)"
+            )
         };
         return Err(LaunchError::Wall { what });
     }
@@ -154,8 +158,9 @@ fn detached_sources(plan: &LaunchPlan) -> Result<Vec<Source>, LaunchError> {
         };
         let mount: OwnedFd = root::clone_host(host, writable).map_err(failed)?;
         if writable {
-            idmap::show_owner_as(mount.as_fd(), identity::SUBORDINATE)
-                .map_err(|source| LaunchError::Source { path: host.display().to_string(), source })?;
+            idmap::show_owner_as(mount.as_fd(), identity::SUBORDINATE).map_err(|source| {
+                LaunchError::Source { path: host.display().to_string(), source }
+            })?;
         }
         Ok(Source::Detached(mount))
     };

@@ -5,9 +5,7 @@ use pinfold_policy::path::InsidePath;
 use pinfold_wire::{Order, Report};
 
 use super::{Namespace, explain, group::Group, inside_ids, landlock};
-use crate::plan::{
-    Identity, Landlock, LaunchPlan, Program, ResourceLimits, Stdio, StdioEnd,
-};
+use crate::plan::{Identity, Landlock, LaunchPlan, Program, ResourceLimits, Stdio, StdioEnd};
 use crate::{Boundary, Capabilities, Finding, LaunchError, Probe, sys};
 
 pub(super) fn probe() -> Probe {

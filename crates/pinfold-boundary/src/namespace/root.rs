@@ -130,7 +130,8 @@ impl Root {
     fn mount_devices(&self) -> Result<(), Errno> {
         self.directory("dev")?;
         for name in DEVICES {
-            let device = clone_tree(rustix::fs::CWD, Path::new("/dev").join(name), NO_SUID | NO_EXEC)?;
+            let device =
+                clone_tree(rustix::fs::CWD, Path::new("/dev").join(name), NO_SUID | NO_EXEC)?;
             let path = Path::new("dev").join(name);
             self.create(&path, 0o666, &[])?;
             attach(device, &self.root, path)?;
@@ -163,7 +164,12 @@ impl Root {
             // The sticky bit of a shared /tmp has no meaning for one user, but programs look.
             let mode = if entry.path.as_path().starts_with("/home") { 0o700 } else { 0o1777 };
             rustix::fs::mkdirat(&private, &name, Mode::from_raw_mode(0o700))?;
-            rustix::fs::chmodat(&private, &name, Mode::from_raw_mode(mode), rustix::fs::AtFlags::empty())?;
+            rustix::fs::chmodat(
+                &private,
+                &name,
+                Mode::from_raw_mode(mode),
+                rustix::fs::AtFlags::empty(),
+            )?;
             let tree = clone_tree(&private, &name, NO_SUID | NO_DEVICES)?;
             attach(tree, &self.root, self.directory(inside(entry.path.as_path()))?)?;
         }
@@ -266,7 +272,12 @@ impl Root {
     ///
     /// # Errors
     /// What the mount calls say.
-    pub(super) fn cover_with(&self, place: OwnedFd, from: &Path, read_only: bool) -> Result<(), Errno> {
+    pub(super) fn cover_with(
+        &self,
+        place: OwnedFd,
+        from: &Path,
+        read_only: bool,
+    ) -> Result<(), Errno> {
         let tree = clone_tree(self.resolve(from)?, "", grant_attributes(!read_only))?;
         attach(tree, place, "")
     }
@@ -285,7 +296,12 @@ impl Root {
     ///
     /// # Errors
     /// What the mount calls say.
-    pub(super) fn cover_with_link(&self, place: OwnedFd, to: &Path, index: usize) -> Result<(), Errno> {
+    pub(super) fn cover_with_link(
+        &self,
+        place: OwnedFd,
+        to: &Path,
+        index: usize,
+    ) -> Result<(), Errno> {
         let name = format!("{OWN}/link-{index}");
         rustix::fs::symlinkat(to, &self.root, &name)?;
         let tree = clone_tree(self.resolve(name.as_ref())?, "", grant_attributes(false))?;

@@ -209,4 +209,3 @@ const MODES: &[(u32, u32, Option<u32>)] = &[
 ];
 /// The same number on every architecture (Linux 6.6).
 const SYS_FCHMODAT2: u32 = 452;
-

@@ -143,9 +143,8 @@ fn terminals_and_modes_are_filtered_by_argument() {
     assert_eq!(answer(false, libc::SYS_fchmod, [3, 0o4755, 0, 0, 0, 0]), EPERM);
     assert_eq!(answer(false, libc::SYS_fchmod, [3, 0o2755, 0, 0, 0, 0]), ALLOW);
     assert_eq!(answer(false, libc::SYS_fchmodat, [3, 0, 0o4755, 0, 0, 0]), EPERM);
-    let open = |flags: i32, mode: u64| {
-        answer(false, libc::SYS_openat, [0, 0, flags as u64, mode, 0, 0])
-    };
+    let open =
+        |flags: i32, mode: u64| answer(false, libc::SYS_openat, [0, 0, flags as u64, mode, 0, 0]);
     assert_eq!(open(libc::O_CREAT | libc::O_WRONLY, 0o4755), EPERM);
     assert_eq!(open(libc::O_TMPFILE | libc::O_WRONLY, 0o4755), EPERM);
     assert_eq!(open(libc::O_RDONLY, 0o4755), ALLOW, "no file is made: the mode is not read");

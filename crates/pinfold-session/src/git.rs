@@ -1,0 +1,3 @@
+//! Git on the host's side of the wall.
+
+pub(crate) mod config;

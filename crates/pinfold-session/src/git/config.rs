@@ -1,0 +1,209 @@
+//! Reading git's configuration format (git-config(1), "Syntax") without running git.
+//!
+//! What an agent wrote is only ever parsed, never handed to the host's git to interpret, so
+//! includes are not followed and nothing here panics on any input.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+
+/// One setting: the canonical key (section and name in lower case, the subsection as written)
+/// and its value; `None` is a name without a value, which means true.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Setting {
+    pub(crate) key: String,
+    pub(crate) value: Option<Vec<u8>>,
+}
+
+/// A parsed file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Config {
+    pub(crate) settings: Vec<Setting>,
+    /// Whether something could not be read: then nothing of the file may be taken over.
+    pub(crate) broken: bool,
+}
+
+impl Config {
+    /// Parses a file.
+    pub(crate) fn parse(bytes: &[u8]) -> Self {
+        let mut parser = Parser { rest: bytes, section: None };
+        let mut config = Self::default();
+        loop {
+            match parser.next() {
+                Ok(Some(setting)) => config.settings.push(setting),
+                Ok(None) => return config,
+                Err(Broken) => {
+                    config.broken = true;
+                    return config;
+                }
+            }
+        }
+    }
+
+    /// The last value of a key, as git takes it.
+    pub(crate) fn last(&self, key: &str) -> Option<OsString> {
+        let setting = self.settings.iter().rfind(|setting| setting.key == key)?;
+        Some(OsString::from_vec(setting.value.clone()?))
+    }
+}
+
+struct Broken;
+
+struct Parser<'a> {
+    rest: &'a [u8],
+    section: Option<String>,
+}
+
+impl Parser<'_> {
+    fn next(&mut self) -> Result<Option<Setting>, Broken> {
+        loop {
+            match self.peek() {
+                None => return Ok(None),
+                Some(b' ' | b'\t' | b'\r' | b'\n') => self.skip(1),
+                // A byte order mark may begin the file.
+                Some(0xef) if self.rest.starts_with(b"\xef\xbb\xbf") => self.skip(3),
+                Some(b'#' | b';') => self.skip_line(),
+                Some(b'[') => self.section = Some(self.header()?),
+                Some(_) => return self.setting().map(Some),
+            }
+        }
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.rest.first().copied()
+    }
+
+    fn skip(&mut self, count: usize) {
+        self.rest = &self.rest[count.min(self.rest.len())..];
+    }
+
+    fn skip_line(&mut self) {
+        let end = self.rest.iter().position(|byte| *byte == b'\n').unwrap_or(self.rest.len());
+        self.skip(end);
+    }
+
+    fn take(&mut self) -> Result<u8, Broken> {
+        let byte = self.peek().ok_or(Broken)?;
+        self.skip(1);
+        Ok(byte)
+    }
+
+    /// `[section]`, `[section "sub section"]` or the old `[section.sub]`.
+    fn header(&mut self) -> Result<String, Broken> {
+        self.skip(1);
+        let mut section = String::new();
+        loop {
+            match self.take()? {
+                b']' => return Ok(section),
+                b' ' | b'\t' => return self.subsection(section),
+                byte if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.') => {
+                    section.push(char::from(byte.to_ascii_lowercase()));
+                }
+                _ => return Err(Broken),
+            }
+        }
+    }
+
+    fn subsection(&mut self, mut section: String) -> Result<String, Broken> {
+        while matches!(self.peek(), Some(b' ' | b'\t')) {
+            self.skip(1);
+        }
+        if self.take()? != b'"' {
+            return Err(Broken);
+        }
+        let mut name = Vec::new();
+        loop {
+            match self.take()? {
+                b'"' => break,
+                b'\n' => return Err(Broken),
+                b'\\' => name.push(self.take()?),
+                byte => name.push(byte),
+            }
+        }
+        if self.take()? != b']' {
+            return Err(Broken);
+        }
+        section.push('.');
+        section.push_str(&String::from_utf8(name).map_err(|_| Broken)?);
+        Ok(section)
+    }
+
+    fn setting(&mut self) -> Result<Setting, Broken> {
+        let section = self.section.clone().ok_or(Broken)?;
+        let mut name = String::new();
+        while let Some(byte) = self.peek().filter(|b| b.is_ascii_alphanumeric() || *b == b'-') {
+            name.push(char::from(byte.to_ascii_lowercase()));
+            self.skip(1);
+        }
+        if !name.starts_with(|first: char| first.is_ascii_alphabetic()) {
+            return Err(Broken);
+        }
+        let key = format!("{section}.{name}");
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\r')) {
+            self.skip(1);
+        }
+        match self.peek() {
+            Some(b'=') => {
+                self.skip(1);
+                Ok(Setting { key, value: Some(self.value()?) })
+            }
+            None | Some(b'\n') => Ok(Setting { key, value: None }),
+            Some(b'#' | b';') => {
+                self.skip_line();
+                Ok(Setting { key, value: None })
+            }
+            Some(_) => Err(Broken),
+        }
+    }
+
+    /// A value to the end of its line: quotes, escapes, continuation lines, comments.
+    fn value(&mut self) -> Result<Vec<u8>, Broken> {
+        let mut value = Vec::new();
+        // Bytes of the value that a trailing blank may not be cut from.
+        let mut kept = 0;
+        let mut quoted = false;
+        while let Some(byte) = self.peek() {
+            self.skip(1);
+            match byte {
+                b'\n' if quoted => return Err(Broken),
+                b'\n' => break,
+                b'\r' if self.peek() == Some(b'\n') => {}
+                b'"' => {
+                    quoted = !quoted;
+                    kept = value.len();
+                }
+                b'\\' => {
+                    match self.take()? {
+                        b'\n' => {}
+                        b'n' => value.push(b'\n'),
+                        b't' => value.push(b'\t'),
+                        b'b' => value.push(8),
+                        byte @ (b'"' | b'\\') => value.push(byte),
+                        b'\r' if self.peek() == Some(b'\n') => self.skip(1),
+                        _ => return Err(Broken),
+                    }
+                    kept = value.len();
+                }
+                b'#' | b';' if !quoted => {
+                    self.skip_line();
+                }
+                b' ' | b'\t' if !quoted => {
+                    if !value.is_empty() {
+                        value.push(byte);
+                    }
+                }
+                byte => {
+                    value.push(byte);
+                    kept = value.len();
+                }
+            }
+        }
+        if quoted {
+            return Err(Broken);
+        }
+        value.truncate(kept);
+        Ok(value)
+    }
+}
+
+#[cfg(test)]
+mod tests;

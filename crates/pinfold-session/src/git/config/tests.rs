@@ -1,0 +1,41 @@
+use proptest::prelude::*;
+
+use super::Config;
+
+fn read(text: &str) -> Vec<(String, Option<String>)> {
+    let config = Config::parse(text.as_bytes());
+    assert!(!config.broken, "{text:?}");
+    let text = |value: Vec<u8>| String::from_utf8(value).unwrap();
+    config.settings.into_iter().map(|setting| (setting.key, setting.value.map(text))).collect()
+}
+
+#[test]
+fn keys_are_canonical_and_values_unquoted() {
+    let text = "; c\n[Core]\n\tFileMode = true # c\n[remote \"O r\\\"x\"] url = \"a;b\" c \n bare\n\
+                [old.Style]k=v\\\n w\\t\n";
+    let expected = [
+        ("core.filemode", Some("true")),
+        ("remote.O r\"x.url", Some("a;b c")),
+        ("remote.O r\"x.bare", None),
+        ("old.style.k", Some("v w\t")),
+    ];
+    let expected: Vec<_> =
+        expected.iter().map(|(k, v)| ((*k).to_owned(), v.map(str::to_owned))).collect();
+    assert_eq!(read(text), expected);
+}
+
+#[test]
+fn what_git_would_refuse_is_broken() {
+    for text in
+        ["key = 1\n", "[a\n", "[a \"x]\nk=1", "[a]\nk = \"x\n", "[a]\n1k = 1\n", "[a]\nk = \\q\n"]
+    {
+        assert!(Config::parse(text.as_bytes()).broken, "{text:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_parsed_without_panic(bytes in any::<Vec<u8>>()) {
+        let _ = Config::parse(&bytes);
+    }
+}

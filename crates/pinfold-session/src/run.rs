@@ -1,0 +1,203 @@
+//! One run, from the settings to the exit status.
+
+use std::ffi::OsString;
+use std::io;
+use std::time::Instant;
+
+use pinfold_boundary::namespace::{Namespace, inside_ids};
+use pinfold_boundary::{
+    Boundary, Cover, CoverKind, Identity, Inside, Landlock, LaunchPlan, Program, ResourceLimits,
+};
+use pinfold_policy::authority::{Authority, Effect, Subject};
+use pinfold_policy::path::InsidePath;
+use pinfold_policy::settings::{LandlockMode, Settings};
+use pinfold_wire::Order;
+use serde_json::json;
+
+use crate::audit::{Audit, Event};
+use crate::outcome::{Outcome, RunError};
+use crate::places::Places;
+use crate::state::SessionState;
+use crate::supervise::{Door, Progress, Supervision, last_words, send};
+use crate::terminal::CallerTerminal;
+use crate::view::{Extra, View};
+use crate::workspace::Workspace;
+use crate::{stdio, sys, userland};
+
+/// What to run, and how.
+pub struct Request {
+    /// Whose session it is.
+    pub subject: Subject,
+    /// The program and its arguments.
+    pub argv: Vec<OsString>,
+    /// The complete environment.
+    pub env: Vec<(OsString, OsString)>,
+    /// The settings.
+    pub settings: Settings,
+    /// Where it works.
+    pub workspace: Workspace,
+    /// Grants that come with the agent.
+    pub extra: Vec<Extra>,
+    /// Where pinfold keeps its files.
+    pub places: Places,
+}
+
+/// Runs a command to its end.
+///
+/// The order matters. Init is cloned from this process while it has one thread and has read no
+/// secret. While init builds the root, this process looks the workspace over. Nothing starts
+/// before it is recorded.
+///
+/// # Errors
+/// Whatever kept the command from being run; nothing is left behind then.
+pub fn run(request: Request) -> Result<Outcome, RunError> {
+    let Request { subject, argv, env, settings, workspace, extra, places } = request;
+    let view = View::collect(subject, &settings, &workspace, extra)?;
+    let authority = view.authority()?;
+
+    let mut terminal = CallerTerminal::find().map_err(RunError::terminal)?;
+    if let Some(terminal) = &mut terminal {
+        terminal.guard().map_err(RunError::terminal)?;
+    }
+    let streams = stdio::streams(terminal.as_ref().map(CallerTerminal::size))
+        .map_err(|errno| RunError::System(errno.into()))?;
+    let signals = sys::signal_events().map_err(|errno| RunError::System(errno.into()))?;
+    let program = Program {
+        argv: argv.clone(),
+        env,
+        cwd: InsidePath::new(workspace.cwd.as_path()).map_err(RunError::path)?,
+    };
+    let plan = plan(&view, &authority, &settings, program, streams.stdio)?;
+    let inside = Namespace.launch(plan)?;
+
+    let mut state = SessionState::create(&places).map_err(RunError::System)?;
+    state.clean_dead().map_err(RunError::System)?;
+    let audit = Audit::open(&places.state, Some(state.id().clone())).map_err(RunError::System)?;
+    let covers = covers(&authority);
+    inside.channel.send_covers(covers).map_err(|_| last_words(&inside))?;
+    record_session(&audit, &authority, &workspace, &inside).map_err(RunError::System)?;
+    send(&inside, &Order::Seal)?;
+
+    let mut outputs = Vec::new();
+    for pump in streams.pumps {
+        outputs.extend(pump.start().map_err(RunError::thread)?);
+    }
+    let timeout = settings.limits.timeout.as_ref();
+    let mut supervision = Supervision {
+        inside,
+        signals,
+        terminal,
+        inner: None,
+        outputs,
+        door: None::<Door>,
+        stop_gateway: None,
+        deadline: timeout.map(|timeout| Instant::now() + timeout.value.duration()),
+        state: Progress::default(),
+    };
+    supervision.take_terminal()?;
+    record_launch(&audit, &argv, &workspace).map_err(RunError::System)?;
+    send(&supervision.inside, &Order::Start)?;
+    let outcome = supervision.until_end()?;
+    let limit = outcome.limit.map(crate::LimitReached::name);
+    audit.record(&Event::End { status: outcome.status, limit }).map_err(RunError::System)?;
+    Ok(outcome)
+}
+
+fn plan(
+    view: &View,
+    authority: &Authority,
+    settings: &Settings,
+    program: Program,
+    stdio: pinfold_boundary::Stdio,
+) -> Result<LaunchPlan, RunError> {
+    let (uid, gid) = inside_ids();
+    let mut tree = view.tree(authority)?;
+    tree.extend(userland::generated(uid, gid).map_err(RunError::path)?);
+    let limits = &settings.limits;
+    Ok(LaunchPlan {
+        tree,
+        program,
+        identity: Identity {
+            uid,
+            gid,
+            home: InsidePath::new(userland::HOME).map_err(RunError::path)?,
+        },
+        hostname: "pinfold".to_owned(),
+        doors: Vec::new(),
+        stdio,
+        limits: ResourceLimits {
+            memory: limits.memory.as_ref().map(|limit| limit.value.bytes()),
+            cpus: limits.cpus.as_ref().map(|limit| limit.value.thousandths()),
+            pids: limits.pids.as_ref().map(|limit| limit.value),
+            disk: limits.disk.as_ref().map(|limit| limit.value.bytes()),
+            files: limits.files.as_ref().map(|limit| limit.value),
+        },
+        landlock: match settings.landlock.value {
+            LandlockMode::Required => Landlock::Required,
+            LandlockMode::BestEffort => Landlock::BestEffort,
+        },
+        nested: false,
+    })
+}
+
+/// What the authority restricts, as covers over the mounts: pins first, parents before what
+/// lies in them.
+fn covers(authority: &Authority) -> Vec<Cover> {
+    let pins = authority
+        .pins()
+        .into_iter()
+        .map(|pin| Cover { path: pin.inside.as_bytes().to_vec(), kind: CoverKind::Pin });
+    let placements = authority.placements();
+    let restrictions = placements.iter().map(|placement| Cover {
+        path: placement.inside.as_bytes().to_vec(),
+        kind: match placement.restriction.effect {
+            Effect::Hide => CoverKind::Hide,
+            Effect::ReadOnly | Effect::Private => CoverKind::ReadOnly,
+        },
+    });
+    pins.chain(restrictions).collect()
+}
+
+fn record_session(
+    audit: &Audit,
+    authority: &Authority,
+    workspace: &Workspace,
+    inside: &Inside,
+) -> io::Result<()> {
+    let grants = authority.grants().map(|grant| {
+        json!({
+            "root": grant.root.id.as_str(),
+            "host": grant.root.host.escaped(),
+            "inside": grant.root.inside.escaped(),
+            "access": grant.access.words().collect::<Vec<_>>(),
+            "source": grant.source.to_string(),
+        })
+    });
+    let restrictions = authority.restrictions().map(|restriction| {
+        json!({
+            "host": restriction.host.escaped(),
+            "effect": restriction.effect.to_string(),
+            "reason": restriction.reason.to_string(),
+            "source": restriction.source.to_string(),
+        })
+    });
+    audit.record(&Event::Session {
+        subject: authority.subject().to_string(),
+        workspace: workspace.root.to_string(),
+        boundary: Namespace.name(),
+        enforced: json!({
+            "landlock": inside.enforced.landlock,
+            "memory-group": inside.enforced.memory,
+        }),
+        grants: grants.collect(),
+        restrictions: restrictions.collect(),
+    })
+}
+
+fn record_launch(audit: &Audit, argv: &[OsString], workspace: &Workspace) -> io::Result<()> {
+    audit.record(&Event::Launch {
+        argv: argv.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        cwd: workspace.cwd.to_string(),
+        handled_by: vec![Namespace.name().to_owned()],
+    })
+}

@@ -1,0 +1,188 @@
+//! What the inside sees, from one authority: the tree that a boundary mounts comes from the
+//! same grants that decide.
+
+use std::time::SystemTime;
+
+use pinfold_boundary::{Entry, Place};
+use pinfold_policy::access::Access;
+use pinfold_policy::authority::{
+    Authority, AuthorityBuilder, Grant, Root, RootId, RootKind, Subject,
+};
+use pinfold_policy::origin::{Origin, Valued};
+use pinfold_policy::path::{HostPath, InsidePath, PathError};
+use pinfold_policy::settings::{Settings, SettingsError};
+
+use crate::RunError;
+use crate::userland::{self, Piece};
+use crate::workspace::Workspace;
+
+/// A grant that comes with an agent or a door instead of the settings.
+#[derive(Debug, Clone)]
+pub struct Extra {
+    /// Its name in decisions and audit records.
+    pub id: &'static str,
+    /// What it is for.
+    pub kind: RootKind,
+    /// Where it is on the host.
+    pub host: HostPath,
+    /// Where it appears inside.
+    pub inside: InsidePath,
+    /// What may be done with it.
+    pub access: Access,
+    /// Who gave it.
+    pub origin: Origin,
+}
+
+/// The grants of a run, and the links of the userland, which lead nowhere that is not granted.
+#[derive(Debug, Clone)]
+pub struct View {
+    builder: AuthorityBuilder,
+    links: Vec<(InsidePath, std::ffi::OsString)>,
+}
+
+impl View {
+    /// Collects the grants: the userland, the workspace, the settings' and the extra ones.
+    ///
+    /// # Errors
+    /// A grant that does not exist on the host, or that the ceiling forbids.
+    pub fn collect(
+        subject: Subject,
+        settings: &Settings,
+        workspace: &Workspace,
+        extra: Vec<Extra>,
+    ) -> Result<Self, RunError> {
+        let mut view = Self { builder: Authority::builder(subject), links: Vec::new() };
+        view.userland().map_err(RunError::path)?;
+        view.workspace(settings, workspace)?;
+        for path in &settings.files.read {
+            view.setting("read", path, Access::READ_ONLY)?;
+        }
+        for path in &settings.files.write {
+            view.setting("write", path, Access::FULL)?;
+        }
+        for extra in extra {
+            let Extra { id, kind, host, inside, access, origin } = extra;
+            let root = Root { id: RootId::new(id), kind, host, inside };
+            view.add(Grant::new(root, access, origin));
+        }
+        Ok(view)
+    }
+
+    fn add(&mut self, grant: Grant) {
+        let empty = Authority::builder(Subject::Core);
+        self.builder = std::mem::replace(&mut self.builder, empty).grant(grant);
+    }
+
+    fn userland(&mut self) -> Result<(), PathError> {
+        for piece in userland::pieces()? {
+            match piece {
+                Piece::Link(path, target) => self.links.push((path, target)),
+                Piece::Granted(host, inside) => {
+                    let id = RootId::new(format!("userland {inside}"));
+                    let root = Root { id, kind: RootKind::System, host, inside };
+                    self.add(Grant::new(root, Access::READ_ONLY, Origin::Default));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn workspace(&mut self, settings: &Settings, workspace: &Workspace) -> Result<(), RunError> {
+        let roots = [
+            ("workspace", Some(&workspace.root)),
+            ("git directory", workspace.git_outside.as_ref()),
+        ];
+        for (id, host) in roots {
+            let Some(host) = host else { continue };
+            settings.ceiling.check_path(id, host, &Origin::Default).map_err(RunError::settings)?;
+            let inside = InsidePath::new(host.as_path()).map_err(RunError::path)?;
+            let kind = RootKind::Workspace;
+            let root = Root { id: RootId::new(id), kind, host: host.clone(), inside };
+            self.add(Grant::new(root, Access::FULL, Origin::Default));
+        }
+        Ok(())
+    }
+
+    /// A path from the settings appears inside where it is on the host. A link is granted as
+    /// what it leads to.
+    fn setting(
+        &mut self,
+        id: &'static str,
+        path: &Valued<HostPath>,
+        access: Access,
+    ) -> Result<(), RunError> {
+        let canonical = std::fs::canonicalize(path.value.as_path()).map_err(|error| {
+            let what = format!("cannot grant {} (by {}): {error}", path.value, path.origin);
+            RunError::refused(what, Some("name a path that exists, or leave it out".to_owned()))
+        })?;
+        let host = HostPath::new(&canonical).map_err(RunError::path)?;
+        let inside = InsidePath::new(&canonical).map_err(RunError::path)?;
+        let id = RootId::new(format!("{id} {host}"));
+        let root = Root { id, kind: RootKind::Knowledge, host, inside };
+        self.add(Grant::new(root, access, path.origin.clone()));
+        Ok(())
+    }
+
+    /// The authority over these grants alone.
+    ///
+    /// # Errors
+    /// Grants that contradict each other.
+    pub fn authority(&self) -> Result<Authority, RunError> {
+        self.restricted(Vec::new())
+    }
+
+    /// The authority with restrictions within the grants.
+    ///
+    /// # Errors
+    /// Grants or restrictions that contradict each other.
+    pub fn restricted(
+        &self,
+        restrictions: Vec<pinfold_policy::authority::Restriction>,
+    ) -> Result<Authority, RunError> {
+        let builder =
+            restrictions.into_iter().fold(self.builder.clone(), AuthorityBuilder::restrict);
+        builder.build(SystemTime::now()).map_err(|error| RunError::refused(error, None))
+    }
+
+    /// The tree for a boundary: private places, the grants parents first, links.
+    ///
+    /// # Errors
+    /// A grant whose rules no boundary enforces.
+    pub fn tree(&self, authority: &Authority) -> Result<Vec<Entry>, RunError> {
+        let mut tree = Vec::new();
+        for path in userland::PRIVATE {
+            let path = InsidePath::new(path).map_err(RunError::path)?;
+            tree.push(Entry { path, place: Place::Private });
+        }
+        for grant in authority.grants() {
+            let host = grant.root.host.clone();
+            let place = if grant.access == Access::FULL {
+                Place::Writable(host)
+            } else if Access::READ_ONLY.contains(grant.access) {
+                Place::ReadOnly(host)
+            } else {
+                let what = format!("no boundary can grant {} exactly this access", grant.root.host);
+                return Err(RunError::refused(
+                    what,
+                    Some("grant it for reading or in full".to_owned()),
+                ));
+            };
+            tree.push(Entry { path: grant.root.inside.clone(), place });
+        }
+        for (path, target) in &self.links {
+            tree.push(Entry { path: path.clone(), place: Place::Symlink(target.clone()) });
+        }
+        Ok(tree)
+    }
+}
+
+impl RunError {
+    pub(crate) fn path(error: PathError) -> Self {
+        Self::refused(error, None)
+    }
+
+    pub(crate) fn settings(error: SettingsError) -> Self {
+        let hint = error.hint();
+        Self::refused(error, hint)
+    }
+}

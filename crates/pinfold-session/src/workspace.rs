@@ -1,0 +1,155 @@
+//! Which directory a run works in, and what git keeps elsewhere for it.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use pinfold_policy::path::{HostPath, PathError};
+use thiserror::Error;
+
+/// Why there is no workspace.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum WorkspaceError {
+    /// The current directory was removed or cannot be reached.
+    #[error("the current directory does not exist any more, or cannot be reached: {0}")]
+    Gone(io::Error),
+    /// Granting it would grant everything.
+    #[error("{path} is {what}: granting it to an agent would grant nearly everything in it")]
+    TooWide {
+        /// The directory.
+        path: String,
+        /// What it is.
+        what: &'static str,
+    },
+    /// A `.git` file leads to a directory that does not lead back.
+    #[error(
+        "{file} says that its git directory is {directory}, which does not name this worktree in \
+         return: it would be granted on the repository's word alone"
+    )]
+    NotMutual {
+        /// The `.git` file.
+        file: String,
+        /// Where it leads.
+        directory: String,
+    },
+    /// A path that cannot be named.
+    #[error(transparent)]
+    Path(#[from] PathError),
+}
+
+impl WorkspaceError {
+    /// The way out.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Gone(_) => Some("change into a directory that exists".to_owned()),
+            Self::TooWide { .. } => Some(
+                "change into a project's directory, or make an empty one to work in".to_owned(),
+            ),
+            Self::NotMutual { .. } => {
+                Some("run `git worktree repair` in the main worktree if it is your own".to_owned())
+            }
+            Self::Path(_) => None,
+        }
+    }
+}
+
+/// Where a run works.
+#[derive(Debug, Clone)]
+pub struct Workspace {
+    /// The granted directory: the worktree's root, or the current directory outside of git.
+    pub root: HostPath,
+    /// The current directory, in the root.
+    pub cwd: HostPath,
+    /// The git directory outside the root that a linked worktree or a submodule needs.
+    pub git_outside: Option<HostPath>,
+}
+
+impl Workspace {
+    /// From the current directory.
+    ///
+    /// # Errors
+    /// A directory that is gone or too wide, or a `.git` file that cannot be believed.
+    pub fn find(home: &Path) -> Result<Self, WorkspaceError> {
+        let cwd = std::env::current_dir().map_err(WorkspaceError::Gone)?;
+        let cwd = fs::canonicalize(cwd).map_err(WorkspaceError::Gone)?;
+        let home = fs::canonicalize(home).unwrap_or_else(|_| home.to_owned());
+        // A repository of dotfiles at home is not the project that somebody works in below it.
+        let narrow = |path: &&Path| !home.starts_with(path);
+        let top = cwd.ancestors().take_while(narrow).find(|path| is_worktree(path));
+        let root = top.unwrap_or(&cwd);
+        if home.starts_with(root) {
+            let what =
+                if root == home { "your home directory" } else { "above your home directory" };
+            return Err(WorkspaceError::TooWide { path: root.display().to_string(), what });
+        }
+        if root.parent().is_none() {
+            let path = root.display().to_string();
+            return Err(WorkspaceError::TooWide { path, what: "the root directory" });
+        }
+        let git_outside = git_outside(root)?.map(HostPath::new).transpose()?;
+        Ok(Self { root: HostPath::new(root)?, cwd: HostPath::new(&cwd)?, git_outside })
+    }
+
+    /// The repository's own settings files that exist.
+    pub fn settings_files(&self) -> Vec<PathBuf> {
+        ["sandbox.json", "sandbox.toml"]
+            .iter()
+            .map(|name| self.root.as_path().join(name))
+            .filter(|path| fs::symlink_metadata(path).is_ok())
+            .collect()
+    }
+}
+
+fn is_worktree(path: &Path) -> bool {
+    fs::symlink_metadata(path.join(".git")).is_ok_and(|entry| entry.is_dir() || entry.is_file())
+}
+
+/// The common git directory of a linked worktree, or a submodule's git directory, if it lies
+/// outside the root. A `.git` file is content of the repository, so the directory it names has
+/// to name the worktree in return (gitrepository-layout(5)).
+fn git_outside(root: &Path) -> Result<Option<PathBuf>, WorkspaceError> {
+    let file = root.join(".git");
+    let Some(named) = read_line(&file, "gitdir: ") else { return Ok(None) };
+    let doubt = || WorkspaceError::NotMutual {
+        file: file.display().to_string(),
+        directory: named.display().to_string(),
+    };
+    let git = fs::canonicalize(root.join(&named)).map_err(|_| doubt())?;
+    let common = match read_line(&git.join("commondir"), "") {
+        Some(common) => {
+            let back = read_line(&git.join("gitdir"), "").ok_or_else(doubt)?;
+            let back = fs::canonicalize(git.join(back)).map_err(|_| doubt())?;
+            let common = fs::canonicalize(git.join(common)).map_err(|_| doubt())?;
+            let in_common = git.parent() == Some(common.join("worktrees").as_path());
+            if back != file || !in_common {
+                return Err(doubt());
+            }
+            common
+        }
+        None => {
+            let config = fs::read(git.join("config")).map_err(|_| doubt())?;
+            let worktree = crate::git::config::Config::parse(&config)
+                .last("core.worktree")
+                .map(|value| git.join(value));
+            let back = worktree.and_then(|path| fs::canonicalize(path).ok());
+            if back.as_deref() != Some(root) {
+                return Err(doubt());
+            }
+            git
+        }
+    };
+    Ok(Some(common).filter(|common| !common.starts_with(root)))
+}
+
+/// The first line of a small file, after a prefix.
+fn read_line(path: &Path, prefix: &str) -> Option<PathBuf> {
+    const LONGEST: u64 = 4096;
+    let metadata = fs::symlink_metadata(path).ok()?;
+    if !metadata.is_file() || metadata.len() > LONGEST {
+        return None;
+    }
+    let text = fs::read_to_string(path).ok()?;
+    let line = text.lines().next()?.strip_prefix(prefix)?;
+    Some(PathBuf::from(line))
+}

@@ -1,0 +1,140 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use pinfold_policy::env::EnvName;
+use pinfold_policy::limits::{ByteSize, MilliCpus, WallTime};
+use pinfold_policy::settings::{AgentState, BoundaryName, GitMode, LandlockMode};
+
+/// Run coding agents unattended and safely on your own repository.
+#[derive(Debug, Parser)]
+#[command(name = "pinfold", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run an agent, or any command, inside a boundary in the current directory
+    Run(RunArgs),
+    /// Say whether pinfold works on this machine, and what to do if not
+    Doctor(Output),
+    /// Read the audit log
+    Audit(AuditArgs),
+}
+
+/// How results are shown.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Output {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `pinfold audit`
+#[derive(Debug, Args)]
+pub(crate) struct AuditArgs {
+    #[command(flatten)]
+    pub(crate) output: Output,
+    /// Only this session's records
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+    /// Go on as records are written
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+}
+
+/// `pinfold run`
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "pinfold run [OPTIONS] AGENT [-- ARGUMENTS…]\n       pinfold run [OPTIONS] -- COMMAND…"
+)]
+pub(crate) struct RunArgs {
+    /// The agent (pi, claude, codex, opencode, or one of your own); without it, a command
+    #[arg(value_name = "AGENT")]
+    pub(crate) agent: Option<String>,
+    /// The agent's arguments, or the command with its own
+    #[arg(last = true, value_name = "ARGUMENTS")]
+    pub(crate) rest: Vec<OsString>,
+    #[command(flatten)]
+    pub(crate) policy: PolicyArgs,
+    /// Print to standard error where the time of the start went
+    #[arg(long)]
+    pub(crate) timings: bool,
+}
+
+/// What every command that looks at a policy takes.
+#[derive(Debug, Args)]
+pub(crate) struct PolicyArgs {
+    /// Where to run: namespace
+    #[arg(long, value_name = "NAME")]
+    pub(crate) boundary: Option<BoundaryName>,
+    /// The model, as the agent names it
+    #[arg(long)]
+    pub(crate) model: Option<String>,
+    /// The model's provider
+    #[arg(long)]
+    pub(crate) provider: Option<String>,
+    /// How git directories are protected: guarded or quarantine
+    #[arg(long, value_name = "MODE")]
+    pub(crate) git: Option<GitMode>,
+    /// Whether to refuse without Landlock: required or best-effort
+    #[arg(long, value_name = "NEED")]
+    pub(crate) landlock: Option<LandlockMode>,
+    /// Keep the agent's own state between runs: persistent or ephemeral
+    #[arg(long, value_name = "MODE")]
+    pub(crate) state: Option<AgentState>,
+    /// Run although a wall that the policy counts on is missing
+    #[arg(long)]
+    pub(crate) allow_weaker: bool,
+    /// Nobody watches this run
+    #[arg(long)]
+    pub(crate) unattended: bool,
+    /// Grant a path for reading and running; may be repeated
+    #[arg(long, value_name = "PATH")]
+    pub(crate) read: Vec<PathBuf>,
+    /// Grant a path in full; may be repeated
+    #[arg(long, value_name = "PATH")]
+    pub(crate) write: Vec<PathBuf>,
+    /// Keep a Unix socket in a granted directory reachable; may be repeated
+    #[arg(long, value_name = "PATH")]
+    pub(crate) socket: Vec<PathBuf>,
+    /// Lift a protection by its name; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub(crate) opt_in: Vec<String>,
+    /// Set a variable inside; may be repeated
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) env: Vec<String>,
+    /// Let a variable of yours in; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub(crate) forward_env: Vec<EnvName>,
+    /// CPUs, such as 1.5
+    #[arg(long, value_parser = cpus)]
+    pub(crate) cpus: Option<MilliCpus>,
+    /// Memory of everything inside together, such as 4G
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) memory: Option<ByteSize>,
+    /// Processes and threads
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) pids: Option<u64>,
+    /// Space in the private directories, such as 2G
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) disk: Option<ByteSize>,
+    /// Open files of one process
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) files: Option<u64>,
+    /// End the run after this time, such as 90s or 2h
+    #[arg(long, value_name = "TIME")]
+    pub(crate) timeout: Option<WallTime>,
+    /// Take the project's settings from this file instead
+    #[arg(long, value_name = "FILE")]
+    pub(crate) sandbox_config: Option<PathBuf>,
+}
+
+fn cpus(text: &str) -> Result<MilliCpus, String> {
+    let number: f64 = text.parse().map_err(|_| "expected a number, such as 1.5".to_owned())?;
+    MilliCpus::from_cpus(number).map_err(|error| error.to_string())
+}

@@ -1,0 +1,97 @@
+//! The environment inside (requirement 1.6): nothing enters that is not listed.
+
+use std::ffi::OsString;
+
+use pinfold_policy::env::{EnvLayer, EnvName, EnvVar, compose_env};
+use pinfold_policy::origin::Origin;
+use pinfold_policy::settings::Settings;
+use pinfold_session::userland;
+use pinfold_session::workspace::Workspace;
+
+/// Variables of the caller that describe the person's terminal and language, and hold no
+/// secret. They enter without being asked for.
+const DESCRIBING: [&str; 14] = [
+    "TERM",
+    "COLORTERM",
+    "NO_COLOR",
+    "FORCE_COLOR",
+    "CLICOLOR",
+    "CLICOLOR_FORCE",
+    "LANG",
+    "LANGUAGE",
+    "LC_ALL",
+    "LC_COLLATE",
+    "LC_CTYPE",
+    "LC_MESSAGES",
+    "LC_TIME",
+    "TZ",
+];
+
+/// Puts the environment together.
+pub(crate) fn environment(
+    settings: &Settings,
+    workspace: &Workspace,
+    agent: Vec<EnvVar>,
+    path_first: Option<&str>,
+) -> Vec<(OsString, OsString)> {
+    let mut variables = agent;
+    variables.extend(forwarded(settings));
+    variables.extend(fixed(workspace, path_first));
+    for setting in &settings.env {
+        variables.push(EnvVar {
+            name: setting.name.clone(),
+            value: setting.value.clone().into(),
+            layer: layer(&setting.origin),
+            origin: setting.origin.clone(),
+        });
+    }
+    let name = |name: EnvName| OsString::from(name.as_str());
+    compose_env(variables).into_iter().map(|var| (name(var.name), var.value)).collect()
+}
+
+fn layer(origin: &Origin) -> EnvLayer {
+    match origin {
+        Origin::Project(_) => EnvLayer::Project,
+        Origin::Flag { .. } => EnvLayer::Flag,
+        Origin::Ceiling(_) => EnvLayer::Managed,
+        Origin::User(_) | Origin::Default | Origin::Profile { .. } => EnvLayer::User,
+    }
+}
+
+fn forwarded(settings: &Settings) -> Vec<EnvVar> {
+    let asked = settings.forward_env.iter().map(|name| (name.value.clone(), name.origin.clone()));
+    let describing =
+        DESCRIBING.iter().filter_map(|name| Some((name.parse().ok()?, Origin::Default)));
+    describing
+        .chain(asked)
+        .filter_map(|(name, origin): (EnvName, Origin)| {
+            let value = std::env::var_os(name.as_str())?;
+            Some(EnvVar { name, value, layer: EnvLayer::Forwarded, origin })
+        })
+        .collect()
+}
+
+/// What is right inside. An empty template directory keeps `git init` from planting hooks.
+fn fixed(workspace: &Workspace, path_first: Option<&str>) -> Vec<EnvVar> {
+    let path = match path_first {
+        Some(first) => format!("{first}:{}", userland::PATH),
+        None => userland::PATH.to_owned(),
+    };
+    let root = workspace.root.as_path().as_os_str();
+    let values: [(&str, OsString, EnvLayer); 8] = [
+        ("PATH", path.into(), EnvLayer::Fixed),
+        ("HOME", userland::HOME.into(), EnvLayer::Fixed),
+        ("USER", "agent".into(), EnvLayer::Fixed),
+        ("LOGNAME", "agent".into(), EnvLayer::Fixed),
+        ("SHELL", userland::shell().into(), EnvLayer::Fixed),
+        ("GIT_TEMPLATE_DIR", OsString::new(), EnvLayer::Fixed),
+        ("PINFOLD_WORKSPACE", root.to_owned(), EnvLayer::Door),
+        ("MOLTNET_GUEST_WORKSPACE", root.to_owned(), EnvLayer::Door),
+    ];
+    values
+        .into_iter()
+        .filter_map(|(name, value, layer)| {
+            Some(EnvVar { name: name.parse().ok()?, value, layer, origin: Origin::Default })
+        })
+        .collect()
+}

@@ -1,0 +1,80 @@
+//! Exit codes, and how errors are shown.
+//!
+//! | code | meaning |
+//! |---|---|
+//! | 0 | success |
+//! | 1 | failure of a command other than `run` |
+//! | 2 | the command line cannot be understood |
+//! | 125 | `run`: pinfold itself failed; the command was not run, or its result is unknown |
+//! | 126 | `run`: the command is there and cannot be executed |
+//! | 127 | `run`: the command was not found inside |
+//! | 128 + n | `run`: signal n ended the command (137 and 143 also when a limit did) |
+//!
+//! Otherwise `run` gives the command's own status.
+
+use std::fmt;
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use pinfold_session::RunError;
+
+/// A failure on its way to the user.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    code: u8,
+    error: String,
+    hint: Option<String>,
+}
+
+/// `run`: pinfold itself failed.
+const OWN_FAILURE: u8 = 125;
+/// `run`: not executable.
+const NOT_EXECUTABLE: u8 = 126;
+/// `run`: not found.
+const NOT_FOUND: u8 = 127;
+
+impl Failure {
+    /// A failure of a command other than `run`.
+    pub(crate) fn new(error: impl fmt::Display) -> Self {
+        Self { code: 1, error: error.to_string(), hint: None }
+    }
+
+    /// A failure of `run` before there was a command.
+    pub(crate) fn own(error: impl fmt::Display) -> Self {
+        Self { code: OWN_FAILURE, ..Self::new(error) }
+    }
+
+    /// The same, with the way out.
+    pub(crate) fn hint(mut self, hint: Option<String>) -> Self {
+        self.hint = hint;
+        self
+    }
+
+    /// Writes the failure to standard error and gives its code.
+    pub(crate) fn show(self) -> ExitCode {
+        let (strong, plain) = if colours() { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
+        eprintln!("{strong}error:{plain} {}", self.error);
+        if let Some(hint) = self.hint {
+            eprintln!("hint: {hint}");
+        }
+        ExitCode::from(self.code)
+    }
+}
+
+/// Whether standard error takes colours (no-color.org).
+fn colours() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+        && std::io::stderr().is_terminal()
+}
+
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Self {
+        let code = match error {
+            RunError::NotFound(_) => NOT_FOUND,
+            RunError::NotExecutable { .. } => NOT_EXECUTABLE,
+            _ => OWN_FAILURE,
+        };
+        let hint = error.hint();
+        Self { code, error: error.to_string(), hint }
+    }
+}

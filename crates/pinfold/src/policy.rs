@@ -1,0 +1,122 @@
+//! Finding and reading the settings of a run.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use pinfold_policy::document::SettingsFile;
+use pinfold_policy::env::EnvName;
+use pinfold_policy::path::HostPath;
+use pinfold_policy::settings::{Attendance, FlagLimits, Flags, Layers, Settings};
+use pinfold_session::places::Places;
+use pinfold_session::workspace::Workspace;
+
+use crate::cli::PolicyArgs;
+use crate::exit::Failure;
+
+/// The administrator's ceiling.
+const CEILING: &str = "/etc/pinfold/policy.toml";
+
+/// A settings file that was read.
+struct Found {
+    path: PathBuf,
+    bytes: Vec<u8>,
+}
+
+impl Found {
+    fn as_file(&self) -> SettingsFile<'_> {
+        SettingsFile { path: &self.path, bytes: &self.bytes }
+    }
+}
+
+/// Reads a settings file that need not be there.
+fn read(path: &Path) -> Result<Option<Found>, Failure> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(Found { path: path.to_owned(), bytes })),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Failure::own(format!("cannot read {}: {error}", path.display()))),
+    }
+}
+
+/// The settings of a run in this workspace.
+///
+/// # Errors
+/// A file that cannot be read, or a mistake in one, with file, line, key and the way out.
+pub(crate) fn settings(
+    args: &PolicyArgs,
+    agent: Option<&str>,
+    places: &Places,
+    workspace: &Workspace,
+) -> Result<Settings, Failure> {
+    let ceiling = read(CEILING.as_ref())?;
+    let user = read(&places.config.join("config.toml"))?;
+    let project = match &args.sandbox_config {
+        Some(path) => {
+            let missing =
+                || Failure::own(format!("--sandbox-config {}: no such file", path.display()));
+            vec![read(path)?.ok_or_else(missing)?]
+        }
+        None => {
+            let files = workspace.settings_files();
+            files.iter().filter_map(|path| read(path).transpose()).collect::<Result<_, _>>()?
+        }
+    };
+    let home = HostPath::new(&places.home).map_err(Failure::own)?;
+    let layers = Layers {
+        home: Some(&home),
+        attendance: if args.unattended { Attendance::Unattended } else { Attendance::Attended },
+        ceiling: ceiling.as_ref().map(Found::as_file),
+        user: user.as_ref().map(Found::as_file),
+        project: project.iter().map(Found::as_file).collect(),
+        flags: flags(args, agent)?,
+    };
+    Settings::resolve(layers).map_err(|error| {
+        let hint = error.hint();
+        Failure::own(error).hint(hint)
+    })
+}
+
+fn flags(args: &PolicyArgs, agent: Option<&str>) -> Result<Flags, Failure> {
+    let paths =
+        |paths: &[PathBuf]| paths.iter().map(|path| absolute(path)).collect::<Result<_, _>>();
+    Ok(Flags {
+        boundary: args.boundary,
+        agent: agent.map(str::to_owned),
+        model: args.model.clone(),
+        provider: args.provider.clone(),
+        git: args.git,
+        landlock: args.landlock,
+        state: args.state,
+        allow_weaker: args.allow_weaker,
+        limits: FlagLimits {
+            cpus: args.cpus,
+            memory: args.memory,
+            pids: args.pids,
+            disk: args.disk,
+            files: args.files,
+            timeout: args.timeout,
+        },
+        env: args.env.iter().map(|text| variable(text)).collect::<Result<_, _>>()?,
+        forward_env: args.forward_env.clone(),
+        read: paths(&args.read)?,
+        write: paths(&args.write)?,
+        sockets: paths(&args.socket)?,
+        opt_in: args.opt_in.clone(),
+    })
+}
+
+fn absolute(path: &Path) -> Result<HostPath, Failure> {
+    let named =
+        |error: &dyn std::fmt::Display| Failure::own(format!("{}: {error}", path.display()));
+    let whole = fs::canonicalize(path).map_err(|error| named(&error))?;
+    HostPath::new(whole).map_err(|error| named(&error))
+}
+
+fn variable(text: &str) -> Result<(EnvName, String), Failure> {
+    let (name, value) = text.split_once('=').ok_or_else(|| {
+        Failure::own(format!("--env {text}: expected NAME=VALUE"))
+            .hint(Some(format!("to let a variable of yours in, say --forward-env {text}")))
+    })?;
+    let name: EnvName = name.parse().map_err(Failure::own)?;
+    Ok((name, value.to_owned()))
+}

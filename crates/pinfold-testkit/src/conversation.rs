@@ -211,3 +211,6 @@ fn keys(value: &Value) -> Vec<String> {
 fn text_of(value: &Value) -> Option<String> {
     value.as_str().map(str::to_owned)
 }
+
+#[cfg(test)]
+mod tests;

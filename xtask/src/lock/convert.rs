@@ -142,3 +142,6 @@ fn libc_of(rule: &Value) -> Option<Libc> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

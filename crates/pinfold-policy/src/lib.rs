@@ -13,5 +13,6 @@ pub mod glob;
 pub mod limits;
 pub mod origin;
 pub mod path;
+pub mod protect;
 pub mod schema;
 pub mod settings;

@@ -6,6 +6,7 @@
 //! [`authority::Authority`] value built here.
 
 pub mod access;
+pub mod agents;
 pub mod authority;
 pub mod document;
 pub mod env;

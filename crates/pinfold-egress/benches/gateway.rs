@@ -77,10 +77,10 @@ fn main() -> Result<(), Failed> {
 fn show_requests(label: &str, pair: [Part; 2]) {
     let [direct, gateway] = pair.map(|part| part.rate);
     row(label, "requests/s", [direct, gateway], gateway / direct);
-    let percentiles: [(&str, fn(&Part) -> Duration); 2] =
-        [("p50 µs", |part| part.p50), ("p99 µs", |part| part.p99)];
-    for (name, of) in percentiles {
-        let micros = pair.each_ref().map(|part| of(part).as_secs_f64() * 1e6);
+    for (name, times) in
+        [("p50 µs", pair.map(|part| part.p50)), ("p99 µs", pair.map(|part| part.p99))]
+    {
+        let micros = times.map(|time| time.as_secs_f64() * 1e6);
         row(label, name, micros, micros[1] / micros[0]);
     }
 }

@@ -4,13 +4,14 @@
 //! nobody over anything else. Each step gives something away; after the last it can do what the
 //! command can do, and less.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use pinfold_init::{Command, End, Failure, Start, Streams, Watch, now};
-use pinfold_wire::{Channel, Order, Report, Step};
+use pinfold_wire::{Channel, Order, Step};
 use rustix::io::Errno;
 
 use super::landlock::Ruleset;
+use super::network::Network;
 use super::root::{Root, Source};
 use super::{covers, seccomp};
 use crate::plan::{Landlock, LaunchPlan, Stdio, StdioEnd};
@@ -64,11 +65,7 @@ fn become_inside(
     take_identity(&plan, parent_maps, channel)?;
     clock.done(Step::Identity);
 
-    sys::loopback_up().map_err(Failure::at(Step::Loopback))?;
-    clock.done(Step::Loopback);
-
-    open_doors(&plan, channel)?;
-    clock.done(Step::Listeners);
+    let network = Network::begin(plan.doors.clone())?;
 
     let root = Root::mount(&plan).map_err(Failure::at(Step::Root))?;
     clock.done(Step::Root);
@@ -78,6 +75,9 @@ fn become_inside(
 
     root.write_files(&plan.tree)?;
     clock.done(Step::Files);
+
+    network.enter(channel)?;
+    clock.done(Step::Listeners);
 
     if !covers::receive(&root, channel)? {
         return Ok(());
@@ -148,22 +148,6 @@ fn take_identity(plan: &LaunchPlan, parent_maps: bool, channel: &Channel) -> Res
         .map_err(Failure::at(Step::Identity))
     // A supervisor that died before the signal was set has closed its end of the channel,
     // which the wait for covers sees.
-}
-
-fn open_doors(plan: &LaunchPlan, channel: &Channel) -> Result<(), Failure> {
-    if plan.doors.is_empty() {
-        return Ok(());
-    }
-    let listeners: Vec<OwnedFd> = plan
-        .doors
-        .iter()
-        .map(|door| pinfold_init::listen(door.address))
-        .collect::<Result<_, _>>()
-        .map_err(Failure::at(Step::Listeners))?;
-    let descriptors: Vec<BorrowedFd<'_>> = listeners.iter().map(AsFd::as_fd).collect();
-    channel
-        .send(&Report::Listening, &descriptors)
-        .map_err(|_| Failure::at(Step::Listeners)(Errno::PIPE))
 }
 
 /// A crash must not reach the host's core dump handler with the inside's memory: a limit of

@@ -80,16 +80,16 @@ impl Ruleset {
             let access = access & known.files & if is_directory { u64::MAX } else { OF_FILES };
             sys::landlock_allow(ruleset.as_fd(), place.as_fd(), access)
         };
-        // Everything in the fresh root is there because it was granted: it may be listed.
-        allow("/".as_ref(), READ_DIR)?;
+        // Everything in the fresh root is there because it was granted for reading at least, so
+        // one rule says it for all. What is not beneath this root is beneath no rule.
+        allow("/".as_ref(), READ)?;
         allow("/dev".as_ref(), DEVICE)?;
         // oom_score_adj, comm and the like; what matters there is the kernel's to refuse.
-        allow("/proc".as_ref(), READ | WRITE_FILE | TRUNCATE)?;
+        allow("/proc".as_ref(), WRITE_FILE | TRUNCATE)?;
         for entry in &plan.tree {
             match entry.place {
-                Place::ReadOnly(_) | Place::File { .. } => allow(entry.path.as_path(), READ)?,
                 Place::Writable(_) | Place::Private => allow(entry.path.as_path(), writable)?,
-                Place::Symlink(_) => {}
+                Place::ReadOnly(_) | Place::File { .. } | Place::Symlink(_) => {}
             }
         }
         Ok(Self(ruleset))

@@ -10,6 +10,7 @@ mod group;
 mod identity;
 mod idmap;
 mod landlock;
+mod network;
 mod probe;
 mod root;
 mod seccomp;
@@ -33,12 +34,12 @@ use crate::{Boundary, Capabilities, Inside, LaunchError, Probe};
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Namespace;
 
+/// All but the network, which `network` makes.
 const NAMESPACES: i32 = libc::CLONE_NEWUSER
     | libc::CLONE_NEWNS
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWUTS
-    | libc::CLONE_NEWNET
     | libc::CLONE_NEWCGROUP;
 
 impl Boundary for Namespace {

@@ -15,6 +15,7 @@ mod supervise;
 mod survey;
 mod sys;
 mod terminal;
+pub mod toolchains;
 pub mod userland;
 mod view;
 pub mod workspace;

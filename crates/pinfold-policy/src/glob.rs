@@ -4,6 +4,7 @@
 //! number of components. There is nothing else: a pattern must mean the same to every reader.
 //! (`globset` compiles to regular expressions, which costs a run's start more than all matching.)
 
+use std::borrow::Cow;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path};
@@ -30,7 +31,7 @@ pub enum GlobError {
 /// A pattern over the components of a relative path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Glob {
-    text: String,
+    text: Cow<'static, str>,
     /// Whether a match may begin at any depth.
     floating: bool,
 }
@@ -60,13 +61,41 @@ impl Glob {
                 _ => {}
             }
         }
-        Ok(Self { text, floating })
+        Ok(Self { text: text.into(), floating })
+    }
+
+    /// A pattern of the built-in data, which a test holds to [`Self::new`].
+    pub(crate) const fn built_in(pattern: &'static str) -> Self {
+        match pattern.as_bytes() {
+            [b'/', ..] => Self { text: Cow::Borrowed(pattern.split_at(1).1), floating: false },
+            _ => Self { text: Cow::Borrowed(pattern), floating: true },
+        }
+    }
+
+    /// The last component, where it has no wildcard: what a path must end in to match.
+    #[must_use]
+    pub fn literal_name(&self) -> Option<&str> {
+        let name = self.text.rsplit('/').next()?;
+        (!name.contains(['*', '?'])).then_some(name)
+    }
+
+    /// The one path that matches, for a pattern from the root without wildcards.
+    #[must_use]
+    pub fn literal_path(&self) -> Option<&Path> {
+        let is_literal = !self.floating && !self.text.contains(['*', '?']);
+        is_literal.then(|| Path::new(&*self.text))
     }
 
     /// Whether the pattern matches the whole of `path`, which is relative to the root the
     /// pattern is applied to.
     #[must_use]
     pub fn matches(&self, path: &Path) -> bool {
+        // Most paths end in another name: that is told without looking at the rest.
+        let last = self.text.rsplit('/').next().unwrap_or_default().as_bytes();
+        let Some(name) = path.file_name() else { return false };
+        if last != b"**" && !one(last, name.as_bytes()) {
+            return false;
+        }
         let names: Vec<&[u8]> = path
             .components()
             .filter_map(|component| match component {

@@ -6,6 +6,7 @@
 //! [`authority::Authority`] value built here.
 
 pub mod access;
+pub mod agents;
 pub mod authority;
 pub mod document;
 pub mod env;
@@ -13,5 +14,6 @@ pub mod glob;
 pub mod limits;
 pub mod origin;
 pub mod path;
+pub mod protect;
 pub mod schema;
 pub mod settings;

@@ -20,6 +20,7 @@ pub fn published() -> Vec<(&'static str, String)> {
         file("sandbox.schema.json", "pinfold: a repository's sandbox.json", keys::PROJECT),
         file("config.schema.json", "pinfold: a user's config.toml", keys::USER),
         file("policy.schema.json", "pinfold: an administrator's policy.toml", keys::CEILING),
+        file("agent.schema.json", "pinfold: an agent's file", crate::agents::AGENT),
     ]
 }
 

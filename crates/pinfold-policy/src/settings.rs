@@ -12,7 +12,7 @@ mod origins;
 mod read;
 mod resolve;
 mod url;
-mod words;
+pub(crate) mod words;
 
 pub use ceiling::Ceiling;
 pub use error::SettingsError;

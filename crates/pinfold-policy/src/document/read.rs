@@ -50,10 +50,13 @@ impl<'a> Section<'a> {
 
     /// The value of a key that must be given.
     pub(crate) fn require(&self, key: &str) -> Result<Item<'a>, FileError> {
-        self.get(key).ok_or_else(|| {
-            let place = Place { file: self.file.clone(), line: self.line };
-            FileError::new(place, dotted(&self.path, key), Fault::Missing)
-        })
+        self.get(key).ok_or_else(|| self.missing(key))
+    }
+
+    /// An error about a key that must be given.
+    pub(crate) fn missing(&self, key: &str) -> FileError {
+        let place = Place { file: self.file.clone(), line: self.line };
+        FileError::new(place, dotted(&self.path, key), Fault::Missing)
     }
 
     /// Reads a key if it is given.

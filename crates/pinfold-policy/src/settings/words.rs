@@ -1,7 +1,6 @@
 //! Settings that are one of some words.
 
 use std::fmt;
-use std::str::FromStr;
 
 use crate::env::EnvName;
 
@@ -17,6 +16,7 @@ pub struct UnknownWord {
     pub known: &'static [&'static str],
 }
 
+/// An enum whose variants are words: in files, on the command line and in messages.
 macro_rules! words {
     (
         $(#[$doc:meta])* $name:ident, $what:literal:
@@ -41,13 +41,13 @@ macro_rules! words {
             }
         }
 
-        impl FromStr for $name {
-            type Err = UnknownWord;
+        impl std::str::FromStr for $name {
+            type Err = $crate::settings::UnknownWord;
 
-            fn from_str(word: &str) -> Result<Self, UnknownWord> {
+            fn from_str(word: &str) -> Result<Self, Self::Err> {
                 match word {
                     $($word => Ok(Self::$variant),)+
-                    _ => Err(UnknownWord {
+                    _ => Err($crate::settings::UnknownWord {
                         what: $what,
                         word: word.to_owned(),
                         known: Self::WORDS,
@@ -56,13 +56,15 @@ macro_rules! words {
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str(self.word())
             }
         }
     };
 }
+
+pub(crate) use words;
 
 words! {
     /// Where a session runs (requirement 2.1).

@@ -1,0 +1,20 @@
+//! Agents are data: one TOML file each, built in (`agents/` at the root of the repository) or the
+//! user's, who adds an agent by adding a file (requirement 4.1).
+//!
+//! A file is read when its agent is asked for, so that the number of agents costs no start.
+
+mod keys;
+mod profile;
+mod read;
+mod registry;
+mod resolve;
+mod template;
+
+pub(crate) use keys::AGENT;
+pub use profile::{AgentProfile, Api, AuthMode, AuthProfile, FileTemplate, Provider};
+pub use registry::{AgentError, Registry};
+pub use resolve::{AgentFile, ResolvedAgent, Selection};
+pub use template::{Template, TemplateError, TemplateValues};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,67 @@
+//! The keys of an agent's file. Ralph's keep their names.
+
+use super::profile::{Api, AuthMode};
+use crate::document::{Key, Shape};
+use crate::env::NAME_PATTERN;
+use crate::settings::keys::ID_PATTERN;
+
+const TEXTS: Shape = Shape::List(&Shape::Text);
+const ENV: Shape = Shape::Map(NAME_PATTERN, &Shape::Text);
+
+/// `[[files]]`.
+pub(super) const FILE: &[Key] = &[
+    Key::new("path", Shape::Text, "The file, relative to the home directory inside."),
+    Key::new("content", Shape::Text, "What is in it; a template."),
+    Key::new("mode", Shape::Pattern("^0?[0-7]{3}$"), "Its mode in octal; 0600 by default."),
+];
+
+/// `[providers.NAME.auth.MODE]`.
+pub(super) const AUTH: &[Key] = &[
+    Key::new("key_prefix", Shape::Text, "How the session's key begins: its shape matters."),
+    Key::new("env", ENV, "Variables for this mode; templates."),
+];
+
+/// `[providers.NAME]`.
+pub(super) const PROVIDER: &[Key] = &[
+    Key::new("sandbox_agent", Shape::Text, "The agent's name in a container engine's terms."),
+    Key::new("base_image", Shape::Text, "The container image to build on."),
+    Key::new("uses_proxy", Shape::Flag, "Whether the credential is put in at the boundary."),
+    Key::new("allowed_hosts", TEXTS, "The hosts the provider needs."),
+    Key::new("env_var_name", Shape::Pattern(NAME_PATTERN), "The variable with the credential."),
+    Key::new("auth_modes", Shape::List(&Shape::Choice(AuthMode::WORDS)), "Kinds of credential."),
+    Key::new("default_auth_mode", Shape::Choice(AuthMode::WORDS), "The kind when none is known."),
+    Key::new("api", Shape::Choice(Api::WORDS), "What the gateway speaks."),
+    Key::new("base_url", Shape::Text, "The provider's own URL."),
+    Key::new("secret", Shape::Pattern(ID_PATTERN), "The id of the secret."),
+    Key::new("model_prefix", Shape::Text, "What stands before the model's name."),
+    Key::new("default_model", Shape::Text, "The model when none is chosen."),
+    Key::new("env", ENV, "Variables for this provider; templates."),
+    Key::new("files", Shape::List(&Shape::Table(FILE)), "Files for this provider."),
+    Key::new("auth", Shape::Map("^(oauth|api_key|gateway)$", &Shape::Table(AUTH)), "By mode."),
+];
+
+/// `[state]`.
+pub(super) const STATE: &[Key] =
+    &[Key::new("paths", TEXTS, "What the agent keeps, relative to its home.")];
+
+/// `[grants]`.
+pub(super) const GRANTS: &[Key] =
+    &[Key::new("read", TEXTS, "Paths of the host to read, absolute or relative to the home.")];
+
+/// An agent's file.
+pub(crate) const AGENT: &[Key] = &[
+    Key::new("name", Shape::Pattern(ID_PATTERN), "The agent's name, which is the file's."),
+    Key::new("cli_command", Shape::Text, "The program."),
+    Key::new("cli_flags", TEXTS, "Its first arguments."),
+    Key::new("default_model", Shape::Text, "The model when none is chosen."),
+    Key::new("default_provider", Shape::Pattern(ID_PATTERN), "The provider when none is chosen."),
+    Key::new("recipe", Shape::Pattern(ID_PATTERN), "The list of packages that makes it."),
+    Key::new("model_args", TEXTS, "Arguments that choose a model; templates."),
+    Key::new("unattended_flags", TEXTS, "Arguments for a run that nobody watches."),
+    Key::new("nested", Shape::Flag, "Whether it needs user namespaces of its own."),
+    Key::new("env", ENV, "Variables; templates."),
+    Key::new("files", Shape::List(&Shape::Table(FILE)), "Files written into the home at start."),
+    Key::new("state", Shape::Table(STATE), "What outlives a session when that is granted."),
+    Key::new("grants", Shape::Table(GRANTS), "What it needs of the host."),
+    Key::new("providers", Shape::Map(ID_PATTERN, &Shape::Table(PROVIDER)), "Its providers."),
+];

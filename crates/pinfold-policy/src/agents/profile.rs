@@ -1,0 +1,117 @@
+//! An agent as its file describes it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::template::Template;
+use crate::env::EnvName;
+use crate::settings::BaseUrl;
+use crate::settings::words::words;
+
+words! {
+    /// The kind of credential a provider takes.
+    AuthMode, "auth mode":
+    /// A token of a subscription.
+    Oauth = "oauth",
+    /// A key of the API.
+    ApiKey = "api_key",
+    /// A key of somebody's gateway.
+    Gateway = "gateway",
+}
+
+words! {
+    /// The API that the gateway stands for.
+    Api, "api":
+    /// Anthropic Messages.
+    Anthropic = "anthropic",
+    /// OpenAI Chat Completions and Responses.
+    Openai = "openai",
+}
+
+/// An agent's file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentProfile {
+    /// The agent's name.
+    pub name: String,
+    /// The program.
+    pub cli_command: String,
+    /// Its first arguments.
+    pub cli_flags: Vec<String>,
+    /// The model when none is chosen; the agent's own default if absent.
+    pub default_model: Option<String>,
+    /// The provider when none is chosen; present if there are providers.
+    pub default_provider: Option<String>,
+    /// The list of packages that makes the agent; the user's own program if absent.
+    pub recipe: Option<String>,
+    /// Arguments that choose a model.
+    pub model_args: Vec<Template>,
+    /// Arguments for a run that nobody watches.
+    pub unattended_flags: Vec<String>,
+    /// Whether it needs user namespaces of its own.
+    pub nested: bool,
+    /// Variables.
+    pub env: Vec<(EnvName, Template)>,
+    /// Files written into the private home at start.
+    pub files: Vec<FileTemplate>,
+    /// What outlives a session when that is granted, relative to the home.
+    pub state: Vec<PathBuf>,
+    /// Paths of the host it reads, absolute or relative to the home.
+    pub reads: Vec<PathBuf>,
+    /// The providers by name.
+    pub providers: BTreeMap<String, Provider>,
+}
+
+/// A file written into the private home at start. What lies in persistent state is not written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileTemplate {
+    /// The file, relative to the home.
+    pub path: PathBuf,
+    /// What is in it.
+    pub content: Template,
+    /// Its permission bits.
+    pub mode: u32,
+}
+
+/// A provider of an agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Provider {
+    /// The agent's name in a container engine's terms.
+    pub sandbox_agent: Option<String>,
+    /// The container image to build on.
+    pub base_image: Option<String>,
+    /// Whether the credential is put in at the boundary. The agent sees a stand-in either way.
+    pub uses_proxy: bool,
+    /// The hosts the provider needs.
+    pub allowed_hosts: Vec<String>,
+    /// The variable that holds the credential, where the agent runs unprotected.
+    pub env_var_name: Option<EnvName>,
+    /// The kinds of credential it takes.
+    pub auth_modes: Vec<AuthMode>,
+    /// The kind when none is known; present if there are kinds.
+    pub default_auth_mode: Option<AuthMode>,
+    /// What the gateway speaks; no gateway if absent.
+    pub api: Option<Api>,
+    /// The provider's own URL; present with `api`.
+    pub base_url: Option<BaseUrl>,
+    /// The id of the secret; present with `api`.
+    pub secret: Option<String>,
+    /// What stands before the model's name.
+    pub model_prefix: String,
+    /// The model when none is chosen, instead of the agent's.
+    pub default_model: Option<String>,
+    /// Variables for this provider.
+    pub env: Vec<(EnvName, Template)>,
+    /// Files for this provider.
+    pub files: Vec<FileTemplate>,
+    /// What a kind of credential adds.
+    pub auth: BTreeMap<AuthMode, AuthProfile>,
+}
+
+/// What a kind of credential adds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuthProfile {
+    /// How the session's key begins: agents choose what they send by its shape.
+    pub key_prefix: String,
+    /// Variables for this mode.
+    pub env: Vec<(EnvName, Template)>,
+}

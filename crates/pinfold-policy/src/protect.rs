@@ -1,0 +1,177 @@
+//! Names that are protected inside a granted directory: secrets, and what the host would execute.
+//!
+//! The defaults are data (`data/protect.toml`). [`Protection::classify`] says what a name found in
+//! a granted directory is; [`Protection::missing`] names what must be protected although it does
+//! not exist. Both give the effect and the reason of a [`crate::authority::Restriction`].
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use crate::authority::{Effect, Reason, Why};
+use crate::glob::Glob;
+
+/// What a granted directory is to the user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RootIs {
+    /// Any directory.
+    Ordinary,
+    /// The user's home directory itself.
+    Home,
+}
+
+/// What kind of thing stands for a protected name that does not exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placeholder {
+    /// An empty directory.
+    Directory,
+    /// An empty file.
+    File,
+}
+
+/// What a protected name is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Class {
+    rule: &'static Rule,
+}
+
+impl Class {
+    /// What happens to it.
+    #[must_use]
+    pub fn effect(&self) -> Effect {
+        self.rule.effect
+    }
+
+    /// Why, with the name that lifts it.
+    #[must_use]
+    pub fn reason(&self) -> Reason {
+        let why = match self.rule.effect {
+            Effect::Hide => Why::Secret,
+            Effect::ReadOnly | Effect::Private => Why::HostExecutes,
+        };
+        let (text, opt_in) = (self.rule.reason.into(), Some(self.rule.opt_in.into()));
+        Reason { why, text, opt_in }
+    }
+}
+
+/// A protected name that need not exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// The path relative to the granted root.
+    pub relative: &'static Path,
+    /// What stands for it while the session lasts.
+    pub placeholder: Placeholder,
+    /// What it is.
+    pub class: Class,
+}
+
+/// One entry of the data.
+#[derive(Debug, PartialEq, Eq)]
+struct Rule {
+    effect: Effect,
+    names: &'static [Glob],
+    except: &'static [Glob],
+    only_home: bool,
+    missing: Option<Placeholder>,
+    reason: &'static str,
+    opt_in: &'static str,
+}
+
+/// The data as static tables: the rules; for each literal last component, sorted, the rules with
+/// a name that ends in it; and rule and name of each name that ends in a wildcard.
+mod tables {
+    use super::{Effect, Glob, Placeholder, Rule};
+
+    include!(concat!(env!("OUT_DIR"), "/protect.rs"));
+}
+
+/// The protected names of a session: the built-in ones without those that were opted in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Protection {
+    lifted: Vec<&'static str>,
+}
+
+/// An opt-in that lifts nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "opt_in \"{}\" lifts nothing; known: {}", .name.escape_debug(), opt_ins().join(", ")
+)]
+pub struct UnknownOptIn {
+    /// The name.
+    pub name: String,
+}
+
+/// The names that lift a protection, sorted.
+#[must_use]
+pub fn opt_ins() -> Vec<&'static str> {
+    let mut known: Vec<_> = tables::RULES.iter().map(|rule| rule.opt_in).collect();
+    known.sort_unstable();
+    known.dedup();
+    known
+}
+
+impl Protection {
+    /// The built-in names without those that `opt_in` lifts.
+    ///
+    /// # Errors
+    /// When a name in `opt_in` lifts nothing.
+    pub fn defaults<'a>(opt_in: impl IntoIterator<Item = &'a str>) -> Result<Self, UnknownOptIn> {
+        let mut lifted = Vec::new();
+        for name in opt_in {
+            match tables::RULES.iter().find(|rule| rule.opt_in == name) {
+                Some(rule) => lifted.push(rule.opt_in),
+                None => return Err(UnknownOptIn { name: name.to_owned() }),
+            }
+        }
+        Ok(Self { lifted })
+    }
+
+    /// What the name at `relative` below a granted root is, if it is protected. Hiding wins.
+    #[must_use]
+    pub fn classify(&self, root: RootIs, relative: &Path) -> Option<Class> {
+        let name = relative.file_name()?.as_bytes();
+        let found = tables::LITERAL.binary_search_by(|(known, _)| known.as_bytes().cmp(name));
+        let literal = found.ok().and_then(|at| tables::LITERAL.get(at)).map_or(&[][..], |(_, r)| r);
+        let wild = tables::WILD.iter().filter_map(|(rule, number)| {
+            let glob = tables::RULES.get(*rule)?.names.get(*number)?;
+            glob.matches(relative).then_some(rule)
+        });
+        literal
+            .iter()
+            .chain(wild)
+            .filter_map(|rule| tables::RULES.get(*rule))
+            .filter(|rule| !self.lifts(rule) && rule.matches(root, relative))
+            .map(|rule| Class { rule })
+            .max_by_key(Class::effect)
+    }
+
+    /// The names below a granted root that are protected although they may not exist.
+    pub fn missing(&self, root: RootIs) -> impl Iterator<Item = Missing> {
+        tables::RULES
+            .iter()
+            .filter(move |rule| rule.applies(root) && !self.lifts(rule))
+            .filter_map(|rule| Some((rule, rule.missing?)))
+            .flat_map(|(rule, placeholder)| {
+                let paths = rule.names.iter().filter_map(Glob::literal_path);
+                paths.map(move |relative| Missing { relative, placeholder, class: Class { rule } })
+            })
+    }
+
+    fn lifts(&self, rule: &Rule) -> bool {
+        self.lifted.contains(&rule.opt_in)
+    }
+}
+
+impl Rule {
+    fn applies(&self, root: RootIs) -> bool {
+        !self.only_home || root == RootIs::Home
+    }
+
+    fn matches(&self, root: RootIs, relative: &Path) -> bool {
+        self.applies(root)
+            && self.names.iter().any(|glob| glob.matches(relative))
+            && !self.except.iter().any(|glob| glob.matches(relative))
+    }
+}
+
+#[cfg(test)]
+mod tests;

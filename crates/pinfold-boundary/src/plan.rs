@@ -53,6 +53,8 @@ pub enum Place {
         content: Vec<u8>,
         /// Its permission bits.
         mode: u32,
+        /// Whether a file that is there already stays as it is.
+        keep: bool,
     },
     /// A symbolic link.
     Symlink(OsString),

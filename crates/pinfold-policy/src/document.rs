@@ -1,7 +1,7 @@
 //! Settings files as trees of values that know their line.
 //!
-//! JSON and TOML become the same [`Node`]s, and every reader goes through [`Section`] and
-//! [`Item`], so that each mistake is reported with file, line and key, in one form. `serde` is
+//! JSON and TOML become the same `Node`s, and every reader goes through `Section` and
+//! `Item`, so that each mistake is reported with file, line and key, in one form. `serde` is
 //! not used for this: it loses the line of a value that is well formed but not allowed.
 
 mod error;

@@ -7,8 +7,10 @@
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use crate::authority::{Effect, Reason, Why};
+use crate::authority::{Effect, Reason, Restriction, Why};
 use crate::glob::Glob;
+use crate::origin::Origin;
+use crate::path::HostPath;
 
 /// What a granted directory is to the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +52,13 @@ impl Class {
         };
         let (text, opt_in) = (self.rule.reason.into(), Some(self.rule.opt_in.into()));
         Reason { why, text, opt_in }
+    }
+
+    /// The restriction of a path on the host that has this class.
+    #[must_use]
+    pub fn restriction(&self, host: HostPath) -> Restriction {
+        let (effect, reason) = (self.effect(), self.reason());
+        Restriction { host, effect, reason, source: Origin::Default }
     }
 }
 

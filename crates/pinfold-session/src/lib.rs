@@ -1,9 +1,13 @@
 //! From a policy to a running session: supervisor, audit, launcher.
 
+pub mod agent;
 pub mod audit;
+mod gateway;
 mod git;
+pub mod launcher;
 mod outcome;
 pub mod places;
+pub mod provision;
 mod run;
 mod state;
 mod stdio;

@@ -51,6 +51,11 @@ impl Places {
         })
     }
 
+    /// Where secrets are kept.
+    pub fn secrets(&self) -> PathBuf {
+        self.config.join("secrets")
+    }
+
     /// Makes a directory that only the user may enter, with those above it.
     ///
     /// # Errors

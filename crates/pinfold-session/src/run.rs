@@ -2,11 +2,13 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::sync::Arc;
 use std::time::Instant;
 
 use pinfold_boundary::namespace::{Namespace, inside_ids};
 use pinfold_boundary::{
-    Boundary, Cover, CoverKind, Identity, Inside, Landlock, LaunchPlan, Program, ResourceLimits,
+    Boundary, Cover, CoverKind, Entry, Identity, Inside, Landlock, LaunchPlan, Program,
+    ResourceLimits,
 };
 use pinfold_policy::authority::{Authority, Effect, Subject};
 use pinfold_policy::path::InsidePath;
@@ -15,6 +17,7 @@ use pinfold_wire::Order;
 use serde_json::json;
 
 use crate::audit::{Audit, Event};
+use crate::gateway::{self, Provider};
 use crate::outcome::{Outcome, RunError};
 use crate::places::Places;
 use crate::state::SessionState;
@@ -38,6 +41,12 @@ pub struct Request {
     pub workspace: Workspace,
     /// Grants that come with the agent.
     pub extra: Vec<Extra>,
+    /// Files that come with the agent.
+    pub files: Vec<Entry>,
+    /// The agent's model provider.
+    pub provider: Option<Provider>,
+    /// Whether the agent needs namespaces of its own.
+    pub nested: bool,
     /// Where pinfold keeps its files.
     pub places: Places,
 }
@@ -51,7 +60,7 @@ pub struct Request {
 /// # Errors
 /// Whatever kept the command from being run; nothing is left behind then.
 pub fn run(request: Request) -> Result<Outcome, RunError> {
-    let Request { subject, argv, env, settings, workspace, extra, places } = request;
+    let Request { subject, argv, env, settings, workspace, extra, places, .. } = request;
     let view = View::collect(subject, &settings, &workspace, extra)?;
     let authority = view.authority()?;
 
@@ -67,12 +76,23 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
         env,
         cwd: InsidePath::new(workspace.cwd.as_path()).map_err(RunError::path)?,
     };
-    let plan = plan(&view, &authority, &settings, program, streams.stdio)?;
+    let mut plan = plan(&view, &authority, &settings, program, streams.stdio)?;
+    plan.tree.extend(request.files);
+    plan.nested = request.nested;
+    plan.doors.extend(request.provider.as_ref().map(|_| gateway::door()));
     let inside = Namespace.launch(plan)?;
 
     let mut state = SessionState::create(&places).map_err(RunError::System)?;
     state.clean_dead().map_err(RunError::System)?;
     let audit = Audit::open(&places.state, Some(state.id().clone())).map_err(RunError::System)?;
+    let audit = Arc::new(audit);
+    let door = match request.provider {
+        Some(provider) => Some(Door {
+            listeners: inside.listeners(1)?,
+            gateway: provider.gateway(&places, Arc::clone(&audit))?,
+        }),
+        None => None,
+    };
     let covers = covers(&authority);
     inside.channel.send_covers(covers).map_err(|_| last_words(&inside))?;
     record_session(&audit, &authority, &workspace, &inside).map_err(RunError::System)?;
@@ -89,7 +109,7 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
         terminal,
         inner: None,
         outputs,
-        door: None::<Door>,
+        door,
         stop_gateway: None,
         deadline: timeout.map(|timeout| Instant::now() + timeout.value.duration()),
         state: Progress::default(),

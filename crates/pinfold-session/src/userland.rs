@@ -117,7 +117,7 @@ pub(crate) fn generated(uid: u32, gid: u32) -> Result<Vec<Entry>, PathError> {
     files
         .into_iter()
         .map(|(path, content)| {
-            let place = Place::File { content: content.into_bytes(), mode: 0o644 };
+            let place = Place::File { content: content.into_bytes(), mode: 0o644, keep: false };
             Ok(Entry { path: InsidePath::new(path)?, place })
         })
         .collect()

@@ -8,6 +8,9 @@ use pinfold_policy::env::EnvName;
 use pinfold_policy::limits::{ByteSize, MilliCpus, WallTime};
 use pinfold_policy::settings::{AgentState, BoundaryName, GitMode, LandlockMode};
 
+use crate::secret::SecretCommand;
+use crate::unpack::UnpackArgs;
+
 /// Run coding agents unattended and safely on your own repository.
 #[derive(Debug, Parser)]
 #[command(name = "pinfold", version, max_term_width = 100)]
@@ -24,6 +27,12 @@ pub(crate) enum Command {
     Doctor(Output),
     /// Read the audit log
     Audit(AuditArgs),
+    /// Keep the credentials that the gateway uses
+    #[command(subcommand)]
+    Secret(SecretCommand),
+    /// Unpack an agent's packages; runs inside a boundary
+    #[command(hide = true)]
+    Unpack(UnpackArgs),
 }
 
 /// How results are shown.

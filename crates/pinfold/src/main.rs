@@ -7,18 +7,33 @@ mod exit;
 mod log;
 mod policy;
 mod run;
+mod secret;
+mod unpack;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use cli::{Cli, Command};
+use pinfold_secrets::Store;
+use pinfold_session::launcher::Launcher;
+use pinfold_session::places::Places;
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Run(args) => run::run(args),
         Command::Doctor(output) => Ok(doctor::doctor(output)),
         Command::Audit(args) => log::audit(&args),
+        Command::Unpack(args) => Ok(unpack::unpack(&args)),
+        Command::Secret(command) => secret_command(command),
     };
     outcome.unwrap_or_else(exit::Failure::show)
+}
+
+fn secret_command(command: secret::SecretCommand) -> Result<ExitCode, exit::Failure> {
+    let places = Places::find().map_err(exit::Failure::new)?;
+    let store = Store::new(places.secrets());
+    let mut out = std::io::stdout().lock();
+    secret::run(command, &store, &Launcher, &mut out).map_err(exit::Failure::new)?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -1,8 +1,11 @@
 //! `pinfold run`.
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use pinfold_policy::authority::Subject;
+use pinfold_provision::Event;
+use pinfold_session::agent::{self, AgentRun};
 use pinfold_session::places::Places;
 use pinfold_session::workspace::Workspace;
 use pinfold_session::{Outcome, Request};
@@ -19,23 +22,74 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         Failure::own(error).hint(hint)
     })?;
     let settings = policy::settings(&args.policy, args.agent.as_deref(), &places, &workspace)?;
-    let program = args.rest.first().ok_or_else(|| {
-        Failure::own("nothing to run")
-            .hint(Some("say `pinfold run AGENT` or `pinfold run -- COMMAND`".to_owned()))
-    })?;
-    let subject = Subject::AgentSession { agent: program.to_string_lossy().into() };
+    let command = |rest| AgentRun {
+        argv: rest,
+        env: Vec::new(),
+        path: None,
+        extra: Vec::new(),
+        files: Vec::new(),
+        provider: None,
+        nested: false,
+    };
+    let (name, run) = match (&args.agent, settings.agent.as_ref()) {
+        (None, _) if !args.rest.is_empty() => {
+            let name = args.rest.first().map(|word| word.to_string_lossy().into_owned());
+            (name.unwrap_or_default(), command(args.rest))
+        }
+        (_, Some(agent)) => {
+            let name = agent.value.clone();
+            let resolved = agent::resolve(&name, &settings, &places)?;
+            let context = (&settings, &places, &workspace);
+            let run =
+                agent::prepare(resolved, args.rest, args.policy.unattended, context, &progress)?;
+            (name, run)
+        }
+        (_, None) => {
+            return Err(Failure::own("nothing to run")
+                .hint(Some("say `pinfold run AGENT` or `pinfold run -- COMMAND`".to_owned())));
+        }
+    };
     let request = Request {
-        subject,
-        env: environment(&settings, &workspace, Vec::new(), None),
-        argv: args.rest,
+        subject: Subject::AgentSession { agent: name.into() },
+        env: environment(&settings, &workspace, run.env, run.path.as_deref()),
+        argv: run.argv,
         settings,
         workspace,
-        extra: Vec::new(),
+        extra: run.extra,
+        files: run.files,
+        provider: run.provider,
+        nested: run.nested,
         places,
     };
     let outcome = pinfold_session::run(request)?;
     report(&outcome, args.timings);
     Ok(ExitCode::from(outcome.status))
+}
+
+/// One line on standard error that is written over, or a few lines when it is no terminal.
+fn progress(event: Event) {
+    let words = match event {
+        Event::Waiting => "another start is preparing this agent; waiting".to_owned(),
+        Event::Fetching { done, packages, bytes } => {
+            let of = bytes.map_or(String::new(), |bytes| format!(" of {} MB", bytes >> 20));
+            format!(
+                "downloading packages: {} of {packages}, {} MB{of}",
+                done.packages,
+                done.bytes >> 20
+            )
+        }
+        Event::Verifying => "verifying packages".to_owned(),
+        Event::Unpacking => "unpacking inside a boundary without network".to_owned(),
+        Event::Sealing => "sealing".to_owned(),
+    };
+    if std::io::stderr().is_terminal() {
+        eprint!("\r\x1b[Kpinfold: {words}");
+        if event == Event::Sealing {
+            eprint!("\r\x1b[K");
+        }
+    } else if !matches!(event, Event::Fetching { done, .. } if done.packages > 0) {
+        eprintln!("pinfold: {words}");
+    }
 }
 
 fn report(outcome: &Outcome, timings: bool) {

@@ -238,8 +238,11 @@ impl Root {
     /// The file that failed, with its path.
     pub(super) fn write_files(&self, tree: &[Entry]) -> Result<(), Failure> {
         for entry in tree {
-            if let Place::File { content, mode } = &entry.place {
+            if let Place::File { content, mode, keep } = &entry.place {
                 let path = inside(entry.path.as_path());
+                if *keep && self.resolve(path).is_ok() {
+                    continue;
+                }
                 self.parents(path)
                     .and_then(|()| self.create(path, *mode, content))
                     .map_err(Failure::about(Step::Files, entry.path.as_bytes()))?;

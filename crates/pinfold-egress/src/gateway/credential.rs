@@ -65,6 +65,10 @@ impl Ready {
             }
         };
         let text = text.as_deref().unwrap_or(secret.expose());
+        // Beyond ASCII a header means something else to every server (RFC 9110, 5.5).
+        if !text.is_ascii() {
+            return Err(NoCredential);
+        }
         let mut value = HeaderValue::from_str(text).map_err(|_| NoCredential)?;
         value.set_sensitive(true);
         let beta = credential.kind == CredentialKind::OAuth && api == Api::Anthropic;

@@ -10,32 +10,35 @@ use http::uri::PathAndQuery;
 use http::{HeaderValue, Request, Response, StatusCode, Uri};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
-use hyper_util::client::legacy::{Client, Error};
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::admit::{Target, admit, form_of, host_of};
 use super::answer::{Body, health, own, relayed};
-use super::config::{GatewayConfig, Route};
+use super::config::{GatewayConfig, Route, Upstream};
 use super::credential::{NoCredential, Ready, Slot};
 use super::headers::{strip_credentials, strip_hop_by_hop};
 use super::journal::{Event, shortened};
+use super::pool::Pool;
 use super::refusal::{Form, Refusal};
 use super::tunnel;
-use crate::upstream::{Connector, Failure, Offer};
+use crate::upstream::{Connector, Offer};
 
 /// How long an upstream may think before it answers at all. The clients of both APIs give up
 /// after ten minutes by themselves.
 const ANSWER_LIMIT: Duration = Duration::from_secs(15 * 60);
 
-/// How long an unused connection to an upstream is kept.
-const IDLE: Duration = Duration::from_secs(90);
-
 /// Everything the connections of one gateway share.
 pub(super) struct Forwarder {
     config: GatewayConfig,
-    slots: Vec<Slot>,
-    client: Client<Connector, Incoming>,
+    /// One for each route, in the same order.
+    lines: Vec<Line>,
+}
+
+/// What a route needs while the gateway runs.
+struct Line {
+    credential: Slot,
+    connections: Pool,
+    host: HeaderValue,
 }
 
 /// What is known about the connection a request came on.
@@ -55,14 +58,18 @@ struct Outgoing {
 }
 
 impl Forwarder {
-    pub(super) fn new(config: GatewayConfig) -> Self {
+    /// Starts nothing; every connection is opened when a request needs it.
+    pub(super) fn new(config: GatewayConfig) -> Result<Self, http::Error> {
         let connector = Connector::new(config.roots.clone(), Offer::Http1);
-        let client = Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE)
-            .build(connector);
-        let slots = config.routes.iter().map(|_| Slot::default()).collect();
-        Self { config, slots, client }
+        let line = |route: &Route| {
+            let Upstream { scheme, authority, .. } = route.upstream.clone();
+            let host = HeaderValue::from_str(authority.as_str())?;
+            let to = Uri::builder().scheme(scheme).authority(authority).path_and_query("/");
+            let connections = Pool::new(to.build()?, connector.clone());
+            Ok::<_, http::Error>(Line { credential: Slot::default(), connections, host })
+        };
+        let lines = config.routes.iter().map(line).collect::<Result<_, _>>()?;
+        Ok(Self { config, lines })
     }
 
     /// Answers one request. What goes wrong is an answer too.
@@ -89,11 +96,12 @@ impl Forwarder {
         path: PathAndQuery,
     ) -> Result<Outgoing, Refusal> {
         let route = &self.config.routes[index];
-        let credential =
-            self.slots[index].get(route).await.map_err(|NoCredential| Refusal::NoCredential {
+        let credential = self.lines[index].credential.get(route).await.map_err(|NoCredential| {
+            Refusal::NoCredential {
                 provider: route.provider.clone(),
                 id: route.credential.id.to_string(),
-            })?;
+            }
+        })?;
         let event = Event::CredentialUse {
             provider: &route.provider,
             method: head.method.as_str(),
@@ -112,20 +120,22 @@ impl Forwarder {
         came: Came,
     ) -> Response<Body> {
         let Outgoing { route: index, path, credential } = outgoing;
-        let route = &self.config.routes[index];
-        let client_side = tunnel::wanted(&head).then(|| head.extensions.remove()).flatten();
-        let request = match outgoing_request(route, path, head, body, &credential, &client_side) {
-            Ok(request) => request,
-            Err(error) => return self.failed(route, error.to_string()),
-        };
-        let answer = tokio::time::timeout(ANSWER_LIMIT, self.client.request(request)).await;
+        let (route, line) = (&self.config.routes[index], &self.lines[index]);
+        let wanted = tunnel::wanted(&head);
+        let client_side: Option<OnUpgrade> = wanted.then(|| head.extensions.remove()).flatten();
+        let mut request = outgoing_request(head, body, path, &credential, client_side.is_some());
+        request.headers_mut().insert(HOST, line.host.clone());
+        let answer = tokio::time::timeout(ANSWER_LIMIT, line.connections.send(request)).await;
         let response = match answer {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => return self.failed(route, in_words(&error)),
-            Err(_) => return self.failed(route, "timeout: no answer".to_owned()),
+            Ok(Err(error)) => return failed(route, error.to_string()),
+            Err(_) => {
+                let minutes = ANSWER_LIMIT.as_secs() / 60;
+                return failed(route, format!("timeout: no answer within {minutes} minutes"));
+            }
         };
         if response.status() == StatusCode::UNAUTHORIZED {
-            self.slots[index].forget(&credential).await;
+            line.credential.forget(&credential).await;
         }
         match client_side {
             Some(client_side) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
@@ -148,49 +158,34 @@ impl Forwarder {
         let refusal = if recorded.is_ok() { refusal } else { Refusal::NotRecorded };
         own(refusal.response(form_of(head, &refusal, &self.config.routes)))
     }
-
-    fn failed(&self, route: &Route, cause: String) -> Response<Body> {
-        let provider = route.provider.clone();
-        let host = route.upstream.host().to_owned();
-        own(Refusal::Upstream { provider, host, cause }.response(Form::Api(route.api)))
-    }
 }
 
-/// The request as the upstream sees it: nothing of the inside's connection, none of its
-/// credentials, and the real one last.
+fn failed(route: &Route, cause: String) -> Response<Body> {
+    let provider = route.provider.clone();
+    let host = route.upstream.host().to_owned();
+    own(Refusal::Upstream { provider, host, cause }.response(Form::Api(route.api)))
+}
+
+/// The request as the upstream sees it, but for its `Host`: nothing of the inside's connection,
+/// none of its credentials, and the real one last.
 fn outgoing_request(
-    route: &Route,
-    path: PathAndQuery,
     head: Parts,
     body: Incoming,
+    path: PathAndQuery,
     credential: &Ready,
-    upgrade: &Option<OnUpgrade>,
-) -> Result<Request<Incoming>, http::Error> {
-    let uri = Uri::builder()
-        .scheme(route.upstream.scheme.clone())
-        .authority(route.upstream.authority.clone())
-        .path_and_query(path)
-        .build()?;
+    upgrade: bool,
+) -> Request<Incoming> {
     let mut headers = head.headers;
     strip_hop_by_hop(&mut headers);
     strip_credentials(&mut headers);
-    // The client puts the upstream's own in.
-    headers.remove(HOST);
     credential.place(&mut headers);
-    if upgrade.is_some() {
+    if upgrade {
         headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
         headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
     }
     let mut request = Request::new(body);
     *request.method_mut() = head.method;
-    *request.uri_mut() = uri;
+    *request.uri_mut() = Uri::from(path);
     *request.headers_mut() = headers;
-    Ok(request)
-}
-
-fn in_words(error: &Error) -> String {
-    match Failure::behind(error) {
-        Some(failure) => failure.to_string(),
-        None => format!("the connection broke: {}", Failure::innermost(error)),
-    }
+    request
 }

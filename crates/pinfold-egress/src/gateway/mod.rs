@@ -8,6 +8,7 @@ mod forward;
 mod headers;
 mod journal;
 mod key;
+mod pool;
 mod refusal;
 mod serve;
 mod stop;

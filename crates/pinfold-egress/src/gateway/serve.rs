@@ -66,7 +66,7 @@ impl Gateway {
     }
 
     async fn run(self, listeners: Vec<std::net::TcpListener>, stop: Stop) -> io::Result<()> {
-        let forwarder = Arc::new(Forwarder::new(self.config));
+        let forwarder = Arc::new(Forwarder::new(self.config).map_err(io::Error::other)?);
         let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         for listener in listeners {
             listener.set_nonblocking(true)?;

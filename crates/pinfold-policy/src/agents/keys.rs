@@ -13,6 +13,7 @@ pub(super) const FILE: &[Key] = &[
     Key::new("path", Shape::Text, "The file, relative to the home directory inside."),
     Key::new("content", Shape::Text, "What is in it; a template."),
     Key::new("mode", Shape::Pattern("^0?[0-7]{3}$"), "Its mode in octal; 0600 by default."),
+    Key::new("keep", Shape::Flag, "Whether one that is there already, in persistent state, stays."),
 ];
 
 /// `[providers.NAME.auth.MODE]`.

@@ -70,6 +70,8 @@ pub struct FileTemplate {
     pub content: Template,
     /// Its permission bits.
     pub mode: u32,
+    /// Whether a file that is there already, in persistent state, stays as it is.
+    pub keep: bool,
 }
 
 /// A provider of an agent.

@@ -77,6 +77,7 @@ fn files(table: &Section<'_>) -> Result<Vec<FileTemplate>, FileError> {
             path: relative(&table.require("path")?)?,
             content: table.require("content")?.parsed()?,
             mode: table.read("mode", mode)?.unwrap_or(0o600),
+            keep: table.read("keep", Item::flag)?.unwrap_or(false),
         })
     };
     item.list()?.iter().map(file).collect()

@@ -81,6 +81,8 @@ pub struct AgentFile {
     pub content: String,
     /// Its permission bits.
     pub mode: u32,
+    /// Whether a file that is there already, in persistent state, stays as it is.
+    pub keep: bool,
 }
 
 impl AgentProfile {
@@ -206,14 +208,14 @@ impl ResolvedAgent {
     /// When a template has no value.
     pub fn files(&self, values: &TemplateValues<'_>) -> Result<Vec<AgentFile>, AgentError> {
         let values = self.with_own(values);
-        let file = |FileTemplate { path, content, mode }: &FileTemplate| {
+        let file = |FileTemplate { path, content, mode, keep }: &FileTemplate| {
             let quoting = match path.extension().and_then(|extension| extension.to_str()) {
                 Some("json" | "toml") => Quoting::String,
                 _ => Quoting::Plain,
             };
             let place = path.display().to_string();
             let content = self.fill(&place, content, &values, quoting)?;
-            Ok(AgentFile { path: path.clone(), content, mode: *mode })
+            Ok(AgentFile { path: path.clone(), content, mode: *mode, keep: *keep })
         };
         self.files.iter().map(file).collect()
     }

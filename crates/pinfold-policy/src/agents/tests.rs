@@ -82,6 +82,7 @@ fn pi_is_configured_by_its_own_file() {
     let openai = resolve("pi", Selection { provider: Some("openai"), ..Selection::default() });
     assert!(openai.files(&VALUES).unwrap()[0].content.contains("http://127.0.0.1:4100/v1"));
     assert!(!openai.uses_proxy);
+    assert_eq!(openai.model.as_deref(), Some("openai/gpt-5.4"), "not a model of anthropic");
 }
 
 #[test]

@@ -113,6 +113,14 @@ fn an_opt_in_lifts_what_the_reason_names() {
 }
 
 #[test]
+fn a_class_becomes_a_restriction_that_names_the_way_out() {
+    let class = defaults().classify(RootIs::Ordinary, Path::new(".husky")).unwrap();
+    let made = class.restriction(HostPath::new("/w/.husky").unwrap());
+    assert_eq!((made.effect, made.source), (Effect::ReadOnly, Origin::Default));
+    assert_eq!(made.reason.opt_in.as_deref(), Some("husky"));
+}
+
+#[test]
 fn an_opt_in_that_lifts_nothing_is_an_error() {
     let error = Protection::defaults(["huskie"]).unwrap_err().to_string();
     assert!(

@@ -1,0 +1,99 @@
+//! Connections to upstreams, kept between requests.
+//!
+//! hyper-util's client does this for every protocol at the price of a task and several
+//! allocations for each request; HTTP/1.1 alone needs a list.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use http::{Request, Response, Uri};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, SendRequest};
+use tower_service::Service as _;
+
+use crate::upstream::{Connector, Failure};
+
+/// How long an unused connection is kept.
+const IDLE: Duration = Duration::from_secs(90);
+
+/// Connections kept for one upstream.
+const MAX_KEPT: usize = 32;
+
+/// The connections to one upstream.
+pub(super) struct Pool {
+    to: Uri,
+    connector: Connector,
+    kept: Mutex<Vec<Kept>>,
+}
+
+struct Kept {
+    sender: SendRequest<Incoming>,
+    used: Instant,
+}
+
+/// Why a request got no answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SendError {
+    /// There was no connection to send it on.
+    #[error(transparent)]
+    NoConnection(#[from] Failure),
+    /// It was sent, and the connection broke before an answer came.
+    #[error("the connection broke: {}", Failure::innermost(.0))]
+    Broke(hyper::Error),
+}
+
+impl Pool {
+    /// Opens nothing yet. Of `to`, scheme, host and port count.
+    pub(super) fn new(to: Uri, connector: Connector) -> Self {
+        Self { to, connector, kept: Mutex::default() }
+    }
+
+    /// Sends a request whose target is a path alone. A kept connection that turns out to be
+    /// closed before anything was sent is replaced by another.
+    pub(super) async fn send(
+        &self,
+        mut request: Request<Incoming>,
+    ) -> Result<Response<Incoming>, SendError> {
+        while let Some(mut sender) = self.take() {
+            match sender.try_send_request(request).await {
+                Ok(response) => {
+                    self.keep(sender);
+                    return Ok(response);
+                }
+                Err(mut error) => match error.take_message() {
+                    Some(unsent) => request = unsent,
+                    None => return Err(SendError::Broke(error.into_error())),
+                },
+            }
+        }
+        let mut sender = self.open().await?;
+        let response = sender.send_request(request).await.map_err(SendError::Broke)?;
+        self.keep(sender);
+        Ok(response)
+    }
+
+    /// A connection that waits for a request. One that is still busy with the last answer
+    /// stays, one that was closed or not used for long goes.
+    fn take(&self) -> Option<SendRequest<Incoming>> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.retain(|kept| !kept.sender.is_closed() && kept.used.elapsed() < IDLE);
+        let ready = kept.iter().rposition(|kept| kept.sender.is_ready())?;
+        Some(kept.swap_remove(ready).sender)
+    }
+
+    /// Keeps a connection from when its answer begins: it is ready again when that has ended.
+    fn keep(&self, sender: SendRequest<Incoming>) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() < MAX_KEPT {
+            kept.push(Kept { sender, used: Instant::now() });
+        }
+    }
+
+    async fn open(&self) -> Result<SendRequest<Incoming>, SendError> {
+        let stream = self.connector.clone().call(self.to.clone()).await?;
+        let (sender, connection) = http1::handshake(stream).await.map_err(SendError::Broke)?;
+        // Ends with the connection; what breaks it is told to the request on it.
+        tokio::spawn(connection.with_upgrades());
+        Ok(sender)
+    }
+}

@@ -1,0 +1,115 @@
+//! Upstreams over TLS, and upstreams that are not there.
+
+use std::io::{BufReader, Write as _};
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
+
+use pinfold_egress::TrustRoots;
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+use super::support::{OK, Pen, REAL, Server, certified, header, json, read_request, route, status};
+
+fn tls_server(config: Arc<ServerConfig>) -> (Server, Arc<Mutex<Vec<String>>>) {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let remember = Arc::clone(&seen);
+    let server = Server::start(move |stream| {
+        let session = ServerConnection::new(Arc::clone(&config)).unwrap();
+        let mut stream = BufReader::new(StreamOwned::new(session, stream.into_inner()));
+        loop {
+            let request = read_request(&mut stream)?;
+            let name = stream.get_ref().conn.server_name().unwrap_or("none").to_owned();
+            remember.lock().unwrap().push(format!("{request}sni={name}"));
+            stream.get_mut().write_all(OK.as_bytes())?;
+        }
+    });
+    (server, seen)
+}
+
+#[test]
+fn a_provider_is_reached_over_tls_by_its_own_name() {
+    let (config, roots) = certified(&["http/1.1"]);
+    let (upstream, seen) = tls_server(config);
+    let port = upstream.address.port();
+    let pen = Pen::with(vec![route("p", &format!("https://localhost:{port}"))], roots);
+    assert_eq!(status(&pen.get("/v1/x", "")), 200);
+    assert_eq!(status(&pen.get("/v1/x", "")), 200);
+    let seen = seen.lock().unwrap();
+    assert!(seen[0].ends_with("sni=localhost"), "{}", seen[0]);
+    assert_eq!(header(&seen[0], "host"), Some(format!("localhost:{port}").as_str()));
+    assert_eq!(header(&seen[0], "x-api-key"), Some(REAL));
+    assert_eq!(upstream.connections(), 1);
+}
+
+#[test]
+fn a_server_that_nobody_vouches_for_gets_no_key() {
+    let (config, _) = certified(&[]);
+    let (_, other) = certified(&[]);
+    let (upstream, seen) = tls_server(config);
+    let address = format!("https://localhost:{}", upstream.address.port());
+    let answer = Pen::with(vec![route("p", &address)], other).get("/v1/x", "");
+    assert_eq!(status(&answer), 502);
+    let message = json(&answer)["error"]["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("localhost did not answer: tls: "), "{message}");
+    assert!(seen.lock().unwrap().is_empty());
+}
+
+#[test]
+fn a_certificate_for_another_name_is_refused() {
+    let (config, roots) = certified(&[]);
+    let (upstream, seen) = tls_server(config);
+    let pen = Pen::with(vec![route("p", &format!("https://{}", upstream.address))], roots);
+    let answer = pen.get("/v1/x", "");
+    assert_eq!(status(&answer), 502);
+    assert!(answer.contains("tls: ") && seen.lock().unwrap().is_empty(), "{answer}");
+}
+
+#[test]
+fn an_upstream_without_any_trusted_authority_says_so() {
+    let pen = Pen::with(
+        vec![route("p", &format!("https://{}", Server::answering(OK).0.address))],
+        TrustRoots::Only(Vec::new()),
+    );
+    let answer = pen.get("/v1/x", "");
+    assert_eq!(status(&answer), 502);
+    assert!(answer.contains("SSL_CERT_FILE"), "{answer}");
+}
+
+#[test]
+fn an_upstream_that_is_not_there_is_a_502_with_the_cause() {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let pen = Pen::with(
+        vec![
+            route("gone", &format!("http://127.0.0.1:{port}")),
+            // Answered by the resolver itself (RFC 6761, 6.4).
+            route("nameless", "https://no-such-host.invalid"),
+        ],
+        TrustRoots::System,
+    );
+    for (path, cause) in [
+        ("/v1/x", "connect: Connection refused"),
+        ("/p/nameless/v1/x", "dns: cannot resolve no-such-host.invalid: there is no such name"),
+    ] {
+        let answer = pen.get(path, "");
+        assert_eq!(status(&answer), 502);
+        assert!(answer.contains(cause), "{answer}");
+        assert_eq!(header(&answer, "x-should-retry"), None, "trying again may help");
+    }
+}
+
+#[test]
+fn an_upstream_that_hangs_up_is_a_502() {
+    let upstream = Server::start(|mut stream| read_request(&mut stream).map(|_| ()));
+    let answer = Pen::before(upstream.address).get("/v1/x", "");
+    assert_eq!(status(&answer), 502);
+    assert!(answer.contains("the connection broke"), "{answer}");
+}
+
+#[test]
+fn an_upstream_that_speaks_something_else_is_a_502() {
+    let upstream = Server::start(|mut stream| {
+        read_request(&mut stream)?;
+        stream.get_mut().write_all(b"SSH-2.0-OpenSSH_9.2\r\n")
+    });
+    let answer = Pen::before(upstream.address).get("/v1/x", "");
+    assert_eq!(status(&answer), 502);
+}

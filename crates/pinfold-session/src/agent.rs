@@ -1,0 +1,278 @@
+//! From an agent's name to what its run needs: layer, arguments, environment, files, gateway.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pinfold_boundary::{Entry, Place};
+use pinfold_egress::EphemeralKey;
+use pinfold_policy::access::Access;
+use pinfold_policy::agents::{AuthMode, Registry, ResolvedAgent, Selection, TemplateValues};
+use pinfold_policy::authority::RootKind;
+use pinfold_policy::document::SettingsFile;
+use pinfold_policy::env::EnvVar;
+use pinfold_policy::origin::Origin;
+use pinfold_policy::path::{HostPath, InsidePath};
+use pinfold_policy::settings::{AgentState, Settings};
+use pinfold_provision::{Cache, Event, Libc, Platform, Recipe};
+use pinfold_secrets::{SecretId, Store};
+
+use crate::gateway::{self, GATEWAY_URL, Provider};
+use crate::places::Places;
+use crate::provision::{Pen, Registry as Npm};
+use crate::userland::HOME;
+use crate::workspace::Workspace;
+use crate::{Extra, RunError};
+
+/// Where the agent's layer is mounted, and its commands.
+const LAYER: &str = "/run/pinfold/agent";
+const COMMANDS: &str = "/run/pinfold/agent/bin";
+
+/// Recipes that come with pinfold.
+const RECIPES: [(&str, &[u8]); 5] = [
+    ("claude", include_bytes!("../../../agents/recipes/claude.json")),
+    ("codex", include_bytes!("../../../agents/recipes/codex.json")),
+    ("opencode", include_bytes!("../../../agents/recipes/opencode.json")),
+    ("pi", include_bytes!("../../../agents/recipes/pi.json")),
+    ("pi-0.74", include_bytes!("../../../agents/recipes/pi-0.74.json")),
+];
+
+/// Directories with agents of the administrator's and the user's; the user's win.
+fn agent_directories(places: &Places) -> [PathBuf; 2] {
+    [places.config.join("agents"), PathBuf::from("/etc/pinfold/agents")]
+}
+
+/// What a run of an agent needs beyond the settings.
+pub struct AgentRun {
+    /// The program and its arguments.
+    pub argv: Vec<OsString>,
+    /// The agent's variables.
+    pub env: Vec<EnvVar>,
+    /// Directories of commands, to be first in `PATH`.
+    pub path: Option<String>,
+    /// Grants.
+    pub extra: Vec<Extra>,
+    /// Files in the private home.
+    pub files: Vec<Entry>,
+    /// The model provider, if the agent has one.
+    pub provider: Option<Provider>,
+    /// Whether the agent needs namespaces of its own.
+    pub nested: bool,
+}
+
+/// Agent files as they were found.
+pub struct AgentFiles(Vec<(PathBuf, Vec<u8>)>);
+
+impl AgentFiles {
+    /// Reads the agents of the administrator and the user.
+    ///
+    /// # Errors
+    /// A file that is there and cannot be read.
+    pub fn read(places: &Places) -> Result<Self, RunError> {
+        let mut files = Vec::new();
+        for directory in agent_directories(places) {
+            let Ok(entries) = fs::read_dir(&directory) else { continue };
+            let paths = entries.flatten().map(|entry| entry.path());
+            for path in paths.filter(|path| path.extension().is_some_and(|end| end == "toml")) {
+                let bytes = fs::read(&path).map_err(|error| unreadable(&path, &error))?;
+                files.push((path, bytes));
+            }
+        }
+        Ok(Self(files))
+    }
+
+    /// The registry over these files and the built-in ones.
+    pub fn registry(&self) -> Registry<'_> {
+        Registry::new(self.0.iter().map(|(path, bytes)| SettingsFile { path, bytes }).collect())
+    }
+}
+
+/// The agent as settings, flags and credentials make it. Reads no secret.
+///
+/// # Errors
+/// An unknown agent or provider, or no credential, each with the way out.
+pub fn resolve(
+    name: &str,
+    settings: &Settings,
+    places: &Places,
+) -> Result<(ResolvedAgent, Option<SecretId>), RunError> {
+    let files = AgentFiles::read(places)?;
+    let profile = files.registry().load(name).map_err(refused)?;
+    let provider = settings.provider.as_ref().map(|provider| provider.value.as_str());
+    let model = settings.model.as_ref().map(|model| model.value.as_str());
+    let select = |auth_mode| Selection { provider, model, auth_mode };
+    let first = profile.clone().resolve(select(None)).map_err(refused)?;
+    let Some(secret) = first.secret.clone().filter(|_| first.api.is_some()) else {
+        return Ok((first, None));
+    };
+    let id = SecretId::new(secret).map_err(refused)?;
+    let report = Store::new(places.secrets()).check(&id).map_err(refused)?;
+    let Some(found) = report.found else {
+        let looked: Vec<String> = report.looked.iter().map(|l| l.place.to_string()).collect();
+        let provider = first.provider.as_deref().unwrap_or(name);
+        let what = format!("no credential for {provider}: looked at {}", looked.join(", "));
+        return Err(RunError::refused(
+            what,
+            Some(format!("set one with `pinfold secret set {id}`")),
+        ));
+    };
+    let mode = match found.auth {
+        pinfold_secrets::AuthMode::ApiKey => AuthMode::ApiKey,
+        pinfold_secrets::AuthMode::Oauth => AuthMode::Oauth,
+    };
+    let resolved = profile.resolve(select(Some(mode))).map_err(refused)?;
+    Ok((resolved, Some(id)))
+}
+
+/// Prepares a run: provisions the layer if need be and makes the session's key.
+///
+/// # Errors
+/// Whatever is missing, with the way out.
+pub fn prepare(
+    (agent, secret): (ResolvedAgent, Option<SecretId>),
+    user_args: Vec<OsString>,
+    unattended: bool,
+    context: (&Settings, &Places, &Workspace),
+    progress: &dyn Fn(Event),
+) -> Result<AgentRun, RunError> {
+    let (settings, places, workspace) = context;
+    let provider = match secret {
+        Some(id) => Some(gateway::provider(&agent, id, settings)?),
+        None => None,
+    };
+    let key = provider.as_ref().map(|provider| provider.key.expose().to_owned());
+    let workspace_text = workspace.root.as_path().to_string_lossy();
+    let values = TemplateValues {
+        gateway: Some(GATEWAY_URL),
+        key: key.as_deref(),
+        home: Some(HOME),
+        workspace: Some(&workspace_text),
+        ..TemplateValues::default()
+    };
+    let mut extra = state_grants(&agent, settings, places)?;
+    let layer = layer(&agent, places, progress)?;
+    let path = layer.as_ref().map(|_| COMMANDS.to_owned());
+    extra.extend(layer);
+    let mut argv: Vec<OsString> = vec![agent.cli_command.clone().into()];
+    argv.extend(agent.args(&values).map_err(refused)?.into_iter().map(OsString::from));
+    if unattended {
+        argv.extend(agent.unattended_flags.iter().map(OsString::from));
+    }
+    argv.extend(user_args);
+    Ok(AgentRun {
+        argv,
+        env: agent.env(&values).map_err(refused)?,
+        path,
+        extra,
+        files: files(&agent, &values)?,
+        provider,
+        nested: agent.nested,
+    })
+}
+
+fn files(agent: &ResolvedAgent, values: &TemplateValues<'_>) -> Result<Vec<Entry>, RunError> {
+    let files = agent.files(values).map_err(refused)?;
+    let entry = |file: pinfold_policy::agents::AgentFile| -> Result<Entry, RunError> {
+        let path = InsidePath::new(Path::new(HOME).join(&file.path)).map_err(RunError::path)?;
+        let content = file.content.into_bytes();
+        Ok(Entry { path, place: Place::File { content, mode: file.mode, keep: file.keep } })
+    };
+    files.into_iter().map(entry).collect()
+}
+
+/// Directories that outlive the session, when that is granted: pinfold's own, never the
+/// agent's directories in the user's home.
+fn state_grants(
+    agent: &ResolvedAgent,
+    settings: &Settings,
+    places: &Places,
+) -> Result<Vec<Extra>, RunError> {
+    if settings.files.state.value == AgentState::Ephemeral {
+        return Ok(Vec::new());
+    }
+    let own = places.state.join("agents").join(&agent.name);
+    let grant = |path: &PathBuf| -> Result<Extra, RunError> {
+        let host = own.join(path);
+        Places::make_private(&host).map_err(RunError::System)?;
+        Ok(Extra {
+            id: "agent state",
+            kind: RootKind::AgentState,
+            host: HostPath::new(fs::canonicalize(&host).map_err(RunError::System)?)
+                .map_err(RunError::path)?,
+            inside: InsidePath::new(Path::new(HOME).join(path)).map_err(RunError::path)?,
+            access: Access::FULL,
+            origin: settings.files.state.origin.clone(),
+        })
+    };
+    agent.state.iter().map(grant).collect()
+}
+
+/// The grant of the agent's layer; none for a program that the host has.
+fn layer(
+    agent: &ResolvedAgent,
+    places: &Places,
+    progress: &dyn Fn(Event),
+) -> Result<Option<Extra>, RunError> {
+    let Some(name) = &agent.recipe else { return Ok(None) };
+    let own = |directory: &PathBuf| directory.join("recipes").join(format!("{name}.json"));
+    let found = agent_directories(places).iter().map(own).find(|path| path.exists());
+    let bytes = match found {
+        Some(path) => fs::read(&path).map_err(|error| unreadable(&path, &error))?,
+        None => match RECIPES.iter().find(|(known, _)| known == name) {
+            Some((_, bytes)) => bytes.to_vec(),
+            None => {
+                let what =
+                    format!("agent {} names a recipe that does not exist: {name}", agent.name);
+                let path = own(&places.config.join("agents"));
+                return Err(RunError::refused(what, Some(format!("put it at {}", path.display()))));
+            }
+        },
+    };
+    let libc =
+        if Path::new("/lib/ld-musl-x86_64.so.1").exists() { Libc::Musl } else { Libc::Glibc };
+    let platform = Platform::this_machine(libc)
+        .ok_or_else(|| RunError::refused("recipes are for x86-64 and arm64 only", None))?;
+    let recipe = Recipe::parse(&bytes).and_then(|recipe| recipe.for_platform(platform));
+    let cache = Cache::new(places.cache.join("agents"), pinfold_provision::Registry::default());
+    let layer = cache.ensure(&recipe.map_err(refused)?, &Npm, &Pen, progress).map_err(refused)?;
+    Ok(Some(Extra {
+        id: "agent",
+        kind: RootKind::System,
+        host: HostPath::new(fs::canonicalize(&layer.dir).map_err(RunError::System)?)
+            .map_err(RunError::path)?,
+        inside: InsidePath::new(LAYER).map_err(RunError::path)?,
+        access: Access::READ_ONLY,
+        origin: Origin::Profile { agent: Arc::from(agent.name.as_str()) },
+    }))
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> RunError {
+    RunError::refused(format!("cannot read {}: {error}", path.display()), None)
+}
+
+/// An error with its causes, in one line.
+fn refused(error: impl std::error::Error) -> RunError {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let said = error.to_string();
+        if !text.ends_with(&said) {
+            text = format!("{text}: {said}");
+        }
+        cause = error.source();
+    }
+    RunError::refused(text, None)
+}
+
+/// The session's key in the shape that the agent expects.
+pub(crate) fn key_for(prefix: &str, anthropic: bool) -> io::Result<EphemeralKey> {
+    use pinfold_egress::KeyShape;
+    let shape = match (prefix, anthropic) {
+        ("sk-ant-oat01-", _) => KeyShape::AnthropicOauth,
+        (_, true) => KeyShape::AnthropicApiKey,
+        (_, false) => KeyShape::OpenAi,
+    };
+    EphemeralKey::generate(shape)
+}

@@ -1,0 +1,133 @@
+//! An agent's layer: downloaded and verified here, unpacked inside a boundary of its own.
+
+use std::cell::RefCell;
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use pinfold_boundary::namespace::{Namespace, explain, inside_ids};
+use pinfold_boundary::{
+    Boundary, Entry, Identity, Landlock, LaunchPlan, Place, Program, ResourceLimits, Stdio,
+    StdioEnd, step_failed,
+};
+use pinfold_egress::{Download, Downloader, Integrity, Progress};
+use pinfold_policy::path::{HostPath, InsidePath};
+use pinfold_provision::{Fetch, Fetched, Job, StepError, Unpack};
+use pinfold_wire::{Ended, Order, Report};
+
+use crate::userland;
+
+/// The largest tarball of a recipe that does not say: native agents come near 200 MB.
+const LARGEST: u64 = 512 << 20;
+/// What the unpacker answers when there is no space left.
+pub const DISK_FULL: u8 = 28;
+
+/// Downloads tarballs from the registry.
+pub(crate) struct Registry;
+
+impl Fetch for Registry {
+    fn fetch_all(&self, jobs: &[Job], progress: &dyn Fn(Fetched)) -> Result<(), StepError> {
+        let mut downloads = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            downloads.push(Download {
+                url: job.url.clone(),
+                expect: Integrity::parse(&job.integrity.to_string()).map_err(StepError::failed)?,
+                max_size: job.size.unwrap_or(LARGEST),
+                into: File::create_new(&job.file)?,
+            });
+        }
+        let report = RefCell::new(progress);
+        let mut forward = |Progress { done, bytes, .. }: Progress| {
+            report.borrow()(Fetched { packages: done, bytes });
+        };
+        Downloader::default().fetch_all(&mut downloads, &mut forward).map_err(StepError::failed)
+    }
+}
+
+/// Unpacks in a boundary that holds the tarballs, the output directory and this program, and
+/// has no network.
+pub(crate) struct Pen;
+
+const TARBALLS: &str = "/tmp/tarballs";
+const TREE: &str = "/tmp/tree";
+const OWN: &str = "/run/pinfold/pinfold";
+
+impl Unpack for Pen {
+    fn unpack(&self, tarballs: &Path, tree: &Path) -> Result<(), StepError> {
+        let (errors, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+            .map_err(|errno| StepError::from(std::io::Error::from(errno)))?;
+        let plan = plan(tarballs, tree, writer).map_err(StepError::failed)?;
+        match run_quietly(plan).map_err(StepError::failed)? {
+            Ended::Code(0) => Ok(()),
+            Ended::Code(DISK_FULL) => Err(StepError::DiskFull),
+            ended => {
+                let mut said = String::new();
+                // What it managed to say is what there is.
+                let _ = File::from(errors).take(4096).read_to_string(&mut said);
+                Err(StepError::failed(format!("{} ({ended:?})", said.trim())))
+            }
+        }
+    }
+}
+
+fn plan(tarballs: &Path, tree: &Path, errors: OwnedFd) -> Result<LaunchPlan, Error> {
+    let null = || -> Result<StdioEnd, Error> {
+        Ok(StdioEnd::Descriptor(File::options().read(true).write(true).open("/dev/null")?.into()))
+    };
+    let entry = |path: &str, place: Place| -> Result<Entry, Error> {
+        Ok(Entry { path: InsidePath::new(path)?, place })
+    };
+    let host =
+        |path: &Path| -> Result<HostPath, Error> { Ok(HostPath::new(fs::canonicalize(path)?)?) };
+    let (uid, gid) = inside_ids();
+    Ok(LaunchPlan {
+        tree: vec![
+            entry("/tmp", Place::Private)?,
+            entry(TARBALLS, Place::ReadOnly(host(tarballs)?))?,
+            entry(TREE, Place::Writable(host(tree)?))?,
+            entry(OWN, Place::ReadOnly(host(&own_program()?)?))?,
+        ],
+        program: Program {
+            argv: [OWN, "unpack", TARBALLS, TREE].map(Into::into).into(),
+            env: Vec::new(),
+            cwd: InsidePath::root(),
+        },
+        identity: Identity { uid, gid, home: InsidePath::new(userland::HOME)? },
+        hostname: "pinfold".to_owned(),
+        doors: Vec::new(),
+        stdio: Stdio { ends: [null()?, null()?, StdioEnd::Descriptor(errors)], window: None },
+        limits: ResourceLimits::default(),
+        landlock: Landlock::BestEffort,
+        nested: false,
+    })
+}
+
+type Error = Box<dyn std::error::Error + Send + Sync>;
+
+/// This program's file. It is static, so it runs wherever it is mounted.
+fn own_program() -> Result<PathBuf, Error> {
+    let path = std::env::current_exe()?;
+    if path.exists() {
+        return Ok(path);
+    }
+    Err(format!("{} was replaced while it runs; start pinfold again", path.display()).into())
+}
+
+/// Runs a plan that needs no covers, terminal or door to its end.
+fn run_quietly(plan: LaunchPlan) -> Result<Ended, Error> {
+    let inside = Namespace.launch(plan)?;
+    // An init that fails meanwhile has said why, which is read below.
+    let _ = inside.channel.send(&Order::Seal, &[]);
+    let _ = inside.channel.send(&Order::Start, &[]);
+    while let Some(received) = inside.channel.receive::<Report>()? {
+        match received.message {
+            Report::Ended(ended) => return Ok(ended),
+            Report::Failed { step, errno, detail } => {
+                return Err(explain(step_failed(step, errno, &detail)).into());
+            }
+            _ => {}
+        }
+    }
+    Err("the boundary ended without a word".into())
+}

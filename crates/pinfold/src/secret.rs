@@ -1,0 +1,225 @@
+//! `pinfold secret`: where credentials are, and putting them there.
+
+use std::io::{self, Write};
+
+use clap::{Args, Subcommand, ValueEnum};
+use pinfold_secrets::{
+    AuthMode, Entry, EnvName, Error, Found, InvalidSecret, Report, RunCommand, SecretId, Store,
+};
+use serde_json::{Value, json};
+
+mod prompt;
+
+/// Keep the credentials that the gateway uses. No value is ever printed.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SecretCommand {
+    /// Keep a secret: type it, or pipe it into standard input.
+    Set(SetArgs),
+    /// Say where a secret is, whether it can be used, and which places were looked at.
+    Check(CheckArgs),
+    /// List the secrets that were found, and where.
+    Ls {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Forget a secret.
+    Rm {
+        /// Its name, such as `anthropic`.
+        id: SecretId,
+    },
+}
+
+/// What to keep, and in which way.
+#[derive(Debug, Args)]
+pub(crate) struct SetArgs {
+    /// Its name, such as `anthropic` or `openai`.
+    id: SecretId,
+    /// Keep only the name of a variable; its value is read at each use.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["from_command", "keyring"])]
+    from_env: Option<String>,
+    /// Keep only a command that prints the secret, such as `gh auth token`; it is run at each
+    /// use. Give it last.
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        num_args = 1..,
+        allow_hyphen_values = true,
+        conflicts_with = "keyring"
+    )]
+    from_command: Option<Vec<String>>,
+    /// Keep the value in the keyring of the desktop session, not in a file.
+    #[arg(long)]
+    keyring: bool,
+    /// What kind of credential it is, where its shape does not show it.
+    #[arg(long, value_enum)]
+    auth: Option<AuthArg>,
+}
+
+/// Which secret to look for, and how to tell.
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// Its name, such as `anthropic`.
+    id: SecretId,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The kinds of credential on the command line.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+#[value(rename_all = "snake_case")]
+enum AuthArg {
+    /// A key of an API account.
+    ApiKey,
+    /// A token of a subscription login.
+    Oauth,
+}
+
+impl From<AuthArg> for AuthMode {
+    fn from(argument: AuthArg) -> Self {
+        match argument {
+            AuthArg::ApiKey => Self::ApiKey,
+            AuthArg::Oauth => Self::Oauth,
+        }
+    }
+}
+
+/// Why a `pinfold secret` failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SecretError {
+    /// The store's own words.
+    #[error(transparent)]
+    Store(#[from] Error),
+    /// What was typed or piped is no secret.
+    #[error("nothing was kept: {0}")]
+    Invalid(#[from] InvalidSecret),
+    /// Standard input, standard output or the terminal failed.
+    #[error("cannot {action}: {cause}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// What the system says.
+        cause: io::Error,
+    },
+    /// A check or a list found nothing usable; what there is to say has been said.
+    #[error("no usable secret `{id}`: {cause}")]
+    Unusable {
+        /// The secret.
+        id: SecretId,
+        /// Why not.
+        cause: Error,
+    },
+}
+
+/// Carries out one command. Data goes to `out`, words for a person to standard error.
+///
+/// # Errors
+/// [`SecretError`]; `check` fails when the secret cannot be used.
+pub(crate) fn run(
+    command: SecretCommand,
+    store: &Store,
+    runner: &dyn RunCommand,
+    out: &mut dyn Write,
+) -> Result<(), SecretError> {
+    match command {
+        SecretCommand::Set(args) => set(args, store, runner),
+        SecretCommand::Check(args) => check(&args, store, runner, out),
+        SecretCommand::Ls { json } => list(json, store, out),
+        SecretCommand::Rm { id } => {
+            for place in store.remove(&id, runner)? {
+                eprintln!("forgot {id} ({place})");
+            }
+            Ok(())
+        }
+    }
+}
+
+fn set(args: SetArgs, store: &Store, runner: &dyn RunCommand) -> Result<(), SecretError> {
+    let entry = match (args.from_env, args.from_command) {
+        (Some(name), _) => Entry::Env(EnvName::new(name)?),
+        (None, Some(argv)) => Entry::Command(argv),
+        (None, None) if args.keyring => Entry::Keyring(prompt::read_value(&args.id)?),
+        (None, None) => Entry::Value(prompt::read_value(&args.id)?),
+    };
+    let Found { place, auth } = store.set(&args.id, entry, args.auth.map(Into::into), runner)?;
+    eprintln!("{} ({auth}) is now taken from {place}", args.id);
+    Ok(())
+}
+
+fn check(
+    args: &CheckArgs,
+    store: &Store,
+    runner: &dyn RunCommand,
+    out: &mut dyn Write,
+) -> Result<(), SecretError> {
+    let report = store.check(&args.id)?;
+    // A secret is sound when it can be had: only this tells of a command that fails.
+    let usable = store.resolve(&args.id, runner).map(|_| ());
+    if args.json {
+        let mut value = as_json(&report);
+        value["usable"] = json!(usable.is_ok());
+        if let Err(error) = &usable {
+            value["error"] = json!(error.to_string());
+        }
+        print(out, &format!("{value:#}"))?;
+    } else {
+        for looked in &report.looked {
+            print(out, &format!("{}: {}: {}", report.id, looked.place, looked.outcome))?;
+        }
+        if let Some(Found { place, auth }) = &report.found {
+            let state = if usable.is_ok() { "usable" } else { "not usable" };
+            print(out, &format!("{}: {place}: found, {auth}, {state}", report.id))?;
+        }
+    }
+    usable.map_err(|cause| SecretError::Unusable { id: args.id.clone(), cause })
+}
+
+fn list(json: bool, store: &Store, out: &mut dyn Write) -> Result<(), SecretError> {
+    let reports = store.list()?;
+    if json {
+        let values: Vec<Value> = reports.iter().map(as_json).collect();
+        return print(out, &format!("{:#}", Value::from(values)));
+    }
+    for report in &reports {
+        match (&report.found, report.looked.first()) {
+            (Some(Found { place, auth }), _) => {
+                print(out, &format!("{}\t{auth}\t{place}", report.id))?;
+            }
+            (None, Some(looked)) => {
+                print(out, &format!("{}\t{}\t{}", report.id, looked.outcome, looked.place))?;
+            }
+            (None, None) => {}
+        }
+    }
+    if reports.is_empty() {
+        eprintln!("no secrets; keep one with `pinfold secret set anthropic`");
+    }
+    Ok(())
+}
+
+fn as_json(report: &Report) -> Value {
+    let place = |place: &pinfold_secrets::Place| json!({"source": place.kind(), "location": place.location()});
+    let found = report.found.as_ref().map(|found| {
+        let mut value = place(&found.place);
+        value["auth_mode"] = json!(found.auth.to_string());
+        value
+    });
+    let looked: Vec<Value> = report
+        .looked
+        .iter()
+        .map(|looked| {
+            let mut value = place(&looked.place);
+            value["outcome"] = json!(looked.outcome);
+            value
+        })
+        .collect();
+    json!({"id": report.id.as_str(), "found": found, "looked": looked})
+}
+
+fn print(out: &mut dyn Write, line: &str) -> Result<(), SecretError> {
+    writeln!(out, "{line}").map_err(|cause| SecretError::Io { action: "print", cause })
+}
+
+#[cfg(test)]
+mod tests;

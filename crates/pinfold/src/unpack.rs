@@ -1,0 +1,25 @@
+//! `pinfold unpack`: runs inside a boundary, where an agent's packages are unpacked.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use pinfold_provision::unpack::unpack_dir;
+use pinfold_session::provision::DISK_FULL;
+
+/// Where from and where to.
+#[derive(Debug, Args)]
+pub(crate) struct UnpackArgs {
+    tarballs: PathBuf,
+    tree: PathBuf,
+}
+
+pub(crate) fn unpack(args: &UnpackArgs) -> ExitCode {
+    match unpack_dir(&args.tarballs, &args.tree) {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            if error.is_disk_full() { ExitCode::from(DISK_FULL) } else { ExitCode::FAILURE }
+        }
+    }
+}

@@ -1,3 +1,6 @@
 //! Git on the host's side of the wall.
 
 pub(crate) mod config;
+pub(crate) mod directory;
+pub(crate) mod pointer;
+pub(crate) mod read;

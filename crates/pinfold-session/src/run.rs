@@ -7,10 +7,9 @@ use std::time::Instant;
 
 use pinfold_boundary::namespace::{Namespace, inside_ids};
 use pinfold_boundary::{
-    Boundary, Cover, CoverKind, Entry, Identity, Inside, Landlock, LaunchPlan, Program,
-    ResourceLimits,
+    Boundary, Entry, Identity, Inside, Landlock, LaunchPlan, Program, ResourceLimits,
 };
-use pinfold_policy::authority::{Authority, Effect, Subject};
+use pinfold_policy::authority::{Authority, Subject};
 use pinfold_policy::path::InsidePath;
 use pinfold_policy::settings::{LandlockMode, Settings};
 use pinfold_wire::Order;
@@ -18,6 +17,7 @@ use serde_json::json;
 
 use crate::audit::{Audit, Event};
 use crate::gateway::{self, Provider};
+use crate::guard::Guard;
 use crate::outcome::{Outcome, RunError};
 use crate::places::Places;
 use crate::state::SessionState;
@@ -76,13 +76,15 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
         env,
         cwd: InsidePath::new(workspace.cwd.as_path()).map_err(RunError::path)?,
     };
+    let mut state = SessionState::create(&places).map_err(RunError::System)?;
+    let mut guard = Guard::new(&state)?;
     let mut plan = plan(&view, &authority, &settings, program, streams.stdio)?;
+    plan.tree.push(guard.entry()?);
     plan.tree.extend(request.files);
     plan.nested = request.nested;
     plan.doors.extend(request.provider.as_ref().map(|_| gateway::door()));
     let inside = Namespace.launch(plan)?;
 
-    let mut state = SessionState::create(&places).map_err(RunError::System)?;
     state.clean_dead().map_err(RunError::System)?;
     let audit = Audit::open(&places.state, Some(state.id().clone())).map_err(RunError::System)?;
     let audit = Arc::new(audit);
@@ -93,8 +95,8 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
         }),
         None => None,
     };
-    let covers = covers(&authority);
-    inside.channel.send_covers(covers).map_err(|_| last_words(&inside))?;
+    let authority = guard.prepare(&view, &authority, &settings.files, &places, &mut state)?;
+    inside.channel.send_covers(guard.covers(&authority)).map_err(|_| last_words(&inside))?;
     record_session(&audit, &authority, &workspace, &inside).map_err(RunError::System)?;
     send(&inside, &Order::Seal)?;
 
@@ -158,24 +160,6 @@ fn plan(
         },
         nested: false,
     })
-}
-
-/// What the authority restricts, as covers over the mounts: pins first, parents before what
-/// lies in them.
-fn covers(authority: &Authority) -> Vec<Cover> {
-    let pins = authority
-        .pins()
-        .into_iter()
-        .map(|pin| Cover { path: pin.inside.as_bytes().to_vec(), kind: CoverKind::Pin });
-    let placements = authority.placements();
-    let restrictions = placements.iter().map(|placement| Cover {
-        path: placement.inside.as_bytes().to_vec(),
-        kind: match placement.restriction.effect {
-            Effect::Hide => CoverKind::Hide,
-            Effect::ReadOnly | Effect::Private => CoverKind::ReadOnly,
-        },
-    });
-    pins.chain(restrictions).collect()
 }
 
 fn record_session(

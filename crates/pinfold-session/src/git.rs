@@ -2,5 +2,7 @@
 
 pub(crate) mod config;
 pub(crate) mod directory;
+pub(crate) mod keys;
 pub(crate) mod pointer;
 pub(crate) mod read;
+pub(crate) mod settle;

@@ -2,9 +2,11 @@
 //! starts, the covers for it, and what is made of the inside's changes afterwards.
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use pinfold_boundary::namespace::inside_owner;
 use pinfold_boundary::{Cover, CoverKind, Entry, Place};
 use pinfold_policy::authority::{Authority, Effect, Reason, RootKind, Why};
 use pinfold_policy::path::{HostPath, InsidePath};
@@ -17,11 +19,14 @@ use rustix::fs::FileType;
 use crate::RunError;
 use crate::git::directory::{self, INSIDE, Repository};
 use crate::git::pointer;
+use crate::git::settle::{self, Settled};
+use crate::launcher;
 use crate::places::Places;
 use crate::protect::{Finding, Rules, Surveyor, What, Zone};
 use crate::restrict::{Protect, Substitute, follow};
 use crate::state::SessionState;
 use crate::survey::{Seen, walk};
+use crate::userland::HOME;
 use crate::view::View;
 
 /// What one session protects.
@@ -67,19 +72,30 @@ impl Guard {
     pub(crate) fn new(state: &SessionState) -> Result<Self, RunError> {
         let private = state.directory().join("git");
         fs::DirBuilder::new().mode(0o700).create(&private).map_err(RunError::System)?;
+        hand_over(&private).map_err(RunError::System)?;
         let (protect, repositories, roots) = (Protect::default(), Vec::new(), Vec::new());
         Ok(Self { private, protect, repositories, roots })
     }
 
-    /// Where the private copies appear inside. They are what `Effect::Private` means, not a
-    /// grant of their own, so the authority does not list them.
+    /// What the inside needs for it. The private copies are what `Effect::Private` means, not a
+    /// grant of their own, so the authority does not list them. Directories that stand for what
+    /// is missing are ignored by git inside, or `git clean` and `git stash -u` would try to
+    /// remove them, and fail.
     ///
     /// # Errors
     /// Never: the paths are valid.
-    pub(crate) fn entry(&self) -> Result<Entry, RunError> {
+    pub(crate) fn entries(&self, workspace: &Path) -> Result<[Entry; 2], RunError> {
         let path = InsidePath::new(INSIDE).map_err(RunError::path)?;
         let host = HostPath::new(&self.private).map_err(RunError::path)?;
-        Ok(Entry { path, place: Place::Writable(host) })
+        let private = Entry { path, place: Place::Writable(host) };
+        let protection = Protection::default();
+        let missing = protection.missing(RootIs::Ordinary).map(|missing| missing.relative);
+        let absent = missing.filter(|name| fs::symlink_metadata(workspace.join(name)).is_err());
+        let lines = absent.flat_map(|name| [b"/", bytes(name).as_slice(), b"/\n"].concat());
+        let place = Place::File { content: lines.collect(), mode: 0o644, keep: true };
+        let path = Path::new(HOME).join(".config/git/ignore");
+        let ignore = Entry { path: InsidePath::new(path).map_err(RunError::path)?, place };
+        Ok([private, ignore])
     }
 
     /// Looks the granted roots over and returns the authority with what was found.
@@ -228,7 +244,7 @@ impl Guard {
                 directory::guard(host, number, &self.private, &rules.protection, &mut self.protect);
             self.repositories.push(made?);
         }
-        Ok(())
+        hand_over(&self.private).map_err(RunError::System)
     }
 
     /// pinfold's own directories, but for what of them is granted.
@@ -260,6 +276,19 @@ impl Guard {
         }
     }
 
+    /// Takes over what is harmless of the inside's changes. Call it when everything inside has
+    /// ended.
+    pub(crate) fn settle(&self) -> Settled {
+        let writable: Vec<PathBuf> = self.roots.iter().map(|root| root.path.clone()).collect();
+        let git = launcher::find("git", &writable);
+        let mut settled = Settled::default();
+        for repository in &self.repositories {
+            settle::settle(repository, git.as_deref(), &mut settled);
+        }
+        settled.kept.sort();
+        settled
+    }
+
     /// The covers for an authority: pins first, parents before what lies in them.
     pub(crate) fn covers(&self, authority: &Authority) -> Vec<Cover> {
         let pins = authority.pins().into_iter();
@@ -280,6 +309,18 @@ impl Guard {
         });
         pins.chain(restrictions).collect()
     }
+}
+
+/// Gives the private copies to the inside's user, where that is not the caller.
+fn hand_over(path: &Path) -> io::Result<()> {
+    let Some((uid, gid)) = inside_owner() else { return Ok(()) };
+    std::os::unix::fs::lchown(path, Some(uid), Some(gid))?;
+    if fs::symlink_metadata(path)?.is_dir() {
+        for entry in fs::read_dir(path)? {
+            hand_over(&entry?.path())?;
+        }
+    }
+    Ok(())
 }
 
 fn bytes(path: &Path) -> Vec<u8> {

@@ -17,6 +17,7 @@ use serde_json::json;
 
 use crate::audit::{Audit, Event};
 use crate::gateway::{self, Provider};
+use crate::git::settle::Kept;
 use crate::guard::Guard;
 use crate::outcome::{Outcome, RunError};
 use crate::places::Places;
@@ -79,7 +80,7 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
     let mut state = SessionState::create(&places).map_err(RunError::System)?;
     let mut guard = Guard::new(&state)?;
     let mut plan = plan(&view, &authority, &settings, program, streams.stdio)?;
-    plan.tree.push(guard.entry()?);
+    plan.tree.extend(guard.entries(workspace.root.as_path())?);
     plan.tree.extend(request.files);
     plan.nested = request.nested;
     plan.doors.extend(request.provider.as_ref().map(|_| gateway::door()));
@@ -119,7 +120,8 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
     supervision.take_terminal()?;
     record_launch(&audit, &argv, &workspace).map_err(RunError::System)?;
     send(&supervision.inside, &Order::Start)?;
-    let outcome = supervision.until_end()?;
+    let mut outcome = supervision.until_end()?;
+    outcome.notes = settle(&guard, &audit).map_err(RunError::System)?;
     let limit = outcome.limit.map(crate::LimitReached::name);
     audit.record(&Event::End { status: outcome.status, limit }).map_err(RunError::System)?;
     Ok(outcome)
@@ -196,6 +198,15 @@ fn record_session(
         grants: grants.collect(),
         restrictions: restrictions.collect(),
     })
+}
+
+/// Takes over what is harmless of the changes inside, and records what is not.
+fn settle(guard: &Guard, audit: &Audit) -> io::Result<Vec<String>> {
+    let settled = guard.settle();
+    for Kept { what, why, .. } in &settled.kept {
+        audit.record(&Event::Kept { what: what.clone(), reason: (*why).to_owned() })?;
+    }
+    Ok(settled.notes())
 }
 
 fn record_launch(audit: &Audit, argv: &[OsString], workspace: &Workspace) -> io::Result<()> {

@@ -9,6 +9,7 @@
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -26,6 +27,9 @@ pub(crate) const INSIDE: &str = "/run/pinfold/git";
 
 /// The files that git reads its configuration from.
 pub(crate) const CONFIGS: [&str; 2] = ["config", "config.worktree"];
+
+/// The mode of a copy that is a symbolic link; its content is where it leads.
+pub(crate) const LINK: u32 = 0o120_000;
 
 /// More hooks than these are no hooks.
 const MOST_HOOKS: usize = 512;
@@ -157,7 +161,9 @@ impl Work<'_> {
                 self.copy_hooks(&relative)?;
             } else if kind.is_symlink() {
                 let target = fs::read_link(entry.path()).map_err(failed)?;
-                std::os::unix::fs::symlink(target, private).map_err(failed)?;
+                std::os::unix::fs::symlink(&target, private).map_err(failed)?;
+                let bytes = target.into_os_string().into_vec();
+                self.repository.copies.push((relative, Content { bytes, mode: LINK }));
                 self.protect.keep_targets(&entry.path());
             } else if kind.is_file() && relative.extension().is_none_or(|end| end != "sample") {
                 let content = read_beneath(&self.directory, &relative)

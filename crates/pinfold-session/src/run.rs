@@ -7,10 +7,9 @@ use std::time::Instant;
 
 use pinfold_boundary::namespace::{Namespace, inside_ids};
 use pinfold_boundary::{
-    Boundary, Cover, CoverKind, Entry, Identity, Inside, Landlock, LaunchPlan, Program,
-    ResourceLimits,
+    Boundary, Entry, Identity, Inside, Landlock, LaunchPlan, Program, ResourceLimits,
 };
-use pinfold_policy::authority::{Authority, Effect, Subject};
+use pinfold_policy::authority::{Authority, Subject};
 use pinfold_policy::origin::Origin;
 use pinfold_policy::path::InsidePath;
 use pinfold_policy::settings::{BoundaryName, LandlockMode, Settings};
@@ -19,6 +18,8 @@ use serde_json::json;
 
 use crate::audit::{Audit, Event};
 use crate::gateway::{self, Provider};
+use crate::git::settle::Kept;
+use crate::guard::Guard;
 use crate::outcome::{Outcome, RunError};
 use crate::places::Places;
 use crate::state::SessionState;
@@ -78,7 +79,10 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
         env,
         cwd: InsidePath::new(workspace.cwd.as_path()).map_err(RunError::path)?,
     };
+    let mut state = SessionState::create(&places).map_err(RunError::System)?;
+    let mut guard = Guard::new(&state)?;
     let mut plan = plan(&view, &authority, &settings, program, streams.stdio)?;
+    plan.tree.extend(guard.entries(workspace.root.as_path())?);
     plan.tree.extend(request.files);
     plan.nested = request.nested;
     if request.nested {
@@ -87,7 +91,6 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
     plan.doors.extend(request.provider.as_ref().map(|_| gateway::door()));
     let inside = Namespace.launch(plan)?;
 
-    let mut state = SessionState::create(&places).map_err(RunError::System)?;
     state.clean_dead().map_err(RunError::System)?;
     let audit = Audit::open(&places.state, Some(state.id().clone())).map_err(RunError::System)?;
     let audit = Arc::new(audit);
@@ -98,8 +101,8 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
         }),
         None => None,
     };
-    let covers = covers(&authority);
-    inside.channel.send_covers(covers).map_err(|_| last_words(&inside))?;
+    let authority = guard.prepare(&view, &authority, &settings.files, &places, &mut state)?;
+    inside.channel.send_covers(guard.covers(&authority)).map_err(|_| last_words(&inside))?;
     if inside.enforced.landlock == 0 {
         // The mounts carry the same verdicts; that one wall less stands is said and recorded.
         eprintln!("pinfold: note: this run has no Landlock wall (`pinfold doctor` says why)");
@@ -126,7 +129,8 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
     supervision.take_terminal()?;
     record_launch(&audit, &argv, &workspace).map_err(RunError::System)?;
     send(&supervision.inside, &Order::Start)?;
-    let outcome = supervision.until_end()?;
+    let mut outcome = supervision.until_end()?;
+    outcome.notes = settle(&guard, &audit).map_err(RunError::System)?;
     let limit = outcome.limit.map(crate::LimitReached::name);
     audit.record(&Event::End { status: outcome.status, limit }).map_err(RunError::System)?;
     Ok(outcome)
@@ -186,24 +190,6 @@ fn plan(
     })
 }
 
-/// What the authority restricts, as covers over the mounts: pins first, parents before what
-/// lies in them.
-fn covers(authority: &Authority) -> Vec<Cover> {
-    let pins = authority
-        .pins()
-        .into_iter()
-        .map(|pin| Cover { path: pin.inside.as_bytes().to_vec(), kind: CoverKind::Pin });
-    let placements = authority.placements();
-    let restrictions = placements.iter().map(|placement| Cover {
-        path: placement.inside.as_bytes().to_vec(),
-        kind: match placement.restriction.effect {
-            Effect::Hide => CoverKind::Hide,
-            Effect::ReadOnly | Effect::Private => CoverKind::ReadOnly,
-        },
-    });
-    pins.chain(restrictions).collect()
-}
-
 fn record_session(
     audit: &Audit,
     authority: &Authority,
@@ -238,6 +224,15 @@ fn record_session(
         grants: grants.collect(),
         restrictions: restrictions.collect(),
     })
+}
+
+/// Takes over what is harmless of the changes inside, and records what is not.
+fn settle(guard: &Guard, audit: &Audit) -> io::Result<Vec<String>> {
+    let settled = guard.settle();
+    for Kept { what, why, .. } in &settled.kept {
+        audit.record(&Event::Kept { what: what.clone(), reason: (*why).to_owned() })?;
+    }
+    Ok(settled.notes())
 }
 
 fn record_launch(audit: &Audit, argv: &[OsString], workspace: &Workspace) -> io::Result<()> {

@@ -97,6 +97,9 @@ fn report(outcome: &Outcome, timings: bool) {
         let what = if limit.ended_the_run() { "ended the run" } else { "was reached" };
         eprintln!("pinfold: the {} limit {what}", limit.name());
     }
+    for note in &outcome.notes {
+        eprintln!("pinfold: {note}");
+    }
     if timings {
         let mut before = outcome.times.first().map_or(0, |(_, at)| *at);
         for (step, at) in &outcome.times {

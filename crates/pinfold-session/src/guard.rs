@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use pinfold_boundary::namespace::inside_owner;
@@ -70,8 +69,7 @@ impl Guard {
     /// # Errors
     /// What mkdir(2) says.
     pub(crate) fn new(state: &SessionState) -> Result<Self, RunError> {
-        let private = state.directory().join("git");
-        fs::DirBuilder::new().mode(0o700).create(&private).map_err(RunError::System)?;
+        let private = state.private().to_owned();
         hand_over(&private).map_err(RunError::System)?;
         let (protect, repositories, roots) = (Protect::default(), Vec::new(), Vec::new());
         Ok(Self { private, protect, repositories, roots })

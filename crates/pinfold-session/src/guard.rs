@@ -1,6 +1,7 @@
 //! The files door's deny inside allow, for one session: what is found before the command
 //! starts, the covers for it, and what is made of the inside's changes afterwards.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,7 @@ use pinfold_policy::settings::FileSettings;
 use rustix::fs::FileType;
 
 use crate::RunError;
+use crate::after;
 use crate::git::directory::{self, INSIDE, Repository};
 use crate::git::pointer;
 use crate::git::settle::{self, Settled};
@@ -24,7 +26,7 @@ use crate::places::Places;
 use crate::protect::{Finding, Rules, Surveyor, What, Zone};
 use crate::restrict::{Protect, Substitute, follow};
 use crate::state::SessionState;
-use crate::survey::{Seen, walk};
+use crate::survey::{Walk, walk};
 use crate::userland::HOME;
 use crate::view::View;
 
@@ -35,7 +37,13 @@ pub(crate) struct Guard {
     private: PathBuf,
     protect: Protect,
     pub(crate) repositories: Vec<Repository>,
+    /// Writable roots.
     pub(crate) roots: Vec<Walked>,
+    /// All roots that were looked over.
+    pub(crate) readable: Vec<PathBuf>,
+    /// Every path that a restriction names.
+    pub(crate) protected: HashSet<PathBuf>,
+    protection: Protection,
 }
 
 /// A granted root as it was walked.
@@ -43,7 +51,7 @@ pub(crate) struct Guard {
 pub(crate) struct Walked {
     pub(crate) path: PathBuf,
     pub(crate) is: RootIs,
-    pub(crate) seen: Vec<Seen<Zone>>,
+    pub(crate) walk: Walk<Zone>,
 }
 
 /// One root to walk.
@@ -71,8 +79,15 @@ impl Guard {
     pub(crate) fn new(state: &SessionState) -> Result<Self, RunError> {
         let private = state.private().to_owned();
         hand_over(&private).map_err(RunError::System)?;
-        let (protect, repositories, roots) = (Protect::default(), Vec::new(), Vec::new());
-        Ok(Self { private, protect, repositories, roots })
+        Ok(Self {
+            private,
+            protect: Protect::default(),
+            repositories: Vec::new(),
+            roots: Vec::new(),
+            readable: Vec::new(),
+            protected: HashSet::new(),
+            protection: Protection::default(),
+        })
     }
 
     /// What the inside needs for it. The private copies are what `Effect::Private` means, not a
@@ -115,7 +130,8 @@ impl Guard {
         let granted = granted(authority, places);
         let writable = granted.iter().map(|root| (root.path.clone(), root.writable));
         self.protect = Protect::new(writable.collect());
-        let roots = granted.iter().map(|root| root.path.clone()).collect();
+        let roots: Vec<PathBuf> = granted.iter().map(|root| root.path.clone()).collect();
+        self.readable.clone_from(&roots);
         let rules = Rules { protection, files, roots };
         let mut git = Git::default();
         for root in &granted {
@@ -127,6 +143,9 @@ impl Guard {
         self.own(authority, places);
         self.git_directories(git, &rules)?;
         let restrictions = self.protect.finish()?;
+        let hosts = restrictions.iter().map(|restriction| restriction.host.as_path().to_owned());
+        self.protected = hosts.collect();
+        self.protection = rules.protection;
         state.make_placeholders(&self.protect.placeholders).map_err(RunError::System)?;
         view.restricted(restrictions)
     }
@@ -142,15 +161,15 @@ impl Guard {
             return Ok(());
         }
         let mut surveyor = Surveyor::new(rules, &root.path, root.is, root.writable);
-        let seen = walk(&root.path, zone, &mut |listing, zone, below| {
+        let walked = walk(&root.path, zone, &mut |listing, zone, below| {
             surveyor.visit(listing, zone, below);
         });
-        let seen = seen.map_err(|errno| {
+        let walk = walked.map_err(|errno| {
             let what = format!("cannot look {} over: {errno}", root.path.display());
             RunError::refused(what, Some("grant a directory below it instead".to_owned()))
         })?;
         if root.writable {
-            self.roots.push(Walked { path: root.path.clone(), is: root.is, seen });
+            self.roots.push(Walked { path: root.path.clone(), is: root.is, walk });
         }
         for finding in surveyor.findings {
             self.take(finding, git);
@@ -276,13 +295,14 @@ impl Guard {
 
     /// Takes over what is harmless of the inside's changes. Call it when everything inside has
     /// ended.
-    pub(crate) fn settle(&self) -> Settled {
+    pub(crate) fn settle(&self, files: &FileSettings) -> Settled {
         let writable: Vec<PathBuf> = self.roots.iter().map(|root| root.path.clone()).collect();
         let git = launcher::find("git", &writable);
         let mut settled = Settled::default();
         for repository in &self.repositories {
             settle::settle(repository, git.as_deref(), &mut settled);
         }
+        settled.kept.extend(after::look(self, files, &self.protection));
         settled.kept.sort();
         settled
     }

@@ -1,5 +1,6 @@
 //! From a policy to a running session: supervisor, audit, launcher.
 
+mod after;
 pub mod agent;
 pub mod audit;
 mod gateway;

@@ -130,7 +130,7 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
     record_launch(&audit, &argv, &workspace).map_err(RunError::System)?;
     send(&supervision.inside, &Order::Start)?;
     let mut outcome = supervision.until_end()?;
-    outcome.notes = settle(&guard, &audit).map_err(RunError::System)?;
+    outcome.notes = settle(&guard, &settings, &audit).map_err(RunError::System)?;
     let limit = outcome.limit.map(crate::LimitReached::name);
     audit.record(&Event::End { status: outcome.status, limit }).map_err(RunError::System)?;
     Ok(outcome)
@@ -227,10 +227,10 @@ fn record_session(
 }
 
 /// Takes over what is harmless of the changes inside, and records what is not.
-fn settle(guard: &Guard, audit: &Audit) -> io::Result<Vec<String>> {
-    let settled = guard.settle();
+fn settle(guard: &Guard, settings: &Settings, audit: &Audit) -> io::Result<Vec<String>> {
+    let settled = guard.settle(&settings.files);
     for Kept { what, why, .. } in &settled.kept {
-        audit.record(&Event::Kept { what: what.clone(), reason: (*why).to_owned() })?;
+        audit.record(&Event::Kept { what: what.clone(), reason: why.to_string() })?;
     }
     Ok(settled.notes())
 }

@@ -33,13 +33,13 @@ use crate::{Boundary, Capabilities, Inside, LaunchError, Probe};
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Namespace;
 
+/// The one for control groups follows when the child is in its group.
 const NAMESPACES: i32 = libc::CLONE_NEWUSER
     | libc::CLONE_NEWNS
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWUTS
-    | libc::CLONE_NEWNET
-    | libc::CLONE_NEWCGROUP;
+    | libc::CLONE_NEWNET;
 
 impl Boundary for Namespace {
     fn name(&self) -> &'static str {

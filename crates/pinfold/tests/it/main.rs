@@ -4,5 +4,7 @@
 //! an ordinary user made for the purpose. A test that lacks something prints that it skips, and
 //! why.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
+
 mod common;
 mod hostile;

@@ -61,6 +61,7 @@ fn become_inside(
     let mut clock = Clock(Vec::with_capacity(Step::ALL.len()));
 
     sys::wipe_environment();
+    sys::wipe_arguments().map_err(Failure::at(Step::Identity))?;
     close_inherited(&plan.stdio, &sources, channel).map_err(Failure::at(Step::Identity))?;
     take_identity(&plan, parent_maps, channel)?;
     clock.done(Step::Identity);
@@ -83,6 +84,9 @@ fn become_inside(
         return Ok(());
     }
     root.seal().map_err(Failure::at(Step::Root))?;
+    // The supervisor has put this process into its group before it spoke of covers; the new
+    // namespace begins at that group, and hides where it lies.
+    sys::unshare(libc::CLONE_NEWCGROUP).map_err(Failure::at(Step::Identity))?;
     clock.done(Step::Covers);
 
     root.pivot().map_err(Failure::at(Step::Pivot))?;

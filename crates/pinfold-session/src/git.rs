@@ -1,3 +1,8 @@
 //! Git on the host's side of the wall.
 
 pub(crate) mod config;
+pub(crate) mod directory;
+pub(crate) mod keys;
+pub(crate) mod pointer;
+pub(crate) mod read;
+pub(crate) mod settle;

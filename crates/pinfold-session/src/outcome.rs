@@ -46,6 +46,8 @@ pub struct Outcome {
     pub limit: Option<LimitReached>,
     /// When each step of the start ended, in monotonic nanoseconds.
     pub times: Vec<(Step, u64)>,
+    /// What a person should know of the files that the inside changed, one line each.
+    pub notes: Vec<String>,
 }
 
 impl Outcome {
@@ -64,7 +66,7 @@ impl Outcome {
         // A command that a limit ended has not succeeded, whatever it made of the signal.
         let cut_short = limit.is_some_and(LimitReached::ended_the_run) && own == 0;
         let status = if cut_short { signalled(libc::SIGTERM as u8) } else { own };
-        Self { status, limit, times }
+        Self { status, limit, times, notes: Vec::new() }
     }
 }
 

@@ -7,17 +7,19 @@ use std::time::Instant;
 
 use pinfold_boundary::namespace::{Namespace, inside_ids};
 use pinfold_boundary::{
-    Boundary, Cover, CoverKind, Entry, Identity, Inside, Landlock, LaunchPlan, Program,
-    ResourceLimits,
+    Boundary, Entry, Identity, Inside, Landlock, LaunchPlan, Program, ResourceLimits,
 };
-use pinfold_policy::authority::{Authority, Effect, Subject};
+use pinfold_policy::authority::{Authority, Subject};
+use pinfold_policy::origin::Origin;
 use pinfold_policy::path::InsidePath;
-use pinfold_policy::settings::{LandlockMode, Settings};
+use pinfold_policy::settings::{BoundaryName, LandlockMode, Settings};
 use pinfold_wire::Order;
 use serde_json::json;
 
 use crate::audit::{Audit, Event};
 use crate::gateway::{self, Provider};
+use crate::git::settle::Kept;
+use crate::guard::Guard;
 use crate::outcome::{Outcome, RunError};
 use crate::places::Places;
 use crate::state::SessionState;
@@ -61,6 +63,7 @@ pub struct Request {
 /// Whatever kept the command from being run; nothing is left behind then.
 pub fn run(request: Request) -> Result<Outcome, RunError> {
     let Request { subject, argv, env, settings, workspace, extra, places, .. } = request;
+    check_boundary(&settings)?;
     let view = View::collect(subject, &settings, &workspace, extra)?;
     let authority = view.authority()?;
 
@@ -76,13 +79,18 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
         env,
         cwd: InsidePath::new(workspace.cwd.as_path()).map_err(RunError::path)?,
     };
+    let mut state = SessionState::create(&places).map_err(RunError::System)?;
+    let mut guard = Guard::new(&state)?;
     let mut plan = plan(&view, &authority, &settings, program, streams.stdio)?;
+    plan.tree.extend(guard.entries(workspace.root.as_path())?);
     plan.tree.extend(request.files);
     plan.nested = request.nested;
+    if request.nested {
+        settings.ceiling.check_nested(&Origin::Default).map_err(RunError::settings)?;
+    }
     plan.doors.extend(request.provider.as_ref().map(|_| gateway::door()));
     let inside = Namespace.launch(plan)?;
 
-    let mut state = SessionState::create(&places).map_err(RunError::System)?;
     state.clean_dead().map_err(RunError::System)?;
     let audit = Audit::open(&places.state, Some(state.id().clone())).map_err(RunError::System)?;
     let audit = Arc::new(audit);
@@ -93,8 +101,12 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
         }),
         None => None,
     };
-    let covers = covers(&authority);
-    inside.channel.send_covers(covers).map_err(|_| last_words(&inside))?;
+    let authority = guard.prepare(&view, &authority, &settings.files, &places, &mut state)?;
+    inside.channel.send_covers(guard.covers(&authority)).map_err(|_| last_words(&inside))?;
+    if inside.enforced.landlock == 0 {
+        // The mounts carry the same verdicts; that one wall less stands is said and recorded.
+        eprintln!("pinfold: note: this run has no Landlock wall (`pinfold doctor` says why)");
+    }
     record_session(&audit, &authority, &workspace, &inside).map_err(RunError::System)?;
     send(&inside, &Order::Seal)?;
 
@@ -117,10 +129,28 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
     supervision.take_terminal()?;
     record_launch(&audit, &argv, &workspace).map_err(RunError::System)?;
     send(&supervision.inside, &Order::Start)?;
-    let outcome = supervision.until_end()?;
+    let mut outcome = supervision.until_end()?;
+    outcome.notes = settle(&guard, &audit).map_err(RunError::System)?;
     let limit = outcome.limit.map(crate::LimitReached::name);
     audit.record(&Event::End { status: outcome.status, limit }).map_err(RunError::System)?;
     Ok(outcome)
+}
+
+/// One boundary exists in this version; a choice of another is refused, not replaced.
+fn check_boundary(settings: &Settings) -> Result<(), RunError> {
+    let refuse = |what: String| RunError::refused(what, Some("leave --boundary out".to_owned()));
+    match &settings.boundary {
+        Some(chosen) if chosen.value != BoundaryName::Namespace => {
+            let (name, origin) = (chosen.value.word(), &chosen.origin);
+            Err(refuse(format!(
+                "boundary {name} (by {origin}) is not in this version: it has namespace"
+            )))
+        }
+        None if !settings.ceiling.allows_boundary(BoundaryName::Namespace) => {
+            Err(refuse("the administrator's policy allows no boundary of this version".to_owned()))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn plan(
@@ -153,29 +183,11 @@ fn plan(
             files: limits.files.as_ref().map(|limit| limit.value),
         },
         landlock: match settings.landlock.value {
-            LandlockMode::Required => Landlock::Required,
-            LandlockMode::BestEffort => Landlock::BestEffort,
+            LandlockMode::Required if !settings.allow_weaker.value => Landlock::Required,
+            LandlockMode::Required | LandlockMode::BestEffort => Landlock::BestEffort,
         },
         nested: false,
     })
-}
-
-/// What the authority restricts, as covers over the mounts: pins first, parents before what
-/// lies in them.
-fn covers(authority: &Authority) -> Vec<Cover> {
-    let pins = authority
-        .pins()
-        .into_iter()
-        .map(|pin| Cover { path: pin.inside.as_bytes().to_vec(), kind: CoverKind::Pin });
-    let placements = authority.placements();
-    let restrictions = placements.iter().map(|placement| Cover {
-        path: placement.inside.as_bytes().to_vec(),
-        kind: match placement.restriction.effect {
-            Effect::Hide => CoverKind::Hide,
-            Effect::ReadOnly | Effect::Private => CoverKind::ReadOnly,
-        },
-    });
-    pins.chain(restrictions).collect()
 }
 
 fn record_session(
@@ -212,6 +224,15 @@ fn record_session(
         grants: grants.collect(),
         restrictions: restrictions.collect(),
     })
+}
+
+/// Takes over what is harmless of the changes inside, and records what is not.
+fn settle(guard: &Guard, audit: &Audit) -> io::Result<Vec<String>> {
+    let settled = guard.settle();
+    for Kept { what, why, .. } in &settled.kept {
+        audit.record(&Event::Kept { what: what.clone(), reason: (*why).to_owned() })?;
+    }
+    Ok(settled.notes())
 }
 
 fn record_launch(audit: &Audit, argv: &[OsString], workspace: &Workspace) -> io::Result<()> {

@@ -46,7 +46,7 @@ impl std::fmt::Display for SessionId {
 
 /// A live session's directory; dropping it cleans up.
 #[derive(Debug)]
-pub struct SessionState {
+pub(crate) struct SessionState {
     sessions: PathBuf,
     directory: PathBuf,
     id: SessionId,
@@ -60,7 +60,7 @@ impl SessionState {
     ///
     /// # Errors
     /// What the file system says, with the path.
-    pub fn create(places: &Places) -> io::Result<Self> {
+    pub(crate) fn create(places: &Places) -> io::Result<Self> {
         let sessions = places.state.join("sessions");
         Places::make_private(&sessions)?;
         let id = SessionId::generate()?;
@@ -73,12 +73,12 @@ impl SessionState {
     }
 
     /// The session's name.
-    pub fn id(&self) -> &SessionId {
+    pub(crate) fn id(&self) -> &SessionId {
         &self.id
     }
 
     /// The session's own directory.
-    pub fn directory(&self) -> &Path {
+    pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }
 
@@ -88,7 +88,7 @@ impl SessionState {
     ///
     /// # Errors
     /// What the file system says, with the path.
-    pub fn make_placeholders(&mut self, wanted: &[Placeholder]) -> io::Result<()> {
+    pub(crate) fn make_placeholders(&mut self, wanted: &[Placeholder]) -> io::Result<()> {
         let _common = lock(&self.sessions.join("lock"), FlockOperation::LockExclusive)?;
         let others = self.other_placeholders();
         let is_ours = |place: &&Placeholder| {
@@ -118,7 +118,7 @@ impl SessionState {
     ///
     /// # Errors
     /// What locking says; a thing that cannot be removed is left for the next start.
-    pub fn clean_dead(&self) -> io::Result<()> {
+    pub(crate) fn clean_dead(&self) -> io::Result<()> {
         let dead = |directory: &PathBuf| *directory != self.directory && !is_alive(directory);
         if !session_directories(&self.sessions).iter().any(dead) {
             return Ok(());
@@ -150,11 +150,11 @@ impl Drop for SessionState {
 
 /// Something that is made so that a protected path exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Placeholder {
+pub(crate) struct Placeholder {
     /// Where, on the host.
-    pub path: PathBuf,
+    pub(crate) path: PathBuf,
     /// What: a file with this content, or an empty directory, which git does not list.
-    pub content: Option<&'static [u8]>,
+    pub(crate) content: Option<&'static [u8]>,
 }
 
 impl Placeholder {
@@ -179,7 +179,7 @@ impl Placeholder {
 }
 
 /// What a placeholder file may hold: anything else was not made here.
-pub const COMMONDIR: &[u8] = b".\n";
+pub(crate) const COMMONDIR: &[u8] = b".\n";
 
 /// Removes placeholders that nobody else uses, if they still are what was made.
 fn remove_placeholders(placeholders: &[PathBuf], kept: &HashSet<PathBuf>) {

@@ -20,7 +20,7 @@ use crate::workspace::Workspace;
 #[derive(Debug, Clone)]
 pub struct Extra {
     /// Its name in decisions and audit records.
-    pub id: &'static str,
+    pub id: std::sync::Arc<str>,
     /// What it is for.
     pub kind: RootKind,
     /// Where it is on the host.

@@ -103,6 +103,12 @@ pub fn inside_ids() -> (u32, u32) {
     }
 }
 
+/// The ids on the host of what the inside owns by itself, where they are not the caller's own.
+/// Files of these ids need no idmapped mount, which not every file system has.
+pub fn inside_owner() -> Option<(u32, u32)> {
+    identity::caller_is_root().then_some((identity::SUBORDINATE, identity::SUBORDINATE))
+}
+
 /// A clone copies the calling thread alone: whatever lock another thread holds stays taken.
 fn refuse_threads() -> Result<(), LaunchError> {
     let tasks = std::fs::read_dir("/proc/self/task").map(Iterator::count);

@@ -1,0 +1,344 @@
+//! The files door's deny inside allow, for one session: what is found before the command
+//! starts, the covers for it, and what is made of the inside's changes afterwards.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use pinfold_boundary::namespace::inside_owner;
+use pinfold_boundary::{Cover, CoverKind, Entry, Place};
+use pinfold_policy::authority::{Authority, Effect, Reason, RootKind, Why};
+use pinfold_policy::path::{HostPath, InsidePath};
+use pinfold_policy::protect::{
+    BARE_REPOSITORIES, Missing, Placeholder as Kind, Protection, RootIs,
+};
+use pinfold_policy::settings::FileSettings;
+use rustix::fs::FileType;
+
+use crate::RunError;
+use crate::git::directory::{self, INSIDE, Repository};
+use crate::git::pointer;
+use crate::git::settle::{self, Settled};
+use crate::launcher;
+use crate::places::Places;
+use crate::protect::{Finding, Rules, Surveyor, What, Zone};
+use crate::restrict::{Protect, Substitute, follow};
+use crate::state::SessionState;
+use crate::survey::{Seen, walk};
+use crate::userland::HOME;
+use crate::view::View;
+
+/// What one session protects.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    /// The session's directory of private copies, on the host.
+    private: PathBuf,
+    protect: Protect,
+    pub(crate) repositories: Vec<Repository>,
+    pub(crate) roots: Vec<Walked>,
+}
+
+/// A granted root as it was walked.
+#[derive(Debug)]
+pub(crate) struct Walked {
+    pub(crate) path: PathBuf,
+    pub(crate) is: RootIs,
+    pub(crate) seen: Vec<Seen<Zone>>,
+}
+
+/// One root to walk.
+struct Granted {
+    path: PathBuf,
+    is: RootIs,
+    writable: bool,
+}
+
+/// What of git was found.
+#[derive(Default)]
+struct Git {
+    directories: Vec<PathBuf>,
+    /// Directories whose `.git` was found: the tops of working trees.
+    tops: Vec<PathBuf>,
+    /// Bare repositories in a tree.
+    bare: Vec<PathBuf>,
+}
+
+impl Guard {
+    /// Makes the directory of private copies. It has to be there when the boundary is launched.
+    ///
+    /// # Errors
+    /// What mkdir(2) says.
+    pub(crate) fn new(state: &SessionState) -> Result<Self, RunError> {
+        let private = state.directory().join("git");
+        fs::DirBuilder::new().mode(0o700).create(&private).map_err(RunError::System)?;
+        hand_over(&private).map_err(RunError::System)?;
+        let (protect, repositories, roots) = (Protect::default(), Vec::new(), Vec::new());
+        Ok(Self { private, protect, repositories, roots })
+    }
+
+    /// What the inside needs for it. The private copies are what `Effect::Private` means, not a
+    /// grant of their own, so the authority does not list them. Directories that stand for what
+    /// is missing are ignored by git inside, or `git clean` and `git stash -u` would try to
+    /// remove them, and fail.
+    ///
+    /// # Errors
+    /// Never: the paths are valid.
+    pub(crate) fn entries(&self, workspace: &Path) -> Result<[Entry; 2], RunError> {
+        let path = InsidePath::new(INSIDE).map_err(RunError::path)?;
+        let host = HostPath::new(&self.private).map_err(RunError::path)?;
+        let private = Entry { path, place: Place::Writable(host) };
+        let protection = Protection::default();
+        let missing = protection.missing(RootIs::Ordinary).map(|missing| missing.relative);
+        let absent = missing.filter(|name| fs::symlink_metadata(workspace.join(name)).is_err());
+        let lines = absent.flat_map(|name| [b"/", bytes(name).as_slice(), b"/\n"].concat());
+        let place = Place::File { content: lines.collect(), mode: 0o644, keep: true };
+        let path = Path::new(HOME).join(".config/git/ignore");
+        let ignore = Entry { path: InsidePath::new(path).map_err(RunError::path)?, place };
+        Ok([private, ignore])
+    }
+
+    /// Looks the granted roots over and returns the authority with what was found.
+    ///
+    /// # Errors
+    /// A tree that cannot be looked over, an opt-in that is unknown, or a protection that cannot
+    /// be put in place: then nothing starts.
+    pub(crate) fn prepare(
+        &mut self,
+        view: &View,
+        authority: &Authority,
+        files: &FileSettings,
+        places: &Places,
+        state: &mut SessionState,
+    ) -> Result<Authority, RunError> {
+        let lifted = files.opt_in.iter().map(|name| name.value.as_str());
+        let protection =
+            Protection::defaults(lifted).map_err(|error| RunError::refused(error, None))?;
+        let granted = granted(authority, places);
+        let writable = granted.iter().map(|root| (root.path.clone(), root.writable));
+        self.protect = Protect::new(writable.collect());
+        let roots = granted.iter().map(|root| root.path.clone()).collect();
+        let rules = Rules { protection, files, roots };
+        let mut git = Git::default();
+        for root in &granted {
+            self.look_over(root, Zone::Tree, &rules, &mut git)?;
+            if root.writable {
+                self.missing(&root.path, root.is, &rules.protection);
+            }
+        }
+        self.own(authority, places);
+        self.git_directories(git, &rules)?;
+        let restrictions = self.protect.finish()?;
+        state.make_placeholders(&self.protect.placeholders).map_err(RunError::System)?;
+        view.restricted(restrictions)
+    }
+
+    fn look_over(
+        &mut self,
+        root: &Granted,
+        zone: Zone,
+        rules: &Rules<'_>,
+        git: &mut Git,
+    ) -> Result<(), RunError> {
+        if !fs::symlink_metadata(&root.path).is_ok_and(|entry| entry.is_dir()) {
+            return Ok(());
+        }
+        let mut surveyor = Surveyor::new(rules, &root.path, root.is, root.writable);
+        let seen = walk(&root.path, zone, &mut |listing, zone, below| {
+            surveyor.visit(listing, zone, below);
+        });
+        let seen = seen.map_err(|errno| {
+            let what = format!("cannot look {} over: {errno}", root.path.display());
+            RunError::refused(what, Some("grant a directory below it instead".to_owned()))
+        })?;
+        if root.writable {
+            self.roots.push(Walked { path: root.path.clone(), is: root.is, seen });
+        }
+        for finding in surveyor.findings {
+            self.take(finding, git);
+        }
+        Ok(())
+    }
+
+    /// What one finding means.
+    fn take(&mut self, finding: Finding, git: &mut Git) {
+        let Finding { path, kind, what } = finding;
+        let writable = self.protect.writable_root(&path).is_some();
+        match what {
+            What::Socket => {
+                let text = "something on the host may listen there".into();
+                let reason = Reason { why: Why::Denied, text, opt_in: None };
+                self.protect.restrict(path, Effect::Hide, reason);
+            }
+            What::Denied(reason, origin) => {
+                self.protect.restrict_targets(&path, Effect::Hide, &reason);
+                self.protect.restrict_by(path, Effect::Hide, reason, origin);
+            }
+            What::Named(class) => {
+                self.protect.restrict_targets(&path, class.effect(), &class.reason());
+                self.protect.restrict(path, class.effect(), class.reason());
+            }
+            What::GitDirectory if writable => {
+                git.tops
+                    .extend(path.parent().filter(|_| path.ends_with(".git")).map(Path::to_owned));
+                git.directories.push(path);
+            }
+            What::GitFile if writable => self.git_file(path, kind, git),
+            What::BareRepository if writable => git.bare.push(path),
+            What::GitDirectory | What::GitFile | What::BareRepository => {}
+        }
+    }
+
+    /// A `.git` that leads elsewhere stays as it is, and where it leads is a git directory.
+    fn git_file(&mut self, path: PathBuf, kind: FileType, git: &mut Git) {
+        let text = "it tells git where its directory is".into();
+        let reason = Reason { why: Why::HostExecutes, text, opt_in: None };
+        let led = match kind {
+            FileType::Symlink => {
+                let followed = follow(&path);
+                for link in followed.iter().flat_map(|followed| followed.links.iter().skip(1)) {
+                    self.protect.restrict(link.clone(), Effect::ReadOnly, reason.clone());
+                }
+                followed.map(|followed| followed.end)
+            }
+            _ => pointer::gitdir(&path),
+        };
+        let led = led.filter(|led| led.is_dir() && self.protect.writable_root(led).is_some());
+        git.directories.extend(led);
+        git.tops.extend(path.parent().map(Path::to_owned));
+        self.protect.restrict(path, Effect::ReadOnly, reason);
+    }
+
+    /// Names that are protected although they may be missing, at the top of a root or repository.
+    fn missing(&mut self, top: &Path, is: RootIs, protection: &Protection) {
+        for Missing { relative, placeholder, class } in protection.missing(is) {
+            let content: Option<&[u8]> = match placeholder {
+                Kind::Directory => None,
+                Kind::File => Some(b""),
+            };
+            self.protect.restrict_missing(&top.join(relative), content, class.reason());
+        }
+    }
+
+    /// Guards every git directory that was found, and the tops of their working trees.
+    fn git_directories(&mut self, mut git: Git, rules: &Rules<'_>) -> Result<(), RunError> {
+        for path in std::mem::take(&mut git.bare) {
+            if git.directories.contains(&path) {
+                // Something points to it: it is in use, with all that lies in it.
+                let root = Granted { path, is: RootIs::Ordinary, writable: true };
+                self.look_over(&root, Zone::Git, rules, &mut git)?;
+            } else if !rules.protection.is_lifted(BARE_REPOSITORIES) {
+                let text = "git on the host runs the hooks and configuration in it".into();
+                let opt_in = Some(BARE_REPOSITORIES.into());
+                let reason = Reason { why: Why::HostExecutes, text, opt_in };
+                self.protect.restrict(path, Effect::ReadOnly, reason);
+            }
+        }
+        for top in git.tops {
+            self.missing(&top, RootIs::Ordinary, &rules.protection);
+        }
+        git.directories.sort();
+        git.directories.dedup();
+        for (number, host) in git.directories.iter().enumerate() {
+            let made =
+                directory::guard(host, number, &self.private, &rules.protection, &mut self.protect);
+            self.repositories.push(made?);
+        }
+        hand_over(&self.private).map_err(RunError::System)
+    }
+
+    /// pinfold's own directories, but for what of them is granted.
+    fn own(&mut self, authority: &Authority, places: &Places) {
+        let granted: Vec<PathBuf> =
+            authority.grants().map(|grant| grant.root.host.as_path().to_owned()).collect();
+        for place in [&places.state, &places.config, &places.cache] {
+            // Where it is in truth; what does not exist needs no hiding.
+            let Ok(place) = fs::canonicalize(place) else { continue };
+            self.hide_but(&place, &granted);
+        }
+    }
+
+    fn hide_but(&mut self, place: &Path, granted: &[PathBuf]) {
+        if granted.iter().any(|root| root == place) {
+            return;
+        }
+        if !granted.iter().any(|root| root.starts_with(place)) {
+            let in_a_root = granted.iter().any(|root| place.starts_with(root));
+            if in_a_root {
+                let text = "it belongs to pinfold".into();
+                let reason = Reason { why: Why::Own, text, opt_in: None };
+                self.protect.restrict(place.to_owned(), Effect::Hide, reason);
+            }
+            return;
+        }
+        for entry in fs::read_dir(place).into_iter().flatten().flatten() {
+            self.hide_but(&entry.path(), granted);
+        }
+    }
+
+    /// Takes over what is harmless of the inside's changes. Call it when everything inside has
+    /// ended.
+    pub(crate) fn settle(&self) -> Settled {
+        let writable: Vec<PathBuf> = self.roots.iter().map(|root| root.path.clone()).collect();
+        let git = launcher::find("git", &writable);
+        let mut settled = Settled::default();
+        for repository in &self.repositories {
+            settle::settle(repository, git.as_deref(), &mut settled);
+        }
+        settled.kept.sort();
+        settled
+    }
+
+    /// The covers for an authority: pins first, parents before what lies in them.
+    pub(crate) fn covers(&self, authority: &Authority) -> Vec<Cover> {
+        let pins = authority.pins().into_iter();
+        let pins =
+            pins.map(|pin| Cover { path: pin.inside.as_bytes().to_vec(), kind: CoverKind::Pin });
+        let placements = authority.placements();
+        let restrictions = placements.iter().map(|placement| {
+            let host = placement.restriction.host.as_path();
+            let kind = match (placement.restriction.effect, self.protect.substitutes.get(host)) {
+                (Effect::Hide, _) => CoverKind::Hide,
+                (Effect::Private, Some(Substitute::Link(to))) => CoverKind::Link(bytes(to)),
+                (Effect::Private, Some(Substitute::Replace(from))) => {
+                    CoverKind::Replace(bytes(from))
+                }
+                (Effect::ReadOnly, _) | (Effect::Private, None) => CoverKind::ReadOnly,
+            };
+            Cover { path: placement.inside.as_bytes().to_vec(), kind }
+        });
+        pins.chain(restrictions).collect()
+    }
+}
+
+/// Gives the private copies to the inside's user, where that is not the caller.
+fn hand_over(path: &Path) -> io::Result<()> {
+    let Some((uid, gid)) = inside_owner() else { return Ok(()) };
+    std::os::unix::fs::lchown(path, Some(uid), Some(gid))?;
+    if fs::symlink_metadata(path)?.is_dir() {
+        for entry in fs::read_dir(path)? {
+            hand_over(&entry?.path())?;
+        }
+    }
+    Ok(())
+}
+
+fn bytes(path: &Path) -> Vec<u8> {
+    std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str()).to_vec()
+}
+
+/// The roots to look over: what a person granted. Programs of the host and an agent's own state
+/// are granted as they are.
+fn granted(authority: &Authority, places: &Places) -> Vec<Granted> {
+    let home = fs::canonicalize(&places.home).ok();
+    authority
+        .grants()
+        .filter(|grant| matches!(grant.root.kind, RootKind::Workspace | RootKind::Knowledge))
+        .map(|grant| {
+            let path = grant.root.host.as_path().to_owned();
+            let is = if Some(&path) == home.as_ref() { RootIs::Home } else { RootIs::Ordinary };
+            let writable = grant.access.intersects(pinfold_policy::access::Access::CHANGING);
+            Granted { path, is, writable }
+        })
+        .collect()
+}

@@ -22,6 +22,7 @@ use crate::git::directory::{self, INSIDE, Repository};
 use crate::git::pointer;
 use crate::git::settle::{self, Settled};
 use crate::launcher;
+use crate::mounts;
 use crate::places::Places;
 use crate::protect::{Finding, Rules, Surveyor, What, Zone};
 use crate::restrict::{Protect, Substitute, follow};
@@ -307,25 +308,14 @@ impl Guard {
         settled
     }
 
-    /// The covers for an authority: pins first, parents before what lies in them.
+    /// The covers for an authority, with what stands for private copies.
     pub(crate) fn covers(&self, authority: &Authority) -> Vec<Cover> {
-        let pins = authority.pins().into_iter();
-        let pins =
-            pins.map(|pin| Cover { path: pin.inside.as_bytes().to_vec(), kind: CoverKind::Pin });
-        let placements = authority.placements();
-        let restrictions = placements.iter().map(|placement| {
-            let host = placement.restriction.host.as_path();
-            let kind = match (placement.restriction.effect, self.protect.substitutes.get(host)) {
-                (Effect::Hide, _) => CoverKind::Hide,
-                (Effect::Private, Some(Substitute::Link(to))) => CoverKind::Link(bytes(to)),
-                (Effect::Private, Some(Substitute::Replace(from))) => {
-                    CoverKind::Replace(bytes(from))
-                }
-                (Effect::ReadOnly, _) | (Effect::Private, None) => CoverKind::ReadOnly,
-            };
-            Cover { path: placement.inside.as_bytes().to_vec(), kind }
-        });
-        pins.chain(restrictions).collect()
+        mounts::covers(authority, &|host| {
+            Some(match self.protect.substitutes.get(host.as_path())? {
+                Substitute::Link(to) => CoverKind::Link(bytes(to)),
+                Substitute::Replace(from) => CoverKind::Replace(bytes(from)),
+            })
+        })
     }
 }
 

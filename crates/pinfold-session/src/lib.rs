@@ -7,6 +7,7 @@ mod gateway;
 mod git;
 mod guard;
 pub mod launcher;
+pub mod mounts;
 mod outcome;
 pub mod places;
 mod protect;

@@ -10,11 +10,11 @@ use pinfold_init::{Command, End, Failure, Start, Streams, Watch, now};
 use pinfold_wire::{Channel, Order, Step};
 use rustix::io::Errno;
 
-use super::landlock::Ruleset;
+use super::landlock::{self, Ruleset};
 use super::network::Network;
 use super::root::{Root, Source};
 use super::{covers, seccomp};
-use crate::plan::{Landlock, LaunchPlan, Stdio, StdioEnd};
+use crate::plan::{LaunchPlan, Stdio, StdioEnd};
 use crate::sys;
 
 /// What the child gets from its parent, by being its copy.
@@ -98,7 +98,7 @@ fn become_inside(
     drop_privileges().map_err(Failure::at(Step::Privileges))?;
     clock.done(Step::Privileges);
 
-    let ruleset = landlock(&plan)?;
+    let ruleset = second_wall(&plan)?;
     seccomp::load(plan.nested).map_err(Failure::at(Step::Seccomp))?;
     clock.done(Step::Seccomp);
 
@@ -181,15 +181,12 @@ fn drop_privileges() -> Result<(), Errno> {
     Ok(())
 }
 
-/// Landlock forbids changing mounts, so nested sandboxes do without (and are told so).
-fn landlock(plan: &LaunchPlan) -> Result<Option<Ruleset>, Failure> {
-    if plan.nested {
-        return Ok(None);
-    }
-    match Ruleset::for_plan(plan) {
-        Ok(ruleset) => Ok(Some(ruleset)),
-        Err(_) if plan.landlock == Landlock::BestEffort && sys::landlock_abi().is_err() => Ok(None),
-        Err(errno) => Err(Failure::at(Step::Landlock)(errno)),
+/// The rules of the second wall, where there is one; `launch` has refused a plan that requires
+/// it in vain.
+fn second_wall(plan: &LaunchPlan) -> Result<Option<Ruleset>, Failure> {
+    match landlock::abi_for(plan) {
+        0 => Ok(None),
+        abi => Ruleset::for_plan(plan, abi).map(Some).map_err(Failure::at(Step::Landlock)),
     }
 }
 

@@ -269,17 +269,6 @@ pub(crate) fn hard_limit(resource: u32) -> u64 {
     if returned < 0 { 0 } else { limit.rlim_max }
 }
 
-/// Puts the calling thread, and no other, in a new network namespace (unshare(2)).
-///
-/// # Errors
-/// What unshare(2) says.
-pub(crate) fn new_network() -> Result<(), Errno> {
-    // SAFETY: with CLONE_NEWNET alone, descriptors, memory and file system attributes stay
-    // shared with the other threads.
-    check(unsafe { libc::syscall(libc::SYS_unshare, libc::CLONE_NEWNET) })?;
-    Ok(())
-}
-
 /// Brings the loopback interface of this network namespace up (netdevice(7)).
 ///
 /// # Errors

@@ -245,12 +245,13 @@ git worktree remove wt; git worktree add -q wt2 wt; git worktree lock wt2; git w
 git clone -q . clone; echo c > clone/c; git -C clone add c; git -C clone -c user.name=a -c user.email=b commit -qm c
 git init -q --bare -b main b.git; git remote add b ./b.git; git push -q -u b main
 git fetch -q b; git branch -q --set-upstream-to=b/main wt; git remote rename b bb; git pull -q bb main
-git -c protocol.file.allow=always submodule --quiet add $PWD/b.git sub; git commit -qm sub
+git -c protocol.file.allow=always submodule --quiet add $PWD/b.git sub
+git config -f .gitmodules submodule.sub.url ./b.git; git add .gitmodules; git commit -qm sub
 git submodule --quiet update --init; git mv two zwei; git commit -qm mv
 mkdir sp; echo s > sp/s; git add sp; git commit -qm sp
 git gc -q; git fsck --no-progress; git repack -qad; git pack-refs --all; git reflog expire --expire=now --all
 git notes add -m note; git cherry-pick -x wt >/dev/null; git revert --no-edit HEAD >/dev/null
-git bisect start -q HEAD HEAD~2 >/dev/null; git bisect reset -q
+git bisect start -q HEAD HEAD~2 >/dev/null; git bisect reset >/dev/null 2>&1
 git clean -fdq -e clone -e wt2 -e b.git; git update-index -q --refresh
 git log --all --format='%H %s' --date-order; git status --porcelain; git branch -vv --all
 git config --get-regexp '^(user|branch|remote|submodule)'; git worktree list --porcelain | sed 's|.*/||'

@@ -4,7 +4,6 @@
 use std::collections::HashSet;
 use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use pinfold_boundary::namespace::inside_owner;
@@ -24,6 +23,7 @@ use crate::git::named::Scope;
 use crate::git::pointer;
 use crate::git::settle::{self, Settled};
 use crate::launcher;
+use crate::mounts;
 use crate::places::Places;
 use crate::protect::{Finding, Rules, Surveyor, What, Zone};
 use crate::restrict::{Protect, Substitute, follow};
@@ -79,8 +79,7 @@ impl Guard {
     /// # Errors
     /// What mkdir(2) says.
     pub(crate) fn new(state: &SessionState) -> Result<Self, RunError> {
-        let private = state.directory().join("git");
-        fs::DirBuilder::new().mode(0o700).create(&private).map_err(RunError::System)?;
+        let private = state.private().to_owned();
         hand_over(&private).map_err(RunError::System)?;
         Ok(Self {
             private,
@@ -335,25 +334,14 @@ impl Guard {
         settled
     }
 
-    /// The covers for an authority: pins first, parents before what lies in them.
+    /// The covers for an authority, with what stands for private copies.
     pub(crate) fn covers(&self, authority: &Authority) -> Vec<Cover> {
-        let pins = authority.pins().into_iter();
-        let pins =
-            pins.map(|pin| Cover { path: pin.inside.as_bytes().to_vec(), kind: CoverKind::Pin });
-        let placements = authority.placements();
-        let restrictions = placements.iter().map(|placement| {
-            let host = placement.restriction.host.as_path();
-            let kind = match (placement.restriction.effect, self.protect.substitutes.get(host)) {
-                (Effect::Hide, _) => CoverKind::Hide,
-                (Effect::Private, Some(Substitute::Link(to))) => CoverKind::Link(bytes(to)),
-                (Effect::Private, Some(Substitute::Replace(from))) => {
-                    CoverKind::Replace(bytes(from))
-                }
-                (Effect::ReadOnly, _) | (Effect::Private, None) => CoverKind::ReadOnly,
-            };
-            Cover { path: placement.inside.as_bytes().to_vec(), kind }
-        });
-        pins.chain(restrictions).collect()
+        mounts::covers(authority, &|host| {
+            Some(match self.protect.substitutes.get(host.as_path())? {
+                Substitute::Link(to) => CoverKind::Link(bytes(to)),
+                Substitute::Replace(from) => CoverKind::Replace(bytes(from)),
+            })
+        })
     }
 }
 

@@ -10,8 +10,9 @@ use pinfold_boundary::{
     Boundary, Entry, Identity, Inside, Landlock, LaunchPlan, Program, ResourceLimits,
 };
 use pinfold_policy::authority::{Authority, Subject};
+use pinfold_policy::origin::Origin;
 use pinfold_policy::path::InsidePath;
-use pinfold_policy::settings::{LandlockMode, Settings};
+use pinfold_policy::settings::{BoundaryName, LandlockMode, Settings};
 use pinfold_wire::Order;
 use serde_json::json;
 
@@ -62,6 +63,7 @@ pub struct Request {
 /// Whatever kept the command from being run; nothing is left behind then.
 pub fn run(request: Request) -> Result<Outcome, RunError> {
     let Request { subject, argv, env, settings, workspace, extra, places, .. } = request;
+    check_boundary(&settings)?;
     let view = View::collect(subject, &settings, &workspace, extra)?;
     let authority = view.authority()?;
 
@@ -83,6 +85,9 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
     plan.tree.extend(guard.entries(workspace.root.as_path())?);
     plan.tree.extend(request.files);
     plan.nested = request.nested;
+    if request.nested {
+        settings.ceiling.check_nested(&Origin::Default).map_err(RunError::settings)?;
+    }
     plan.doors.extend(request.provider.as_ref().map(|_| gateway::door()));
     let inside = Namespace.launch(plan)?;
 
@@ -98,6 +103,10 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
     };
     let authority = guard.prepare(&view, &authority, &settings.files, &places, &mut state)?;
     inside.channel.send_covers(guard.covers(&authority)).map_err(|_| last_words(&inside))?;
+    if inside.enforced.landlock == 0 {
+        // The mounts carry the same verdicts; that one wall less stands is said and recorded.
+        eprintln!("pinfold: note: this run has no Landlock wall (`pinfold doctor` says why)");
+    }
     record_session(&audit, &authority, &workspace, &inside).map_err(RunError::System)?;
     send(&inside, &Order::Seal)?;
 
@@ -125,6 +134,23 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
     let limit = outcome.limit.map(crate::LimitReached::name);
     audit.record(&Event::End { status: outcome.status, limit }).map_err(RunError::System)?;
     Ok(outcome)
+}
+
+/// One boundary exists in this version; a choice of another is refused, not replaced.
+fn check_boundary(settings: &Settings) -> Result<(), RunError> {
+    let refuse = |what: String| RunError::refused(what, Some("leave --boundary out".to_owned()));
+    match &settings.boundary {
+        Some(chosen) if chosen.value != BoundaryName::Namespace => {
+            let (name, origin) = (chosen.value.word(), &chosen.origin);
+            Err(refuse(format!(
+                "boundary {name} (by {origin}) is not in this version: it has namespace"
+            )))
+        }
+        None if !settings.ceiling.allows_boundary(BoundaryName::Namespace) => {
+            Err(refuse("the administrator's policy allows no boundary of this version".to_owned()))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn plan(
@@ -157,8 +183,8 @@ fn plan(
             files: limits.files.as_ref().map(|limit| limit.value),
         },
         landlock: match settings.landlock.value {
-            LandlockMode::Required => Landlock::Required,
-            LandlockMode::BestEffort => Landlock::BestEffort,
+            LandlockMode::Required if !settings.allow_weaker.value => Landlock::Required,
+            LandlockMode::Required | LandlockMode::BestEffort => Landlock::BestEffort,
         },
         nested: false,
     })

@@ -8,6 +8,8 @@ use pinfold_policy::env::EnvName;
 use pinfold_policy::limits::{ByteSize, MilliCpus, WallTime};
 use pinfold_policy::settings::{AgentState, BoundaryName, GitMode, LandlockMode};
 
+use crate::check::CheckArgs;
+use crate::config::ConfigArgs;
 use crate::secret::SecretCommand;
 use crate::unpack::UnpackArgs;
 
@@ -23,6 +25,10 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run an agent, or any command, inside a boundary in the current directory
     Run(RunArgs),
+    /// Say whether an access would be allowed inside, and why
+    Check(CheckArgs),
+    /// Show the settings that a run here would have
+    Config(ConfigArgs),
     /// Say whether pinfold works on this machine, and what to do if not
     Doctor(Output),
     /// Read the audit log

@@ -1,6 +1,8 @@
 //! The command line: parse, call, print.
 
+mod check;
 mod cli;
+mod config;
 mod doctor;
 mod environment;
 mod exit;
@@ -22,6 +24,8 @@ use pinfold_session::places::Places;
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Run(args) => run::run(args),
+        Command::Check(args) => check::check(&args),
+        Command::Config(args) => config::config(&args),
         Command::Doctor(output) => Ok(doctor::doctor(output)),
         Command::Audit(args) => log::audit(&args),
         Command::Unpack(args) => Ok(unpack::unpack(&args)),

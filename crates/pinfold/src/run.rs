@@ -7,7 +7,7 @@ use pinfold_policy::authority::Subject;
 use pinfold_provision::Event;
 use pinfold_session::agent::{self, AgentRun};
 use pinfold_session::places::Places;
-use pinfold_session::workspace::Workspace;
+use pinfold_session::toolchains::Toolchains;
 use pinfold_session::{Outcome, Request};
 
 use crate::cli::RunArgs;
@@ -17,10 +17,7 @@ use crate::policy;
 
 pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(Failure::own)?;
-    let workspace = Workspace::find(&places.home).map_err(|error| {
-        let hint = error.hint();
-        Failure::own(error).hint(hint)
-    })?;
+    let workspace = policy::workspace(&places)?;
     let settings = policy::settings(&args.policy, args.agent.as_deref(), &places, &workspace)?;
     let command = |rest| AgentRun {
         argv: rest,
@@ -49,13 +46,16 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
                 .hint(Some("say `pinfold run AGENT` or `pinfold run -- COMMAND`".to_owned())));
         }
     };
+    let toolchains =
+        Toolchains::find(&places.home, workspace.root.as_path()).map_err(Failure::own)?;
+    let path: Vec<String> = run.path.into_iter().chain(toolchains.path).collect();
     let request = Request {
         subject: Subject::AgentSession { agent: name.into() },
-        env: environment(&settings, &workspace, run.env, run.path.as_deref()),
+        env: environment(&settings, &workspace, run.env, &path),
         argv: run.argv,
         settings,
         workspace,
-        extra: run.extra,
+        extra: run.extra.into_iter().chain(toolchains.extra).collect(),
         files: run.files,
         provider: run.provider,
         nested: run.nested,

@@ -4,16 +4,17 @@
 //! nobody over anything else. Each step gives something away; after the last it can do what the
 //! command can do, and less.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use pinfold_init::{Command, End, Failure, Start, Streams, Watch, now};
-use pinfold_wire::{Channel, Order, Report, Step};
+use pinfold_wire::{Channel, Order, Step};
 use rustix::io::Errno;
 
-use super::landlock::Ruleset;
+use super::landlock::{self, Ruleset};
+use super::network::Network;
 use super::root::{Root, Source};
 use super::{covers, seccomp};
-use crate::plan::{Landlock, LaunchPlan, Stdio, StdioEnd};
+use crate::plan::{LaunchPlan, Stdio, StdioEnd};
 use crate::sys;
 
 /// What the child gets from its parent, by being its copy.
@@ -60,15 +61,12 @@ fn become_inside(
     let mut clock = Clock(Vec::with_capacity(Step::ALL.len()));
 
     sys::wipe_environment();
+    sys::wipe_arguments().map_err(Failure::at(Step::Identity))?;
     close_inherited(&plan.stdio, &sources, channel).map_err(Failure::at(Step::Identity))?;
     take_identity(&plan, parent_maps, channel)?;
     clock.done(Step::Identity);
 
-    sys::loopback_up().map_err(Failure::at(Step::Loopback))?;
-    clock.done(Step::Loopback);
-
-    open_doors(&plan, channel)?;
-    clock.done(Step::Listeners);
+    let network = Network::begin(plan.doors.clone())?;
 
     let root = Root::mount(&plan).map_err(Failure::at(Step::Root))?;
     clock.done(Step::Root);
@@ -79,10 +77,16 @@ fn become_inside(
     root.write_files(&plan.tree)?;
     clock.done(Step::Files);
 
+    network.enter(channel)?;
+    clock.done(Step::Listeners);
+
     if !covers::receive(&root, channel)? {
         return Ok(());
     }
     root.seal().map_err(Failure::at(Step::Root))?;
+    // The supervisor has put this process into its group before it spoke of covers; the new
+    // namespace begins at that group, and hides where it lies.
+    sys::unshare(libc::CLONE_NEWCGROUP).map_err(Failure::at(Step::Identity))?;
     clock.done(Step::Covers);
 
     root.pivot().map_err(Failure::at(Step::Pivot))?;
@@ -94,7 +98,7 @@ fn become_inside(
     drop_privileges().map_err(Failure::at(Step::Privileges))?;
     clock.done(Step::Privileges);
 
-    let ruleset = landlock(&plan)?;
+    let ruleset = second_wall(&plan)?;
     seccomp::load(plan.nested).map_err(Failure::at(Step::Seccomp))?;
     clock.done(Step::Seccomp);
 
@@ -150,22 +154,6 @@ fn take_identity(plan: &LaunchPlan, parent_maps: bool, channel: &Channel) -> Res
     // which the wait for covers sees.
 }
 
-fn open_doors(plan: &LaunchPlan, channel: &Channel) -> Result<(), Failure> {
-    if plan.doors.is_empty() {
-        return Ok(());
-    }
-    let listeners: Vec<OwnedFd> = plan
-        .doors
-        .iter()
-        .map(|door| pinfold_init::listen(door.address))
-        .collect::<Result<_, _>>()
-        .map_err(Failure::at(Step::Listeners))?;
-    let descriptors: Vec<BorrowedFd<'_>> = listeners.iter().map(AsFd::as_fd).collect();
-    channel
-        .send(&Report::Listening, &descriptors)
-        .map_err(|_| Failure::at(Step::Listeners)(Errno::PIPE))
-}
-
 /// A crash must not reach the host's core dump handler with the inside's memory: a limit of
 /// exactly one byte is what the kernel takes as "never" for files and for pipes alike
 /// (core(5); fs/coredump.c).
@@ -193,15 +181,12 @@ fn drop_privileges() -> Result<(), Errno> {
     Ok(())
 }
 
-/// Landlock forbids changing mounts, so nested sandboxes do without (and are told so).
-fn landlock(plan: &LaunchPlan) -> Result<Option<Ruleset>, Failure> {
-    if plan.nested {
-        return Ok(None);
-    }
-    match Ruleset::for_plan(plan) {
-        Ok(ruleset) => Ok(Some(ruleset)),
-        Err(_) if plan.landlock == Landlock::BestEffort && sys::landlock_abi().is_err() => Ok(None),
-        Err(errno) => Err(Failure::at(Step::Landlock)(errno)),
+/// The rules of the second wall, where there is one; `launch` has refused a plan that requires
+/// it in vain.
+fn second_wall(plan: &LaunchPlan) -> Result<Option<Ruleset>, Failure> {
+    match landlock::abi_for(plan) {
+        0 => Ok(None),
+        abi => Ruleset::for_plan(plan, abi).map(Some).map_err(Failure::at(Step::Landlock)),
     }
 }
 

@@ -10,6 +10,7 @@ mod group;
 mod identity;
 mod idmap;
 mod landlock;
+mod network;
 mod probe;
 mod root;
 mod seccomp;
@@ -33,13 +34,13 @@ use crate::{Boundary, Capabilities, Inside, LaunchError, Probe};
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Namespace;
 
+/// All but the network, which `network` makes, and the one for control groups, which follows when
+/// the child is in its group.
 const NAMESPACES: i32 = libc::CLONE_NEWUSER
     | libc::CLONE_NEWNS
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWIPC
-    | libc::CLONE_NEWUTS
-    | libc::CLONE_NEWNET
-    | libc::CLONE_NEWCGROUP;
+    | libc::CLONE_NEWUTS;
 
 impl Boundary for Namespace {
     fn name(&self) -> &'static str {
@@ -61,7 +62,7 @@ impl Boundary for Namespace {
             memory: group.as_ref().is_some_and(Group::bounds_memory),
             cpus: plan.limits.cpus.is_some(),
             pids: plan.limits.pids.is_some(),
-            landlock: if plan.nested { 0 } else { abi },
+            landlock: abi,
         };
         let ids = (plan.identity.uid, plan.identity.gid);
         let (channel, theirs) = Channel::pair()?;
@@ -123,20 +124,20 @@ fn refuse_threads() -> Result<(), LaunchError> {
 
 /// The Landlock ABI in use, 0 for none; refuses where the policy wants more than there is.
 fn check_landlock(plan: &LaunchPlan) -> Result<u32, LaunchError> {
-    let abi = sys::landlock_abi().unwrap_or(0);
-    let usable = abi >= landlock::OLDEST;
-    if plan.landlock == Landlock::Required && (plan.nested || !usable) {
+    let abi = landlock::abi_for(plan);
+    if plan.landlock == Landlock::Required && abi == 0 {
         let what = if plan.nested {
             "the policy requires Landlock, which a profile with nested sandboxes gives up"
                 .to_owned()
         } else {
+            let abi = sys::landlock_abi().unwrap_or(0);
             format!(
                 "the policy requires Landlock, and this kernel has ABI {abi} (2 or newer needed)"
             )
         };
         return Err(LaunchError::Wall { what });
     }
-    Ok(if usable { abi } else { 0 })
+    Ok(abi)
 }
 
 /// Limits that init watches because no control group enforces them.

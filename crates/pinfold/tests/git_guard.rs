@@ -249,7 +249,7 @@ git -c protocol.file.allow=always submodule --quiet add $PWD/b.git sub
 git config -f .gitmodules submodule.sub.url ./b.git; git add .gitmodules; git commit -qm sub
 git submodule --quiet update --init; git mv two zwei; git commit -qm mv
 mkdir sp; echo s > sp/s; git add sp; git commit -qm sp
-git gc -q; git fsck --no-progress; git repack -qad; git pack-refs --all; git reflog expire --expire=now --all
+git gc -q; git fsck --no-progress --no-dangling; git repack -qad; git pack-refs --all; git reflog expire --expire=now --all
 git notes add -m note; git cherry-pick -x wt >/dev/null; git revert --no-edit HEAD >/dev/null
 git bisect start -q HEAD HEAD~2 >/dev/null; git bisect reset >/dev/null 2>&1
 git clean -fdq -e clone -e wt2 -e b.git; git update-index -q --refresh
@@ -271,7 +271,7 @@ fn git_works_inside_as_it_does_outside() {
             |case: &common::Case, text: &str| text.replace(&case.path().display().to_string(), "");
         assert_eq!(at(&inside, &got), at(&outside, &expected), "{site}");
         assert!(!told.contains("pinfold:"), "{site}: {told}");
-        let look = "git fsck --no-progress; git status --porcelain; git log --all --format='%H %s'; \
+        let look = "git fsck --no-progress --no-dangling; git status --porcelain; git log --all --format='%H %s'; \
                     git config --get-regexp '^(user|branch|remote|submodule)' | sort; git worktree list \
                     --porcelain | sed 's|.*/||'; git submodule status; find . -name '*quarantine*'";
         let (here, there) = (inside.host(look), outside.host(look));

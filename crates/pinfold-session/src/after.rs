@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use pinfold_policy::authority::{Effect, Reason};
 use pinfold_policy::protect::Protection;
 use pinfold_policy::settings::FileSettings;
-use rustix::fs::FileType;
+use rustix::fs::{AtFlags, FileType, Mode};
+use rustix::io::Errno;
 
 use crate::git::aside::set_aside_beneath;
 use crate::git::inspect::{Known, inspect};
@@ -66,8 +67,13 @@ impl After<'_> {
         match walked {
             Ok(unreadable) => {
                 let why = "it cannot be read, so nobody knows what it would run";
-                for path in unreadable {
-                    self.set_aside(&root.path.join(path), why);
+                for path in unreadable.iter().map(|path| root.path.join(path)) {
+                    // Closed for good before it is renamed: a name in it must lead nowhere.
+                    if let Err(errno) = close(&path) {
+                        let what = format!("{} ({errno}; remove it)", path.display());
+                        self.kept.push(Kept::new(what, why));
+                    }
+                    self.set_aside(&path, why);
                 }
             }
             Err(errno) => {
@@ -157,4 +163,12 @@ impl After<'_> {
         };
         self.kept.push(Kept { what, why, opt_in });
     }
+}
+
+/// Takes every permission from a directory.
+fn close(path: &Path) -> Result<(), Errno> {
+    let (parent, name) = path.parent().zip(path.file_name()).ok_or(Errno::INVAL)?;
+    let parent = open_directory(parent)?;
+    // A directory it was, and nothing runs any more that could make it a link.
+    rustix::fs::chmodat(parent, name, Mode::empty(), AtFlags::empty())
 }

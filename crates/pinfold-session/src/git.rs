@@ -5,6 +5,7 @@ pub(crate) mod config;
 pub(crate) mod directory;
 pub(crate) mod inspect;
 pub(crate) mod keys;
+pub(crate) mod named;
 pub(crate) mod pointer;
 pub(crate) mod read;
 pub(crate) mod settle;

@@ -18,7 +18,8 @@ use rustix::fs::FileType;
 
 use crate::RunError;
 use crate::after;
-use crate::git::directory::{self, INSIDE, Repository};
+use crate::git::directory::{self, CONFIGS, INSIDE, Repository};
+use crate::git::named::Scope;
 use crate::git::pointer;
 use crate::git::settle::{self, Settled};
 use crate::launcher;
@@ -66,8 +67,8 @@ struct Granted {
 #[derive(Default)]
 struct Git {
     directories: Vec<PathBuf>,
-    /// Directories whose `.git` was found: the tops of working trees.
-    tops: Vec<PathBuf>,
+    /// Directories whose `.git` was found, the tops of working trees, each with its git directory.
+    tops: Vec<(PathBuf, PathBuf)>,
     /// Bare repositories in a tree.
     bare: Vec<PathBuf>,
 }
@@ -142,7 +143,7 @@ impl Guard {
             }
         }
         self.own(authority, places);
-        self.git_directories(git, &rules)?;
+        self.git_directories(git, &rules, places)?;
         let restrictions = self.protect.finish()?;
         let hosts = restrictions.iter().map(|restriction| restriction.host.as_path().to_owned());
         self.protected = hosts.collect();
@@ -197,8 +198,9 @@ impl Guard {
                 self.protect.restrict(path, class.effect(), class.reason());
             }
             What::GitDirectory if writable => {
-                git.tops
-                    .extend(path.parent().filter(|_| path.ends_with(".git")).map(Path::to_owned));
+                if let Some(top) = path.parent().filter(|_| path.ends_with(".git")) {
+                    git.tops.push((top.to_owned(), path.clone()));
+                }
                 git.directories.push(path);
             }
             What::GitFile if writable => self.git_file(path, kind, git),
@@ -214,7 +216,10 @@ impl Guard {
         let led = match kind {
             FileType::Symlink => {
                 let followed = follow(&path);
-                for link in followed.iter().flat_map(|followed| followed.links.iter().skip(1)) {
+                for link in followed
+                    .iter()
+                    .flat_map(|followed| followed.links.iter().filter(|link| **link != path))
+                {
                     self.protect.restrict(link.clone(), Effect::ReadOnly, reason.clone());
                 }
                 followed.map(|followed| followed.end)
@@ -222,8 +227,9 @@ impl Guard {
             _ => pointer::gitdir(&path),
         };
         let led = led.filter(|led| led.is_dir() && self.protect.writable_root(led).is_some());
+        let top = path.parent().unwrap_or(&path).to_owned();
+        git.tops.push((top, led.clone().unwrap_or_default()));
         git.directories.extend(led);
-        git.tops.extend(path.parent().map(Path::to_owned));
         self.protect.restrict(path, Effect::ReadOnly, reason);
     }
 
@@ -239,7 +245,12 @@ impl Guard {
     }
 
     /// Guards every git directory that was found, and the tops of their working trees.
-    fn git_directories(&mut self, mut git: Git, rules: &Rules<'_>) -> Result<(), RunError> {
+    fn git_directories(
+        &mut self,
+        mut git: Git,
+        rules: &Rules<'_>,
+        places: &Places,
+    ) -> Result<(), RunError> {
         for path in std::mem::take(&mut git.bare) {
             if git.directories.contains(&path) {
                 // Something points to it: it is in use, with all that lies in it.
@@ -252,8 +263,8 @@ impl Guard {
                 self.protect.restrict(path, Effect::ReadOnly, reason);
             }
         }
-        for top in git.tops {
-            self.missing(&top, RootIs::Ordinary, &rules.protection);
+        for (top, _) in &git.tops {
+            self.missing(top, RootIs::Ordinary, &rules.protection);
         }
         git.directories.sort();
         git.directories.dedup();
@@ -261,8 +272,23 @@ impl Guard {
             let made =
                 directory::guard(host, number, &self.private, &rules.protection, &mut self.protect);
             self.repositories.push(made?);
+            self.named(host, &git.tops, places);
         }
         hand_over(&self.private).map_err(RunError::System)
+    }
+
+    /// What the configurations that are in force in a repository name in the granted roots.
+    fn named(&mut self, host: &Path, tops: &[(PathBuf, PathBuf)], places: &Places) {
+        let worktrees = host.join("worktrees");
+        let of_this = |git: &Path| git == host || git.parent() == Some(&worktrees);
+        let tops: Vec<PathBuf> =
+            tops.iter().filter(|(_, git)| of_this(git)).map(|(top, _)| top.clone()).collect();
+        let scope = Scope { git: host, tops: &tops };
+        let of_the_user = [places.home.join(".gitconfig"), places.home.join(".config/git/config")];
+        let own = CONFIGS.iter().map(|name| host.join(name));
+        for file in own.chain(of_the_user) {
+            scope.protect_named_by(&file, &mut self.protect);
+        }
     }
 
     /// pinfold's own directories, but for what of them is granted.

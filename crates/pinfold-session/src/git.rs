@@ -8,4 +8,5 @@ pub(crate) mod keys;
 pub(crate) mod named;
 pub(crate) mod pointer;
 pub(crate) mod read;
+pub(crate) mod secrets;
 pub(crate) mod settle;

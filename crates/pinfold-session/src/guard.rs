@@ -144,11 +144,20 @@ impl Guard {
         }
         self.own(authority, places);
         self.git_directories(git, &rules, places)?;
-        let restrictions = self.protect.finish()?;
+        let mut restrictions = self.protect.finish()?;
         let hosts = restrictions.iter().map(|restriction| restriction.host.as_path().to_owned());
         self.protected = hosts.collect();
         self.protection = rules.protection;
-        state.make_placeholders(&self.protect.placeholders).map_err(RunError::System)?;
+        let placeholders = &self.protect.placeholders;
+        state.make_placeholders(placeholders).map_err(RunError::System)?;
+        // What nobody could make cannot be covered, and needs not be.
+        let absent = |path: &Path| fs::symlink_metadata(path).is_err();
+        let absent: HashSet<&Path> = placeholders
+            .iter()
+            .map(|made| made.path.as_path())
+            .filter(|path| absent(path))
+            .collect();
+        restrictions.retain(|restriction| !absent.contains(restriction.host.as_path()));
         view.restricted(restrictions)
     }
 
@@ -295,7 +304,8 @@ impl Guard {
     fn own(&mut self, authority: &Authority, places: &Places) {
         let granted: Vec<PathBuf> =
             authority.grants().map(|grant| grant.root.host.as_path().to_owned()).collect();
-        for place in [&places.state, &places.config, &places.cache] {
+        let own = [places.state.clone(), places.config.clone(), places.cache.clone()];
+        for place in own.into_iter().chain(places.private_copies()) {
             // Where it is in truth; what does not exist needs no hiding.
             let Ok(place) = fs::canonicalize(place) else { continue };
             self.hide_but(&place, &granted);

@@ -137,7 +137,9 @@ impl Protect {
             .map(|(path, ..)| path.clone())
             .collect();
         let in_hidden = |path: &Path| path.ancestors().skip(1).any(|above| hidden.contains(above));
-        self.placeholders.retain(|place| !in_hidden(&place.path));
+        let mut made = HashSet::new();
+        self.placeholders
+            .retain(|place| !in_hidden(&place.path) && made.insert(place.path.clone()));
         std::mem::take(&mut self.restrictions)
             .into_iter()
             .filter(|(path, ..)| !in_hidden(path))

@@ -12,7 +12,7 @@ use pinfold_boundary::{
 use pinfold_policy::authority::{Authority, Subject};
 use pinfold_policy::origin::Origin;
 use pinfold_policy::path::InsidePath;
-use pinfold_policy::settings::{BoundaryName, LandlockMode, Settings};
+use pinfold_policy::settings::{BoundaryName, GitMode, LandlockMode, Settings};
 use pinfold_wire::Order;
 use serde_json::json;
 
@@ -68,6 +68,7 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
     let Request { subject, argv, env, settings, workspace, extra, places, mut timeline, .. } =
         request;
     check_boundary(&settings)?;
+    check_git(&settings)?;
     let view = View::collect(subject, &settings, &workspace, extra)?;
     let authority = view.authority()?;
 
@@ -160,6 +161,18 @@ fn check_boundary(settings: &Settings) -> Result<(), RunError> {
             Err(refuse("the administrator's policy allows no boundary of this version".to_owned()))
         }
         _ => Ok(()),
+    }
+}
+
+/// Fails where the policy asks for a protection of git that is not there.
+fn check_git(settings: &Settings) -> Result<(), RunError> {
+    match settings.git.value {
+        GitMode::Guarded => Ok(()),
+        GitMode::Quarantine => {
+            let what =
+                format!("git = quarantine (by {}) is not available yet", settings.git.origin);
+            Err(RunError::refused(what, Some("say --git guarded".to_owned())))
+        }
     }
 }
 

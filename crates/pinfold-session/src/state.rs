@@ -12,7 +12,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FlockOperation;
@@ -139,7 +139,7 @@ impl SessionState {
             remove_placeholders(&read_list(&record), &kept);
             if let Some(name) = record.file_name() {
                 for place in &self.private_places {
-                    let _ = fs::remove_dir_all(place.join(name));
+                    remove_private(&place.join(name));
                 }
             }
             let _ = fs::remove_file(&record);
@@ -150,7 +150,7 @@ impl SessionState {
 
 impl Drop for SessionState {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.private);
+        remove_private(&self.private);
         // Without the common lock another session may be about to share a placeholder: then
         // the record stays, unlocked, and the next start cleans up.
         let Ok(_common) = lock(&self.sessions.join(COMMON), FlockOperation::LockExclusive) else {
@@ -187,11 +187,29 @@ impl Placeholder {
                 .and_then(|mut file| file.write_all(content)),
         };
         match made {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(io::Error::new(
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            Err(error) if self.nobody_can_make_it(&error) => Ok(()),
+            Err(error) => Err(io::Error::new(
                 error.kind(),
                 format!("cannot make {} to protect it: {error}", self.path.display()),
             )),
-            _ => Ok(()),
+        }
+    }
+
+    /// What the user may not make, the inside may not make either: a read-only file system stays
+    /// one, and the permissions of a directory are its owner's to change.
+    fn nobody_can_make_it(&self, error: &io::Error) -> bool {
+        let is_own = |directory: &Path| {
+            let owner = fs::symlink_metadata(directory).map(|metadata| metadata.uid());
+            owner.is_ok_and(|owner| owner == rustix::process::geteuid().as_raw())
+        };
+        match error.kind() {
+            io::ErrorKind::ReadOnlyFilesystem => true,
+            io::ErrorKind::PermissionDenied => !self.path.parent().is_some_and(is_own),
+            // The directory above could not be made, for one of these reasons.
+            io::ErrorKind::NotFound => true,
+            _ => false,
         }
     }
 }
@@ -213,6 +231,26 @@ fn remove_placeholders(placeholders: &[PathBuf], kept: &HashSet<PathBuf>) {
                 let _ = fs::remove_file(path);
             }
         }
+    }
+}
+
+/// Removes private copies, also where the inside took away the permissions to do so.
+fn remove_private(path: &Path) {
+    let removed = fs::remove_dir_all(path);
+    if removed.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied) {
+        open_up(path);
+        let _ = fs::remove_dir_all(path);
+    }
+}
+
+/// Nothing inside runs any more that could make a directory a link meanwhile.
+fn open_up(path: &Path) {
+    if !fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir()) {
+        return;
+    }
+    let _ = fs::set_permissions(path, fs::Permissions::from_mode(0o700));
+    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+        open_up(&entry.path());
     }
 }
 

@@ -19,6 +19,7 @@ use rustix::fs::FileType;
 
 use super::inspect::remember;
 use super::read::{Content, kind_at, open_directory, read_beneath};
+use super::secrets::without_secrets;
 use crate::RunError;
 use crate::restrict::{Protect, Substitute};
 use crate::state::{COMMONDIR, Placeholder};
@@ -104,7 +105,9 @@ impl Work<'_> {
             RunError::refused(what, Some(hint))
         })?;
         let content = match content {
-            Some(content) => content,
+            Some(Content { bytes, mode }) => {
+                Content { bytes: without_secrets(&bytes).unwrap_or(bytes), mode }
+            }
             None => {
                 self.missing(name, Some(b""));
                 Content { bytes: Vec::new(), mode: 0o644 }

@@ -105,6 +105,7 @@ impl Case {
         self.mark().exists()
     }
 
+    #[expect(clippy::disallowed_methods, reason = "a test is the person, not pinfold")]
     fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
         let home = self.outer.path().join("home");

@@ -9,3 +9,4 @@
 mod common;
 mod hostile;
 mod invocation;
+mod limits;

@@ -8,3 +8,5 @@
 
 mod common;
 mod hostile;
+mod invocation;
+mod limits;

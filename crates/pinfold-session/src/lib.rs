@@ -9,6 +9,7 @@ mod guard;
 pub mod launcher;
 pub mod mounts;
 mod outcome;
+mod placeholder;
 pub mod places;
 mod protect;
 pub mod provision;

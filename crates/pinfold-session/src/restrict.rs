@@ -10,7 +10,7 @@ use pinfold_policy::origin::Origin;
 use pinfold_policy::path::HostPath;
 
 use crate::RunError;
-use crate::state::Placeholder;
+use crate::placeholder::Placeholder;
 
 /// How many links one path may lead through (`MAXSYMLINKS` in Linux, path_resolution(7)).
 const MAX_LINKS: usize = 40;

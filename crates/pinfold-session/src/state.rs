@@ -12,11 +12,12 @@ use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FlockOperation;
 
+use crate::placeholder::{self, Placeholder, Pool};
 use crate::places::Places;
 
 /// A session's name: twelve hexadecimal digits.
@@ -57,6 +58,8 @@ pub(crate) struct SessionState {
     /// Where dead sessions may have private copies.
     private_places: Vec<PathBuf>,
     placeholders: Vec<PathBuf>,
+    /// Empty directories for placeholders.
+    pool: PathBuf,
 }
 
 impl SessionState {
@@ -76,7 +79,8 @@ impl SessionState {
         // Under the common lock, so that no cleaner sees a record that is not locked yet.
         let _common = lock(&sessions.join(COMMON), FlockOperation::LockExclusive)?;
         let record = lock(&sessions.join(id.as_str()), FlockOperation::LockExclusive)?;
-        Ok(Self { sessions, id, record, private, private_places, placeholders: Vec::new() })
+        let (placeholders, pool) = (Vec::new(), places.state.join("empty"));
+        Ok(Self { sessions, id, record, private, private_places, placeholders, pool })
     }
 
     /// The session's name.
@@ -107,7 +111,8 @@ impl SessionState {
         }
         self.placeholders = ours.iter().map(|place| place.path.clone()).collect();
         write_list(&self.record, &self.placeholders)?;
-        ours.into_iter().try_for_each(Placeholder::make)
+        let mut pool = Pool::open(&self.pool);
+        ours.into_iter().try_for_each(|placeholder| placeholder.make(&mut pool))
     }
 
     /// Placeholders of the other live sessions.
@@ -123,6 +128,14 @@ impl SessionState {
         entries.filter(move |entry| other(&entry.file_name())).map(|entry| entry.path())
     }
 
+    fn remove_placeholders(&self, placeholders: &[PathBuf], kept: &HashSet<PathBuf>) {
+        let mut pool = Pool::open(&self.pool);
+        // Inner ones first.
+        for path in placeholders.iter().rev().filter(|path| !kept.contains(*path)) {
+            placeholder::remove(path, &mut pool);
+        }
+    }
+
     /// Removes what dead sessions left.
     ///
     /// # Errors
@@ -136,7 +149,7 @@ impl SessionState {
         kept.extend(self.placeholders.iter().cloned());
         let dead: Vec<PathBuf> = self.other_records().filter(|record| !is_alive(record)).collect();
         for record in dead {
-            remove_placeholders(&read_list(&record), &kept);
+            self.remove_placeholders(&read_list(&record), &kept);
             if let Some(name) = record.file_name() {
                 for place in &self.private_places {
                     remove_private(&place.join(name));
@@ -157,7 +170,7 @@ impl Drop for SessionState {
             return;
         };
         if !self.placeholders.is_empty() {
-            remove_placeholders(&self.placeholders, &self.other_placeholders());
+            self.remove_placeholders(&self.placeholders, &self.other_placeholders());
         }
         let _ = fs::remove_file(self.sessions.join(self.id.as_str()));
     }
@@ -165,74 +178,6 @@ impl Drop for SessionState {
 
 /// The lock that all sessions of a user share.
 const COMMON: &str = "lock";
-
-/// Something that is made so that a protected path exists.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Placeholder {
-    /// Where, on the host.
-    pub(crate) path: PathBuf,
-    /// What: a file with this content, or an empty directory, which git does not list.
-    pub(crate) content: Option<&'static [u8]>,
-}
-
-impl Placeholder {
-    fn make(&self) -> io::Result<()> {
-        let made = match self.content {
-            None => fs::create_dir(&self.path),
-            Some(content) => OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .mode(0o644)
-                .open(&self.path)
-                .and_then(|mut file| file.write_all(content)),
-        };
-        match made {
-            Ok(()) => Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            Err(error) if self.nobody_can_make_it(&error) => Ok(()),
-            Err(error) => Err(io::Error::new(
-                error.kind(),
-                format!("cannot make {} to protect it: {error}", self.path.display()),
-            )),
-        }
-    }
-
-    /// What the user may not make, the inside may not make either: a read-only file system stays
-    /// one, and the permissions of a directory are its owner's to change.
-    fn nobody_can_make_it(&self, error: &io::Error) -> bool {
-        let is_own = |directory: &Path| {
-            let owner = fs::symlink_metadata(directory).map(|metadata| metadata.uid());
-            owner.is_ok_and(|owner| owner == rustix::process::geteuid().as_raw())
-        };
-        match error.kind() {
-            io::ErrorKind::ReadOnlyFilesystem => true,
-            io::ErrorKind::PermissionDenied => !self.path.parent().is_some_and(is_own),
-            // The directory above could not be made, for one of these reasons.
-            io::ErrorKind::NotFound => true,
-            _ => false,
-        }
-    }
-}
-
-/// What a placeholder file may hold: anything else was not made here.
-pub(crate) const COMMONDIR: &[u8] = b".\n";
-
-/// Removes placeholders that nobody else uses, if they still are what was made.
-fn remove_placeholders(placeholders: &[PathBuf], kept: &HashSet<PathBuf>) {
-    // Inner ones first.
-    for path in placeholders.iter().rev().filter(|path| !kept.contains(*path)) {
-        let Ok(metadata) = fs::symlink_metadata(path) else { continue };
-        if metadata.is_dir() {
-            // Fails when something was put in it, which is then not ours to remove.
-            let _ = fs::remove_dir(path);
-        } else if metadata.is_file() && metadata.len() <= COMMONDIR.len() as u64 {
-            let content = fs::read(path).unwrap_or_default();
-            if content.is_empty() || content == COMMONDIR {
-                let _ = fs::remove_file(path);
-            }
-        }
-    }
-}
 
 /// Removes private copies, also where the inside took away the permissions to do so.
 fn remove_private(path: &Path) {

@@ -14,7 +14,7 @@ use super::landlock::{self, Ruleset};
 use super::network::Network;
 use super::root::{Root, Source};
 use super::{covers, seccomp};
-use crate::plan::{Landlock, LaunchPlan, ResourceLimits, Stdio, StdioEnd};
+use crate::plan::{LaunchPlan, ResourceLimits, Stdio, StdioEnd};
 use crate::sys;
 
 /// What the child gets from its parent, by being its copy.

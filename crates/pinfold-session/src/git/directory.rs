@@ -21,8 +21,8 @@ use super::inspect::remember;
 use super::read::{Content, kind_at, open_directory, read_beneath};
 use super::secrets::without_secrets;
 use crate::RunError;
+use crate::placeholder::{COMMONDIR, Placeholder};
 use crate::restrict::{Protect, Substitute};
-use crate::state::{COMMONDIR, Placeholder};
 
 /// Where the private copies of all git directories appear inside.
 pub(crate) const INSIDE: &str = "/run/pinfold/git";

@@ -1,7 +1,8 @@
 use std::fs;
 use std::path::Path;
 
-use super::{COMMONDIR, Placeholder, SessionState};
+use super::SessionState;
+use crate::placeholder::{COMMONDIR, Placeholder};
 use crate::places::Places;
 
 fn places(at: &Path) -> Places {

@@ -7,6 +7,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
 
 mod common;
+mod faults;
 mod hostile;
 mod invocation;
 mod limits;

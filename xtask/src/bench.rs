@@ -3,6 +3,7 @@
 //! Every figure is a ratio against a peer or the native run, taken in turns so that the
 //! machine's mood is the same for both. It prints; it judges nothing.
 
+mod memory;
 mod peers;
 mod sample;
 mod start;
@@ -41,6 +42,9 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
     }
     if wanted("work") {
         work::run(&pinfold, effort)?;
+    }
+    if wanted("memory") {
+        memory::run(&pinfold)?;
     }
     if wanted("gateway") {
         gateway()?;

@@ -269,17 +269,6 @@ pub(crate) fn hard_limit(resource: u32) -> u64 {
     if returned < 0 { 0 } else { limit.rlim_max }
 }
 
-/// Puts the calling thread, and no other, in a new network namespace (unshare(2)).
-///
-/// # Errors
-/// What unshare(2) says.
-pub(crate) fn new_network() -> Result<(), Errno> {
-    // SAFETY: with CLONE_NEWNET alone, descriptors, memory and file system attributes stay
-    // shared with the other threads.
-    check(unsafe { libc::syscall(libc::SYS_unshare, libc::CLONE_NEWNET) })?;
-    Ok(())
-}
-
 /// Brings the loopback interface of this network namespace up (netdevice(7)).
 ///
 /// # Errors
@@ -325,6 +314,42 @@ pub(crate) fn wipe_environment() {
         }
         *environ = std::ptr::null_mut();
     }
+}
+
+/// Replaces the command line that this process shows: the caller's names files of the host, and
+/// /proc/1/cmdline is for everybody to read.
+///
+/// # Errors
+/// What reading `/proc/self/stat` says; `EINVAL` where it is not as proc(5) describes it.
+pub(crate) fn wipe_arguments() -> Result<(), Errno> {
+    const SHOWN: &[u8] = b"pinfold-init";
+    let stat = std::fs::read_to_string("/proc/self/stat").map_err(|_| Errno::NOENT)?;
+    // arg_start and arg_end are fields 48 and 49, counted from 3 after the parenthesised name.
+    let after_name = stat.rsplit_once(") ").ok_or(Errno::INVAL)?.1;
+    let mut addresses = after_name.split(' ').skip(45).map(str::parse::<usize>);
+    let (Some(Ok(start)), Some(Ok(end))) = (addresses.next(), addresses.next()) else {
+        return Err(Errno::INVAL);
+    };
+    let length = end.saturating_sub(start);
+    let area = std::ptr::with_exposed_provenance_mut::<u8>(start);
+    // SAFETY: the kernel put the arguments there (execve(2)), on this process's own writable
+    // stack, which nothing but std's copies of pointers refers to; this process is a forked child
+    // that never asks for its arguments again, and has one thread.
+    unsafe {
+        std::ptr::write_bytes(area, 0, length);
+        std::ptr::copy_nonoverlapping(SHOWN.as_ptr(), area, SHOWN.len().min(length));
+    }
+    Ok(())
+}
+
+/// unshare(2).
+///
+/// # Errors
+/// What unshare(2) says.
+pub(crate) fn unshare(namespaces: i32) -> Result<(), Errno> {
+    // SAFETY: integer arguments only; no namespace flag separates what threads share.
+    check(libc::c_long::from(unsafe { libc::unshare(namespaces) }))?;
+    Ok(())
 }
 
 /// Closes every descriptor above the standard three that is not in `keep` (close_range(2)).

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use pinfold_wire::Limit;
 
+/// One of the private directories.
+const PRIVATE: &str = "/tmp";
 /// How often init looks when there is something to watch.
 const INTERVAL: Duration = Duration::from_millis(200);
 
@@ -40,7 +42,8 @@ impl Watch {
     pub(crate) fn look(&mut self) -> Option<Limit> {
         let (memory, tasks) = match (self.memory, self.pids) {
             (None, None) => (0, 0),
-            _ => usage(),
+            // Who cannot look must assume the worst.
+            _ => usage().unwrap_or((u64::MAX, 0)),
         };
         let reached = [
             (Limit::Memory, self.memory.is_some_and(|most| memory > most)),
@@ -63,12 +66,12 @@ impl Watch {
     }
 }
 
-/// Private resident bytes and tasks of every process inside, init left out.
-fn usage() -> (u64, u64) {
+/// Tasks, of which init is one as the kernel counts them, and bytes: what every process but init
+/// holds for itself, and what lies in the private directories, which are memory too.
+fn usage() -> std::io::Result<(u64, u64)> {
     let page = rustix::param::page_size() as u64;
-    let (mut memory, mut tasks) = (0, 0);
-    let Ok(entries) = std::fs::read_dir("/proc") else { return (0, 0) };
-    for entry in entries.flatten() {
+    let (mut memory, mut tasks) = (stored(), 1);
+    for entry in std::fs::read_dir("/proc")?.flatten() {
         let name = entry.file_name();
         let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
         if pid == 1 {
@@ -84,7 +87,14 @@ fn usage() -> (u64, u64) {
         let threads = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(17));
         tasks += threads.and_then(|count| count.parse::<u64>().ok()).unwrap_or(1);
     }
-    (memory, tasks)
+    Ok((memory, tasks))
+}
+
+/// Bytes in the private directories: they share one file system.
+fn stored() -> u64 {
+    let used = |stat: rustix::fs::StatVfs| (stat.f_blocks - stat.f_bfree) * stat.f_frsize;
+    // A boundary without private directories stores nothing in them.
+    rustix::fs::statvfs(PRIVATE).map_or(0, used)
 }
 
 /// Whether less than a page's worth is left.

@@ -94,6 +94,23 @@ mod tables {
     include!(concat!(env!("OUT_DIR"), "/protect.rs"));
 }
 
+/// For each first byte, the lengths of the literal names that begin with it, as bits: most names
+/// of a workspace are told apart by these two alone.
+static LENGTHS: [u64; 256] = {
+    let mut lengths = [0; 256];
+    let mut at = 0;
+    while at < tables::LITERAL.len() {
+        let name = tables::LITERAL[at].0.as_bytes();
+        lengths[name[0] as usize] |= length_bit(name.len());
+        at += 1;
+    }
+    lengths
+};
+
+const fn length_bit(length: usize) -> u64 {
+    1 << if length < 63 { length } else { 63 }
+}
+
 /// The protected names of a session: the built-in ones without those that were opted in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Protection {
@@ -156,9 +173,16 @@ impl Protection {
     /// answer with no, to be asked before a path is put together for [`Self::classify`].
     #[must_use]
     pub fn may_match(name: &[u8]) -> bool {
-        tables::LITERAL.binary_search_by(|(known, _)| known.as_bytes().cmp(name)).is_ok()
+        let (Some(first), Some(last)) = (name.first(), name.last()) else { return false };
+        let is_literal = LENGTHS[usize::from(*first)] & length_bit(name.len()) != 0
+            && tables::LITERAL.binary_search_by(|(known, _)| known.as_bytes().cmp(name)).is_ok();
+        is_literal
             || tables::WILD.iter().any(|(_, _, start, end)| {
-                name.starts_with(start.as_bytes()) && name.ends_with(end.as_bytes())
+                let (start, end) = (start.as_bytes(), end.as_bytes());
+                start.first().is_none_or(|byte| byte == first)
+                    && end.last().is_none_or(|byte| byte == last)
+                    && name.starts_with(start)
+                    && name.ends_with(end)
             })
     }
 

@@ -1,9 +1,9 @@
 //! The files door's deny inside allow, for one session: what is found before the command
 //! starts, the covers for it, and what is made of the inside's changes afterwards.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use pinfold_boundary::namespace::inside_owner;
@@ -17,7 +17,9 @@ use pinfold_policy::settings::FileSettings;
 use rustix::fs::FileType;
 
 use crate::RunError;
-use crate::git::directory::{self, INSIDE, Repository};
+use crate::after;
+use crate::git::directory::{self, CONFIGS, INSIDE, Repository};
+use crate::git::named::Scope;
 use crate::git::pointer;
 use crate::git::settle::{self, Settled};
 use crate::launcher;
@@ -26,7 +28,7 @@ use crate::places::Places;
 use crate::protect::{Finding, Rules, Surveyor, What, Zone};
 use crate::restrict::{Protect, Substitute, follow};
 use crate::state::SessionState;
-use crate::survey::{Seen, walk};
+use crate::survey::{Walk, walk};
 use crate::userland::HOME;
 use crate::view::View;
 
@@ -37,7 +39,13 @@ pub(crate) struct Guard {
     private: PathBuf,
     protect: Protect,
     pub(crate) repositories: Vec<Repository>,
+    /// Writable roots.
     pub(crate) roots: Vec<Walked>,
+    /// All roots that were looked over.
+    pub(crate) readable: Vec<PathBuf>,
+    /// Every path that a restriction names.
+    pub(crate) protected: HashSet<PathBuf>,
+    protection: Protection,
 }
 
 /// A granted root as it was walked.
@@ -45,7 +53,7 @@ pub(crate) struct Guard {
 pub(crate) struct Walked {
     pub(crate) path: PathBuf,
     pub(crate) is: RootIs,
-    pub(crate) seen: Vec<Seen<Zone>>,
+    pub(crate) walk: Walk<Zone>,
 }
 
 /// One root to walk.
@@ -59,8 +67,8 @@ struct Granted {
 #[derive(Default)]
 struct Git {
     directories: Vec<PathBuf>,
-    /// Directories whose `.git` was found: the tops of working trees.
-    tops: Vec<PathBuf>,
+    /// Directories whose `.git` was found, the tops of working trees, each with its git directory.
+    tops: Vec<(PathBuf, PathBuf)>,
     /// Bare repositories in a tree.
     bare: Vec<PathBuf>,
 }
@@ -71,11 +79,17 @@ impl Guard {
     /// # Errors
     /// What mkdir(2) says.
     pub(crate) fn new(state: &SessionState) -> Result<Self, RunError> {
-        let private = state.directory().join("git");
-        fs::DirBuilder::new().mode(0o700).create(&private).map_err(RunError::System)?;
+        let private = state.private().to_owned();
         hand_over(&private).map_err(RunError::System)?;
-        let (protect, repositories, roots) = (Protect::default(), Vec::new(), Vec::new());
-        Ok(Self { private, protect, repositories, roots })
+        Ok(Self {
+            private,
+            protect: Protect::default(),
+            repositories: Vec::new(),
+            roots: Vec::new(),
+            readable: Vec::new(),
+            protected: HashSet::new(),
+            protection: Protection::default(),
+        })
     }
 
     /// What the inside needs for it. The private copies are what `Effect::Private` means, not a
@@ -118,7 +132,8 @@ impl Guard {
         let granted = granted(authority, places);
         let writable = granted.iter().map(|root| (root.path.clone(), root.writable));
         self.protect = Protect::new(writable.collect());
-        let roots = granted.iter().map(|root| root.path.clone()).collect();
+        let roots: Vec<PathBuf> = granted.iter().map(|root| root.path.clone()).collect();
+        self.readable.clone_from(&roots);
         let rules = Rules { protection, files, roots };
         let mut git = Git::default();
         for root in &granted {
@@ -128,9 +143,21 @@ impl Guard {
             }
         }
         self.own(authority, places);
-        self.git_directories(git, &rules)?;
-        let restrictions = self.protect.finish()?;
-        state.make_placeholders(&self.protect.placeholders).map_err(RunError::System)?;
+        self.git_directories(git, &rules, places)?;
+        let mut restrictions = self.protect.finish()?;
+        let hosts = restrictions.iter().map(|restriction| restriction.host.as_path().to_owned());
+        self.protected = hosts.collect();
+        self.protection = rules.protection;
+        let placeholders = &self.protect.placeholders;
+        state.make_placeholders(placeholders).map_err(RunError::System)?;
+        // What nobody could make cannot be covered, and needs not be.
+        let absent = |path: &Path| fs::symlink_metadata(path).is_err();
+        let absent: HashSet<&Path> = placeholders
+            .iter()
+            .map(|made| made.path.as_path())
+            .filter(|path| absent(path))
+            .collect();
+        restrictions.retain(|restriction| !absent.contains(restriction.host.as_path()));
         view.restricted(restrictions)
     }
 
@@ -145,15 +172,15 @@ impl Guard {
             return Ok(());
         }
         let mut surveyor = Surveyor::new(rules, &root.path, root.is, root.writable);
-        let seen = walk(&root.path, zone, &mut |listing, zone, below| {
+        let walked = walk(&root.path, zone, &mut |listing, zone, below| {
             surveyor.visit(listing, zone, below);
         });
-        let seen = seen.map_err(|errno| {
+        let walk = walked.map_err(|errno| {
             let what = format!("cannot look {} over: {errno}", root.path.display());
             RunError::refused(what, Some("grant a directory below it instead".to_owned()))
         })?;
         if root.writable {
-            self.roots.push(Walked { path: root.path.clone(), is: root.is, seen });
+            self.roots.push(Walked { path: root.path.clone(), is: root.is, walk });
         }
         for finding in surveyor.findings {
             self.take(finding, git);
@@ -180,8 +207,9 @@ impl Guard {
                 self.protect.restrict(path, class.effect(), class.reason());
             }
             What::GitDirectory if writable => {
-                git.tops
-                    .extend(path.parent().filter(|_| path.ends_with(".git")).map(Path::to_owned));
+                if let Some(top) = path.parent().filter(|_| path.ends_with(".git")) {
+                    git.tops.push((top.to_owned(), path.clone()));
+                }
                 git.directories.push(path);
             }
             What::GitFile if writable => self.git_file(path, kind, git),
@@ -197,7 +225,10 @@ impl Guard {
         let led = match kind {
             FileType::Symlink => {
                 let followed = follow(&path);
-                for link in followed.iter().flat_map(|followed| followed.links.iter().skip(1)) {
+                for link in followed
+                    .iter()
+                    .flat_map(|followed| followed.links.iter().filter(|link| **link != path))
+                {
                     self.protect.restrict(link.clone(), Effect::ReadOnly, reason.clone());
                 }
                 followed.map(|followed| followed.end)
@@ -205,8 +236,9 @@ impl Guard {
             _ => pointer::gitdir(&path),
         };
         let led = led.filter(|led| led.is_dir() && self.protect.writable_root(led).is_some());
+        let top = path.parent().unwrap_or(&path).to_owned();
+        git.tops.push((top, led.clone().unwrap_or_default()));
         git.directories.extend(led);
-        git.tops.extend(path.parent().map(Path::to_owned));
         self.protect.restrict(path, Effect::ReadOnly, reason);
     }
 
@@ -222,7 +254,12 @@ impl Guard {
     }
 
     /// Guards every git directory that was found, and the tops of their working trees.
-    fn git_directories(&mut self, mut git: Git, rules: &Rules<'_>) -> Result<(), RunError> {
+    fn git_directories(
+        &mut self,
+        mut git: Git,
+        rules: &Rules<'_>,
+        places: &Places,
+    ) -> Result<(), RunError> {
         for path in std::mem::take(&mut git.bare) {
             if git.directories.contains(&path) {
                 // Something points to it: it is in use, with all that lies in it.
@@ -235,8 +272,8 @@ impl Guard {
                 self.protect.restrict(path, Effect::ReadOnly, reason);
             }
         }
-        for top in git.tops {
-            self.missing(&top, RootIs::Ordinary, &rules.protection);
+        for (top, _) in &git.tops {
+            self.missing(top, RootIs::Ordinary, &rules.protection);
         }
         git.directories.sort();
         git.directories.dedup();
@@ -244,15 +281,31 @@ impl Guard {
             let made =
                 directory::guard(host, number, &self.private, &rules.protection, &mut self.protect);
             self.repositories.push(made?);
+            self.named(host, &git.tops, places);
         }
         hand_over(&self.private).map_err(RunError::System)
+    }
+
+    /// What the configurations that are in force in a repository name in the granted roots.
+    fn named(&mut self, host: &Path, tops: &[(PathBuf, PathBuf)], places: &Places) {
+        let worktrees = host.join("worktrees");
+        let of_this = |git: &Path| git == host || git.parent() == Some(&worktrees);
+        let tops: Vec<PathBuf> =
+            tops.iter().filter(|(_, git)| of_this(git)).map(|(top, _)| top.clone()).collect();
+        let scope = Scope { git: host, tops: &tops };
+        let of_the_user = [places.home.join(".gitconfig"), places.home.join(".config/git/config")];
+        let own = CONFIGS.iter().map(|name| host.join(name));
+        for file in own.chain(of_the_user) {
+            scope.protect_named_by(&file, &mut self.protect);
+        }
     }
 
     /// pinfold's own directories, but for what of them is granted.
     fn own(&mut self, authority: &Authority, places: &Places) {
         let granted: Vec<PathBuf> =
             authority.grants().map(|grant| grant.root.host.as_path().to_owned()).collect();
-        for place in [&places.state, &places.config, &places.cache] {
+        let own = [places.state.clone(), places.config.clone(), places.cache.clone()];
+        for place in own.into_iter().chain(places.private_copies()) {
             // Where it is in truth; what does not exist needs no hiding.
             let Ok(place) = fs::canonicalize(place) else { continue };
             self.hide_but(&place, &granted);
@@ -279,13 +332,14 @@ impl Guard {
 
     /// Takes over what is harmless of the inside's changes. Call it when everything inside has
     /// ended.
-    pub(crate) fn settle(&self) -> Settled {
+    pub(crate) fn settle(&self, files: &FileSettings) -> Settled {
         let writable: Vec<PathBuf> = self.roots.iter().map(|root| root.path.clone()).collect();
         let git = launcher::find("git", &writable);
         let mut settled = Settled::default();
         for repository in &self.repositories {
             settle::settle(repository, git.as_deref(), &mut settled);
         }
+        settled.kept.extend(after::look(self, files, &self.protection));
         settled.kept.sort();
         settled
     }

@@ -1,5 +1,6 @@
 //! From a policy to a running session: supervisor, audit, launcher.
 
+mod after;
 pub mod agent;
 pub mod audit;
 mod gateway;
@@ -8,6 +9,7 @@ mod guard;
 pub mod launcher;
 pub mod mounts;
 mod outcome;
+mod placeholder;
 pub mod places;
 mod protect;
 pub mod provision;
@@ -19,6 +21,7 @@ mod supervise;
 mod survey;
 mod sys;
 mod terminal;
+mod timeline;
 pub mod toolchains;
 pub mod userland;
 mod view;
@@ -27,4 +30,6 @@ pub mod workspace;
 pub use outcome::{LimitReached, Outcome, RunError};
 pub use run::{Request, run};
 pub use state::SessionId;
+pub use sys::die_of_interrupt;
+pub use timeline::{Mark, Timeline, Who};
 pub use view::{Extra, View};

@@ -76,11 +76,17 @@ pub(crate) struct Surveyor<'a> {
     is: RootIs,
     writable: bool,
     pub(crate) findings: Vec<Finding>,
+    /// Last components of the granted roots.
+    root_names: Vec<&'a [u8]>,
 }
 
 impl<'a> Surveyor<'a> {
     pub(crate) fn new(rules: &'a Rules<'a>, root: &'a Path, is: RootIs, writable: bool) -> Self {
-        Self { rules, root, is, writable, findings: Vec::new() }
+        // Only a root within this one is met in it.
+        let within = rules.roots.iter().filter(|other| *other != root && other.starts_with(root));
+        let names = within.filter_map(|other| other.file_name()).map(OsStr::as_bytes);
+        let root_names = names.collect();
+        Self { rules, root, is, writable, findings: Vec::new(), root_names }
     }
 
     /// Judges one directory and names those below that are to be looked at.
@@ -144,7 +150,7 @@ impl<'a> Surveyor<'a> {
         if by_kind.is_none()
             && !by_name
             && self.rules.files.deny.is_empty()
-            && !self.may_be_root(name)
+            && !self.root_names.contains(&name)
         {
             return Judged::Stays;
         }
@@ -174,11 +180,6 @@ impl<'a> Surveyor<'a> {
             self.found(relative, kind, what);
         }
         if hidden { Judged::Gone } else { Judged::Stays }
-    }
-
-    fn may_be_root(&self, name: &[u8]) -> bool {
-        let named = |root: &PathBuf| root.file_name().is_some_and(|last| last.as_bytes() == name);
-        self.rules.roots.iter().any(named)
     }
 
     fn found(&mut self, relative: PathBuf, kind: FileType, what: What) {

@@ -10,7 +10,7 @@ use pinfold_policy::origin::Origin;
 use pinfold_policy::path::HostPath;
 
 use crate::RunError;
-use crate::state::Placeholder;
+use crate::placeholder::Placeholder;
 
 /// How many links one path may lead through (`MAXSYMLINKS` in Linux, path_resolution(7)).
 const MAX_LINKS: usize = 40;
@@ -93,10 +93,10 @@ impl Protect {
         found.map(|(root, _)| root.as_path())
     }
 
-    /// If a link lies at `path`: whatever it leads through and to gets the same restriction.
+    /// If `path` leads through links: they stay, and what they lead to gets the restriction.
     pub(crate) fn restrict_targets(&mut self, path: &Path, effect: Effect, reason: &Reason) {
         let Some(followed) = follow(path) else { return };
-        for link in followed.links.iter().skip(1) {
+        for link in followed.links.iter().filter(|link| *link != path) {
             if self.writable_root(link).is_some() {
                 self.restrict(link.clone(), Effect::ReadOnly, reason.clone());
             }
@@ -137,7 +137,9 @@ impl Protect {
             .map(|(path, ..)| path.clone())
             .collect();
         let in_hidden = |path: &Path| path.ancestors().skip(1).any(|above| hidden.contains(above));
-        self.placeholders.retain(|place| !in_hidden(&place.path));
+        let mut made = HashSet::new();
+        self.placeholders
+            .retain(|place| !in_hidden(&place.path) && made.insert(place.path.clone()));
         std::mem::take(&mut self.restrictions)
             .into_iter()
             .filter(|(path, ..)| !in_hidden(path))
@@ -151,16 +153,15 @@ impl Protect {
 
 /// Where a link leads.
 pub(crate) struct Followed {
-    /// The links on the way, the first one included.
+    /// The links on the way.
     pub(crate) links: Vec<PathBuf>,
     /// The end, which may be missing.
     pub(crate) end: PathBuf,
 }
 
-/// Follows the link at an absolute path; `None` when there is none, or when it leads in circles
-/// and so nowhere.
+/// Follows the links that an absolute path leads through or to; `None` when there are none, or
+/// when they lead in circles and so nowhere.
 pub(crate) fn follow(path: &Path) -> Option<Followed> {
-    fs::symlink_metadata(path).ok().filter(fs::Metadata::is_symlink)?;
     let mut links = Vec::new();
     let mut queue: VecDeque<OsString> = names(path);
     let mut here = PathBuf::from("/");
@@ -185,7 +186,7 @@ pub(crate) fn follow(path: &Path) -> Option<Followed> {
         }
         links.push(next);
     }
-    Some(Followed { links, end: here })
+    (!links.is_empty()).then_some(Followed { links, end: here })
 }
 
 /// A path's components that lead somewhere.

@@ -12,7 +12,7 @@ use pinfold_boundary::{
 use pinfold_policy::authority::{Authority, Subject};
 use pinfold_policy::origin::Origin;
 use pinfold_policy::path::InsidePath;
-use pinfold_policy::settings::{BoundaryName, LandlockMode, Settings};
+use pinfold_policy::settings::{BoundaryName, GitMode, LandlockMode, Settings};
 use pinfold_wire::Order;
 use serde_json::json;
 
@@ -25,6 +25,7 @@ use crate::places::Places;
 use crate::state::SessionState;
 use crate::supervise::{Door, Progress, Supervision, last_words, send};
 use crate::terminal::CallerTerminal;
+use crate::timeline::Timeline;
 use crate::view::{Extra, View};
 use crate::workspace::Workspace;
 use crate::{stdio, sys, userland};
@@ -51,6 +52,8 @@ pub struct Request {
     pub nested: bool,
     /// Where pinfold keeps its files.
     pub places: Places,
+    /// What was done before.
+    pub timeline: Timeline,
 }
 
 /// Runs a command to its end.
@@ -62,8 +65,10 @@ pub struct Request {
 /// # Errors
 /// Whatever kept the command from being run; nothing is left behind then.
 pub fn run(request: Request) -> Result<Outcome, RunError> {
-    let Request { subject, argv, env, settings, workspace, extra, places, .. } = request;
+    let Request { subject, argv, env, settings, workspace, extra, places, mut timeline, .. } =
+        request;
     check_boundary(&settings)?;
+    check_git(&settings)?;
     let view = View::collect(subject, &settings, &workspace, extra)?;
     let authority = view.authority()?;
 
@@ -89,7 +94,9 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
         settings.ceiling.check_nested(&Origin::Default).map_err(RunError::settings)?;
     }
     plan.doors.extend(request.provider.as_ref().map(|_| gateway::door()));
+    timeline.done("plans the inside");
     let inside = Namespace.launch(plan)?;
+    timeline.done("clones init");
 
     state.clean_dead().map_err(RunError::System)?;
     let audit = Audit::open(&places.state, Some(state.id().clone())).map_err(RunError::System)?;
@@ -107,6 +114,7 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
         // The mounts carry the same verdicts; that one wall less stands is said and recorded.
         eprintln!("pinfold: note: this run has no Landlock wall (`pinfold doctor` says why)");
     }
+    timeline.done("looks the workspace over");
     record_session(&audit, &authority, &workspace, &inside).map_err(RunError::System)?;
     send(&inside, &Order::Seal)?;
 
@@ -124,15 +132,18 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
         door,
         stop_gateway: None,
         deadline: timeout.map(|timeout| Instant::now() + timeout.value.duration()),
-        state: Progress::default(),
+        state: Progress { timeline, ..Progress::default() },
     };
     supervision.take_terminal()?;
     record_launch(&audit, &argv, &workspace).map_err(RunError::System)?;
     send(&supervision.inside, &Order::Start)?;
+    supervision.state.timeline.done("records the start");
     let mut outcome = supervision.until_end()?;
-    outcome.notes = settle(&guard, &audit).map_err(RunError::System)?;
+    outcome.notes = settle(&guard, &settings, &audit).map_err(RunError::System)?;
     let limit = outcome.limit.map(crate::LimitReached::name);
     audit.record(&Event::End { status: outcome.status, limit }).map_err(RunError::System)?;
+    drop((guard, state));
+    outcome.timeline.done("settles and cleans up");
     Ok(outcome)
 }
 
@@ -150,6 +161,18 @@ fn check_boundary(settings: &Settings) -> Result<(), RunError> {
             Err(refuse("the administrator's policy allows no boundary of this version".to_owned()))
         }
         _ => Ok(()),
+    }
+}
+
+/// Fails where the policy asks for a protection of git that is not there.
+fn check_git(settings: &Settings) -> Result<(), RunError> {
+    match settings.git.value {
+        GitMode::Guarded => Ok(()),
+        GitMode::Quarantine => {
+            let what =
+                format!("git = quarantine (by {}) is not available yet", settings.git.origin);
+            Err(RunError::refused(what, Some("say --git guarded".to_owned())))
+        }
     }
 }
 
@@ -227,10 +250,10 @@ fn record_session(
 }
 
 /// Takes over what is harmless of the changes inside, and records what is not.
-fn settle(guard: &Guard, audit: &Audit) -> io::Result<Vec<String>> {
-    let settled = guard.settle();
+fn settle(guard: &Guard, settings: &Settings, audit: &Audit) -> io::Result<Vec<String>> {
+    let settled = guard.settle(&settings.files);
     for Kept { what, why, .. } in &settled.kept {
-        audit.record(&Event::Kept { what: what.clone(), reason: (*why).to_owned() })?;
+        audit.record(&Event::Kept { what: what.clone(), reason: why.to_string() })?;
     }
     Ok(settled.notes())
 }

@@ -1,9 +1,12 @@
 //! The command's standard streams.
 //!
-//! A terminal stays outside: the inside gets one of its own. An anonymous pipe and /dev/null
-//! are handed in as they are. Anything else (a regular file, a socket, a named pipe) stays
-//! outside too, with a pipe between: a descriptor of a file is a handle on its owner, mode and
-//! attributes, whatever the mount tree says.
+//! A terminal stays outside: the inside gets one of its own. An anonymous pipe for output and
+//! /dev/null are handed in as they are. Anything else (a regular file, a socket, a named pipe)
+//! stays outside too, with a pipe between: a descriptor of a file is a handle on its owner, mode
+//! and attributes, whatever the mount tree says. A pipe for input stays outside because its
+//! reader may open it for writing, too (/proc/self/fd/0; the user owns it): a shell that reads its
+//! script from the same pipe would run what the inside wrote. The price is that what the command
+//! does not read is lost to the next reader, as with ssh(1).
 
 use std::fs::File;
 use std::io;
@@ -65,7 +68,7 @@ fn end_for(
     if rustix::termios::isatty(stream) {
         return Ok((StdioEnd::Terminal, None));
     }
-    if passes_as_it_is(stream, &stat) {
+    if passes_as_it_is(index, stream, &stat) {
         return Ok((StdioEnd::Descriptor(duplicate()?), None));
     }
     // `>file 2>&1` is one stream: two pipes would lose the order of what is written.
@@ -92,11 +95,12 @@ fn null() -> Result<OwnedFd, Errno> {
 
 /// An anonymous pipe lies on pipefs and has no owner or mode that matters; /dev/null has no
 /// state at all.
-fn passes_as_it_is(stream: BorrowedFd<'_>, stat: &Stat) -> bool {
+fn passes_as_it_is(index: usize, stream: BorrowedFd<'_>, stat: &Stat) -> bool {
     const PIPEFS_MAGIC: u64 = 0x5049_5045;
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::Fifo => {
-            rustix::fs::fstatfs(stream).is_ok_and(|fs| fs.f_type as u64 == PIPEFS_MAGIC)
+            index != 0
+                && rustix::fs::fstatfs(stream).is_ok_and(|fs| fs.f_type as u64 == PIPEFS_MAGIC)
         }
         FileType::CharacterDevice => stat.st_rdev == rustix::fs::makedev(1, 3),
         _ => false,

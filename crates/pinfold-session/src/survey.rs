@@ -41,7 +41,7 @@ impl Listing {
 
 /// A directory as it was seen, with the visitor's note about it.
 #[derive(Debug, Clone)]
-pub(crate) struct Seen<Z> {
+struct Seen<Z> {
     /// Relative to the walk's root; empty for the root.
     path: Vec<u8>,
     state: State,
@@ -69,13 +69,21 @@ impl State {
     }
 }
 
+/// What a walk saw.
+#[derive(Debug, Default)]
+pub(crate) struct Walk<Z> {
+    /// The directories that it entered.
+    seen: Vec<Seen<Z>>,
+    /// Those that it could not read, relative to its root.
+    unreadable: Vec<Vec<u8>>,
+}
+
 /// What visits each directory: it gets the entries and the zone that was given to the directory,
 /// and names the directories to walk into with a zone for each.
 pub(crate) type Visit<'a, Z> = dyn FnMut(&Listing, Z, &mut Vec<(Vec<u8>, Z)>) + 'a;
 
-/// Walks everything beneath `root` and returns the directories that it entered. Directories that
-/// the user may not read hold nothing that the inside could read, so they are passed over; so
-/// are those that vanish meanwhile.
+/// Walks everything beneath `root`. Directories that the user may not read hold nothing that the
+/// inside could read, so they are passed over; so are those that vanish meanwhile.
 ///
 /// # Errors
 /// What opening a directory says; `ENAMETOOLONG` for a tree of more than [`DEEPEST`] levels.
@@ -83,30 +91,30 @@ pub(crate) fn walk<Z: Copy>(
     root: &Path,
     zone: Z,
     visit: &mut Visit<'_, Z>,
-) -> Result<Vec<Seen<Z>>, Errno> {
+) -> Result<Walk<Z>, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let root = rustix::fs::open(root, flags, Mode::empty())?;
     let mut walker = Walker::new(visit);
     walker.directory(root, Vec::new(), zone)?;
-    Ok(walker.seen)
+    Ok(Walk { seen: walker.seen, unreadable: walker.unreadable })
 }
 
 /// Walks again over what an earlier walk saw: visits the directories that changed since, and
-/// everything in directories that are new. Returns the directories that could not be read: what
-/// is in them nobody knows, yet a program that is told a name in them finds it.
+/// everything in directories that are new. Returns the directories that can no longer be read:
+/// what is in them nobody knows, yet a program that is told a name in them finds it.
 ///
 /// # Errors
 /// As [`walk`].
 pub(crate) fn walk_changed<Z: Copy>(
     root: &Path,
-    seen: &[Seen<Z>],
+    before: &Walk<Z>,
     visit: &mut Visit<'_, Z>,
 ) -> Result<Vec<PathBuf>, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = rustix::fs::open(root, flags | OFlags::NOFOLLOW, Mode::empty())?;
-    let known: HashSet<&[u8]> = seen.iter().map(|seen| seen.path.as_slice()).collect();
+    let known: HashSet<&[u8]> = before.seen.iter().map(|seen| seen.path.as_slice()).collect();
     let mut walker = Walker::new(visit);
-    for before in seen {
+    for before in &before.seen {
         let path: &[u8] = if before.path.is_empty() { b"." } else { &before.path };
         let now = rustix::fs::statat(&root, path, AtFlags::SYMLINK_NOFOLLOW);
         if now.is_ok_and(|now| State::of(&now) == before.state) {
@@ -129,7 +137,7 @@ pub(crate) fn walk_changed<Z: Copy>(
             }
         }
     }
-    let unreadable = walker.unreadable.into_iter();
+    let unreadable = walker.unreadable.into_iter().filter(|path| !before.unreadable.contains(path));
     Ok(unreadable.map(|path| PathBuf::from(OsString::from_vec(path))).collect())
 }
 

@@ -14,7 +14,7 @@ use super::landlock::{self, Ruleset};
 use super::network::Network;
 use super::root::{Root, Source};
 use super::{covers, seccomp};
-use crate::plan::{LaunchPlan, Stdio, StdioEnd};
+use crate::plan::{LaunchPlan, ResourceLimits, Stdio, StdioEnd};
 use crate::sys;
 
 /// What the child gets from its parent, by being its copy.
@@ -61,6 +61,7 @@ fn become_inside(
     let mut clock = Clock(Vec::with_capacity(Step::ALL.len()));
 
     sys::wipe_environment();
+    sys::wipe_arguments().map_err(Failure::at(Step::Identity))?;
     close_inherited(&plan.stdio, &sources, channel).map_err(Failure::at(Step::Identity))?;
     take_identity(&plan, parent_maps, channel)?;
     clock.done(Step::Identity);
@@ -83,12 +84,15 @@ fn become_inside(
         return Ok(());
     }
     root.seal().map_err(Failure::at(Step::Root))?;
+    // The supervisor has put this process into its group before it spoke of covers; the new
+    // namespace begins at that group, and hides where it lies.
+    sys::unshare(libc::CLONE_NEWCGROUP).map_err(Failure::at(Step::Identity))?;
     clock.done(Step::Covers);
 
     root.pivot().map_err(Failure::at(Step::Pivot))?;
     clock.done(Step::Pivot);
 
-    apply_limits(&plan).map_err(Failure::at(Step::Limits))?;
+    apply_limits(&plan.limits, &watch).map_err(Failure::at(Step::Limits))?;
     clock.done(Step::Limits);
 
     drop_privileges().map_err(Failure::at(Step::Privileges))?;
@@ -153,7 +157,7 @@ fn take_identity(plan: &LaunchPlan, parent_maps: bool, channel: &Channel) -> Res
 /// A crash must not reach the host's core dump handler with the inside's memory: a limit of
 /// exactly one byte is what the kernel takes as "never" for files and for pipes alike
 /// (core(5); fs/coredump.c).
-fn apply_limits(plan: &LaunchPlan) -> Result<(), Errno> {
+fn apply_limits(limits: &ResourceLimits, watch: &Watch) -> Result<(), Errno> {
     sys::set_limit(libc::RLIMIT_CORE, 1, 1)?;
     let set = |resource: u32, value: Option<u64>| match value {
         Some(value) => {
@@ -162,9 +166,10 @@ fn apply_limits(plan: &LaunchPlan) -> Result<(), Errno> {
         }
         None => Ok(()),
     };
-    set(libc::RLIMIT_NOFILE, plan.limits.files)?;
-    // Counted for each user namespace since Linux 5.14: only the inside's own tasks.
-    set(libc::RLIMIT_NPROC, plan.limits.pids)
+    set(libc::RLIMIT_NOFILE, limits.files)?;
+    // Counted for each user namespace since Linux 5.14: only the inside's own tasks. Where a
+    // control group counts them this would come first, and the group would not know of it.
+    set(libc::RLIMIT_NPROC, watch.pids)
 }
 
 /// From here on this process, like the command, is an ordinary user with nothing to gain from

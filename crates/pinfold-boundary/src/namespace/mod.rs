@@ -34,13 +34,13 @@ use crate::{Boundary, Capabilities, Inside, LaunchError, Probe};
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Namespace;
 
-/// All but the network, which `network` makes.
+/// All but the network, which `network` makes, and the one for control groups, which follows when
+/// the child is in its group.
 const NAMESPACES: i32 = libc::CLONE_NEWUSER
     | libc::CLONE_NEWNS
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWIPC
-    | libc::CLONE_NEWUTS
-    | libc::CLONE_NEWCGROUP;
+    | libc::CLONE_NEWUTS;
 
 impl Boundary for Namespace {
     fn name(&self) -> &'static str {

@@ -62,7 +62,7 @@ impl Network {
 
 fn make(doors: &[Door]) -> Result<Made, Failure> {
     let network = || -> Result<OwnedFd, Errno> {
-        sys::new_network()?;
+        sys::unshare(libc::CLONE_NEWNET)?;
         sys::loopback_up()?;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         rustix::fs::open("/proc/thread-self/ns/net", flags, Mode::empty())

@@ -25,6 +25,9 @@ const READ_ONLY: u64 = libc::MOUNT_ATTR_RDONLY;
 const NO_SUID: u64 = libc::MOUNT_ATTR_NOSUID;
 const NO_DEVICES: u64 = libc::MOUNT_ATTR_NODEV;
 const NO_EXEC: u64 = libc::MOUNT_ATTR_NOEXEC;
+/// A device on a read-only mount is written to as ever; its times and modes, which are the
+/// host's, stay.
+const DEVICE: u64 = READ_ONLY | NO_SUID | NO_EXEC;
 const PRIVATE: u64 = libc::MS_PRIVATE;
 
 /// Where private material of ours lies inside; never writable there.
@@ -120,6 +123,7 @@ impl Root {
         let root = Self { root };
         let proc = new_filesystem("proc", &[], NO_SUID | NO_DEVICES | NO_EXEC)?;
         attach(proc, &root.root, root.directory("proc")?)?;
+        root.seal_kernel_files()?;
         root.mount_devices()?;
         root.directory(OWN)?;
         root.mount_private(plan)?;
@@ -127,11 +131,23 @@ impl Root {
         Ok(root)
     }
 
+    /// Files of the kernel's that are not of one process, and yet anybody may open for writing.
+    fn seal_kernel_files(&self) -> Result<(), Errno> {
+        for name in ["proc/sys", "proc/pressure"] {
+            match self.resolve(name.as_ref()) {
+                Ok(place) => self.cover_with_itself(place, true)?,
+                // Not every kernel has pressure-stall information.
+                Err(Errno::NOENT) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(())
+    }
+
     fn mount_devices(&self) -> Result<(), Errno> {
         self.directory("dev")?;
         for name in DEVICES {
-            let device =
-                clone_tree(rustix::fs::CWD, Path::new("/dev").join(name), NO_SUID | NO_EXEC)?;
+            let device = clone_tree(rustix::fs::CWD, Path::new("/dev").join(name), DEVICE)?;
             let path = Path::new("dev").join(name);
             self.create(&path, 0o666, &[])?;
             attach(device, &self.root, path)?;

@@ -17,10 +17,12 @@ use pinfold_policy::authority::{Effect, Reason, Why};
 use pinfold_policy::protect::{GIT_CONFIG, GIT_HOOKS, Protection};
 use rustix::fs::FileType;
 
+use super::inspect::remember;
 use super::read::{Content, kind_at, open_directory, read_beneath};
+use super::secrets::without_secrets;
 use crate::RunError;
+use crate::placeholder::{COMMONDIR, Placeholder};
 use crate::restrict::{Protect, Substitute};
-use crate::state::{COMMONDIR, Placeholder};
 
 /// Where the private copies of all git directories appear inside.
 pub(crate) const INSIDE: &str = "/run/pinfold/git";
@@ -43,6 +45,10 @@ pub(crate) struct Repository {
     pub(crate) copies: Vec<(PathBuf, Content)>,
     /// The directory of the copies on the host.
     pub(crate) private: PathBuf,
+    /// Where objects came from besides its own, at the start.
+    pub(crate) alternates: Option<Content>,
+    /// The todo list of a rebase that had been stopped at the start.
+    pub(crate) todo: Option<Content>,
 }
 
 /// Guards the git directory at `host`; `number` names its private copies.
@@ -60,7 +66,9 @@ pub(crate) fn guard(
     let private = session.join(number.to_string());
     fs::DirBuilder::new().mode(0o700).create(&private).map_err(RunError::System)?;
     let inside = Path::new(INSIDE).join(number.to_string());
-    let repository = Repository { host: host.to_owned(), copies: Vec::new(), private };
+    let (copies, alternates, todo) = (Vec::new(), None, None);
+    let mut repository = Repository { host: host.to_owned(), copies, private, alternates, todo };
+    remember(&mut repository, &directory);
     let mut work = Work { directory, inside, repository, protect };
     let linked = kind_at(&work.directory, "commondir").is_some()
         && kind_at(&work.directory, "objects").is_none();
@@ -97,7 +105,9 @@ impl Work<'_> {
             RunError::refused(what, Some(hint))
         })?;
         let content = match content {
-            Some(content) => content,
+            Some(Content { bytes, mode }) => {
+                Content { bytes: without_secrets(&bytes).unwrap_or(bytes), mode }
+            }
             None => {
                 self.missing(name, Some(b""));
                 Content { bytes: Vec::new(), mode: 0o644 }

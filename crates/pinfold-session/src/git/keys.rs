@@ -4,7 +4,7 @@
 //! value of it makes git run a program, read a file as configuration, leave the repository, or
 //! weaken a check (git-config(1) of git 2.47, reviewed key by key).
 
-use super::config::Setting;
+use super::config::{Setting, split};
 
 /// What becomes of a setting that the inside changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,15 +161,6 @@ pub(crate) fn judge(setting: &Setting) -> Verdict {
     match row {
         Some((.., form)) if named && form.fits(value) => Verdict::Take,
         _ => Verdict::Keep,
-    }
-}
-
-/// A canonical key's section, subsection and name.
-pub(crate) fn split(key: &str) -> Option<(&str, Option<&str>, &str)> {
-    let (section, rest) = key.split_once('.')?;
-    match rest.rsplit_once('.') {
-        Some((subsection, name)) => Some((section, Some(subsection), name)),
-        None => Some((section, None, rest)),
     }
 }
 

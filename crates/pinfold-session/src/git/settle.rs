@@ -4,6 +4,7 @@
 //! the harmless settings that changed, one command each. Hooks and all other settings stay
 //! inside and are reported.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -25,9 +26,15 @@ pub(crate) struct Kept {
     /// What.
     pub(crate) what: String,
     /// Why.
-    pub(crate) why: &'static str,
+    pub(crate) why: Cow<'static, str>,
     /// What lets it through another time.
-    pub(crate) opt_in: Option<&'static str>,
+    pub(crate) opt_in: Option<Cow<'static, str>>,
+}
+
+impl Kept {
+    pub(crate) fn new(what: String, why: &'static str) -> Self {
+        Self { what, why: why.into(), opt_in: None }
+    }
 }
 
 /// What came of a session's private copies.
@@ -66,14 +73,14 @@ pub(crate) fn settle(repository: &Repository, git: Option<&Path>, settled: &mut 
             Ok(None) => continue,
             Err(unread) => {
                 let what = format!("{}: the inside's copy {unread}", file.display());
-                settled.kept.push(Kept { what, why: "it cannot be read", opt_in: None });
+                settled.kept.push(Kept::new(what, "it cannot be read"));
                 continue;
             }
         };
         let (before, now) = (Config::parse(&before.bytes), Config::parse(&now.bytes));
         if now.broken || before.broken {
             let what = format!("changes of {}", file.display());
-            settled.kept.push(Kept { what, why: "it is not well-formed", opt_in: None });
+            settled.kept.push(Kept::new(what, "it is not well-formed"));
             continue;
         }
         carry(&file, &before, &now, git, settled);
@@ -103,12 +110,16 @@ fn carry(file: &Path, before: &Config, now: &Config, git: Option<&Path>, settled
                 Ok(()) => {}
                 Err(error) => {
                     let what = format!("{shown} ({error})");
-                    settled.kept.push(Kept { what, why: "git could not set it", opt_in: None });
+                    settled.kept.push(Kept::new(what, "git could not set it"));
                 }
             }
         } else if judged.iter().any(|setting| judge(setting) != Verdict::OfThePlace) {
             let why = "it may run a program or lead git elsewhere";
-            settled.kept.push(Kept { what: shown, why, opt_in: Some(GIT_CONFIG) });
+            settled.kept.push(Kept {
+                what: shown,
+                why: why.into(),
+                opt_in: Some(GIT_CONFIG.into()),
+            });
         }
     }
 }
@@ -169,8 +180,8 @@ fn new_hooks(repository: &Repository, settled: &mut Settled) {
             let what = format!("hook {}", repository.host.join(relative).display());
             settled.kept.push(Kept {
                 what,
-                why: "git would run it on the host",
-                opt_in: Some(GIT_HOOKS),
+                why: "git would run it on the host".into(),
+                opt_in: Some(GIT_HOOKS.into()),
             });
         }
     }

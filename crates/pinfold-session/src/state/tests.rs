@@ -1,12 +1,19 @@
 use std::fs;
 use std::path::Path;
 
-use super::{COMMONDIR, Placeholder, SessionState};
+use super::SessionState;
+use crate::placeholder::{COMMONDIR, Placeholder};
 use crate::places::Places;
 
 fn places(at: &Path) -> Places {
     let inside = |name: &str| at.join(name);
-    Places { home: at.into(), config: inside("c"), state: inside("s"), cache: inside("x") }
+    Places {
+        home: at.into(),
+        config: inside("c"),
+        state: inside("s"),
+        cache: inside("x"),
+        runtime: None,
+    }
 }
 
 fn wanted(at: &Path) -> Vec<Placeholder> {
@@ -49,13 +56,15 @@ fn a_killed_session_is_cleaned_by_the_next() {
     let places = places(dir.path());
     let mut dead = SessionState::create(&places).unwrap();
     dead.make_placeholders(&wanted(dir.path())).unwrap();
-    let left = dead.directory().to_owned();
+    let left = dead.private().to_owned();
     // What SIGKILL does: the lock goes, nothing else happens.
-    let lock = fs::File::open(left.join("lock")).unwrap();
-    rustix::fs::flock(&dead._lock, rustix::fs::FlockOperation::Unlock).unwrap();
+    rustix::fs::flock(&dead.record, rustix::fs::FlockOperation::Unlock).unwrap();
     std::mem::forget(dead);
-    drop(lock);
     let next = SessionState::create(&places).unwrap();
     next.clean_dead().unwrap();
     assert!(!left.exists() && !dir.path().join("d").exists() && !dir.path().join("f").exists());
+    drop(next);
+    let names = fs::read_dir(places.state.join("sessions")).unwrap();
+    let names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["lock"], "no record is left");
 }

@@ -1,6 +1,8 @@
 //! Classic BPF (seccomp(2)): a small assembler for the filter.
 
-use super::Range;
+use std::ops::Range;
+
+use super::Range as Verdicts;
 use super::table::Verdict;
 
 const LOAD_WORD: u16 = 0x20;
@@ -88,18 +90,22 @@ impl Assembler {
 
     /// Emits the search for the loaded number over sorted ranges, the first of which is known
     /// to begin at or below it.
-    pub(super) fn search(&mut self, ranges: &[Range]) {
+    pub(super) fn search(&mut self, ranges: &[Verdicts]) {
+        self.search_below(u32::MAX, ranges);
+    }
+
+    fn search_below(&mut self, end: u32, ranges: &[Verdicts]) {
         let [first, rest @ ..] = ranges else { return };
         if rest.is_empty() {
-            self.verdict(first.verdict);
+            self.verdict(first.verdict, &(first.first..end));
             return;
         }
         let (low, high) = ranges.split_at(ranges.len() / 2);
         let at = self.0.len();
         self.emit(JUMP_AT_LEAST, 0, 0, high[0].first);
-        self.search(low);
+        self.search_below(high[0].first, low);
         let distance = self.0.len() - at - 1;
-        self.search(high);
+        self.search_below(end, high);
         self.jump_over(at, distance);
     }
 
@@ -116,7 +122,8 @@ impl Assembler {
         }
     }
 
-    fn verdict(&mut self, verdict: Verdict) {
+    /// Emits a verdict for these numbers.
+    fn verdict(&mut self, verdict: Verdict, numbers: &Range<u32>) {
         match verdict {
             Verdict::Allow => self.give(PASS),
             Verdict::Refuse | Verdict::Nested => self.give(REFUSE),
@@ -125,7 +132,8 @@ impl Assembler {
             Verdict::Families => self.families(),
             Verdict::Terminal => self.terminal(),
             Verdict::Personality => self.personality(),
-            Verdict::Setuid => self.setuid(),
+            Verdict::Init => self.init(numbers),
+            Verdict::Setuid => self.setuid(numbers),
         }
     }
 
@@ -170,10 +178,29 @@ impl Assembler {
         self.give(REFUSE);
     }
 
+    /// Init has the command's user id, so these would reach it although it cannot be traced. A
+    /// negative number means nothing to them: 1 is the only name of init.
+    fn init(&mut self, numbers: &Range<u32>) {
+        const INIT: u32 = 1;
+        for (number, who, every) in OF_PROCESSES.iter().filter(|(n, ..)| numbers.contains(n)) {
+            let at = self.0.len();
+            self.emit(JUMP_EQUAL, 0, 0, *number);
+            self.load(argument(*who));
+            self.give_if_equal(INIT, REFUSE);
+            if let Some(every) = every {
+                self.load(argument(0));
+                self.give_if_equal(*every, REFUSE);
+            }
+            self.give(PASS);
+            self.0[at].jf = (self.0.len() - at - 1) as u8;
+        }
+        self.give(REFUSE);
+    }
+
     /// The mode is in another argument for each call; open(2) has one only when it creates.
-    fn setuid(&mut self) {
+    fn setuid(&mut self, numbers: &Range<u32>) {
         const CREATES: u32 = (libc::O_CREAT | libc::O_TMPFILE) as u32;
-        for (number, mode, flags) in MODES {
+        for (number, mode, flags) in MODES.iter().filter(|(n, ..)| numbers.contains(n)) {
             // Skips this call's block when the number is another's.
             let at = self.0.len();
             self.emit(JUMP_EQUAL, 0, 0, *number);
@@ -190,6 +217,21 @@ impl Assembler {
         self.give(REFUSE);
     }
 }
+
+/// Calls that act on a process by its id: number, argument of the id, and what the first
+/// argument is when all processes of a user are meant (getpriority(2), ioprio_set(2)).
+const OF_PROCESSES: &[(u32, u32, Option<u32>)] = &[
+    (libc::SYS_prlimit64 as u32, 0, None),
+    (libc::SYS_sched_setparam as u32, 0, None),
+    (libc::SYS_sched_setscheduler as u32, 0, None),
+    (libc::SYS_sched_setaffinity as u32, 0, None),
+    (libc::SYS_sched_setattr as u32, 0, None),
+    (libc::SYS_setpgid as u32, 1, None),
+    (libc::SYS_setpriority as u32, 1, Some(libc::PRIO_USER)),
+    (libc::SYS_ioprio_set as u32, 1, Some(IOPRIO_WHO_USER)),
+];
+/// linux/ioprio.h
+const IOPRIO_WHO_USER: u32 = 3;
 
 /// Calls that take a mode: number, argument of the mode, argument of the flags if any.
 const MODES: &[(u32, u32, Option<u32>)] = &[

@@ -11,6 +11,7 @@ pub(super) enum Verdict {
     Families,
     Terminal,
     Personality,
+    Init,
     Setuid,
 }
 

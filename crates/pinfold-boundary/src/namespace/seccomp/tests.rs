@@ -152,6 +152,24 @@ fn terminals_and_modes_are_filtered_by_argument() {
 }
 
 #[test]
+fn init_cannot_be_limited_slowed_or_joined() {
+    let ask =
+        |number: i64, first: u64, second: u64| answer(false, number, [first, second, 0, 0, 0, 0]);
+    for number in [libc::SYS_prlimit64, libc::SYS_sched_setaffinity, libc::SYS_sched_setattr] {
+        assert_eq!(ask(number, 1, 7), EPERM, "call {number}");
+        assert_eq!(ask(number, (1 << 32) | 1, 7), EPERM, "call {number}, upper half set");
+        assert_eq!(ask(number, 0, 7), ALLOW, "call {number} on oneself");
+        assert_eq!(ask(number, 12, 1), ALLOW, "call {number} on another");
+    }
+    assert_eq!(ask(libc::SYS_setpgid, 0, 1), EPERM);
+    assert_eq!(ask(libc::SYS_setpgid, 0, 0), ALLOW);
+    assert_eq!(ask(libc::SYS_setpriority, u64::from(libc::PRIO_PROCESS), 1), EPERM);
+    assert_eq!(ask(libc::SYS_setpriority, u64::from(libc::PRIO_PROCESS), 0), ALLOW);
+    assert_eq!(ask(libc::SYS_setpriority, u64::from(libc::PRIO_USER), 0), EPERM);
+    assert_eq!(ask(libc::SYS_ioprio_set, 3, 0), EPERM);
+}
+
+#[test]
 fn the_longest_path_stays_short() {
     // The kernel runs the filter for each call when it is loaded: see the module's head.
     assert!(program(false).len() < 400, "{} instructions", program(false).len());

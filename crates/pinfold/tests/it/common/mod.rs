@@ -1,0 +1,32 @@
+//! What the tests share: who runs, where, and the program itself.
+
+mod person;
+mod stage;
+pub(crate) mod tracer;
+
+pub(crate) use person::{Person, people};
+pub(crate) use stage::Stage;
+
+use std::fs;
+use std::path::Path;
+
+/// Says why a test does nothing.
+pub(crate) fn skip(test: &str, reason: &str) {
+    eprintln!("SKIPPED {test}: {reason}");
+}
+
+/// Whether a program of the system is there, where the inside has it too.
+pub(crate) fn installed(name: &str) -> bool {
+    ["/usr/bin", "/bin"].iter().any(|directory| Path::new(directory).join(name).exists())
+}
+
+/// Processes of the host whose command line holds this; arguments are parted by NUL.
+pub(crate) fn processes_with(text: &str) -> Vec<u32> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let holds = |pid: &u32| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.windows(text.len()).any(|window| window == text.as_bytes())
+    };
+    pids.filter(holds).collect()
+}

@@ -1,0 +1,65 @@
+//! Who runs the program.
+
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+/// The ordinary user that is made when root runs the tests.
+const NAME: &str = "pinfold-test";
+
+/// A user of this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Person {
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+}
+
+/// Everybody to run a test as: oneself, and for root an ordinary user too.
+pub(crate) fn people() -> Vec<Person> {
+    let own = Person {
+        uid: rustix::process::geteuid().as_raw(),
+        gid: rustix::process::getegid().as_raw(),
+    };
+    let mut people = vec![own];
+    if own.is_root() {
+        match ordinary() {
+            Some(person) => people.push(person),
+            None => eprintln!("SKIPPED as an ordinary user: `useradd {NAME}` failed"),
+        }
+    }
+    people
+}
+
+impl Person {
+    pub(crate) fn is_root(self) -> bool {
+        self.uid == 0
+    }
+
+    /// A program to be started by this person with an empty environment but for `PATH`.
+    #[expect(clippy::disallowed_methods, reason = "a test starts programs, pinfold does not")]
+    pub(crate) fn command(self, program: impl AsRef<Path>) -> Command {
+        let mut command = Command::new(program.as_ref());
+        command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin");
+        if rustix::process::geteuid().is_root() && !self.is_root() {
+            // Without supplementary groups, which std drops together with root.
+            command.uid(self.uid).gid(self.gid);
+        }
+        command
+    }
+}
+
+fn ordinary() -> Option<Person> {
+    let known = || {
+        let users = fs::read_to_string("/etc/passwd").ok()?;
+        let line = users.lines().find_map(|line| line.strip_prefix(&format!("{NAME}:")))?;
+        let mut fields = line.split(':').skip(1);
+        Some(Person { uid: fields.next()?.parse().ok()?, gid: fields.next()?.parse().ok()? })
+    };
+    known().or_else(|| {
+        let root = Person { uid: 0, gid: 0 };
+        // Another test may be making the same user: what counts is whether it is there after.
+        let _ = root.command("useradd").args(["--no-create-home", "--user-group", NAME]).output();
+        known()
+    })
+}

@@ -1,0 +1,263 @@
+//! What comes with the invocation: streams, descriptors, the terminal, processes left over.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Output, Stdio};
+
+use crate::common::{Stage, installed, people, processes_with, skip};
+
+/// Tries everything that a descriptor of a file allows; prints what it got.
+const ABUSE: &str = r#"
+import os, sys
+number = int(sys.argv[1])
+won = []
+def attempt(name, function):
+    try:
+        function()
+        won.append(name)
+    except OSError:
+        pass
+attempt("fchmod", lambda: os.fchmod(number, 0o777))
+attempt("fchown", lambda: os.fchown(number, os.getuid(), os.getgid()))
+attempt("ftruncate", lambda: os.ftruncate(number, 1))
+attempt("futimens", lambda: os.utime(number, (1, 1)))
+attempt("setxattr", lambda: os.setxattr(number, "user.planted", b"x"))
+attempt("pwrite", lambda: os.pwrite(number, b"planted", 0))
+attempt("pread", lambda: os.pread(number, 1, 0))
+attempt("seek", lambda: os.lseek(number, 0, 0))
+attempt("chmod by name", lambda: os.chmod(f"/proc/self/fd/{number}", 0o777))
+attempt("open the directory", lambda: os.open(f"/proc/self/fd/{number}/..", os.O_RDONLY))
+print(",".join(won), file=sys.stderr)
+"#;
+
+fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_file_as_a_stream_stays_outside() {
+    if !installed("python3") {
+        return skip("a file as a stream", "python3 is not installed");
+    }
+    for person in people() {
+        let stage = Stage::new(person);
+        for number in ["0", "1"] {
+            let path = stage.write("other/stream", "a line that is not the inside's\n");
+            let before = fs::metadata(&path).unwrap();
+            let file = File::options().read(true).write(true).open(&path).unwrap();
+            let mut run = stage.pinfold(&["run", "--", "/usr/bin/python3", "-c", ABUSE, number]);
+            let output = match number {
+                "0" => run.stdin(file).output(),
+                _ => run.stdout(file).output(),
+            };
+            let output = output.unwrap();
+            assert!(output.status.success(), "{}", errors(&output));
+            let after = fs::metadata(&path).unwrap();
+            let facts = |data: &fs::Metadata| (data.mode(), data.uid(), data.mtime(), data.size());
+            assert_eq!(facts(&before), facts(&after), "stream {number}: {}", errors(&output));
+            // A pipe has an owner and a mode too, but nobody looks at them.
+            let won = errors(&output);
+            let harmless = ["fchmod", "fchown", "futimens", "chmod by name", ""];
+            assert!(won.trim().split(',').all(|name| harmless.contains(&name)), "{won}");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_written_into_the_callers_input() {
+    // Were the inside able to, it could put commands before a shell that reads its script from
+    // the same pipe.
+    let plant = "for file in /proc/self/fd/0 /dev/stdin; do echo planted >$file; done";
+    for person in people() {
+        let stage = Stage::new(person);
+        // The shell makes the pipe, so that it is the person's own.
+        let line = format!(
+            ": | (\"{}\" run -- sh -c '{plant}' 2>/dev/null; cat)",
+            env!("CARGO_BIN_EXE_pinfold")
+        );
+        let output = stage.command("/bin/sh").args(["-c", &line]).output().unwrap();
+        let left = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(left, "", "as uid {}", person.uid);
+    }
+}
+
+#[test]
+fn no_descriptor_of_the_caller_comes_in() {
+    for person in people() {
+        let stage = Stage::new(person);
+        stage.write("other/secret", "the host's secret");
+        let script = r#"exec 5</ 6<../other/secret 7<>../other/secret 8<../other; exec "$@""#;
+        let mut shell = stage.command("/bin/sh");
+        shell.args(["-c", script, "sh", env!("CARGO_BIN_EXE_pinfold"), "run", "--", "sh", "-c"]);
+        let output = shell.arg("echo /proc/$$/fd/*").output().unwrap();
+        let open = String::from_utf8_lossy(&output.stdout).into_owned();
+        let numbers = open.split_whitespace().filter_map(|path| path.rsplit('/').next());
+        // The shell that lists them has its own descriptor of the directory.
+        assert!(numbers.clone().all(|number| ["0", "1", "2", "3"].contains(&number)), "{open}");
+        let output = stage.run_shell(&[], "cat <&6; cat <&7; ls /proc/self/fd/8/ /proc/self/fd/5/");
+        assert!(output.stdout.is_empty(), "{}", String::from_utf8_lossy(&output.stdout));
+    }
+}
+
+#[test]
+fn the_callers_terminal_is_out_of_reach_without_a_terminal_inside() {
+    if !installed("script") || !installed("python3") {
+        return skip("the caller's terminal", "script or python3 is not installed");
+    }
+    for person in people() {
+        let stage = Stage::new(person);
+        let inner = "import os,fcntl,termios\n\
+             for path in ('/dev/tty','/dev/console','/dev/pts/0','/dev/tty1'):\n\
+             \x20   try: fcntl.ioctl(os.open(path, os.O_RDWR), termios.TIOCSTI, b'x'); print('BREACH', path)\n\
+             \x20   except OSError as e: print('refused', path)\n";
+        let program = stage.write("ws/inject.py", inner);
+        let line = format!(
+            "{} run -- /usr/bin/python3 {} </dev/null 2>&1 | cat",
+            env!("CARGO_BIN_EXE_pinfold"),
+            program.display()
+        );
+        let mut script = stage.command("script");
+        let output = script.args(["-qec", &line, "/dev/null"]).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(text.matches("refused").count(), 4, "{text}");
+        assert!(!text.contains("BREACH"), "{text}");
+    }
+}
+
+#[test]
+fn nothing_survives_the_command() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let marker =
+            format!("98{}", stage.base().to_str().unwrap().len() as u32 + std::process::id());
+        let script = format!(
+            "sleep {marker} & setsid sleep {marker} & (setsid sh -c 'trap \"\" TERM HUP INT; \
+             nohup sleep {marker}' & ) & exit 3"
+        );
+        let output = stage.run_shell(&[], &script);
+        assert_eq!(output.status.code(), Some(3), "{}", errors(&output));
+        assert_eq!(processes_with(&format!("sleep\0{marker}")), Vec::<u32>::new());
+    }
+}
+
+#[test]
+fn a_command_that_kills_everything_ends_its_own_run_alone() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let mut witness = stage.command("sleep").arg("1000").spawn().unwrap();
+        let output = stage.run_shell(&[], "kill -KILL -1; sleep 0.01; kill -KILL 1; kill -KILL $$");
+        assert_eq!(output.status.code(), Some(128 + 9), "{}", errors(&output));
+        assert!(witness.try_wait().unwrap().is_none(), "a process of the host was killed");
+        witness.kill().unwrap();
+        witness.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_crash_leaves_no_core_with_anybody() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let script = r#"ulimit -c unlimited; exec "$@""#;
+        let mut shell = stage.command("/bin/sh");
+        shell.args(["-c", script, "sh", env!("CARGO_BIN_EXE_pinfold"), "run", "--", "sh", "-c"]);
+        let output = shell.arg("ulimit -c; kill -SEGV $$").output().unwrap();
+        assert_eq!(output.status.code(), Some(128 + 11), "{}", errors(&output));
+        assert_eq!(output.status.signal(), None);
+        let left: Vec<_> = fs::read_dir(stage.workspace()).unwrap().collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+#[test]
+fn input_and_output_are_exact_to_the_byte() {
+    const SIZE: usize = 50 << 20;
+    for person in people() {
+        let stage = Stage::new(person);
+        // A pattern that no power of two divides, so that a lost or doubled block shows.
+        let data: Vec<u8> = (0..SIZE).map(|at| (at % 251) as u8 ^ (at / 65_521) as u8).collect();
+        let mut run = stage.pinfold(&["run", "--", "cat"]);
+        let mut run = run.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut input = run.stdin.take().unwrap();
+        let copy = data.clone();
+        let feeder = std::thread::spawn(move || input.write_all(&copy).unwrap());
+        let output = run.wait_with_output().unwrap();
+        feeder.join().unwrap();
+        assert!(output.stdout == data, "{} of {SIZE} bytes came through", output.stdout.len());
+
+        let (from, to) = (stage.write("other/from", &data), stage.write("other/to", ""));
+        let mut run = stage.pinfold(&["run", "--", "cat"]);
+        run.stdin(File::open(from).unwrap()).stdout(File::create(&to).unwrap());
+        assert!(run.status().unwrap().success());
+        assert!(fs::read(to).unwrap() == data, "from file to file");
+    }
+}
+
+#[test]
+fn standard_streams_stay_apart_and_in_order() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let output = stage.run_shell(&[], "echo out; echo err >&2; exit 5");
+        assert_eq!((&output.stdout[..], &output.stderr[..]), (&b"out\n"[..], &b"err\n"[..]));
+        assert_eq!(output.status.code(), Some(5));
+
+        let shell = |line: &str| {
+            let mut shell = stage.command("/bin/sh");
+            let line = line.replace("PINFOLD", env!("CARGO_BIN_EXE_pinfold"));
+            shell.args(["-c", &line]).output().unwrap()
+        };
+        let order = "for i in 1 2 3 4; do echo o$i; echo e$i >&2; done";
+        shell(&format!("PINFOLD run -- sh -c '{order}' >all 2>&1"));
+        let together = "o1\ne1\no2\ne2\no3\ne3\no4\ne4\n";
+        assert_eq!(fs::read_to_string(stage.path("ws/all")).unwrap(), together);
+        let piped = shell(&format!("PINFOLD run -- sh -c '{order}' 2>&1 | cat"));
+        assert_eq!(String::from_utf8_lossy(&piped.stdout), together);
+
+        let closed = shell("PINFOLD run -- sh -c 'cat; echo done' <&-");
+        assert_eq!(closed.stdout, b"done\n", "{}", errors(&closed));
+        assert_eq!(shell("PINFOLD run -- sh -c 'exit 7' >&-").status.code(), Some(7));
+        assert_eq!(shell("PINFOLD run -- sh -c 'exit 8' >&- 2>&- <&-").status.code(), Some(8));
+        let appended = shell("echo first >f; PINFOLD run -- echo second >>f; cat f");
+        assert_eq!(appended.stdout, b"first\nsecond\n");
+        let rest = shell("printf 'a\\nb\\nc\\n' | PINFOLD run -- head -n 1");
+        assert_eq!(rest.stdout, b"a\n");
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_the_writer() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let line = format!(
+            "(\"{}\" run -- sh -c 'trap \"\" HUP; yes; echo $? >status'; echo outer $? >&2) | head -n 1",
+            env!("CARGO_BIN_EXE_pinfold")
+        );
+        let output = stage.command("/bin/sh").args(["-c", &line]).output().unwrap();
+        assert_eq!(output.stdout, b"y\n");
+        let status = fs::read_to_string(stage.path("ws/status")).unwrap();
+        assert_eq!(status.trim(), "141", "128 + SIGPIPE; {}", errors(&output));
+    }
+}
+
+#[test]
+fn the_exit_status_is_the_commands() {
+    for person in people() {
+        let stage = Stage::new(person);
+        for code in [0, 1, 2, 42, 125, 126, 127, 128, 255] {
+            let output = stage.run_shell(&[], &format!("exit {code}"));
+            assert_eq!(output.status.code(), Some(code));
+            assert!(output.stderr.is_empty(), "{}", errors(&output));
+        }
+        for signal in [1, 2, 3, 6, 9, 13, 14, 15] {
+            let output = stage.run_shell(&[], &format!("kill -{signal} $$"));
+            assert_eq!(output.status.code(), Some(128 + signal));
+        }
+        stage.write("ws/plain", "not a program");
+        assert_eq!(stage.run(&[], &["./plain"]).status.code(), Some(126));
+        assert_eq!(stage.run(&[], &["no-such-program"]).status.code(), Some(127));
+        assert_eq!(stage.run(&[], &["/no/such/program"]).status.code(), Some(127));
+        assert_eq!(stage.run(&["--cpus", "-1"], &["true"]).status.code(), Some(2));
+        assert_eq!(stage.run(&["--read", "/no/such/path"], &["true"]).status.code(), Some(125));
+    }
+}

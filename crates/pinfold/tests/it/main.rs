@@ -1,0 +1,13 @@
+//! The program as it is built, run as root and as an ordinary user.
+//!
+//! Every test of a promise about the inside runs twice when root runs the tests: as root, and as
+//! an ordinary user made for the purpose. A test that lacks something prints that it skips, and
+//! why.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
+
+mod common;
+mod faults;
+mod hostile;
+mod invocation;
+mod limits;

@@ -1,7 +1,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::SessionState;
+use super::{Copies, SessionState};
 use crate::placeholder::{COMMONDIR, Placeholder};
 use crate::places::Places;
 

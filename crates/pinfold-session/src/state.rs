@@ -123,9 +123,22 @@ impl SessionState {
             return Ok(());
         }
         self.placeholders = ours.iter().map(|place| place.path.clone()).collect();
-        write_list(&self.record, &self.placeholders)?;
+        self.write_list().map_err(|error| {
+            let path = self.sessions.join(self.id.as_str());
+            io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()))
+        })?;
         let mut pool = Pool::open(&self.pool);
         ours.into_iter().try_for_each(|placeholder| placeholder.make(&mut pool))
+    }
+
+    /// Paths hold any byte but NUL, so NUL ends each.
+    fn write_list(&self) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        for path in &self.placeholders {
+            bytes.extend_from_slice(path.as_os_str().as_bytes());
+            bytes.push(0);
+        }
+        (&self.record).write_all(&bytes)
     }
 
     /// Placeholders of the other live sessions.
@@ -233,19 +246,6 @@ fn lock(path: &Path, operation: FlockOperation) -> io::Result<File> {
     open().map_err(|error| {
         io::Error::new(error.kind(), format!("cannot lock {}: {error}", path.display()))
     })
-}
-
-/// Paths hold any byte but NUL, so NUL ends each.
-fn write_list(mut record: &File, list: &[PathBuf]) -> io::Result<()> {
-    let mut bytes = Vec::new();
-    for item in list {
-        bytes.extend_from_slice(item.as_os_str().as_bytes());
-        bytes.push(0);
-    }
-    let named = |error: io::Error| {
-        io::Error::new(error.kind(), format!("cannot write the session's record: {error}"))
-    };
-    record.write_all(&bytes).map_err(named)
 }
 
 fn read_list(path: &Path) -> Vec<PathBuf> {

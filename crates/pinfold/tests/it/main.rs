@@ -6,7 +6,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
 
+mod agents;
 mod common;
+mod faults;
 mod hostile;
 mod invocation;
 mod limits;

@@ -2,6 +2,7 @@
 
 mod person;
 mod stage;
+pub(crate) mod tracer;
 
 pub(crate) use person::{Person, people};
 pub(crate) use stage::Stage;

@@ -27,6 +27,7 @@ pub mod userland;
 mod view;
 pub mod workspace;
 
+pub use git::import;
 pub use outcome::{LimitReached, Outcome, RunError};
 pub use run::{Request, run};
 pub use state::SessionId;

@@ -47,6 +47,15 @@ impl std::fmt::Display for SessionId {
     }
 }
 
+/// How much private copies may come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Copies {
+    /// Some small files: they fit into memory, where there is a place for them.
+    Small,
+    /// Whatever is committed.
+    Large,
+}
+
 /// A live session's record; dropping it cleans up.
 #[derive(Debug)]
 pub(crate) struct SessionState {
@@ -67,12 +76,16 @@ impl SessionState {
     ///
     /// # Errors
     /// What the file system says, with the path.
-    pub(crate) fn create(places: &Places) -> io::Result<Self> {
+    pub(crate) fn create(places: &Places, copies: Copies) -> io::Result<Self> {
         let sessions = places.state.join("sessions");
         Places::make_private(&sessions)?;
         let id = SessionId::generate()?;
         let private_places = places.private_copies();
-        let base = private_places.first().ok_or(io::ErrorKind::NotFound)?;
+        let base = match copies {
+            Copies::Small => private_places.first(),
+            Copies::Large => private_places.last(),
+        };
+        let base = base.ok_or(io::ErrorKind::NotFound)?;
         Places::make_private(base)?;
         let private = base.join(id.as_str());
         Places::make_private(&private)?;

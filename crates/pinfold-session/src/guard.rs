@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use pinfold_boundary::namespace::inside_owner;
 use pinfold_boundary::{Cover, CoverKind, Entry, Place};
-use pinfold_policy::authority::{Authority, Effect, Reason, RootKind, Why};
+use pinfold_policy::authority::{Authority, Effect, Reason, Restriction, RootKind, Why};
 use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_policy::protect::{
     BARE_REPOSITORIES, Missing, Placeholder as Kind, Protection, RootIs,
@@ -31,7 +31,7 @@ use crate::mounts;
 use crate::places::Places;
 use crate::protect::{Finding, Rules, Surveyor, What, Zone};
 use crate::restrict::{Protect, Substitute, follow};
-use crate::state::SessionState;
+use crate::state::{self, SessionState};
 use crate::survey::{Walk, walk};
 use crate::userland::HOME;
 use crate::view::View;
@@ -61,6 +61,21 @@ pub(crate) struct Walked {
     pub(crate) path: PathBuf,
     pub(crate) is: RootIs,
     pub(crate) walk: Walk<Zone>,
+}
+
+/// The authority that a run would have here and now, without starting one.
+///
+/// # Errors
+/// As for the start of a run.
+pub fn authority_of(
+    view: &View,
+    settings: &Settings,
+    places: &Places,
+) -> Result<Authority, RunError> {
+    let copies = state::Copies::for_mode(settings.git.value);
+    let state = SessionState::create(places, copies).map_err(RunError::System)?;
+    let restrictions = Guard::new(&state)?.find(&view.authority()?, settings, places)?;
+    view.restricted(restrictions)
 }
 
 /// One root to walk.
@@ -136,6 +151,31 @@ impl Guard {
         places: &Places,
         state: &mut SessionState,
     ) -> Result<Authority, RunError> {
+        let mut restrictions = self.find(authority, settings, places)?;
+        hand_over(&self.private).map_err(RunError::System)?;
+        let placeholders = &self.protect.placeholders;
+        state.make_placeholders(placeholders).map_err(RunError::System)?;
+        // What nobody could make cannot be covered, and needs not be.
+        let absent = |path: &Path| fs::symlink_metadata(path).is_err();
+        let absent: HashSet<&Path> = placeholders
+            .iter()
+            .map(|made| made.path.as_path())
+            .filter(|path| absent(path))
+            .collect();
+        restrictions.retain(|restriction| !absent.contains(restriction.host.as_path()));
+        view.restricted(restrictions)
+    }
+
+    /// Looks the granted roots over. Changes nothing in them.
+    ///
+    /// # Errors
+    /// A tree that cannot be looked over, or an opt-in that is unknown.
+    fn find(
+        &mut self,
+        authority: &Authority,
+        settings: &Settings,
+        places: &Places,
+    ) -> Result<Vec<Restriction>, RunError> {
         let files = &settings.files;
         let lifted = files.opt_in.iter().map(|name| name.value.as_str());
         let protection =
@@ -159,22 +199,11 @@ impl Guard {
             GitMode::Guarded => self.guard_git(&git, &rules, places)?,
             GitMode::Quarantine => self.copy_git(&git, places)?,
         }
-        hand_over(&self.private).map_err(RunError::System)?;
-        let mut restrictions = self.protect.finish()?;
+        let restrictions = self.protect.finish()?;
         let hosts = restrictions.iter().map(|restriction| restriction.host.as_path().to_owned());
         self.protected = hosts.collect();
         self.protection = rules.protection;
-        let placeholders = &self.protect.placeholders;
-        state.make_placeholders(placeholders).map_err(RunError::System)?;
-        // What nobody could make cannot be covered, and needs not be.
-        let absent = |path: &Path| fs::symlink_metadata(path).is_err();
-        let absent: HashSet<&Path> = placeholders
-            .iter()
-            .map(|made| made.path.as_path())
-            .filter(|path| absent(path))
-            .collect();
-        restrictions.retain(|restriction| !absent.contains(restriction.host.as_path()));
-        view.restricted(restrictions)
+        Ok(restrictions)
     }
 
     fn look_over(

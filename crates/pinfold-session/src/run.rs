@@ -12,7 +12,7 @@ use pinfold_boundary::{
 use pinfold_policy::authority::{Authority, Subject};
 use pinfold_policy::origin::Origin;
 use pinfold_policy::path::InsidePath;
-use pinfold_policy::settings::{BoundaryName, GitMode, LandlockMode, Settings};
+use pinfold_policy::settings::{BoundaryName, LandlockMode, Settings};
 use pinfold_wire::Order;
 use serde_json::json;
 
@@ -83,7 +83,8 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
         env,
         cwd: InsidePath::new(workspace.cwd.as_path()).map_err(RunError::path)?,
     };
-    let mut state = SessionState::create(&places, copies(&settings)).map_err(RunError::System)?;
+    let mut state = SessionState::create(&places, Copies::for_mode(settings.git.value))
+        .map_err(RunError::System)?;
     let mut guard = Guard::new(&state)?;
     let mut plan = plan(&view, &authority, &settings, program, streams.stdio)?;
     plan.tree.extend(guard.entries(workspace.root.as_path())?);
@@ -160,14 +161,6 @@ fn check_boundary(settings: &Settings) -> Result<(), RunError> {
             Err(refuse("the administrator's policy allows no boundary of this version".to_owned()))
         }
         _ => Ok(()),
-    }
-}
-
-/// How much the session's private copies may come to.
-fn copies(settings: &Settings) -> Copies {
-    match settings.git.value {
-        GitMode::Guarded => Copies::Small,
-        GitMode::Quarantine => Copies::Large,
     }
 }
 

@@ -15,6 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use pinfold_policy::settings::GitMode;
 use rustix::fs::FlockOperation;
 
 use crate::placeholder::{self, Placeholder, Pool};
@@ -54,6 +55,16 @@ pub(crate) enum Copies {
     Small,
     /// Whatever is committed.
     Large,
+}
+
+impl Copies {
+    /// What protecting git directories this way takes.
+    pub(crate) fn for_mode(mode: GitMode) -> Self {
+        match mode {
+            GitMode::Guarded => Self::Small,
+            GitMode::Quarantine => Self::Large,
+        }
+    }
 }
 
 /// A live session's record; dropping it cleans up.

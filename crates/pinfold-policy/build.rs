@@ -69,7 +69,10 @@ fn tables(entries: &[(&str, &Entry)]) -> Result<String, Box<dyn Error>> {
                         rules.push(position);
                     }
                 }
-                _ => wild.push((position, number)),
+                last => {
+                    let (start, end) = ends(last.unwrap_or_default());
+                    wild.push((position, number, start, end));
+                }
             }
         }
     }
@@ -77,8 +80,16 @@ fn tables(entries: &[(&str, &Entry)]) -> Result<String, Box<dyn Error>> {
     for (name, rules) in literal {
         writeln!(code, "    ({name:?}, &{rules:?}),")?;
     }
-    writeln!(code, "];\npub(super) static WILD: &[(usize, usize)] = &{wild:?};")?;
+    writeln!(code, "];\npub(super) static WILD: &[(usize, usize, &str, &str)] = &{wild:?};")?;
     Ok(code)
+}
+
+/// What a component with wildcards begins and ends with.
+fn ends(component: &str) -> (&str, &str) {
+    let wild = ['*', '?'];
+    let start = component.find(wild).unwrap_or(component.len());
+    let end = component.rfind(wild).map_or(0, |at| at + 1);
+    (&component[..start], &component[end..])
 }
 
 fn rule(effect: &str, entry: &Entry) -> String {

@@ -2,18 +2,22 @@
 
 use std::process::ExitCode;
 
+mod bench;
 mod lock;
 
 const USAGE: &str = "\
 usage: cargo xtask TASK
 
 tasks:
+  bench [--smoke] [start|work|memory|gateway]
+                              measure the promises of SPECIFICATION.md
   lock AGENT VERSION [FILE]   write agents/recipes/FILE.json (FILE: AGENT) from npm";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let done: Result<(), Box<dyn std::error::Error>> = match words.as_slice() {
+        ["bench", rest @ ..] => bench::run(rest),
         ["lock", rest @ ..] => lock::run(rest).map_err(Into::into),
         _ => Err(USAGE.into()),
     };

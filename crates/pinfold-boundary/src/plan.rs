@@ -131,4 +131,8 @@ pub enum Landlock {
     Required,
     /// Use what the kernel has; its absence is reported.
     BestEffort,
+    /// Use what the kernel has of this ABI, as an older kernel would: the verdicts are tested at
+    /// each.
+    #[doc(hidden)]
+    AtMost(u32),
 }

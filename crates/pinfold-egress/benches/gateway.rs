@@ -3,13 +3,14 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::future::try_join_all;
+use http::header::CONTENT_LENGTH;
 use http::{Request, Response, Uri};
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
@@ -65,10 +66,13 @@ fn main() -> Result<(), Failed> {
                 show_requests(&label, pair);
             }
         }
-        let label = format!("{scheme}, stream");
-        if wanted(&label) {
-            let [direct, gateway] = in_turns(&direct, &gateway, stream)?.map(|part| part.rate);
-            row(&label, "MB/s", [direct, gateway], gateway / direct);
+        for path in ["/v1/chunked", "/v1/sized"] {
+            let label = format!("{scheme}, stream {}", &path[4..]);
+            if wanted(&label) {
+                let pair = in_turns(&direct, &gateway, |way| stream(way, path))?;
+                let [direct, gateway] = pair.map(|part| part.rate);
+                row(&label, "MB/s", [direct, gateway], gateway / direct);
+            }
         }
     }
     Ok(())
@@ -86,7 +90,7 @@ fn show_requests(label: &str, pair: [Part; 2]) {
 }
 
 fn row(label: &str, unit: &str, [direct, gateway]: [f64; 2], ratio: f64) {
-    println!("{label:<20} {unit:<13} {direct:>10.0} {gateway:>10.0} {ratio:>8.2}");
+    println!("{label:<23} {unit:<10} {direct:>10.0} {gateway:>10.0} {ratio:>8.2}");
 }
 
 /// What one part gave.
@@ -139,10 +143,10 @@ async fn requests(way: Way, connections: usize, time: Duration) -> Result<Part, 
 }
 
 /// One long response.
-async fn stream(way: Way) -> Result<Part, Failed> {
+async fn stream(way: Way, path: &str) -> Result<Part, Failed> {
     let mut sender = connect(&way).await?;
     let started = Instant::now();
-    let mut body = sender.send_request(request(&way, "/v1/stream")?).await?.into_body();
+    let mut body = sender.send_request(request(&way, path)?).await?.into_body();
     let mut received = 0;
     while let Some(frame) = body.frame().await {
         received += frame?.data_ref().map_or(0, Bytes::len);
@@ -190,7 +194,7 @@ fn ways(scheme: &str) -> Result<(Way, Way), Failed> {
     let certificate: CertificateDer<'static> = certified.cert.der().clone();
     let (acceptor, connector) = tls_ends(&certificate, certified.signing_key.serialize_der())?;
 
-    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let address = listener.local_addr()?;
     let acceptor = tls.then_some(acceptor);
     let server = thread::Builder::new().name("server".to_owned());
@@ -213,7 +217,7 @@ fn ways(scheme: &str) -> Result<(Way, Way), Failed> {
         journal: Arc::new(NoJournal),
         roots: TrustRoots::Only(vec![certificate.to_vec()]),
     })?;
-    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let inside = listener.local_addr()?;
     let (stop, stopped) = stop_channel();
     thread::Builder::new().name("gateway".to_owned()).spawn(move || {
@@ -271,14 +275,18 @@ async fn serve(listener: TcpListener, tls: Option<TlsAcceptor>) -> io::Result<()
 async fn answer(
     request: Request<Incoming>,
 ) -> Result<Response<http_body_util::combinators::UnsyncBoxBody<Bytes, Infallible>>, Failed> {
-    let long = request.uri().path() == "/v1/stream";
+    let path = request.uri().path().to_owned();
     request.into_body().collect().await?;
-    let body = if long {
+    let body = if path != "/v1/messages" {
         let chunk = Bytes::from(vec![b'x'; CHUNK]);
         let frames = (0..STREAM / CHUNK).map(move |_| Ok(Frame::data(chunk.clone())));
         StreamBody::new(futures_util::stream::iter(frames)).boxed_unsync()
     } else {
         Full::new(Bytes::from_static(&[b'y'; 600])).boxed_unsync()
     };
-    Ok(Response::new(body))
+    let mut response = Response::new(body);
+    if path == "/v1/sized" {
+        response.headers_mut().insert(CONTENT_LENGTH, STREAM.into());
+    }
+    Ok(response)
 }

@@ -8,6 +8,7 @@ mod command;
 mod doors;
 mod run;
 mod stdio;
+mod vfork;
 mod watch;
 
 pub use command::Command;

@@ -53,13 +53,11 @@ pub fn run(
     if !wait_for_start(channel) {
         return Ok(());
     }
-    let Some(command) = fork().map_err(Failure::at(Step::Execute))? else {
+    let command = crate::vfork::spawn(|| {
         let failure = prepared.become_command(&start.streams, terminal.as_ref(), restrict);
         let _ = channel.send(&failure.report(), &[]);
-        exit_now(127);
-    };
-    // Both sides set the group: whichever is first, it is set before either goes on.
-    let _ = rustix::process::setpgid(Some(command), Some(command));
+    })
+    .map_err(Failure::at(Step::Execute))?;
     start.times.push((Step::Execute, now()));
     let _ = channel.send(&Report::Started(start.times), &[]);
     // The streams and the terminal belong to the command alone now, or no reader would ever
@@ -167,25 +165,6 @@ fn block_signals() -> Result<OwnedFd, Errno> {
         let fd = libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
         if fd < 0 { Err(Errno::NOSYS) } else { Ok(OwnedFd::from_raw_fd(fd)) }
     }
-}
-
-/// fork(2): `None` in the child.
-fn fork() -> Result<Option<Pid>, Errno> {
-    // SAFETY: init has one thread, so the child is free to do whatever init may do.
-    let pid = unsafe { libc::fork() };
-    match pid {
-        0 => Ok(None),
-        pid if pid > 0 => Ok(Pid::from_raw(pid)),
-        _ => Err(Errno::from_raw_os_error(
-            std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EAGAIN),
-        )),
-    }
-}
-
-/// Ends this process without running anything that the parent's copy still owns.
-fn exit_now(status: i32) -> ! {
-    // SAFETY: _exit(2) has no preconditions.
-    unsafe { libc::_exit(status) }
 }
 
 /// CLOCK_MONOTONIC in nanoseconds.

@@ -48,8 +48,9 @@ impl Access {
     /// The accesses that change the host.
     pub const CHANGING: Self = Self::WRITE.union(Self::DELETE).union(Self::MOVE);
 
-    /// What a directory allows that exists only because a grant lies below it.
-    pub const SYNTHETIC: Self = Self::LIST.union(Self::METADATA);
+    /// What a directory allows that exists only because a grant lies below it. Whoever may list
+    /// it may watch it: inotify(7) asks for no more.
+    pub const SYNTHETIC: Self = Self::LIST.union(Self::WATCH).union(Self::METADATA);
 
     /// The accesses that concern a name rather than what it leads to: a symbolic link as the
     /// last component is not followed for them (rename(2), unlink(2)).

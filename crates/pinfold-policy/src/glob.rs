@@ -79,6 +79,17 @@ impl Glob {
         (!name.contains(['*', '?'])).then_some(name)
     }
 
+    /// What the last component begins and ends with: a name without them is no match, which is
+    /// told faster than by [`Self::matches`].
+    #[must_use]
+    pub fn ends(&self) -> (&[u8], &[u8]) {
+        let name = self.text.rsplit('/').next().unwrap_or_default();
+        let wild = ['*', '?'];
+        let start = name.find(wild).unwrap_or(name.len());
+        let end = name.rfind(wild).map_or(0, |at| at + 1);
+        (&name.as_bytes()[..start], &name.as_bytes()[end..])
+    }
+
     /// The one path that matches, for a pattern from the root without wildcards.
     #[must_use]
     pub fn literal_path(&self) -> Option<&Path> {

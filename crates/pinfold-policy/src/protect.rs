@@ -86,11 +86,29 @@ struct Rule {
 }
 
 /// The data as static tables: the rules; for each literal last component, sorted, the rules with
-/// a name that ends in it; and rule and name of each name that ends in a wildcard.
+/// a name that ends in it; and rule and name of each name whose last component has a wildcard,
+/// with what that component begins and ends with.
 mod tables {
     use super::{Effect, Glob, Placeholder, Rule};
 
     include!(concat!(env!("OUT_DIR"), "/protect.rs"));
+}
+
+/// For each first byte, the lengths of the literal names that begin with it, as bits: most names
+/// of a workspace are told apart by these two alone.
+static LENGTHS: [u64; 256] = {
+    let mut lengths = [0; 256];
+    let mut at = 0;
+    while at < tables::LITERAL.len() {
+        let name = tables::LITERAL[at].0.as_bytes();
+        lengths[name[0] as usize] |= length_bit(name.len());
+        at += 1;
+    }
+    lengths
+};
+
+const fn length_bit(length: usize) -> u64 {
+    1 << if length < 63 { length } else { 63 }
 }
 
 /// The protected names of a session: the built-in ones without those that were opted in.
@@ -109,10 +127,21 @@ pub struct UnknownOptIn {
     pub name: String,
 }
 
+/// Lets the inside change the hooks of repositories that exist at the start.
+pub const GIT_HOOKS: &str = "git-hooks";
+/// Lets the inside change the configuration of repositories that exist at the start.
+pub const GIT_CONFIG: &str = "git-config";
+/// Lets the inside change bare repositories that lie in a granted directory.
+pub const BARE_REPOSITORIES: &str = "bare-repositories";
+
+/// Protections that depend on more than a name.
+const BY_STRUCTURE: [&str; 3] = [GIT_HOOKS, GIT_CONFIG, BARE_REPOSITORIES];
+
 /// The names that lift a protection, sorted.
 #[must_use]
 pub fn opt_ins() -> Vec<&'static str> {
-    let mut known: Vec<_> = tables::RULES.iter().map(|rule| rule.opt_in).collect();
+    let by_name = tables::RULES.iter().map(|rule| rule.opt_in);
+    let mut known: Vec<_> = by_name.chain(BY_STRUCTURE).collect();
     known.sort_unstable();
     known.dedup();
     known
@@ -126,12 +155,35 @@ impl Protection {
     pub fn defaults<'a>(opt_in: impl IntoIterator<Item = &'a str>) -> Result<Self, UnknownOptIn> {
         let mut lifted = Vec::new();
         for name in opt_in {
-            match tables::RULES.iter().find(|rule| rule.opt_in == name) {
-                Some(rule) => lifted.push(rule.opt_in),
+            match opt_ins().into_iter().find(|known| *known == name) {
+                Some(known) => lifted.push(known),
                 None => return Err(UnknownOptIn { name: name.to_owned() }),
             }
         }
         Ok(Self { lifted })
+    }
+
+    /// Whether this opt-in was given.
+    #[must_use]
+    pub fn is_lifted(&self, opt_in: &str) -> bool {
+        self.lifted.contains(&opt_in)
+    }
+
+    /// Whether a path that ends in `name` may be protected: a cheap question that most names
+    /// answer with no, to be asked before a path is put together for [`Self::classify`].
+    #[must_use]
+    pub fn may_match(name: &[u8]) -> bool {
+        let (Some(first), Some(last)) = (name.first(), name.last()) else { return false };
+        let is_literal = LENGTHS[usize::from(*first)] & length_bit(name.len()) != 0
+            && tables::LITERAL.binary_search_by(|(known, _)| known.as_bytes().cmp(name)).is_ok();
+        is_literal
+            || tables::WILD.iter().any(|(_, _, start, end)| {
+                let (start, end) = (start.as_bytes(), end.as_bytes());
+                start.first().is_none_or(|byte| byte == first)
+                    && end.last().is_none_or(|byte| byte == last)
+                    && name.starts_with(start)
+                    && name.ends_with(end)
+            })
     }
 
     /// What the name at `relative` below a granted root is, if it is protected. Hiding wins.
@@ -140,7 +192,7 @@ impl Protection {
         let name = relative.file_name()?.as_bytes();
         let found = tables::LITERAL.binary_search_by(|(known, _)| known.as_bytes().cmp(name));
         let literal = found.ok().and_then(|at| tables::LITERAL.get(at)).map_or(&[][..], |(_, r)| r);
-        let wild = tables::WILD.iter().filter_map(|(rule, number)| {
+        let wild = tables::WILD.iter().filter_map(|(rule, number, _, _)| {
             let glob = tables::RULES.get(*rule)?.names.get(*number)?;
             glob.matches(relative).then_some(rule)
         });
@@ -166,7 +218,7 @@ impl Protection {
     }
 
     fn lifts(&self, rule: &Rule) -> bool {
-        self.lifted.contains(&rule.opt_in)
+        self.is_lifted(rule.opt_in)
     }
 }
 

@@ -20,7 +20,7 @@ pub use layers::{Attendance, FlagLimits, Flags, Layers};
 pub use origins::OriginRow;
 pub use resolve::{EnvSetting, FileSettings, Settings};
 pub use url::{BaseUrl, BaseUrlError};
-pub use words::{AgentState, BoundaryName, GitMode, LandlockMode, SecretSource, UnknownWord};
+pub use words::{AgentState, BoundaryName, GitMode, LandlockMode, UnknownWord};
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,7 @@
 //! What a store promises, with real files and a runner that only pretends to run programs.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
 use std::fs;
 use std::io;
 use std::os::unix::fs::{PermissionsExt as _, symlink};

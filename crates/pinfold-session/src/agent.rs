@@ -197,7 +197,7 @@ fn state_grants(
         let host = own.join(path);
         Places::make_private(&host).map_err(RunError::System)?;
         Ok(Extra {
-            id: "agent state",
+            id: Arc::from("agent state"),
             kind: RootKind::AgentState,
             host: HostPath::new(fs::canonicalize(&host).map_err(RunError::System)?)
                 .map_err(RunError::path)?,
@@ -238,7 +238,7 @@ fn layer(
     let cache = Cache::new(places.cache.join("agents"), pinfold_provision::Registry::default());
     let layer = cache.ensure(&recipe.map_err(refused)?, &Npm, &Pen, progress).map_err(refused)?;
     Ok(Some(Extra {
-        id: "agent",
+        id: Arc::from("agent"),
         kind: RootKind::System,
         host: HostPath::new(fs::canonicalize(&layer.dir).map_err(RunError::System)?)
             .map_err(RunError::path)?,

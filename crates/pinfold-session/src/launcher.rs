@@ -1,7 +1,11 @@
 //! The one place where programs are started on the host (requirement 8.1). What runs inside is
 //! started by init; everything else goes through here, and a lint forbids any other way.
 
+use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -28,11 +32,20 @@ pub struct Launcher;
 
 impl Launcher {
     #[expect(clippy::disallowed_methods, reason = "this is the launcher")]
-    fn spawn(argv: &[String], variables: &[(&str, &str)], input: bool) -> io::Result<Child> {
+    fn spawn(
+        argv: &[impl AsRef<OsStr>],
+        variables: &[(&str, &str)],
+        input: bool,
+        owner: Option<(u32, u32)>,
+    ) -> io::Result<Child> {
         let (program, arguments) =
             argv.split_first().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
         let kept = ENVIRONMENT.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
-        std::process::Command::new(program)
+        let mut command = std::process::Command::new(program);
+        if let Some((uid, gid)) = owner {
+            command.uid(uid).gid(gid);
+        }
+        command
             .args(arguments)
             .env_clear()
             .envs(kept)
@@ -55,7 +68,26 @@ impl Launcher {
         variables: &[(&str, &str)],
         input: Option<&[u8]>,
     ) -> io::Result<CommandOutput> {
-        let mut child = Self::spawn(argv, variables, input.is_some())?;
+        Self::finish(Self::spawn(argv, variables, input.is_some(), None)?, input)
+    }
+
+    /// Runs a program to its end for the owner of what it writes: a caller who is root becomes
+    /// that user, so that the files stay theirs.
+    ///
+    /// # Errors
+    /// As [`Self::run_to_end`].
+    pub(crate) fn run_as(
+        self,
+        owner: Option<(u32, u32)>,
+        argv: &[OsString],
+        variables: &[(&str, &str)],
+        input: Option<&[u8]>,
+    ) -> io::Result<CommandOutput> {
+        let owner = owner.filter(|_| rustix::process::geteuid().is_root());
+        Self::finish(Self::spawn(argv, variables, input.is_some(), owner)?, input)
+    }
+
+    fn finish(mut child: Child, input: Option<&[u8]>) -> io::Result<CommandOutput> {
         if let (Some(mut stdin), Some(input)) = (child.stdin.take(), input) {
             // A program that does not read its input may still do its work.
             let _ = stdin.write_all(input);
@@ -71,6 +103,16 @@ impl Launcher {
         let stderr = reader.join().unwrap_or_default();
         Ok(CommandOutput { code: status.code(), stdout, stderr })
     }
+}
+
+/// The program of this name that the user's `PATH` finds, but for directories in which an inside
+/// may have written: an activated environment in a workspace puts such a directory first.
+pub(crate) fn find(name: &str, not_in: &[PathBuf]) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let candidates = std::env::split_paths(&path).filter(|directory| directory.is_absolute());
+    let real = candidates.filter_map(|directory| fs::canonicalize(directory.join(name)).ok());
+    let mut safe = real.filter(|file| !not_in.iter().any(|root| file.starts_with(root)));
+    safe.find(|file| file.is_file())
 }
 
 fn read_all(stream: Option<impl io::Read>) -> Vec<u8> {

@@ -3,9 +3,11 @@
 use std::io;
 
 use pinfold_boundary::LaunchError;
-use pinfold_wire::{Ended, Step};
+use pinfold_wire::Ended;
 use rustix::io::Errno;
 use thiserror::Error;
+
+use crate::timeline::Timeline;
 
 /// A limit that ended or hindered a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,16 +46,16 @@ pub struct Outcome {
     pub status: u8,
     /// The limit that ended or hindered it.
     pub limit: Option<LimitReached>,
-    /// When each step of the start ended, in monotonic nanoseconds.
-    pub times: Vec<(Step, u64)>,
+    /// Whether the user interrupted it at the terminal.
+    pub interrupted: bool,
+    /// Where the time went.
+    pub timeline: Timeline,
+    /// What a person should know of the files that the inside changed, one line each.
+    pub notes: Vec<String>,
 }
 
 impl Outcome {
-    pub(crate) fn new(
-        ended: Option<Ended>,
-        limit: Option<LimitReached>,
-        times: Vec<(Step, u64)>,
-    ) -> Self {
+    pub(crate) fn new(ended: Option<Ended>, limit: Option<LimitReached>) -> Self {
         let signalled = |signal: u8| 128_u8.saturating_add(signal);
         let own = match ended {
             Some(Ended::Code(code)) => code,
@@ -64,7 +66,8 @@ impl Outcome {
         // A command that a limit ended has not succeeded, whatever it made of the signal.
         let cut_short = limit.is_some_and(LimitReached::ended_the_run) && own == 0;
         let status = if cut_short { signalled(libc::SIGTERM as u8) } else { own };
-        Self { status, limit, times }
+        let interrupted = ended == Some(Ended::Signal(libc::SIGINT as u8));
+        Self { status, limit, interrupted, timeline: Timeline::default(), notes: Vec::new() }
     }
 }
 

@@ -7,22 +7,25 @@ use std::time::Instant;
 
 use pinfold_boundary::namespace::{Namespace, inside_ids};
 use pinfold_boundary::{
-    Boundary, Cover, CoverKind, Entry, Identity, Inside, Landlock, LaunchPlan, Program,
-    ResourceLimits,
+    Boundary, Entry, Identity, Inside, Landlock, LaunchPlan, Program, ResourceLimits,
 };
-use pinfold_policy::authority::{Authority, Effect, Subject};
+use pinfold_policy::authority::{Authority, Subject};
+use pinfold_policy::origin::Origin;
 use pinfold_policy::path::InsidePath;
-use pinfold_policy::settings::{LandlockMode, Settings};
+use pinfold_policy::settings::{BoundaryName, GitMode, LandlockMode, Settings};
 use pinfold_wire::Order;
 use serde_json::json;
 
 use crate::audit::{Audit, Event};
 use crate::gateway::{self, Provider};
+use crate::git::settle::Kept;
+use crate::guard::Guard;
 use crate::outcome::{Outcome, RunError};
 use crate::places::Places;
-use crate::state::SessionState;
+use crate::state::{Copies, SessionState};
 use crate::supervise::{Door, Progress, Supervision, last_words, send};
 use crate::terminal::CallerTerminal;
+use crate::timeline::Timeline;
 use crate::view::{Extra, View};
 use crate::workspace::Workspace;
 use crate::{stdio, sys, userland};
@@ -49,6 +52,8 @@ pub struct Request {
     pub nested: bool,
     /// Where pinfold keeps its files.
     pub places: Places,
+    /// What was done before.
+    pub timeline: Timeline,
 }
 
 /// Runs a command to its end.
@@ -60,7 +65,9 @@ pub struct Request {
 /// # Errors
 /// Whatever kept the command from being run; nothing is left behind then.
 pub fn run(request: Request) -> Result<Outcome, RunError> {
-    let Request { subject, argv, env, settings, workspace, extra, places, .. } = request;
+    let Request { subject, argv, env, settings, workspace, extra, places, mut timeline, .. } =
+        request;
+    check_boundary(&settings)?;
     let view = View::collect(subject, &settings, &workspace, extra)?;
     let authority = view.authority()?;
 
@@ -76,13 +83,20 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
         env,
         cwd: InsidePath::new(workspace.cwd.as_path()).map_err(RunError::path)?,
     };
+    let mut state = SessionState::create(&places, copies(&settings)).map_err(RunError::System)?;
+    let mut guard = Guard::new(&state)?;
     let mut plan = plan(&view, &authority, &settings, program, streams.stdio)?;
+    plan.tree.extend(guard.entries(workspace.root.as_path())?);
     plan.tree.extend(request.files);
     plan.nested = request.nested;
+    if request.nested {
+        settings.ceiling.check_nested(&Origin::Default).map_err(RunError::settings)?;
+    }
     plan.doors.extend(request.provider.as_ref().map(|_| gateway::door()));
+    timeline.done("plans the inside");
     let inside = Namespace.launch(plan)?;
+    timeline.done("clones init");
 
-    let mut state = SessionState::create(&places).map_err(RunError::System)?;
     state.clean_dead().map_err(RunError::System)?;
     let audit = Audit::open(&places.state, Some(state.id().clone())).map_err(RunError::System)?;
     let audit = Arc::new(audit);
@@ -93,8 +107,13 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
         }),
         None => None,
     };
-    let covers = covers(&authority);
-    inside.channel.send_covers(covers).map_err(|_| last_words(&inside))?;
+    let authority = guard.prepare(&view, &authority, &settings, &places, &mut state)?;
+    inside.channel.send_covers(guard.covers(&authority)).map_err(|_| last_words(&inside))?;
+    if inside.enforced.landlock == 0 {
+        // The mounts carry the same verdicts; that one wall less stands is said and recorded.
+        eprintln!("pinfold: note: this run has no Landlock wall (`pinfold doctor` says why)");
+    }
+    timeline.done("looks the workspace over");
     record_session(&audit, &authority, &workspace, &inside).map_err(RunError::System)?;
     send(&inside, &Order::Seal)?;
 
@@ -112,15 +131,44 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
         door,
         stop_gateway: None,
         deadline: timeout.map(|timeout| Instant::now() + timeout.value.duration()),
-        state: Progress::default(),
+        state: Progress { timeline, ..Progress::default() },
     };
     supervision.take_terminal()?;
     record_launch(&audit, &argv, &workspace).map_err(RunError::System)?;
     send(&supervision.inside, &Order::Start)?;
-    let outcome = supervision.until_end()?;
+    supervision.state.timeline.done("records the start");
+    let mut outcome = supervision.until_end()?;
+    outcome.notes = settle(&guard, &settings, &audit).map_err(RunError::System)?;
     let limit = outcome.limit.map(crate::LimitReached::name);
     audit.record(&Event::End { status: outcome.status, limit }).map_err(RunError::System)?;
+    drop((guard, state));
+    outcome.timeline.done("settles and cleans up");
     Ok(outcome)
+}
+
+/// One boundary exists in this version; a choice of another is refused, not replaced.
+fn check_boundary(settings: &Settings) -> Result<(), RunError> {
+    let refuse = |what: String| RunError::refused(what, Some("leave --boundary out".to_owned()));
+    match &settings.boundary {
+        Some(chosen) if chosen.value != BoundaryName::Namespace => {
+            let (name, origin) = (chosen.value.word(), &chosen.origin);
+            Err(refuse(format!(
+                "boundary {name} (by {origin}) is not in this version: it has namespace"
+            )))
+        }
+        None if !settings.ceiling.allows_boundary(BoundaryName::Namespace) => {
+            Err(refuse("the administrator's policy allows no boundary of this version".to_owned()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// How much the session's private copies may come to.
+fn copies(settings: &Settings) -> Copies {
+    match settings.git.value {
+        GitMode::Guarded => Copies::Small,
+        GitMode::Quarantine => Copies::Large,
+    }
 }
 
 fn plan(
@@ -153,29 +201,11 @@ fn plan(
             files: limits.files.as_ref().map(|limit| limit.value),
         },
         landlock: match settings.landlock.value {
-            LandlockMode::Required => Landlock::Required,
-            LandlockMode::BestEffort => Landlock::BestEffort,
+            LandlockMode::Required if !settings.allow_weaker.value => Landlock::Required,
+            LandlockMode::Required | LandlockMode::BestEffort => Landlock::BestEffort,
         },
         nested: false,
     })
-}
-
-/// What the authority restricts, as covers over the mounts: pins first, parents before what
-/// lies in them.
-fn covers(authority: &Authority) -> Vec<Cover> {
-    let pins = authority
-        .pins()
-        .into_iter()
-        .map(|pin| Cover { path: pin.inside.as_bytes().to_vec(), kind: CoverKind::Pin });
-    let placements = authority.placements();
-    let restrictions = placements.iter().map(|placement| Cover {
-        path: placement.inside.as_bytes().to_vec(),
-        kind: match placement.restriction.effect {
-            Effect::Hide => CoverKind::Hide,
-            Effect::ReadOnly | Effect::Private => CoverKind::ReadOnly,
-        },
-    });
-    pins.chain(restrictions).collect()
 }
 
 fn record_session(
@@ -212,6 +242,15 @@ fn record_session(
         grants: grants.collect(),
         restrictions: restrictions.collect(),
     })
+}
+
+/// Takes over what is harmless of the changes inside, and records what is not.
+fn settle(guard: &Guard, settings: &Settings, audit: &Audit) -> io::Result<Vec<String>> {
+    let settled = guard.settle(&settings.files);
+    for Kept { what, why, .. } in &settled.kept {
+        audit.record(&Event::Kept { what: what.clone(), reason: why.to_string() })?;
+    }
+    Ok(settled.notes())
 }
 
 fn record_launch(audit: &Audit, argv: &[OsString], workspace: &Workspace) -> io::Result<()> {

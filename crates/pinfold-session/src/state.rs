@@ -1,20 +1,23 @@
 //! What a live session keeps on disk, and what a dead one left there.
 //!
-//! `<state>/sessions/<id>/` belongs to one session: `lock` is held (flock(2)) as long as its
-//! supervisor lives, whatever kills it. `placeholders` lists the empty files and directories
-//! that were made in repositories so that a protected path exists to be covered; they go with
-//! the last session that uses them, or at the next start after a crash.
+//! `<state>/sessions/<id>` belongs to one session. It is locked (flock(2)) as long as the
+//! session's supervisor lives, whatever kills it, and it lists the placeholders: the empty files
+//! and directories that were made in repositories so that a protected path exists to be
+//! covered. They go with the last session that uses them, or at the next start after a crash.
+//! Private copies lie in a directory of their own, in memory where the system has a place for
+//! that: a start should not wait for a disk.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FlockOperation;
 
+use crate::placeholder::{self, Placeholder, Pool};
 use crate::places::Places;
 
 /// A session's name: twelve hexadecimal digits.
@@ -44,42 +47,63 @@ impl std::fmt::Display for SessionId {
     }
 }
 
-/// A live session's directory; dropping it cleans up.
+/// How much private copies may come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Copies {
+    /// Some small files: they fit into memory, where there is a place for them.
+    Small,
+    /// Whatever is committed.
+    Large,
+}
+
+/// A live session's record; dropping it cleans up.
 #[derive(Debug)]
-pub struct SessionState {
+pub(crate) struct SessionState {
     sessions: PathBuf,
-    directory: PathBuf,
     id: SessionId,
+    /// Locked until the end, which is what says that the session lives.
+    record: File,
+    private: PathBuf,
+    /// Where dead sessions may have private copies.
+    private_places: Vec<PathBuf>,
     placeholders: Vec<PathBuf>,
-    // Held until the end: its lock is what says that the session lives.
-    _lock: File,
+    /// Empty directories for placeholders.
+    pool: PathBuf,
 }
 
 impl SessionState {
-    /// Makes the directory of a new session.
+    /// Makes the record of a new session and its directory of private copies.
     ///
     /// # Errors
     /// What the file system says, with the path.
-    pub fn create(places: &Places) -> io::Result<Self> {
+    pub(crate) fn create(places: &Places, copies: Copies) -> io::Result<Self> {
         let sessions = places.state.join("sessions");
         Places::make_private(&sessions)?;
         let id = SessionId::generate()?;
-        let directory = sessions.join(id.as_str());
-        // Under the common lock, so that no cleaner sees a directory whose lock is not yet held.
-        let _common = lock(&sessions.join("lock"), FlockOperation::LockExclusive)?;
-        Places::make_private(&directory)?;
-        let own = lock(&directory.join("lock"), FlockOperation::LockExclusive)?;
-        Ok(Self { sessions, directory, id, placeholders: Vec::new(), _lock: own })
+        let private_places = places.private_copies();
+        let base = match copies {
+            Copies::Small => private_places.first(),
+            Copies::Large => private_places.last(),
+        };
+        let base = base.ok_or(io::ErrorKind::NotFound)?;
+        Places::make_private(base)?;
+        let private = base.join(id.as_str());
+        Places::make_private(&private)?;
+        // Under the common lock, so that no cleaner sees a record that is not locked yet.
+        let _common = lock(&sessions.join(COMMON), FlockOperation::LockExclusive)?;
+        let record = lock(&sessions.join(id.as_str()), FlockOperation::LockExclusive)?;
+        let (placeholders, pool) = (Vec::new(), places.state.join("empty"));
+        Ok(Self { sessions, id, record, private, private_places, placeholders, pool })
     }
 
     /// The session's name.
-    pub fn id(&self) -> &SessionId {
+    pub(crate) fn id(&self) -> &SessionId {
         &self.id
     }
 
-    /// The session's own directory.
-    pub fn directory(&self) -> &Path {
-        &self.directory
+    /// The session's directory of private copies.
+    pub(crate) fn private(&self) -> &Path {
+        &self.private
     }
 
     /// Makes what is missing of these paths: a directory, or a file that holds `content`. A
@@ -88,8 +112,8 @@ impl SessionState {
     ///
     /// # Errors
     /// What the file system says, with the path.
-    pub fn make_placeholders(&mut self, wanted: &[Placeholder]) -> io::Result<()> {
-        let _common = lock(&self.sessions.join("lock"), FlockOperation::LockExclusive)?;
+    pub(crate) fn make_placeholders(&mut self, wanted: &[Placeholder]) -> io::Result<()> {
+        let _common = lock(&self.sessions.join(COMMON), FlockOperation::LockExclusive)?;
         let others = self.other_placeholders();
         let is_ours = |place: &&Placeholder| {
             others.contains(&place.path) || fs::symlink_metadata(&place.path).is_err()
@@ -99,36 +123,65 @@ impl SessionState {
             return Ok(());
         }
         self.placeholders = ours.iter().map(|place| place.path.clone()).collect();
-        write_list(&self.directory.join("placeholders"), &self.placeholders)?;
-        ours.into_iter().try_for_each(Placeholder::make)
+        self.write_list().map_err(|error| {
+            let path = self.sessions.join(self.id.as_str());
+            io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()))
+        })?;
+        let mut pool = Pool::open(&self.pool);
+        ours.into_iter().try_for_each(|placeholder| placeholder.make(&mut pool))
+    }
+
+    /// Paths hold any byte but NUL, so NUL ends each.
+    fn write_list(&self) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        for path in &self.placeholders {
+            bytes.extend_from_slice(path.as_os_str().as_bytes());
+            bytes.push(0);
+        }
+        (&self.record).write_all(&bytes)
     }
 
     /// Placeholders of the other live sessions.
     fn other_placeholders(&self) -> HashSet<PathBuf> {
-        let mut found = HashSet::new();
-        for directory in session_directories(&self.sessions) {
-            if directory != self.directory && is_alive(&directory) {
-                found.extend(read_list(&directory.join("placeholders")));
-            }
+        let live = |record: &PathBuf| is_alive(record);
+        self.other_records().filter(live).flat_map(|record| read_list(&record)).collect()
+    }
+
+    fn other_records(&self) -> impl Iterator<Item = PathBuf> {
+        let own = self.id.0.clone();
+        let entries = fs::read_dir(&self.sessions).into_iter().flatten().flatten();
+        let other = move |name: &OsStr| name != COMMON && name != own.as_str();
+        entries.filter(move |entry| other(&entry.file_name())).map(|entry| entry.path())
+    }
+
+    fn remove_placeholders(&self, placeholders: &[PathBuf], kept: &HashSet<PathBuf>) {
+        let mut pool = Pool::open(&self.pool);
+        // Inner ones first.
+        for path in placeholders.iter().rev().filter(|path| !kept.contains(*path)) {
+            placeholder::remove(path, &mut pool);
         }
-        found
     }
 
     /// Removes what dead sessions left.
     ///
     /// # Errors
     /// What locking says; a thing that cannot be removed is left for the next start.
-    pub fn clean_dead(&self) -> io::Result<()> {
-        let dead = |directory: &PathBuf| *directory != self.directory && !is_alive(directory);
-        if !session_directories(&self.sessions).iter().any(dead) {
+    pub(crate) fn clean_dead(&self) -> io::Result<()> {
+        if self.other_records().all(|record| is_alive(&record)) {
             return Ok(());
         }
-        let _common = lock(&self.sessions.join("lock"), FlockOperation::LockExclusive)?;
+        let _common = lock(&self.sessions.join(COMMON), FlockOperation::LockExclusive)?;
         let mut kept = self.other_placeholders();
         kept.extend(self.placeholders.iter().cloned());
-        for directory in session_directories(&self.sessions).into_iter().filter(dead) {
-            remove_placeholders(&read_list(&directory.join("placeholders")), &kept);
-            let _ = fs::remove_dir_all(&directory);
+        let dead: Vec<PathBuf> = self.other_records().filter(|record| !is_alive(record)).collect();
+        for record in dead {
+            self.remove_placeholders(&read_list(&record), &kept);
+            if let Some(name) = record.file_name() {
+                for place in &self.private_places {
+                    remove_private(&place.join(name));
+                }
+            }
+            let _ = fs::remove_file(&record);
         }
         Ok(())
     }
@@ -136,79 +189,45 @@ impl SessionState {
 
 impl Drop for SessionState {
     fn drop(&mut self) {
+        remove_private(&self.private);
         // Without the common lock another session may be about to share a placeholder: then
-        // everything stays for the next start.
-        let Ok(_common) = lock(&self.sessions.join("lock"), FlockOperation::LockExclusive) else {
+        // the record stays, unlocked, and the next start cleans up.
+        let Ok(_common) = lock(&self.sessions.join(COMMON), FlockOperation::LockExclusive) else {
             return;
         };
         if !self.placeholders.is_empty() {
-            remove_placeholders(&self.placeholders, &self.other_placeholders());
+            self.remove_placeholders(&self.placeholders, &self.other_placeholders());
         }
-        let _ = fs::remove_dir_all(&self.directory);
+        let _ = fs::remove_file(self.sessions.join(self.id.as_str()));
     }
 }
 
-/// Something that is made so that a protected path exists.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Placeholder {
-    /// Where, on the host.
-    pub path: PathBuf,
-    /// What: a file with this content, or an empty directory, which git does not list.
-    pub content: Option<&'static [u8]>,
-}
+/// The lock that all sessions of a user share.
+const COMMON: &str = "lock";
 
-impl Placeholder {
-    fn make(&self) -> io::Result<()> {
-        let made = match self.content {
-            None => fs::create_dir(&self.path),
-            Some(content) => OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .mode(0o644)
-                .open(&self.path)
-                .and_then(|mut file| file.write_all(content)),
-        };
-        match made {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(io::Error::new(
-                error.kind(),
-                format!("cannot make {} to protect it: {error}", self.path.display()),
-            )),
-            _ => Ok(()),
-        }
+/// Removes private copies, also where the inside took away the permissions to do so.
+fn remove_private(path: &Path) {
+    let removed = fs::remove_dir_all(path);
+    if removed.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied) {
+        open_up(path);
+        let _ = fs::remove_dir_all(path);
     }
 }
 
-/// What a placeholder file may hold: anything else was not made here.
-pub const COMMONDIR: &[u8] = b".\n";
-
-/// Removes placeholders that nobody else uses, if they still are what was made.
-fn remove_placeholders(placeholders: &[PathBuf], kept: &HashSet<PathBuf>) {
-    // Inner ones first.
-    for path in placeholders.iter().rev().filter(|path| !kept.contains(*path)) {
-        let Ok(metadata) = fs::symlink_metadata(path) else { continue };
-        if metadata.is_dir() {
-            // Fails when something was put in it, which is then not ours to remove.
-            let _ = fs::remove_dir(path);
-        } else if metadata.is_file() && metadata.len() <= COMMONDIR.len() as u64 {
-            let content = fs::read(path).unwrap_or_default();
-            if content.is_empty() || content == COMMONDIR {
-                let _ = fs::remove_file(path);
-            }
-        }
+/// Nothing inside runs any more that could make a directory a link meanwhile.
+fn open_up(path: &Path) {
+    if !fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir()) {
+        return;
+    }
+    let _ = fs::set_permissions(path, fs::Permissions::from_mode(0o700));
+    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+        open_up(&entry.path());
     }
 }
 
-fn session_directories(sessions: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(sessions).into_iter().flatten().flatten();
-    entries
-        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-        .map(|e| e.path())
-        .collect()
-}
-
-/// Whether a session's supervisor holds its lock.
-fn is_alive(directory: &Path) -> bool {
-    let Ok(file) = File::open(directory.join("lock")) else { return false };
+/// Whether a session's supervisor holds its record.
+fn is_alive(record: &Path) -> bool {
+    let Ok(file) = File::open(record) else { return false };
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_err()
 }
 
@@ -227,19 +246,6 @@ fn lock(path: &Path, operation: FlockOperation) -> io::Result<File> {
     open().map_err(|error| {
         io::Error::new(error.kind(), format!("cannot lock {}: {error}", path.display()))
     })
-}
-
-/// Paths hold any byte but NUL, so NUL ends each.
-fn write_list(path: &Path, list: &[PathBuf]) -> io::Result<()> {
-    let mut bytes = Vec::new();
-    for item in list {
-        bytes.extend_from_slice(item.as_os_str().as_bytes());
-        bytes.push(0);
-    }
-    let named = |error: io::Error| {
-        io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()))
-    };
-    fs::write(path, bytes).map_err(named)
 }
 
 fn read_list(path: &Path) -> Vec<PathBuf> {

@@ -16,6 +16,7 @@ use rustix::io::Errno;
 use crate::outcome::{LimitReached, Outcome};
 use crate::stdio::Pump;
 use crate::terminal::{CallerTerminal, stop_self};
+use crate::timeline::Timeline;
 use crate::{RunError, sys};
 
 /// How long a command may take to end after it was asked to.
@@ -49,7 +50,7 @@ pub(crate) struct Supervision {
 pub(crate) struct Progress {
     pub(crate) ended: Option<Ended>,
     pub(crate) limit: Option<LimitReached>,
-    pub(crate) times: Vec<(Step, u64)>,
+    pub(crate) timeline: Timeline,
     /// When to stop being patient with a command that was asked to end.
     pub(crate) killing: Option<Instant>,
 }
@@ -85,6 +86,7 @@ impl Supervision {
     /// A command that could not be executed, or a start that failed late.
     pub(crate) fn until_end(mut self) -> Result<Outcome, RunError> {
         while self.turn()? {}
+        self.state.timeline.done("the command runs to its end");
         // Everything inside has ended or is being ended; nothing writes any more.
         self.inside.kill();
         self.inside.reap().map_err(RunError::thread)?;
@@ -100,7 +102,10 @@ impl Supervision {
             stop.stop();
             let _ = thread.join();
         }
-        Ok(self.outcome())
+        self.state.timeline.done("everything inside ends");
+        let mut outcome = self.outcome();
+        outcome.timeline = std::mem::take(&mut self.state.timeline);
+        Ok(outcome)
     }
 
     fn outcome(&self) -> Outcome {
@@ -110,7 +115,7 @@ impl Supervision {
             Exceeded::Pids => LimitReached::Pids,
         });
         let limit = self.state.limit.or(by_group);
-        Outcome::new(self.state.ended, limit, self.state.times.clone())
+        Outcome::new(self.state.ended, limit)
     }
 
     /// Waits for one thing and deals with it; false at the end.
@@ -191,7 +196,7 @@ impl Supervision {
             Ok(None) | Err(_) => return Ok(false),
         };
         match received.message {
-            Report::Started(times) => self.state.times = times,
+            Report::Started(times) => self.state.timeline.add(&times),
             Report::Stopped(_) => self.stopped(),
             Report::Limit(limit) => self.state.limit = Some(reached(limit)),
             Report::Ended(ended) => {

@@ -75,3 +75,15 @@ pub(crate) fn close_all_but(keep: &[BorrowedFd<'_>]) {
         first = fd.saturating_add(1);
     }
 }
+
+/// Ends this process by SIGINT, as the command inside was ended.
+pub fn die_of_interrupt() {
+    let set = set_of(&[libc::SIGINT]);
+    // SAFETY: the default disposition is valid, the set outlives the call, and nothing of this
+    // process is left to be done.
+    unsafe {
+        libc::signal(libc::SIGINT, libc::SIG_DFL);
+        libc::sigprocmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut());
+        libc::raise(libc::SIGINT);
+    }
+}

@@ -58,6 +58,11 @@ pub fn shell() -> &'static str {
     if Path::new("/bin/bash").exists() { "/bin/bash" } else { "/bin/sh" }
 }
 
+/// Whether a path inside lies in a place that is private to the session.
+pub fn is_private(path: &Path) -> bool {
+    PRIVATE.iter().any(|private| path.starts_with(private))
+}
+
 /// One place of the userland as it lies on the host.
 pub(crate) enum Piece {
     /// To be granted for reading.

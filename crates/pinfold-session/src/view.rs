@@ -13,6 +13,7 @@ use pinfold_policy::path::{HostPath, InsidePath, PathError};
 use pinfold_policy::settings::{Settings, SettingsError};
 
 use crate::RunError;
+use crate::mounts;
 use crate::userland::{self, Piece};
 use crate::workspace::Workspace;
 
@@ -20,7 +21,7 @@ use crate::workspace::Workspace;
 #[derive(Debug, Clone)]
 pub struct Extra {
     /// Its name in decisions and audit records.
-    pub id: &'static str,
+    pub id: std::sync::Arc<str>,
     /// What it is for.
     pub kind: RootKind,
     /// Where it is on the host.
@@ -154,21 +155,7 @@ impl View {
             let path = InsidePath::new(path).map_err(RunError::path)?;
             tree.push(Entry { path, place: Place::Private });
         }
-        for grant in authority.grants() {
-            let host = grant.root.host.clone();
-            let place = if grant.access == Access::FULL {
-                Place::Writable(host)
-            } else if Access::READ_ONLY.contains(grant.access) {
-                Place::ReadOnly(host)
-            } else {
-                let what = format!("no boundary can grant {} exactly this access", grant.root.host);
-                return Err(RunError::refused(
-                    what,
-                    Some("grant it for reading or in full".to_owned()),
-                ));
-            };
-            tree.push(Entry { path: grant.root.inside.clone(), place });
-        }
+        tree.extend(mounts::grants(authority)?);
         for (path, target) in &self.links {
             tree.push(Entry { path: path.clone(), place: Place::Symlink(target.clone()) });
         }

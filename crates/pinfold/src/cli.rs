@@ -8,6 +8,9 @@ use pinfold_policy::env::EnvName;
 use pinfold_policy::limits::{ByteSize, MilliCpus, WallTime};
 use pinfold_policy::settings::{AgentState, BoundaryName, GitMode, LandlockMode};
 
+use crate::check::CheckArgs;
+use crate::config::ConfigArgs;
+use crate::import::ImportArgs;
 use crate::secret::SecretCommand;
 use crate::unpack::UnpackArgs;
 
@@ -23,6 +26,10 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run an agent, or any command, inside a boundary in the current directory
     Run(RunArgs),
+    /// Say whether an access would be allowed inside, and why
+    Check(CheckArgs),
+    /// Show the settings that a run here would have
+    Config(ConfigArgs),
     /// Say whether pinfold works on this machine, and what to do if not
     Doctor(Output),
     /// Read the audit log
@@ -33,6 +40,9 @@ pub(crate) enum Command {
     /// Unpack an agent's packages; runs inside a boundary
     #[command(hide = true)]
     Unpack(UnpackArgs),
+    /// Take what was committed inside into the host's repository, in a boundary
+    #[command(hide = true)]
+    ImportObjects(ImportArgs),
 }
 
 /// How results are shown.

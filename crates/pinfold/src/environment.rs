@@ -32,7 +32,7 @@ pub(crate) fn environment(
     settings: &Settings,
     workspace: &Workspace,
     agent: Vec<EnvVar>,
-    path_first: Option<&str>,
+    path_first: &[String],
 ) -> Vec<(OsString, OsString)> {
     let mut variables = agent;
     variables.extend(forwarded(settings));
@@ -72,11 +72,9 @@ fn forwarded(settings: &Settings) -> Vec<EnvVar> {
 }
 
 /// What is right inside. An empty template directory keeps `git init` from planting hooks.
-fn fixed(workspace: &Workspace, path_first: Option<&str>) -> Vec<EnvVar> {
-    let path = match path_first {
-        Some(first) => format!("{first}:{}", userland::PATH),
-        None => userland::PATH.to_owned(),
-    };
+fn fixed(workspace: &Workspace, path_first: &[String]) -> Vec<EnvVar> {
+    let parts = path_first.iter().map(String::as_str).chain([userland::PATH]);
+    let path = parts.collect::<Vec<_>>().join(":");
     let root = workspace.root.as_path().as_os_str();
     let values: [(&str, OsString, EnvLayer); 8] = [
         ("PATH", path.into(), EnvLayer::Fixed),

@@ -1,9 +1,12 @@
 //! The command line: parse, call, print.
 
+mod check;
 mod cli;
+mod config;
 mod doctor;
 mod environment;
 mod exit;
+mod import;
 mod log;
 mod policy;
 mod run;
@@ -22,8 +25,11 @@ use pinfold_session::places::Places;
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Run(args) => run::run(args),
+        Command::Check(args) => check::check(&args),
+        Command::Config(args) => config::config(&args),
         Command::Doctor(output) => Ok(doctor::doctor(output)),
         Command::Audit(args) => log::audit(&args),
+        Command::ImportObjects(args) => import::import(args),
         Command::Unpack(args) => Ok(unpack::unpack(&args)),
         Command::Secret(command) => secret_command(command),
     };

@@ -38,6 +38,17 @@ fn read(path: &Path) -> Result<Option<Found>, Failure> {
     }
 }
 
+/// The workspace of the current directory.
+///
+/// # Errors
+/// A directory that is gone or too wide to be granted.
+pub(crate) fn workspace(places: &Places) -> Result<Workspace, Failure> {
+    Workspace::find(&places.home).map_err(|error| {
+        let hint = error.hint();
+        Failure::own(error).hint(hint)
+    })
+}
+
 /// The settings of a run in this workspace.
 ///
 /// # Errors

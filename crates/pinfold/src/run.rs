@@ -7,8 +7,8 @@ use pinfold_policy::authority::Subject;
 use pinfold_provision::Event;
 use pinfold_session::agent::{self, AgentRun};
 use pinfold_session::places::Places;
-use pinfold_session::workspace::Workspace;
-use pinfold_session::{Outcome, Request};
+use pinfold_session::toolchains::Toolchains;
+use pinfold_session::{Outcome, Request, Timeline, Who};
 
 use crate::cli::RunArgs;
 use crate::environment::environment;
@@ -16,11 +16,10 @@ use crate::exit::Failure;
 use crate::policy;
 
 pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
+    let mut timeline = Timeline::default();
+    timeline.done("starts");
     let places = Places::find().map_err(Failure::own)?;
-    let workspace = Workspace::find(&places.home).map_err(|error| {
-        let hint = error.hint();
-        Failure::own(error).hint(hint)
-    })?;
+    let workspace = policy::workspace(&places)?;
     let settings = policy::settings(&args.policy, args.agent.as_deref(), &places, &workspace)?;
     let command = |rest| AgentRun {
         argv: rest,
@@ -49,20 +48,29 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
                 .hint(Some("say `pinfold run AGENT` or `pinfold run -- COMMAND`".to_owned())));
         }
     };
+    let toolchains =
+        Toolchains::find(&places.home, workspace.root.as_path()).map_err(Failure::own)?;
+    let path: Vec<String> = run.path.into_iter().chain(toolchains.path).collect();
+    timeline.done("reads settings, agent and toolchains");
     let request = Request {
         subject: Subject::AgentSession { agent: name.into() },
-        env: environment(&settings, &workspace, run.env, run.path.as_deref()),
+        env: environment(&settings, &workspace, run.env, &path),
         argv: run.argv,
         settings,
         workspace,
-        extra: run.extra,
+        extra: run.extra.into_iter().chain(toolchains.extra).collect(),
         files: run.files,
         provider: run.provider,
         nested: run.nested,
         places,
+        timeline,
     };
     let outcome = pinfold_session::run(request)?;
     report(&outcome, args.timings);
+    if outcome.interrupted && std::io::stdin().is_terminal() {
+        // The shell treats a job that an interrupt ended differently from one that returns.
+        pinfold_session::die_of_interrupt();
+    }
     Ok(ExitCode::from(outcome.status))
 }
 
@@ -97,11 +105,26 @@ fn report(outcome: &Outcome, timings: bool) {
         let what = if limit.ended_the_run() { "ended the run" } else { "was reached" };
         eprintln!("pinfold: the {} limit {what}", limit.name());
     }
+    for note in &outcome.notes {
+        eprintln!("pinfold: {note}");
+    }
     if timings {
-        let mut before = outcome.times.first().map_or(0, |(_, at)| *at);
-        for (step, at) in &outcome.times {
-            eprintln!("{:>8.3} ms  {}", (at - before) as f64 / 1e6, step.words());
-            before = *at;
-        }
+        show(&outcome.timeline);
+    }
+}
+
+/// Each step with when it ended and how long it took its own process.
+fn show(timeline: &Timeline) {
+    let marks = timeline.marks();
+    let first = marks.first().map_or(0, |mark| mark.at);
+    let mut last = [first; 2];
+    for mark in marks {
+        let (own, who) = match mark.who {
+            Who::Supervisor => (&mut last[0], "pinfold"),
+            Who::Init => (&mut last[1], "init   "),
+        };
+        let took = mark.at.saturating_sub(*own) as f64 / 1e6;
+        *own = mark.at;
+        eprintln!("{:>8.3} ms {took:>+8.3}  {who}  {}", (mark.at - first) as f64 / 1e6, mark.what);
     }
 }

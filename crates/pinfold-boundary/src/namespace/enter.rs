@@ -4,16 +4,17 @@
 //! nobody over anything else. Each step gives something away; after the last it can do what the
 //! command can do, and less.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use pinfold_init::{Command, End, Failure, Start, Streams, Watch, now};
-use pinfold_wire::{Channel, Order, Report, Step};
+use pinfold_wire::{Channel, Order, Step};
 use rustix::io::Errno;
 
-use super::landlock::Ruleset;
+use super::landlock::{self, Ruleset};
+use super::network::Network;
 use super::root::{Root, Source};
 use super::{covers, seccomp};
-use crate::plan::{Landlock, LaunchPlan, ResourceLimits, Stdio, StdioEnd};
+use crate::plan::{LaunchPlan, ResourceLimits, Stdio, StdioEnd};
 use crate::sys;
 
 /// What the child gets from its parent, by being its copy.
@@ -22,8 +23,9 @@ pub(super) struct Birth {
     /// One for each entry of the plan's tree.
     pub(super) sources: Vec<Source>,
     pub(super) channel: Channel,
-    /// Whether the parent writes the id maps (it is root and the child must not be).
-    pub(super) parent_maps: bool,
+    /// The caller's ids, to be mapped to; none when the parent writes the maps, because it is
+    /// root and the child must not be.
+    pub(super) own_ids: Option<(u32, u32)>,
     /// Limits that no control group enforces.
     pub(super) watch: Watch,
 }
@@ -31,8 +33,7 @@ pub(super) struct Birth {
 /// Runs the inside and ends this process, and everything inside with it.
 pub(super) fn enter(birth: Birth) -> ! {
     let channel = birth.channel;
-    let outcome =
-        become_inside(birth.plan, birth.sources, birth.parent_maps, birth.watch, &channel);
+    let outcome = become_inside(birth.plan, birth.sources, birth.own_ids, birth.watch, &channel);
     if let Err(failure) = outcome {
         // A supervisor that is gone needs no report.
         let _ = channel.send(&failure.report(), &[]);
@@ -53,7 +54,7 @@ impl Clock {
 fn become_inside(
     plan: LaunchPlan,
     sources: Vec<Source>,
-    parent_maps: bool,
+    own_ids: Option<(u32, u32)>,
     watch: Watch,
     channel: &Channel,
 ) -> Result<(), Failure> {
@@ -62,14 +63,10 @@ fn become_inside(
     sys::wipe_environment();
     sys::wipe_arguments().map_err(Failure::at(Step::Identity))?;
     close_inherited(&plan.stdio, &sources, channel).map_err(Failure::at(Step::Identity))?;
-    take_identity(&plan, parent_maps, channel)?;
+    take_identity(&plan, own_ids, channel)?;
     clock.done(Step::Identity);
 
-    sys::loopback_up().map_err(Failure::at(Step::Loopback))?;
-    clock.done(Step::Loopback);
-
-    open_doors(&plan, channel)?;
-    clock.done(Step::Listeners);
+    let network = Network::begin(plan.doors.clone())?;
 
     let root = Root::mount(&plan).map_err(Failure::at(Step::Root))?;
     clock.done(Step::Root);
@@ -79,6 +76,9 @@ fn become_inside(
 
     root.write_files(&plan.tree)?;
     clock.done(Step::Files);
+
+    network.enter(channel)?;
+    clock.done(Step::Listeners);
 
     if !covers::receive(&root, channel)? {
         return Ok(());
@@ -98,7 +98,7 @@ fn become_inside(
     drop_privileges().map_err(Failure::at(Step::Privileges))?;
     clock.done(Step::Privileges);
 
-    let ruleset = landlock(&plan)?;
+    let ruleset = second_wall(&plan)?;
     seccomp::load(plan.nested).map_err(Failure::at(Step::Seccomp))?;
     clock.done(Step::Seccomp);
 
@@ -134,16 +134,20 @@ fn close_inherited(stdio: &Stdio, sources: &[Source], channel: &Channel) -> Resu
 /// One user and one group exist inside: the caller's own, or, for a caller who is root, ids
 /// that own nothing on the host. The parent-death signal comes last, because a change of
 /// credentials clears it (prctl(2)).
-fn take_identity(plan: &LaunchPlan, parent_maps: bool, channel: &Channel) -> Result<(), Failure> {
+fn take_identity(
+    plan: &LaunchPlan,
+    own_ids: Option<(u32, u32)>,
+    channel: &Channel,
+) -> Result<(), Failure> {
     let identity = &plan.identity;
-    if parent_maps {
+    if let Some(own) = own_ids {
+        super::identity::map_own_ids((identity.uid, identity.gid), own)
+    } else {
         match channel.receive::<Order>() {
             Ok(Some(received)) if received.message == Order::Mapped => {}
             _ => return Err(Failure::at(Step::Identity)(Errno::PIPE)),
         }
         sys::become_user(identity.uid, identity.gid)
-    } else {
-        super::identity::map_own_ids(identity.uid, identity.gid)
     }
     .map_err(Failure::at(Step::Identity))?;
     rustix::system::sethostname(plan.hostname.as_bytes())
@@ -152,22 +156,6 @@ fn take_identity(plan: &LaunchPlan, parent_maps: bool, channel: &Channel) -> Res
         .map_err(Failure::at(Step::Identity))
     // A supervisor that died before the signal was set has closed its end of the channel,
     // which the wait for covers sees.
-}
-
-fn open_doors(plan: &LaunchPlan, channel: &Channel) -> Result<(), Failure> {
-    if plan.doors.is_empty() {
-        return Ok(());
-    }
-    let listeners: Vec<OwnedFd> = plan
-        .doors
-        .iter()
-        .map(|door| pinfold_init::listen(door.address))
-        .collect::<Result<_, _>>()
-        .map_err(Failure::at(Step::Listeners))?;
-    let descriptors: Vec<BorrowedFd<'_>> = listeners.iter().map(AsFd::as_fd).collect();
-    channel
-        .send(&Report::Listening, &descriptors)
-        .map_err(|_| Failure::at(Step::Listeners)(Errno::PIPE))
 }
 
 /// A crash must not reach the host's core dump handler with the inside's memory: a limit of
@@ -198,15 +186,12 @@ fn drop_privileges() -> Result<(), Errno> {
     Ok(())
 }
 
-/// Landlock forbids changing mounts, so nested sandboxes do without (and are told so).
-fn landlock(plan: &LaunchPlan) -> Result<Option<Ruleset>, Failure> {
-    if plan.nested {
-        return Ok(None);
-    }
-    match Ruleset::for_plan(plan) {
-        Ok(ruleset) => Ok(Some(ruleset)),
-        Err(_) if plan.landlock == Landlock::BestEffort && sys::landlock_abi().is_err() => Ok(None),
-        Err(errno) => Err(Failure::at(Step::Landlock)(errno)),
+/// The rules of the second wall, where there is one; `launch` has refused a plan that requires
+/// it in vain.
+fn second_wall(plan: &LaunchPlan) -> Result<Option<Ruleset>, Failure> {
+    match landlock::abi_for(plan) {
+        0 => Ok(None),
+        abi => Ruleset::for_plan(plan, abi).map(Some).map_err(Failure::at(Step::Landlock)),
     }
 }
 

@@ -9,12 +9,16 @@ use rustix::fs::{Mode, OFlags};
 use super::identity::write_at;
 use crate::sys::{self, Side};
 
-/// Maps the owner and group of a detached mount's root to the host id `shown`.
+/// Maps the owner and group of a detached mount's root to the host id `shown`; nothing is to be
+/// done where they are it already.
 ///
 /// # Errors
 /// `EINVAL` where the file system does not know idmapped mounts: run as an ordinary user then.
 pub(super) fn show_owner_as(mount: BorrowedFd<'_>, shown: u32) -> io::Result<()> {
     let stat = rustix::fs::fstat(mount)?;
+    if (stat.st_uid, stat.st_gid) == (shown, shown) {
+        return Ok(());
+    }
     let namespace = mapping((stat.st_uid, stat.st_gid), shown)?;
     let mut attributes = sys::attributes(libc::MOUNT_ATTR_IDMAP, 0);
     attributes.userns_fd = namespace.as_raw_fd() as u64;

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::plan::{LaunchPlan, Place};
+use crate::plan::{Landlock, LaunchPlan, Place};
 use crate::sys;
 
 const EXECUTE: u64 = 1;
@@ -32,6 +32,18 @@ const DEVICE: u64 = READ_FILE | READ_DIR | WRITE_FILE | TRUNCATE | IOCTL_DEV;
 /// The oldest ABI that is of use: the first one breaks renames between directories.
 pub(crate) const OLDEST: u32 = 2;
 
+/// The ABI to use for a plan; 0 where there is none that is of use, or where the plan gives the
+/// second wall up: Landlock forbids changing mounts, so nested sandboxes do without it.
+pub(super) fn abi_for(plan: &LaunchPlan) -> u32 {
+    let kernel = sys::landlock_abi().unwrap_or(0);
+    let abi = match plan.landlock {
+        _ if plan.nested => 0,
+        Landlock::Required | Landlock::BestEffort => kernel,
+        Landlock::AtMost(newest) => kernel.min(newest),
+    };
+    if abi < OLDEST { 0 } else { abi }
+}
+
 /// What an ABI knows.
 struct Known {
     files: u64,
@@ -39,7 +51,7 @@ struct Known {
 }
 
 fn known(abi: u32) -> Known {
-    let mut files = (MAKE_SYM << 1) - 1 | REFER;
+    let mut files = ((MAKE_SYM << 1) - 1) | REFER;
     if abi >= 3 {
         files |= TRUNCATE;
     }
@@ -54,15 +66,11 @@ fn known(abi: u32) -> Known {
 pub(super) struct Ruleset(OwnedFd);
 
 impl Ruleset {
-    /// The rules of a plan; called inside the new root.
+    /// The rules of a plan at an ABI that is of use; called inside the new root.
     ///
     /// # Errors
-    /// `EOPNOTSUPP` for a kernel that is too old, and what landlock_add_rule(2) says.
-    pub(super) fn for_plan(plan: &LaunchPlan) -> Result<Self, Errno> {
-        let abi = sys::landlock_abi()?;
-        if abi < OLDEST {
-            return Err(Errno::OPNOTSUPP);
-        }
+    /// What landlock_create_ruleset(2) and landlock_add_rule(2) say.
+    pub(super) fn for_plan(plan: &LaunchPlan, abi: u32) -> Result<Self, Errno> {
         let known = known(abi);
         let ruleset = sys::landlock_create(known.files, known.scopes)?;
         let writable = known.files & !(MAKE_CHAR | MAKE_BLOCK);
@@ -80,16 +88,16 @@ impl Ruleset {
             let access = access & known.files & if is_directory { u64::MAX } else { OF_FILES };
             sys::landlock_allow(ruleset.as_fd(), place.as_fd(), access)
         };
-        // Everything in the fresh root is there because it was granted: it may be listed.
-        allow("/".as_ref(), READ_DIR)?;
+        // Everything in the fresh root is there because it was granted for reading at least, so
+        // one rule says it for all. What is not beneath this root is beneath no rule.
+        allow("/".as_ref(), READ)?;
         allow("/dev".as_ref(), DEVICE)?;
         // oom_score_adj, comm and the like; what matters there is the kernel's to refuse.
-        allow("/proc".as_ref(), READ | WRITE_FILE | TRUNCATE)?;
+        allow("/proc".as_ref(), WRITE_FILE | TRUNCATE)?;
         for entry in &plan.tree {
             match entry.place {
-                Place::ReadOnly(_) | Place::File { .. } => allow(entry.path.as_path(), READ)?,
                 Place::Writable(_) | Place::Private => allow(entry.path.as_path(), writable)?,
-                Place::Symlink(_) => {}
+                Place::ReadOnly(_) | Place::File { .. } | Place::Symlink(_) => {}
             }
         }
         Ok(Self(ruleset))

@@ -10,6 +10,7 @@ mod group;
 mod identity;
 mod idmap;
 mod landlock;
+mod network;
 mod probe;
 mod root;
 mod seccomp;
@@ -33,13 +34,13 @@ use crate::{Boundary, Capabilities, Inside, LaunchError, Probe};
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Namespace;
 
-/// The one for control groups follows when the child is in its group.
+/// All but the network, which `network` makes, and the one for control groups, which follows when
+/// the child is in its group.
 const NAMESPACES: i32 = libc::CLONE_NEWUSER
     | libc::CLONE_NEWNS
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWIPC
-    | libc::CLONE_NEWUTS
-    | libc::CLONE_NEWNET;
+    | libc::CLONE_NEWUTS;
 
 impl Boundary for Namespace {
     fn name(&self) -> &'static str {
@@ -54,6 +55,7 @@ impl Boundary for Namespace {
         refuse_threads()?;
         let abi = check_landlock(&plan)?;
         let as_root = identity::caller_is_root();
+        let own_ids = (!as_root).then(identity::caller_ids);
         let sources = if as_root { detached_sources(&plan)? } else { child_sources(&plan) };
         let group = Group::make(&plan.limits)?;
         let watch = watch(&plan, group.as_ref());
@@ -61,7 +63,7 @@ impl Boundary for Namespace {
             memory: group.as_ref().is_some_and(Group::bounds_memory),
             cpus: plan.limits.cpus.is_some(),
             pids: plan.limits.pids.is_some(),
-            landlock: if plan.nested { 0 } else { abi },
+            landlock: abi,
         };
         let ids = (plan.identity.uid, plan.identity.gid);
         let (channel, theirs) = Channel::pair()?;
@@ -71,7 +73,7 @@ impl Boundary for Namespace {
             Side::Parent { child, pid } => (child, pid),
             Side::Child => {
                 drop(channel);
-                let birth = Birth { plan, sources, channel: theirs, parent_maps: as_root, watch };
+                let birth = Birth { plan, sources, channel: theirs, own_ids, watch };
                 enter::enter(birth)
             }
         };
@@ -95,11 +97,17 @@ impl Boundary for Namespace {
 /// for a caller who is root (on the host they are ids that own nothing).
 pub fn inside_ids() -> (u32, u32) {
     const FIRST_USER: u32 = 1000;
-    if identity::caller_is_root() {
+    if rustix::process::geteuid().is_root() {
         (FIRST_USER, FIRST_USER)
     } else {
-        (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
+        identity::caller_ids()
     }
+}
+
+/// The ids on the host of what the inside owns by itself, where they are not the caller's own.
+/// Files of these ids need no idmapped mount, which not every file system has.
+pub fn inside_owner() -> Option<(u32, u32)> {
+    identity::caller_is_root().then_some((identity::SUBORDINATE, identity::SUBORDINATE))
 }
 
 /// A clone copies the calling thread alone: whatever lock another thread holds stays taken.
@@ -117,20 +125,20 @@ fn refuse_threads() -> Result<(), LaunchError> {
 
 /// The Landlock ABI in use, 0 for none; refuses where the policy wants more than there is.
 fn check_landlock(plan: &LaunchPlan) -> Result<u32, LaunchError> {
-    let abi = sys::landlock_abi().unwrap_or(0);
-    let usable = abi >= landlock::OLDEST;
-    if plan.landlock == Landlock::Required && (plan.nested || !usable) {
+    let abi = landlock::abi_for(plan);
+    if plan.landlock == Landlock::Required && abi == 0 {
         let what = if plan.nested {
             "the policy requires Landlock, which a profile with nested sandboxes gives up"
                 .to_owned()
         } else {
+            let abi = sys::landlock_abi().unwrap_or(0);
             format!(
                 "the policy requires Landlock, and this kernel has ABI {abi} (2 or newer needed)"
             )
         };
         return Err(LaunchError::Wall { what });
     }
-    Ok(if usable { abi } else { 0 })
+    Ok(abi)
 }
 
 /// Limits that init watches because no control group enforces them.

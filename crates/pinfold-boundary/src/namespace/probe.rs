@@ -9,8 +9,7 @@ use crate::plan::{Identity, Landlock, LaunchPlan, Program, ResourceLimits, Stdio
 use crate::{Boundary, Capabilities, Finding, LaunchError, Probe, sys};
 
 pub(super) fn probe() -> Probe {
-    let mut probe = Probe::default();
-    probe.capabilities = capabilities();
+    let mut probe = Probe { capabilities: capabilities(), findings: Vec::new() };
     if let Err(error) = try_inside() {
         probe.findings.push(Finding {
             what: error.to_string(),

@@ -1,12 +1,14 @@
 //! The real credential of one route, from the first request that needs it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::header::{AUTHORIZATION, HeaderName};
 use http::{HeaderMap, HeaderValue};
 use pinfold_secrets::Secret;
 use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 use super::config::{Api, Credential, CredentialKind, Route};
 
@@ -15,6 +17,9 @@ const ANTHROPIC_BETA: HeaderName = HeaderName::from_static("anthropic-beta");
 
 /// Without this flag Anthropic's API refuses a subscription token.
 const OAUTH_BETA: &str = "oauth-2025-04-20";
+
+/// Time for a credential to be had: a keyring or a command may ask a person first.
+const RESOLVE_LIMIT: Duration = Duration::from_secs(60);
 
 /// Holds a credential once it has been resolved. Whoever comes while that goes on waits for it.
 #[derive(Default)]
@@ -39,8 +44,9 @@ impl Slot {
             return Ok(Arc::clone(ready));
         }
         let source = Arc::clone(&route.credential.secret);
-        let resolved = spawn_blocking(move || source()).await;
-        let secret = resolved.map_err(|_| NoCredential)?.map_err(|_| NoCredential)?;
+        let resolving = timeout(RESOLVE_LIMIT, spawn_blocking(move || source()));
+        let resolved = resolving.await.map_err(|_| NoCredential)?.map_err(|_| NoCredential)?;
+        let secret = resolved.map_err(|_| NoCredential)?;
         let ready = Arc::new(Ready::new(secret, route.api, &route.credential)?);
         *slot = Some(Arc::clone(&ready));
         Ok(ready)

@@ -19,6 +19,10 @@ const IDLE: Duration = Duration::from_secs(90);
 /// Connections kept for one upstream.
 const MAX_KEPT: usize = 32;
 
+/// Bytes read from an upstream at once, at most. More is not faster, only larger than the
+/// processor's cache and than a session's share of memory. It also bounds the head of an answer.
+const MAX_BUFFER: usize = 128 * 1024;
+
 /// The connections to one upstream.
 pub(super) struct Pool {
     to: Uri,
@@ -91,7 +95,9 @@ impl Pool {
 
     async fn open(&self) -> Result<SendRequest<Incoming>, SendError> {
         let stream = self.connector.clone().call(self.to.clone()).await?;
-        let (sender, connection) = http1::handshake(stream).await.map_err(SendError::Broke)?;
+        let mut protocol = http1::Builder::new();
+        protocol.max_buf_size(MAX_BUFFER);
+        let (sender, connection) = protocol.handshake(stream).await.map_err(SendError::Broke)?;
         // Ends with the connection; what breaks it is told to the request on it.
         tokio::spawn(connection.with_upgrades());
         Ok(sender)

@@ -107,6 +107,7 @@ fn claude_honours_variables_and_codex_its_file() {
             "ANTHROPIC_AUTH_TOKEN=KEY",
             "ANTHROPIC_BASE_URL=http://127.0.0.1:4100",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
+            "CLAUDE_CONFIG_DIR=/home/agent/.claude",
             "DISABLE_AUTOUPDATER=1",
             "IS_SANDBOX=1"
         ]
@@ -224,7 +225,8 @@ fn mistakes_in_an_agents_file_are_told() {
 #[test]
 fn a_template_without_a_value_is_an_error_that_shows_no_value() {
     let claude = resolve("claude", Selection::default());
-    let error = claude.env(&TemplateValues::default()).unwrap_err().to_string();
+    let nowhere = TemplateValues { gateway: None, ..VALUES };
+    let error = claude.env(&nowhere).unwrap_err().to_string();
     assert_eq!(
         error,
         "agent claude: ANTHROPIC_BASE_URL: placeholder {gateway} has no value in this session"

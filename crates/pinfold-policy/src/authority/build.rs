@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use super::grant::{Effect, Grant, HardLinks, Restriction, Root, Rules, Symlinks};
 use super::subject::Subject;
-use super::value::Authority;
+use super::value::{Authority, MountPoint};
 use crate::access::Access;
 use crate::origin::Origin;
 use crate::path::{HostPath, InsidePath};
@@ -125,15 +125,18 @@ impl AuthorityBuilder {
     ///
     /// # Errors
     /// When two hosts claim one inside path, one root is granted until different times, a grant
-    /// has expired at `now` or is empty, a grant lies in what a restriction takes away, or a
+    /// has expired at `now` or is empty, a grant lies in what a restriction takes away (on the
+    /// host, or where it appears inside), or a
     /// restriction lies in no grant.
     pub fn build(self, now: SystemTime) -> Result<Authority, AuthorityError> {
         let grants = merge_grants(self.grants, now)?;
         let restrictions = merge_restrictions(self.restrictions);
-        for restriction in &restrictions {
-            check_restriction(restriction, &grants)?;
+        let authority = Authority { subject: self.subject, grants, restrictions };
+        let mounted: Vec<MountPoint<'_>> = authority.mount_points().collect();
+        for restriction in &authority.restrictions {
+            check_restriction(restriction, &authority.grants, &mounted)?;
         }
-        Ok(Authority { subject: self.subject, grants, restrictions })
+        Ok(authority)
     }
 }
 
@@ -215,25 +218,29 @@ fn merge_restrictions(mut restrictions: Vec<Restriction>) -> Vec<Restriction> {
     restrictions
 }
 
-fn check_restriction(restriction: &Restriction, grants: &[Grant]) -> Result<(), AuthorityError> {
-    let mut reachable = false;
-    for grant in grants {
-        let root = &grant.root.host;
-        reachable |= restriction.host.starts_with(root);
-        let takes_away = match restriction.effect {
-            Effect::Hide => true,
-            Effect::ReadOnly | Effect::Private => {
-                grant.access.union(grant.ask).intersects(Access::CHANGING)
-            }
-        };
-        if takes_away && root.starts_with(&restriction.host) {
-            return Err(AuthorityError::Restricted {
-                grant: Claim::of(grant),
-                restriction: Box::new(restriction.clone()),
-            });
+fn check_restriction(
+    restriction: &Restriction,
+    grants: &[Grant],
+    mounted: &[MountPoint<'_>],
+) -> Result<(), AuthorityError> {
+    let takes_away = |grant: &Grant| match restriction.effect {
+        Effect::Hide => true,
+        Effect::ReadOnly | Effect::Private => {
+            grant.access.union(grant.ask).intersects(Access::CHANGING)
         }
+    };
+    let on_the_host = grants.iter().map(|grant| (grant, &grant.root.host));
+    let inside = mounted.iter().map(|point| (point.grant, &point.host));
+    let lost = on_the_host
+        .chain(inside)
+        .find(|(grant, place)| place.starts_with(&restriction.host) && takes_away(grant));
+    if let Some((grant, _)) = lost {
+        return Err(AuthorityError::Restricted {
+            grant: Claim::of(grant),
+            restriction: Box::new(restriction.clone()),
+        });
     }
-    if reachable {
+    if grants.iter().any(|grant| restriction.host.starts_with(&grant.root.host)) {
         return Ok(());
     }
     Err(AuthorityError::Unreachable {

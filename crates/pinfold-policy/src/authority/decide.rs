@@ -303,23 +303,13 @@ impl Authority {
         })
     }
 
-    /// A mount cannot be moved or removed (rename(2), unlink(2): `EBUSY`), nor may a directory
-    /// through which the host finds what is protected.
+    /// A mount cannot be moved or removed, nor may a directory through which the host finds what
+    /// is protected.
     fn check_pins(&self, access: Access, located: &Located) -> Option<DenyReason> {
         if !access.intersects(Access::OF_THE_NAME) {
             return None;
         }
-        let is_root = self.grants.iter().find(|grant| grant.root.inside == located.inside);
-        let leads_to_protected = || {
-            self.restrictions.iter().find(|found| {
-                found.host == located.host
-                    || (found.effect != Effect::Hide && found.host.starts_with(&located.host))
-            })
-        };
-        let holds = match is_root {
-            Some(grant) => grant.root.host.clone(),
-            None => leads_to_protected()?.host.clone(),
-        };
+        let holds = self.holds(&located.inside, &located.host)?;
         Some(DenyReason::Pinned { inside: located.inside.clone(), holds })
     }
 }

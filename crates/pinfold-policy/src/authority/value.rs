@@ -1,10 +1,11 @@
 //! The authority's value, and what boundaries read from it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use super::build::AuthorityBuilder;
 use super::grant::{Effect, Grant, Restriction, RootId};
 use super::subject::Subject;
+use crate::access::Access;
 use crate::path::{HostPath, InsidePath};
 
 /// What one subject may do, everywhere.
@@ -36,6 +37,14 @@ pub struct Pin {
     pub inside: InsidePath,
     /// The same directory on the host.
     pub host: HostPath,
+}
+
+/// A grant mounted over a place that another grant shows.
+pub(super) struct MountPoint<'a> {
+    /// What lies beneath it on the host.
+    pub(super) host: HostPath,
+    pub(super) grant: &'a Grant,
+    over: &'a Grant,
 }
 
 impl Authority {
@@ -77,11 +86,17 @@ impl Authority {
         self.grants.iter().rposition(|grant| inside.starts_with(&grant.root.inside))
     }
 
-    /// Each restriction at each place inside where it can be reached, outer first.
+    /// Each restriction at each place inside where it can be reached, outer first. What lies in
+    /// something hidden cannot be reached.
     #[must_use]
     pub fn placements(&self) -> Vec<Placement<'_>> {
         let mut placements = Vec::with_capacity(self.restrictions.len());
+        let hidden = self.restrictions.iter().filter(|found| found.effect == Effect::Hide);
+        let hidden: HashSet<_> = hidden.map(|found| &found.host).collect();
         for restriction in &self.restrictions {
+            if restriction.host.ancestors().skip(1).any(|above| hidden.contains(&above)) {
+                continue;
+            }
             for (index, grant) in self.grants.iter().enumerate() {
                 let Some(inside) = grant.inside_of(&restriction.host) else { continue };
                 if self.governing_index(&inside) == Some(index) {
@@ -92,26 +107,69 @@ impl Authority {
         placements
     }
 
-    /// The directories between a granted root and what is read-only or private in it, parents
-    /// first. A boundary makes each a mount of itself, which rename(2) refuses with `EBUSY`;
-    /// hidden paths need none, since a mask moves with its directory.
+    /// The directories between a writable root and what must stay in its place in it: what is
+    /// read-only or private, and grants of less access. Parents come first. A boundary makes
+    /// each a mount of itself, which rename(2) refuses with `EBUSY`; hidden paths need none,
+    /// since a mask moves with its directory.
     #[must_use]
     pub fn pins(&self) -> Vec<Pin> {
+        let kept: Vec<HostPath> = self.kept().collect();
         let mut pins = BTreeSet::new();
-        for Placement { inside, grant, restriction } in self.placements() {
-            if restriction.effect == Effect::Hide {
+        for (index, grant) in self.grants.iter().enumerate() {
+            if !grant.access.union(grant.ask).intersects(Access::CHANGING) {
                 continue;
             }
-            for ancestor in inside.ancestors().skip(1) {
-                if ancestor == grant.root.inside || !ancestor.starts_with(&grant.root.inside) {
-                    break;
-                }
-                if let Some(host) = grant.host_of(&ancestor) {
-                    pins.insert(Pin { inside: ancestor, host });
+            let within =
+                |host: &HostPath| *host != grant.root.host && host.starts_with(&grant.root.host);
+            let mut seen = HashSet::new();
+            for host in &kept {
+                for above in host.ancestors().skip(1).take_while(within) {
+                    if !seen.insert(above.clone()) {
+                        // So were those above it.
+                        break;
+                    }
+                    let Some(inside) = grant.inside_of(&above) else { continue };
+                    if self.governing_index(&inside) == Some(index) {
+                        pins.insert(Pin { inside, host: above });
+                    }
                 }
             }
         }
         pins.into_iter().collect()
+    }
+
+    /// The host paths that must keep their names wherever the inside could change them.
+    fn kept(&self) -> impl Iterator<Item = HostPath> + '_ {
+        let restricted = self.restrictions.iter().filter(|found| found.effect != Effect::Hide);
+        let narrower = self.mount_points().filter(|point| {
+            let allows = |grant: &Grant| grant.access.union(grant.ask) & Access::CHANGING;
+            !allows(point.grant).contains(allows(point.over))
+        });
+        restricted.map(|found| found.host.clone()).chain(narrower.map(|point| point.host))
+    }
+
+    /// Where grants lie within other grants.
+    pub(super) fn mount_points(&self) -> impl Iterator<Item = MountPoint<'_>> {
+        self.grants.iter().filter_map(|grant| {
+            let over = self.governing(&grant.root.inside.parent()?)?;
+            Some(MountPoint { host: over.host_of(&grant.root.inside)?, grant, over })
+        })
+    }
+
+    /// What holds a name in its place, if anything does: it is a mount (rename(2), unlink(2):
+    /// `EBUSY`, also through another mount of the same directory), or it leads to what must stay.
+    pub(super) fn holds(&self, inside: &InsidePath, host: &HostPath) -> Option<HostPath> {
+        let is_root = self.grants.iter().find(|grant| grant.root.inside == *inside);
+        if let Some(grant) = is_root {
+            return Some(grant.root.host.clone());
+        }
+        if let Some(point) = self.mount_points().find(|point| point.host == *host) {
+            return Some(point.grant.root.host.clone());
+        }
+        if self.restrictions.iter().any(|found| found.host == *host) {
+            return Some(host.clone());
+        }
+        self.kept().find(|kept| kept.starts_with(host))
     }
 
     /// The restriction that holds for a host path: a hiding one if there is any above or at it,

@@ -157,3 +157,19 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_name_that_cannot_match_is_told_from_the_name_alone() {
+    for name in [".env", "prod.env", ".env.local", "a.pem", "tasks.code-workspace", "gcloud"] {
+        assert!(Protection::may_match(name.as_bytes()), "{name}");
+    }
+    for name in ["main.rs", "env", "README.md", "index.js", "pem"] {
+        assert!(!Protection::may_match(name.as_bytes()), "{name}");
+    }
+}
+
+#[test]
+fn protections_by_structure_have_opt_ins_too() {
+    let protection = Protection::defaults([GIT_HOOKS]).unwrap();
+    assert!(protection.is_lifted(GIT_HOOKS) && !protection.is_lifted(GIT_CONFIG));
+}

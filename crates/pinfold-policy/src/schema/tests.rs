@@ -73,11 +73,9 @@ fn schema_and_parser_agree_on_samples() {
             true,
             r#"{"boundary": "namespace", "git": "quarantine", "forward_env": ["TERM"],
                 "files": {"read": ["/srv"], "state": "persistent"},
-                "providers": {"local": {"base_url": "https://x.example"}},
-                "secrets": {"a": {"source": "env:KEY"}}}"#,
+                "providers": {"local": {"base_url": "https://x.example"}}}"#,
         ),
         ("config.schema.json", false, r#"{"boundary": "dokcer"}"#),
-        ("config.schema.json", false, r#"{"secrets": {"a": {"source": "sk-live"}}}"#),
         ("config.schema.json", false, r#"{"files": {"reed": []}}"#),
         (
             "policy.schema.json",

@@ -84,16 +84,6 @@ const USER_FILES: &[Key] = &[
 pub(crate) const PROVIDER: &[Key] =
     &[Key::new("base_url", Shape::Text, "https URL of the provider; http only for loopback.")];
 
-/// `[secrets.ID]`.
-pub(crate) const SECRET: &[Key] = &[
-    Key::new(
-        "source",
-        Shape::Pattern("^(env:[A-Za-z_][A-Za-z0-9_]*|file|keyring|command)$"),
-        "Where the secret is kept: env:NAME, file, keyring or command.",
-    ),
-    Key::new("command", TEXTS, "Program and arguments whose first line is the secret."),
-];
-
 /// The user's `config.toml`.
 pub(crate) const USER: &[Key] = &[
     Key::new("boundary", Shape::Choice(BoundaryName::WORDS), "Where sessions run."),
@@ -107,7 +97,6 @@ pub(crate) const USER: &[Key] = &[
     Key::new("resources", Shape::Table(RESOURCES), "Limits."),
     Key::new("files", Shape::Table(USER_FILES), "Grants and denials beyond the workspace."),
     Key::new("providers", Shape::Map(ID_PATTERN, &Shape::Table(PROVIDER)), "Providers' URLs."),
-    Key::new("secrets", Shape::Map(ID_PATTERN, &Shape::Table(SECRET)), "Where secrets are kept."),
 ];
 
 const CEILING_FILES: &[Key] = &[

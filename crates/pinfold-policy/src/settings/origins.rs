@@ -84,9 +84,6 @@ impl Settings {
         for (name, url) in &self.providers {
             rows.one(format!("providers.{name}.base_url"), url);
         }
-        for (id, source) in &self.secrets {
-            rows.one(format!("secrets.{id}.source"), source);
-        }
         rows.0
     }
 }

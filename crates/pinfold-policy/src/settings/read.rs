@@ -2,7 +2,7 @@
 
 use super::keys::{self, sub_keys};
 use super::url::BaseUrl;
-use super::words::{AgentState, BoundaryName, GitMode, LandlockMode, SecretSource};
+use super::words::{AgentState, BoundaryName, GitMode, LandlockMode};
 use super::{EnvSetting, SettingsError};
 use crate::document::{Document, FileError, Item, Key, Section, SettingsFile};
 use crate::env::{EnvName, Owner, reserved};
@@ -32,7 +32,6 @@ pub(super) struct UserFile {
     pub(super) limits: Limits,
     pub(super) files: UserFiles,
     pub(super) providers: Vec<(String, Valued<BaseUrl>)>,
-    pub(super) secrets: Vec<(String, Valued<SecretSource>)>,
 }
 
 /// The user's `[files]`.
@@ -91,7 +90,6 @@ pub(super) fn user(
         limits: limits(&section, Origin::User)?,
         files: user_files(&section, home)?,
         providers: providers(&section)?,
-        secrets: secrets(&section)?,
     })
 }
 
@@ -266,41 +264,4 @@ fn providers(section: &Section<'_>) -> Result<Vec<(String, Valued<BaseUrl>)>, Fi
         providers.push((item.name().to_owned(), valued));
     }
     Ok(providers)
-}
-
-fn secrets(section: &Section<'_>) -> Result<Vec<(String, Valued<SecretSource>)>, FileError> {
-    let Some(item) = section.get("secrets") else { return Ok(Vec::new()) };
-    let mut secrets = Vec::new();
-    for item in item.map()?.items() {
-        let source = secret(&item.table(keys::SECRET)?)?;
-        secrets.push((item.name().to_owned(), Valued::new(source, Origin::User(item.place()))));
-    }
-    Ok(secrets)
-}
-
-fn secret(table: &Section<'_>) -> Result<SecretSource, FileError> {
-    let source = table.require("source")?;
-    let command = table.get("command");
-    let text = source.text()?;
-    if let (Some(command), true) = (&command, text != "command") {
-        return Err(command.invalid("only used with source = \"command\""));
-    }
-    match text {
-        "file" => Ok(SecretSource::File),
-        "keyring" => Ok(SecretSource::Keyring),
-        "command" => {
-            let argv = table.require("command")?;
-            match argv.texts()? {
-                empty if empty.is_empty() => Err(argv.invalid("expected a program")),
-                words => Ok(SecretSource::Command(words)),
-            }
-        }
-        // The text is not repeated: a secret may have been put here by mistake.
-        other => match other.strip_prefix("env:") {
-            Some(name) => name.parse().map(SecretSource::Env).map_err(|_| {
-                source.invalid("expected the name of an environment variable after env:")
-            }),
-            None => Err(source.invalid("expected env:NAME, file, keyring or command")),
-        },
-    }
 }

@@ -8,7 +8,7 @@ use super::error::SettingsError;
 use super::layers::{Attendance, FlagLimits, Flags, Layers};
 use super::read::{self, CeilingFile, ProjectFile, UserFile, UserFiles, check_reserved};
 use super::url::BaseUrl;
-use super::words::{AgentState, BoundaryName, GitMode, LandlockMode, SecretSource};
+use super::words::{AgentState, BoundaryName, GitMode, LandlockMode};
 use crate::document::SettingsFile;
 use crate::env::{EnvName, Owner};
 use crate::glob::Glob;
@@ -71,8 +71,6 @@ pub struct Settings {
     pub files: FileSettings,
     /// Providers' base URLs, by provider.
     pub providers: BTreeMap<String, Valued<BaseUrl>>,
-    /// Where secrets are kept, by id.
-    pub secrets: BTreeMap<String, Valued<SecretSource>>,
     /// What remains to be checked when workspace, agent and boundary are known.
     pub ceiling: Ceiling,
 }
@@ -146,7 +144,6 @@ fn merge(
             denied,
         ),
         providers: user.providers.into_iter().collect(),
-        secrets: user.secrets.into_iter().collect(),
         ceiling,
     };
     settings.check_ceiling()?;

@@ -1,9 +1,5 @@
 //! Settings that are one of some words.
 
-use std::fmt;
-
-use crate::env::EnvName;
-
 /// A word that is none of the known ones.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown {what} \"{}\"; known: {}", .word.escape_debug(), .known.join(", "))]
@@ -108,31 +104,4 @@ words! {
     Ephemeral = "ephemeral",
     /// It is the host's own, granted.
     Persistent = "persistent",
-}
-
-/// Where a secret is kept (requirement 5.2). The secret itself is never here.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SecretSource {
-    /// A variable of the caller.
-    Env(EnvName),
-    /// pinfold's own file, mode 0600.
-    File,
-    /// The desktop's keyring.
-    Keyring,
-    /// The first line a command prints.
-    Command(Vec<String>),
-}
-
-impl fmt::Display for SecretSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Env(name) => write!(f, "env:{name}"),
-            Self::File => f.write_str("file"),
-            Self::Keyring => f.write_str("keyring"),
-            // Only the program: people do put tokens into arguments.
-            Self::Command(argv) => {
-                write!(f, "command {}", argv.first().map_or("", String::as_str).escape_debug())
-            }
-        }
-    }
 }

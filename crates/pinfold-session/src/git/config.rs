@@ -46,6 +46,49 @@ impl Config {
     }
 }
 
+/// Settings as a file that reads back as the same settings.
+pub(crate) fn write(settings: &[Setting]) -> Vec<u8> {
+    let mut file = Vec::new();
+    let mut last = None;
+    for setting in settings {
+        let Some((section, subsection, name)) = split(&setting.key) else { continue };
+        if last != Some((section, subsection)) {
+            file.extend(format!("[{section}").bytes());
+            if let Some(subsection) = subsection {
+                let escaped = subsection.replace('\\', "\\\\").replace('"', "\\\"");
+                file.extend(format!(" \"{escaped}\"").bytes());
+            }
+            file.extend(b"]\n");
+            last = Some((section, subsection));
+        }
+        file.extend(format!("\t{name}").bytes());
+        if let Some(value) = &setting.value {
+            file.extend(b" = \"");
+            for byte in value {
+                match byte {
+                    b'\n' => file.extend(b"\\n"),
+                    b'\t' => file.extend(b"\\t"),
+                    8 => file.extend(b"\\b"),
+                    b'"' | b'\\' => file.extend([b'\\', *byte]),
+                    byte => file.push(*byte),
+                }
+            }
+            file.push(b'"');
+        }
+        file.push(b'\n');
+    }
+    file
+}
+
+/// A canonical key's section, subsection and name.
+pub(crate) fn split(key: &str) -> Option<(&str, Option<&str>, &str)> {
+    let (section, rest) = key.split_once('.')?;
+    match rest.rsplit_once('.') {
+        Some((subsection, name)) => Some((section, Some(subsection), name)),
+        None => Some((section, None, rest)),
+    }
+}
+
 struct Broken;
 
 struct Parser<'a> {

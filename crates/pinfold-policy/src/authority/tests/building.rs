@@ -105,3 +105,32 @@ fn directories_that_lead_to_what_is_protected_are_pinned() {
         [pin("/w/sub", "/home/me/w/sub"), pin("/w/sub/.git", "/home/me/w/sub/.git")]
     );
 }
+
+#[test]
+fn directories_that_lead_to_a_grant_of_less_are_pinned() {
+    // Could `vendor`'s parent be moved, another could be made in its place on the host.
+    let less =
+        [grant("/w", "/w", Access::FULL), grant("/w/a/vendor", "/w/a/vendor", Access::READ_ONLY)];
+    let authority = build(less, []).unwrap();
+    assert_eq!(authority.pins(), [Pin { inside: inside("/w/a"), host: host("/w/a") }]);
+    let more = [grant("/w", "/w", Access::READ_ONLY), grant("/w/a/out", "/w/a/out", Access::FULL)];
+    assert_eq!(build(more, []).unwrap().pins(), []);
+}
+
+#[test]
+fn a_grant_that_appears_in_what_is_taken_away_is_refused() {
+    let grants = [grant("/w", "/w", Access::FULL), grant("/w/hidden/x", "/other", Access::FULL)];
+    for effect in [Effect::Hide, Effect::ReadOnly] {
+        let refused = build(grants.clone(), [restriction("/w/hidden", effect)]);
+        assert!(matches!(refused, Err(AuthorityError::Restricted { .. })), "{refused:?}");
+    }
+}
+
+#[test]
+fn what_lies_in_something_hidden_has_no_place_inside() {
+    let restrictions =
+        [restriction("/w/hidden", Effect::Hide), restriction("/w/hidden/x", Effect::ReadOnly)];
+    let authority = build([grant("/w", "/w", Access::FULL)], restrictions).unwrap();
+    let placed: Vec<_> = authority.placements().into_iter().map(|found| found.inside).collect();
+    assert_eq!(placed, [inside("/w/hidden")]);
+}

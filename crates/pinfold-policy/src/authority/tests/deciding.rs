@@ -165,3 +165,23 @@ fn an_explanation_names_every_step() {
     let absent = authority.explain(&tree, Access::READ, "/etc/passwd").unwrap();
     assert_eq!(absent.cure.unwrap(), "grant it with --read /etc/passwd or --write /etc/passwd");
 }
+
+#[test]
+fn a_mount_stays_in_place_through_every_grant_that_shows_it() {
+    let grants = [
+        grant("/w", "/w", Access::FULL),
+        grant("/again", "/w", Access::FULL),
+        grant("/w/a/vendor", "/other", Access::READ_ONLY),
+    ];
+    let authority = build(grants, []).unwrap();
+    let tree = MemoryTree::default().directory("/w/a/vendor").directory("/other");
+    for path in ["/w/a/vendor", "/again/a/vendor", "/w/a", "/again/a"] {
+        let decision = decide(&authority, &tree, Access::MOVE, path);
+        assert!(matches!(decision, Decision::Deny(DenyReason::Pinned { .. })), "{path}");
+    }
+}
+
+#[test]
+fn leading_directories_can_be_watched() {
+    assert!(allowed(Access::WATCH, "/"));
+}

@@ -89,15 +89,13 @@ fn the_users_file_is_read_in_full() {
         "boundary = \"namespace\"\nagent = \"pi\"\nprovider = \"anthropic\"\ngit = \"quarantine\"\n\
          landlock = \"required\"\nforward_env = [\"TERM\"]\n[files]\nread = [\"~/ref\"]\n\
          write = [\"/srv/out\"]\ndeny = [\"*.key\"]\nsockets = [\"/run/x.sock\"]\n\
-         opt_in = [\"husky\"]\nstate = \"persistent\"\n[secrets.a]\nsource = \"env:A_KEY\"\n\
-         [providers.local]\nbase_url = \"http://127.0.0.1:8080/\"",
+         opt_in = [\"husky\"]\nstate = \"persistent\"\n[providers.local]\nbase_url = \"http://127.0.0.1:8080/\"",
     )
     .resolve()
     .unwrap();
     assert_eq!(settings.files.read[0].value.to_string(), "/home/me/ref");
     assert_eq!(settings.files.state.value, AgentState::Persistent);
     assert_eq!(settings.files.opt_in[0].origin.to_string(), "config.toml:12");
-    assert_eq!(settings.secrets["a"].value.to_string(), "env:A_KEY");
     assert_eq!(settings.providers["local"].value.as_str(), "http://127.0.0.1:8080");
     assert_eq!(settings.forward_env[0].value.as_str(), "TERM");
 }
@@ -112,9 +110,6 @@ fn mistakes_in_the_users_file_are_told() {
         ),
         ("[files]\nread = [\"~/../x\"]", "contains `..`"),
         ("[files]\ndeny = [\"a[b]\"]", "has no meaning here"),
-        ("[secrets.a]", "secrets.a.source: missing"),
-        ("[secrets.a]\nsource = \"command\"", "secrets.a.command: missing"),
-        ("[secrets.a]\nsource = \"file\"\ncommand = [\"x\"]", "only used with"),
         ("[providers.p]", "providers.p.base_url: missing"),
         ("model = \"\"", "not empty"),
         ("files = { state = \"kept\" }", "unknown state \"kept\"; known: ephemeral, persistent"),
@@ -122,8 +117,6 @@ fn mistakes_in_the_users_file_are_told() {
         let error = user(text).error();
         assert!(error.contains(expected), "{error}");
     }
-    let leaked = user("[secrets.a]\nsource = \"sk-live-hush\"").error();
-    assert!(!leaked.contains("hush"), "{leaked}");
 }
 
 #[test]

@@ -130,8 +130,8 @@ fn grants_lie_under_the_administrators_roots() {
 #[test]
 fn every_value_knows_its_origin() {
     let mut case = Case {
-        user: "model = \"m\"\n[env]\nTOKEN = \"hush\"\n[secrets.anthropic]\nsource = \"command\"\n\
-               command = [\"pass\", \"hush\"]\n[providers.x]\nbase_url = \"https://x.example/\"",
+        user: "model = \"m\"\n[env]\nTOKEN = \"hush\"\n[providers.x]\n\
+               base_url = \"https://x.example/\"",
         project: "[env]\nGOROOT = \"/g\"",
         ..Case::default()
     };
@@ -144,8 +144,7 @@ fn every_value_knows_its_origin() {
     assert_eq!(row("model"), "m | user | config.toml:1");
     assert_eq!(row("env.GOROOT"), "/g | project | sandbox.toml:2");
     assert_eq!(row("env.A"), "(set) | flag | --env");
-    assert_eq!(row("secrets.anthropic.source"), "command pass | user | config.toml:4");
-    assert_eq!(row("providers.x.base_url"), "https://x.example | user | config.toml:8");
+    assert_eq!(row("providers.x.base_url"), "https://x.example | user | config.toml:5");
     assert!(!serde_json::to_string(&rows).unwrap().contains("hush"));
 }
 

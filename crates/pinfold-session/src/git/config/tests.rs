@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::Config;
+use super::{Config, write};
 
 fn read(text: &str) -> Vec<(String, Option<String>)> {
     let config = Config::parse(text.as_bytes());
@@ -34,6 +34,13 @@ fn what_git_would_refuse_is_broken() {
 }
 
 proptest! {
+    #[test]
+    fn what_is_written_reads_back_the_same(text in "(\\[[a-z]{1,3}( \"[a-z.\\\\\"]{0,4}\")?\\]\n([a-z]{1,3}( = [ -~\t]{0,12})?\n){0,3}){0,4}") {
+        let config = Config::parse(text.as_bytes());
+        prop_assume!(!config.broken);
+        prop_assert_eq!(Config::parse(&write(&config.settings)), config);
+    }
+
     #[test]
     fn any_bytes_are_parsed_without_panic(bytes in any::<Vec<u8>>()) {
         let _ = Config::parse(&bytes);

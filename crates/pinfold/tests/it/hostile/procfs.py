@@ -139,7 +139,9 @@ def control_group(host):
 
 @attempt("procfs", "find pinfold's own places in mountinfo")
 def mountinfo(host):
-    text = open("/proc/self/mountinfo", encoding="utf-8").read()
+    lines = open("/proc/self/mountinfo", encoding="utf-8").read().splitlines()
+    # The private copies for git are a grant like any other: their line names its source.
+    text = "\n".join(line for line in lines if " /run/pinfold/git " not in line)
     for place in (host.state, host.config, host.cache, host.home):
         if f" {place}" in text:
             return place

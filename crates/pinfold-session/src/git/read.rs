@@ -1,0 +1,79 @@
+//! Reading files that an agent or a repository may have written: never through a link, never
+//! anything but a regular file, never more than a bound.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use thiserror::Error;
+
+/// Far more than any configuration that git wrote.
+pub(crate) const LARGEST: u64 = 1 << 20;
+
+/// Why a file is not read.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub(crate) enum Unread {
+    #[error("is a symbolic link")]
+    Link,
+    #[error("is not a regular file")]
+    Kind,
+    #[error("is larger than {LARGEST} bytes")]
+    Size,
+    #[error("cannot be read ({0})")]
+    System(Errno),
+}
+
+/// A file's content and permission bits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Content {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) mode: u32,
+}
+
+/// Opens a directory for the functions here, following no link.
+///
+/// # Errors
+/// What openat2(2) says.
+pub(crate) fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let how = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), how)
+}
+
+/// Reads a regular file beneath a directory; `None` when nothing is there.
+///
+/// # Errors
+/// Why it is not read.
+pub(crate) fn read_beneath(directory: impl AsFd, path: &Path) -> Result<Option<Content>, Unread> {
+    let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    // A FIFO must not make the reader wait, nor a terminal become its own.
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = match rustix::fs::openat2(directory, path, flags, Mode::empty(), how) {
+        Ok(file) => file,
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
+        Err(Errno::LOOP) => return Err(Unread::Link),
+        // What a socket answers to open(2).
+        Err(Errno::NXIO) => return Err(Unread::Kind),
+        Err(errno) => return Err(Unread::System(errno)),
+    };
+    let stat = rustix::fs::fstat(&file).map_err(Unread::System)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(Unread::Kind);
+    }
+    let mut bytes = Vec::new();
+    let read = File::from(file).take(LARGEST + 1).read_to_end(&mut bytes);
+    read.map_err(|error| Unread::System(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(Unread::Size);
+    }
+    Ok(Some(Content { bytes, mode: stat.st_mode & 0o777 }))
+}
+
+/// What lies at a name, if anything does; a link is a link.
+pub(crate) fn kind_at(directory: impl AsFd, name: &str) -> Option<FileType> {
+    let stat = rustix::fs::statat(directory, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
+    stat.ok().map(|stat| FileType::from_raw_mode(stat.st_mode))
+}

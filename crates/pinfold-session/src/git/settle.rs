@@ -1,0 +1,206 @@
+//! After everything inside has ended: what the host takes over from the private copies.
+//!
+//! The copies are read as data and compared with what they were; the host's own git then sets
+//! the harmless settings that changed, one command each. Hooks and all other settings stay
+//! inside and are reported.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use pinfold_policy::protect::{GIT_CONFIG, GIT_HOOKS};
+
+use super::config::Config;
+use super::directory::{CONFIGS, LINK, Repository};
+use super::keys::{Verdict, judge};
+use super::read::{Content, open_directory, read_beneath};
+use crate::launcher::Launcher;
+
+/// Something that the inside wrote and the host did not take.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Kept {
+    /// What.
+    pub(crate) what: String,
+    /// Why.
+    pub(crate) why: Cow<'static, str>,
+    /// What lets it through another time.
+    pub(crate) opt_in: Option<Cow<'static, str>>,
+}
+
+impl Kept {
+    pub(crate) fn new(what: String, why: &'static str) -> Self {
+        Self { what, why: why.into(), opt_in: None }
+    }
+}
+
+/// What came of a session's private copies.
+#[derive(Debug, Default)]
+pub(crate) struct Settled {
+    /// Settings that the host has now, for those whose change a person should see.
+    pub(crate) taken: Vec<String>,
+    pub(crate) kept: Vec<Kept>,
+}
+
+impl Settled {
+    /// What a person should know, one line each.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let taken = self.taken.iter().map(|what| format!("taken over: {what}"));
+        let kept = self.kept.iter().map(|Kept { what, why, opt_in }| match opt_in {
+            Some(opt_in) => format!("not taken over: {what}: {why} (--opt-in {opt_in} allows it)"),
+            None => format!("not taken over: {what}: {why}"),
+        });
+        taken.chain(kept).collect()
+    }
+}
+
+/// More hooks are not listed.
+const MOST_LISTED: usize = 64;
+
+/// Settles one repository. `git` is the host's own program.
+pub(crate) fn settle(repository: &Repository, git: Option<&Path>, settled: &mut Settled) {
+    let Ok(private) = open_directory(&repository.private) else { return };
+    for name in CONFIGS {
+        let copy = repository.copies.iter().find(|(copied, _)| copied == Path::new(name));
+        let Some((_, before)) = copy else { continue };
+        let file = repository.host.join(name);
+        let now = match read_beneath(&private, Path::new(name)) {
+            Ok(Some(now)) if now.bytes == before.bytes => continue,
+            Ok(Some(now)) => now,
+            Ok(None) => continue,
+            Err(unread) => {
+                let what = format!("{}: the inside's copy {unread}", file.display());
+                settled.kept.push(Kept::new(what, "it cannot be read"));
+                continue;
+            }
+        };
+        let (before, now) = (Config::parse(&before.bytes), Config::parse(&now.bytes));
+        if now.broken || before.broken {
+            let what = format!("changes of {}", file.display());
+            settled.kept.push(Kept::new(what, "it is not well-formed"));
+            continue;
+        }
+        carry(&file, &before, &now, git, settled);
+    }
+    new_hooks(repository, settled);
+}
+
+fn carry(file: &Path, before: &Config, now: &Config, git: Option<&Path>, settled: &mut Settled) {
+    let keys: BTreeSet<&str> =
+        before.settings.iter().chain(&now.settings).map(|setting| setting.key.as_str()).collect();
+    for key in keys {
+        let of = |config: &Config| -> Vec<_> {
+            config.settings.iter().filter(|setting| setting.key == key).cloned().collect()
+        };
+        let (old, new) = (of(before), of(now));
+        if old == new {
+            continue;
+        }
+        // A setting that is gone is judged by what it was.
+        let judged = if new.is_empty() { &old } else { &new };
+        let shown = format!("{} in {}", key.escape_debug(), file.display());
+        if judged.iter().all(|setting| judge(setting) == Verdict::Take) {
+            let values: Vec<&[u8]> =
+                new.iter().map(|setting| setting.value.as_deref().unwrap_or(b"true")).collect();
+            match set(git, file, key, &values) {
+                Ok(()) if redirects(key) && !old.is_empty() => settled.taken.push(shown),
+                Ok(()) => {}
+                Err(error) => {
+                    let what = format!("{shown} ({error})");
+                    settled.kept.push(Kept::new(what, "git could not set it"));
+                }
+            }
+        } else if judged.iter().any(|setting| judge(setting) != Verdict::OfThePlace) {
+            let why = "it may run a program or lead git elsewhere";
+            settled.kept.push(Kept {
+                what: shown,
+                why: why.into(),
+                opt_in: Some(GIT_CONFIG.into()),
+            });
+        }
+    }
+}
+
+/// Whether a changed setting sends what the person pushes or fetches elsewhere than before.
+fn redirects(key: &str) -> bool {
+    let last = key.rsplit('.').next().unwrap_or(key);
+    matches!(last, "url" | "pushurl" | "remote" | "pushremote" | "pushdefault")
+}
+
+/// Sets a key to these values, or removes it, with the host's git, which reads nothing but this
+/// file.
+fn set(git: Option<&Path>, file: &Path, key: &str, values: &[&[u8]]) -> Result<(), String> {
+    let git = git.ok_or("there is no git on the host")?;
+    let run = |arguments: &[&OsStr]| -> Result<(), String> {
+        let first = [git.as_os_str(), "config".as_ref(), "--file".as_ref(), file.as_os_str()];
+        let argv: Vec<OsString> =
+            first.iter().chain(arguments).map(|word| (*word).to_owned()).collect();
+        let variables = [("GIT_CONFIG_NOSYSTEM", "1"), ("GIT_CONFIG_GLOBAL", "/dev/null")];
+        let output = Launcher.run_as(owner(file), &argv, &variables, None);
+        let output = output.map_err(|error| error.to_string())?;
+        if output.code == Some(0) {
+            return Ok(());
+        }
+        Err(String::from_utf8_lossy(&output.stderr).trim().escape_debug().to_string())
+    };
+    let key = OsStr::new(key);
+    let Some((first, more)) = values.split_first() else {
+        return run(&["--unset-all".as_ref(), key]);
+    };
+    run(&["--replace-all".as_ref(), key, OsStr::from_bytes(first)])?;
+    more.iter().try_for_each(|value| run(&["--add".as_ref(), key, OsStr::from_bytes(value)]))
+}
+
+/// Who the file belongs to, or the directory where it is missing: what git writes stays theirs.
+pub(crate) fn owner(file: &Path) -> Option<(u32, u32)> {
+    let above = || fs::symlink_metadata(file.parent()?).ok();
+    let metadata = fs::symlink_metadata(file).ok().or_else(above);
+    metadata.map(|metadata| (metadata.uid(), metadata.gid()))
+}
+
+/// Hooks that are new or changed.
+fn new_hooks(repository: &Repository, settled: &mut Settled) {
+    let Ok(private) = open_directory(&repository.private) else { return };
+    let mut found = Vec::new();
+    list(&repository.private.join("hooks"), Path::new("hooks"), &mut found);
+    for relative in found {
+        let copied = repository.copies.iter().find(|(copied, _)| *copied == relative);
+        let path = repository.private.join(&relative);
+        let now = match fs::read_link(&path) {
+            Ok(target) => Some(Content { bytes: target.into_os_string().into_vec(), mode: LINK }),
+            Err(_) => read_beneath(&private, &relative).ok().flatten(),
+        };
+        let is_same =
+            copied.is_some_and(|(_, before)| now.is_some_and(|now| now.bytes == before.bytes));
+        let is_sample = relative.extension().is_some_and(|end| end == "sample");
+        if !is_same && !is_sample {
+            let what = format!("hook {}", repository.host.join(relative).display());
+            settled.kept.push(Kept {
+                what,
+                why: "git would run it on the host".into(),
+                opt_in: Some(GIT_HOOKS.into()),
+            });
+        }
+    }
+}
+
+/// Lists the files in a directory that the inside wrote; its links are not followed.
+fn list(directory: &Path, relative: &Path, found: &mut Vec<PathBuf>) {
+    if !fs::symlink_metadata(directory).is_ok_and(|entry| entry.is_dir()) {
+        return;
+    }
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let name = OsString::from_vec(entry.file_name().into_vec());
+        let Ok(kind) = entry.file_type() else { continue };
+        if found.len() == MOST_LISTED {
+            return;
+        } else if kind.is_dir() {
+            list(&entry.path(), &relative.join(name), found);
+        } else if kind.is_file() || kind.is_symlink() {
+            found.push(relative.join(name));
+        }
+    }
+}

@@ -1,0 +1,443 @@
+//! The files door's deny inside allow, for one session: what is found before the command
+//! starts, the covers for it, and what is made of the inside's changes afterwards.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use pinfold_boundary::namespace::inside_owner;
+use pinfold_boundary::{Cover, CoverKind, Entry, Place};
+use pinfold_policy::authority::{Authority, Effect, Reason, RootKind, Why};
+use pinfold_policy::path::{HostPath, InsidePath};
+use pinfold_policy::protect::{
+    BARE_REPOSITORIES, Missing, Placeholder as Kind, Protection, RootIs,
+};
+use pinfold_policy::settings::{FileSettings, GitMode, Settings};
+use rustix::fs::FileType;
+
+use crate::RunError;
+use crate::after;
+use crate::git::bytes;
+use crate::git::collect::Collect;
+use crate::git::directory::{self, CONFIGS, INSIDE, Repository};
+use crate::git::named::Scope;
+use crate::git::pointer;
+use crate::git::quarantine::Copies;
+use crate::git::settle::{self, Kept, Settled};
+use crate::launcher;
+use crate::mounts;
+use crate::places::Places;
+use crate::protect::{Finding, Rules, Surveyor, What, Zone};
+use crate::restrict::{Protect, Substitute, follow};
+use crate::state::SessionState;
+use crate::survey::{Walk, walk};
+use crate::userland::HOME;
+use crate::view::View;
+
+/// What one session protects.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    /// The session's directory of private copies, on the host.
+    private: PathBuf,
+    protect: Protect,
+    pub(crate) repositories: Vec<Repository>,
+    /// Writable roots.
+    pub(crate) roots: Vec<Walked>,
+    /// All roots that were looked over.
+    pub(crate) readable: Vec<PathBuf>,
+    /// Every path that a restriction names.
+    pub(crate) protected: HashSet<PathBuf>,
+    protection: Protection,
+    /// Whole git directories that were copied (`git = quarantine`).
+    copies: Copies,
+    session: String,
+}
+
+/// A granted root as it was walked.
+#[derive(Debug)]
+pub(crate) struct Walked {
+    pub(crate) path: PathBuf,
+    pub(crate) is: RootIs,
+    pub(crate) walk: Walk<Zone>,
+}
+
+/// One root to walk.
+struct Granted {
+    path: PathBuf,
+    is: RootIs,
+    writable: bool,
+}
+
+/// What of git was found.
+#[derive(Default)]
+struct Git {
+    directories: Vec<PathBuf>,
+    /// Directories whose `.git` was found, the tops of working trees, each with its git directory.
+    tops: Vec<(PathBuf, PathBuf)>,
+    /// Bare repositories in a tree.
+    bare: Vec<PathBuf>,
+}
+
+impl Guard {
+    /// Makes the directory of private copies. It has to be there when the boundary is launched.
+    ///
+    /// # Errors
+    /// What mkdir(2) says.
+    pub(crate) fn new(state: &SessionState) -> Result<Self, RunError> {
+        let private = state.private().join("git");
+        fs::DirBuilder::new().mode(0o700).create(&private).map_err(RunError::System)?;
+        hand_over(&private).map_err(RunError::System)?;
+        Ok(Self {
+            private,
+            protect: Protect::default(),
+            repositories: Vec::new(),
+            roots: Vec::new(),
+            readable: Vec::new(),
+            protected: HashSet::new(),
+            protection: Protection::default(),
+            copies: Copies::default(),
+            session: state.id().to_string(),
+        })
+    }
+
+    /// What the inside needs for it. The private copies are what `Effect::Private` means, not a
+    /// grant of their own, so the authority does not list them. Directories that stand for what
+    /// is missing are ignored by git inside, or `git clean` and `git stash -u` would try to
+    /// remove them, and fail.
+    ///
+    /// # Errors
+    /// Never: the paths are valid.
+    pub(crate) fn entries(&self, workspace: &Path) -> Result<[Entry; 2], RunError> {
+        let path = InsidePath::new(INSIDE).map_err(RunError::path)?;
+        let host = HostPath::new(&self.private).map_err(RunError::path)?;
+        let private = Entry { path, place: Place::Writable(host) };
+        let protection = Protection::default();
+        let missing = protection.missing(RootIs::Ordinary).map(|missing| missing.relative);
+        let absent = missing.filter(|name| fs::symlink_metadata(workspace.join(name)).is_err());
+        let lines = absent.flat_map(|name| [b"/", bytes(name).as_slice(), b"/\n"].concat());
+        let place = Place::File { content: lines.collect(), mode: 0o644, keep: true };
+        let path = Path::new(HOME).join(".config/git/ignore");
+        let ignore = Entry { path: InsidePath::new(path).map_err(RunError::path)?, place };
+        Ok([private, ignore])
+    }
+
+    /// Looks the granted roots over and returns the authority with what was found.
+    ///
+    /// # Errors
+    /// A tree that cannot be looked over, an opt-in that is unknown, or a protection that cannot
+    /// be put in place: then nothing starts.
+    pub(crate) fn prepare(
+        &mut self,
+        view: &View,
+        authority: &Authority,
+        settings: &Settings,
+        places: &Places,
+        state: &mut SessionState,
+    ) -> Result<Authority, RunError> {
+        let files = &settings.files;
+        let lifted = files.opt_in.iter().map(|name| name.value.as_str());
+        let protection =
+            Protection::defaults(lifted).map_err(|error| RunError::refused(error, None))?;
+        let granted = granted(authority, places);
+        let writable = granted.iter().map(|root| (root.path.clone(), root.writable));
+        self.protect = Protect::new(writable.collect());
+        let roots: Vec<PathBuf> = granted.iter().map(|root| root.path.clone()).collect();
+        self.readable.clone_from(&roots);
+        let rules = Rules { protection, files, roots };
+        let mut git = Git::default();
+        for root in &granted {
+            self.look_over(root, Zone::Tree, &rules, &mut git)?;
+            if root.writable {
+                self.missing(&root.path, root.is, &rules.protection);
+            }
+        }
+        self.own(authority, places);
+        let git = self.tops(git, &rules)?;
+        match settings.git.value {
+            GitMode::Guarded => self.guard_git(&git, &rules, places)?,
+            GitMode::Quarantine => self.copy_git(&git, places)?,
+        }
+        hand_over(&self.private).map_err(RunError::System)?;
+        let mut restrictions = self.protect.finish()?;
+        let hosts = restrictions.iter().map(|restriction| restriction.host.as_path().to_owned());
+        self.protected = hosts.collect();
+        self.protection = rules.protection;
+        let placeholders = &self.protect.placeholders;
+        state.make_placeholders(placeholders).map_err(RunError::System)?;
+        // What nobody could make cannot be covered, and needs not be.
+        let absent = |path: &Path| fs::symlink_metadata(path).is_err();
+        let absent: HashSet<&Path> = placeholders
+            .iter()
+            .map(|made| made.path.as_path())
+            .filter(|path| absent(path))
+            .collect();
+        restrictions.retain(|restriction| !absent.contains(restriction.host.as_path()));
+        view.restricted(restrictions)
+    }
+
+    fn look_over(
+        &mut self,
+        root: &Granted,
+        zone: Zone,
+        rules: &Rules<'_>,
+        git: &mut Git,
+    ) -> Result<(), RunError> {
+        if !fs::symlink_metadata(&root.path).is_ok_and(|entry| entry.is_dir()) {
+            return Ok(());
+        }
+        let mut surveyor = Surveyor::new(rules, &root.path, root.is, root.writable);
+        let walked = walk(&root.path, zone, &mut |listing, zone, below| {
+            surveyor.visit(listing, zone, below);
+        });
+        let walk = walked.map_err(|errno| {
+            let what = format!("cannot look {} over: {errno}", root.path.display());
+            RunError::refused(what, Some("grant a directory below it instead".to_owned()))
+        })?;
+        if root.writable {
+            self.roots.push(Walked { path: root.path.clone(), is: root.is, walk });
+        }
+        for finding in surveyor.findings {
+            self.take(finding, git);
+        }
+        Ok(())
+    }
+
+    /// What one finding means.
+    fn take(&mut self, finding: Finding, git: &mut Git) {
+        let Finding { path, kind, what } = finding;
+        let writable = self.protect.writable_root(&path).is_some();
+        match what {
+            What::Socket => {
+                let text = "something on the host may listen there".into();
+                let reason = Reason { why: Why::Denied, text, opt_in: None };
+                self.protect.restrict(path, Effect::Hide, reason);
+            }
+            What::Denied(reason, origin) => {
+                self.protect.restrict_targets(&path, Effect::Hide, &reason);
+                self.protect.restrict_by(path, Effect::Hide, reason, origin);
+            }
+            What::Named(class) => {
+                self.protect.restrict_targets(&path, class.effect(), &class.reason());
+                self.protect.restrict(path, class.effect(), class.reason());
+            }
+            What::GitDirectory if writable => {
+                if let Some(top) = path.parent().filter(|_| path.ends_with(".git")) {
+                    git.tops.push((top.to_owned(), path.clone()));
+                }
+                git.directories.push(path);
+            }
+            What::GitFile if writable => self.git_file(path, kind, git),
+            What::BareRepository if writable => git.bare.push(path),
+            What::GitDirectory | What::GitFile | What::BareRepository => {}
+        }
+    }
+
+    /// A `.git` that leads elsewhere stays as it is, and where it leads is a git directory.
+    fn git_file(&mut self, path: PathBuf, kind: FileType, git: &mut Git) {
+        let text = "it tells git where its directory is".into();
+        let reason = Reason { why: Why::HostExecutes, text, opt_in: None };
+        let led = match kind {
+            FileType::Symlink => {
+                let followed = follow(&path);
+                for link in followed
+                    .iter()
+                    .flat_map(|followed| followed.links.iter().filter(|link| **link != path))
+                {
+                    self.protect.restrict(link.clone(), Effect::ReadOnly, reason.clone());
+                }
+                followed.map(|followed| followed.end)
+            }
+            _ => pointer::gitdir(&path),
+        };
+        let led = led.filter(|led| led.is_dir() && self.protect.writable_root(led).is_some());
+        let top = path.parent().unwrap_or(&path).to_owned();
+        git.tops.push((top, led.clone().unwrap_or_default()));
+        git.directories.extend(led);
+        self.protect.restrict(path, Effect::ReadOnly, reason);
+    }
+
+    /// Names that are protected although they may be missing, at the top of a root or repository.
+    fn missing(&mut self, top: &Path, is: RootIs, protection: &Protection) {
+        for Missing { relative, placeholder, class } in protection.missing(is) {
+            let content: Option<&[u8]> = match placeholder {
+                Kind::Directory => None,
+                Kind::File => Some(b""),
+            };
+            self.protect.restrict_missing(&top.join(relative), content, class.reason());
+        }
+    }
+
+    /// Protects the tops of working trees, and tells which of the repositories are in use.
+    fn tops(&mut self, mut git: Git, rules: &Rules<'_>) -> Result<Git, RunError> {
+        for path in std::mem::take(&mut git.bare) {
+            if git.directories.contains(&path) {
+                // Something points to it: it is in use, with all that lies in it.
+                let root = Granted { path, is: RootIs::Ordinary, writable: true };
+                self.look_over(&root, Zone::Git, rules, &mut git)?;
+            } else if !rules.protection.is_lifted(BARE_REPOSITORIES) {
+                let text = "git on the host runs the hooks and configuration in it".into();
+                let opt_in = Some(BARE_REPOSITORIES.into());
+                let reason = Reason { why: Why::HostExecutes, text, opt_in };
+                self.protect.restrict(path, Effect::ReadOnly, reason);
+            }
+        }
+        for (top, _) in &git.tops {
+            self.missing(top, RootIs::Ordinary, &rules.protection);
+        }
+        git.directories.sort();
+        git.directories.dedup();
+        Ok(git)
+    }
+
+    /// `git = guarded`: every git directory that was found.
+    fn guard_git(&mut self, git: &Git, rules: &Rules<'_>, places: &Places) -> Result<(), RunError> {
+        for (number, host) in git.directories.iter().enumerate() {
+            let made =
+                directory::guard(host, number, &self.private, &rules.protection, &mut self.protect);
+            self.repositories.push(made?);
+            self.named(host, &git.tops, places);
+        }
+        Ok(())
+    }
+
+    /// `git = quarantine`: each git directory with all that lies in it.
+    fn copy_git(&mut self, git: &Git, places: &Places) -> Result<(), RunError> {
+        for (number, host) in git.directories.iter().enumerate() {
+            self.named(host, &git.tops, places);
+            let copied = self.private.join(number.to_string());
+            self.repositories.push(Repository::remembered(host, copied.clone())?);
+            let is_within = |other: &PathBuf| other != host && host.starts_with(other);
+            if git.directories.iter().any(is_within) {
+                continue;
+            }
+            if self.readable.contains(host) {
+                let what = format!("{} is granted by itself: it cannot be copied", host.display());
+                let hint = "work in the main worktree, or say --git guarded".to_owned();
+                return Err(RunError::refused(what, Some(hint)));
+            }
+            self.copies.make(host, number, &copied, &mut self.protect)?;
+            let inside = Path::new(INSIDE).join(number.to_string()).join("git");
+            let text = "the host takes only commits, branches and tags from it".into();
+            let reason = Reason { why: Why::HostExecutes, text, opt_in: None };
+            self.protect.substitute(host.clone(), Substitute::Replace(inside), reason);
+        }
+        Ok(())
+    }
+
+    /// What the configurations that are in force in a repository name in the granted roots.
+    fn named(&mut self, host: &Path, tops: &[(PathBuf, PathBuf)], places: &Places) {
+        let worktrees = host.join("worktrees");
+        let of_this = |git: &Path| git == host || git.parent() == Some(&worktrees);
+        let tops: Vec<PathBuf> =
+            tops.iter().filter(|(_, git)| of_this(git)).map(|(top, _)| top.clone()).collect();
+        let scope = Scope { git: host, tops: &tops };
+        let of_the_user = [places.home.join(".gitconfig"), places.home.join(".config/git/config")];
+        let own = CONFIGS.iter().map(|name| host.join(name));
+        for file in own.chain(of_the_user) {
+            scope.protect_named_by(&file, &mut self.protect);
+        }
+    }
+
+    /// pinfold's own directories, but for what of them is granted.
+    fn own(&mut self, authority: &Authority, places: &Places) {
+        let granted: Vec<PathBuf> =
+            authority.grants().map(|grant| grant.root.host.as_path().to_owned()).collect();
+        let own = [places.state.clone(), places.config.clone(), places.cache.clone()];
+        for place in own.into_iter().chain(places.private_copies()) {
+            // Where it is in truth; what does not exist needs no hiding.
+            let Ok(place) = fs::canonicalize(place) else { continue };
+            self.hide_but(&place, &granted);
+        }
+    }
+
+    fn hide_but(&mut self, place: &Path, granted: &[PathBuf]) {
+        if granted.iter().any(|root| root == place) {
+            return;
+        }
+        if !granted.iter().any(|root| root.starts_with(place)) {
+            let in_a_root = granted.iter().any(|root| place.starts_with(root));
+            if in_a_root {
+                let text = "it belongs to pinfold".into();
+                let reason = Reason { why: Why::Own, text, opt_in: None };
+                self.protect.restrict(place.to_owned(), Effect::Hide, reason);
+            }
+            return;
+        }
+        for entry in fs::read_dir(place).into_iter().flatten().flatten() {
+            self.hide_but(&entry.path(), granted);
+        }
+    }
+
+    /// Takes over what is harmless of the inside's changes. Call it when everything inside has
+    /// ended.
+    pub(crate) fn settle(&self, files: &FileSettings) -> Settled {
+        let writable: Vec<PathBuf> = self.roots.iter().map(|root| root.path.clone()).collect();
+        let git = launcher::find("git", &writable);
+        let mut settled = Settled::default();
+        for repository in &self.repositories {
+            settle::settle(repository, git.as_deref(), &mut settled);
+        }
+        self.collect(git.as_deref(), &mut settled);
+        settled.kept.extend(after::look(self, files, &self.protection));
+        settled.kept.sort();
+        settled
+    }
+
+    /// Takes commits, branches and tags out of the copies.
+    fn collect(&self, git: Option<&Path>, settled: &mut Settled) {
+        for (number, copied) in self.copies.directories.iter().enumerate() {
+            let out = self.private.with_file_name(format!("out-{number}"));
+            let collected = match git {
+                Some(git) => Collect { copied, git, session: &self.session, out }.collect(settled),
+                None => Err("there is no git on the host".to_owned()),
+            };
+            if let Err(error) = collected {
+                let kept = copied.keep(&self.session);
+                let (host, kept) = (copied.host.display(), kept.display());
+                let what = format!("commits in {host} ({error}); the copy is kept in {kept}");
+                settled.kept.push(Kept::new(what, "they could not be taken over"));
+            }
+        }
+    }
+
+    /// The covers for an authority, with what stands for private copies.
+    pub(crate) fn covers(&self, authority: &Authority) -> Vec<Cover> {
+        let covers = mounts::covers(authority, &|host| {
+            Some(match self.protect.substitutes.get(host.as_path())? {
+                Substitute::Link(to) => CoverKind::Link(bytes(to)),
+                Substitute::Replace(from) => CoverKind::Replace(bytes(from)),
+            })
+        });
+        self.copies.covers().chain(covers).collect()
+    }
+}
+
+/// Gives the private copies to the inside's user, where that is not the caller.
+pub(crate) fn hand_over(path: &Path) -> io::Result<()> {
+    let Some((uid, gid)) = inside_owner() else { return Ok(()) };
+    std::os::unix::fs::lchown(path, Some(uid), Some(gid))?;
+    if fs::symlink_metadata(path)?.is_dir() {
+        for entry in fs::read_dir(path)? {
+            hand_over(&entry?.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// The roots to look over: what a person granted. Programs of the host and an agent's own state
+/// are granted as they are.
+fn granted(authority: &Authority, places: &Places) -> Vec<Granted> {
+    let home = fs::canonicalize(&places.home).ok();
+    authority
+        .grants()
+        .filter(|grant| matches!(grant.root.kind, RootKind::Workspace | RootKind::Knowledge))
+        .map(|grant| {
+            let path = grant.root.host.as_path().to_owned();
+            let is = if Some(&path) == home.as_ref() { RootIs::Home } else { RootIs::Ordinary };
+            let writable = grant.access.intersects(pinfold_policy::access::Access::CHANGING);
+            Granted { path, is, writable }
+        })
+        .collect()
+}

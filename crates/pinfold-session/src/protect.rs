@@ -1,0 +1,215 @@
+//! What in a granted directory must look different inside, by its name or its nature.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use pinfold_policy::authority::{Effect, Reason, Why};
+use pinfold_policy::origin::Origin;
+use pinfold_policy::protect::{Class, Protection, RootIs};
+use pinfold_policy::settings::FileSettings;
+use rustix::fs::FileType;
+
+use crate::survey::{Listing, beneath};
+
+/// Where packages are installed. What lies in them is code that the host runs as soon as it uses
+/// them, so their editor settings add nothing; the keys in them were published with them; and
+/// package managers move and remove these directories, which a mount in them would forbid.
+const INSTALLED: [&[u8]; 2] = [b"node_modules", b"site-packages"];
+/// Directories of a git directory that hold only what git made, or that are covered as a whole.
+const OF_GIT: [&[u8]; 7] = [b"objects", b"refs", b"logs", b"lfs", b"rr-cache", b"hooks", b"info"];
+
+/// What kind of place a directory is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Zone {
+    /// Files that people and programs work with.
+    Tree,
+    /// Installed packages.
+    Installed,
+    /// A git directory.
+    Git,
+    /// Within a git directory: git directories of submodules and worktrees.
+    WithinGit,
+}
+
+/// Something that the walk found.
+#[derive(Debug, Clone)]
+pub(crate) struct Finding {
+    /// Absolute, on the host.
+    pub(crate) path: PathBuf,
+    /// What it is; a link is a link.
+    pub(crate) kind: FileType,
+    /// What it means.
+    pub(crate) what: What,
+}
+
+/// What a finding means.
+#[derive(Debug, Clone)]
+pub(crate) enum What {
+    /// A socket or FIFO: a bind mount leaves it connected to whoever listens on the host.
+    Socket,
+    /// Its name is protected.
+    Named(Class),
+    /// The user or the administrator denied it.
+    Denied(Reason, Origin),
+    /// A git directory.
+    GitDirectory,
+    /// A `.git` that is not a directory.
+    GitFile,
+    /// A directory of a tree that git takes for a repository although it is not called `.git`.
+    BareRepository,
+}
+
+/// The rules by which names are judged.
+#[derive(Debug)]
+pub(crate) struct Rules<'a> {
+    pub(crate) protection: Protection,
+    pub(crate) files: &'a FileSettings,
+    /// Granted roots: each is walked on its own, and what is granted by name is wanted.
+    pub(crate) roots: Vec<PathBuf>,
+}
+
+/// Judges the listings of one granted root.
+pub(crate) struct Surveyor<'a> {
+    rules: &'a Rules<'a>,
+    root: &'a Path,
+    is: RootIs,
+    writable: bool,
+    pub(crate) findings: Vec<Finding>,
+    /// Last components of the granted roots.
+    root_names: Vec<&'a [u8]>,
+}
+
+impl<'a> Surveyor<'a> {
+    pub(crate) fn new(rules: &'a Rules<'a>, root: &'a Path, is: RootIs, writable: bool) -> Self {
+        // Only a root within this one is met in it.
+        let within = rules.roots.iter().filter(|other| *other != root && other.starts_with(root));
+        let names = within.filter_map(|other| other.file_name()).map(OsStr::as_bytes);
+        let root_names = names.collect();
+        Self { rules, root, is, writable, findings: Vec::new(), root_names }
+    }
+
+    /// Judges one directory and names those below that are to be looked at.
+    pub(crate) fn visit(
+        &mut self,
+        listing: &Listing,
+        zone: Zone,
+        below: &mut Vec<(Vec<u8>, Zone)>,
+    ) {
+        match zone {
+            Zone::Git => self.git_directory(listing, below),
+            Zone::WithinGit if is_git_layout(listing) => self.git_directory(listing, below),
+            Zone::WithinGit => self.names(listing, zone, below),
+            Zone::Tree | Zone::Installed => {
+                let is_root = listing.path().as_os_str().is_empty();
+                if !is_root && is_git_layout(listing) {
+                    self.found(
+                        listing.path().to_owned(),
+                        FileType::Directory,
+                        What::BareRepository,
+                    );
+                } else if is_git_layout(listing) {
+                    self.git_directory(listing, below);
+                } else {
+                    self.names(listing, zone, below);
+                }
+            }
+        }
+    }
+
+    fn git_directory(&mut self, listing: &Listing, below: &mut Vec<(Vec<u8>, Zone)>) {
+        self.found(listing.path().to_owned(), FileType::Directory, What::GitDirectory);
+        self.names(listing, Zone::WithinGit, below);
+        below.retain(|(name, _)| !OF_GIT.contains(&name.as_slice()));
+    }
+
+    fn names(&mut self, listing: &Listing, zone: Zone, below: &mut Vec<(Vec<u8>, Zone)>) {
+        for (name, kind) in listing.entries() {
+            let judged = self.judge(listing.path(), name, kind, zone);
+            if kind != FileType::Directory || judged == Judged::Gone {
+                continue;
+            }
+            let zone = match zone {
+                Zone::Tree | Zone::Installed if name == b".git" => Zone::Git,
+                Zone::Tree if INSTALLED.contains(&name) => Zone::Installed,
+                Zone::Tree | Zone::Installed | Zone::Git | Zone::WithinGit => zone,
+            };
+            below.push((name.to_vec(), zone));
+        }
+    }
+
+    fn judge(&mut self, directory: &Path, name: &[u8], kind: FileType, zone: Zone) -> Judged {
+        let in_tree = matches!(zone, Zone::Tree | Zone::Installed);
+        let by_kind = match kind {
+            FileType::Socket | FileType::Fifo => Some(What::Socket),
+            FileType::Directory => None,
+            _ if in_tree && name == b".git" => Some(What::GitFile),
+            _ => None,
+        };
+        let by_name = zone == Zone::Tree && Protection::may_match(name);
+        if by_kind.is_none()
+            && !by_name
+            && self.rules.files.deny.is_empty()
+            && !self.root_names.contains(&name)
+        {
+            return Judged::Stays;
+        }
+        let relative = beneath(directory, Path::new(OsStr::from_bytes(name)));
+        let host = self.root.join(&relative);
+        if kind != FileType::Symlink && self.rules.roots.contains(&host) {
+            return Judged::Gone;
+        }
+        let denied = || {
+            let files = &self.rules.files.deny;
+            let glob = files.iter().find(|glob| glob.value.matches(&relative))?;
+            let text = format!("denied by \"{}\"", glob.value).into();
+            let reason = Reason { why: Why::Denied, text, opt_in: None };
+            Some(What::Denied(reason, glob.origin.clone()))
+        };
+        let named = || {
+            let class = self.rules.protection.classify(self.is, &relative).filter(|_| by_name)?;
+            (self.writable || class.effect() == Effect::Hide).then_some(What::Named(class))
+        };
+        let is_wanted = |what: &What| {
+            let sockets = &self.rules.files.sockets;
+            matches!(what, What::Socket) && sockets.iter().any(|s| s.value.as_path() == host)
+        };
+        let what = denied().or(by_kind).or_else(named).filter(|what| !is_wanted(what));
+        let hidden = what.as_ref().is_some_and(What::hides);
+        if let Some(what) = what {
+            self.found(relative, kind, what);
+        }
+        if hidden { Judged::Gone } else { Judged::Stays }
+    }
+
+    fn found(&mut self, relative: PathBuf, kind: FileType, what: What) {
+        let path = beneath(self.root, &relative);
+        self.findings.push(Finding { path, kind, what });
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Judged {
+    /// It is there inside, so what lies in it is looked at.
+    Stays,
+    /// It is hidden, or a grant of its own.
+    Gone,
+}
+
+impl What {
+    fn hides(&self) -> bool {
+        match self {
+            Self::Socket | Self::Denied(..) => true,
+            Self::Named(class) => class.effect() == Effect::Hide,
+            Self::GitDirectory | Self::GitFile | Self::BareRepository => false,
+        }
+    }
+}
+
+/// What git takes for a git directory (`is_git_directory` in its setup.c): a HEAD, and the rest
+/// here or where `commondir` says.
+fn is_git_layout(listing: &Listing) -> bool {
+    listing.kind(b"HEAD").is_some()
+        && (listing.kind(b"commondir").is_some()
+            || (listing.kind(b"objects").is_some() && listing.kind(b"refs").is_some()))
+}

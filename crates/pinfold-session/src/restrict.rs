@@ -1,0 +1,205 @@
+//! Collecting what findings mean for the inside: restrictions, and what has to be made for them.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use pinfold_policy::authority::{Effect, Reason, Restriction, Why};
+use pinfold_policy::origin::Origin;
+use pinfold_policy::path::HostPath;
+
+use crate::RunError;
+use crate::placeholder::Placeholder;
+
+/// How many links one path may lead through (`MAXSYMLINKS` in Linux, path_resolution(7)).
+const MAX_LINKS: usize = 40;
+
+/// What stands inside for something of which the inside has a private copy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Substitute {
+    /// A symbolic link to this inside path.
+    Link(PathBuf),
+    /// The directory at this inside path.
+    Replace(PathBuf),
+}
+
+/// Everything that is to look different inside.
+#[derive(Debug, Default)]
+pub(crate) struct Protect {
+    /// Granted roots; true where the inside may write.
+    roots: Vec<(PathBuf, bool)>,
+    restrictions: Vec<(PathBuf, Effect, Reason, Origin)>,
+    pub(crate) substitutes: HashMap<PathBuf, Substitute>,
+    pub(crate) placeholders: Vec<Placeholder>,
+    refused: Vec<String>,
+}
+
+impl Protect {
+    pub(crate) fn new(roots: Vec<(PathBuf, bool)>) -> Self {
+        Self { roots, ..Self::default() }
+    }
+
+    /// Restricts a path by what is built in.
+    pub(crate) fn restrict(&mut self, path: PathBuf, effect: Effect, reason: Reason) {
+        self.restrict_by(path, effect, reason, Origin::Default);
+    }
+
+    pub(crate) fn restrict_by(
+        &mut self,
+        path: PathBuf,
+        effect: Effect,
+        reason: Reason,
+        origin: Origin,
+    ) {
+        self.restrictions.push((path, effect, reason, origin));
+    }
+
+    /// Gives the inside a private copy of what lies at a path.
+    pub(crate) fn substitute(&mut self, path: PathBuf, substitute: Substitute, reason: Reason) {
+        self.substitutes.insert(path.clone(), substitute);
+        self.restrict(path, Effect::Private, reason);
+    }
+
+    /// Protects a path that may be missing: an empty directory, or a file with this content,
+    /// stands for it, in directories that are made where they are missing too.
+    pub(crate) fn restrict_missing(
+        &mut self,
+        path: &Path,
+        content: Option<&'static [u8]>,
+        reason: Reason,
+    ) {
+        let Some(root) = self.writable_root(path).map(Path::to_owned) else { return };
+        let above = path.ancestors().skip(1).take_while(|above| above.starts_with(&root));
+        let absent: Vec<PathBuf> = above
+            .take_while(|above| fs::symlink_metadata(above).is_err())
+            .map(Path::to_owned)
+            .collect();
+        let made = absent.into_iter().rev().map(|path| Placeholder { path, content: None });
+        self.placeholders.extend(made);
+        self.placeholders.push(Placeholder { path: path.to_owned(), content });
+        self.restrict(path.to_owned(), Effect::ReadOnly, reason);
+    }
+
+    /// The writable root that a path lies in, if any.
+    pub(crate) fn writable_root(&self, path: &Path) -> Option<&Path> {
+        self.root_of(path, true)
+    }
+
+    fn root_of(&self, path: &Path, must_be_writable: bool) -> Option<&Path> {
+        let roots = self.roots.iter().filter(|(root, _)| path.starts_with(root));
+        let innermost = roots.max_by_key(|(root, _)| root.as_os_str().len());
+        let found = innermost.filter(|(_, writable)| *writable || !must_be_writable);
+        found.map(|(root, _)| root.as_path())
+    }
+
+    /// If `path` leads through links: they stay, and what they lead to gets the restriction.
+    pub(crate) fn restrict_targets(&mut self, path: &Path, effect: Effect, reason: &Reason) {
+        let Some(followed) = follow(path) else { return };
+        for link in followed.links.iter().filter(|link| *link != path) {
+            if self.writable_root(link).is_some() {
+                self.restrict(link.clone(), Effect::ReadOnly, reason.clone());
+            }
+        }
+        let end = followed.end;
+        let Some(root) = self.root_of(&end, effect != Effect::Hide) else { return };
+        if self.roots.iter().any(|(root, _)| root.starts_with(&end)) {
+            let root = root.display();
+            let what =
+                format!("{} leads to {root}: protecting it would protect all", path.display());
+            self.refused.push(what);
+        } else if fs::symlink_metadata(&end).is_ok() {
+            self.restrict(end, effect, reason.clone());
+        } else if effect != Effect::Hide {
+            self.restrict_missing(&end, None, reason.clone());
+        }
+    }
+
+    /// If a link lies at `path`: what it leads to stays as it is, because the host executes it.
+    pub(crate) fn keep_targets(&mut self, path: &Path) {
+        let text = "a program on the host runs it through a link".into();
+        let reason = Reason { why: Why::HostExecutes, text, opt_in: None };
+        self.restrict_targets(path, Effect::ReadOnly, &reason);
+    }
+
+    /// The restrictions, without those in what is hidden or replaced: nothing of the host's can
+    /// be reached there.
+    ///
+    /// # Errors
+    /// A link that leads to a whole grant.
+    pub(crate) fn finish(&mut self) -> Result<Vec<Restriction>, RunError> {
+        if let Some(what) = self.refused.first() {
+            return Err(RunError::refused(what, Some("remove the link".to_owned())));
+        }
+        let hidden: HashSet<PathBuf> = self
+            .restrictions
+            .iter()
+            .filter(|(_, effect, ..)| *effect == Effect::Hide)
+            .map(|(path, ..)| path.clone())
+            .collect();
+        let substitutes = &self.substitutes;
+        let is_gone = |path: &Path| {
+            hidden.contains(path) || matches!(substitutes.get(path), Some(Substitute::Replace(_)))
+        };
+        let in_hidden = |path: &Path| path.ancestors().skip(1).any(is_gone);
+        let mut made = HashSet::new();
+        self.placeholders
+            .retain(|place| !in_hidden(&place.path) && made.insert(place.path.clone()));
+        std::mem::take(&mut self.restrictions)
+            .into_iter()
+            .filter(|(path, ..)| !in_hidden(path))
+            .map(|(path, effect, reason, source)| {
+                let host = HostPath::new(path).map_err(RunError::path)?;
+                Ok(Restriction { host, effect, reason, source })
+            })
+            .collect()
+    }
+}
+
+/// Where a link leads.
+pub(crate) struct Followed {
+    /// The links on the way.
+    pub(crate) links: Vec<PathBuf>,
+    /// The end, which may be missing.
+    pub(crate) end: PathBuf,
+}
+
+/// Follows the links that an absolute path leads through or to; `None` when there are none, or
+/// when they lead in circles and so nowhere.
+pub(crate) fn follow(path: &Path) -> Option<Followed> {
+    let mut links = Vec::new();
+    let mut queue: VecDeque<OsString> = names(path);
+    let mut here = PathBuf::from("/");
+    while let Some(name) = queue.pop_front() {
+        if name == ".." {
+            here.pop();
+            continue;
+        }
+        let next = here.join(&name);
+        let Ok(target) = fs::read_link(&next) else {
+            here = next;
+            continue;
+        };
+        if links.len() == MAX_LINKS {
+            return None;
+        }
+        if target.is_absolute() {
+            here = PathBuf::from("/");
+        }
+        for name in names(&target).into_iter().rev() {
+            queue.push_front(name);
+        }
+        links.push(next);
+    }
+    (!links.is_empty()).then_some(Followed { links, end: here })
+}
+
+/// A path's components that lead somewhere.
+fn names(path: &Path) -> VecDeque<OsString> {
+    let component = |component: Component<'_>| match component {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some("..".into()),
+        Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+    };
+    path.components().filter_map(component).collect()
+}

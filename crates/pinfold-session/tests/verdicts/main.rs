@@ -1,0 +1,261 @@
+//! I7 for the namespace boundary: for random policies over random trees, what the kernel answers
+//! inside is what the authority decided, at each Landlock ABI.
+//!
+//! A harness of its own, because an inside is only made by a process with one thread. The case
+//! that fails prints a seed; `PINFOLD_VERDICTS_SEED=<seed> PINFOLD_VERDICTS_CASES=1` repeats it.
+
+#![expect(clippy::expect_used, reason = "what a test makes up itself is valid")]
+
+mod judge;
+mod probe;
+mod world;
+
+use std::error::Error;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{Read, Seek};
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::ExitCode;
+
+use pinfold_boundary::namespace::{Namespace, inside_ids};
+use pinfold_boundary::{
+    Boundary, Entry, Identity, Landlock, LaunchPlan, Place, Program, ResourceLimits, Stdio,
+    StdioEnd,
+};
+use pinfold_policy::authority::Authority;
+use pinfold_policy::path::{HostPath, InsidePath};
+use pinfold_session::mounts;
+use pinfold_wire::{Ended, Order, Report};
+
+use crate::judge::Judge;
+use crate::probe::Answer;
+use crate::world::{Dice, PROBER, World, policy};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+const TEST: &str = "the_kernel_gives_the_authoritys_verdict";
+/// Cases for each kind of caller.
+const CASES: u64 = 300;
+/// The newest, and those that differ in what files need (landlock(7)); 0 is the mounts alone.
+const ABIS: [u32; 6] = [u32::MAX, 6, 4, 3, 2, 0];
+/// An ordinary user for a caller who is root (nobody on every distribution).
+const ORDINARY: u32 = 65_534;
+
+fn main() -> ExitCode {
+    // A script inside is executed with its path, which need not be text.
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let has = |word: &str| arguments.iter().any(|argument| argument == word);
+    // As in the usual harness, what is no flag is a part of the names of the tests to run.
+    let mut filters =
+        arguments.iter().filter_map(|word| word.to_str()).filter(|word| !word.starts_with('-'));
+    let wanted = filters.clone().next().is_none() || filters.any(|word| TEST.contains(word));
+    let done = match arguments.first().and_then(|first| first.to_str()) {
+        // What a script inside executed.
+        Some("nothing") => Ok(()),
+        Some("probe") => probe::main().map_err(Into::into),
+        Some("as-ordinary-user") => all_cases(),
+        _ if has("--list") => {
+            if !has("--ignored") {
+                println!("{TEST}: test");
+            }
+            Ok(())
+        }
+        _ if wanted => test(),
+        _ => Ok(()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn test() -> Outcome<()> {
+    if !Namespace.probe().usable() {
+        println!("skipped: `pinfold doctor` says why this machine has no namespace boundary");
+        return Ok(());
+    }
+    all_cases()?;
+    if rustix::process::geteuid().is_root() {
+        again_as_ordinary_user()?;
+    }
+    println!("test result: ok. 1 passed; 0 failed");
+    Ok(())
+}
+
+#[expect(clippy::disallowed_methods, reason = "the test itself, as another user")]
+fn again_as_ordinary_user() -> Outcome<()> {
+    use std::os::unix::process::CommandExt;
+    let directory = tempfile::tempdir()?;
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755))?;
+    let own = copy_of_this_program(directory.path())?;
+    let mut test = std::process::Command::new(own);
+    test.arg("as-ordinary-user").uid(ORDINARY).gid(ORDINARY).current_dir("/");
+    if test.status()?.success() { Ok(()) } else { Err("failed as an ordinary user".into()) }
+}
+
+fn all_cases() -> Outcome<()> {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let seed =
+        number("PINFOLD_VERDICTS_SEED").unwrap_or_else(|| u64::from(std::process::id()) << 32);
+    let cases = number("PINFOLD_VERDICTS_CASES").unwrap_or(CASES);
+    let as_root = rustix::process::geteuid().is_root();
+    if as_root {
+        own_mounts()?;
+    }
+    let directory = tempfile::tempdir()?;
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755))?;
+    let place = fs::canonicalize(directory.path())?;
+    let prober = copy_of_this_program(&place)?;
+    let mut asked = 0;
+    for case in 0..cases {
+        let seed = seed.wrapping_add(case);
+        let base = place.join(format!("case{case}"));
+        fs::create_dir(&base)?;
+        asked += one_case(seed, &base, &prober, as_root).map_err(|error| {
+            format!("{error}\nrepeat with PINFOLD_VERDICTS_SEED={seed} PINFOLD_VERDICTS_CASES=1")
+        })?;
+        fs::remove_dir_all(&base)?;
+    }
+    let who = if as_root { "root" } else { "an ordinary user" };
+    println!("{asked} answers over {cases} policies from seed {seed}, as {who}");
+    Ok(())
+}
+
+/// Binds that trees are made with stay in a mount namespace of this process.
+fn own_mounts() -> Outcome<()> {
+    use rustix::mount::MountPropagationFlags;
+    // SAFETY: integer arguments only; this process has one thread and shares its file system
+    // attributes with no other.
+    if unsafe { libc::unshare(libc::CLONE_NEWNS) } != 0 {
+        return Err(std::io::Error::last_os_error().into());
+    }
+    let private = MountPropagationFlags::REC | MountPropagationFlags::PRIVATE;
+    Ok(rustix::mount::mount_change("/", private)?)
+}
+
+/// The prober is this program, which is static; its own place may not be for everyone.
+fn copy_of_this_program(directory: &Path) -> Outcome<std::path::PathBuf> {
+    let copy = directory.join("prober");
+    fs::copy(std::env::current_exe()?, &copy)?;
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755))?;
+    Ok(copy)
+}
+
+/// Returns how many answers were compared.
+fn one_case(seed: u64, base: &Path, prober: &Path, may_mount: bool) -> Outcome<usize> {
+    let mut dice = Dice(seed);
+    let world = World::make(base, &mut dice, may_mount)?;
+    let authority = policy(&world, &mut dice);
+    let judge = Judge { authority: &authority, world: &world };
+    let cases = judge.cases(&mut dice);
+    let abi = *dice.pick(&ABIS);
+    let before = world.picture()?;
+    let requests: Vec<_> = cases.iter().map(|(request, _)| request.clone()).collect();
+    let context = || format!("with Landlock ABI {abi} of\n{}", describe(&authority));
+    let answers = ask(&authority, prober, abi, &requests)
+        .map_err(|error| format!("{error}\n{}", context()))?;
+    if answers.len() != cases.len() {
+        return Err(format!("the prober gave up after {} answers", answers.len()).into());
+    }
+    let secrets = judge.secrets();
+    for ((request, expect), answer) in cases.iter().zip(&answers) {
+        let leak = secrets.iter().any(|secret| contains(&answer.content, secret));
+        let what = match (leak, answer.is_put_back()) {
+            (true, _) => "leaked what is hidden",
+            (false, false) => "let something be changed and not changed back",
+            (false, true) => "disagreed",
+        };
+        if leak || !answer.is_put_back() || !expect.is_met(answer) {
+            return Err(format!(
+                "the kernel {what}: {request:?}\n  expected {expect:?}\n  got {answer:?}\n{}",
+                context()
+            )
+            .into());
+        }
+    }
+    if world.picture()? != before {
+        return Err(format!("the host's tree is not as it was, {}", context()).into());
+    }
+    Ok(answers.len())
+}
+
+fn contains(content: &[u8], secret: &[u8]) -> bool {
+    content.windows(secret.len().max(1)).any(|window| window == secret)
+}
+
+fn describe(authority: &Authority) -> String {
+    let grants = authority.grants().map(|grant| {
+        format!("  grant {} of {} at {}", grant.access, grant.root.host, grant.root.inside)
+    });
+    let restrictions = authority
+        .restrictions()
+        .map(|restriction| format!("  {} {}", restriction.host, restriction.effect));
+    grants.chain(restrictions).collect::<Vec<_>>().join("\n")
+}
+
+/// Has the prober inside answer.
+fn ask(
+    authority: &Authority,
+    prober: &Path,
+    abi: u32,
+    requests: &[probe::Request],
+) -> Outcome<Vec<Answer>> {
+    let (mut input, mut output) = (tempfile::tempfile()?, tempfile::tempfile()?);
+    probe::write_requests(requests, &mut input)?;
+    input.rewind()?;
+    let inside = Namespace.launch(plan(authority, prober, abi, input, output.try_clone()?)?)?;
+    let covers = mounts::covers(authority, &|_| None);
+    // An init that fails meanwhile has said why, which is read below.
+    let _ = inside.channel.send_covers(covers);
+    let _ = inside.channel.send(&Order::Seal, &[]);
+    let _ = inside.channel.send(&Order::Start, &[]);
+    loop {
+        match inside.channel.receive::<Report>()?.map(|received| received.message) {
+            Some(Report::Ended(Ended::Code(0))) => break,
+            Some(Report::Started(_)) => {}
+            other => return Err(format!("the inside ended early: {other:?}").into()),
+        }
+    }
+    let mut text = String::new();
+    output.rewind()?;
+    output.read_to_string(&mut text)?;
+    probe::read_answers(&text).ok_or_else(|| "the prober's answers cannot be read".into())
+}
+
+fn plan(
+    authority: &Authority,
+    prober: &Path,
+    abi: u32,
+    input: File,
+    output: File,
+) -> Outcome<LaunchPlan> {
+    let mut tree = mounts::grants(authority)?;
+    let place = Place::ReadOnly(HostPath::new(prober)?);
+    tree.push(Entry { path: InsidePath::new(PROBER)?, place });
+    let (uid, gid) = inside_ids();
+    let ends = [
+        StdioEnd::Descriptor(input.into()),
+        StdioEnd::Descriptor(output.into()),
+        StdioEnd::Descriptor(std::io::stderr().as_fd().try_clone_to_owned()?),
+    ];
+    Ok(LaunchPlan {
+        tree,
+        program: Program {
+            argv: vec![PROBER.into(), "probe".into()],
+            env: Vec::new(),
+            cwd: InsidePath::root(),
+        },
+        identity: Identity { uid, gid, home: InsidePath::new("/home")? },
+        hostname: "prober".to_owned(),
+        doors: Vec::new(),
+        stdio: Stdio { ends, window: None },
+        limits: ResourceLimits::default(),
+        landlock: Landlock::AtMost(abi),
+        nested: false,
+    })
+}

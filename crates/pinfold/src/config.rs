@@ -1,0 +1,43 @@
+//! `pinfold config`: the settings that a run here would have, and who said so.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use pinfold_session::places::Places;
+
+use crate::cli::{Output, PolicyArgs};
+use crate::exit::Failure;
+use crate::policy;
+
+/// `pinfold config`
+#[derive(Debug, Args)]
+pub(crate) struct ConfigArgs {
+    /// Say of each value who gave it, with file and line
+    #[arg(long)]
+    origins: bool,
+    #[command(flatten)]
+    output: Output,
+    #[command(flatten)]
+    policy: PolicyArgs,
+}
+
+pub(crate) fn config(args: &ConfigArgs) -> Result<ExitCode, Failure> {
+    let places = Places::find().map_err(Failure::new)?;
+    let workspace = policy::workspace(&places)?;
+    let settings = policy::settings(&args.policy, None, &places, &workspace)?;
+    let rows = settings.origins();
+    if args.output.json {
+        println!("{}", serde_json::to_string_pretty(&rows).map_err(Failure::new)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let width = rows.iter().map(|row| row.key.len()).max().unwrap_or(0);
+    let values = rows.iter().map(|row| row.value.len()).max().unwrap_or(0).min(40);
+    for row in rows {
+        if args.origins {
+            println!("{:<width$}  {:<values$}  {}", row.key, row.value, row.origin);
+        } else {
+            println!("{:<width$}  {}", row.key, row.value);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,201 @@
+//! A repository, a home and a user for each case.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::{PermissionsExt, lchown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+/// An ordinary user of no account, for tests that root runs.
+const ORDINARY: u32 = 54_321;
+
+/// Who runs the cases.
+pub(crate) struct Site {
+    user: Option<u32>,
+}
+
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.user {
+            Some(user) => write!(f, "as user {user}"),
+            None => write!(f, "as the current user"),
+        }
+    }
+}
+
+/// The current user, and an ordinary one if the current one is root.
+pub(crate) fn sites() -> Vec<Site> {
+    let mut sites = vec![Site { user: None }];
+    if rustix::process::geteuid().is_root() {
+        let ordinary = Site { user: Some(ORDINARY) };
+        let case = ordinary.bare_directory();
+        let output = case.inside("true");
+        if output.status.success() {
+            sites.push(ordinary);
+        } else {
+            let told = String::from_utf8_lossy(&output.stderr);
+            eprintln!("skipped as an ordinary user: {}", told.trim());
+        }
+    }
+    sites
+}
+
+impl Site {
+    /// A directory that is no repository.
+    pub(crate) fn bare_directory(&self) -> Case {
+        let outer = tempfile::Builder::new().prefix("pinfold-case-").tempdir().unwrap();
+        fs::set_permissions(outer.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        let path = outer.path().canonicalize().unwrap().join("work");
+        let case = Case { user: self.user, outer, path };
+        case.host_at(case.outer.path(), "mkdir work home");
+        case
+    }
+
+    /// A repository without a commit.
+    pub(crate) fn empty_repository(&self) -> Case {
+        let case = self.bare_directory();
+        case.host("git init -q --template= -b main");
+        case
+    }
+
+    /// A repository with a commit and a program that leaves a mark when the host runs it.
+    pub(crate) fn repository(&self) -> Case {
+        let case = self.empty_repository();
+        let evil = format!("#!/bin/sh\ntouch '{}'\n", case.mark().display());
+        fs::write(case.evil(), evil).unwrap();
+        fs::set_permissions(case.evil(), fs::Permissions::from_mode(0o755)).unwrap();
+        if let Some(user) = self.user {
+            lchown(case.evil(), Some(user), Some(user)).unwrap();
+        }
+        case.host(
+            "git config user.name Test; git config user.email test@example.org; echo x > file; \
+             git add .; git commit -qm first",
+        );
+        case
+    }
+}
+
+/// One repository with a home beside it.
+pub(crate) struct Case {
+    user: Option<u32>,
+    outer: TempDir,
+    path: PathBuf,
+}
+
+impl Case {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn evil(&self) -> PathBuf {
+        self.path.join("evil")
+    }
+
+    fn mark(&self) -> PathBuf {
+        self.outer.path().join("mark")
+    }
+
+    /// Whether the host ran the program.
+    pub(crate) fn was_marked(&self) -> bool {
+        self.mark().exists()
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "a test is the person, not pinfold")]
+    fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new(program);
+        let home = self.outer.path().join("home");
+        command
+            .current_dir(&self.path)
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap())
+            .env("HOME", home)
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .env("GIT_TERMINAL_PROMPT", "0");
+        if let Some(user) = self.user {
+            command.uid(user).gid(user);
+        }
+        command
+    }
+
+    /// Runs a script outside, which must succeed.
+    pub(crate) fn host(&self, script: &str) -> String {
+        self.host_at(&self.path, script)
+    }
+
+    fn host_at(&self, directory: &Path, script: &str) -> String {
+        let script = format!("set -e\n{script}");
+        let output =
+            self.command("sh").current_dir(directory).args(["-c", &script]).output().unwrap();
+        assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// What a person does in every directory: looks, changes a file, commits, goes on.
+    pub(crate) fn use_git_everywhere(&self) {
+        let script = "for d in . $(find . -type d -not -path '*/objects/??'); do ( cd $d && { \
+                      git status; git diff; git log -1; git add -A .; git stash list; \
+                      git commit -qm x --allow-empty; git checkout -q -b x; git rebase --continue; \
+                      git remote update; } ) </dev/null >/dev/null 2>&1 || true; done";
+        self.host(script);
+    }
+
+    /// Runs a script inside.
+    pub(crate) fn inside(&self, script: &str) -> Output {
+        self.run(&[], script)
+    }
+
+    /// Runs a script inside, with options.
+    pub(crate) fn run(&self, options: &[&str], script: &str) -> Output {
+        self.pinfold(options, script).stdin(Stdio::null()).output().unwrap()
+    }
+
+    /// Starts a script inside, with its streams as pipes.
+    pub(crate) fn spawn_inside(&self, script: &str) -> Child {
+        self.spawn(&[], script)
+    }
+
+    /// The same, with options.
+    pub(crate) fn spawn(&self, options: &[&str], script: &str) -> Child {
+        let mut command = self.pinfold(options, script);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    fn pinfold(&self, options: &[&str], script: &str) -> Command {
+        let mut command = self.command(env!("CARGO_BIN_EXE_pinfold"));
+        command.arg("run").args(options).args(["--", "sh", "-c", script]);
+        command
+    }
+
+    /// Every path beneath the working directory but for git's objects.
+    pub(crate) fn files(&self) -> BTreeSet<String> {
+        let listed = self.host("find . -path ./.git/objects -prune -o -print");
+        listed.lines().filter(|line| !line.ends_with("index")).map(str::to_owned).collect()
+    }
+
+    /// How many sessions left a directory.
+    pub(crate) fn sessions(&self) -> usize {
+        let sessions = self.outer.path().join("home/.local/state/pinfold/sessions");
+        let entries = fs::read_dir(sessions).into_iter().flatten().flatten();
+        entries.filter(|entry| entry.path().is_dir()).count()
+    }
+}
+
+/// Reads lines from a child until this one comes.
+pub(crate) fn wait_for_line(child: &mut Child, line: &str) {
+    let mut reader = BufReader::new(child.stdout.take().unwrap());
+    let mut read = String::new();
+    while read.trim_end() != line {
+        read.clear();
+        assert_ne!(
+            reader.read_line(&mut read).unwrap(),
+            0,
+            "the child ended before it said {line}"
+        );
+    }
+    child.stdout = Some(reader.into_inner());
+}

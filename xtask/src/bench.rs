@@ -1,0 +1,88 @@
+//! `cargo xtask bench`: the promises of SPECIFICATION.md, measured side by side in one run.
+//!
+//! Every figure is a ratio against a peer or the native run, taken in turns so that the
+//! machine's mood is the same for both. It prints; it judges nothing.
+
+mod memory;
+mod peers;
+mod sample;
+mod start;
+mod work;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What a benchmark can fail of.
+pub(crate) type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+/// How much to measure.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Effort {
+    /// Starts of each command.
+    pub(crate) starts: usize,
+    /// Rounds of each piece of work.
+    pub(crate) rounds: usize,
+    /// Files in the tree that git and ripgrep look at.
+    pub(crate) files: usize,
+}
+
+const FULL: Effort = Effort { starts: 200, rounds: 7, files: 20_000 };
+const SMOKE: Effort = Effort { starts: 20, rounds: 2, files: 2_000 };
+
+/// Runs the benchmarks named, or all.
+pub(crate) fn run(words: &[&str]) -> Outcome {
+    let smoke = words.contains(&"--smoke");
+    let effort = if smoke { SMOKE } else { FULL };
+    let named: Vec<&str> = words.iter().copied().filter(|word| !word.starts_with("--")).collect();
+    let wanted = |name: &str| named.is_empty() || named.contains(&name);
+    let pinfold = build()?;
+    println!("kernel {}, load {}", read("/proc/sys/kernel/osrelease"), read("/proc/loadavg"));
+    if wanted("start") {
+        start::run(&pinfold, effort)?;
+    }
+    if wanted("work") {
+        work::run(&pinfold, effort)?;
+    }
+    if wanted("memory") {
+        memory::run(&pinfold)?;
+    }
+    if wanted("gateway") {
+        gateway()?;
+    }
+    Ok(())
+}
+
+/// The release build of the executable.
+fn build() -> Result<PathBuf, Box<dyn std::error::Error>> {
+    let built = command("cargo")
+        .args(["build", "--release", "--package", "pinfold", "--message-format", "json"])
+        .stderr(Stdio::inherit())
+        .output()?;
+    if !built.status.success() {
+        return Err("cannot build pinfold".into());
+    }
+    let text = String::from_utf8_lossy(&built.stdout).into_owned();
+    let executable = text.lines().rev().find_map(|line| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        message["executable"].as_str().map(PathBuf::from)
+    });
+    executable.ok_or_else(|| "cargo named no executable".into())
+}
+
+fn gateway() -> Outcome {
+    println!("\ngateway, against the same upstream without it");
+    let status = command("cargo")
+        .args(["bench", "--quiet", "--package", "pinfold-egress", "--bench", "gateway"])
+        .status()?;
+    if status.success() { Ok(()) } else { Err("the gateway's benchmark failed".into()) }
+}
+
+/// A program of this machine. Benchmarks start the things they compare.
+#[expect(clippy::disallowed_methods, reason = "a developer's tool, not the product")]
+pub(crate) fn command(program: impl AsRef<Path>) -> Command {
+    Command::new(program.as_ref())
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(path).unwrap_or_default().trim().to_owned()
+}

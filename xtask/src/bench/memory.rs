@@ -1,0 +1,52 @@
+//! What the supervisor of a session holds in memory.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use super::{Outcome, command};
+
+/// A session that waits for its input, looked at once the command runs.
+pub(super) fn run(pinfold: &Path) -> Outcome {
+    println!("\nmemory of a session's two processes");
+    let workspace = tempfile::Builder::new().prefix("bench").tempdir_in(super::start::base())?;
+    let mut session = command(pinfold)
+        .args(["run", "--", "/bin/sh", "-c", "echo ready; read line"])
+        .current_dir(workspace.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let started = Instant::now();
+    let mut ready = [0_u8; 6];
+    if let Some(stdout) = &mut session.stdout {
+        std::io::Read::read_exact(stdout, &mut ready)?;
+    }
+    println!("  ready after {:.1} ms", started.elapsed().as_secs_f64() * 1e3);
+    // Its threads settle.
+    std::thread::sleep(Duration::from_millis(50));
+    for pid in [session.id()].into_iter().chain(child_of(session.id())) {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+        let line = |key: &str| {
+            status
+                .lines()
+                .find_map(|line| line.strip_prefix(key))
+                .unwrap_or_default()
+                .trim()
+                .to_owned()
+        };
+        println!(
+            "  {:<14} resident {}, of which its own {}",
+            line("Name:"),
+            line("VmRSS:"),
+            line("RssAnon:")
+        );
+    }
+    drop(session.stdin.take());
+    session.wait()?;
+    Ok(())
+}
+
+fn child_of(pid: u32) -> Option<u32> {
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+    children.split_whitespace().next()?.parse().ok()
+}

@@ -1,0 +1,87 @@
+//! The same inside made by others.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use super::command;
+
+/// What pinfold shows of the host by default; see `userland.rs` of pinfold-session.
+const SHOWN: [&str; 34] = [
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/opt",
+    "/nix/store",
+    "/etc/alternatives",
+    "/etc/bash.bashrc",
+    "/etc/bash_completion.d",
+    "/etc/ca-certificates",
+    "/etc/ca-certificates.conf",
+    "/etc/crypto-policies",
+    "/etc/debian_version",
+    "/etc/fonts",
+    "/etc/inputrc",
+    "/etc/java-17-openjdk",
+    "/etc/java-21-openjdk",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/localtime",
+    "/etc/magic",
+    "/etc/maven",
+    "/etc/mime.types",
+    "/etc/pki",
+    "/etc/profile",
+    "/etc/profile.d",
+    "/etc/protocols",
+    "/etc/services",
+    "/etc/ssl",
+    "/etc/terminfo",
+];
+
+/// Files that pinfold writes; bubblewrap binds the host's, which costs no less.
+const WRITTEN: [&str; 6] = [
+    "/etc/passwd",
+    "/etc/group",
+    "/etc/hosts",
+    "/etc/hostname",
+    "/etc/resolv.conf",
+    "/etc/nsswitch.conf",
+];
+
+/// bubblewrap with the namespaces and mounts of `pinfold run`.
+pub(super) fn bwrap(workspace: &Path, argv: &[&str]) -> Command {
+    let mut bwrap = command("bwrap");
+    bwrap.args(["--unshare-all", "--die-with-parent", "--new-session", "--clearenv"]);
+    bwrap.args(["--setenv", "PATH", "/usr/bin:/bin", "--proc", "/proc", "--dev", "/dev"]);
+    for path in ["/tmp", "/var/tmp", "/dev/shm", "/home/agent"] {
+        bwrap.args(["--tmpfs", path]);
+    }
+    for path in SHOWN.iter().chain(&WRITTEN) {
+        match fs::symlink_metadata(path) {
+            Ok(entry) if entry.is_symlink() => {
+                if let Ok(target) = fs::read_link(path) {
+                    bwrap.arg("--symlink").arg(target).arg(path);
+                }
+            }
+            Ok(_) => {
+                bwrap.args(["--ro-bind", path, path]);
+            }
+            Err(_) => {}
+        }
+    }
+    bwrap.arg("--bind").arg(workspace).arg(workspace).arg("--chdir").arg(workspace);
+    bwrap.arg("--").args(argv);
+    bwrap
+}
+
+/// Whether a program can be started.
+pub(super) fn exists(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join(program).exists())
+}

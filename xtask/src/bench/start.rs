@@ -1,0 +1,55 @@
+//! From start to exit of `true`.
+
+use std::path::Path;
+
+use super::sample::{Contender, in_turns, print};
+use super::{Effort, Outcome, command, peers};
+
+pub(super) fn run(pinfold: &Path, effort: Effort) -> Outcome {
+    println!("\nstart to exit of `true` ({} starts each, in turns)", effort.starts);
+    let workspace = tempfile::Builder::new().prefix("bench").tempdir_in(base())?;
+    let workspace = workspace.path();
+    let mut contenders = vec![Contender::new("plain", command("/usr/bin/true"))];
+    let mut own = command(pinfold);
+    own.args(["run", "--", "/usr/bin/true"]).current_dir(workspace);
+    contenders.push(Contender::new("pinfold", own));
+    if peers::exists("bwrap") {
+        contenders.push(Contender::new("bwrap", peers::bwrap(workspace, &["/usr/bin/true"])));
+    } else {
+        println!("  bwrap is not installed: skipped");
+    }
+    in_turns(&mut contenders, effort.starts)?;
+    print(&contenders, if peers::exists("bwrap") { "bwrap" } else { "plain" });
+    srt(workspace, effort)?;
+    timings(pinfold, workspace)
+}
+
+/// Anthropic's sandbox-runtime takes some hundred milliseconds: fewer turns.
+fn srt(workspace: &Path, effort: Effort) -> Outcome {
+    if !peers::exists("srt") {
+        println!(
+            "  srt is not installed (npm install --global @anthropic-ai/sandbox-runtime): skipped"
+        );
+        return Ok(());
+    }
+    let mut peer = command("srt");
+    peer.arg("/usr/bin/true").current_dir(workspace);
+    let mut contenders = [Contender::new("srt", peer)];
+    in_turns(&mut contenders, (effort.starts / 20).max(3))?;
+    print(&contenders, "srt");
+    Ok(())
+}
+
+/// Where the time of one start goes.
+fn timings(pinfold: &Path, workspace: &Path) -> Outcome {
+    let mut own = command(pinfold);
+    own.args(["run", "--timings", "--", "/usr/bin/true"]).current_dir(workspace);
+    let output = own.output()?;
+    println!("  one start, step by step:\n{}", String::from_utf8_lossy(&output.stderr).trim_end());
+    Ok(())
+}
+
+/// Workspaces of benchmarks: not /tmp, which is private inside.
+pub(super) fn base() -> std::path::PathBuf {
+    std::env::var_os("HOME").map_or_else(std::env::temp_dir, Into::into)
+}

@@ -1,0 +1,82 @@
+//! Work inside against the same work outside.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use super::sample::{Contender, in_turns, print};
+use super::start::base;
+use super::{Effort, Outcome, command, peers};
+
+/// A piece of work, as a shell command in the workspace.
+const PIECES: [(&str, &str, Option<&str>); 6] = [
+    ("500 × fork and exec", "for i in $(seq 500); do /usr/bin/true; done", None),
+    ("git status", "git status --porcelain >/dev/null", Some("git")),
+    ("ripgrep", "rg --threads 2 needle-that-is-not-there . || true", Some("rg")),
+    ("untar of 10 000 files", "rm -rf out && mkdir out && tar -xf small.tar -C out", None),
+    ("write and read 256 MB", "head -c 256M /dev/zero >big && cat big >/dev/null && rm big", None),
+    (
+        "C build",
+        "for i in $(seq 12); do cc -O1 -c -o $i.o unit.c; done && cc -o unit *.o 2>/dev/null || true",
+        Some("cc"),
+    ),
+];
+
+pub(super) fn run(pinfold: &Path, effort: Effort) -> Outcome {
+    println!("\nwork inside against outside ({} rounds each, in turns)", effort.rounds);
+    let workspace = tempfile::Builder::new().prefix("bench").tempdir_in(base())?;
+    let workspace = workspace.path();
+    make_tree(workspace, effort.files)?;
+    for (name, script, needs) in PIECES {
+        if let Some(program) = needs.filter(|program| !peers::exists(program)) {
+            println!("  {name}: {program} is not installed: skipped");
+            continue;
+        }
+        println!(" {name}");
+        let mut outside = command("/bin/sh");
+        outside.args(["-c", &timed(script)]).current_dir(workspace);
+        let mut inside = command(pinfold);
+        inside.args(["run", "--", "/bin/sh", "-c", &timed(script)]).current_dir(workspace);
+        let mut contenders = [Contender::new("outside", outside), Contender::new("inside", inside)];
+        in_turns(&mut contenders, effort.rounds)?;
+        print(&contenders, "outside");
+    }
+    Ok(())
+}
+
+/// Long enough that the start does not count, yet the start is in it.
+fn timed(script: &str) -> String {
+    format!("for round in 1 2 3; do {script}; done")
+}
+
+fn make_tree(workspace: &Path, files: usize) -> Outcome {
+    for index in 0..files {
+        let directory = workspace.join(format!("src/d{}", index / 50));
+        if index % 50 == 0 {
+            fs::create_dir_all(&directory)?;
+        }
+        fs::write(directory.join(format!("f{index}.txt")), format!("line {index}\n").repeat(20))?;
+    }
+    fs::create_dir(workspace.join("small"))?;
+    for index in 0..10_000.min(files * 5) {
+        fs::write(workspace.join(format!("small/{index}")), "content\n")?;
+    }
+    fs::write(workspace.join("unit.c"), "int f(int x) { return x + 1; }\n")?;
+    let quiet = |program: &str, args: &[&str]| -> Outcome {
+        let status = run_in(workspace, program, args).status()?;
+        if status.success() { Ok(()) } else { Err(format!("{program} failed").into()) }
+    };
+    quiet("tar", &["-cf", "small.tar", "small"])?;
+    fs::remove_dir_all(workspace.join("small"))?;
+    fs::write(workspace.join(".gitignore"), "small.tar\nout\nbig\n*.o\n")?;
+    quiet("git", &["init", "-q", "."])?;
+    quiet("git", &["add", "-A"])?;
+    let identity = ["-c", "user.name=bench", "-c", "user.email=bench@example.org"];
+    quiet("git", &[&identity[..], &["commit", "-qm", "tree"]].concat())
+}
+
+fn run_in(directory: &Path, program: &str, args: &[&str]) -> Command {
+    let mut command = command(program);
+    command.args(args).current_dir(directory);
+    command
+}

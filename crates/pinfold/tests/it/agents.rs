@@ -49,7 +49,7 @@ fn ready(test: &str) -> Option<Person> {
 }
 
 /// Layers that outlive a test, for this person.
-fn cache(person: Person) -> PathBuf {
+pub(crate) fn cache(person: Person) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("agents-{}", person.uid));
     fs::DirBuilder::new().recursive(true).mode(0o755).create(&path).unwrap();
     chown(&path, Some(person.uid), Some(person.gid)).unwrap();
@@ -57,13 +57,18 @@ fn cache(person: Person) -> PathBuf {
 }
 
 /// A repository with a bug, a model server that knows how to mend it, and a user with a key.
-struct Scene {
-    stage: Stage,
-    repo: TempRepo,
+pub(crate) struct Scene {
+    pub(crate) stage: Stage,
+    pub(crate) repo: TempRepo,
     server: ModelServer,
 }
 
 impl Scene {
+    /// The scene for an ordinary user; none, and the reason said, where that cannot be.
+    pub(crate) fn ready(test: &str) -> Option<Self> {
+        Some(Self::new(ready(test)?, Script::fix_the_bug()))
+    }
+
     fn new(person: Person, script: Script) -> Self {
         let stage = Stage::new(person);
         let repo = TempRepo::with_bug();
@@ -88,7 +93,7 @@ impl Scene {
         fs::remove_file(file).unwrap();
     }
 
-    fn run(&self, agent: &str, args: &[&str]) -> Command {
+    pub(crate) fn run(&self, agent: &str, args: &[&str]) -> Command {
         let mut run = self.stage.pinfold(&["run", "--unattended", agent, "--"]);
         run.args(args)
             .current_dir(self.repo.path())
@@ -138,8 +143,7 @@ fn headless(agent: &str) -> &'static [&'static str] {
 }
 
 fn completes_the_loop(agent: &str) {
-    let Some(person) = ready(agent) else { return };
-    let scene = Scene::new(person, Script::fix_the_bug());
+    let Some(scene) = Scene::ready(agent) else { return };
     let output = scene.run(agent, headless(agent)).output().unwrap();
     scene.assert_done(agent, &output);
 }
@@ -166,8 +170,7 @@ fn opencode_reads_edits_tests_and_is_done() {
 
 #[test]
 fn an_agent_of_the_users_own_brings_another_version() {
-    let Some(person) = ready("pi 0.74") else { return };
-    let scene = Scene::new(person, Script::fix_the_bug());
+    let Some(scene) = Scene::ready("pi 0.74") else { return };
     let own = include_str!("../../../../agents/pi.toml")
         .replace("name = \"pi\"", "name = \"pi-old\"")
         .replace("recipe = \"pi\"", "recipe = \"pi-0.74\"");

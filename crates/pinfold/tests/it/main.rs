@@ -12,3 +12,4 @@ mod faults;
 mod hostile;
 mod invocation;
 mod limits;
+mod terminal;

@@ -23,9 +23,9 @@ use crate::git::bytes;
 use crate::git::collect::Collect;
 use crate::git::directory::{self, CONFIGS, INSIDE, Repository};
 use crate::git::named::Scope;
-use crate::git::pointer;
 use crate::git::quarantine::Copies;
 use crate::git::settle::{self, Kept, Settled};
+use crate::git::{person, pointer};
 use crate::launcher;
 use crate::mounts;
 use crate::places::Places;
@@ -124,7 +124,11 @@ impl Guard {
     ///
     /// # Errors
     /// Never: the paths are valid.
-    pub(crate) fn entries(&self, workspace: &Path) -> Result<[Entry; 2], RunError> {
+    pub(crate) fn entries(
+        &self,
+        workspace: &Path,
+        places: &Places,
+    ) -> Result<[Entry; 3], RunError> {
         let path = InsidePath::new(INSIDE).map_err(RunError::path)?;
         let host = HostPath::new(&self.private).map_err(RunError::path)?;
         let private = Entry { path, place: Place::Writable(host) };
@@ -135,7 +139,11 @@ impl Guard {
         let place = Place::File { content: lines.collect(), mode: 0o644, keep: true };
         let path = Path::new(HOME).join(".config/git/ignore");
         let ignore = Entry { path: InsidePath::new(path).map_err(RunError::path)?, place };
-        Ok([private, ignore])
+        let content = person::settings(&of_the_user(places));
+        let place = Place::File { content, mode: 0o644, keep: true };
+        let path = Path::new(HOME).join(".config/git/config");
+        let person = Entry { path: InsidePath::new(path).map_err(RunError::path)?, place };
+        Ok([private, ignore, person])
     }
 
     /// Looks the granted roots over and returns the authority with what was found.
@@ -362,9 +370,8 @@ impl Guard {
         let tops: Vec<PathBuf> =
             tops.iter().filter(|(_, git)| of_this(git)).map(|(top, _)| top.clone()).collect();
         let scope = Scope { git: host, tops: &tops };
-        let of_the_user = [places.home.join(".gitconfig"), places.home.join(".config/git/config")];
         let own = CONFIGS.iter().map(|name| host.join(name));
-        for file in own.chain(of_the_user) {
+        for file in own.chain(of_the_user(places)) {
             scope.protect_named_by(&file, &mut self.protect);
         }
     }
@@ -441,6 +448,12 @@ impl Guard {
         });
         self.copies.covers().chain(covers).collect()
     }
+}
+
+/// Where git looks for the person's own configuration, the last one winning.
+fn of_the_user(places: &Places) -> [PathBuf; 2] {
+    let config = places.config.parent().unwrap_or(&places.home);
+    [config.join("git/config"), places.home.join(".gitconfig")]
 }
 
 /// Gives the private copies to the inside's user, where that is not the caller.

@@ -87,7 +87,7 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
         .map_err(RunError::System)?;
     let mut guard = Guard::new(&state)?;
     let mut plan = plan(&view, &authority, &settings, program, streams.stdio)?;
-    plan.tree.extend(guard.entries(workspace.root.as_path())?);
+    plan.tree.extend(guard.entries(workspace.root.as_path(), &places)?);
     plan.tree.extend(request.files);
     plan.nested = request.nested;
     if request.nested {

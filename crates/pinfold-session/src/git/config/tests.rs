@@ -46,3 +46,8 @@ proptest! {
         let _ = Config::parse(&bytes);
     }
 }
+
+#[test]
+fn a_subsection_does_not_go_on_in_the_next_line() {
+    assert!(Config::parse(b"[a \"b\\\nc\"]\n\tx = y\n").broken, "git refuses it");
+}

@@ -1,12 +1,20 @@
 //! Git on the host's side of the wall.
 
 pub(crate) mod aside;
+pub(crate) mod collect;
 pub(crate) mod config;
 pub(crate) mod directory;
+pub mod import;
 pub(crate) mod inspect;
 pub(crate) mod keys;
 pub(crate) mod named;
 pub(crate) mod pointer;
+pub(crate) mod quarantine;
 pub(crate) mod read;
 pub(crate) mod secrets;
 pub(crate) mod settle;
+
+/// A path's bytes, for a message to init.
+pub(crate) fn bytes(path: &std::path::Path) -> Vec<u8> {
+    std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str()).to_vec()
+}

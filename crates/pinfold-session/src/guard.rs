@@ -4,30 +4,34 @@
 use std::collections::HashSet;
 use std::fs;
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use pinfold_boundary::namespace::inside_owner;
 use pinfold_boundary::{Cover, CoverKind, Entry, Place};
-use pinfold_policy::authority::{Authority, Effect, Reason, RootKind, Why};
+use pinfold_policy::authority::{Authority, Effect, Reason, Restriction, RootKind, Why};
 use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_policy::protect::{
     BARE_REPOSITORIES, Missing, Placeholder as Kind, Protection, RootIs,
 };
-use pinfold_policy::settings::FileSettings;
+use pinfold_policy::settings::{FileSettings, GitMode, Settings};
 use rustix::fs::FileType;
 
 use crate::RunError;
 use crate::after;
+use crate::git::bytes;
+use crate::git::collect::Collect;
 use crate::git::directory::{self, CONFIGS, INSIDE, Repository};
 use crate::git::named::Scope;
 use crate::git::pointer;
-use crate::git::settle::{self, Settled};
+use crate::git::quarantine::Copies;
+use crate::git::settle::{self, Kept, Settled};
 use crate::launcher;
 use crate::mounts;
 use crate::places::Places;
 use crate::protect::{Finding, Rules, Surveyor, What, Zone};
 use crate::restrict::{Protect, Substitute, follow};
-use crate::state::SessionState;
+use crate::state::{self, SessionState};
 use crate::survey::{Walk, walk};
 use crate::userland::HOME;
 use crate::view::View;
@@ -46,6 +50,9 @@ pub(crate) struct Guard {
     /// Every path that a restriction names.
     pub(crate) protected: HashSet<PathBuf>,
     protection: Protection,
+    /// Whole git directories that were copied (`git = quarantine`).
+    copies: Copies,
+    session: String,
 }
 
 /// A granted root as it was walked.
@@ -54,6 +61,21 @@ pub(crate) struct Walked {
     pub(crate) path: PathBuf,
     pub(crate) is: RootIs,
     pub(crate) walk: Walk<Zone>,
+}
+
+/// The authority that a run would have here and now, without starting one.
+///
+/// # Errors
+/// As for the start of a run.
+pub fn authority_of(
+    view: &View,
+    settings: &Settings,
+    places: &Places,
+) -> Result<Authority, RunError> {
+    let copies = state::Copies::for_mode(settings.git.value);
+    let state = SessionState::create(places, copies).map_err(RunError::System)?;
+    let restrictions = Guard::new(&state)?.find(&view.authority()?, settings, places)?;
+    view.restricted(restrictions)
 }
 
 /// One root to walk.
@@ -79,7 +101,8 @@ impl Guard {
     /// # Errors
     /// What mkdir(2) says.
     pub(crate) fn new(state: &SessionState) -> Result<Self, RunError> {
-        let private = state.private().to_owned();
+        let private = state.private().join("git");
+        fs::DirBuilder::new().mode(0o700).create(&private).map_err(RunError::System)?;
         hand_over(&private).map_err(RunError::System)?;
         Ok(Self {
             private,
@@ -89,6 +112,8 @@ impl Guard {
             readable: Vec::new(),
             protected: HashSet::new(),
             protection: Protection::default(),
+            copies: Copies::default(),
+            session: state.id().to_string(),
         })
     }
 
@@ -122,10 +147,36 @@ impl Guard {
         &mut self,
         view: &View,
         authority: &Authority,
-        files: &FileSettings,
+        settings: &Settings,
         places: &Places,
         state: &mut SessionState,
     ) -> Result<Authority, RunError> {
+        let mut restrictions = self.find(authority, settings, places)?;
+        hand_over(&self.private).map_err(RunError::System)?;
+        let placeholders = &self.protect.placeholders;
+        state.make_placeholders(placeholders).map_err(RunError::System)?;
+        // What nobody could make cannot be covered, and needs not be.
+        let absent = |path: &Path| fs::symlink_metadata(path).is_err();
+        let absent: HashSet<&Path> = placeholders
+            .iter()
+            .map(|made| made.path.as_path())
+            .filter(|path| absent(path))
+            .collect();
+        restrictions.retain(|restriction| !absent.contains(restriction.host.as_path()));
+        view.restricted(restrictions)
+    }
+
+    /// Looks the granted roots over. Changes nothing in them.
+    ///
+    /// # Errors
+    /// A tree that cannot be looked over, or an opt-in that is unknown.
+    fn find(
+        &mut self,
+        authority: &Authority,
+        settings: &Settings,
+        places: &Places,
+    ) -> Result<Vec<Restriction>, RunError> {
+        let files = &settings.files;
         let lifted = files.opt_in.iter().map(|name| name.value.as_str());
         let protection =
             Protection::defaults(lifted).map_err(|error| RunError::refused(error, None))?;
@@ -143,22 +194,16 @@ impl Guard {
             }
         }
         self.own(authority, places);
-        self.git_directories(git, &rules, places)?;
-        let mut restrictions = self.protect.finish()?;
+        let git = self.tops(git, &rules)?;
+        match settings.git.value {
+            GitMode::Guarded => self.guard_git(&git, &rules, places)?,
+            GitMode::Quarantine => self.copy_git(&git, places)?,
+        }
+        let restrictions = self.protect.finish()?;
         let hosts = restrictions.iter().map(|restriction| restriction.host.as_path().to_owned());
         self.protected = hosts.collect();
         self.protection = rules.protection;
-        let placeholders = &self.protect.placeholders;
-        state.make_placeholders(placeholders).map_err(RunError::System)?;
-        // What nobody could make cannot be covered, and needs not be.
-        let absent = |path: &Path| fs::symlink_metadata(path).is_err();
-        let absent: HashSet<&Path> = placeholders
-            .iter()
-            .map(|made| made.path.as_path())
-            .filter(|path| absent(path))
-            .collect();
-        restrictions.retain(|restriction| !absent.contains(restriction.host.as_path()));
-        view.restricted(restrictions)
+        Ok(restrictions)
     }
 
     fn look_over(
@@ -253,13 +298,8 @@ impl Guard {
         }
     }
 
-    /// Guards every git directory that was found, and the tops of their working trees.
-    fn git_directories(
-        &mut self,
-        mut git: Git,
-        rules: &Rules<'_>,
-        places: &Places,
-    ) -> Result<(), RunError> {
+    /// Protects the tops of working trees, and tells which of the repositories are in use.
+    fn tops(&mut self, mut git: Git, rules: &Rules<'_>) -> Result<Git, RunError> {
         for path in std::mem::take(&mut git.bare) {
             if git.directories.contains(&path) {
                 // Something points to it: it is in use, with all that lies in it.
@@ -277,13 +317,42 @@ impl Guard {
         }
         git.directories.sort();
         git.directories.dedup();
+        Ok(git)
+    }
+
+    /// `git = guarded`: every git directory that was found.
+    fn guard_git(&mut self, git: &Git, rules: &Rules<'_>, places: &Places) -> Result<(), RunError> {
         for (number, host) in git.directories.iter().enumerate() {
             let made =
                 directory::guard(host, number, &self.private, &rules.protection, &mut self.protect);
             self.repositories.push(made?);
             self.named(host, &git.tops, places);
         }
-        hand_over(&self.private).map_err(RunError::System)
+        Ok(())
+    }
+
+    /// `git = quarantine`: each git directory with all that lies in it.
+    fn copy_git(&mut self, git: &Git, places: &Places) -> Result<(), RunError> {
+        for (number, host) in git.directories.iter().enumerate() {
+            self.named(host, &git.tops, places);
+            let copied = self.private.join(number.to_string());
+            self.repositories.push(Repository::remembered(host, copied.clone())?);
+            let is_within = |other: &PathBuf| other != host && host.starts_with(other);
+            if git.directories.iter().any(is_within) {
+                continue;
+            }
+            if self.readable.contains(host) {
+                let what = format!("{} is granted by itself: it cannot be copied", host.display());
+                let hint = "work in the main worktree, or say --git guarded".to_owned();
+                return Err(RunError::refused(what, Some(hint)));
+            }
+            self.copies.make(host, number, &copied, &mut self.protect)?;
+            let inside = Path::new(INSIDE).join(number.to_string()).join("git");
+            let text = "the host takes only commits, branches and tags from it".into();
+            let reason = Reason { why: Why::HostExecutes, text, opt_in: None };
+            self.protect.substitute(host.clone(), Substitute::Replace(inside), reason);
+        }
+        Ok(())
     }
 
     /// What the configurations that are in force in a repository name in the granted roots.
@@ -339,24 +408,43 @@ impl Guard {
         for repository in &self.repositories {
             settle::settle(repository, git.as_deref(), &mut settled);
         }
+        self.collect(git.as_deref(), &mut settled);
         settled.kept.extend(after::look(self, files, &self.protection));
         settled.kept.sort();
         settled
     }
 
+    /// Takes commits, branches and tags out of the copies.
+    fn collect(&self, git: Option<&Path>, settled: &mut Settled) {
+        for (number, copied) in self.copies.directories.iter().enumerate() {
+            let out = self.private.with_file_name(format!("out-{number}"));
+            let collected = match git {
+                Some(git) => Collect { copied, git, session: &self.session, out }.collect(settled),
+                None => Err("there is no git on the host".to_owned()),
+            };
+            if let Err(error) = collected {
+                let kept = copied.keep(&self.session);
+                let (host, kept) = (copied.host.display(), kept.display());
+                let what = format!("commits in {host} ({error}); the copy is kept in {kept}");
+                settled.kept.push(Kept::new(what, "they could not be taken over"));
+            }
+        }
+    }
+
     /// The covers for an authority, with what stands for private copies.
     pub(crate) fn covers(&self, authority: &Authority) -> Vec<Cover> {
-        mounts::covers(authority, &|host| {
+        let covers = mounts::covers(authority, &|host| {
             Some(match self.protect.substitutes.get(host.as_path())? {
                 Substitute::Link(to) => CoverKind::Link(bytes(to)),
                 Substitute::Replace(from) => CoverKind::Replace(bytes(from)),
             })
-        })
+        });
+        self.copies.covers().chain(covers).collect()
     }
 }
 
 /// Gives the private copies to the inside's user, where that is not the caller.
-fn hand_over(path: &Path) -> io::Result<()> {
+pub(crate) fn hand_over(path: &Path) -> io::Result<()> {
     let Some((uid, gid)) = inside_owner() else { return Ok(()) };
     std::os::unix::fs::lchown(path, Some(uid), Some(gid))?;
     if fs::symlink_metadata(path)?.is_dir() {
@@ -365,10 +453,6 @@ fn hand_over(path: &Path) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-fn bytes(path: &Path) -> Vec<u8> {
-    std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str()).to_vec()
 }
 
 /// The roots to look over: what a person granted. Programs of the host and an agent's own state

@@ -81,9 +81,10 @@ impl Launcher {
         owner: Option<(u32, u32)>,
         argv: &[OsString],
         variables: &[(&str, &str)],
+        input: Option<&[u8]>,
     ) -> io::Result<CommandOutput> {
         let owner = owner.filter(|_| rustix::process::geteuid().is_root());
-        Self::finish(Self::spawn(argv, variables, false, owner)?, None)
+        Self::finish(Self::spawn(argv, variables, input.is_some(), owner)?, input)
     }
 
     fn finish(mut child: Child, input: Option<&[u8]>) -> io::Result<CommandOutput> {

@@ -27,6 +27,8 @@ pub mod userland;
 mod view;
 pub mod workspace;
 
+pub use git::import;
+pub use guard::authority_of;
 pub use outcome::{LimitReached, Outcome, RunError};
 pub use run::{Request, run};
 pub use state::SessionId;

@@ -103,7 +103,7 @@ fn plan(tarballs: &Path, tree: &Path, errors: OwnedFd) -> Result<LaunchPlan, Err
     })
 }
 
-type Error = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type Error = Box<dyn std::error::Error + Send + Sync>;
 
 /// This program's file. It is static, so it runs wherever it is mounted.
 fn own_program() -> Result<PathBuf, Error> {
@@ -115,7 +115,7 @@ fn own_program() -> Result<PathBuf, Error> {
 }
 
 /// Runs a plan that needs no covers, terminal or door to its end.
-fn run_quietly(plan: LaunchPlan) -> Result<Ended, Error> {
+pub(crate) fn run_quietly(plan: LaunchPlan) -> Result<Ended, Error> {
     let inside = Namespace.launch(plan)?;
     // An init that fails meanwhile has said why, which is read below.
     let _ = inside.channel.send(&Order::Seal, &[]);

@@ -122,7 +122,8 @@ impl Protect {
         self.restrict_targets(path, Effect::ReadOnly, &reason);
     }
 
-    /// The restrictions, without those in what is hidden: nothing can be reached there.
+    /// The restrictions, without those in what is hidden or replaced: nothing of the host's can
+    /// be reached there.
     ///
     /// # Errors
     /// A link that leads to a whole grant.
@@ -136,7 +137,11 @@ impl Protect {
             .filter(|(_, effect, ..)| *effect == Effect::Hide)
             .map(|(path, ..)| path.clone())
             .collect();
-        let in_hidden = |path: &Path| path.ancestors().skip(1).any(|above| hidden.contains(above));
+        let substitutes = &self.substitutes;
+        let is_gone = |path: &Path| {
+            hidden.contains(path) || matches!(substitutes.get(path), Some(Substitute::Replace(_)))
+        };
+        let in_hidden = |path: &Path| path.ancestors().skip(1).any(is_gone);
         let mut made = HashSet::new();
         self.placeholders
             .retain(|place| !in_hidden(&place.path) && made.insert(place.path.clone()));

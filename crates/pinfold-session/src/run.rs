@@ -12,7 +12,7 @@ use pinfold_boundary::{
 use pinfold_policy::authority::{Authority, Subject};
 use pinfold_policy::origin::Origin;
 use pinfold_policy::path::InsidePath;
-use pinfold_policy::settings::{BoundaryName, GitMode, LandlockMode, Settings};
+use pinfold_policy::settings::{BoundaryName, LandlockMode, Settings};
 use pinfold_wire::Order;
 use serde_json::json;
 
@@ -22,7 +22,7 @@ use crate::git::settle::Kept;
 use crate::guard::Guard;
 use crate::outcome::{Outcome, RunError};
 use crate::places::Places;
-use crate::state::SessionState;
+use crate::state::{Copies, SessionState};
 use crate::supervise::{Door, Progress, Supervision, last_words, send};
 use crate::terminal::CallerTerminal;
 use crate::timeline::Timeline;
@@ -68,7 +68,6 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
     let Request { subject, argv, env, settings, workspace, extra, places, mut timeline, .. } =
         request;
     check_boundary(&settings)?;
-    check_git(&settings)?;
     let view = View::collect(subject, &settings, &workspace, extra)?;
     let authority = view.authority()?;
 
@@ -84,7 +83,8 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
         env,
         cwd: InsidePath::new(workspace.cwd.as_path()).map_err(RunError::path)?,
     };
-    let mut state = SessionState::create(&places).map_err(RunError::System)?;
+    let mut state = SessionState::create(&places, Copies::for_mode(settings.git.value))
+        .map_err(RunError::System)?;
     let mut guard = Guard::new(&state)?;
     let mut plan = plan(&view, &authority, &settings, program, streams.stdio)?;
     plan.tree.extend(guard.entries(workspace.root.as_path())?);
@@ -108,7 +108,7 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
         }),
         None => None,
     };
-    let authority = guard.prepare(&view, &authority, &settings.files, &places, &mut state)?;
+    let authority = guard.prepare(&view, &authority, &settings, &places, &mut state)?;
     inside.channel.send_covers(guard.covers(&authority)).map_err(|_| last_words(&inside))?;
     if inside.enforced.landlock == 0 {
         // The mounts carry the same verdicts; that one wall less stands is said and recorded.
@@ -161,18 +161,6 @@ fn check_boundary(settings: &Settings) -> Result<(), RunError> {
             Err(refuse("the administrator's policy allows no boundary of this version".to_owned()))
         }
         _ => Ok(()),
-    }
-}
-
-/// Fails where the policy asks for a protection of git that is not there.
-fn check_git(settings: &Settings) -> Result<(), RunError> {
-    match settings.git.value {
-        GitMode::Guarded => Ok(()),
-        GitMode::Quarantine => {
-            let what =
-                format!("git = quarantine (by {}) is not available yet", settings.git.origin);
-            Err(RunError::refused(what, Some("say --git guarded".to_owned())))
-        }
     }
 }
 

@@ -15,6 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use pinfold_policy::settings::GitMode;
 use rustix::fs::FlockOperation;
 
 use crate::placeholder::{self, Placeholder, Pool};
@@ -47,6 +48,25 @@ impl std::fmt::Display for SessionId {
     }
 }
 
+/// How much private copies may come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Copies {
+    /// Some small files: they fit into memory, where there is a place for them.
+    Small,
+    /// Whatever is committed.
+    Large,
+}
+
+impl Copies {
+    /// What protecting git directories this way takes.
+    pub(crate) fn for_mode(mode: GitMode) -> Self {
+        match mode {
+            GitMode::Guarded => Self::Small,
+            GitMode::Quarantine => Self::Large,
+        }
+    }
+}
+
 /// A live session's record; dropping it cleans up.
 #[derive(Debug)]
 pub(crate) struct SessionState {
@@ -67,12 +87,16 @@ impl SessionState {
     ///
     /// # Errors
     /// What the file system says, with the path.
-    pub(crate) fn create(places: &Places) -> io::Result<Self> {
+    pub(crate) fn create(places: &Places, copies: Copies) -> io::Result<Self> {
         let sessions = places.state.join("sessions");
         Places::make_private(&sessions)?;
         let id = SessionId::generate()?;
         let private_places = places.private_copies();
-        let base = private_places.first().ok_or(io::ErrorKind::NotFound)?;
+        let base = match copies {
+            Copies::Small => private_places.first(),
+            Copies::Large => private_places.last(),
+        };
+        let base = base.ok_or(io::ErrorKind::NotFound)?;
         Places::make_private(base)?;
         let private = base.join(id.as_str());
         Places::make_private(&private)?;
@@ -110,9 +134,22 @@ impl SessionState {
             return Ok(());
         }
         self.placeholders = ours.iter().map(|place| place.path.clone()).collect();
-        write_list(&self.record, &self.placeholders)?;
+        self.write_list().map_err(|error| {
+            let path = self.sessions.join(self.id.as_str());
+            io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()))
+        })?;
         let mut pool = Pool::open(&self.pool);
         ours.into_iter().try_for_each(|placeholder| placeholder.make(&mut pool))
+    }
+
+    /// Paths hold any byte but NUL, so NUL ends each.
+    fn write_list(&self) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        for path in &self.placeholders {
+            bytes.extend_from_slice(path.as_os_str().as_bytes());
+            bytes.push(0);
+        }
+        (&self.record).write_all(&bytes)
     }
 
     /// Placeholders of the other live sessions.
@@ -220,19 +257,6 @@ fn lock(path: &Path, operation: FlockOperation) -> io::Result<File> {
     open().map_err(|error| {
         io::Error::new(error.kind(), format!("cannot lock {}: {error}", path.display()))
     })
-}
-
-/// Paths hold any byte but NUL, so NUL ends each.
-fn write_list(mut record: &File, list: &[PathBuf]) -> io::Result<()> {
-    let mut bytes = Vec::new();
-    for item in list {
-        bytes.extend_from_slice(item.as_os_str().as_bytes());
-        bytes.push(0);
-    }
-    let named = |error: io::Error| {
-        io::Error::new(error.kind(), format!("cannot write the session's record: {error}"))
-    };
-    record.write_all(&bytes).map_err(named)
 }
 
 fn read_list(path: &Path) -> Vec<PathBuf> {

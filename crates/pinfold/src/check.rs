@@ -10,7 +10,7 @@ use pinfold_policy::path::Escaped;
 use pinfold_session::agent::AgentFiles;
 use pinfold_session::audit::{Audit, Event};
 use pinfold_session::places::Places;
-use pinfold_session::{View, userland};
+use pinfold_session::{View, authority_of, userland};
 use serde_json::json;
 
 use crate::cli::{Output, PolicyArgs};
@@ -70,7 +70,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     }
     let subject = Subject::AgentSession { agent: agent.into() };
     let view = View::collect(subject, &settings, &workspace, Vec::new())?;
-    let authority = view.authority()?;
+    let authority = authority_of(&view, &settings, &places)?;
     let path = workspace.cwd.as_path().join(&args.path);
     let explanation =
         authority.explain(&HostTree, args.access.access(), &path).map_err(Failure::new)?;

@@ -10,6 +10,7 @@ use pinfold_policy::settings::{AgentState, BoundaryName, GitMode, LandlockMode};
 
 use crate::check::CheckArgs;
 use crate::config::ConfigArgs;
+use crate::import::ImportArgs;
 use crate::secret::SecretCommand;
 use crate::unpack::UnpackArgs;
 
@@ -39,6 +40,9 @@ pub(crate) enum Command {
     /// Unpack an agent's packages; runs inside a boundary
     #[command(hide = true)]
     Unpack(UnpackArgs),
+    /// Take what was committed inside into the host's repository, in a boundary
+    #[command(hide = true)]
+    ImportObjects(ImportArgs),
 }
 
 /// How results are shown.

@@ -6,6 +6,7 @@ mod config;
 mod doctor;
 mod environment;
 mod exit;
+mod import;
 mod log;
 mod policy;
 mod run;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         Command::Config(args) => config::config(&args),
         Command::Doctor(output) => Ok(doctor::doctor(output)),
         Command::Audit(args) => log::audit(&args),
+        Command::ImportObjects(args) => import::import(args),
         Command::Unpack(args) => Ok(unpack::unpack(&args)),
         Command::Secret(command) => secret_command(command),
     };

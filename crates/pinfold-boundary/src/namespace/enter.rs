@@ -23,8 +23,9 @@ pub(super) struct Birth {
     /// One for each entry of the plan's tree.
     pub(super) sources: Vec<Source>,
     pub(super) channel: Channel,
-    /// Whether the parent writes the id maps (it is root and the child must not be).
-    pub(super) parent_maps: bool,
+    /// The caller's ids, to be mapped to; none when the parent writes the maps, because it is
+    /// root and the child must not be.
+    pub(super) own_ids: Option<(u32, u32)>,
     /// Limits that no control group enforces.
     pub(super) watch: Watch,
 }
@@ -32,8 +33,7 @@ pub(super) struct Birth {
 /// Runs the inside and ends this process, and everything inside with it.
 pub(super) fn enter(birth: Birth) -> ! {
     let channel = birth.channel;
-    let outcome =
-        become_inside(birth.plan, birth.sources, birth.parent_maps, birth.watch, &channel);
+    let outcome = become_inside(birth.plan, birth.sources, birth.own_ids, birth.watch, &channel);
     if let Err(failure) = outcome {
         // A supervisor that is gone needs no report.
         let _ = channel.send(&failure.report(), &[]);
@@ -54,7 +54,7 @@ impl Clock {
 fn become_inside(
     plan: LaunchPlan,
     sources: Vec<Source>,
-    parent_maps: bool,
+    own_ids: Option<(u32, u32)>,
     watch: Watch,
     channel: &Channel,
 ) -> Result<(), Failure> {
@@ -63,7 +63,7 @@ fn become_inside(
     sys::wipe_environment();
     sys::wipe_arguments().map_err(Failure::at(Step::Identity))?;
     close_inherited(&plan.stdio, &sources, channel).map_err(Failure::at(Step::Identity))?;
-    take_identity(&plan, parent_maps, channel)?;
+    take_identity(&plan, own_ids, channel)?;
     clock.done(Step::Identity);
 
     let network = Network::begin(plan.doors.clone())?;
@@ -134,16 +134,20 @@ fn close_inherited(stdio: &Stdio, sources: &[Source], channel: &Channel) -> Resu
 /// One user and one group exist inside: the caller's own, or, for a caller who is root, ids
 /// that own nothing on the host. The parent-death signal comes last, because a change of
 /// credentials clears it (prctl(2)).
-fn take_identity(plan: &LaunchPlan, parent_maps: bool, channel: &Channel) -> Result<(), Failure> {
+fn take_identity(
+    plan: &LaunchPlan,
+    own_ids: Option<(u32, u32)>,
+    channel: &Channel,
+) -> Result<(), Failure> {
     let identity = &plan.identity;
-    if parent_maps {
+    if let Some(own) = own_ids {
+        super::identity::map_own_ids((identity.uid, identity.gid), own)
+    } else {
         match channel.receive::<Order>() {
             Ok(Some(received)) if received.message == Order::Mapped => {}
             _ => return Err(Failure::at(Step::Identity)(Errno::PIPE)),
         }
         sys::become_user(identity.uid, identity.gid)
-    } else {
-        super::identity::map_own_ids(identity.uid, identity.gid)
     }
     .map_err(Failure::at(Step::Identity))?;
     rustix::system::sethostname(plan.hostname.as_bytes())

@@ -10,23 +10,39 @@ use rustix::io::Errno;
 /// uid 0: it could write `/proc/sys/kernel/core_pattern` without any capability.
 pub(super) const SUBORDINATE: u32 = 0x7069_6e66 & 0x7fff_ffff;
 
-/// Whether the caller is root, whose inside gets other ids.
+/// Whether the caller is the machine's root, whose inside gets other ids. The root of a user
+/// namespace is an ordinary user of the host in disguise: the subordinate ids do not exist there,
+/// and its own are none that need protection.
 pub(super) fn caller_is_root() -> bool {
-    rustix::process::geteuid().is_root()
+    rustix::process::geteuid().is_root() && is_mapped(SUBORDINATE)
 }
 
-/// Maps one user and one group to the caller's own, from within (user_namespaces(7)).
+/// Whether a user id exists in this user namespace.
+fn is_mapped(id: u32) -> bool {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    map.lines().any(|line| {
+        let mut numbers = line.split_whitespace().map(|word| word.parse::<u32>().unwrap_or(0));
+        let (first, _, count) = (numbers.next(), numbers.next(), numbers.next());
+        first.zip(count).is_some_and(|(first, count)| id >= first && id - first < count)
+    })
+}
+
+/// The caller's ids, as the parent of a new user namespace names them.
+pub(super) fn caller_ids() -> (u32, u32) {
+    (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
+}
+
+/// Maps the inside's one user and group to the caller's own ids, from within
+/// (user_namespaces(7)).
 ///
 /// # Errors
 /// What writing the maps says.
-pub(super) fn map_own_ids(uid: u32, gid: u32) -> Result<(), Errno> {
-    // The host's ids are what the child had before its maps exist: those of its creator, which
-    // for a caller who is not root are the ones to show inside.
+pub(super) fn map_own_ids(inside: (u32, u32), own: (u32, u32)) -> Result<(), Errno> {
     let directory =
         rustix::fs::open("/proc/self", OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     write_at(&directory, "setgroups", b"deny")?;
-    write_at(&directory, "uid_map", format!("{uid} {uid} 1").as_bytes())?;
-    write_at(&directory, "gid_map", format!("{gid} {gid} 1").as_bytes())
+    write_at(&directory, "uid_map", format!("{} {} 1", inside.0, own.0).as_bytes())?;
+    write_at(&directory, "gid_map", format!("{} {} 1", inside.1, own.1).as_bytes())
 }
 
 /// Maps the inside's one user and group to host ids, from outside, for a caller who is root.

@@ -55,6 +55,7 @@ impl Boundary for Namespace {
         refuse_threads()?;
         let abi = check_landlock(&plan)?;
         let as_root = identity::caller_is_root();
+        let own_ids = (!as_root).then(identity::caller_ids);
         let sources = if as_root { detached_sources(&plan)? } else { child_sources(&plan) };
         let group = Group::make(&plan.limits)?;
         let watch = watch(&plan, group.as_ref());
@@ -72,7 +73,7 @@ impl Boundary for Namespace {
             Side::Parent { child, pid } => (child, pid),
             Side::Child => {
                 drop(channel);
-                let birth = Birth { plan, sources, channel: theirs, parent_maps: as_root, watch };
+                let birth = Birth { plan, sources, channel: theirs, own_ids, watch };
                 enter::enter(birth)
             }
         };
@@ -96,10 +97,10 @@ impl Boundary for Namespace {
 /// for a caller who is root (on the host they are ids that own nothing).
 pub fn inside_ids() -> (u32, u32) {
     const FIRST_USER: u32 = 1000;
-    if identity::caller_is_root() {
+    if rustix::process::geteuid().is_root() {
         (FIRST_USER, FIRST_USER)
     } else {
-        (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
+        identity::caller_ids()
     }
 }
 

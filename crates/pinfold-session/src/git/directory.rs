@@ -51,6 +51,20 @@ pub(crate) struct Repository {
     pub(crate) todo: Option<Content>,
 }
 
+impl Repository {
+    /// A git directory that keeps what it has, but for what `remember` looks at.
+    ///
+    /// # Errors
+    /// What opening it says.
+    pub(crate) fn remembered(host: &Path, private: PathBuf) -> Result<Self, RunError> {
+        let directory = open_directory(host).map_err(|errno| RunError::System(errno.into()))?;
+        let (copies, alternates, todo) = (Vec::new(), None, None);
+        let mut repository = Self { host: host.to_owned(), copies, private, alternates, todo };
+        remember(&mut repository, &directory);
+        Ok(repository)
+    }
+}
+
 /// Guards the git directory at `host`; `number` names its private copies.
 ///
 /// # Errors
@@ -66,9 +80,7 @@ pub(crate) fn guard(
     let private = session.join(number.to_string());
     fs::DirBuilder::new().mode(0o700).create(&private).map_err(RunError::System)?;
     let inside = Path::new(INSIDE).join(number.to_string());
-    let (copies, alternates, todo) = (Vec::new(), None, None);
-    let mut repository = Repository { host: host.to_owned(), copies, private, alternates, todo };
-    remember(&mut repository, &directory);
+    let repository = Repository::remembered(host, private)?;
     let mut work = Work { directory, inside, repository, protect };
     let linked = kind_at(&work.directory, "commondir").is_some()
         && kind_at(&work.directory, "objects").is_none();

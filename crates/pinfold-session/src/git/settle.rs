@@ -139,7 +139,7 @@ fn set(git: Option<&Path>, file: &Path, key: &str, values: &[&[u8]]) -> Result<(
         let argv: Vec<OsString> =
             first.iter().chain(arguments).map(|word| (*word).to_owned()).collect();
         let variables = [("GIT_CONFIG_NOSYSTEM", "1"), ("GIT_CONFIG_GLOBAL", "/dev/null")];
-        let output = Launcher.run_as(owner(file), &argv, &variables);
+        let output = Launcher.run_as(owner(file), &argv, &variables, None);
         let output = output.map_err(|error| error.to_string())?;
         if output.code == Some(0) {
             return Ok(());
@@ -155,7 +155,7 @@ fn set(git: Option<&Path>, file: &Path, key: &str, values: &[&[u8]]) -> Result<(
 }
 
 /// Who the file belongs to, or the directory where it is missing: what git writes stays theirs.
-fn owner(file: &Path) -> Option<(u32, u32)> {
+pub(crate) fn owner(file: &Path) -> Option<(u32, u32)> {
     let above = || fs::symlink_metadata(file.parent()?).ok();
     let metadata = fs::symlink_metadata(file).ok().or_else(above);
     metadata.map(|metadata| (metadata.uid(), metadata.gid()))

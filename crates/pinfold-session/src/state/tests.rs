@@ -1,7 +1,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::SessionState;
+use super::{Copies, SessionState};
 use crate::placeholder::{COMMONDIR, Placeholder};
 use crate::places::Places;
 
@@ -27,9 +27,9 @@ fn wanted(at: &Path) -> Vec<Placeholder> {
 fn placeholders_go_with_the_last_session_that_uses_them() {
     let dir = tempfile::tempdir().unwrap();
     let places = places(dir.path());
-    let mut first = SessionState::create(&places).unwrap();
+    let mut first = SessionState::create(&places, Copies::Small).unwrap();
     first.make_placeholders(&wanted(dir.path())).unwrap();
-    let mut second = SessionState::create(&places).unwrap();
+    let mut second = SessionState::create(&places, Copies::Small).unwrap();
     second.make_placeholders(&wanted(dir.path())).unwrap();
     drop(first);
     assert!(dir.path().join("d").is_dir() && dir.path().join("f").is_file());
@@ -42,7 +42,7 @@ fn what_was_there_before_or_was_filled_since_stays() {
     let dir = tempfile::tempdir().unwrap();
     let places = places(dir.path());
     fs::write(dir.path().join("f"), b"mine").unwrap();
-    let mut state = SessionState::create(&places).unwrap();
+    let mut state = SessionState::create(&places, Copies::Small).unwrap();
     state.make_placeholders(&wanted(dir.path())).unwrap();
     fs::write(dir.path().join("d/new"), b"").unwrap();
     drop(state);
@@ -54,13 +54,13 @@ fn what_was_there_before_or_was_filled_since_stays() {
 fn a_killed_session_is_cleaned_by_the_next() {
     let dir = tempfile::tempdir().unwrap();
     let places = places(dir.path());
-    let mut dead = SessionState::create(&places).unwrap();
+    let mut dead = SessionState::create(&places, Copies::Small).unwrap();
     dead.make_placeholders(&wanted(dir.path())).unwrap();
     let left = dead.private().to_owned();
     // What SIGKILL does: the lock goes, nothing else happens.
     rustix::fs::flock(&dead.record, rustix::fs::FlockOperation::Unlock).unwrap();
     std::mem::forget(dead);
-    let next = SessionState::create(&places).unwrap();
+    let next = SessionState::create(&places, Copies::Small).unwrap();
     next.clean_dead().unwrap();
     assert!(!left.exists() && !dir.path().join("d").exists() && !dir.path().join("f").exists());
     drop(next);

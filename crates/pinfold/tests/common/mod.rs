@@ -156,7 +156,12 @@ impl Case {
 
     /// Starts a script inside, with its streams as pipes.
     pub(crate) fn spawn_inside(&self, script: &str) -> Child {
-        let mut command = self.pinfold(&[], script);
+        self.spawn(&[], script)
+    }
+
+    /// The same, with options.
+    pub(crate) fn spawn(&self, options: &[&str], script: &str) -> Child {
+        let mut command = self.pinfold(options, script);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 

@@ -94,13 +94,17 @@ fn attempts(mut command: Command) -> Vec<Line> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
+/// Mode, owner, group, time of change and content of each file.
+type Fingerprint = BTreeMap<PathBuf, (u32, u32, u32, [i64; 2], Vec<u8>)>;
+
 /// What of the host's files must stay as it is.
-fn fingerprint(stage: &Stage) -> BTreeMap<PathBuf, (u32, u32, u32, i64, i64, Vec<u8>)> {
-    fn visit(path: &Path, seen: &mut BTreeMap<PathBuf, (u32, u32, u32, i64, i64, Vec<u8>)>) {
+fn fingerprint(stage: &Stage) -> Fingerprint {
+    fn visit(path: &Path, seen: &mut Fingerprint) {
         let data = fs::symlink_metadata(path).unwrap();
         let content = if data.is_file() { fs::read(path).unwrap() } else { Vec::new() };
         let (mode, uid, gid) = (data.mode(), data.uid(), data.gid());
-        seen.insert(path.to_owned(), (mode, uid, gid, data.mtime(), data.mtime_nsec(), content));
+        let changed = [data.mtime(), data.mtime_nsec()];
+        seen.insert(path.to_owned(), (mode, uid, gid, changed, content));
         // pinfold's own state is written to while it runs.
         if data.is_dir() && !path.ends_with("pinfold") {
             for entry in fs::read_dir(path).unwrap() {

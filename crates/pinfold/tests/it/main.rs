@@ -6,8 +6,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
 
+mod agents;
 mod common;
 mod faults;
 mod hostile;
 mod invocation;
 mod limits;
+mod terminal;

@@ -2,6 +2,7 @@
 
 mod person;
 mod stage;
+pub(crate) mod tmux;
 pub(crate) mod tracer;
 
 pub(crate) use person::{Person, people};

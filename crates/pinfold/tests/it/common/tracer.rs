@@ -34,6 +34,7 @@ const SYSTEM_CALL: i32 = libc::SIGTRAP | 0x80;
 
 /// Starts the command and kills the `nth` of its processes, in the order in which they are made,
 /// at its `step`th stop at a system call (each call stops twice: at its beginning and at its end).
+#[expect(clippy::zombie_processes, reason = "it is waited for as a traced process")]
 pub(crate) fn kill_at(mut command: Command, nth: usize, step: u32) -> Traced {
     // SAFETY: ptrace and raise are async-signal-safe; the child runs nothing else.
     unsafe {

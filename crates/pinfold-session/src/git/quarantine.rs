@@ -1,0 +1,165 @@
+//! `git = quarantine`: the inside works on a private copy of the whole git directory.
+//!
+//! Everything is copied but objects, which the copy borrows: a read-only mount of the host's
+//! objects lies beside it and is named in its `objects/info/alternates`. So all of git works
+//! inside, with hooks and configuration, and what was made is exactly what the copy holds. (An
+//! overlay would do the same; it needs more of the kernel and of the file system, and leaves
+//! whiteouts to be understood afterwards.) Large files of git-lfs are borrowed alike.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use pinfold_boundary::{Cover, CoverKind};
+
+use super::directory::{CONFIGS, INSIDE};
+use super::secrets::without_secrets;
+use crate::RunError;
+use crate::restrict::{Protect, follow};
+
+/// A git directory of more bytes than these, objects aside, is not copied.
+const LARGEST: u64 = 512 << 20;
+
+/// A git directory of which the inside has a copy.
+#[derive(Debug)]
+pub(crate) struct Copied {
+    /// The git directory on the host.
+    pub(crate) host: PathBuf,
+    /// The copy, on the host.
+    pub(crate) private: PathBuf,
+    /// Where the host's objects are mounted inside.
+    pub(crate) base: PathBuf,
+    /// A name for it.
+    number: usize,
+}
+
+impl Copied {
+    /// Puts the copy where a person finds it, beside pinfold's other state, and says where.
+    pub(crate) fn keep(&self, session: &str) -> PathBuf {
+        let place = self.private.ancestors().find(|path| path.ends_with(session));
+        let Some(base) = place.and_then(Path::parent) else { return self.private.clone() };
+        let kept = base.join(format!("kept-{session}-{}", self.number));
+        match fs::rename(&self.private, &kept) {
+            Ok(()) => kept,
+            Err(_) => self.private.clone(),
+        }
+    }
+}
+
+/// What was copied of one repository.
+#[derive(Debug, Default)]
+pub(crate) struct Copies {
+    /// The git directory and those of its submodules.
+    pub(crate) directories: Vec<Copied>,
+    /// Host directories and where they are borrowed inside, read-only.
+    borrowed: Vec<(PathBuf, PathBuf)>,
+    copied: u64,
+    links: Vec<PathBuf>,
+}
+
+impl Copies {
+    /// Copies the git directory at `host` to `private/git`; `number` names it inside.
+    ///
+    /// # Errors
+    /// What the file system says, or a directory that is too large.
+    pub(crate) fn make(
+        &mut self,
+        host: &Path,
+        number: usize,
+        private: &Path,
+        protect: &mut Protect,
+    ) -> Result<(), RunError> {
+        let inside = Path::new(INSIDE).join(number.to_string());
+        let failed = |error: io::Error| {
+            let what = format!("cannot copy {}: {error}", host.display());
+            RunError::refused(what, Some("say --git guarded".to_owned()))
+        };
+        let directory = |path: &Path| fs::DirBuilder::new().mode(0o700).create(path);
+        directory(private).and_then(|()| directory(&private.join("base"))).map_err(failed)?;
+        let place = Place { private: private.to_owned(), inside };
+        self.directory(&place, Path::new("git"), host).map_err(failed)?;
+        for link in std::mem::take(&mut self.links) {
+            // The host's hooks still lead there. What lies in the copied directory does not.
+            if follow(&link).is_some_and(|followed| !followed.end.starts_with(host)) {
+                protect.keep_targets(&link);
+            }
+        }
+        Ok(())
+    }
+
+    fn directory(&mut self, place: &Place, to: &Path, from: &Path) -> io::Result<()> {
+        let private = place.private.join(to);
+        fs::create_dir(&private)?;
+        let is_git = from.join("HEAD").exists() && from.join("objects").is_dir();
+        for entry in fs::read_dir(from)? {
+            let entry = entry?;
+            let (name, kind) = (entry.file_name(), entry.file_type()?);
+            let to = to.join(&name);
+            if kind.is_dir() && is_git && name == "objects" {
+                self.borrow_objects(place, &private, from)?;
+            } else if kind.is_dir() && is_git && name == "lfs" {
+                fs::create_dir(private.join("lfs"))?;
+                self.borrowed.push((entry.path(), place.inside.join(to)));
+            } else if kind.is_dir() {
+                self.directory(place, &to, &entry.path())?;
+            } else if kind.is_symlink() {
+                std::os::unix::fs::symlink(fs::read_link(entry.path())?, private.join(name))?;
+                self.links.push(entry.path());
+            } else if kind.is_file() {
+                self.file(&entry.path(), &private.join(name))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        self.copied += fs::symlink_metadata(from)?.len();
+        if self.copied > LARGEST {
+            return Err(io::Error::other(format!("it is larger than {LARGEST} bytes")));
+        }
+        fs::copy(from, to)?;
+        if CONFIGS.iter().any(|name| from.ends_with(name))
+            && let Some(clean) = without_secrets(&fs::read(to)?)
+        {
+            fs::write(to, clean)?;
+        }
+        Ok(())
+    }
+
+    fn borrow_objects(&mut self, place: &Place, private: &Path, from: &Path) -> io::Result<()> {
+        let base = Path::new("base").join(self.directories.len().to_string());
+        let own = private.join("objects");
+        for path in [place.private.join(&base), own.clone(), own.join("info"), own.join("pack")] {
+            fs::create_dir(&path)?;
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+        }
+        let inside = place.inside.join(&base);
+        fs::write(own.join("info/alternates"), format!("{}\n", inside.display()))?;
+        self.borrowed.push((from.join("objects"), inside.clone()));
+        self.directories.push(Copied {
+            host: from.to_owned(),
+            private: private.to_owned(),
+            base: inside,
+            number: self.directories.len(),
+        });
+        Ok(())
+    }
+
+    /// The covers that mount what is borrowed, to come before all others: they take from the
+    /// host's git directory while it can still be seen.
+    pub(crate) fn covers(&self) -> impl Iterator<Item = Cover> {
+        self.borrowed.iter().flat_map(|(host, inside)| {
+            let bytes = |path: &Path| super::bytes(path);
+            let replace = CoverKind::Replace(bytes(host));
+            let kinds = [replace, CoverKind::ReadOnly];
+            kinds.map(|kind| Cover { path: bytes(inside), kind })
+        })
+    }
+}
+
+/// Where one copy lies, on the host and inside.
+struct Place {
+    private: PathBuf,
+    inside: PathBuf,
+}

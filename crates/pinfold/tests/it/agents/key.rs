@@ -1,0 +1,143 @@
+//! The real key is nowhere inside: looked for from inside, and by root in the memory of every
+//! process there.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
+use std::thread;
+
+use pinfold_testkit::Script;
+use serde_json::json;
+
+use super::{KEY, Scene, headless, ready};
+use crate::common::{installed, skip};
+
+/// The key in a form that is not the key.
+fn disguised() -> String {
+    KEY.bytes().map(|byte| format!("{:02x}", byte ^ 0x5A)).collect()
+}
+
+/// Mends the bug, searches inside, and then waits until the test has searched from outside.
+fn script() -> Script {
+    let search = format!("python3 search.py {} >found.txt; cat found.txt", disguised());
+    let wait = "mkfifo go && echo >ready && cat go";
+    let steps = json!({ "steps": [
+        { "text": "I look.", "read": { "path": "sum.sh" } },
+        { "text": "I mend it.",
+          "edit": { "path": "sum.sh", "old": "echo $(($1 - $2))", "new": "echo $(($1 + $2))" } },
+        { "text": "I test it.", "bash": "sh test.sh" },
+        { "text": "I search.", "bash": search },
+        { "text": "I wait.", "bash": wait },
+        { "text": "DONE: the tests pass." },
+    ]});
+    Script::parse(steps.to_string().as_bytes()).unwrap()
+}
+
+/// All processes that descend from this one.
+fn descendants(pid: u32) -> Vec<u32> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let children = tasks
+        .filter_map(|task| fs::read_to_string(task.path().join("children")).ok())
+        .flat_map(|text| text.split(' ').filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>());
+    children.flat_map(|child| [vec![child], descendants(child)].concat()).collect()
+}
+
+/// Bytes that were searched, and where the key was.
+fn search_memory(pid: u32) -> (usize, Vec<String>) {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let Ok(memory) = File::open(format!("/proc/{pid}/mem")) else { return (0, Vec::new()) };
+    let (mut searched, mut found) = (0, Vec::new());
+    for line in
+        maps.lines().filter(|line| line.split(' ').nth(1).is_some_and(|m| m.starts_with('r')))
+    {
+        let (start, end) = line.split(' ').next().unwrap().split_once('-').unwrap();
+        let address = |text| u64::from_str_radix(text, 16).unwrap();
+        let (mut at, end) = (address(start), address(end));
+        let mut buffer = vec![0; 4 << 20];
+        while at < end {
+            let size = usize::try_from(end - at).unwrap().min(buffer.len());
+            // Pages that cannot be read hold nothing.
+            let Ok(read) = memory.read_at(&mut buffer[..size], at) else { break };
+            if read == 0 {
+                break;
+            }
+            searched += read;
+            if holds(&buffer[..read]) {
+                found.push(line.to_owned());
+            }
+            // A key over the seam is seen by the next read.
+            at += read as u64
+                - if read == size && at + (read as u64) < end { KEY.len() as u64 } else { 0 };
+        }
+    }
+    for name in ["environ", "cmdline"] {
+        if holds(&fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default()) {
+            found.push(name.to_owned());
+        }
+    }
+    (searched, found)
+}
+
+fn holds(data: &[u8]) -> bool {
+    // SAFETY: both areas are valid for the lengths given; memmem only reads.
+    !unsafe { libc::memmem(data.as_ptr().cast(), data.len(), KEY.as_ptr().cast(), KEY.len()) }
+        .is_null()
+}
+
+fn nowhere_inside(agent: &str) {
+    if !installed("python3") {
+        return skip(agent, "python3 is not installed");
+    }
+    let Some(person) = ready(agent) else { return };
+    let scene = Scene::new(person, script());
+    let search = scene.repo.path().join("search.py");
+    fs::write(&search, include_str!("search.py")).unwrap();
+    scene.stage.own(&search);
+    let run = scene.run(agent, headless(agent)).spawn().unwrap();
+    let pid = run.id();
+    let ready = scene.repo.path().join("ready");
+    let agent_run = thread::spawn(move || run.wait_with_output().unwrap());
+    while !ready.exists() && !agent_run.is_finished() {
+        // There is no event for a file in a tree that the agent makes; it takes seconds.
+        thread::sleep(std::time::Duration::from_millis(20));
+    }
+    if !agent_run.is_finished() {
+        search_from_outside(agent, pid);
+        fs::write(scene.repo.path().join("go"), "go").unwrap();
+    }
+    let output = agent_run.join().unwrap();
+    scene.assert_done(agent, &output);
+    let found = scene.repo.read("found.txt");
+    assert!(found.contains("and found []"), "{agent}: {found}");
+    let megabytes: u32 = found.split(' ').nth(1).unwrap().parse().unwrap();
+    assert!(megabytes > 20, "{agent}: {found}");
+}
+
+fn search_from_outside(agent: &str, pid: u32) {
+    if !rustix::process::geteuid().is_root() {
+        return skip(agent, "only root reads init's memory: searched from inside alone");
+    }
+    let (_, supervisor) = search_memory(pid);
+    assert!(!supervisor.is_empty(), "the probe finds nothing where the key is: in the supervisor");
+    let inside = descendants(pid);
+    assert!(inside.len() >= 3, "init, {agent} and its shell: {inside:?}");
+    for pid in inside {
+        let (searched, found) = search_memory(pid);
+        assert!(searched > 0, "cannot read the memory of {pid}");
+        assert!(found.is_empty(), "{agent}: the key is in process {pid}: {found:?}");
+    }
+}
+
+#[test]
+fn the_real_key_is_nowhere_inside_claude() {
+    nowhere_inside("claude");
+}
+
+#[test]
+fn the_real_key_is_nowhere_inside_codex() {
+    nowhere_inside("codex");
+}
+
+#[test]
+fn the_real_key_is_nowhere_inside_pi() {
+    nowhere_inside("pi");
+}

@@ -1,0 +1,120 @@
+//! A terminal that a test types into and looks at.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::Stage;
+
+/// How long the screen may take to show what is expected.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A tmux server of a stage's own with one window, in which a shell runs.
+pub(crate) struct Tmux<'a> {
+    stage: &'a Stage,
+}
+
+impl<'a> Tmux<'a> {
+    /// Starts a shell in a directory, 80 columns by 24 rows, with these variables.
+    pub(crate) fn start(stage: &'a Stage, directory: &Path, env: &[(&str, &str)]) -> Self {
+        let tmux = Self { stage };
+        let mut start =
+            tmux.command(&["-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24"]);
+        // In a file, because bash takes no prompt from root's environment.
+        let settings = stage.write("tmp/bashrc", "PS1='outer> '\n");
+        start.arg(format!("bash --noprofile --rcfile {}", settings.display()));
+        start.current_dir(directory).envs(env.iter().copied());
+        assert!(start.status().unwrap().success());
+        tmux.wait_for("outer>");
+        tmux
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.stage.command("tmux");
+        command
+            .arg("-S")
+            .arg(self.stage.path("tmp/tmux"))
+            .args(args)
+            .env("TERM", "screen-256color")
+            .env("LANG", "C.UTF-8")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit());
+        command
+    }
+
+    /// Presses keys by tmux's names, such as `C-c`.
+    pub(crate) fn keys(&self, keys: &[&str]) {
+        assert!(self.command(&["send-keys"]).args(keys).status().unwrap().success());
+    }
+
+    /// Types text as it is.
+    pub(crate) fn text(&self, text: &str) {
+        assert!(self.command(&["send-keys", "-l", text]).status().unwrap().success());
+    }
+
+    /// Types a line.
+    pub(crate) fn line(&self, line: &str) {
+        self.text(line);
+        self.keys(&["Enter"]);
+    }
+
+    pub(crate) fn resize(&self, columns: u32, rows: u32) {
+        let (columns, rows) = (columns.to_string(), rows.to_string());
+        let mut resize = self.command(&["resize-window", "-x", &columns, "-y", &rows]);
+        assert!(resize.status().unwrap().success());
+    }
+
+    /// The screen as it is, without colours.
+    pub(crate) fn screen(&self) -> String {
+        self.capture(&[])
+    }
+
+    /// The screen with its colours.
+    pub(crate) fn coloured(&self) -> String {
+        self.capture(&["-e"])
+    }
+
+    fn capture(&self, options: &[&str]) -> String {
+        let output = self.command(&["capture-pane", "-p"]).args(options).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Waits until the screen is as wanted; tmux has no event for that.
+    pub(crate) fn wait_until(&self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let screen = self.screen();
+            if wanted(&screen) {
+                return screen;
+            }
+            assert!(Instant::now() < deadline, "waited for {what} in vain:\n{screen}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Waits until a text is on the screen.
+    pub(crate) fn wait_for(&self, text: &str) -> String {
+        self.wait_until(text, |screen| screen.contains(text))
+    }
+
+    /// Waits until a line is this text and nothing else.
+    pub(crate) fn wait_for_line(&self, text: &str) -> String {
+        self.wait_until(text, |screen| screen.lines().any(|line| line.trim_end() == text))
+    }
+
+    /// Waits until the last line that is not empty ends so: after `^C` a prompt may stand on the
+    /// same line.
+    pub(crate) fn wait_for_prompt(&self, prompt: &str) -> String {
+        self.wait_until(prompt, |screen| {
+            let last = screen.lines().rev().find(|line| !line.trim().is_empty());
+            last.is_some_and(|line| line.trim_end().ends_with(prompt))
+        })
+    }
+}
+
+impl Drop for Tmux<'_> {
+    fn drop(&mut self) {
+        // A server that has ended is what is wanted.
+        let _ = self.command(&["kill-server"]).stderr(Stdio::null()).status();
+    }
+}

@@ -31,7 +31,7 @@ use crate::mounts;
 use crate::places::Places;
 use crate::protect::{Finding, Rules, Surveyor, What, Zone};
 use crate::restrict::{Protect, Substitute, follow};
-use crate::state::{self, SessionState};
+use crate::state::SessionState;
 use crate::survey::{Walk, walk};
 use crate::userland::HOME;
 use crate::view::View;
@@ -72,8 +72,7 @@ pub fn authority_of(
     settings: &Settings,
     places: &Places,
 ) -> Result<Authority, RunError> {
-    let copies = state::Copies::for_mode(settings.git.value);
-    let state = SessionState::create(places, copies).map_err(RunError::System)?;
+    let state = SessionState::create(places).map_err(RunError::System)?;
     let restrictions = Guard::new(&state)?.find(&view.authority()?, settings, places)?;
     view.restricted(restrictions)
 }
@@ -380,8 +379,7 @@ impl Guard {
     fn own(&mut self, authority: &Authority, places: &Places) {
         let granted: Vec<PathBuf> =
             authority.grants().map(|grant| grant.root.host.as_path().to_owned()).collect();
-        let own = [places.state.clone(), places.config.clone(), places.cache.clone()];
-        for place in own.into_iter().chain(places.private_copies()) {
+        for place in [&places.state, &places.config, &places.cache] {
             // Where it is in truth; what does not exist needs no hiding.
             let Ok(place) = fs::canonicalize(place) else { continue };
             self.hide_but(&place, &granted);

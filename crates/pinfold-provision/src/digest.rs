@@ -30,7 +30,7 @@ impl Integrity {
             .and_then(|encoded| STANDARD.decode(encoded).ok())
             .and_then(|bytes| bytes.try_into().ok())
             .map(Self)
-            .ok_or_else(|| IntegrityError(text.chars().take(120).collect()))
+            .ok_or_else(|| IntegrityError(crate::names::quoted(text)))
     }
 
     /// The integrity of these bytes.

@@ -13,6 +13,7 @@ pub mod cache;
 pub mod digest;
 mod lock;
 pub mod names;
+mod plain;
 pub mod platform;
 pub mod recipe;
 mod seal;

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::plain::Plain;
+
 /// A clean relative path inside a layer: no `..`, no `.`, no empty part, no control character.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
@@ -52,8 +54,9 @@ pub enum NameError {
 const LONGEST: usize = 1024;
 
 /// Names are quoted in errors; an absurd one is cut.
-fn quoted(text: &str) -> String {
-    text.chars().take(120).collect()
+pub(crate) fn quoted(text: &str) -> String {
+    let cut: String = text.chars().take(120).collect();
+    Plain(&cut).to_string()
 }
 
 impl LayerPath {

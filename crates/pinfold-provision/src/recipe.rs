@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::{Integrity, IntegrityError, LayerId};
 use crate::names::{LayerPath, NameError, PackageName, PackageVersion, Registry, Word};
+use crate::plain::Plain;
 use crate::platform::{Cpu, Libc, Platform};
 use crate::steps::Job;
 
@@ -83,7 +84,7 @@ pub struct Bin {
 #[derive(Debug, thiserror::Error)]
 pub enum RecipeError {
     /// Not the JSON of a recipe.
-    #[error("not a recipe: {0}")]
+    #[error("not a recipe: {}", Plain(.0))]
     Json(#[from] serde_json::Error),
     /// Larger than any recipe.
     #[error("the recipe has {0} bytes; at most {LARGEST_FILE} are read")]
@@ -95,7 +96,7 @@ pub enum RecipeError {
     #[error(transparent)]
     Name(#[from] NameError),
     /// A bad digest.
-    #[error("package {package}: {source}")]
+    #[error("package {}: {source}", Plain(package))]
     Integrity {
         /// The package as written.
         package: String,

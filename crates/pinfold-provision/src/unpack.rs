@@ -15,6 +15,7 @@ use std::thread;
 use flate2::read::MultiGzDecoder;
 use tar::{Archive, Entry, EntryType};
 
+use crate::plain::Plain;
 use crate::recipe::{Package, Recipe, RecipeError};
 use crate::steps::is_disk_full;
 
@@ -60,7 +61,7 @@ pub enum UnpackError {
         source: io::Error,
     },
     /// The archive is damaged.
-    #[error("the tarball of {package} is damaged: {source}")]
+    #[error("the tarball of {package} is damaged: {}", Plain(source))]
     Damaged {
         /// The package.
         package: String,
@@ -68,7 +69,7 @@ pub enum UnpackError {
         source: io::Error,
     },
     /// The archive holds something that no npm package has.
-    #[error("the tarball of {package} holds `{entry}`, {why}; it is refused")]
+    #[error("the tarball of {package} holds `{}`, {why}; it is refused", Plain(entry))]
     Refused {
         /// The package.
         package: String,

@@ -8,6 +8,7 @@ pub mod import;
 pub(crate) mod inspect;
 pub(crate) mod keys;
 pub(crate) mod named;
+pub(crate) mod person;
 pub(crate) mod pointer;
 pub(crate) mod quarantine;
 pub(crate) mod read;

@@ -23,15 +23,15 @@ use crate::git::bytes;
 use crate::git::collect::Collect;
 use crate::git::directory::{self, CONFIGS, INSIDE, Repository};
 use crate::git::named::Scope;
-use crate::git::pointer;
 use crate::git::quarantine::Copies;
 use crate::git::settle::{self, Kept, Settled};
+use crate::git::{person, pointer};
 use crate::launcher;
 use crate::mounts;
 use crate::places::Places;
 use crate::protect::{Finding, Rules, Surveyor, What, Zone};
 use crate::restrict::{Protect, Substitute, follow};
-use crate::state::{self, SessionState};
+use crate::state::SessionState;
 use crate::survey::{Walk, walk};
 use crate::userland::HOME;
 use crate::view::View;
@@ -72,8 +72,7 @@ pub fn authority_of(
     settings: &Settings,
     places: &Places,
 ) -> Result<Authority, RunError> {
-    let copies = state::Copies::for_mode(settings.git.value);
-    let state = SessionState::create(places, copies).map_err(RunError::System)?;
+    let state = SessionState::create(places).map_err(RunError::System)?;
     let restrictions = Guard::new(&state)?.find(&view.authority()?, settings, places)?;
     view.restricted(restrictions)
 }
@@ -124,7 +123,11 @@ impl Guard {
     ///
     /// # Errors
     /// Never: the paths are valid.
-    pub(crate) fn entries(&self, workspace: &Path) -> Result<[Entry; 2], RunError> {
+    pub(crate) fn entries(
+        &self,
+        workspace: &Path,
+        places: &Places,
+    ) -> Result<[Entry; 3], RunError> {
         let path = InsidePath::new(INSIDE).map_err(RunError::path)?;
         let host = HostPath::new(&self.private).map_err(RunError::path)?;
         let private = Entry { path, place: Place::Writable(host) };
@@ -135,7 +138,11 @@ impl Guard {
         let place = Place::File { content: lines.collect(), mode: 0o644, keep: true };
         let path = Path::new(HOME).join(".config/git/ignore");
         let ignore = Entry { path: InsidePath::new(path).map_err(RunError::path)?, place };
-        Ok([private, ignore])
+        let content = person::settings(&of_the_user(places));
+        let place = Place::File { content, mode: 0o644, keep: true };
+        let path = Path::new(HOME).join(".config/git/config");
+        let person = Entry { path: InsidePath::new(path).map_err(RunError::path)?, place };
+        Ok([private, ignore, person])
     }
 
     /// Looks the granted roots over and returns the authority with what was found.
@@ -362,9 +369,8 @@ impl Guard {
         let tops: Vec<PathBuf> =
             tops.iter().filter(|(_, git)| of_this(git)).map(|(top, _)| top.clone()).collect();
         let scope = Scope { git: host, tops: &tops };
-        let of_the_user = [places.home.join(".gitconfig"), places.home.join(".config/git/config")];
         let own = CONFIGS.iter().map(|name| host.join(name));
-        for file in own.chain(of_the_user) {
+        for file in own.chain(of_the_user(places)) {
             scope.protect_named_by(&file, &mut self.protect);
         }
     }
@@ -373,8 +379,7 @@ impl Guard {
     fn own(&mut self, authority: &Authority, places: &Places) {
         let granted: Vec<PathBuf> =
             authority.grants().map(|grant| grant.root.host.as_path().to_owned()).collect();
-        let own = [places.state.clone(), places.config.clone(), places.cache.clone()];
-        for place in own.into_iter().chain(places.private_copies()) {
+        for place in [&places.state, &places.config, &places.cache] {
             // Where it is in truth; what does not exist needs no hiding.
             let Ok(place) = fs::canonicalize(place) else { continue };
             self.hide_but(&place, &granted);
@@ -441,6 +446,12 @@ impl Guard {
         });
         self.copies.covers().chain(covers).collect()
     }
+}
+
+/// Where git looks for the person's own configuration, the last one winning.
+fn of_the_user(places: &Places) -> [PathBuf; 2] {
+    let config = places.config.parent().unwrap_or(&places.home);
+    [config.join("git/config"), places.home.join(".gitconfig")]
 }
 
 /// Gives the private copies to the inside's user, where that is not the caller.

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 
 use thiserror::Error;
@@ -26,19 +26,6 @@ pub struct Places {
     pub state: PathBuf,
     /// What can be made again.
     pub cache: PathBuf,
-    /// The user's directory in memory for the time of the login, if there is one.
-    pub runtime: Option<PathBuf>,
-}
-
-/// Whether a directory is the user's alone, as the specification asks of `XDG_RUNTIME_DIR`. Root
-/// does without it: what root grants is shown under another owner, which file systems in memory
-/// cannot do before Linux 6.3.
-fn is_own(path: &std::path::Path) -> bool {
-    let user = rustix::process::geteuid();
-    let own = fs::symlink_metadata(path).is_ok_and(|directory| {
-        directory.is_dir() && directory.uid() == user.as_raw() && directory.mode() & 0o077 == 0
-    });
-    own && !user.is_root()
 }
 
 impl Places {
@@ -60,7 +47,6 @@ impl Places {
             config: place("XDG_CONFIG_HOME", ".config")?,
             state: place("XDG_STATE_HOME", ".local/state")?,
             cache: place("XDG_CACHE_HOME", ".cache")?,
-            runtime: absolute("XDG_RUNTIME_DIR").filter(|path| is_own(path)),
             home: home.ok_or(NoHome)?,
         })
     }
@@ -68,12 +54,6 @@ impl Places {
     /// Where secrets are kept.
     pub fn secrets(&self) -> PathBuf {
         self.config.join("secrets")
-    }
-
-    /// Where private copies of sessions may lie, the place for new ones first.
-    pub fn private_copies(&self) -> Vec<PathBuf> {
-        let runtime = self.runtime.iter().map(|runtime| runtime.join("pinfold"));
-        runtime.chain([self.state.join("private")]).collect()
     }
 
     /// Makes a directory that only the user may enter, with those above it.

@@ -12,7 +12,7 @@ use pinfold_boundary::{
     StdioEnd, step_failed,
 };
 use pinfold_egress::{Download, Downloader, Integrity, Progress};
-use pinfold_policy::path::{HostPath, InsidePath};
+use pinfold_policy::path::{Escaped, HostPath, InsidePath};
 use pinfold_provision::{Fetch, Fetched, Job, StepError, Unpack};
 use pinfold_wire::{Ended, Order, Report};
 
@@ -65,7 +65,7 @@ impl Unpack for Pen {
                 let mut said = String::new();
                 // What it managed to say is what there is.
                 let _ = File::from(errors).take(4096).read_to_string(&mut said);
-                Err(StepError::failed(format!("{} ({ended:?})", said.trim())))
+                Err(StepError::failed(format!("{} ({ended:?})", Escaped(said.trim().as_ref()))))
             }
         }
     }

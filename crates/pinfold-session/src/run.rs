@@ -22,7 +22,7 @@ use crate::git::settle::Kept;
 use crate::guard::Guard;
 use crate::outcome::{Outcome, RunError};
 use crate::places::Places;
-use crate::state::{Copies, SessionState};
+use crate::state::SessionState;
 use crate::supervise::{Door, Progress, Supervision, last_words, send};
 use crate::terminal::CallerTerminal;
 use crate::timeline::Timeline;
@@ -83,11 +83,10 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
         env,
         cwd: InsidePath::new(workspace.cwd.as_path()).map_err(RunError::path)?,
     };
-    let mut state = SessionState::create(&places, Copies::for_mode(settings.git.value))
-        .map_err(RunError::System)?;
+    let mut state = SessionState::create(&places).map_err(RunError::System)?;
     let mut guard = Guard::new(&state)?;
     let mut plan = plan(&view, &authority, &settings, program, streams.stdio)?;
-    plan.tree.extend(guard.entries(workspace.root.as_path())?);
+    plan.tree.extend(guard.entries(workspace.root.as_path(), &places)?);
     plan.tree.extend(request.files);
     plan.nested = request.nested;
     if request.nested {

@@ -4,8 +4,8 @@
 //! session's supervisor lives, whatever kills it, and it lists the placeholders: the empty files
 //! and directories that were made in repositories so that a protected path exists to be
 //! covered. They go with the last session that uses them, or at the next start after a crash.
-//! Private copies lie in a directory of their own, in memory where the system has a place for
-//! that: a start should not wait for a disk.
+//! Private copies lie in a directory of their own beside it, on the same disk: the inside can
+//! write there as much as it can in the workspace, and a directory in memory is not its to fill.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -15,7 +15,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use pinfold_policy::settings::GitMode;
 use rustix::fs::FlockOperation;
 
 use crate::placeholder::{self, Placeholder, Pool};
@@ -48,25 +47,6 @@ impl std::fmt::Display for SessionId {
     }
 }
 
-/// How much private copies may come to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Copies {
-    /// Some small files: they fit into memory, where there is a place for them.
-    Small,
-    /// Whatever is committed.
-    Large,
-}
-
-impl Copies {
-    /// What protecting git directories this way takes.
-    pub(crate) fn for_mode(mode: GitMode) -> Self {
-        match mode {
-            GitMode::Guarded => Self::Small,
-            GitMode::Quarantine => Self::Large,
-        }
-    }
-}
-
 /// A live session's record; dropping it cleans up.
 #[derive(Debug)]
 pub(crate) struct SessionState {
@@ -75,8 +55,6 @@ pub(crate) struct SessionState {
     /// Locked until the end, which is what says that the session lives.
     record: File,
     private: PathBuf,
-    /// Where dead sessions may have private copies.
-    private_places: Vec<PathBuf>,
     placeholders: Vec<PathBuf>,
     /// Empty directories for placeholders.
     pool: PathBuf,
@@ -87,24 +65,17 @@ impl SessionState {
     ///
     /// # Errors
     /// What the file system says, with the path.
-    pub(crate) fn create(places: &Places, copies: Copies) -> io::Result<Self> {
+    pub(crate) fn create(places: &Places) -> io::Result<Self> {
         let sessions = places.state.join("sessions");
         Places::make_private(&sessions)?;
         let id = SessionId::generate()?;
-        let private_places = places.private_copies();
-        let base = match copies {
-            Copies::Small => private_places.first(),
-            Copies::Large => private_places.last(),
-        };
-        let base = base.ok_or(io::ErrorKind::NotFound)?;
-        Places::make_private(base)?;
-        let private = base.join(id.as_str());
+        let private = places.state.join("private").join(id.as_str());
         Places::make_private(&private)?;
         // Under the common lock, so that no cleaner sees a record that is not locked yet.
         let _common = lock(&sessions.join(COMMON), FlockOperation::LockExclusive)?;
         let record = lock(&sessions.join(id.as_str()), FlockOperation::LockExclusive)?;
         let (placeholders, pool) = (Vec::new(), places.state.join("empty"));
-        Ok(Self { sessions, id, record, private, private_places, placeholders, pool })
+        Ok(Self { sessions, id, record, private, placeholders, pool })
     }
 
     /// The session's name.
@@ -187,10 +158,8 @@ impl SessionState {
         let dead: Vec<PathBuf> = self.other_records().filter(|record| !is_alive(record)).collect();
         for record in dead {
             self.remove_placeholders(&read_list(&record), &kept);
-            if let Some(name) = record.file_name() {
-                for place in &self.private_places {
-                    remove_private(&place.join(name));
-                }
+            if let (Some(name), Some(private)) = (record.file_name(), self.private.parent()) {
+                remove_private(&private.join(name));
             }
             let _ = fs::remove_file(&record);
         }

@@ -447,6 +447,17 @@ fn secrets_and_sockets_are_out_of_reach() {
 }
 
 #[test]
+fn the_persons_identity_is_known_inside() {
+    for site in sites() {
+        let case = site.empty_repository();
+        case.host("printf '[user]\\nname=Ada\\nemail=a@b\\n[alias]\\nx=y\\n' > $HOME/.gitconfig");
+        let script = "git commit -q --allow-empty -m x; git log --format=%an; git config alias.x";
+        let output = case.inside(script);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "Ada\n", "{site}");
+    }
+}
+
+#[test]
 fn opt_ins_let_hooks_and_configuration_through() {
     for site in sites() {
         let case = site.repository();

@@ -158,7 +158,9 @@ impl Parser<'_> {
             match self.take()? {
                 b'"' => break,
                 b'\n' => return Err(Broken),
-                b'\\' => name.push(self.take()?),
+                // Whatever is escaped stands for itself, but a line never goes on here.
+                b'\\' if self.peek() != Some(b'\n') => name.push(self.take()?),
+                b'\\' => return Err(Broken),
                 byte => name.push(byte),
             }
         }

@@ -1,19 +1,13 @@
 use std::fs;
 use std::path::Path;
 
-use super::{Copies, SessionState};
+use super::SessionState;
 use crate::placeholder::{COMMONDIR, Placeholder};
 use crate::places::Places;
 
 fn places(at: &Path) -> Places {
     let inside = |name: &str| at.join(name);
-    Places {
-        home: at.into(),
-        config: inside("c"),
-        state: inside("s"),
-        cache: inside("x"),
-        runtime: None,
-    }
+    Places { home: at.into(), config: inside("c"), state: inside("s"), cache: inside("x") }
 }
 
 fn wanted(at: &Path) -> Vec<Placeholder> {
@@ -27,9 +21,9 @@ fn wanted(at: &Path) -> Vec<Placeholder> {
 fn placeholders_go_with_the_last_session_that_uses_them() {
     let dir = tempfile::tempdir().unwrap();
     let places = places(dir.path());
-    let mut first = SessionState::create(&places, Copies::Small).unwrap();
+    let mut first = SessionState::create(&places).unwrap();
     first.make_placeholders(&wanted(dir.path())).unwrap();
-    let mut second = SessionState::create(&places, Copies::Small).unwrap();
+    let mut second = SessionState::create(&places).unwrap();
     second.make_placeholders(&wanted(dir.path())).unwrap();
     drop(first);
     assert!(dir.path().join("d").is_dir() && dir.path().join("f").is_file());
@@ -42,7 +36,7 @@ fn what_was_there_before_or_was_filled_since_stays() {
     let dir = tempfile::tempdir().unwrap();
     let places = places(dir.path());
     fs::write(dir.path().join("f"), b"mine").unwrap();
-    let mut state = SessionState::create(&places, Copies::Small).unwrap();
+    let mut state = SessionState::create(&places).unwrap();
     state.make_placeholders(&wanted(dir.path())).unwrap();
     fs::write(dir.path().join("d/new"), b"").unwrap();
     drop(state);
@@ -54,13 +48,13 @@ fn what_was_there_before_or_was_filled_since_stays() {
 fn a_killed_session_is_cleaned_by_the_next() {
     let dir = tempfile::tempdir().unwrap();
     let places = places(dir.path());
-    let mut dead = SessionState::create(&places, Copies::Small).unwrap();
+    let mut dead = SessionState::create(&places).unwrap();
     dead.make_placeholders(&wanted(dir.path())).unwrap();
     let left = dead.private().to_owned();
     // What SIGKILL does: the lock goes, nothing else happens.
     rustix::fs::flock(&dead.record, rustix::fs::FlockOperation::Unlock).unwrap();
     std::mem::forget(dead);
-    let next = SessionState::create(&places, Copies::Small).unwrap();
+    let next = SessionState::create(&places).unwrap();
     next.clean_dead().unwrap();
     assert!(!left.exists() && !dir.path().join("d").exists() && !dir.path().join("f").exists());
     drop(next);

@@ -26,9 +26,15 @@ fn keys_are_canonical_and_values_unquoted() {
 
 #[test]
 fn what_git_would_refuse_is_broken() {
-    for text in
-        ["key = 1\n", "[a\n", "[a \"x]\nk=1", "[a]\nk = \"x\n", "[a]\n1k = 1\n", "[a]\nk = \\q\n"]
-    {
+    for text in [
+        "key = 1\n",
+        "[a\n",
+        "[a \"x]\nk=1",
+        "[a \"x\\\ny\"]\nk=1",
+        "[a]\nk = \"x\n",
+        "[a]\n1k = 1\n",
+        "[a]\nk = \\q\n",
+    ] {
         assert!(Config::parse(text.as_bytes()).broken, "{text:?}");
     }
 }

@@ -1,12 +1,11 @@
 //! The command's standard streams.
 //!
-//! A terminal stays outside: the inside gets one of its own. An anonymous pipe for output and
-//! /dev/null are handed in as they are. Anything else (a regular file, a socket, a named pipe)
-//! stays outside too, with a pipe between: a descriptor of a file is a handle on its owner, mode
-//! and attributes, whatever the mount tree says. A pipe for input stays outside because its
-//! reader may open it for writing, too (/proc/self/fd/0; the user owns it): a shell that reads its
-//! script from the same pipe would run what the inside wrote. The price is that what the command
-//! does not read is lost to the next reader, as with ssh(1).
+//! A terminal stays outside: the inside gets one of its own. /dev/null is handed in as it is.
+//! Anything else stays outside too, with a pipe between. A descriptor of a file is a handle on its
+//! owner, mode and attributes, whatever the mount tree says. And a pipe of the user's can be opened
+//! again the other way round (/proc/self/fd/0): the inside could put commands before a shell that
+//! reads its script from the same pipe, and take what others wrote to the same output. The price
+//! is that input which the command does not read is lost to the next reader, as with ssh(1).
 
 use std::fs::File;
 use std::io;
@@ -68,7 +67,7 @@ fn end_for(
     if rustix::termios::isatty(stream) {
         return Ok((StdioEnd::Terminal, None));
     }
-    if passes_as_it_is(index, stream, &stat) {
+    if is_null(&stat) {
         return Ok((StdioEnd::Descriptor(duplicate()?), None));
     }
     // `>file 2>&1` is one stream: two pipes would lose the order of what is written.
@@ -93,18 +92,10 @@ fn null() -> Result<OwnedFd, Errno> {
     rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// An anonymous pipe lies on pipefs and has no owner or mode that matters; /dev/null has no
-/// state at all.
-fn passes_as_it_is(index: usize, stream: BorrowedFd<'_>, stat: &Stat) -> bool {
-    const PIPEFS_MAGIC: u64 = 0x5049_5045;
-    match FileType::from_raw_mode(stat.st_mode) {
-        FileType::Fifo => {
-            index != 0
-                && rustix::fs::fstatfs(stream).is_ok_and(|fs| fs.f_type as u64 == PIPEFS_MAGIC)
-        }
-        FileType::CharacterDevice => stat.st_rdev == rustix::fs::makedev(1, 3),
-        _ => false,
-    }
+/// The null device has no state at all.
+fn is_null(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice
+        && stat.st_rdev == rustix::fs::makedev(1, 3)
 }
 
 impl Pump {

@@ -99,7 +99,7 @@ fn become_inside(
     clock.done(Step::Privileges);
 
     let ruleset = second_wall(&plan)?;
-    seccomp::load(plan.nested).map_err(Failure::at(Step::Seccomp))?;
+    seccomp::load(plan.nested, own_ids.is_none()).map_err(Failure::at(Step::Seccomp))?;
     clock.done(Step::Seccomp);
 
     let start = Start {

@@ -84,6 +84,23 @@ fn nothing_is_written_into_the_callers_input() {
 }
 
 #[test]
+fn what_others_wrote_to_the_same_output_stays_theirs() {
+    let steal = "exec 5>&1; timeout 0.2 head -c 6 >stolen </proc/self/fd/5; true";
+    for person in people() {
+        let stage = Stage::new(person);
+        // The reader waits until pinfold has ended, so that what was written first is there.
+        let line = format!(
+            "mkfifo ended; (echo secret; \"{}\" run -- sh -c '{steal}' 2>errors; echo >ended) | \
+             (read go <ended; cat)",
+            env!("CARGO_BIN_EXE_pinfold")
+        );
+        let output = stage.command("/bin/sh").args(["-c", &line]).output().unwrap();
+        let (read, stolen) = (output.stdout, fs::read(stage.path("ws/stolen")).unwrap());
+        assert_eq!((&read[..], &stolen[..]), (&b"secret\n"[..], &b""[..]), "uid {}", person.uid);
+    }
+}
+
+#[test]
 fn no_descriptor_of_the_caller_comes_in() {
     for person in people() {
         let stage = Stage::new(person);

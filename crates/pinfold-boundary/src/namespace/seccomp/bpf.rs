@@ -44,16 +44,24 @@ const NEW_NAMESPACES: u32 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWNET) as u32;
 const CLONE_NEWTIME: u32 = 0x80;
 
-#[derive(Default)]
-pub(super) struct Assembler(Vec<libc::sock_filter>);
+/// A program that is being written.
+pub(super) struct Assembler {
+    code: Vec<libc::sock_filter>,
+    /// Bits that a new or changed file's mode may not have.
+    modes: u32,
+}
 
 impl Assembler {
+    pub(super) fn refusing_modes(modes: u32) -> Self {
+        Self { code: Vec::new(), modes }
+    }
+
     pub(super) fn finish(self) -> Vec<libc::sock_filter> {
-        self.0
+        self.code
     }
 
     fn emit(&mut self, code: u16, yes: u8, no: u8, value: u32) {
-        self.0.push(libc::sock_filter { code, jt: yes, jf: no, k: value });
+        self.code.push(libc::sock_filter { code, jt: yes, jf: no, k: value });
     }
 
     fn load(&mut self, offset: u32) {
@@ -101,10 +109,10 @@ impl Assembler {
             return;
         }
         let (low, high) = ranges.split_at(ranges.len() / 2);
-        let at = self.0.len();
+        let at = self.code.len();
         self.emit(JUMP_AT_LEAST, 0, 0, high[0].first);
         self.search_below(high[0].first, low);
-        let distance = self.0.len() - at - 1;
+        let distance = self.code.len() - at - 1;
         self.search_below(end, high);
         self.jump_over(at, distance);
     }
@@ -114,11 +122,11 @@ impl Assembler {
     fn jump_over(&mut self, at: usize, distance: usize) {
         const JUMP: u16 = 0x05;
         if let Ok(short) = u8::try_from(distance) {
-            self.0[at].jt = short;
+            self.code[at].jt = short;
         } else {
-            self.0[at].jf = 1;
+            self.code[at].jf = 1;
             let far = libc::sock_filter { code: JUMP, jt: 0, jf: 0, k: distance as u32 };
-            self.0.insert(at + 1, far);
+            self.code.insert(at + 1, far);
         }
     }
 
@@ -183,7 +191,7 @@ impl Assembler {
     fn init(&mut self, numbers: &Range<u32>) {
         const INIT: u32 = 1;
         for (number, who, every) in OF_PROCESSES.iter().filter(|(n, ..)| numbers.contains(n)) {
-            let at = self.0.len();
+            let at = self.code.len();
             self.emit(JUMP_EQUAL, 0, 0, *number);
             self.load(argument(*who));
             self.give_if_equal(INIT, REFUSE);
@@ -192,7 +200,7 @@ impl Assembler {
                 self.give_if_equal(*every, REFUSE);
             }
             self.give(PASS);
-            self.0[at].jf = (self.0.len() - at - 1) as u8;
+            self.code[at].jf = (self.code.len() - at - 1) as u8;
         }
         self.give(REFUSE);
     }
@@ -202,7 +210,7 @@ impl Assembler {
         const CREATES: u32 = (libc::O_CREAT | libc::O_TMPFILE) as u32;
         for (number, mode, flags) in MODES.iter().filter(|(n, ..)| numbers.contains(n)) {
             // Skips this call's block when the number is another's.
-            let at = self.0.len();
+            let at = self.code.len();
             self.emit(JUMP_EQUAL, 0, 0, *number);
             if let Some(flags) = flags {
                 self.load(argument(*flags));
@@ -210,9 +218,9 @@ impl Assembler {
                 self.give(PASS);
             }
             self.load(argument(*mode));
-            self.give_if_any(libc::S_ISUID, REFUSE);
+            self.give_if_any(self.modes, REFUSE);
             self.give(PASS);
-            self.0[at].jf = (self.0.len() - at - 1) as u8;
+            self.code[at].jf = (self.code.len() - at - 1) as u8;
         }
         self.give(REFUSE);
     }

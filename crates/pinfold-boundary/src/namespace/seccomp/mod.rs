@@ -13,9 +13,15 @@ use rustix::io::Errno;
 use bpf::Assembler;
 use table::{TABLE, Verdict};
 
-/// The filter as a program, for a boundary with or without nested sandboxes.
-pub(super) fn program(nested: bool) -> Vec<libc::sock_filter> {
-    let mut assembler = Assembler::default();
+/// The filter as a program, for a boundary with or without nested sandboxes. What the inside of
+/// a caller who is root makes may belong to root's group on the host: it may then not set group
+/// ids either. (For others it may: a shared directory has that bit.)
+pub(super) fn program(nested: bool, caller_is_root: bool) -> Vec<libc::sock_filter> {
+    let mut assembler = Assembler::refusing_modes(if caller_is_root {
+        libc::S_ISUID | libc::S_ISGID
+    } else {
+        libc::S_ISUID
+    });
     assembler.check_architecture();
     assembler.search(&ranges(nested));
     assembler.finish()
@@ -25,8 +31,8 @@ pub(super) fn program(nested: bool) -> Vec<libc::sock_filter> {
 ///
 /// # Errors
 /// What seccomp(2) says; `EINVAL` where the kernel lacks filters.
-pub(super) fn load(nested: bool) -> Result<(), Errno> {
-    crate::sys::seccomp_load(&program(nested))
+pub(super) fn load(nested: bool, caller_is_root: bool) -> Result<(), Errno> {
+    crate::sys::seccomp_load(&program(nested, caller_is_root))
 }
 
 /// Consecutive numbers with one verdict, from `first` up to the next range.

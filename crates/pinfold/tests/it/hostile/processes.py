@@ -16,7 +16,13 @@ def see(host):
 
 @attempt("processes", "see more processes than one's own")
 def count(host):
-    seen = [pid for pid in pids() if os.getpgid(pid) != os.getpgid(0) and pid != 1]
+    seen = []
+    for pid in pids():
+        try:
+            if pid != 1 and os.getpgid(pid) != os.getpgid(0):
+                seen.append(pid)
+        except ProcessLookupError:
+            pass  # It has ended meanwhile.
     if not seen:
         raise Refused("init and one's own")
     return len(seen)

@@ -14,6 +14,9 @@ pub enum DecodeError {
     /// Bytes follow the last value.
     #[error("message has {0} bytes too many")]
     TrailingBytes(usize),
+    /// More of something than a sender sends.
+    #[error("too much of {0}")]
+    TooMuch(&'static str),
     /// A tag has no meaning.
     #[error("unknown {what} {value}")]
     Unknown {

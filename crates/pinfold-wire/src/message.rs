@@ -156,6 +156,9 @@ pub enum Ended {
     Signal(u8),
 }
 
+/// Bytes of a failure's detail: two paths of the longest kind (`PATH_MAX`).
+const LONGEST_DETAIL: usize = 8192;
+
 /// From init to the supervisor. Everything in it may be a lie.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Report {
@@ -276,7 +279,11 @@ impl Wire for Report {
                 writer.u8(7).u8(*signal);
             }
             Self::Failed { step, errno, detail } => {
-                writer.u8(8).u8(*step as u8).i32(*errno).bytes(&detail[..detail.len().min(8192)]);
+                writer
+                    .u8(8)
+                    .u8(*step as u8)
+                    .i32(*errno)
+                    .bytes(&detail[..detail.len().min(LONGEST_DETAIL)]);
             }
         }
         writer.finish()
@@ -289,6 +296,9 @@ impl Wire for Report {
             2 => Self::Terminal,
             3 => {
                 let count = reader.u8()?;
+                if usize::from(count) > Step::ALL.len() {
+                    return Err(DecodeError::TooMuch("steps"));
+                }
                 let times = (0..count).map(|_| Ok((Step::from_wire(reader.u8()?)?, reader.u64()?)));
                 Self::Started(times.collect::<Result<_, _>>()?)
             }
@@ -299,7 +309,9 @@ impl Wire for Report {
             8 => Self::Failed {
                 step: Step::from_wire(reader.u8()?)?,
                 errno: reader.i32()?,
-                detail: reader.bytes()?,
+                detail: Some(reader.bytes()?)
+                    .filter(|detail| detail.len() <= LONGEST_DETAIL)
+                    .ok_or(DecodeError::TooMuch("detail"))?,
             },
             value => return Err(DecodeError::Unknown { what: "report", value }),
         };

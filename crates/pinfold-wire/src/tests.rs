@@ -2,7 +2,7 @@ use std::os::fd::AsFd;
 
 use proptest::prelude::*;
 
-use crate::{Channel, Cover, CoverKind, Ended, Limit, Order, Report, Step, Wire};
+use crate::{Channel, Cover, CoverKind, DecodeError, Ended, Limit, Order, Report, Step, Wire};
 
 fn cover() -> impl Strategy<Value = Cover> {
     let kind = prop_oneof![
@@ -74,4 +74,14 @@ fn many_covers_are_split_into_messages_that_fit() {
     }
     sender.join().unwrap();
     assert_eq!(got, covers);
+}
+
+#[test]
+fn more_than_a_sender_sends_is_refused() {
+    let step = [&[1_u8][..], &[0; 8]].concat();
+    let steps = |count: usize| [&[3, count as u8][..], &step.repeat(count)].concat();
+    assert!(Report::decode(&steps(Step::ALL.len())).is_ok());
+    assert_eq!(Report::decode(&steps(Step::ALL.len() + 1)), Err(DecodeError::TooMuch("steps")));
+    let failed = [&[8, 1, 0, 0, 0, 0][..], &8193_u32.to_le_bytes(), &[b'x'; 8193]].concat();
+    assert_eq!(Report::decode(&failed), Err(DecodeError::TooMuch("detail")));
 }

@@ -457,7 +457,14 @@ fn of_the_user(places: &Places) -> [PathBuf; 2] {
 /// Gives the private copies to the inside's user, where that is not the caller.
 pub(crate) fn hand_over(path: &Path) -> io::Result<()> {
     let Some((uid, gid)) = inside_owner() else { return Ok(()) };
-    std::os::unix::fs::lchown(path, Some(uid), Some(gid))?;
+    std::os::unix::fs::lchown(path, Some(uid), Some(gid)).map_err(|error| {
+        let what = format!(
+            "cannot give {} to the id {uid}, which stands for the inside: {error}; in a user \
+             namespace that holds root alone, run pinfold as an ordinary user",
+            path.display()
+        );
+        io::Error::new(error.kind(), what)
+    })?;
     if fs::symlink_metadata(path)?.is_dir() {
         for entry in fs::read_dir(path)? {
             hand_over(&entry?.path())?;

@@ -10,20 +10,23 @@ use rustix::io::Errno;
 /// uid 0: it could write `/proc/sys/kernel/core_pattern` without any capability.
 pub(super) const SUBORDINATE: u32 = 0x7069_6e66 & 0x7fff_ffff;
 
-/// Whether the caller is the machine's root, whose inside gets other ids. The root of a user
-/// namespace is an ordinary user of the host in disguise: the subordinate ids do not exist there,
-/// and its own are none that need protection.
+/// Whether the caller is or may be the machine's root, whose inside gets other ids. The root of a
+/// user namespace that stands for another id outside is an ordinary user in disguise, whose own id
+/// needs no protection. Where that is not certain, it is root.
 pub(super) fn caller_is_root() -> bool {
-    rustix::process::geteuid().is_root() && is_mapped(SUBORDINATE)
+    rustix::process::geteuid().is_root() && !stands_for_another(read_map().as_deref())
 }
 
-/// Whether a user id exists in this user namespace.
-fn is_mapped(id: u32) -> bool {
-    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    map.lines().any(|line| {
-        let mut numbers = line.split_whitespace().map(|word| word.parse::<u32>().unwrap_or(0));
-        let (first, _, count) = (numbers.next(), numbers.next(), numbers.next());
-        first.zip(count).is_some_and(|(first, count)| id >= first && id - first < count)
+fn read_map() -> Option<String> {
+    std::fs::read_to_string("/proc/self/uid_map").ok()
+}
+
+/// Whether a `uid_map` (user_namespaces(7): inside, outside, count) gives id 0 another id outside.
+fn stands_for_another(map: Option<&str>) -> bool {
+    map.unwrap_or("").lines().any(|line| {
+        let numbers: Vec<Option<u32>> =
+            line.split_whitespace().map(|word| word.parse().ok()).collect();
+        matches!(numbers[..], [Some(0), Some(outside), Some(1..)] if outside != 0)
     })
 }
 
@@ -62,4 +65,18 @@ pub(super) fn write_at(directory: impl AsFd, name: &str, content: &[u8]) -> Resu
         rustix::fs::openat(directory, name, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
     let written = rustix::io::write(file, content)?;
     if written == content.len() { Ok(()) } else { Err(Errno::IO) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::stands_for_another;
+
+    #[test]
+    fn root_is_in_disguise_only_where_its_map_says_so() {
+        assert!(stands_for_another(Some("         0       1000          1\n")));
+        assert!(stands_for_another(Some("0 1000 1\n1 100000 65536\n")));
+        for map in [None, Some(""), Some("0 0 4294967295\n"), Some("0 0 1\n"), Some("x y z")] {
+            assert!(!stands_for_another(map), "{map:?}");
+        }
+    }
 }

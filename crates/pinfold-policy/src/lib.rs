@@ -12,6 +12,7 @@ pub mod document;
 pub mod env;
 pub mod glob;
 pub mod limits;
+pub mod network;
 pub mod origin;
 pub mod path;
 pub mod protect;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use pinfold_policy::env::EnvName;
 use pinfold_policy::limits::{ByteSize, MilliCpus, WallTime};
+use pinfold_policy::network::NetworkRule;
 use pinfold_policy::settings::{AgentState, BoundaryName, GitMode, LandlockMode};
 
 use crate::check::CheckArgs;
@@ -124,6 +125,12 @@ pub(crate) struct PolicyArgs {
     /// Lift a protection by its name; may be repeated
     #[arg(long, value_name = "NAME")]
     pub(crate) opt_in: Vec<String>,
+    /// Let a host be reached: NAME[:PORT][/PROTOCOL], *.NAME for those below; may be repeated
+    #[arg(long, value_name = "RULE")]
+    pub(crate) allow_host: Vec<NetworkRule>,
+    /// The same for a host that may lead to private addresses; may be repeated
+    #[arg(long, value_name = "RULE")]
+    pub(crate) allow_internal_host: Vec<NetworkRule>,
     /// Set a variable inside; may be repeated
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) env: Vec<String>,

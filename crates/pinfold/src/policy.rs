@@ -113,6 +113,8 @@ fn flags(args: &PolicyArgs, agent: Option<&str>) -> Result<Flags, Failure> {
         write: paths(&args.write)?,
         sockets: paths(&args.socket)?,
         opt_in: args.opt_in.clone(),
+        allow_hosts: args.allow_host.clone(),
+        allow_internal_hosts: args.allow_internal_host.clone(),
     })
 }
 

@@ -6,6 +6,7 @@ use super::SettingsError;
 use super::read::CeilingFile;
 use super::words::{BoundaryName, GitMode, LandlockMode};
 use crate::limits::Limits;
+use crate::network::NetworkRule;
 use crate::origin::{Origin, Valued};
 use crate::path::HostPath;
 
@@ -17,6 +18,7 @@ pub struct Ceiling {
     pub(super) git: Option<Valued<GitMode>>,
     pub(super) landlock: Option<Valued<LandlockMode>>,
     pub(super) roots: Option<Valued<Vec<HostPath>>>,
+    pub(super) hosts: Option<Valued<Vec<NetworkRule>>>,
     pub(super) agents: Option<Valued<Vec<String>>>,
     pub(super) allow_weaker: Option<Valued<bool>>,
     pub(super) nested: Option<Valued<bool>>,
@@ -31,6 +33,7 @@ impl Ceiling {
             git: file.git,
             landlock: file.landlock,
             roots: file.roots,
+            hosts: file.hosts,
             agents: file.agents,
             allow_weaker: file.allow_weaker,
             nested: file.nested,
@@ -78,6 +81,22 @@ impl Ceiling {
             asked: Valued::new(path, origin.clone()).shown(),
             ceiling: Valued::new(listed(&roots.value, "paths under "), roots.origin.clone())
                 .shown(),
+        })
+    }
+
+    /// Checks a rule for hosts.
+    ///
+    /// # Errors
+    /// When none of the administrator's rules covers it.
+    pub fn check_host(&self, rule: &Valued<NetworkRule>) -> Result<(), SettingsError> {
+        let Some(hosts) = &self.hosts else { return Ok(()) };
+        if hosts.value.iter().any(|allowed| allowed.covers(&rule.value)) {
+            return Ok(());
+        }
+        Err(SettingsError::NotAllowed {
+            key: "network.allow",
+            asked: rule.shown(),
+            ceiling: Valued::new(listed(&hosts.value, ""), hosts.origin.clone()).shown(),
         })
     }
 

@@ -80,6 +80,15 @@ const USER_FILES: &[Key] = &[
     Key::new("state", Shape::Choice(AgentState::WORDS), "What becomes of the agent's own state."),
 ];
 
+const USER_NETWORK: &[Key] = &[
+    Key::new(
+        "allow",
+        TEXTS,
+        "Hosts that may be reached: NAME[:PORT][/PROTOCOL], *.NAME for those below.",
+    ),
+    Key::new("allowedInternalHosts", TEXTS, "Hosts that may lead to private addresses."),
+];
+
 /// `[providers.NAME]`.
 pub(crate) const PROVIDER: &[Key] =
     &[Key::new("base_url", Shape::Text, "https URL of the provider; http only for loopback.")];
@@ -96,6 +105,7 @@ pub(crate) const USER: &[Key] = &[
     Key::new("forward_env", TEXTS, "Names of the caller's variables that enter."),
     Key::new("resources", Shape::Table(RESOURCES), "Limits."),
     Key::new("files", Shape::Table(USER_FILES), "Grants and denials beyond the workspace."),
+    Key::new("network", Shape::Table(USER_NETWORK), "What may be reached."),
     Key::new("providers", Shape::Map(ID_PATTERN, &Shape::Table(PROVIDER)), "Providers' URLs."),
 ];
 
@@ -103,6 +113,9 @@ const CEILING_FILES: &[Key] = &[
     Key::new("deny", TEXTS, "Globs of names that are hidden in every granted directory."),
     Key::new("roots", TEXTS, "Absolute paths that every workspace and grant must lie under."),
 ];
+
+const CEILING_NETWORK: &[Key] =
+    &[Key::new("hosts", TEXTS, "The rules that every rule for a host must lie under.")];
 
 /// The administrator's `policy.toml`.
 pub(crate) const CEILING: &[Key] = &[
@@ -115,6 +128,7 @@ pub(crate) const CEILING: &[Key] = &[
     Key::new("git", Shape::Choice(GitMode::WORDS), "The weakest protection of git directories."),
     Key::new("landlock", Shape::Choice(LandlockMode::WORDS), "The weakest use of Landlock."),
     Key::new("files", Shape::Table(CEILING_FILES), "Where grants may lie, and what they hide."),
+    Key::new("network", Shape::Table(CEILING_NETWORK), "Which hosts may be allowed."),
     Key::new("agents", TEXTS, "The agents that may be run."),
     Key::new("env", ENV, "Environment variables that nobody overrides."),
     Key::new("allow_weaker", Shape::Flag, "Whether --allow-weaker is permitted."),

@@ -4,6 +4,7 @@ use super::words::{AgentState, BoundaryName, GitMode, LandlockMode};
 use crate::document::SettingsFile;
 use crate::env::EnvName;
 use crate::limits::{ByteSize, MilliCpus, WallTime};
+use crate::network::NetworkRule;
 use crate::path::HostPath;
 
 /// Whether somebody watches the run.
@@ -66,6 +67,10 @@ pub struct Flags {
     pub sockets: Vec<HostPath>,
     /// `--opt-in NAME`.
     pub opt_in: Vec<String>,
+    /// `--allow-host RULE`.
+    pub allow_hosts: Vec<NetworkRule>,
+    /// `--allow-internal-host RULE`.
+    pub allow_internal_hosts: Vec<NetworkRule>,
 }
 
 /// The limits on the command line.

@@ -81,6 +81,8 @@ impl Settings {
         rows.list("files.sockets", &self.files.sockets);
         rows.list("files.opt_in", &self.files.opt_in);
         rows.one("files.state", &self.files.state);
+        rows.list("network.allow", &self.network.allow);
+        rows.list("network.allowedInternalHosts", &self.network.internal);
         for (name, url) in &self.providers {
             rows.one(format!("providers.{name}.base_url"), url);
         }

@@ -8,6 +8,7 @@ use crate::document::{Document, FileError, Item, Key, Section, SettingsFile};
 use crate::env::{EnvName, Owner, reserved};
 use crate::glob::Glob;
 use crate::limits::{Limits, MilliCpus};
+use crate::network::{NetworkPolicy, NetworkRule};
 use crate::origin::{Origin, Place, Valued};
 use crate::path::HostPath;
 
@@ -31,6 +32,7 @@ pub(super) struct UserFile {
     pub(super) forward_env: Vec<Valued<EnvName>>,
     pub(super) limits: Limits,
     pub(super) files: UserFiles,
+    pub(super) network: NetworkPolicy,
     pub(super) providers: Vec<(String, Valued<BaseUrl>)>,
 }
 
@@ -54,6 +56,7 @@ pub(super) struct CeilingFile {
     pub(super) landlock: Option<Valued<LandlockMode>>,
     pub(super) deny: Vec<Valued<Glob>>,
     pub(super) roots: Option<Valued<Vec<HostPath>>>,
+    pub(super) hosts: Option<Valued<Vec<NetworkRule>>>,
     pub(super) agents: Option<Valued<Vec<String>>>,
     pub(super) env: Vec<EnvSetting>,
     pub(super) allow_weaker: Option<Valued<bool>>,
@@ -89,6 +92,7 @@ pub(super) fn user(
         forward_env: forward_env(&section)?,
         limits: limits(&section, Origin::User)?,
         files: user_files(&section, home)?,
+        network: network(&section)?,
         providers: providers(&section)?,
     })
 }
@@ -108,6 +112,12 @@ pub(super) fn ceiling(file: SettingsFile<'_>) -> Result<CeilingFile, SettingsErr
         landlock: word(&section, "landlock", Origin::Ceiling)?,
         deny: list(files, "deny", Origin::Ceiling, Item::parsed)?,
         roots: files.map_or(Ok(None), roots)?,
+        hosts: sub_table(&section, keys::CEILING, "network")?.map_or(Ok(None), |table| {
+            table.read("hosts", |item| {
+                let rules = item.list()?.iter().map(Item::parsed).collect::<Result<_, _>>()?;
+                Ok(Valued::new(rules, Origin::Ceiling(item.place())))
+            })
+        })?,
         agents: section
             .read("agents", |item| Ok(Valued::new(item.texts()?, Origin::Ceiling(item.place()))))?,
         env: env(&section, Origin::Ceiling, Owner::Pinfold)?,
@@ -228,6 +238,12 @@ fn user_files(section: &Section<'_>, home: Option<&HostPath>) -> Result<UserFile
         opt_in: list(table, "opt_in", Origin::User, |item| item.text().map(str::to_owned))?,
         state: table.map_or(Ok(None), |table| word(table, "state", Origin::User))?,
     })
+}
+
+fn network(section: &Section<'_>) -> Result<NetworkPolicy, FileError> {
+    let table = sub_table(section, keys::USER, "network")?;
+    let rules = |key: &str| list(table.as_ref(), key, Origin::User, Item::parsed);
+    Ok(NetworkPolicy { allow: rules("allow")?, internal: rules("allowedInternalHosts")? })
 }
 
 /// An absolute path, or one that begins with `~/`.

@@ -13,6 +13,7 @@ use crate::document::SettingsFile;
 use crate::env::{EnvName, Owner};
 use crate::glob::Glob;
 use crate::limits::Limits;
+use crate::network::{NetworkPolicy, NetworkRule};
 use crate::origin::{Origin, Valued};
 use crate::path::{Escaped, HostPath};
 
@@ -69,6 +70,8 @@ pub struct Settings {
     pub forward_env: Vec<Valued<EnvName>>,
     /// Grants and denials.
     pub files: FileSettings,
+    /// What may be reached.
+    pub network: NetworkPolicy,
     /// Providers' base URLs, by provider.
     pub providers: BTreeMap<String, Valued<BaseUrl>>,
     /// What remains to be checked when workspace, agent and boundary are known.
@@ -143,6 +146,7 @@ fn merge(
             },
             denied,
         ),
+        network: network(user.network, flags.allow_hosts, flags.allow_internal_hosts),
         providers: user.providers.into_iter().collect(),
         ceiling,
     };
@@ -160,6 +164,9 @@ impl Settings {
         }
         if self.allow_weaker.value {
             self.ceiling.check_weaker(&self.allow_weaker.origin)?;
+        }
+        for rule in &self.network.allow {
+            self.ceiling.check_host(rule)?;
         }
         let FileSettings { read, write, sockets, .. } = &self.files;
         for (key, paths) in
@@ -272,6 +279,19 @@ fn forward_env(
         names.push(Valued::new(name, origin));
     }
     Ok(names)
+}
+
+/// A host that is allowed as an internal one is allowed.
+fn network(
+    mut policy: NetworkPolicy,
+    hosts: Vec<NetworkRule>,
+    internal: Vec<NetworkRule>,
+) -> NetworkPolicy {
+    let origin = |name| move |rule| Valued::new(rule, Origin::Flag { name });
+    policy.allow.extend(hosts.into_iter().map(origin("--allow-host")));
+    policy.allow.extend(internal.iter().cloned().map(origin("--allow-internal-host")));
+    policy.internal.extend(internal.into_iter().map(origin("--allow-internal-host")));
+    policy
 }
 
 /// The part of the flags that concerns files.

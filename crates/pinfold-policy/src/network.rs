@@ -1,0 +1,22 @@
+//! Which hosts may be reached: names decide, not addresses.
+//!
+//! A rule names a host (or an address), ports and a protocol; for hosts whose TLS pinfold ends it
+//! may also name methods and paths. Nothing is reached that no rule names, and no name leads to an
+//! address of the host's own networks unless a rule says that it may.
+
+mod address;
+mod authority;
+mod host;
+mod pattern;
+mod policy;
+mod rule;
+
+pub use address::AddressClass;
+pub use authority::{Endpoint, InvalidEndpoint};
+pub use host::{Host, HostName, InvalidHost};
+pub use pattern::{HostPattern, InvalidPattern};
+pub use policy::{NetworkPolicy, Refused};
+pub use rule::{InvalidRule, NetworkRule, PathPattern, Ports, Protocol};
+
+#[cfg(test)]
+mod tests;

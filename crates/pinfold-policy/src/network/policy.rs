@@ -1,0 +1,196 @@
+//! The decision: may this host be reached, and by which rule.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use super::address::AddressClass;
+use super::authority::Endpoint;
+use super::host::{Host, HostName};
+use super::rule::{NetworkRule, Ports};
+use crate::origin::Valued;
+
+/// What a session may reach.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NetworkPolicy {
+    /// What may be reached.
+    pub allow: Vec<Valued<NetworkRule>>,
+    /// Hosts that may lead to addresses of the host's own networks.
+    pub internal: Vec<Valued<NetworkRule>>,
+}
+
+/// Why something cannot be reached, in words that name the cure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refused {
+    /// No rule names the host.
+    Host(Endpoint),
+    /// Rules name the host with other ports.
+    Port {
+        /// What was asked for.
+        asked: Endpoint,
+        /// The ports that rules name.
+        allowed: Vec<Ports>,
+    },
+    /// An address without a rule, or one that was never given out for a name.
+    Address(Endpoint),
+    /// The name leads to an address of the host's own networks.
+    Internal {
+        /// What was asked for.
+        asked: Endpoint,
+        /// What kind of address it leads to.
+        class: AddressClass,
+    },
+    /// The request's method or path is not among those of the rule.
+    Request {
+        /// Where.
+        asked: Endpoint,
+        /// The rule.
+        rule: Box<NetworkRule>,
+    },
+    /// Another name in TLS or in the request than the one that was allowed.
+    OtherName {
+        /// What was allowed.
+        asked: Endpoint,
+        /// What the client then said, shortened and escaped.
+        said: String,
+    },
+    /// Something else is spoken than the rule says.
+    Protocol {
+        /// Where.
+        asked: Endpoint,
+        /// What the rule says.
+        expected: &'static str,
+    },
+}
+
+impl NetworkPolicy {
+    /// Whether nothing at all may be reached.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.allow.is_empty()
+    }
+
+    /// The rule by which a host may be reached.
+    ///
+    /// # Errors
+    /// When no rule allows it.
+    pub fn decide(&self, asked: &Endpoint) -> Result<&Valued<NetworkRule>, Refused> {
+        let named = || self.allow.iter().filter(|rule| rule.value.hosts.matches(&asked.host));
+        // A rule that looks at requests is meant even where a broader one would not.
+        let fits = || named().filter(|rule| rule.value.ports.contains(asked.port));
+        let strict = fits().find(|rule| rule.value.looks_at_requests());
+        if let Some(rule) = strict.or_else(|| fits().next()) {
+            return Ok(rule);
+        }
+        let allowed: Vec<Ports> = named().map(|rule| rule.value.ports).collect();
+        Err(match (&asked.host, allowed.is_empty()) {
+            (_, false) => Refused::Port { asked: asked.clone(), allowed },
+            (Host::Name(_), true) => Refused::Host(asked.clone()),
+            (Host::Address(_), true) => Refused::Address(asked.clone()),
+        })
+    }
+
+    /// The rules that together decide on the requests to a host and port.
+    pub fn rules_for<'a>(
+        &'a self,
+        asked: &'a Endpoint,
+    ) -> impl Iterator<Item = &'a NetworkRule> + 'a {
+        let rules = self.allow.iter().map(|rule| &rule.value);
+        rules.filter(|rule| rule.matches(&asked.host, asked.port))
+    }
+
+    /// Whether some port of a name may be reached: only such names are looked up.
+    #[must_use]
+    pub fn knows(&self, name: &HostName) -> bool {
+        let host = Host::Name(name.clone());
+        self.allow.iter().any(|rule| rule.value.hosts.matches(&host))
+    }
+
+    /// Whether a host may be reached at this address of its own.
+    ///
+    /// # Errors
+    /// An address of the host's own networks without permission.
+    pub fn check_address(&self, asked: &Endpoint, address: IpAddr) -> Result<(), Refused> {
+        let class = AddressClass::of(address);
+        let permitted = || {
+            self.internal.iter().any(|rule| {
+                let ports = match rule.value.ports {
+                    // Written without a port, the permission is for the host as a whole.
+                    Ports::Web => Ports::All,
+                    ports => ports,
+                };
+                rule.value.hosts.matches(&asked.host) && ports.contains(asked.port)
+            })
+        };
+        if class.is_public() || permitted() {
+            return Ok(());
+        }
+        Err(Refused::Internal { asked: asked.clone(), class })
+    }
+}
+
+impl Refused {
+    /// What was asked for.
+    #[must_use]
+    pub fn asked(&self) -> &Endpoint {
+        match self {
+            Self::Host(asked)
+            | Self::Address(asked)
+            | Self::Port { asked, .. }
+            | Self::Internal { asked, .. }
+            | Self::Request { asked, .. }
+            | Self::OtherName { asked, .. }
+            | Self::Protocol { asked, .. } => asked,
+        }
+    }
+
+    /// What would allow it, as a flag; `None` where nothing should.
+    #[must_use]
+    pub fn cure(&self) -> Option<String> {
+        match self {
+            Self::Host(Endpoint { host, port: 80 | 443 }) => Some(format!("--allow-host {host}")),
+            Self::Host(asked) | Self::Port { asked, .. } | Self::Address(asked) => {
+                Some(format!("--allow-host {asked}"))
+            }
+            Self::Internal { asked, .. } => Some(format!("--allow-internal-host {asked}")),
+            Self::Protocol { asked, .. } => Some(format!("--allow-host {asked}/tcp")),
+            Self::Request { .. } | Self::OtherName { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host(Endpoint { host, port: 80 | 443 }) => write!(f, "no rule allows {host}"),
+            Self::Host(asked) => write!(f, "no rule allows {asked}"),
+            Self::Port { asked, allowed } => {
+                write!(f, "no rule allows port {} of {} (allowed: ", asked.port, asked.host)?;
+                for (at, ports) in allowed.iter().enumerate() {
+                    let comma = if at == 0 { "" } else { ", " };
+                    match ports {
+                        Ports::Web => write!(f, "{comma}443, 80")?,
+                        Ports::One(port) => write!(f, "{comma}{port}")?,
+                        Ports::All => write!(f, "{comma}all")?,
+                    }
+                }
+                f.write_str(")")
+            }
+            Self::Address(asked) => {
+                write!(f, "no rule allows the address {asked}; names decide, so use the name")
+            }
+            Self::Internal { asked, class } => {
+                write!(f, "{asked} leads to {class}, which is not in allowedInternalHosts")
+            }
+            Self::Request { asked, rule } => {
+                write!(f, "the rule for {} allows only {rule}", asked.host)
+            }
+            Self::OtherName { asked, said } => {
+                write!(f, "the connection is for {asked}, and the client then named {said}")
+            }
+            Self::Protocol { asked, expected } => {
+                write!(f, "the rule for {asked} expects {expected}, and something else was spoken")
+            }
+        }
+    }
+}

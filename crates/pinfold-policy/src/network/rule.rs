@@ -1,0 +1,250 @@
+//! One rule: hosts, ports, protocol, and what may be asked there.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::authority::{parse_port, split};
+use super::host::Host;
+use super::pattern::{HostPattern, InvalidPattern};
+
+/// What is spoken on a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// TLS, whose server name is the host's.
+    Tls,
+    /// HTTP in the clear, each request for the host.
+    Http,
+    /// Anything, unless it begins like one of the others: then as they.
+    Tcp,
+}
+
+impl Protocol {
+    /// The protocol that a port is known for.
+    #[must_use]
+    pub fn of_port(port: u16) -> Self {
+        match port {
+            443 => Self::Tls,
+            80 => Self::Http,
+            _ => Self::Tcp,
+        }
+    }
+
+    /// The word in settings.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Tls => "tls",
+            Self::Http => "http",
+            Self::Tcp => "tcp",
+        }
+    }
+}
+
+/// Which ports a rule speaks of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Ports {
+    /// The web's: 443 and 80.
+    Web,
+    /// This one.
+    One(u16),
+    /// All.
+    All,
+}
+
+impl Ports {
+    /// Whether a port is meant.
+    #[must_use]
+    pub fn contains(self, port: u16) -> bool {
+        match self {
+            Self::Web => matches!(port, 80 | 443),
+            Self::One(one) => one == port,
+            Self::All => true,
+        }
+    }
+
+    /// Whether every port of `other` is meant by these too.
+    #[must_use]
+    pub fn covers(self, other: Self) -> bool {
+        match other {
+            Self::Web => self.contains(80) && self.contains(443),
+            Self::One(port) => self.contains(port),
+            Self::All => self == Self::All,
+        }
+    }
+}
+
+/// A path that a request may ask for: exactly this, or everything below it if it ends in `/**`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PathPattern(String);
+
+impl PathPattern {
+    /// Whether a path is meant. One that could mean another to the server (an empty or dotted
+    /// segment, an encoded slash or dot, a backslash) is meant by no pattern.
+    #[must_use]
+    pub fn matches(&self, path: &str) -> bool {
+        if !is_plain(path) {
+            return false;
+        }
+        match self.0.strip_suffix("/**") {
+            Some(above) => {
+                path == above || path.strip_prefix(above).is_some_and(|rest| rest.starts_with('/'))
+            }
+            None => path == self.0,
+        }
+    }
+}
+
+fn is_plain(path: &str) -> bool {
+    let lower = path.to_ascii_lowercase();
+    let coded = ["%2f", "%5c", "%2e", "%00"].iter().any(|code| lower.contains(code));
+    let dotted = path.split('/').any(|segment| matches!(segment, "." | ".."));
+    path.starts_with('/') && !coded && !dotted && !path.contains("//") && !path.contains('\\')
+}
+
+impl FromStr for PathPattern {
+    type Err = InvalidRule;
+
+    fn from_str(text: &str) -> Result<Self, InvalidRule> {
+        let fixed = text.strip_suffix("/**").unwrap_or(text);
+        let valid = (fixed.is_empty() && text == "/**") || is_plain(fixed);
+        if !valid || fixed.contains(['*', '?', '#']) {
+            return Err(InvalidRule::Path);
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl fmt::Display for PathPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What may be reached. As text: `NAME[:PORT][/PROTOCOL]`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct NetworkRule {
+    /// Which hosts.
+    pub hosts: HostPattern,
+    /// Which of their ports.
+    pub ports: Ports,
+    /// What is spoken there, if not what the port is known for.
+    pub protocol: Option<Protocol>,
+    /// Methods that may be asked for; all if empty. More than none means that TLS is ended here.
+    pub methods: Vec<String>,
+    /// Paths that may be asked for; all if empty.
+    pub paths: Vec<PathPattern>,
+}
+
+/// Why a text is no [`NetworkRule`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidRule {
+    /// The hosts.
+    #[error(transparent)]
+    Hosts(#[from] InvalidPattern),
+    /// The port.
+    #[error("expected a port between 1 and 65535, or * for all, after the colon")]
+    Port,
+    /// The protocol.
+    #[error("expected tls, http or tcp after the slash")]
+    Protocol,
+    /// A path.
+    #[error("a path begins with /, and may end in /** for everything below it")]
+    Path,
+    /// A method.
+    #[error("a method is written in capital letters, such as GET")]
+    Method,
+}
+
+impl NetworkRule {
+    /// A rule for the web ports of some hosts.
+    #[must_use]
+    pub fn web(hosts: HostPattern) -> Self {
+        Self { hosts, ports: Ports::Web, protocol: None, methods: Vec::new(), paths: Vec::new() }
+    }
+
+    /// Whether the rule speaks of a host and port.
+    #[must_use]
+    pub fn matches(&self, host: &Host, port: u16) -> bool {
+        self.hosts.matches(host) && self.ports.contains(port)
+    }
+
+    /// What is spoken on a port by this rule.
+    #[must_use]
+    pub fn protocol_at(&self, port: u16) -> Protocol {
+        self.protocol.unwrap_or_else(|| Protocol::of_port(port))
+    }
+
+    /// Whether requests must be seen to be decided on.
+    #[must_use]
+    pub fn looks_at_requests(&self) -> bool {
+        !self.methods.is_empty() || !self.paths.is_empty()
+    }
+
+    /// Whether a request may be made. `path` is without its query.
+    #[must_use]
+    pub fn allows_request(&self, method: &str, path: &str) -> bool {
+        let method_fits = self.methods.is_empty() || self.methods.iter().any(|one| one == method);
+        let path_fits = self.paths.is_empty() || self.paths.iter().any(|one| one.matches(path));
+        method_fits && path_fits
+    }
+
+    /// Whether everything that `other` allows is allowed by this rule too, requests aside.
+    #[must_use]
+    pub fn covers(&self, other: &Self) -> bool {
+        let protocol = self.protocol == other.protocol || self.protocol == Some(Protocol::Tcp);
+        self.hosts.covers(&other.hosts) && self.ports.covers(other.ports) && protocol
+    }
+}
+
+impl FromStr for NetworkRule {
+    type Err = InvalidRule;
+
+    fn from_str(text: &str) -> Result<Self, InvalidRule> {
+        if text.contains("://") {
+            return Err(InvalidPattern::Url.into());
+        }
+        let (endpoint, protocol) = match text.split_once('/') {
+            Some((endpoint, word)) => (endpoint, Some(word.parse()?)),
+            None => (text, None),
+        };
+        let is_bare_v6 = endpoint.parse::<std::net::Ipv6Addr>().is_ok();
+        let (hosts, port) = if is_bare_v6 { (endpoint, None) } else { split(endpoint) };
+        let ports = match port {
+            None => Ports::Web,
+            Some("*") => Ports::All,
+            Some(digits) => Ports::One(parse_port(digits).ok_or(InvalidRule::Port)?),
+        };
+        Ok(Self { ports, protocol, ..Self::web(hosts.parse()?) })
+    }
+}
+
+impl FromStr for Protocol {
+    type Err = InvalidRule;
+
+    fn from_str(word: &str) -> Result<Self, InvalidRule> {
+        let all = [Self::Tls, Self::Http, Self::Tcp];
+        all.into_iter().find(|protocol| protocol.word() == word).ok_or(InvalidRule::Protocol)
+    }
+}
+
+impl fmt::Display for NetworkRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.hosts.fmt(f)?;
+        match self.ports {
+            Ports::Web => {}
+            Ports::One(port) => write!(f, ":{port}")?,
+            Ports::All => f.write_str(":*")?,
+        }
+        if let Some(protocol) = self.protocol {
+            write!(f, "/{}", protocol.word())?;
+        }
+        if !self.methods.is_empty() {
+            write!(f, " {}", self.methods.join(","))?;
+        }
+        for path in &self.paths {
+            write!(f, " {path}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,185 @@
+use std::net::IpAddr;
+
+use super::*;
+use crate::origin::Valued;
+
+fn policy(rules: &[&str], internal: &[&str]) -> NetworkPolicy {
+    let read = |rules: &[&str]| {
+        rules.iter().map(|rule| Valued::default_of(rule.parse().expect("a rule"))).collect()
+    };
+    NetworkPolicy { allow: read(rules), internal: read(internal) }
+}
+
+fn endpoint(text: &str) -> Endpoint {
+    Endpoint::parse(text, None).expect("an endpoint")
+}
+
+#[test]
+fn names_are_compared_in_one_form() {
+    for (written, canonical) in [
+        ("Example.COM", "example.com"),
+        ("example.com.", "example.com"),
+        ("BÜCHER.example", "xn--bcher-kva.example"),
+        ("xn--bcher-kva.example", "xn--bcher-kva.example"),
+        ("_dmarc.example.com", "_dmarc.example.com"),
+        // A full-width full stop and letters are folded by UTS #46.
+        ("ｅｘａｍｐｌｅ．com", "example.com"),
+    ] {
+        let name: HostName = written.parse().expect(written);
+        assert_eq!(name.as_str(), canonical, "{written}");
+    }
+    for bad in ["", ".", "a..b", "-a.b", "a-.b", "a b", "a/b", "a\0b", "*.a", "a@b", "a%41.b"] {
+        assert!(bad.parse::<HostName>().is_err(), "{bad:?}");
+    }
+    assert!("a".repeat(64).parse::<HostName>().is_err());
+    assert!(["ab."; 90].concat().parse::<HostName>().is_err());
+}
+
+#[test]
+fn an_address_has_one_notation() {
+    for odd in
+        ["127.1", "0x7f000001", "2130706433", "0177.0.0.01", "1.2.3.4.5", "256.1.1.1", "a.0x1"]
+    {
+        assert!(odd.parse::<Host>().is_err(), "{odd}");
+    }
+    for (written, shown) in [
+        ("127.0.0.1", "127.0.0.1"),
+        ("[::1]", "[::1]"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("[::ffff:7f00:1]", "127.0.0.1"),
+    ] {
+        assert_eq!(written.parse::<Host>().expect(written).to_string(), shown);
+    }
+}
+
+#[test]
+fn a_suffix_is_of_labels() {
+    let policy = policy(&["*.example.com", "exact.org"], &[]);
+    for allowed in ["a.example.com:443", "a.b.example.com:80", "EXACT.org.:443"] {
+        assert!(policy.decide(&endpoint(allowed)).is_ok(), "{allowed}");
+    }
+    for refused in [
+        "example.com:443",
+        "badexample.com:443",
+        "example.com.evil.net:443",
+        "a.example.com:22",
+        "sub.exact.org:443",
+        "93.184.216.34:443",
+    ] {
+        assert!(policy.decide(&endpoint(refused)).is_err(), "{refused}");
+    }
+}
+
+#[test]
+fn authorities_do_not_hide_a_host() {
+    for bad in
+        ["good.com@evil.com:443", "a:b@c:1", "good.com:443:80", "a.com:0", "a.com:+1", "[::1"]
+    {
+        assert!(Endpoint::parse(bad, Some(443)).is_err(), "{bad}");
+    }
+    assert_eq!(endpoint("[2606:2800::1]:443").to_string(), "[2606:2800::1]:443");
+}
+
+#[test]
+fn rules_are_read_and_shown_alike() {
+    for rule in ["a.com", "*.a.com:22", "a.com:*", "a.com:443/tcp", "10.0.0.1:5432", "[fd00::1]:80"]
+    {
+        assert_eq!(rule.parse::<NetworkRule>().expect(rule).to_string(), rule);
+    }
+    for bad in ["https://a.com", "a.com:70000", "a.*.com", "a.com/udp", "a.com:", "", "*a.com"] {
+        assert!(bad.parse::<NetworkRule>().is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn addresses_of_the_hosts_own_networks_need_permission() {
+    let policy = policy(&["db.corp:5432", "web.org"], &["db.corp:5432"]);
+    let internal = [
+        "127.0.0.1",
+        "10.1.2.3",
+        "172.16.0.1",
+        "172.31.255.255",
+        "192.168.1.1",
+        "169.254.169.254",
+        "100.64.0.1",
+        "0.0.0.0",
+        "255.255.255.255",
+        "224.0.0.1",
+        "198.18.0.1",
+        "168.63.129.16",
+        "::",
+        "::1",
+        "fe80::1",
+        "fc00::1",
+        "fd00:ec2::254",
+        "::ffff:127.0.0.1",
+        "::127.0.0.1",
+        "64:ff9b::7f00:1",
+        "64:ff9b:1::a00:1",
+        "2002:7f00:1::",
+        "2001:0:1:2:3:4:80ff:fffe",
+        "ff02::1",
+        "2001:db8::1",
+        "fec0::1",
+        "::ffff:0:10.0.0.1",
+    ];
+    for address in internal {
+        let address: IpAddr = address.parse().expect(address);
+        assert!(policy.check_address(&endpoint("web.org:443"), address).is_err(), "{address}");
+        assert!(policy.check_address(&endpoint("db.corp:5432"), address).is_ok(), "{address}");
+        assert!(policy.check_address(&endpoint("db.corp:22"), address).is_err(), "{address}");
+    }
+    for public in ["93.184.216.34", "172.32.0.1", "2606:2800:220:1::1", "64:ff9b::5db8:d822"] {
+        let address: IpAddr = public.parse().expect(public);
+        assert!(policy.check_address(&endpoint("web.org:443"), address).is_ok(), "{address}");
+    }
+}
+
+#[test]
+fn paths_that_a_server_may_read_otherwise_match_nothing() {
+    let pattern: PathPattern = "/repos/acme/**".parse().expect("a pattern");
+    for path in ["/repos/acme", "/repos/acme/x", "/repos/acme/x/"] {
+        assert!(pattern.matches(path), "{path}");
+    }
+    for path in [
+        "/repos/acmex",
+        "/repos/acme/../evil",
+        "/repos/acme/%2e%2e/evil",
+        "/repos/acme/..%2Fevil",
+        "/repos//acme/x",
+        "/repos/acme\\..\\evil",
+        "repos/acme",
+    ] {
+        assert!(!pattern.matches(path), "{path}");
+    }
+}
+
+#[test]
+fn a_refusal_names_the_cure() {
+    let policy = policy(&["a.com", "*.b.com"], &[]);
+    for (asked, cure) in [
+        ("x.org:443", "--allow-host x.org"),
+        ("x.org:22", "--allow-host x.org:22"),
+        ("a.com:22", "--allow-host a.com:22"),
+        ("1.2.3.4:443", "--allow-host 1.2.3.4:443"),
+    ] {
+        let refused = policy.decide(&endpoint(asked)).expect_err(asked);
+        assert_eq!(refused.cure().as_deref(), Some(cure));
+        let rule = cure.split_once(' ').expect("a flag and a rule").1;
+        let cured = self::policy(&[rule], &[]);
+        assert!(cured.decide(&endpoint(asked)).is_ok(), "{cure} allows {asked}");
+    }
+}
+
+#[test]
+fn a_ceiling_rule_covers_what_is_narrower() {
+    let covers = |above: &str, below: &str| {
+        let read = |text: &str| text.parse::<NetworkRule>().expect("a rule");
+        read(above).covers(&read(below))
+    };
+    assert!(covers("*.a.com", "x.a.com") && covers("*.a.com", "*.x.a.com:443"));
+    assert!(covers("*:*", "a.com:22") && covers("a.com:*", "a.com"));
+    assert!(!covers("*.a.com", "a.com") && !covers("a.com", "*.a.com"));
+    assert!(!covers("a.com", "a.com:22") && !covers("*", "1.2.3.4:443"));
+    assert!(!covers("a.com", "a.com:443/tcp"));
+}

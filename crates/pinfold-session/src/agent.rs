@@ -22,7 +22,7 @@ use pinfold_secrets::{SecretId, Store};
 use crate::gateway::{self, GATEWAY_URL, Provider};
 use crate::places::Places;
 use crate::provision::{Pen, Registry as Npm};
-use crate::userland::HOME;
+use crate::userland::{self, HOME};
 use crate::workspace::Workspace;
 use crate::{Extra, RunError};
 
@@ -230,8 +230,8 @@ fn layer(
             }
         },
     };
-    let libc =
-        if Path::new("/lib/ld-musl-x86_64.so.1").exists() { Libc::Musl } else { Libc::Glibc };
+    let libc = userland::is_musl().map_err(RunError::System)?;
+    let libc = if libc { Libc::Musl } else { Libc::Glibc };
     let platform = Platform::this_machine(libc)
         .ok_or_else(|| RunError::refused("recipes are for x86-64 and arm64 only", None))?;
     let recipe = Recipe::parse(&bytes).and_then(|recipe| recipe.for_platform(platform));

@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use pinfold_boundary::{Entry, Place};
@@ -58,6 +59,19 @@ pub fn shell() -> &'static str {
     if Path::new("/bin/bash").exists() { "/bin/bash" } else { "/bin/sh" }
 }
 
+/// Whether programs of this host are linked to musl: what its shell asks the kernel for as its
+/// loader (`PT_INTERP`, elf(5)), which lies in the first page. A loader of the other kind may be
+/// installed beside it, so its file says nothing.
+///
+/// # Errors
+/// A shell that cannot be read.
+pub(crate) fn is_musl() -> io::Result<bool> {
+    const LOADER: &[u8] = b"/ld-musl-";
+    let mut page = Vec::new();
+    fs::File::open("/bin/sh")?.take(4096).read_to_end(&mut page)?;
+    Ok(page.windows(LOADER.len()).any(|window| window == LOADER))
+}
+
 /// Whether a path inside lies in a place that is private to the session.
 pub fn is_private(path: &Path) -> bool {
     PRIVATE.iter().any(|private| path.starts_with(private))
@@ -110,7 +124,6 @@ pub(crate) fn generated(uid: u32, gid: u32) -> Result<Vec<Entry>, PathError> {
         ("/etc/group", format!("root:x:0:\nagent:x:{gid}:\nnogroup:x:65534:\n")),
         ("/etc/hosts", "127.0.0.1 localhost pinfold\n::1 localhost pinfold\n".to_owned()),
         ("/etc/hostname", "pinfold\n".to_owned()),
-        // Nothing listens there: a look-up fails at once instead of hanging.
         ("/etc/resolv.conf", "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n".to_owned()),
         (
             "/etc/nsswitch.conf",

@@ -1,7 +1,6 @@
 //! A running inside, as its supervisor holds it.
 
 use std::io;
-use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use pinfold_wire::{Channel, ChannelError, Step};
@@ -87,6 +86,16 @@ impl LaunchError {
     }
 }
 
+/// The sockets of an inside's doors.
+#[derive(Debug)]
+pub struct Doors {
+    /// One for each door of the plan; two for [`crate::Door::Outward`] where there is IPv6.
+    pub sockets: Vec<OwnedFd>,
+    /// Whether connections to other addresses are handed to the outward door. Where not, they
+    /// fail at once, and only programs that use a proxy can reach it.
+    pub handed_over: bool,
+}
+
 /// A running inside.
 #[derive(Debug)]
 pub struct Inside {
@@ -103,17 +112,17 @@ pub struct Inside {
 }
 
 impl Inside {
-    /// Waits for the doors' listeners; call it once, when the plan has doors.
+    /// Waits for the doors' sockets, in the plan's order; call it once, when the plan has doors.
     ///
     /// # Errors
     /// A failed start, or an init that says something else.
-    pub fn listeners(&self, count: usize) -> Result<Vec<TcpListener>, LaunchError> {
+    pub fn doors(&self) -> Result<Doors, LaunchError> {
         let Some(received) = self.channel.receive::<pinfold_wire::Report>()? else {
             return Err(LaunchError::Silent);
         };
         match received.message {
-            pinfold_wire::Report::Listening if received.descriptors.len() == count => {
-                Ok(received.descriptors.into_iter().map(TcpListener::from).collect())
+            pinfold_wire::Report::Listening { handed_over } => {
+                Ok(Doors { sockets: received.descriptors, handed_over })
             }
             report => Err(failure(report)),
         }

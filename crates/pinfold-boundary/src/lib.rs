@@ -11,7 +11,7 @@ mod plan;
 mod sys;
 
 pub use capability::{Capabilities, Finding, Probe};
-pub use inside::{Inside, LaunchError, step_failed};
+pub use inside::{Doors, Inside, LaunchError, step_failed};
 pub use pinfold_wire::{Cover, CoverKind, Step};
 pub use plan::{
     Door, Entry, Identity, Landlock, LaunchPlan, Place, Program, ResourceLimits, Stdio, StdioEnd,

@@ -17,7 +17,7 @@ pub struct LaunchPlan {
     pub identity: Identity,
     /// The host name inside.
     pub hostname: String,
-    /// Where the doors listen, in the inside's own network.
+    /// The doors, in the inside's own network.
     pub doors: Vec<Door>,
     /// The command's standard streams.
     pub stdio: Stdio,
@@ -82,11 +82,16 @@ pub struct Identity {
     pub home: InsidePath,
 }
 
-/// A listener that init opens inside and that is served outside.
+/// A socket that init opens inside and that is served outside.
 #[derive(Debug, Clone, Copy)]
-pub struct Door {
-    /// Its address in the inside's own network.
-    pub address: SocketAddr,
+pub enum Door {
+    /// A TCP listener at this address of the inside's own network.
+    Listener(SocketAddr),
+    /// A UDP socket for what is sent to this port of any IPv4 address.
+    Datagrams(u16),
+    /// TCP listeners on this port of each loopback address, to which every connection to another
+    /// address is handed over where the boundary can. They come last: one, or two with IPv6.
+    Outward(u16),
 }
 
 /// The command's standard streams.

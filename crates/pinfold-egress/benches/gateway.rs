@@ -222,7 +222,9 @@ fn ways(scheme: &str) -> Result<(Way, Way), Failed> {
     let (stop, stopped) = stop_channel();
     thread::Builder::new().name("gateway".to_owned()).spawn(move || {
         let _held = stop;
-        gateway.serve(vec![listener], stopped)
+        let egress =
+            pinfold_egress::Egress { gateway: Some((gateway, vec![listener])), door: None };
+        egress.serve(stopped)
     })?;
     let direct = Way { address, tls: tls.then_some(connector), key: "sk-ant-direct".to_owned() };
     Ok((direct, Way { address: inside, tls: None, key: key.expose().to_owned() }))

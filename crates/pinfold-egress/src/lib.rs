@@ -1,16 +1,21 @@
 //! The network door: the gateway that puts real credentials in, outside.
 //!
+//! [`NetworkDoor`] is where the inside's connections go out, by the name that was asked for.
 //! [`Gateway`] stands between an agent, which holds only an [`EphemeralKey`], and the model
 //! providers of its session. [`Downloader`] fetches files whose content is known beforehand.
 //! The README says what is enforced and what is not.
 
+mod door;
 mod download;
 mod gateway;
+mod serve;
 mod upstream;
 
+pub use door::{DoorConfig, DoorSockets, InvalidProxy, NetworkDoor, PolicyHandle, UpstreamProxy};
 pub use download::{Download, DownloadError, Downloader, Integrity, InvalidIntegrity, Progress};
 pub use gateway::{
     Api, ConfigError, Credential, CredentialKind, EphemeralKey, Event, Gateway, GatewayConfig,
     Journal, KeyShape, ProviderId, Route, SecretSource, Stop, StopHandle, Upstream, stop_channel,
 };
+pub use serve::Egress;
 pub use upstream::TrustRoots;

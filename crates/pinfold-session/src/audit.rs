@@ -70,6 +70,13 @@ pub enum Event<'a> {
         /// Towards which host.
         host: String,
     },
+    /// A connection to a host is about to be opened.
+    Connection {
+        /// Host and port, by the name that was asked for.
+        to: String,
+        /// The rule that allows it, and who gave it.
+        rule: String,
+    },
     /// Something was refused.
     Denial {
         /// At which door.

@@ -1,13 +1,10 @@
-//! The session's end of the gateway: its door inside, its credential outside, its records.
+//! The session's end of the gateway: its provider, and its credential outside.
 
-use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use pinfold_boundary::Door;
 use pinfold_egress::{
-    Api, Credential, CredentialKind, EphemeralKey, Event as GatewayEvent, Gateway, GatewayConfig,
-    Journal, ProviderId, Route, TrustRoots, Upstream,
+    Api, Credential, CredentialKind, EphemeralKey, Gateway, GatewayConfig, Journal, ProviderId,
+    Route, TrustRoots, Upstream,
 };
 use pinfold_policy::agents::{AuthMode, ResolvedAgent};
 use pinfold_policy::settings::Settings;
@@ -15,22 +12,16 @@ use pinfold_secrets::{SecretId, Store};
 
 use crate::RunError;
 use crate::agent::key_for;
-use crate::audit::{Audit, Event};
 use crate::launcher::Launcher;
 use crate::places::Places;
 
 /// The gateway's port inside. It lies below 1024, so nothing inside can take it (there is no
 /// CAP_NET_BIND_SERVICE), and is on no list of ports that clients refuse (fetch.spec.whatwg.org,
 /// "bad port").
-const PORT: u16 = 880;
+pub(crate) const PORT: u16 = 880;
 
 /// The gateway's address as agents are given it.
 pub(crate) const GATEWAY_URL: &str = "http://127.0.0.1:880";
-
-/// The listener that init opens.
-pub(crate) fn door() -> Door {
-    Door { address: SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)) }
-}
 
 /// A model provider for one session.
 pub struct Provider {
@@ -79,7 +70,11 @@ impl Provider {
     ///
     /// # Errors
     /// Never for a configuration made here.
-    pub(crate) fn gateway(self, places: &Places, audit: Arc<Audit>) -> Result<Gateway, RunError> {
+    pub(crate) fn gateway(
+        self,
+        places: &Places,
+        journal: Arc<dyn Journal>,
+    ) -> Result<Gateway, RunError> {
         let store = Store::new(places.secrets());
         let id = self.secret.clone();
         let secret = move || store.resolve(&id, &Launcher).map(|resolved| resolved.secret);
@@ -92,35 +87,9 @@ impl Provider {
         Gateway::new(GatewayConfig {
             session_keys: vec![self.key],
             routes: vec![route],
-            journal: Arc::new(Records(audit)),
+            journal,
             roots: TrustRoots::System,
         })
         .map_err(|error| RunError::refused(error, None))
-    }
-}
-
-/// Hands the gateway's events to the audit log.
-struct Records(Arc<Audit>);
-
-impl Journal for Records {
-    fn record(&self, event: &GatewayEvent<'_>) -> io::Result<()> {
-        match event {
-            GatewayEvent::CredentialUse { provider, method, host, path } => {
-                self.0.record(&Event::CredentialUse {
-                    provider: provider.to_string(),
-                    request: format!("{method} {path}"),
-                    host: (*host).to_owned(),
-                })
-            }
-            GatewayEvent::Denied { status, reason, method, host, path } => {
-                self.0.record(&Event::Denial {
-                    door: "gateway",
-                    what: format!("{method} {host}{path}"),
-                    reason: format!("{status}: {reason}"),
-                })
-            }
-            // Events that this version does not know are no reason to let a request pass.
-            _ => Err(io::Error::other("unknown gateway event")),
-        }
     }
 }

@@ -3,12 +3,14 @@
 mod after;
 pub mod agent;
 pub mod audit;
+pub mod door;
 mod gateway;
 mod git;
 mod guard;
 pub mod launcher;
 pub mod mounts;
 mod outcome;
+mod pace;
 mod placeholder;
 pub mod places;
 mod protect;

@@ -17,13 +17,14 @@ use pinfold_wire::Order;
 use serde_json::json;
 
 use crate::audit::{Audit, Event};
-use crate::gateway::{self, Provider};
+use crate::door::{self, Records};
+use crate::gateway::Provider;
 use crate::git::settle::Kept;
 use crate::guard::Guard;
 use crate::outcome::{Outcome, RunError};
 use crate::places::Places;
 use crate::state::SessionState;
-use crate::supervise::{Door, Progress, Supervision, last_words, send};
+use crate::supervise::{Progress, Supervision, last_words, send};
 use crate::terminal::CallerTerminal;
 use crate::timeline::Timeline;
 use crate::view::{Extra, View};
@@ -92,7 +93,7 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
     if request.nested {
         settings.ceiling.check_nested(&Origin::Default).map_err(RunError::settings)?;
     }
-    plan.doors.extend(request.provider.as_ref().map(|_| gateway::door()));
+    plan.doors = door::wanted(request.provider.is_some(), &settings.network);
     timeline.done("plans the inside");
     let inside = Namespace.launch(plan)?;
     timeline.done("clones init");
@@ -100,13 +101,14 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
     state.clean_dead().map_err(RunError::System)?;
     let audit = Audit::open(&places.state, Some(state.id().clone())).map_err(RunError::System)?;
     let audit = Arc::new(audit);
-    let door = match request.provider {
-        Some(provider) => Some(Door {
-            listeners: inside.listeners(1)?,
-            gateway: provider.gateway(&places, Arc::clone(&audit))?,
-        }),
-        None => None,
-    };
+    let records = Arc::new(Records::new(Arc::clone(&audit), terminal.is_none()));
+    let doors = inside.doors()?;
+    if !doors.handed_over && !settings.network.is_empty() {
+        eprintln!(
+            "pinfold: note: only programs that use a proxy reach the network in this run (`pinfold doctor` says why)"
+        );
+    }
+    let egress = door::serve(doors, request.provider, &settings.network, &places, &records)?;
     let authority = guard.prepare(&view, &authority, &settings, &places, &mut state)?;
     inside.channel.send_covers(guard.covers(&authority)).map_err(|_| last_words(&inside))?;
     if inside.enforced.landlock == 0 {
@@ -128,8 +130,8 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
         terminal,
         inner: None,
         outputs,
-        door,
-        stop_gateway: None,
+        egress: Some(egress),
+        serving: None,
         deadline: timeout.map(|timeout| Instant::now() + timeout.value.duration()),
         state: Progress { timeline, ..Progress::default() },
     };
@@ -138,7 +140,8 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
     send(&supervision.inside, &Order::Start)?;
     supervision.state.timeline.done("records the start");
     let mut outcome = supervision.until_end()?;
-    outcome.notes = settle(&guard, &settings, &audit).map_err(RunError::System)?;
+    outcome.notes = records.rest();
+    outcome.notes.extend(settle(&guard, &settings, &audit).map_err(RunError::System)?);
     let limit = outcome.limit.map(crate::LimitReached::name);
     audit.record(&Event::End { status: outcome.status, limit }).map_err(RunError::System)?;
     drop((guard, state));

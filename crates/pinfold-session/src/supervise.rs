@@ -1,14 +1,13 @@
 //! From the order to start to the end: one loop over everything that can happen.
 
 use std::io;
-use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use pinfold_boundary::namespace::{Exceeded, explain};
 use pinfold_boundary::{Inside, LaunchError, step_failed};
-use pinfold_egress::{Gateway, StopHandle, stop_channel};
+use pinfold_egress::{Egress, StopHandle, stop_channel};
 use pinfold_wire::{Ended, Limit, Order, Report, Step};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
@@ -24,13 +23,6 @@ const GRACE: Duration = Duration::from_secs(2);
 /// How often a control group that cannot end the tree by itself is looked at.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// A gateway that starts with its first connection: most of its cost is not paid by a command
-/// that never calls it.
-pub(crate) struct Door {
-    pub(crate) listeners: Vec<TcpListener>,
-    pub(crate) gateway: Gateway,
-}
-
 /// Everything that the loop watches.
 pub(crate) struct Supervision {
     pub(crate) inside: Inside,
@@ -39,8 +31,10 @@ pub(crate) struct Supervision {
     /// The inside's terminal, once init has sent it.
     pub(crate) inner: Option<OwnedFd>,
     pub(crate) outputs: Vec<JoinHandle<()>>,
-    pub(crate) door: Option<Door>,
-    pub(crate) stop_gateway: Option<(StopHandle, JoinHandle<io::Result<()>>)>,
+    /// The doors, until something first comes: a command that never uses them does not pay for
+    /// their runtime.
+    pub(crate) egress: Option<Egress>,
+    pub(crate) serving: Option<(StopHandle, JoinHandle<io::Result<()>>)>,
     pub(crate) deadline: Option<Instant>,
     pub(crate) state: Progress,
 }
@@ -98,7 +92,7 @@ impl Supervision {
         if let Some(terminal) = &self.terminal {
             terminal.restore();
         }
-        if let Some((stop, thread)) = self.stop_gateway.take() {
+        if let Some((stop, thread)) = self.serving.take() {
             stop.stop();
             let _ = thread.join();
         }
@@ -143,8 +137,8 @@ impl Supervision {
             PollFd::from_borrowed_fd(self.inside.ended(), PollFlags::IN),
             PollFd::new(&self.signals, PollFlags::IN),
         ];
-        let listeners = self.door.iter().flat_map(|door| &door.listeners);
-        watched.extend(listeners.map(|listener| PollFd::new(listener, PollFlags::IN)));
+        let doors = self.egress.iter().flat_map(Egress::sockets);
+        watched.extend(doors.map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)));
         let timeout = self.patience().map(|patience| Timespec {
             tv_sec: patience.as_secs() as i64,
             tv_nsec: i64::from(patience.subsec_nanos()),
@@ -206,7 +200,7 @@ impl Supervision {
             Report::Failed { step: Step::Execute, errno, detail } => {
                 return Err(RunError::execute(errno, &detail));
             }
-            report @ (Report::Failed { .. } | Report::Listening | Report::Terminal) => {
+            report @ (Report::Failed { .. } | Report::Listening { .. } | Report::Terminal) => {
                 return Err(unexpected(report).into());
             }
         }
@@ -247,13 +241,14 @@ impl Supervision {
         let _ = self.inside.channel.send(&Order::Signal(signal), &[]);
     }
 
-    /// The first connection is there: start the gateway on a thread of its own.
+    /// Something is there for the first time: serve the doors on a thread of their own.
     fn open_door(&mut self) -> Result<(), RunError> {
-        let Some(door) = self.door.take() else { return Ok(()) };
+        let Some(egress) = self.egress.take() else { return Ok(()) };
+        sys::allow_many_files();
         let (stop, stopped) = stop_channel();
-        let serve = move || door.gateway.serve(door.listeners, stopped);
-        let thread = std::thread::Builder::new().name("gateway".to_owned()).spawn(serve);
-        self.stop_gateway = Some((stop, thread.map_err(RunError::thread)?));
+        let serve = move || egress.serve(stopped);
+        let thread = std::thread::Builder::new().name("egress".to_owned()).spawn(serve);
+        self.serving = Some((stop, thread.map_err(RunError::thread)?));
         Ok(())
     }
 }

@@ -76,6 +76,16 @@ pub(crate) fn close_all_but(keep: &[BorrowedFd<'_>]) {
     }
 }
 
+/// Lets this process open as many files as it may: the doors hold two for each connection. What
+/// runs inside was cloned before and has limits of its own.
+pub(crate) fn allow_many_files() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    // With fewer files there are fewer connections, and the rest wait.
+    let _ =
+        setrlimit(Resource::Nofile, rustix::process::Rlimit { current: limit.maximum, ..limit });
+}
+
 /// Ends this process by SIGINT, as the command inside was ended.
 pub fn die_of_interrupt() {
     let set = set_of(&[libc::SIGINT]);

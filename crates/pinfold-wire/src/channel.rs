@@ -16,7 +16,7 @@ use crate::codec::{DecodeError, MAX_MESSAGE};
 use crate::message::{Cover, Order, Wire};
 
 /// The most descriptors that one message carries.
-pub const MAX_DESCRIPTORS: usize = 4;
+pub const MAX_DESCRIPTORS: usize = 8;
 
 /// Why a message could not be sent or received.
 #[derive(Debug, Error)]

@@ -162,8 +162,11 @@ const LONGEST_DETAIL: usize = 8192;
 /// From init to the supervisor. Everything in it may be a lie.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Report {
-    /// The doors' listeners, as descriptors, in the order in which the plan names them.
-    Listening,
+    /// The doors' sockets, as descriptors, in the order in which the plan names them.
+    Listening {
+        /// Whether connections to other addresses are handed to them.
+        handed_over: bool,
+    },
     /// The terminal's controlling side, as a descriptor.
     Terminal,
     /// The command runs. Monotonic nanoseconds at the end of each step.
@@ -254,8 +257,8 @@ impl Wire for Report {
     fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::default();
         match self {
-            Self::Listening => {
-                writer.u8(1);
+            Self::Listening { handed_over } => {
+                writer.u8(1).u8(u8::from(*handed_over));
             }
             Self::Terminal => {
                 writer.u8(2);
@@ -292,7 +295,7 @@ impl Wire for Report {
     fn decode(message: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(message);
         let report = match reader.u8()? {
-            1 => Self::Listening,
+            1 => Self::Listening { handed_over: reader.u8()? != 0 },
             2 => Self::Terminal,
             3 => {
                 let count = reader.u8()?;

@@ -32,7 +32,7 @@ proptest! {
 #[test]
 fn every_report_comes_back_as_it_went() {
     let reports = [
-        Report::Listening,
+        Report::Listening { handed_over: true },
         Report::Terminal,
         Report::Started(Step::ALL.iter().map(|step| (*step, 7)).collect()),
         Report::Stopped(20),
@@ -50,7 +50,7 @@ fn every_report_comes_back_as_it_went() {
 fn descriptors_ride_along_and_the_end_is_seen() {
     let (left, right) = Channel::pair().unwrap();
     let (_reader, writer) = rustix::pipe::pipe().unwrap();
-    left.send(&Report::Listening, &[writer.as_fd()]).unwrap();
+    left.send(&Report::Listening { handed_over: true }, &[writer.as_fd()]).unwrap();
     let received = right.receive::<Report>().unwrap().unwrap();
     assert_eq!(received.descriptors.len(), 1);
     drop(left);

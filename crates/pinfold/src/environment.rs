@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use pinfold_policy::env::{EnvLayer, EnvName, EnvVar, compose_env};
 use pinfold_policy::origin::Origin;
 use pinfold_policy::settings::Settings;
-use pinfold_session::userland;
 use pinfold_session::workspace::Workspace;
+use pinfold_session::{door, userland};
 
 /// Variables of the caller that describe the person's terminal and language, and hold no
 /// secret. They enter without being asked for.
@@ -76,7 +76,7 @@ fn fixed(workspace: &Workspace, path_first: &[String]) -> Vec<EnvVar> {
     let parts = path_first.iter().map(String::as_str).chain([userland::PATH]);
     let path = parts.collect::<Vec<_>>().join(":");
     let root = workspace.root.as_path().as_os_str();
-    let values: [(&str, OsString, EnvLayer); 8] = [
+    let values: [(&str, OsString, EnvLayer); 14] = [
         ("PATH", path.into(), EnvLayer::Fixed),
         ("HOME", userland::HOME.into(), EnvLayer::Fixed),
         ("USER", "agent".into(), EnvLayer::Fixed),
@@ -85,6 +85,12 @@ fn fixed(workspace: &Workspace, path_first: &[String]) -> Vec<EnvVar> {
         ("GIT_TEMPLATE_DIR", OsString::new(), EnvLayer::Fixed),
         ("PINFOLD_WORKSPACE", root.to_owned(), EnvLayer::Door),
         ("MOLTNET_GUEST_WORKSPACE", root.to_owned(), EnvLayer::Door),
+        ("HTTP_PROXY", door::PROXY_URL.into(), EnvLayer::Door),
+        ("HTTPS_PROXY", door::PROXY_URL.into(), EnvLayer::Door),
+        ("NO_PROXY", door::NO_PROXY.into(), EnvLayer::Door),
+        ("http_proxy", door::PROXY_URL.into(), EnvLayer::Door),
+        ("https_proxy", door::PROXY_URL.into(), EnvLayer::Door),
+        ("no_proxy", door::NO_PROXY.into(), EnvLayer::Door),
     ];
     values
         .into_iter()

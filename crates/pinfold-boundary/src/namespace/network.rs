@@ -5,6 +5,7 @@
 //! `CLONE_NEWNET` concerns the calling thread alone, so a short-lived second thread makes the
 //! namespace and the doors' listeners in it, and the first one joins it afterwards (setns(2)).
 
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::thread::JoinHandle;
 
@@ -14,6 +15,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::thread::LinkNameSpaceType;
 
+use super::handover;
 use crate::plan::Door;
 use crate::sys;
 
@@ -22,7 +24,8 @@ pub(super) struct Network(JoinHandle<Result<Made, Failure>>);
 
 struct Made {
     namespace: OwnedFd,
-    listeners: Vec<OwnedFd>,
+    doors: Vec<OwnedFd>,
+    handed_over: bool,
 }
 
 impl Network {
@@ -37,7 +40,7 @@ impl Network {
         thread.map(Self).map_err(|_| Failure::at(Step::Loopback)(Errno::AGAIN))
     }
 
-    /// Waits for the network, enters it, and hands the listeners out. The process has one
+    /// Waits for the network, enters it, and passes the doors out. The process has one
     /// thread again when this returns.
     ///
     /// # Errors
@@ -50,12 +53,12 @@ impl Network {
             Some(LinkNameSpaceType::Network),
         )
         .map_err(Failure::at(Step::Loopback))?;
-        if made.listeners.is_empty() {
+        if made.doors.is_empty() {
             return Ok(());
         }
-        let descriptors: Vec<BorrowedFd<'_>> = made.listeners.iter().map(AsFd::as_fd).collect();
+        let descriptors: Vec<BorrowedFd<'_>> = made.doors.iter().map(AsFd::as_fd).collect();
         channel
-            .send(&Report::Listening, &descriptors)
+            .send(&Report::Listening { handed_over: made.handed_over }, &descriptors)
             .map_err(|_| Failure::at(Step::Listeners)(Errno::PIPE))
     }
 }
@@ -68,10 +71,26 @@ fn make(doors: &[Door]) -> Result<Made, Failure> {
         rustix::fs::open("/proc/thread-self/ns/net", flags, Mode::empty())
     };
     let namespace = network().map_err(Failure::at(Step::Loopback))?;
-    let listeners = doors
-        .iter()
-        .map(|door| pinfold_init::listen(door.address))
-        .collect::<Result<_, _>>()
-        .map_err(Failure::at(Step::Listeners))?;
-    Ok(Made { namespace, listeners })
+    let mut made = Made { namespace, doors: Vec::new(), handed_over: false };
+    for door in doors {
+        open(*door, &mut made).map_err(Failure::at(Step::Listeners))?;
+    }
+    Ok(made)
+}
+
+fn open(door: Door, made: &mut Made) -> Result<(), Errno> {
+    match door {
+        Door::Listener(address) => made.doors.push(pinfold_init::listen(address, false)?),
+        Door::Datagrams(port) => made.doors.push(pinfold_init::datagrams(port)?),
+        Door::Outward(port) => {
+            let v4 = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+            let v6 = SocketAddr::from((Ipv6Addr::LOCALHOST, port));
+            made.doors.push(pinfold_init::listen(v4, true)?);
+            // A kernel without IPv6 has no address to listen on, and nothing that could come.
+            let v6 = pinfold_init::listen(v6, true).ok();
+            made.handed_over = handover::hand_over(port, v6.is_some()).is_ok();
+            made.doors.extend(v6);
+        }
+    }
+    Ok(())
 }

@@ -48,7 +48,7 @@ const HOP_BY_HOP: [HeaderName; 9] = [
 const KEY_SUBPROTOCOL: &str = "openai-insecure-api-key.";
 
 /// Removes what the message's sender meant for the next hop only.
-pub(super) fn strip_hop_by_hop(headers: &mut HeaderMap) {
+pub(crate) fn strip_hop_by_hop(headers: &mut HeaderMap) {
     if headers.contains_key(CONNECTION) {
         for name in connection_tokens(headers) {
             // Who could name the length could make one message look like two.

@@ -30,7 +30,23 @@ pub enum Event<'a> {
         /// The path it asks for there.
         path: &'a str,
     },
-    /// A request is refused.
+    /// A connection is about to be opened.
+    Connect {
+        /// Host and port, by the name that was asked for.
+        asked: &'a str,
+        /// The rule that allows it, and who gave it.
+        rule: &'a str,
+    },
+    /// A connection, a name or a request to somewhere is refused.
+    Refused {
+        /// Host and port, by the name that was asked for.
+        asked: &'a str,
+        /// Why, as the inside is told.
+        reason: &'a str,
+        /// The flag that would allow it.
+        cure: Option<&'a str>,
+    },
+    /// A request to the gateway is refused.
     Denied {
         /// The status it is answered with.
         status: u16,

@@ -19,7 +19,9 @@ pub use config::{
     Api, ConfigError, Credential, CredentialKind, GatewayConfig, ProviderId, Route, SecretSource,
     Upstream,
 };
+pub(crate) use headers::strip_hop_by_hop;
 pub use journal::{Event, Journal};
 pub use key::{EphemeralKey, KeyShape};
 pub use serve::Gateway;
 pub use stop::{Stop, StopHandle, stop_channel};
+pub(crate) use tunnel::wanted as is_websocket;

@@ -15,7 +15,6 @@ use tokio::sync::Semaphore;
 
 use super::config::{ConfigError, GatewayConfig};
 use super::forward::{Came, Forwarder};
-use super::stop::Stop;
 
 /// Connections open at once. An agent has a handful; more wait in the listener's queue.
 const MAX_CONNECTIONS: usize = 256;
@@ -54,21 +53,11 @@ impl Gateway {
         Ok(Self { config })
     }
 
-    /// Serves the listeners on the calling thread until it is stopped. Give it a thread of its
-    /// own, when a listener first becomes readable: nothing is lost until then, and a session
-    /// that asks no model pays for no runtime.
+    /// Starts serving the listeners on the runtime of the calling task, until that runtime ends.
     ///
     /// # Errors
-    /// The runtime could not be made, or a listener could not be registered.
-    pub fn serve(self, listeners: Vec<std::net::TcpListener>, stop: Stop) -> io::Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let outcome = runtime.block_on(self.run(listeners, stop));
-        // A command that is being asked for a credential must not hold up the end.
-        runtime.shutdown_background();
-        outcome
-    }
-
-    async fn run(self, listeners: Vec<std::net::TcpListener>, stop: Stop) -> io::Result<()> {
+    /// A listener could not be registered.
+    pub(crate) fn start(self, listeners: Vec<std::net::TcpListener>) -> io::Result<()> {
         let forwarder = Arc::new(Forwarder::new(self.config).map_err(io::Error::other)?);
         let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         for listener in listeners {
@@ -77,7 +66,6 @@ impl Gateway {
             tokio::spawn(accept(listener, Arc::clone(&forwarder), Arc::clone(&places)));
         }
         tokio::spawn(tick());
-        stop.stopped().await;
         Ok(())
     }
 }

@@ -16,7 +16,7 @@ pub fn stop_channel() -> (StopHandle, Stop) {
 }
 
 impl StopHandle {
-    /// Ends the gateway: open connections are cut, [`super::Gateway::serve`] returns.
+    /// Ends the gateway: open connections are cut, [`crate::Egress::serve`] returns.
     pub fn stop(self) {
         // Fails only when the gateway has ended already.
         let _ = self.0.send(());
@@ -24,7 +24,7 @@ impl StopHandle {
 }
 
 impl Stop {
-    pub(super) async fn stopped(self) {
+    pub(crate) async fn stopped(self) {
         // A dropped handle is the same order as a used one.
         let _ = self.0.await;
     }

@@ -99,8 +99,8 @@ impl Tls {
 }
 
 fn tcp_failure(error: &(dyn std::error::Error + 'static)) -> Failure {
-    if let Some(Failure::Dns { name, cause }) = Failure::behind(error) {
-        return Failure::Dns { name: name.clone(), cause: cause.clone() };
+    if let Some(Failure::Dns { name, cause, missing }) = Failure::behind(error) {
+        return Failure::Dns { name: name.clone(), cause: cause.clone(), missing: *missing };
     }
     let cause = error.source().map_or_else(|| error.to_string(), ToString::to_string);
     Failure::Connect(cause)

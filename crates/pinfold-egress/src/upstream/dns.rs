@@ -22,7 +22,7 @@ const FILES: [&str; 2] = ["/etc/resolv.conf", "/etc/hosts"];
 /// A resolver by `/etc/resolv.conf` and `/etc/hosts`, which are read when a name is first asked
 /// for, and again when they have changed: a laptop changes its network under a running session.
 #[derive(Clone, Default)]
-pub(super) struct Dns(Arc<Mutex<Option<Cached>>>);
+pub(crate) struct Dns(Arc<Mutex<Option<Cached>>>);
 
 struct Cached {
     resolver: TokioResolver,
@@ -46,12 +46,12 @@ impl Dns {
         Ok(resolver)
     }
 
-    async fn resolve(self, name: String) -> Result<Vec<IpAddr>, Failure> {
+    pub(crate) async fn resolve(self, name: String) -> Result<Vec<IpAddr>, Failure> {
         // RFC 6761, 6.3: `localhost` is this machine, whatever a resolver would say.
         if name.eq_ignore_ascii_case("localhost") {
             return Ok(vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]);
         }
-        let failed = |cause| Failure::Dns { name: name.clone(), cause };
+        let failed = |cause| Failure::Dns { name: name.clone(), cause, missing: false };
         let resolver = self
             .resolver()
             .map_err(|error| failed(format!("the system's resolver settings: {error}")))?;
@@ -61,7 +61,11 @@ impl Dns {
         } else {
             name.clone()
         };
-        let found = resolver.lookup_ip(asked).await.map_err(|error| failed(in_words(&error)))?;
+        let found = resolver.lookup_ip(asked).await.map_err(|error| Failure::Dns {
+            name: name.clone(),
+            cause: in_words(&error),
+            missing: error.is_no_records_found(),
+        })?;
         let mut addresses: Vec<IpAddr> = found.iter().collect();
         // The connector begins with the first family and tries the other soon after.
         addresses.sort_by_key(IpAddr::is_ipv6);

@@ -12,6 +12,8 @@ pub(crate) enum Failure {
         name: String,
         /// What the resolver says.
         cause: String,
+        /// Whether it says that there is no such name, or no address to it.
+        missing: bool,
     },
     /// No address answered.
     #[error("connect: {0}")]
@@ -30,6 +32,11 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// Whether the name does not exist, as opposed to an answer that could not be had.
+    pub(crate) fn is_no_such_name(&self) -> bool {
+        matches!(self, Self::Dns { missing: true, .. })
+    }
+
     /// The failure behind an error of the HTTP client, if a connection was what failed.
     pub(crate) fn behind<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e Self> {
         chain(error).find_map(|cause| cause.downcast_ref())

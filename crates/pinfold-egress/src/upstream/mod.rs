@@ -6,5 +6,6 @@ mod failure;
 mod roots;
 
 pub(crate) use connect::{Connector, Offer};
+pub(crate) use dns::Dns;
 pub(crate) use failure::Failure;
 pub use roots::TrustRoots;

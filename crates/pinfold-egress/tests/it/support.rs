@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use pinfold_egress::{
-    Api, Credential, CredentialKind, EphemeralKey, Event, Gateway, GatewayConfig, Journal,
+    Api, Credential, CredentialKind, Egress, EphemeralKey, Event, Gateway, GatewayConfig, Journal,
     KeyShape, ProviderId, Route, SecretSource, StopHandle, TrustRoots, Upstream, stop_channel,
 };
 use pinfold_secrets::{Secret, SecretId};
@@ -79,7 +79,8 @@ impl Pen {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = stop_channel();
-        thread::spawn(move || gateway.serve(vec![listener], stopped));
+        let egress = Egress { gateway: Some((gateway, vec![listener])), door: None };
+        thread::spawn(move || egress.serve(stopped));
         Self { address, key: key.expose().to_owned(), journal, _stop: stop }
     }
 

@@ -1,0 +1,130 @@
+//! A connection that was admitted: what is spoken on it is looked at once, then bytes pass.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pinfold_policy::network::{Endpoint, Host, HostName, Protocol, Refused};
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+
+use super::outward::{reset, turn_away};
+use super::peek::{Beginning, LONGEST, peek};
+use super::refusal::NoWay;
+use super::shared::Shared;
+use super::{http, splice};
+
+/// How long a client may take to say what it speaks where it has to speak first.
+const FIRST_WORDS: Duration = Duration::from_secs(30);
+
+/// Carries one connection to its end.
+///
+/// # Errors
+/// Whatever broke it.
+pub(super) async fn carry(
+    shared: &Arc<Shared>,
+    client: TcpStream,
+    upstream: TcpStream,
+    asked: Endpoint,
+    protocol: Protocol,
+) -> io::Result<()> {
+    let beginning = match protocol {
+        Protocol::Tcp => first_words(&client, Some(&upstream)).await?,
+        Protocol::Tls | Protocol::Http => {
+            tokio::time::timeout(FIRST_WORDS, first_words(&client, None)).await??
+        }
+    };
+    match check(shared, &asked, protocol, beginning) {
+        Ok(Way::Tunnel) => tunnel(shared, client, upstream, &asked).await,
+        Ok(Way::Http1) => http::serve_host(shared, client, upstream, asked, false).await,
+        Ok(Way::Http2) => http::serve_host(shared, client, upstream, asked, true).await,
+        Err(no_way) => turn_away(client, &no_way).await,
+    }
+}
+
+enum Way {
+    Tunnel,
+    Http1,
+    Http2,
+}
+
+/// Holds what is spoken against what was allowed.
+fn check(
+    shared: &Shared,
+    asked: &Endpoint,
+    protocol: Protocol,
+    beginning: Beginning,
+) -> Result<Way, NoWay> {
+    let expected = |expected| shared.refuse(Refused::Protocol { asked: asked.clone(), expected });
+    match (beginning, protocol) {
+        (Beginning::Tls(name), Protocol::Tls | Protocol::Tcp) => {
+            check_name(shared, asked, name.as_deref()).map(|()| Way::Tunnel)
+        }
+        (Beginning::Http1, Protocol::Http | Protocol::Tcp) => Ok(Way::Http1),
+        (Beginning::Http2, Protocol::Http | Protocol::Tcp) => Ok(Way::Http2),
+        (Beginning::Other | Beginning::Unclear, Protocol::Tcp) => Ok(Way::Tunnel),
+        (Beginning::BrokenTls, _) => Err(NoWay::Malformed("no sound ClientHello")),
+        (_, Protocol::Tls) => Err(expected("TLS")),
+        (_, Protocol::Http) => Err(expected("HTTP")),
+    }
+}
+
+/// The server name must be the host's. Without one the server answers as who it is; a host that
+/// was allowed by address has no name to compare.
+fn check_name(shared: &Shared, asked: &Endpoint, name: Option<&str>) -> Result<(), NoWay> {
+    let (Host::Name(host), Some(name)) = (&asked.host, name) else { return Ok(()) };
+    match name.parse::<HostName>() {
+        Ok(said) if said == *host => Ok(()),
+        _ => Err(shared.other_name(asked, name)),
+    }
+}
+
+/// What the client says first; a server that speaks first has decided that it is neither TLS nor
+/// HTTP, where the client begins.
+async fn first_words(client: &TcpStream, upstream: Option<&TcpStream>) -> io::Result<Beginning> {
+    let mut buffer = vec![0; LONGEST];
+    let mut seen = 0;
+    loop {
+        let server_first = async {
+            match upstream {
+                Some(upstream) => upstream.ready(Interest::READABLE).await.map(|_| ()),
+                None => std::future::pending().await,
+            }
+        };
+        let length = tokio::select! {
+            biased;
+            length = peek(client, &mut buffer, seen) => length?,
+            ready = server_first => return ready.map(|()| Beginning::Other),
+        };
+        match Beginning::of(&buffer[..length]) {
+            Beginning::Unclear if length == seen || length == LONGEST => {
+                return Ok(Beginning::Unclear);
+            }
+            Beginning::Unclear => seen = length,
+            beginning => return Ok(beginning),
+        }
+    }
+}
+
+/// Passes bytes until both sides have ended, one breaks, or the policy no longer allows it.
+async fn tunnel(
+    shared: &Shared,
+    mut client: TcpStream,
+    mut upstream: TcpStream,
+    asked: &Endpoint,
+) -> io::Result<()> {
+    tokio::select! {
+        joined = splice::join(&mut client, &mut upstream) => {
+            if joined.is_err() {
+                // The other side sees that it was no orderly end.
+                reset(&client)?;
+                reset(&upstream)?;
+            }
+            joined
+        }
+        () = shared.until_forbidden(asked) => {
+            reset(&client)?;
+            reset(&upstream)
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The way out: a name is resolved once, its addresses are checked, and one of these is used.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use pinfold_policy::network::{Endpoint, Host};
+use tokio::net::TcpStream;
+
+use super::refusal::NoWay;
+use super::shared::Shared;
+
+/// Time for the name, the connection and a proxy on the way together.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// How long one address is waited for before the next is tried beside it (RFC 8305, 5).
+const HEAD_START: Duration = Duration::from_millis(250);
+
+impl Shared {
+    /// Opens a connection that was admitted.
+    ///
+    /// # Errors
+    /// An address that the policy does not allow, or no connection.
+    pub(super) async fn dial(&self, asked: &Endpoint) -> Result<TcpStream, NoWay> {
+        let dialled = tokio::time::timeout(LIMIT, self.dial_unhurried(asked)).await;
+        let stream = dialled.unwrap_or_else(|_| {
+            let seconds = LIMIT.as_secs();
+            Err(NoWay::Unreachable(format!("{asked} did not answer within {seconds} seconds")))
+        })?;
+        // A stream without it works too, only later.
+        let _ = stream.set_nodelay(true);
+        Ok(stream)
+    }
+
+    async fn dial_unhurried(&self, asked: &Endpoint) -> Result<TcpStream, NoWay> {
+        let unreachable =
+            |error: io::Error| NoWay::Unreachable(format!("{asked} cannot be reached: {error}"));
+        if let Some(proxy) = self.proxy.as_ref().filter(|proxy| proxy.serves(&asked.host)) {
+            if let Host::Address(address) = asked.host {
+                self.check(asked, address)?;
+            }
+            let addresses = self.resolve(&proxy.at.host).await?;
+            let mut stream = connect(&addresses, proxy.at.port).await.map_err(unreachable)?;
+            proxy.tunnel(&mut stream, asked).await.map_err(unreachable)?;
+            return Ok(stream);
+        }
+        let addresses = self.addresses(asked).await?;
+        connect(&addresses, asked.port).await.map_err(unreachable)
+    }
+
+    /// The addresses of a host that may be used for it.
+    ///
+    /// # Errors
+    /// No such name, or none of its addresses is allowed.
+    async fn addresses(&self, asked: &Endpoint) -> Result<Vec<IpAddr>, NoWay> {
+        let mut addresses = self.resolve(&asked.host).await?;
+        let policy = self.policy();
+        let mut refused = None;
+        addresses.retain(|address| match policy.check_address(asked, *address) {
+            Ok(()) => true,
+            Err(why) => {
+                refused = Some(why);
+                false
+            }
+        });
+        match refused {
+            Some(refused) if addresses.is_empty() => Err(self.refuse(refused)),
+            _ => Ok(addresses),
+        }
+    }
+
+    fn check(&self, asked: &Endpoint, address: IpAddr) -> Result<(), NoWay> {
+        self.policy().check_address(asked, address).map_err(|refused| self.refuse(refused))
+    }
+
+    async fn resolve(&self, host: &Host) -> Result<Vec<IpAddr>, NoWay> {
+        match host {
+            Host::Address(address) => Ok(vec![*address]),
+            Host::Name(name) => {
+                let resolved = self.dns.clone().resolve(name.as_str().to_owned()).await;
+                resolved.map_err(|failure| NoWay::Unreachable(failure.to_string()))
+            }
+        }
+    }
+}
+
+/// Connects to the first address that answers, beginning with the first of the list.
+async fn connect(addresses: &[IpAddr], port: u16) -> io::Result<TcpStream> {
+    let mut waiting = addresses.iter().map(|address| SocketAddr::new(*address, port));
+    let mut attempts = FuturesUnordered::new();
+    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    loop {
+        match waiting.next() {
+            Some(address) => attempts.push(TcpStream::connect(address)),
+            None if attempts.is_empty() => return Err(last),
+            None => {}
+        }
+        let more = waiting.len() > 0;
+        let head_start = async {
+            match more {
+                true => tokio::time::sleep(HEAD_START).await,
+                false => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            attempt = attempts.next() => match attempt {
+                Some(Ok(stream)) => return Ok(stream),
+                Some(Err(error)) => last = error,
+                None => {}
+            },
+            () = head_start => {}
+        }
+    }
+}

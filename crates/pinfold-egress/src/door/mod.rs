@@ -1,0 +1,21 @@
+//! The network door: every connection of the inside, by the name it was asked for.
+//!
+//! Programs inside connect as they always do. Names are answered here with synthetic addresses,
+//! connections come to a listener of the inside's own that is served here, and so each is known
+//! by its name; what the policy allows is opened from here, and nothing else is.
+
+mod carry;
+mod dial;
+mod dns;
+mod http;
+mod names;
+mod outward;
+mod peek;
+mod proxy;
+mod refusal;
+mod serve;
+mod shared;
+mod splice;
+
+pub use proxy::{InvalidProxy, UpstreamProxy};
+pub use serve::{DoorConfig, DoorSockets, NetworkDoor, PolicyHandle};

@@ -1,0 +1,79 @@
+//! How a client is told that it cannot have what it asked for.
+
+use bytes::Bytes;
+use http::header::{CONNECTION, CONTENT_TYPE, HeaderName};
+use http::{HeaderValue, Response, StatusCode};
+use http_body_util::Full;
+use pinfold_policy::network::Refused;
+
+/// Tells programs that the answer is pinfold's and not the server's.
+const REFUSAL: HeaderName = HeaderName::from_static("x-pinfold-refusal");
+
+/// Why a client gets no connection.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoWay {
+    /// The policy says so.
+    #[error("pinfold: {0}. {cure}", cure = cure(.0))]
+    Refused(Refused),
+    /// The client's request cannot be taken at its word.
+    #[error("pinfold: the request is not well formed: {0}")]
+    Malformed(&'static str),
+    /// The connection cannot be recorded.
+    #[error(
+        "pinfold: this connection cannot be recorded, so it is not made; see to the audit log on \
+         the host (is its disk full?)"
+    )]
+    NotRecorded,
+    /// The server could not be reached.
+    #[error("pinfold: {0}")]
+    Unreachable(String),
+}
+
+fn cure(refused: &Refused) -> String {
+    match refused.cure() {
+        Some(flag) => format!(
+            "If the work needs it, the person who started this session can allow it with \
+             `pinfold run {flag}` or under [network] in config.toml"
+        ),
+        None => "Nothing allows this".to_owned(),
+    }
+}
+
+impl NoWay {
+    pub(super) fn status(&self) -> StatusCode {
+        match self {
+            Self::Refused(_) => StatusCode::FORBIDDEN,
+            Self::Malformed(_) => StatusCode::BAD_REQUEST,
+            Self::NotRecorded => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Unreachable(_) => StatusCode::BAD_GATEWAY,
+        }
+    }
+
+    /// The whole answer, after which the connection is closed.
+    pub(super) fn response(&self) -> Response<Full<Bytes>> {
+        let mut response = Response::new(Full::new(Bytes::from(format!("{self}\n"))));
+        *response.status_mut() = self.status();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        if let Self::Refused(_) = self {
+            headers.insert(REFUSAL, HeaderValue::from_static("network"));
+        }
+        response
+    }
+
+    /// The same as bytes of HTTP/1.1, for a client whose request was read by hand.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        let (status, body) = (self.status(), format!("{self}\n"));
+        let refusal = match self {
+            Self::Refused(_) => format!("{REFUSAL}: network\r\n"),
+            _ => String::new(),
+        };
+        format!(
+            "HTTP/1.1 {status}\r\ncontent-type: text/plain; charset=utf-8\r\n{refusal}\
+             content-length: {}\r\nconnection: close\r\n\r\n{body}",
+            body.len()
+        )
+        .into_bytes()
+    }
+}

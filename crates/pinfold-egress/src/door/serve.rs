@@ -1,0 +1,93 @@
+//! The door of one session, from its sockets to its end.
+
+use std::io;
+use std::net::{TcpListener, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use pinfold_policy::network::NetworkPolicy;
+use tokio::sync::watch;
+
+use super::proxy::UpstreamProxy;
+use super::shared::Shared;
+use super::{dns, outward};
+use crate::gateway::Journal;
+
+/// What a door is made from.
+pub struct DoorConfig {
+    /// What may be reached.
+    pub policy: NetworkPolicy,
+    /// Where every connection and every refusal is recorded.
+    pub journal: Arc<dyn Journal>,
+    /// The proxy that this host itself needs.
+    pub proxy: Option<UpstreamProxy>,
+}
+
+/// The sockets inside that are served outside.
+pub struct DoorSockets {
+    /// Where names are asked for.
+    pub names: UdpSocket,
+    /// Where connections arrive: by a proxy's request, or handed over by the inside's kernel.
+    pub outward: Vec<TcpListener>,
+}
+
+/// The network door of one session.
+pub struct NetworkDoor {
+    config: DoorConfig,
+    sockets: DoorSockets,
+    policy: watch::Receiver<Arc<NetworkPolicy>>,
+}
+
+/// Changes the policy of a door while it is served.
+#[derive(Clone)]
+pub struct PolicyHandle(Arc<watch::Sender<Arc<NetworkPolicy>>>);
+
+impl PolicyHandle {
+    /// The policy as it is now.
+    #[must_use]
+    pub fn current(&self) -> Arc<NetworkPolicy> {
+        Arc::clone(&self.0.borrow())
+    }
+
+    /// Replaces the policy. Connections that it no longer allows are cut.
+    pub fn replace(&self, policy: NetworkPolicy) {
+        self.0.send_replace(Arc::new(policy));
+    }
+}
+
+impl NetworkDoor {
+    /// A door that is served later; nothing is opened or started.
+    #[must_use]
+    pub fn new(config: DoorConfig, sockets: DoorSockets) -> (Self, PolicyHandle) {
+        let (handle, policy) = watch::channel(Arc::new(config.policy.clone()));
+        (Self { config, sockets, policy }, PolicyHandle(Arc::new(handle)))
+    }
+
+    pub(crate) fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let outward = self.sockets.outward.iter().map(AsFd::as_fd);
+        outward.chain([self.sockets.names.as_fd()])
+    }
+
+    /// Starts serving on the runtime of the calling task, until that runtime ends.
+    ///
+    /// # Errors
+    /// A socket could not be registered.
+    pub(crate) fn start(self) -> io::Result<()> {
+        let shared = Arc::new(Shared {
+            policy: self.policy,
+            journal: self.config.journal,
+            names: std::sync::Mutex::default(),
+            dns: crate::upstream::Dns::default(),
+            proxy: self.config.proxy,
+        });
+        self.sockets.names.set_nonblocking(true)?;
+        let names = tokio::net::UdpSocket::from_std(self.sockets.names)?;
+        tokio::spawn(dns::serve_udp(names, Arc::clone(&shared)));
+        for listener in self.sockets.outward {
+            listener.set_nonblocking(true)?;
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            tokio::spawn(outward::accept(listener, Arc::clone(&shared)));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,185 @@
+//! The session's doors: which there are, who serves them, and what is told of them.
+
+use std::collections::HashSet;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pinfold_boundary::{Door, Doors};
+use pinfold_egress::{
+    DoorConfig, DoorSockets, Egress, Event as DoorEvent, Journal, NetworkDoor, UpstreamProxy,
+};
+use pinfold_policy::network::NetworkPolicy;
+
+use crate::RunError;
+use crate::audit::{Audit, Event};
+use crate::gateway::{self, Provider};
+use crate::pace::Pace;
+use crate::places::Places;
+
+/// The port of the outward door. Like the gateway's it lies below 1024, so nothing inside can
+/// take it.
+const OUTWARD: u16 = 881;
+/// The port of the domain name system (RFC 1035).
+const NAMES: u16 = 53;
+
+/// The proxy's address as programs are given it.
+pub const PROXY_URL: &str = "http://127.0.0.1:881";
+/// What programs reach without the proxy.
+pub const NO_PROXY: &str = "localhost,127.0.0.1,::1,pinfold";
+
+/// The sockets that init opens. Where no host is allowed there is still somebody to say so, but
+/// nothing is handed over: a connection to an address fails in the kernel.
+pub(crate) fn wanted(with_gateway: bool, policy: &NetworkPolicy) -> Vec<Door> {
+    let local = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let gateway = with_gateway.then(|| Door::Listener(local(gateway::PORT)));
+    let (names, outward) = if policy.is_empty() {
+        (None, Door::Listener(local(OUTWARD)))
+    } else {
+        (Some(Door::Listener(local(NAMES))), Door::Outward(OUTWARD))
+    };
+    gateway.into_iter().chain([Door::Datagrams(NAMES)]).chain(names).chain([outward]).collect()
+}
+
+/// Puts together what serves the sockets that [`wanted`] asked for.
+///
+/// # Errors
+/// A proxy of the host that cannot be used, or an init that sent other sockets.
+pub(crate) fn serve(
+    doors: Doors,
+    provider: Option<Provider>,
+    policy: &NetworkPolicy,
+    places: &Places,
+    records: &Arc<Records>,
+) -> Result<Egress, RunError> {
+    let mut sockets = doors.sockets.into_iter();
+    let mut next = || sockets.next().ok_or(pinfold_boundary::LaunchError::Silent);
+    let gateway = match provider {
+        Some(provider) => {
+            let listener = TcpListener::from(next()?);
+            let journal = Arc::clone(records) as Arc<dyn Journal>;
+            Some((provider.gateway(places, journal)?, vec![listener]))
+        }
+        None => None,
+    };
+    let names = UdpSocket::from(next()?);
+    let outward = sockets.map(TcpListener::from).collect();
+    let config = DoorConfig {
+        policy: policy.clone(),
+        journal: Arc::clone(records) as Arc<dyn Journal>,
+        proxy: if policy.is_empty() { None } else { proxy()? },
+    };
+    let (door, _) = NetworkDoor::new(config, DoorSockets { names, outward });
+    Ok(Egress { gateway, door: Some(door) })
+}
+
+/// The proxy that this host needs, as curl and others find it.
+fn proxy() -> Result<Option<UpstreamProxy>, RunError> {
+    let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let names = ["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"];
+    let Some((name, value)) = names.iter().find_map(|name| Some((name, set(name)?))) else {
+        return Ok(None);
+    };
+    let proxy: UpstreamProxy = value.parse().map_err(|error| {
+        RunError::refused(
+            format!("the proxy in ${name} cannot be used: {error}"),
+            Some(format!("set ${name} to another one, or unset it for this run")),
+        )
+    })?;
+    let except = set("no_proxy").or_else(|| set("NO_PROXY")).unwrap_or_default();
+    Ok(Some(proxy.except(&except)))
+}
+
+/// Hands what happens at the doors to the audit log, and refusals to the person as well.
+pub(crate) struct Records {
+    audit: Arc<Audit>,
+    refusals: Mutex<Refusals>,
+}
+
+/// What was refused so far.
+struct Refusals {
+    /// Whether lines are shown as they come; not over the screen of an interactive program.
+    live: bool,
+    shown: HashSet<String>,
+    waiting: Vec<String>,
+    pace: Pace,
+}
+
+/// Lines about refusals that one session shows; the audit log has all.
+const MOST_LINES: usize = 20;
+
+impl Records {
+    /// Records for a session; `live` if nothing else writes on the person's screen.
+    pub(crate) fn new(audit: Arc<Audit>, live: bool) -> Self {
+        let (shown, waiting, pace) = (HashSet::new(), Vec::new(), Pace::default());
+        Self { audit, refusals: Mutex::new(Refusals { live, shown, waiting, pace }) }
+    }
+
+    /// The lines that are still to be shown, at the end.
+    pub(crate) fn rest(&self) -> Vec<String> {
+        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut refusals.waiting)
+    }
+
+    fn refused(&self, asked: &str, reason: &str, cure: Option<&str>) -> io::Result<()> {
+        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        let cure = cure.map_or(String::new(), |cure| format!(" ({cure})"));
+        refusals.show(format!("refused: {reason}{cure}"));
+        let Some(skipped) = refusals.pace.step() else { return Ok(()) };
+        drop(refusals);
+        let denial = |what: String, reason: String| {
+            self.audit.record(&Event::Denial { door: "network", what, reason })
+        };
+        if skipped > 0 {
+            let reason = "refused faster than is recorded one by one".to_owned();
+            denial(format!("{skipped} more"), reason)?;
+        }
+        denial(asked.to_owned(), reason.to_owned())
+    }
+}
+
+impl Refusals {
+    /// Shows each line once, and not more than a person reads.
+    fn show(&mut self, line: String) {
+        if self.shown.len() > MOST_LINES || self.shown.contains(&line) {
+            return;
+        }
+        self.shown.insert(line.clone());
+        let line = match self.shown.len() > MOST_LINES {
+            true => "refused: more hosts; `pinfold audit` lists them".to_owned(),
+            false => line,
+        };
+        if self.live {
+            eprintln!("pinfold: {line}");
+        } else {
+            self.waiting.push(line);
+        }
+    }
+}
+
+impl Journal for Records {
+    fn record(&self, event: &DoorEvent<'_>) -> io::Result<()> {
+        match event {
+            DoorEvent::CredentialUse { provider, method, host, path } => {
+                self.audit.record(&Event::CredentialUse {
+                    provider: provider.to_string(),
+                    request: format!("{method} {path}"),
+                    host: (*host).to_owned(),
+                })
+            }
+            DoorEvent::Denied { status, reason, method, host, path } => {
+                self.audit.record(&Event::Denial {
+                    door: "gateway",
+                    what: format!("{method} {host}{path}"),
+                    reason: format!("{status}: {reason}"),
+                })
+            }
+            DoorEvent::Connect { asked, rule } => self
+                .audit
+                .record(&Event::Connection { to: (*asked).to_owned(), rule: (*rule).to_owned() }),
+            DoorEvent::Refused { asked, reason, cure } => self.refused(asked, reason, *cure),
+            // Events that this version does not know are no reason to let a request pass.
+            _ => Err(io::Error::other("unknown event at a door")),
+        }
+    }
+}

@@ -11,7 +11,10 @@ mod gateway;
 mod serve;
 mod upstream;
 
-pub use door::{DoorConfig, DoorSockets, InvalidProxy, NetworkDoor, PolicyHandle, UpstreamProxy};
+pub use door::{
+    DoorConfig, DoorSockets, InvalidProxy, LiveSecret, NetworkDoor, NoAuthority, PlacedSecret,
+    PolicyHandle, SessionAuthority, TrustStores, UpstreamProxy, placeholder_like,
+};
 pub use download::{Download, DownloadError, Downloader, Integrity, InvalidIntegrity, Progress};
 pub use gateway::{
     Api, ConfigError, Credential, CredentialKind, EphemeralKey, Event, Gateway, GatewayConfig,

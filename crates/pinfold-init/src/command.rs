@@ -64,6 +64,21 @@ impl Command {
 }
 
 impl Prepared {
+    /// Adds variables (`NAME=VALUE`), each in place of one of the same name.
+    ///
+    /// # Errors
+    /// `EINVAL` for a NUL byte.
+    pub(crate) fn add_variables(&mut self, variables: Vec<Vec<u8>>) -> Result<(), Failure> {
+        let name =
+            |variable: &[u8]| variable.split(|byte| *byte == b'=').next().map(<[u8]>::to_vec);
+        for variable in variables {
+            self.env.retain(|other| name(other.as_bytes()) != name(&variable));
+            let bad = Failure::about(Step::Execute, b"a NUL byte in a variable");
+            self.env.push(CString::new(variable).map_err(|_| bad(Errno::INVAL))?);
+        }
+        Ok(())
+    }
+
     /// Turns this process into the command; comes back only with the reason why not.
     pub(crate) fn become_command(
         &self,

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 
-use pinfold_wire::{Channel, Ended, Order, Report, Step};
+use pinfold_wire::{Channel, Ended, Order, Received, Report, Step};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions};
@@ -37,7 +37,7 @@ pub fn run(
     restrict: impl FnOnce() -> Result<(), Errno>,
 ) -> Result<(), Failure> {
     let signals = block_signals().map_err(Failure::at(Step::Execute))?;
-    let prepared = start.command.prepare()?;
+    let mut prepared = start.command.prepare()?;
     let terminal = if start.streams.wants_terminal() {
         let opened = stdio::open_terminal(start.streams.window);
         Some(opened.map_err(Failure::at(Step::Terminal))?)
@@ -50,9 +50,8 @@ pub fn run(
         sent.map_err(|_| Failure::at(Step::Terminal)(Errno::PIPE))?;
     }
     start.times.push((Step::Terminal, now()));
-    if !wait_for_start(channel) {
-        return Ok(());
-    }
+    let Some(variables) = wait_for_start(channel) else { return Ok(()) };
+    prepared.add_variables(variables)?;
     let command = crate::vfork::spawn(|| {
         let failure = prepared.become_command(&start.streams, terminal.as_ref(), restrict);
         let _ = channel.send(&failure.report(), &[]);
@@ -67,13 +66,14 @@ pub fn run(
     Ok(())
 }
 
-/// Waits for the order to start; false when the supervisor is gone.
-fn wait_for_start(channel: &Channel) -> bool {
+/// Waits for the order to start, with variables that were not known before; `None` when the
+/// supervisor is gone.
+fn wait_for_start(channel: &Channel) -> Option<Vec<Vec<u8>>> {
     loop {
         match channel.receive::<Order>() {
-            Ok(Some(received)) if received.message == Order::Start => return true,
+            Ok(Some(Received { message: Order::Start(variables), .. })) => return Some(variables),
             Ok(Some(_)) => {}
-            Ok(None) | Err(_) => return false,
+            Ok(None) | Err(_) => return None,
         }
     }
 }

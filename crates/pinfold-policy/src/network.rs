@@ -10,6 +10,7 @@ mod host;
 mod pattern;
 mod policy;
 mod rule;
+mod secret;
 
 pub use address::AddressClass;
 pub use authority::{Endpoint, InvalidEndpoint};
@@ -17,6 +18,8 @@ pub use host::{Host, HostName, InvalidHost};
 pub use pattern::{HostPattern, InvalidPattern};
 pub use policy::{NetworkPolicy, Refused};
 pub use rule::{InvalidRule, NetworkRule, PathPattern, Ports, Protocol};
+
+pub use secret::{InvalidSpot, SecretRule, Spots};
 
 #[cfg(test)]
 mod tests;

@@ -8,6 +8,7 @@ mod ceiling;
 mod error;
 pub(crate) mod keys;
 mod layers;
+mod network;
 mod origins;
 mod read;
 mod resolve;
@@ -16,7 +17,7 @@ pub(crate) mod words;
 
 pub use ceiling::Ceiling;
 pub use error::SettingsError;
-pub use layers::{Attendance, FlagLimits, Flags, Layers};
+pub use layers::{Attendance, FlagLimits, FlagNetwork, Flags, Layers};
 pub use origins::OriginRow;
 pub use resolve::{EnvSetting, FileSettings, Settings};
 pub use url::{BaseUrl, BaseUrlError};

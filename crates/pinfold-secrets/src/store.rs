@@ -1,7 +1,9 @@
 //! The store: which source a secret comes from, and its value.
 
 use std::ffi::OsString;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
 use crate::fallback::fallbacks_for;
@@ -222,6 +224,25 @@ impl Store {
         let secret = Secret::from_bytes(value)
             .map_err(|cause| Error::Unusable { place: found.place.clone(), cause })?;
         Ok(Resolved { secret, found })
+    }
+
+    /// Whether something is kept under an id: a value, or a record of where it is.
+    ///
+    /// # Errors
+    /// A file is not private, or a record cannot be read.
+    pub fn keeps(&self, id: &SecretId) -> Result<bool, Error> {
+        Ok(self.record(id)?.is_some() || self.holds(id)?)
+    }
+
+    /// A number that changes when what is kept under an id does. Reads no value.
+    #[must_use]
+    pub fn stamp(&self, id: &SecretId) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        for path in [self.dir.join(id.as_str()), self.dir.join(RECORDS).join(id.as_str())] {
+            let metadata = std::fs::symlink_metadata(path).ok();
+            metadata.map(|m| (m.ino(), m.size(), m.ctime(), m.ctime_nsec())).hash(&mut hasher);
+        }
+        hasher.finish()
     }
 
     fn holds(&self, id: &SecretId) -> Result<bool, Error> {

@@ -5,17 +5,21 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pinfold_boundary::{Door, Doors};
+use pinfold_boundary::{Cover, Door, Doors, LaunchError};
 use pinfold_egress::{
-    DoorConfig, DoorSockets, Egress, Event as DoorEvent, Journal, NetworkDoor, UpstreamProxy,
+    DoorConfig, DoorSockets, Egress, Event as DoorEvent, Journal, NetworkDoor, SessionAuthority,
+    TrustRoots, UpstreamProxy,
 };
 use pinfold_policy::network::NetworkPolicy;
+use pinfold_policy::settings::Settings;
 
 use crate::RunError;
 use crate::audit::{Audit, Event};
 use crate::gateway::{self, Provider};
 use crate::pace::Pace;
+use crate::placed;
 use crate::places::Places;
+use crate::trust::Trust;
 
 /// The port of the outward door. Like the gateway's it lies below 1024, so nothing inside can
 /// take it.
@@ -41,19 +45,38 @@ pub(crate) fn wanted(with_gateway: bool, policy: &NetworkPolicy) -> Vec<Door> {
     gateway.into_iter().chain([Door::Datagrams(NAMES)]).chain(names).chain([outward]).collect()
 }
 
-/// Puts together what serves the sockets that [`wanted`] asked for.
+/// What serves a session's doors, and what the inside is still to be given for them.
+pub(crate) struct Opened {
+    pub(crate) egress: Egress,
+    /// Variables with placeholders, as `NAME=VALUE`.
+    pub(crate) variables: Vec<Vec<u8>>,
+    /// The trust stores that the session's own cover.
+    pub(crate) covers: Vec<Cover>,
+}
+
+/// Puts together what serves the sockets that [`wanted`] asked for. Reads secrets, so init must
+/// have been cloned.
 ///
 /// # Errors
-/// A proxy of the host that cannot be used, or an init that sent other sockets.
-pub(crate) fn serve(
+/// A required secret that is not there, a proxy of the host that cannot be used, or an init that
+/// sent other sockets.
+pub(crate) fn open(
     doors: Doors,
     provider: Option<Provider>,
-    policy: &NetworkPolicy,
+    settings: &Settings,
     places: &Places,
     records: &Arc<Records>,
-) -> Result<Egress, RunError> {
+    trust: Option<&Trust>,
+) -> Result<Opened, RunError> {
+    let policy = &settings.network;
+    if !doors.handed_over && !policy.is_empty() {
+        eprintln!(
+            "pinfold: note: only programs that use a proxy reach the network in this run \
+             (`pinfold doctor` says why)"
+        );
+    }
     let mut sockets = doors.sockets.into_iter();
-    let mut next = || sockets.next().ok_or(pinfold_boundary::LaunchError::Silent);
+    let mut next = || sockets.next().ok_or(LaunchError::Silent);
     let gateway = match provider {
         Some(provider) => {
             let listener = TcpListener::from(next()?);
@@ -64,13 +87,27 @@ pub(crate) fn serve(
     };
     let names = UdpSocket::from(next()?);
     let outward = sockets.map(TcpListener::from).collect();
+    let secrets = placed::place(&settings.secrets, places)?;
+    let variables = placed::environment(&secrets);
+    let (authority, covers) = match trust {
+        Some(trust) => {
+            let authority = SessionAuthority::generate();
+            let authority = authority.map_err(|error| RunError::refused(error, None))?;
+            let covers = trust.fill(&authority).map_err(RunError::System)?;
+            (Some(authority), covers)
+        }
+        None => (None, Vec::new()),
+    };
     let config = DoorConfig {
         policy: policy.clone(),
         journal: Arc::clone(records) as Arc<dyn Journal>,
         proxy: if policy.is_empty() { None } else { proxy()? },
+        authority,
+        secrets,
+        roots: TrustRoots::System,
     };
     let (door, _) = NetworkDoor::new(config, DoorSockets { names, outward });
-    Ok(Egress { gateway, door: Some(door) })
+    Ok(Opened { egress: Egress { gateway, door: Some(door) }, variables, covers })
 }
 
 /// The proxy that this host needs, as curl and others find it.
@@ -177,6 +214,13 @@ impl Journal for Records {
             DoorEvent::Connect { asked, rule } => self
                 .audit
                 .record(&Event::Connection { to: (*asked).to_owned(), rule: (*rule).to_owned() }),
+            DoorEvent::SecretUse { id, method, asked, path } => {
+                self.audit.record(&Event::CredentialUse {
+                    provider: (*id).to_owned(),
+                    request: format!("{method} {path}"),
+                    host: (*asked).to_owned(),
+                })
+            }
             DoorEvent::Refused { asked, reason, cure } => self.refused(asked, reason, *cure),
             // Events that this version does not know are no reason to let a request pass.
             _ => Err(io::Error::other("unknown event at a door")),

@@ -119,7 +119,7 @@ pub(crate) fn run_quietly(plan: LaunchPlan) -> Result<Ended, Error> {
     let inside = Namespace.launch(plan)?;
     // An init that fails meanwhile has said why, which is read below.
     let _ = inside.channel.send(&Order::Seal, &[]);
-    let _ = inside.channel.send(&Order::Start, &[]);
+    let _ = inside.channel.send(&Order::Start(Vec::new()), &[]);
     while let Some(received) = inside.channel.receive::<Report>()? {
         match received.message {
             Report::Ended(ended) => return Ok(ended),

@@ -17,7 +17,7 @@ use pinfold_wire::Order;
 use serde_json::json;
 
 use crate::audit::{Audit, Event};
-use crate::door::{self, Records};
+use crate::door::{self, Opened, Records};
 use crate::gateway::Provider;
 use crate::git::settle::Kept;
 use crate::guard::Guard;
@@ -27,6 +27,7 @@ use crate::state::SessionState;
 use crate::supervise::{Progress, Supervision, last_words, send};
 use crate::terminal::CallerTerminal;
 use crate::timeline::Timeline;
+use crate::trust::{self, Trust};
 use crate::view::{Extra, View};
 use crate::workspace::Workspace;
 use crate::{stdio, sys, userland};
@@ -89,6 +90,11 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
     let mut plan = plan(&view, &authority, &settings, program, streams.stdio)?;
     plan.tree.extend(guard.entries(workspace.root.as_path(), &places)?);
     plan.tree.extend(request.files);
+    let trust = match trust::is_needed(&settings) {
+        true => Some(Trust::new(&state).map_err(RunError::System)?),
+        false => None,
+    };
+    plan.tree.extend(trust.as_ref().map(Trust::entry).transpose()?);
     plan.nested = request.nested;
     if request.nested {
         settings.ceiling.check_nested(&Origin::Default).map_err(RunError::settings)?;
@@ -103,14 +109,11 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
     let audit = Arc::new(audit);
     let records = Arc::new(Records::new(Arc::clone(&audit), terminal.is_none()));
     let doors = inside.doors()?;
-    if !doors.handed_over && !settings.network.is_empty() {
-        eprintln!(
-            "pinfold: note: only programs that use a proxy reach the network in this run (`pinfold doctor` says why)"
-        );
-    }
-    let egress = door::serve(doors, request.provider, &settings.network, &places, &records)?;
+    let Opened { egress, variables, covers: trusted } =
+        door::open(doors, request.provider, &settings, &places, &records, trust.as_ref())?;
     let authority = guard.prepare(&view, &authority, &settings, &places, &mut state)?;
-    inside.channel.send_covers(guard.covers(&authority)).map_err(|_| last_words(&inside))?;
+    let covers = guard.covers(&authority).into_iter().chain(trusted).collect();
+    inside.channel.send_covers(covers).map_err(|_| last_words(&inside))?;
     if inside.enforced.landlock == 0 {
         // The mounts carry the same verdicts; that one wall less stands is said and recorded.
         eprintln!("pinfold: note: this run has no Landlock wall (`pinfold doctor` says why)");
@@ -137,7 +140,7 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
     };
     supervision.take_terminal()?;
     record_launch(&audit, &argv, &workspace).map_err(RunError::System)?;
-    send(&supervision.inside, &Order::Start)?;
+    send(&supervision.inside, &Order::Start(variables))?;
     supervision.state.timeline.done("records the start");
     let mut outcome = supervision.until_end()?;
     outcome.notes = records.rest();

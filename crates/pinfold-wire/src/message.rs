@@ -48,8 +48,9 @@ pub enum Order {
     Mapped,
     /// No more covers come: close the root and drop every privilege.
     Seal,
-    /// Everything is recorded and in place: start the command.
-    Start,
+    /// Everything is recorded and in place: start the command, with these variables (`NAME=VALUE`)
+    /// beside its others.
+    Start(Vec<Vec<u8>>),
     /// Send this signal to the command's process group.
     Signal(i32),
 }
@@ -205,8 +206,11 @@ impl Wire for Order {
                     };
                 }
             }
-            Self::Start => {
-                writer.u8(2);
+            Self::Start(variables) => {
+                writer.u8(2).u32(variables.len() as u32);
+                for variable in variables {
+                    writer.bytes(variable);
+                }
             }
             Self::Mapped => {
                 writer.u8(4);
@@ -229,7 +233,10 @@ impl Wire for Order {
                 let covers = (0..count).map(|_| read_cover(&mut reader));
                 Self::Cover(covers.collect::<Result<_, _>>()?)
             }
-            2 => Self::Start,
+            2 => {
+                let count = reader.u32()?;
+                Self::Start((0..count).map(|_| reader.bytes()).collect::<Result<_, _>>()?)
+            }
             3 => Self::Signal(reader.i32()?),
             4 => Self::Mapped,
             5 => Self::Seal,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use pinfold_policy::env::EnvName;
 use pinfold_policy::limits::{ByteSize, MilliCpus, WallTime};
-use pinfold_policy::network::NetworkRule;
+use pinfold_policy::network::{HostPattern, NetworkRule};
 use pinfold_policy::settings::{AgentState, BoundaryName, GitMode, LandlockMode};
 
 use crate::check::CheckArgs;
@@ -131,6 +131,9 @@ pub(crate) struct PolicyArgs {
     /// The same for a host that may lead to private addresses; may be repeated
     #[arg(long, value_name = "RULE")]
     pub(crate) allow_internal_host: Vec<NetworkRule>,
+    /// End the TLS of a host here, so that each request is held against its name; may be repeated
+    #[arg(long, value_name = "HOST")]
+    pub(crate) intercept: Vec<HostPattern>,
     /// Set a variable inside; may be repeated
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) env: Vec<String>,

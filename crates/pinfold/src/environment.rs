@@ -6,7 +6,7 @@ use pinfold_policy::env::{EnvLayer, EnvName, EnvVar, compose_env};
 use pinfold_policy::origin::Origin;
 use pinfold_policy::settings::Settings;
 use pinfold_session::workspace::Workspace;
-use pinfold_session::{door, userland};
+use pinfold_session::{door, trust, userland};
 
 /// Variables of the caller that describe the person's terminal and language, and hold no
 /// secret. They enter without being asked for.
@@ -37,6 +37,9 @@ pub(crate) fn environment(
     let mut variables = agent;
     variables.extend(forwarded(settings));
     variables.extend(fixed(workspace, path_first));
+    if trust::is_needed(settings) {
+        variables.extend(trusted());
+    }
     for setting in &settings.env {
         variables.push(EnvVar {
             name: setting.name.clone(),
@@ -92,10 +95,15 @@ fn fixed(workspace: &Workspace, path_first: &[String]) -> Vec<EnvVar> {
         ("https_proxy", door::PROXY_URL.into(), EnvLayer::Door),
         ("no_proxy", door::NO_PROXY.into(), EnvLayer::Door),
     ];
-    values
-        .into_iter()
-        .filter_map(|(name, value, layer)| {
-            Some(EnvVar { name: name.parse().ok()?, value, layer, origin: Origin::Default })
-        })
-        .collect()
+    values.into_iter().filter_map(|(name, value, layer)| variable(name, value, layer)).collect()
+}
+
+/// Where programs find the session's own certificate authority.
+fn trusted() -> Vec<EnvVar> {
+    let trusted = trust::environment();
+    trusted.filter_map(|(name, value)| variable(name, value.into(), EnvLayer::Door)).collect()
+}
+
+fn variable(name: &str, value: OsString, layer: EnvLayer) -> Option<EnvVar> {
+    Some(EnvVar { name: name.parse().ok()?, value, layer, origin: Origin::Default })
 }

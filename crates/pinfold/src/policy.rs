@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use pinfold_policy::document::SettingsFile;
 use pinfold_policy::env::EnvName;
 use pinfold_policy::path::HostPath;
-use pinfold_policy::settings::{Attendance, FlagLimits, Flags, Layers, Settings};
+use pinfold_policy::settings::{Attendance, FlagLimits, FlagNetwork, Flags, Layers, Settings};
 use pinfold_session::places::Places;
 use pinfold_session::workspace::Workspace;
 
@@ -113,8 +113,11 @@ fn flags(args: &PolicyArgs, agent: Option<&str>) -> Result<Flags, Failure> {
         write: paths(&args.write)?,
         sockets: paths(&args.socket)?,
         opt_in: args.opt_in.clone(),
-        allow_hosts: args.allow_host.clone(),
-        allow_internal_hosts: args.allow_internal_host.clone(),
+        network: FlagNetwork {
+            allow: args.allow_host.clone(),
+            internal: args.allow_internal_host.clone(),
+            intercept: args.intercept.clone(),
+        },
     })
 }
 

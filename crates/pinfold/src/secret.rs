@@ -13,7 +13,8 @@ mod prompt;
 /// Keep the credentials that the gateway uses. No value is ever printed.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SecretCommand {
-    /// Keep a secret: type it, or pipe it into standard input.
+    /// Keep a secret: type it, or pipe it into standard input. Live sessions use it at once.
+    #[command(visible_alias = "rotate")]
     Set(SetArgs),
     /// Say where a secret is, whether it can be used, and which places were looked at.
     Check(CheckArgs),
@@ -23,7 +24,8 @@ pub(crate) enum SecretCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Forget a secret.
+    /// Forget a secret. Live sessions lose it at once.
+    #[command(visible_alias = "revoke")]
     Rm {
         /// Its name, such as `anthropic`.
         id: SecretId,

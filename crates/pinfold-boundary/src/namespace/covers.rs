@@ -33,7 +33,7 @@ pub(super) fn receive(root: &Root, channel: &Channel) -> Result<bool, Failure> {
                 }
             }
             Order::Seal => return Ok(true),
-            Order::Start | Order::Mapped | Order::Signal(_) => {}
+            Order::Start(_) | Order::Mapped | Order::Signal(_) => {}
         }
     }
 }

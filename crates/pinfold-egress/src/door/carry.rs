@@ -12,7 +12,7 @@ use super::outward::{reset, turn_away};
 use super::peek::{Beginning, LONGEST, peek};
 use super::refusal::NoWay;
 use super::shared::Shared;
-use super::{http, splice};
+use super::{http, intercept, splice};
 
 /// How long a client may take to say what it speaks where it has to speak first.
 const FIRST_WORDS: Duration = Duration::from_secs(30);
@@ -36,6 +36,7 @@ pub(super) async fn carry(
     };
     match check(shared, &asked, protocol, beginning) {
         Ok(Way::Tunnel) => tunnel(shared, client, upstream, &asked).await,
+        Ok(Way::Intercept) => intercept::intercept(shared, client, upstream, asked).await,
         Ok(Way::Http1) => http::serve_host(shared, client, upstream, asked, false).await,
         Ok(Way::Http2) => http::serve_host(shared, client, upstream, asked, true).await,
         Err(no_way) => turn_away(client, &no_way).await,
@@ -44,6 +45,7 @@ pub(super) async fn carry(
 
 enum Way {
     Tunnel,
+    Intercept,
     Http1,
     Http2,
 }
@@ -58,7 +60,8 @@ fn check(
     let expected = |expected| shared.refuse(Refused::Protocol { asked: asked.clone(), expected });
     match (beginning, protocol) {
         (Beginning::Tls(name), Protocol::Tls | Protocol::Tcp) => {
-            check_name(shared, asked, name.as_deref()).map(|()| Way::Tunnel)
+            check_name(shared, asked, name.as_deref())?;
+            Ok(if shared.intercepts(asked) { Way::Intercept } else { Way::Tunnel })
         }
         (Beginning::Http1, Protocol::Http | Protocol::Tcp) => Ok(Way::Http1),
         (Beginning::Http2, Protocol::Http | Protocol::Tcp) => Ok(Way::Http2),

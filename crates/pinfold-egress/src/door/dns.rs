@@ -131,7 +131,10 @@ impl Question {
     }
 
     /// Answers what needs no lookup outside.
-    pub(super) fn answer_at_once(mut self, shared: &Shared) -> Result<Vec<u8>, Self> {
+    ///
+    /// # Errors
+    /// The question again, if it needs one.
+    pub(super) fn answer_at_once(mut self, shared: &Shared) -> Result<Vec<u8>, Box<Self>> {
         let Some((name, kind)) = self.asked.take() else { return Ok(self.written()) };
         let Ok(host) = name.to_ascii().parse::<HostName>() else {
             return Ok(self.refused(ResponseCode::NXDomain, None));
@@ -155,7 +158,7 @@ impl Question {
             return Ok(self.written());
         }
         self.asked = Some((name, kind));
-        Err(self)
+        Err(Box::new(self))
     }
 
     /// Looks a known name up and answers with its synthetic address.

@@ -1,4 +1,5 @@
-//! HTTP in the clear: each request is looked at by itself, and framed anew.
+//! HTTP, in the clear or where TLS is ended here: each request is looked at by itself, and framed
+//! anew.
 
 use std::convert::Infallible;
 use std::io;
@@ -6,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONNECTION, HOST, HeaderName, PROXY_AUTHORIZATION, TE, UPGRADE};
+use http::header::{
+    ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, HOST, PROXY_AUTHORIZATION, TE, UPGRADE,
+};
 use http::request::Parts;
 use http::uri::{PathAndQuery, Scheme};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
@@ -18,13 +21,17 @@ use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use pinfold_policy::network::{Endpoint, Host, Protocol, Refused};
-use tokio::io::copy_bidirectional;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 
+use super::place::{RequestBody, place};
 use super::refusal::NoWay;
+use super::scrub::{Patterns, READABLE, Scrubbed, Scrubber, Unreadable};
 use super::shared::Shared;
-use crate::gateway::{is_websocket, strip_hop_by_hop};
+use super::vault::Held;
+use crate::gateway::{Event, is_websocket, shortened, strip_hop_by_hop};
+use crate::upstream::{H2, HTTP1};
 
 /// Time for the head of a request, which is also how long an unused connection is kept.
 const HEAD_LIMIT: Duration = Duration::from_secs(60);
@@ -35,14 +42,19 @@ const MAX_HEAD: usize = 64 * 1024;
 /// Bytes read at once, at most; it also bounds the head of an answer.
 const MAX_BUFFER: usize = 128 * 1024;
 
-type Body = Either<Full<Bytes>, Incoming>;
+type Body = Either<Full<Bytes>, Either<Incoming, Scrubbed<Incoming>>>;
+
+/// A connection with a client or a server.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 
 /// Serves a client of the explicit proxy: every request names its host in its URL.
 ///
 /// # Errors
 /// Whatever broke the connection.
 pub(super) async fn serve_proxy(shared: &Arc<Shared>, client: TcpStream) -> io::Result<()> {
-    let line = Line { shared: Arc::clone(shared), fixed: None, open: Mutex::default() };
+    let line = Line::new(shared, None, false, None);
     serve1(line, client).await
 }
 
@@ -58,12 +70,37 @@ pub(super) async fn serve_host(
     is_http2: bool,
 ) -> io::Result<()> {
     let sender = Sender::open(upstream, is_http2).await.map_err(io::Error::other)?;
-    let open = Some(Open { asked: asked.clone(), sender });
-    let line = Line { shared: Arc::clone(shared), fixed: Some(asked), open: Mutex::new(open) };
+    let line = Line::new(shared, Some(asked), false, Some(sender));
     if is_http2 { serve2(line, client).await } else { serve1(line, client).await }
 }
 
-async fn serve1(line: Line, client: TcpStream) -> io::Result<()> {
+/// Serves a client whose TLS with one host is ended here.
+///
+/// # Errors
+/// Whatever broke a connection.
+pub(super) async fn serve_secure(
+    shared: &Arc<Shared>,
+    client: impl Stream,
+    upstream: impl Stream,
+    asked: Endpoint,
+    is_http2: bool,
+) -> io::Result<()> {
+    let sender = Sender::open(upstream, is_http2).await.map_err(io::Error::other)?;
+    let line = Line::new(shared, Some(asked), true, Some(sender));
+    if is_http2 { serve2(line, client).await } else { serve1(line, client).await }
+}
+
+/// Answers every request of a client with the reason why there is no server.
+///
+/// # Errors
+/// Whatever broke the connection.
+pub(super) async fn serve_refusal(client: impl Stream, no_way: &NoWay) -> io::Result<()> {
+    let service = service_fn(|_| async { Ok::<_, Infallible>(no_way.response()) });
+    let served = http1::Builder::new().serve_connection(TokioIo::new(client), service).await;
+    served.map_err(io::Error::other)
+}
+
+async fn serve1(line: Line, client: impl Stream) -> io::Result<()> {
     let line = Arc::new(line);
     let service = service_fn(move |request| {
         let line = Arc::clone(&line);
@@ -80,7 +117,7 @@ async fn serve1(line: Line, client: TcpStream) -> io::Result<()> {
         .map_err(io::Error::other)
 }
 
-async fn serve2(line: Line, client: TcpStream) -> io::Result<()> {
+async fn serve2(line: Line, client: impl Stream) -> io::Result<()> {
     let line = Arc::new(line);
     let service = service_fn(move |request| {
         let line = Arc::clone(&line);
@@ -99,6 +136,8 @@ struct Line {
     shared: Arc<Shared>,
     /// The one host, unless every request names its own.
     fixed: Option<Endpoint>,
+    /// Whether TLS is ended here, and begun anew towards the server.
+    secure: bool,
     open: Mutex<Option<Open>>,
 }
 
@@ -108,12 +147,12 @@ struct Open {
 }
 
 enum Sender {
-    One(client1::SendRequest<Incoming>),
-    Two(client2::SendRequest<Incoming>),
+    One(client1::SendRequest<RequestBody>),
+    Two(client2::SendRequest<RequestBody>),
 }
 
 impl Sender {
-    async fn open(upstream: TcpStream, is_http2: bool) -> hyper::Result<Self> {
+    async fn open(upstream: impl Stream, is_http2: bool) -> hyper::Result<Self> {
         let io = TokioIo::new(upstream);
         // Each connection's task ends with it; what breaks it is told to the request on it.
         if is_http2 {
@@ -137,6 +176,16 @@ impl Sender {
 }
 
 impl Line {
+    fn new(
+        shared: &Arc<Shared>,
+        fixed: Option<Endpoint>,
+        secure: bool,
+        sender: Option<Sender>,
+    ) -> Self {
+        let open = fixed.clone().zip(sender).map(|(asked, sender)| Open { asked, sender });
+        Self { shared: Arc::clone(shared), fixed, secure, open: Mutex::new(open) }
+    }
+
     /// Answers one request. What goes wrong is an answer too.
     async fn handle(&self, mut request: Request<Incoming>) -> Response<Body> {
         // With the response the server's side of an upgrade is given away; take it first.
@@ -156,19 +205,58 @@ impl Line {
         let asked = self.asked(&head)?;
         self.check_request(&asked, &head)?;
         let upgrade = upgrade.filter(|_| is_websocket(&head));
-        rewrite(&mut head, &asked, upgrade.is_some())?;
+        rewrite(&mut head, &asked, self.secure, upgrade.is_some())?;
+        let secrets = match self.secure {
+            true => self.shared.vault.secrets_for(&asked),
+            false => Vec::new(),
+        };
+        let body = self.place(&asked, &secrets, &mut head, body).await?;
         let response = self.send(&asked, Request::from_parts(head, body)).await?;
-        Ok(match upgrade {
+        let mut patterns = Patterns::default();
+        secrets.iter().for_each(|held| held.add_patterns(&mut patterns));
+        match upgrade {
             Some(client) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
-                switch(client, response)
+                Ok(switch(client, response, patterns))
             }
-            _ => relayed(response),
-        })
+            _ => relayed(response, patterns),
+        }
+    }
+
+    /// Puts secrets in where their placeholders stand, and records each use before it happens.
+    async fn place(
+        &self,
+        asked: &Endpoint,
+        secrets: &[Arc<Held>],
+        head: &mut Parts,
+        body: Incoming,
+    ) -> Result<RequestBody, NoWay> {
+        let mut body = Either::Right(body);
+        let path = head.uri.path().to_owned();
+        for held in secrets {
+            let (after, used) = place(held, head, body).await?;
+            body = after;
+            if used {
+                let event = Event::SecretUse {
+                    id: &held.placed.rule.id,
+                    method: head.method.as_str(),
+                    asked: &asked.to_string(),
+                    path: shortened(&path),
+                };
+                self.shared.journal.record(&event).map_err(|_| NoWay::NotRecorded)?;
+            }
+        }
+        if !secrets.is_empty() && head.headers.contains_key(ACCEPT_ENCODING) {
+            head.headers.insert(ACCEPT_ENCODING, READABLE);
+        }
+        Ok(body)
     }
 
     /// The host of a request, which all places that can name it agree on.
     fn asked(&self, head: &Parts) -> Result<Endpoint, NoWay> {
-        const HTTP: u16 = 80;
+        let (scheme, known) = match self.secure {
+            true => (Scheme::HTTPS, 443),
+            false => (Scheme::HTTP, 80),
+        };
         let malformed = NoWay::Malformed;
         if head.method == Method::CONNECT {
             return Err(malformed("CONNECT opens a connection of its own"));
@@ -178,13 +266,13 @@ impl Line {
         if hosts.next().is_some() {
             return Err(malformed("two Host headers"));
         }
-        if head.uri.scheme().is_some_and(|scheme| *scheme != Scheme::HTTP) {
-            return Err(malformed("only http: URLs; others are tunnelled with CONNECT"));
+        if head.uri.scheme().is_some_and(|said| *said != scheme) {
+            return Err(malformed("a URL of another scheme; https: is tunnelled with CONNECT"));
         }
         let authority = head.uri.authority().map(http::uri::Authority::as_str);
-        let default = self.fixed.as_ref().map_or(HTTP, |asked| asked.port);
+        let default = self.fixed.as_ref().map_or(known, |asked| asked.port);
         let read = |text: &str| {
-            let endpoint = Endpoint::parse(text, Some(HTTP));
+            let endpoint = Endpoint::parse(text, Some(known));
             endpoint.map_err(|_| malformed("the host is not in its plain form"))
         };
         let in_url = authority.map(read).transpose()?;
@@ -196,7 +284,7 @@ impl Line {
         };
         for said in in_url.iter().chain(&in_header) {
             // A port that is left out is the connection's own.
-            let same_port = said.port == asked.port || said.port == default || said.port == HTTP;
+            let same_port = said.port == asked.port || said.port == default || said.port == known;
             if said.host != asked.host && !is_address(&asked) || !same_port {
                 return Err(self.shared.other_name(&asked, &said.to_string()));
             }
@@ -219,7 +307,7 @@ impl Line {
     async fn send(
         &self,
         asked: &Endpoint,
-        mut request: Request<Incoming>,
+        mut request: Request<RequestBody>,
     ) -> Result<Response<Incoming>, NoWay> {
         let broke = |error: &hyper::Error| {
             NoWay::Unreachable(format!("{asked} broke the connection: {error}"))
@@ -257,12 +345,18 @@ impl Line {
     }
 
     async fn open(&self, asked: &Endpoint, is_http2: bool) -> Result<Open, NoWay> {
-        if self.shared.admit(asked)? == Protocol::Tls {
+        if self.shared.admit(asked)? == Protocol::Tls && !self.secure {
             let refused = Refused::Protocol { asked: asked.clone(), expected: "TLS" };
             return Err(self.shared.refuse(refused));
         }
         let upstream = self.shared.dial(asked).await?;
-        let sender = Sender::open(upstream, is_http2).await;
+        let sender = if self.secure {
+            let protocol = if is_http2 { H2 } else { HTTP1 };
+            let upstream = self.shared.secure(upstream, asked, vec![protocol.to_vec()]).await?;
+            Sender::open(upstream, is_http2).await
+        } else {
+            Sender::open(upstream, is_http2).await
+        };
         let sender = sender.map_err(|error| NoWay::Unreachable(format!("{asked}: {error}")))?;
         Ok(Open { asked: asked.clone(), sender })
     }
@@ -273,16 +367,22 @@ fn is_address(asked: &Endpoint) -> bool {
 }
 
 /// Makes the request the next hop's: its target, its host, and nothing meant for this hop.
-fn rewrite(head: &mut Parts, asked: &Endpoint, is_upgrade: bool) -> Result<(), NoWay> {
+fn rewrite(
+    head: &mut Parts,
+    asked: &Endpoint,
+    secure: bool,
+    is_upgrade: bool,
+) -> Result<(), NoWay> {
+    let (scheme, known) = if secure { (Scheme::HTTPS, 443) } else { (Scheme::HTTP, 80) };
     let malformed = |_| NoWay::Malformed("the request's target");
     let wants_trailers = head.headers.get(TE).is_some_and(|value| value == "trailers");
     strip_hop_by_hop(&mut head.headers);
     head.headers.remove(PROXY_AUTHORIZATION);
     let path = head.uri.path_and_query().cloned();
     let path = path.unwrap_or_else(|| PathAndQuery::from_static("/"));
-    let host = if asked.port == 80 { asked.host.to_string() } else { asked.to_string() };
+    let host = if asked.port == known { asked.host.to_string() } else { asked.to_string() };
     if head.version == Version::HTTP_2 {
-        let whole = Uri::builder().scheme(Scheme::HTTP).authority(host).path_and_query(path);
+        let whole = Uri::builder().scheme(scheme).authority(host).path_and_query(path);
         head.uri = whole.build().map_err(malformed)?;
         head.headers.remove(HOST);
         if wants_trailers {
@@ -304,30 +404,66 @@ fn rewrite(head: &mut Parts, asked: &Endpoint, is_upgrade: bool) -> Result<(), N
     Ok(())
 }
 
-/// An answer as it passes: status, headers and body.
-fn relayed(upstream: Response<Incoming>) -> Response<Body> {
-    let mut response = upstream.map(Either::Right);
-    strip_hop_by_hop(response.headers_mut());
-    response
+/// An answer as it passes: status, headers and body, without what must not come back.
+fn relayed(upstream: Response<Incoming>, patterns: Patterns) -> Result<Response<Body>, NoWay> {
+    let (mut head, body) = upstream.into_parts();
+    strip_hop_by_hop(&mut head.headers);
+    if patterns.is_empty() {
+        return Ok(Response::from_parts(head, Either::Right(Either::Left(body))));
+    }
+    // One of these is the reason phrase, which may hold anything.
+    head.extensions.clear();
+    patterns.scrub_headers(&mut head.headers);
+    // Decoding and scrubbing change the length.
+    head.headers.remove(CONTENT_LENGTH);
+    let body = Scrubbed::new(body, &mut head.headers, patterns).map_err(|Unreadable| {
+        let why = "the server answers in an encoding that cannot be searched for secrets";
+        NoWay::Unreachable(why.to_owned())
+    })?;
+    Ok(Response::from_parts(head, Either::Right(Either::Right(body))))
 }
 
 /// Passes a 101 on, then bytes both ways.
-fn switch(client: OnUpgrade, upstream: Response<Incoming>) -> Response<Body> {
+fn switch(client: OnUpgrade, upstream: Response<Incoming>, patterns: Patterns) -> Response<Body> {
     let mut response = Response::new(Either::Left(Full::new(Bytes::new())));
     *response.status_mut() = upstream.status();
-    let own: [HeaderName; 2] = [CONNECTION, UPGRADE];
     *response.headers_mut() = upstream.headers().clone();
-    strip_hop_by_hop(response.headers_mut());
-    for (name, value) in own.into_iter().zip(["Upgrade", "websocket"]) {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
-    }
+    let headers = response.headers_mut();
+    strip_hop_by_hop(headers);
+    patterns.scrub_headers(headers);
+    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
     tokio::spawn(async move {
         let both = tokio::try_join!(client, hyper::upgrade::on(upstream));
         if let Ok((client, upstream)) = both {
-            let (mut client, mut upstream) = (TokioIo::new(client), TokioIo::new(upstream));
-            // However it ends, both ends are closed and see it.
-            let _ = copy_bidirectional(&mut client, &mut upstream).await;
+            let (mut up_read, mut up_write) = tokio::io::split(TokioIo::new(upstream));
+            let (mut down_read, mut down_write) = tokio::io::split(TokioIo::new(client));
+            // Whichever way ends first, both connections are closed and both ends see it.
+            let _ = tokio::try_join!(
+                copy(&mut down_read, &mut up_write, Patterns::default()),
+                copy(&mut up_read, &mut down_write, patterns),
+            );
         }
     });
     response
+}
+
+/// Passes bytes one way, without what must not pass.
+async fn copy(
+    from: &mut (impl AsyncRead + Unpin),
+    to: &mut (impl AsyncWrite + Unpin),
+    patterns: Patterns,
+) -> io::Result<()> {
+    const BUFFER: usize = 16 * 1024;
+    let mut scrubber = Scrubber::new(patterns);
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        let count = from.read(&mut buffer).await?;
+        if count == 0 {
+            to.write_all(&scrubber.finish()).await?;
+            return to.shutdown().await;
+        }
+        to.write_all(&scrubber.push(&buffer[..count])).await?;
+        to.flush().await?;
+    }
 }

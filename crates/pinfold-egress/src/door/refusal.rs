@@ -24,6 +24,12 @@ pub(super) enum NoWay {
          the host (is its disk full?)"
     )]
     NotRecorded,
+    /// The request holds the placeholder of a secret that is not there, or not any more.
+    #[error(
+        "pinfold: no usable value for the secret `{0}`: on the host, set one with `pinfold secret \
+         set {0}`; `pinfold secret check {0}` says what was looked at"
+    )]
+    NoSecret(String),
     /// The server could not be reached.
     #[error("pinfold: {0}")]
     Unreachable(String),
@@ -42,7 +48,7 @@ fn cure(refused: &Refused) -> String {
 impl NoWay {
     pub(super) fn status(&self) -> StatusCode {
         match self {
-            Self::Refused(_) => StatusCode::FORBIDDEN,
+            Self::Refused(_) | Self::NoSecret(_) => StatusCode::FORBIDDEN,
             Self::Malformed(_) => StatusCode::BAD_REQUEST,
             Self::NotRecorded => StatusCode::SERVICE_UNAVAILABLE,
             Self::Unreachable(_) => StatusCode::BAD_GATEWAY,

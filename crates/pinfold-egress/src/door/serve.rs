@@ -8,10 +8,13 @@ use std::sync::Arc;
 use pinfold_policy::network::NetworkPolicy;
 use tokio::sync::watch;
 
+use super::mint::SessionAuthority;
 use super::proxy::UpstreamProxy;
 use super::shared::Shared;
+use super::vault::{PlacedSecret, Vault};
 use super::{dns, outward};
 use crate::gateway::Journal;
+use crate::upstream::TrustRoots;
 
 /// What a door is made from.
 pub struct DoorConfig {
@@ -21,6 +24,12 @@ pub struct DoorConfig {
     pub journal: Arc<dyn Journal>,
     /// The proxy that this host itself needs.
     pub proxy: Option<UpstreamProxy>,
+    /// Who vouches inside for hosts whose TLS is ended here; needed if there are any.
+    pub authority: Option<SessionAuthority>,
+    /// Secrets of which the inside has placeholders.
+    pub secrets: Vec<PlacedSecret>,
+    /// Which authorities vouch for servers.
+    pub roots: TrustRoots,
 }
 
 /// The sockets inside that are served outside.
@@ -79,6 +88,10 @@ impl NetworkDoor {
             names: std::sync::Mutex::default(),
             dns: crate::upstream::Dns::default(),
             proxy: self.config.proxy,
+            authority: self.config.authority,
+            vault: Vault::new(self.config.secrets),
+            roots: self.config.roots,
+            tls: std::sync::OnceLock::new(),
         });
         self.sockets.names.set_nonblocking(true)?;
         let names = tokio::net::UdpSocket::from_std(self.sockets.names)?;

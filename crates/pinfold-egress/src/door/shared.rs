@@ -1,15 +1,18 @@
 //! What every connection of one session's door needs.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use pinfold_policy::network::{Endpoint, NetworkPolicy, Protocol, Refused};
+use rustls::ClientConfig;
 use tokio::sync::watch;
 
+use super::mint::SessionAuthority;
 use super::names::Names;
 use super::proxy::UpstreamProxy;
 use super::refusal::NoWay;
+use super::vault::Vault;
 use crate::gateway::{Event, Journal};
-use crate::upstream::Dns;
+use crate::upstream::{Dns, Failure, TrustRoots, client_config};
 
 /// What every connection of one session's door needs.
 pub(super) struct Shared {
@@ -18,6 +21,10 @@ pub(super) struct Shared {
     pub(super) names: Mutex<Names>,
     pub(super) dns: Dns,
     pub(super) proxy: Option<UpstreamProxy>,
+    pub(super) authority: Option<SessionAuthority>,
+    pub(super) vault: Vault,
+    pub(super) roots: TrustRoots,
+    pub(super) tls: OnceLock<Arc<ClientConfig>>,
 }
 
 impl Shared {
@@ -51,6 +58,20 @@ impl Shared {
         // What is refused stays refused, recorded or not.
         let _ = self.journal.record(&event);
         NoWay::Refused(refused)
+    }
+
+    /// Whether TLS with a host is ended here.
+    pub(super) fn intercepts(&self, asked: &Endpoint) -> bool {
+        self.vault.knows(asked) || self.policy().intercepts(asked)
+    }
+
+    /// How servers prove themselves; the trusted certificates are read when first needed.
+    pub(super) fn tls(&self) -> Result<Arc<ClientConfig>, Failure> {
+        if let Some(config) = self.tls.get() {
+            return Ok(Arc::clone(config));
+        }
+        let config = client_config(&self.roots)?;
+        Ok(Arc::clone(self.tls.get_or_init(|| Arc::new(config))))
     }
 
     /// Waits until the policy no longer allows a connection.

@@ -37,6 +37,17 @@ pub enum Event<'a> {
         /// The rule that allows it, and who gave it.
         rule: &'a str,
     },
+    /// A secret is about to be put into a request.
+    SecretUse {
+        /// The secret's name.
+        id: &'a str,
+        /// The request's method.
+        method: &'a str,
+        /// Host and port.
+        asked: &'a str,
+        /// The path it asks for there.
+        path: &'a str,
+    },
     /// A connection, a name or a request to somewhere is refused.
     Refused {
         /// Host and port, by the name that was asked for.
@@ -67,7 +78,7 @@ impl Event<'_> {
 }
 
 /// Cuts a text of the inside's choosing to what an event may hold.
-pub(super) fn shortened(text: &str) -> &str {
+pub(crate) fn shortened(text: &str) -> &str {
     let longest = text.len().min(Event::MAX_TEXT);
     let end = (0..=longest).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
     &text[..end]

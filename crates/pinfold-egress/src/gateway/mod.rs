@@ -20,6 +20,7 @@ pub use config::{
     Upstream,
 };
 pub(crate) use headers::strip_hop_by_hop;
+pub(crate) use journal::shortened;
 pub use journal::{Event, Journal};
 pub use key::{EphemeralKey, KeyShape};
 pub use serve::Gateway;

@@ -18,7 +18,7 @@ use tokio_rustls::TlsConnector;
 use tower_service::Service;
 
 use super::dns::Dns;
-use super::{Failure, TrustRoots};
+use super::{Failure, H2, HTTP1, TrustRoots, client_config};
 
 /// Seconds for name, TCP and TLS together.
 const CONNECT_SECONDS: u64 = 10;
@@ -84,15 +84,10 @@ impl Tls {
         if let Some(config) = self.config.get() {
             return Ok(Arc::clone(config));
         }
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|error| Failure::Tls(error.to_string()))?;
-        let roots = self.roots.load()?;
-        let mut config = builder.with_root_certificates(roots).with_no_client_auth();
+        let mut config = client_config(&self.roots)?;
         config.alpn_protocols = match self.offer {
-            Offer::Http1 => vec![b"http/1.1".to_vec()],
-            Offer::Http2 => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
+            Offer::Http1 => vec![HTTP1.to_vec()],
+            Offer::Http2 => vec![H2.to_vec(), HTTP1.to_vec()],
         };
         Ok(Arc::clone(self.config.get_or_init(|| Arc::new(config))))
     }

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use super::address::AddressClass;
 use super::authority::Endpoint;
 use super::host::{Host, HostName};
+use super::pattern::HostPattern;
 use super::rule::{NetworkRule, Ports};
 use crate::origin::Valued;
 
@@ -16,6 +17,8 @@ pub struct NetworkPolicy {
     pub allow: Vec<Valued<NetworkRule>>,
     /// Hosts that may lead to addresses of the host's own networks.
     pub internal: Vec<Valued<NetworkRule>>,
+    /// Hosts whose TLS is ended here although no rule needs it.
+    pub intercept: Vec<Valued<HostPattern>>,
 }
 
 /// Why something cannot be reached, in words that name the cure.
@@ -97,6 +100,20 @@ impl NetworkPolicy {
     ) -> impl Iterator<Item = &'a NetworkRule> + 'a {
         let rules = self.allow.iter().map(|rule| &rule.value);
         rules.filter(|rule| rule.matches(&asked.host, asked.port))
+    }
+
+    /// Whether requests to a host have to be seen: TLS with it is ended here.
+    #[must_use]
+    pub fn intercepts(&self, asked: &Endpoint) -> bool {
+        self.intercept.iter().any(|pattern| pattern.value.matches(&asked.host))
+            || self.rules_for(asked).any(NetworkRule::looks_at_requests)
+    }
+
+    /// Whether there is any host whose requests have to be seen.
+    #[must_use]
+    pub fn intercepts_any(&self) -> bool {
+        let looks = |rule: &Valued<NetworkRule>| rule.value.looks_at_requests();
+        !self.intercept.is_empty() || self.allow.iter().any(looks)
     }
 
     /// Whether some port of a name may be reached: only such names are looked up.

@@ -7,7 +7,7 @@ fn policy(rules: &[&str], internal: &[&str]) -> NetworkPolicy {
     let read = |rules: &[&str]| {
         rules.iter().map(|rule| Valued::default_of(rule.parse().expect("a rule"))).collect()
     };
-    NetworkPolicy { allow: read(rules), internal: read(internal) }
+    NetworkPolicy { allow: read(rules), internal: read(internal), intercept: Vec::new() }
 }
 
 fn endpoint(text: &str) -> Endpoint {

@@ -51,6 +51,16 @@ pub enum SettingsError {
         /// The weakest that is allowed.
         ceiling: Box<Valued<String>>,
     },
+    /// Two secrets want the same variable.
+    #[error("{origin}: {name} already holds the placeholder of the secret at {other}")]
+    TwoSecrets {
+        /// Where the second is.
+        origin: Origin,
+        /// The variable.
+        name: EnvName,
+        /// Where the first is.
+        other: Origin,
+    },
     /// A choice is not among the administrator's.
     #[error("{key}: {asked} is not allowed by {}, which allows {}", .ceiling.origin, .ceiling.value)]
     NotAllowed {
@@ -90,6 +100,7 @@ impl SettingsError {
             Self::AboveCeiling { .. } | Self::TooWeak { .. } | Self::NotAllowed { .. } => {
                 Some("ask the administrator of this machine, or choose what is allowed".to_owned())
             }
+            Self::TwoSecrets { .. } => Some("give each secret a variable of its own".to_owned()),
             Self::Reserved { origin: Origin::Project(_), rule, name }
                 if rule.owner == crate::env::Owner::User =>
             {

@@ -3,6 +3,7 @@
 use super::words::{AgentState, BoundaryName, GitMode, LandlockMode};
 use crate::document::{Key, Shape};
 use crate::env::NAME_PATTERN;
+use crate::network::Spots;
 
 const SIZE: Shape = Shape::Pattern("^[0-9]*[1-9][0-9]*(B|[KMGT](iB)?)?$");
 const ENV: Shape = Shape::Map(NAME_PATTERN, &Shape::Text);
@@ -87,6 +88,33 @@ const USER_NETWORK: &[Key] = &[
         "Hosts that may be reached: NAME[:PORT][/PROTOCOL], *.NAME for those below.",
     ),
     Key::new("allowedInternalHosts", TEXTS, "Hosts that may lead to private addresses."),
+    Key::new(
+        "requests",
+        Shape::List(&Shape::Table(REQUESTS)),
+        "Hosts of which only some requests are allowed; their TLS is ended by pinfold.",
+    ),
+    Key::new("intercept", TEXTS, "Further hosts whose TLS is ended by pinfold."),
+];
+
+/// An entry of `network.requests`.
+pub(super) const REQUESTS: &[Key] = &[
+    Key::new("host", Shape::Text, "NAME[:PORT]."),
+    Key::new("methods", TEXTS, "Methods, such as GET; all if absent."),
+    Key::new("paths", TEXTS, "Paths, or all below one with /**; all if absent."),
+];
+
+/// An entry of `secrets`.
+pub(super) const SECRET: &[Key] = &[
+    Key::new("id", Shape::Pattern(ID_PATTERN), "Its name in `pinfold secret`."),
+    Key::new("env", Shape::Pattern(NAME_PATTERN), "The variable that holds the placeholder."),
+    Key::new("hosts", TEXTS, "The hosts it is sent to."),
+    Key::new("ports", Shape::List(&Shape::Count), "Their ports; 443 if absent."),
+    Key::new(
+        "where",
+        Shape::List(&Shape::Choice(Spots::WORDS)),
+        "Where in a request; header and basic if absent.",
+    ),
+    Key::new("required", Shape::Flag, "Whether a run without the secret is refused."),
 ];
 
 /// `[providers.NAME]`.
@@ -106,6 +134,11 @@ pub(crate) const USER: &[Key] = &[
     Key::new("resources", Shape::Table(RESOURCES), "Limits."),
     Key::new("files", Shape::Table(USER_FILES), "Grants and denials beyond the workspace."),
     Key::new("network", Shape::Table(USER_NETWORK), "What may be reached."),
+    Key::new(
+        "secrets",
+        Shape::List(&Shape::Table(SECRET)),
+        "Secrets of which the inside has placeholders.",
+    ),
     Key::new("providers", Shape::Map(ID_PATTERN, &Shape::Table(PROVIDER)), "Providers' URLs."),
 ];
 

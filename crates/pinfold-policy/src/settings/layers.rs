@@ -4,7 +4,7 @@ use super::words::{AgentState, BoundaryName, GitMode, LandlockMode};
 use crate::document::SettingsFile;
 use crate::env::EnvName;
 use crate::limits::{ByteSize, MilliCpus, WallTime};
-use crate::network::NetworkRule;
+use crate::network::{HostPattern, NetworkRule};
 use crate::path::HostPath;
 
 /// Whether somebody watches the run.
@@ -67,10 +67,19 @@ pub struct Flags {
     pub sockets: Vec<HostPath>,
     /// `--opt-in NAME`.
     pub opt_in: Vec<String>,
+    /// The network's.
+    pub network: FlagNetwork,
+}
+
+/// What may be reached, on the command line.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FlagNetwork {
     /// `--allow-host RULE`.
-    pub allow_hosts: Vec<NetworkRule>,
+    pub allow: Vec<NetworkRule>,
     /// `--allow-internal-host RULE`.
-    pub allow_internal_hosts: Vec<NetworkRule>,
+    pub internal: Vec<NetworkRule>,
+    /// `--intercept HOST`.
+    pub intercept: Vec<HostPattern>,
 }
 
 /// The limits on the command line.

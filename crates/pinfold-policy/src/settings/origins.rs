@@ -83,6 +83,8 @@ impl Settings {
         rows.one("files.state", &self.files.state);
         rows.list("network.allow", &self.network.allow);
         rows.list("network.allowedInternalHosts", &self.network.internal);
+        rows.list("network.intercept", &self.network.intercept);
+        rows.list("secrets", &self.secrets);
         for (name, url) in &self.providers {
             rows.one(format!("providers.{name}.base_url"), url);
         }

@@ -1,6 +1,7 @@
 //! The three files, read into what they say. Nothing is merged here.
 
 use super::keys::{self, sub_keys};
+use super::network;
 use super::url::BaseUrl;
 use super::words::{AgentState, BoundaryName, GitMode, LandlockMode};
 use super::{EnvSetting, SettingsError};
@@ -8,7 +9,7 @@ use crate::document::{Document, FileError, Item, Key, Section, SettingsFile};
 use crate::env::{EnvName, Owner, reserved};
 use crate::glob::Glob;
 use crate::limits::{Limits, MilliCpus};
-use crate::network::{NetworkPolicy, NetworkRule};
+use crate::network::{NetworkPolicy, NetworkRule, SecretRule};
 use crate::origin::{Origin, Place, Valued};
 use crate::path::HostPath;
 
@@ -33,6 +34,7 @@ pub(super) struct UserFile {
     pub(super) limits: Limits,
     pub(super) files: UserFiles,
     pub(super) network: NetworkPolicy,
+    pub(super) secrets: Vec<Valued<SecretRule>>,
     pub(super) providers: Vec<(String, Valued<BaseUrl>)>,
 }
 
@@ -92,7 +94,8 @@ pub(super) fn user(
         forward_env: forward_env(&section)?,
         limits: limits(&section, Origin::User)?,
         files: user_files(&section, home)?,
-        network: network(&section)?,
+        network: network::policy(&section)?,
+        secrets: network::secrets(&section)?,
         providers: providers(&section)?,
     })
 }
@@ -148,7 +151,7 @@ fn flag(section: &Section<'_>, key: &str) -> Result<Option<Valued<bool>>, FileEr
     section.read(key, |item| Ok(Valued::new(item.flag()?, Origin::Ceiling(item.place()))))
 }
 
-fn sub_table<'a>(
+pub(super) fn sub_table<'a>(
     section: &Section<'a>,
     known: &'static [Key],
     key: &str,
@@ -157,7 +160,7 @@ fn sub_table<'a>(
 }
 
 /// A list of values, each with its own line.
-fn list<'a, T>(
+pub(super) fn list<'a, T>(
     section: Option<&Section<'a>>,
     key: &str,
     layer: Layer,
@@ -238,12 +241,6 @@ fn user_files(section: &Section<'_>, home: Option<&HostPath>) -> Result<UserFile
         opt_in: list(table, "opt_in", Origin::User, |item| item.text().map(str::to_owned))?,
         state: table.map_or(Ok(None), |table| word(table, "state", Origin::User))?,
     })
-}
-
-fn network(section: &Section<'_>) -> Result<NetworkPolicy, FileError> {
-    let table = sub_table(section, keys::USER, "network")?;
-    let rules = |key: &str| list(table.as_ref(), key, Origin::User, Item::parsed);
-    Ok(NetworkPolicy { allow: rules("allow")?, internal: rules("allowedInternalHosts")? })
 }
 
 /// An absolute path, or one that begins with `~/`.

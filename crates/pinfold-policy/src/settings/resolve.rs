@@ -6,6 +6,7 @@ use std::fmt::Display;
 use super::ceiling::{Ceiling, at_least, at_most};
 use super::error::SettingsError;
 use super::layers::{Attendance, FlagLimits, Flags, Layers};
+use super::network;
 use super::read::{self, CeilingFile, ProjectFile, UserFile, UserFiles, check_reserved};
 use super::url::BaseUrl;
 use super::words::{AgentState, BoundaryName, GitMode, LandlockMode};
@@ -13,7 +14,7 @@ use crate::document::SettingsFile;
 use crate::env::{EnvName, Owner};
 use crate::glob::Glob;
 use crate::limits::Limits;
-use crate::network::{NetworkPolicy, NetworkRule};
+use crate::network::{NetworkPolicy, SecretRule};
 use crate::origin::{Origin, Valued};
 use crate::path::{Escaped, HostPath};
 
@@ -72,6 +73,8 @@ pub struct Settings {
     pub files: FileSettings,
     /// What may be reached.
     pub network: NetworkPolicy,
+    /// Secrets of which the inside has placeholders.
+    pub secrets: Vec<Valued<SecretRule>>,
     /// Providers' base URLs, by provider.
     pub providers: BTreeMap<String, Valued<BaseUrl>>,
     /// What remains to be checked when workspace, agent and boundary are known.
@@ -146,7 +149,8 @@ fn merge(
             },
             denied,
         ),
-        network: network(user.network, flags.allow_hosts, flags.allow_internal_hosts),
+        network: network::merged(user.network, &user.secrets, flags.network),
+        secrets: user.secrets,
         providers: user.providers.into_iter().collect(),
         ceiling,
     };
@@ -279,19 +283,6 @@ fn forward_env(
         names.push(Valued::new(name, origin));
     }
     Ok(names)
-}
-
-/// A host that is allowed as an internal one is allowed.
-fn network(
-    mut policy: NetworkPolicy,
-    hosts: Vec<NetworkRule>,
-    internal: Vec<NetworkRule>,
-) -> NetworkPolicy {
-    let origin = |name| move |rule| Valued::new(rule, Origin::Flag { name });
-    policy.allow.extend(hosts.into_iter().map(origin("--allow-host")));
-    policy.allow.extend(internal.iter().cloned().map(origin("--allow-internal-host")));
-    policy.internal.extend(internal.into_iter().map(origin("--allow-internal-host")));
-    policy
 }
 
 /// The part of the flags that concerns files.

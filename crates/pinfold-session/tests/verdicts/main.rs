@@ -213,7 +213,7 @@ fn ask(
     // An init that fails meanwhile has said why, which is read below.
     let _ = inside.channel.send_covers(covers);
     let _ = inside.channel.send(&Order::Seal, &[]);
-    let _ = inside.channel.send(&Order::Start, &[]);
+    let _ = inside.channel.send(&Order::Start(Vec::new()), &[]);
     loop {
         match inside.channel.receive::<Report>()?.map(|received| received.message) {
             Some(Report::Ended(Ended::Code(0))) => break,

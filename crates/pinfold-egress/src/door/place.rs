@@ -1,0 +1,182 @@
+//! Putting secrets into requests, where their placeholders stand.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use http::request::Parts;
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderValue};
+use http_body_util::{BodyExt as _, Either, Full, Limited};
+use hyper::body::Incoming;
+use memchr::memmem;
+use pinfold_policy::network::Spots;
+
+use super::refusal::NoWay;
+use super::vault::Held;
+
+/// A request's body, as it is or with secrets in it.
+pub(super) type RequestBody = Either<Full<Bytes>, Incoming>;
+
+/// The largest JSON body that is looked into, in bytes.
+const LARGEST_BODY: usize = 4 * 1024 * 1024;
+
+/// Replaces the placeholder of one secret wherever it may stand. Says whether it stood anywhere.
+pub(super) async fn place(
+    held: &Arc<Held>,
+    head: &mut Parts,
+    body: RequestBody,
+) -> Result<(RequestBody, bool), NoWay> {
+    let spots = held.placed.rule.spots;
+    let placeholder = held.placed.placeholder.as_str();
+    let body = match spots.contains(Spots::BODY_JSON) && is_json(&head.headers) {
+        true => Either::Left(Full::new(collected(body).await?)),
+        false => body,
+    };
+    let found = Found::in_request(head, &body, placeholder, spots);
+    if !found.any() {
+        return Ok((body, false));
+    }
+    let id = &held.placed.rule.id;
+    let value = held.value().await.map_err(|_| NoWay::NoSecret(id.clone()))?;
+    let value = value.expose();
+    let unusable = || NoWay::NoSecret(id.clone());
+    if found.header || found.basic {
+        for header in head.headers.values_mut() {
+            if let Some(replaced) = in_header(header, placeholder, value, spots) {
+                let mut replaced = HeaderValue::from_bytes(&replaced).map_err(|_| unusable())?;
+                replaced.set_sensitive(true);
+                *header = replaced;
+            }
+        }
+    }
+    if found.query {
+        let target = head.uri.path_and_query().map_or("/", PathAndQuery::as_str);
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let query = query.replace(placeholder, &percent_encoded(value));
+        let target = PathAndQuery::try_from(format!("{path}?{query}")).map_err(|_| unusable())?;
+        let mut parts = std::mem::take(&mut head.uri).into_parts();
+        parts.path_and_query = Some(target);
+        head.uri = http::Uri::from_parts(parts).map_err(|_| unusable())?;
+    }
+    let body = match body {
+        Either::Left(full) if found.body => {
+            let escaped = serde_json::Value::from(value).to_string();
+            let escaped = escaped.trim_matches('"').as_bytes();
+            let bytes =
+                full.collect().await.map_or(Bytes::new(), http_body_util::Collected::to_bytes);
+            let replaced = replace(&bytes, placeholder.as_bytes(), escaped);
+            if head.headers.contains_key(CONTENT_LENGTH) {
+                head.headers.insert(CONTENT_LENGTH, replaced.len().into());
+            }
+            Either::Left(Full::new(replaced.into()))
+        }
+        body => body,
+    };
+    Ok((body, true))
+}
+
+/// Where a placeholder stands and may be replaced.
+#[derive(Default)]
+struct Found {
+    header: bool,
+    basic: bool,
+    query: bool,
+    body: bool,
+}
+
+impl Found {
+    fn in_request(head: &Parts, body: &RequestBody, placeholder: &str, spots: Spots) -> Self {
+        let needle = placeholder.as_bytes();
+        let mut found = Self::default();
+        for value in head.headers.values() {
+            found.header |=
+                spots.contains(Spots::HEADER) && memmem::find(value.as_bytes(), needle).is_some();
+        }
+        for value in head.headers.get_all(AUTHORIZATION) {
+            found.basic |= spots.contains(Spots::BASIC)
+                && decoded_basic(value).is_some_and(|pair| memmem::find(&pair, needle).is_some());
+        }
+        let query = head.uri.query().unwrap_or_default();
+        found.query = spots.contains(Spots::QUERY) && query.contains(placeholder);
+        if let Either::Left(full) = body {
+            let bytes = peeked(full);
+            found.body = memmem::find(&bytes, needle).is_some();
+        }
+        found
+    }
+
+    fn any(&self) -> bool {
+        self.header || self.basic || self.query || self.body
+    }
+}
+
+/// A full body's bytes, which it keeps.
+fn peeked(full: &Full<Bytes>) -> Bytes {
+    let mut copy = full.clone();
+    let frame = futures_util::FutureExt::now_or_never(copy.frame());
+    let data = frame.flatten().and_then(Result::ok).and_then(|frame| frame.into_data().ok());
+    data.unwrap_or_default()
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let kind = kind.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    let json = kind.eq_ignore_ascii_case("application/json") || kind.ends_with("+json");
+    json && !headers.contains_key(CONTENT_ENCODING)
+}
+
+async fn collected(body: RequestBody) -> Result<Bytes, NoWay> {
+    let whole = Limited::new(body, LARGEST_BODY).collect().await;
+    let too_large = "a JSON body that may hold a secret is broken or larger than 4 MiB";
+    whole.map(http_body_util::Collected::to_bytes).map_err(|_| NoWay::Malformed(too_large))
+}
+
+/// A header's value with the secret in it, if the placeholder stands there.
+fn in_header(
+    header: &HeaderValue,
+    placeholder: &str,
+    value: &str,
+    spots: Spots,
+) -> Option<Vec<u8>> {
+    let needle = placeholder.as_bytes();
+    if spots.contains(Spots::HEADER) && memmem::find(header.as_bytes(), needle).is_some() {
+        return Some(replace(header.as_bytes(), needle, value.as_bytes()));
+    }
+    let pair = decoded_basic(header).filter(|_| spots.contains(Spots::BASIC))?;
+    memmem::find(&pair, needle)?;
+    let replaced = replace(&pair, needle, value.as_bytes());
+    Some(format!("Basic {}", STANDARD.encode(replaced)).into_bytes())
+}
+
+/// User and password of `Basic` (RFC 7617).
+fn decoded_basic(header: &HeaderValue) -> Option<Vec<u8>> {
+    let (scheme, coded) = header.to_str().ok()?.split_once(' ')?;
+    let coded = Some(coded.trim()).filter(|_| scheme.eq_ignore_ascii_case("basic"))?;
+    STANDARD.decode(coded).ok()
+}
+
+fn replace(bytes: &[u8], needle: &[u8], by: &[u8]) -> Vec<u8> {
+    let mut replaced = Vec::with_capacity(bytes.len() + by.len());
+    let mut from = 0;
+    while let Some(at) = memmem::find(&bytes[from..], needle) {
+        replaced.extend_from_slice(&bytes[from..from + at]);
+        replaced.extend_from_slice(by);
+        from += at + needle.len();
+    }
+    replaced.extend_from_slice(&bytes[from..]);
+    replaced
+}
+
+/// A value as a query has it (RFC 3986, 2.1).
+pub(super) fn percent_encoded(value: &str) -> String {
+    let encode = |byte: u8| match byte {
+        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+            char::from(byte).to_string()
+        }
+        byte => format!("%{byte:02X}"),
+    };
+    value.bytes().map(encode).collect()
+}

@@ -1,0 +1,330 @@
+//! Taking secrets out of what an upstream says.
+
+use std::io::{self, Write};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use brotli_decompressor::DecompressorWriter;
+use bytes::Bytes;
+use flate2::write::MultiGzDecoder;
+use http::HeaderMap;
+use http::HeaderValue;
+use http::header::CONTENT_ENCODING;
+use http_body::{Body, Frame, SizeHint};
+use memchr::memmem;
+
+/// What is looked for, and what stands there instead.
+#[derive(Clone, Default)]
+pub(super) struct Patterns(Vec<Pattern>);
+
+/// A text that must not pass, and what stands there instead.
+#[derive(Clone, PartialEq, Eq)]
+struct Pattern {
+    found: Vec<u8>,
+    instead: Vec<u8>,
+}
+
+impl Patterns {
+    /// Adds a text that must not pass.
+    pub(super) fn add(&mut self, found: impl Into<Vec<u8>>, instead: impl Into<Vec<u8>>) {
+        let pattern = Pattern { found: found.into(), instead: instead.into() };
+        if !pattern.found.is_empty() && !self.0.contains(&pattern) {
+            self.0.push(pattern);
+            // Where one pattern lies within another the longer one is meant.
+            self.0.sort_by_key(|pattern| std::cmp::Reverse(pattern.found.len()));
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The first occurrence of any, at or after `from`.
+    fn find(&self, bytes: &[u8], from: usize) -> Option<(usize, &Pattern)> {
+        let hits = self.0.iter().filter_map(|pattern| {
+            memmem::find(&bytes[from..], &pattern.found).map(|at| (from + at, pattern))
+        });
+        hits.min_by_key(|(at, _)| *at)
+    }
+
+    /// Bytes at the end that may be the beginning of a pattern.
+    fn open_end(&self, bytes: &[u8]) -> usize {
+        let longest = self.0.iter().map(|pattern| pattern.found.len() - 1).max().unwrap_or(0);
+        let begins = |length: &usize| {
+            let end = &bytes[bytes.len() - length..];
+            self.0
+                .iter()
+                .any(|Pattern { found, .. }| found.len() > *length && found.starts_with(end))
+        };
+        (1..=longest.min(bytes.len())).rev().find(begins).unwrap_or(0)
+    }
+
+    /// Replaces every occurrence.
+    pub(super) fn scrub(&self, bytes: &[u8]) -> Vec<u8> {
+        let mut clean = Vec::with_capacity(bytes.len());
+        let mut from = 0;
+        while let Some((at, Pattern { found, instead })) = self.find(bytes, from) {
+            clean.extend_from_slice(&bytes[from..at]);
+            clean.extend_from_slice(instead);
+            from = at + found.len();
+        }
+        clean.extend_from_slice(&bytes[from..]);
+        clean
+    }
+
+    /// Replaces every occurrence in the values of headers.
+    pub(super) fn scrub_headers(&self, headers: &mut HeaderMap) {
+        for value in headers.values_mut() {
+            if self.find(value.as_bytes(), 0).is_some() {
+                let clean = HeaderValue::from_bytes(&self.scrub(value.as_bytes()));
+                *value = clean.unwrap_or_else(|_| HeaderValue::from_static(""));
+            }
+        }
+    }
+}
+
+/// Replaces patterns in a stream, also across the borders of its chunks. No more is held back
+/// than may be the beginning of a pattern.
+pub(super) struct Scrubber {
+    patterns: Patterns,
+    held: Vec<u8>,
+}
+
+impl Scrubber {
+    pub(super) fn new(patterns: Patterns) -> Self {
+        Self { patterns, held: Vec::new() }
+    }
+
+    /// What of the stream can go on, now that this chunk is there.
+    pub(super) fn push(&mut self, chunk: &[u8]) -> Vec<u8> {
+        self.held.extend_from_slice(chunk);
+        let mut clean = self.patterns.scrub(&self.held);
+        // A pattern that is complete is gone; its beginning can only be at the very end.
+        let open = self.patterns.open_end(&clean);
+        self.held = clean.split_off(clean.len() - open);
+        clean
+    }
+
+    /// What is left at the end.
+    pub(super) fn finish(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.held)
+    }
+}
+
+/// How a body is encoded (RFC 9110, 8.4).
+enum Coding {
+    Identity,
+    Gzip(Box<MultiGzDecoder<Decoded>>),
+    Brotli(Box<DecompressorWriter<Decoded>>),
+}
+
+/// Bytes of an encoded body that are decoded at once.
+const PIECE: usize = 4 * 1024;
+/// What these may become. More is no text but a bomb.
+const MOST_DECODED: usize = 16 * 1024 * 1024;
+
+/// Where a decoder writes to.
+#[derive(Default)]
+struct Decoded(Vec<u8>);
+
+impl Write for Decoded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.len() + bytes.len() > MOST_DECODED {
+            return Err(io::Error::other("an encoded body grows beyond all measure"));
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Encodings that can be looked into, for `Accept-Encoding`.
+pub(super) const READABLE: HeaderValue = HeaderValue::from_static("gzip, br");
+
+/// A body in an encoding that cannot be looked into.
+#[derive(Debug)]
+pub(super) struct Unreadable;
+
+impl Coding {
+    const BUFFER: usize = 16 * 1024;
+
+    /// The encoding that headers tell; it is removed from them, since what passes on is decoded.
+    fn of(headers: &mut HeaderMap) -> Result<Self, Unreadable> {
+        let mut values = headers.get_all(CONTENT_ENCODING).iter();
+        let value = values.next().map(|value| value.to_str().unwrap_or("?").trim());
+        let coding = match value.map(str::to_ascii_lowercase).as_deref() {
+            None | Some("" | "identity") => Self::Identity,
+            Some("gzip" | "x-gzip") => {
+                Self::Gzip(Box::new(MultiGzDecoder::new(Decoded::default())))
+            }
+            Some("br") => {
+                Self::Brotli(Box::new(DecompressorWriter::new(Decoded::default(), Self::BUFFER)))
+            }
+            Some(_) => return Err(Unreadable),
+        };
+        if values.next().is_some() {
+            return Err(Unreadable);
+        }
+        headers.remove(CONTENT_ENCODING);
+        Ok(coding)
+    }
+
+    /// Decodes a chunk.
+    fn push(&mut self, chunk: &[u8]) -> io::Result<Vec<u8>> {
+        match self {
+            Self::Identity => Ok(chunk.to_vec()),
+            Self::Gzip(decoder) => {
+                decoder.write_all(chunk)?;
+                Ok(std::mem::take(&mut decoder.get_mut().0))
+            }
+            Self::Brotli(decoder) => {
+                decoder.write_all(chunk)?;
+                Ok(std::mem::take(&mut decoder.get_mut().0))
+            }
+        }
+    }
+
+    /// Decodes what is left at the end.
+    fn finish(&mut self) -> io::Result<Vec<u8>> {
+        match self {
+            Self::Identity => Ok(Vec::new()),
+            Self::Gzip(decoder) => {
+                decoder.try_finish()?;
+                Ok(std::mem::take(&mut decoder.get_mut().0))
+            }
+            Self::Brotli(decoder) => {
+                decoder.close()?;
+                Ok(std::mem::take(&mut decoder.get_mut().0))
+            }
+        }
+    }
+}
+
+/// A body from which secrets are taken as it passes.
+pub(super) struct Scrubbed<B> {
+    inner: B,
+    coding: Coding,
+    scrubber: Scrubber,
+    /// What of the last chunk is still to be decoded.
+    pending: Bytes,
+    /// Trailers that wait for the end of the body.
+    trailers: Option<HeaderMap>,
+    ended: bool,
+}
+
+impl<B> Scrubbed<B> {
+    /// Wraps the body of a message with these headers; the encoding is taken off both.
+    pub(super) fn new(
+        inner: B,
+        headers: &mut HeaderMap,
+        patterns: Patterns,
+    ) -> Result<Self, Unreadable> {
+        let coding = Coding::of(headers)?;
+        let scrubber = Scrubber::new(patterns);
+        Ok(Self { inner, coding, scrubber, pending: Bytes::new(), trailers: None, ended: false })
+    }
+
+    fn data(&mut self, chunk: &[u8]) -> io::Result<Vec<u8>> {
+        let decoded = self.coding.push(chunk)?;
+        Ok(self.scrubber.push(&decoded))
+    }
+
+    fn last(&mut self) -> io::Result<Vec<u8>> {
+        self.ended = true;
+        let decoded = self.coding.finish()?;
+        let mut rest = self.scrubber.push(&decoded);
+        rest.extend(self.scrubber.finish());
+        Ok(rest)
+    }
+}
+
+/// What can break a body on its way.
+type BodyError = Box<dyn std::error::Error + Send + Sync>;
+
+impl<B> Body for Scrubbed<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<BodyError>,
+{
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        loop {
+            while !self.pending.is_empty() {
+                let piece = self.pending.len().min(PIECE);
+                let piece = self.pending.split_to(piece);
+                let clean = self.data(&piece)?;
+                if !clean.is_empty() {
+                    return Poll::Ready(Some(Ok(Frame::data(clean.into()))));
+                }
+            }
+            if self.ended {
+                return Poll::Ready(self.trailers.take().map(|last| Ok(Frame::trailers(last))));
+            }
+            let frame = match ready!(Pin::new(&mut self.inner).poll_frame(context)) {
+                Some(frame) => frame.map_err(Into::into)?,
+                None => Frame::trailers(HeaderMap::new()),
+            };
+            match frame.into_data() {
+                Ok(chunk) => self.pending = chunk,
+                Err(frame) => {
+                    // Trailers end the message.
+                    let rest = self.last()?;
+                    self.trailers = frame.into_trailers().ok().filter(|last| !last.is_empty());
+                    let Self { scrubber, trailers, .. } = &mut *self;
+                    if let Some(trailers) = trailers {
+                        scrubber.patterns.scrub_headers(trailers);
+                    }
+                    if !rest.is_empty() {
+                        return Poll::Ready(Some(Ok(Frame::data(rest.into()))));
+                    }
+                }
+            }
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECRET: &[u8] = b"s3cr3t-s3cr3t-value";
+
+    fn patterns() -> Patterns {
+        let mut patterns = Patterns::default();
+        patterns.add(SECRET, *b"placeholder");
+        patterns
+    }
+
+    #[test]
+    fn every_split_of_a_stream_is_scrubbed() {
+        let text = [b"a s3cr3t-", SECRET, b" b ", SECRET, SECRET, b" s3cr3t-s3cr3t-valu"].concat();
+        let expected: &[u8] = b"a s3cr3t-placeholder b placeholderplaceholder s3cr3t-s3cr3t-valu";
+        for size in 1..text.len() {
+            let mut scrubber = Scrubber::new(patterns());
+            let mut clean: Vec<u8> =
+                text.chunks(size).flat_map(|chunk| scrubber.push(chunk)).collect();
+            clean.extend(scrubber.finish());
+            assert_eq!(clean.escape_ascii().to_string(), expected.escape_ascii().to_string());
+        }
+    }
+
+    #[test]
+    fn no_more_is_held_back_than_may_be_a_beginning() {
+        let mut scrubber = Scrubber::new(patterns());
+        assert_eq!(scrubber.push(b"data: hello\n\n"), b"data: hello\n\n");
+        assert_eq!(scrubber.push(b"x s3c"), b"x ");
+        assert_eq!(scrubber.push(b"ond"), b"s3cond");
+    }
+}

@@ -1,0 +1,145 @@
+//! The secrets of one session: placeholders inside, values outside.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use pinfold_policy::network::{Endpoint, SecretRule};
+use pinfold_secrets::Secret;
+use tokio::task::spawn_blocking;
+
+use super::scrub::Patterns;
+
+/// Time for a secret to be had: a keyring or a command may ask a person first.
+const RESOLVE_LIMIT: Duration = Duration::from_secs(60);
+
+/// How long a value is used without asking its source again, if that shows no change. What a
+/// command gives may be short-lived.
+const KEPT: Duration = Duration::from_secs(5 * 60);
+
+/// Values that were replaced and are still looked for in answers.
+const FORMER: usize = 8;
+
+/// Where a secret comes from, as long as the session lives. Called on a thread that may block.
+pub trait LiveSecret: Send + Sync {
+    /// Something that changes when the secret is rotated or revoked. Cheap: called for each use.
+    fn stamp(&self) -> u64;
+
+    /// The value; an error when there is none, or none any more.
+    ///
+    /// # Errors
+    /// Whatever the source says.
+    fn value(&self) -> Result<Secret, pinfold_secrets::Error>;
+}
+
+/// A secret with its placeholder.
+pub struct PlacedSecret {
+    /// Where it may go.
+    pub rule: SecretRule,
+    /// What the inside has instead.
+    pub placeholder: String,
+    /// Where it comes from.
+    pub source: Arc<dyn LiveSecret>,
+}
+
+/// The secrets of one session.
+pub(super) struct Vault(Vec<Arc<Held>>);
+
+/// One secret, with its value once it was needed.
+pub(super) struct Held {
+    pub(super) placed: PlacedSecret,
+    values: Mutex<Values>,
+    /// One resolution at a time; whoever comes meanwhile waits for it.
+    resolving: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+struct Values {
+    current: Option<(u64, Instant, Arc<Secret>)>,
+    /// Every value that was in use, the last one first.
+    used: Vec<Arc<Secret>>,
+}
+
+/// The secret is not there, or not any more.
+pub(super) struct Gone;
+
+impl Vault {
+    pub(super) fn new(secrets: Vec<PlacedSecret>) -> Self {
+        let held = |placed| {
+            Arc::new(Held { placed, values: Mutex::default(), resolving: Default::default() })
+        };
+        Self(secrets.into_iter().map(held).collect())
+    }
+
+    /// The secrets that may go to a host.
+    pub(super) fn secrets_for(&self, asked: &Endpoint) -> Vec<Arc<Held>> {
+        self.0.iter().filter(|held| held.placed.rule.is_for(asked)).map(Arc::clone).collect()
+    }
+
+    pub(super) fn knows(&self, asked: &Endpoint) -> bool {
+        self.0.iter().any(|held| held.placed.rule.is_for(asked))
+    }
+}
+
+impl Held {
+    /// The value as it is now.
+    pub(super) async fn value(self: &Arc<Self>) -> Result<Arc<Secret>, Gone> {
+        let _one = self.resolving.lock().await;
+        let held = Arc::clone(self);
+        let resolving = spawn_blocking(move || held.resolve());
+        let resolved = tokio::time::timeout(RESOLVE_LIMIT, resolving).await;
+        resolved.map_err(|_| Gone)?.map_err(|_| Gone)?
+    }
+
+    fn resolve(&self) -> Result<Arc<Secret>, Gone> {
+        let source = &self.placed.source;
+        let stamp = source.stamp();
+        if let Some((at, since, value)) = &self.values().current
+            && *at == stamp
+            && since.elapsed() < KEPT
+        {
+            return Ok(Arc::clone(value));
+        }
+        self.values().current = None;
+        let value = Arc::new(source.value().map_err(|_| Gone)?);
+        let mut values = self.values();
+        values.used.retain(|used| used.expose() != value.expose());
+        values.used.insert(0, Arc::clone(&value));
+        values.used.truncate(FORMER);
+        values.current = Some((stamp, Instant::now(), Arc::clone(&value)));
+        Ok(value)
+    }
+
+    fn values(&self) -> std::sync::MutexGuard<'_, Values> {
+        self.values.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds what must not come back: every value that was in use, as it is, as a URL has it, and
+    /// as base64 has it at each of the three offsets.
+    pub(super) fn add_patterns(&self, patterns: &mut Patterns) {
+        let placeholder = self.placed.placeholder.as_str();
+        for value in &self.values().used {
+            let value = value.expose();
+            patterns.add(value, placeholder);
+            patterns.add(super::place::percent_encoded(value), placeholder);
+            for offset in 0..3 {
+                patterns.add(inner_base64(value.as_bytes(), offset), "");
+            }
+        }
+    }
+}
+
+/// The characters of base64 that depend on these bytes alone, when `offset` bytes (modulo three)
+/// stand before them.
+fn inner_base64(bytes: &[u8], offset: usize) -> Vec<u8> {
+    /// Fewer characters than this are found by chance.
+    const SHORTEST: usize = 12;
+    let padded = [&[0_u8; 2][..offset], bytes].concat();
+    let whole = padded.len() / 3 * 3;
+    let encoded = STANDARD.encode(&padded[..whole]);
+    // The first group holds foreign bits if anything stands before.
+    let skip = if offset == 0 { 0 } else { 4 };
+    let inner = encoded.as_bytes().get(skip..).unwrap_or_default();
+    if inner.len() < SHORTEST { Vec::new() } else { inner.to_vec() }
+}

@@ -1,0 +1,131 @@
+//! What the settings say about the network and its secrets.
+
+use super::SettingsError;
+use super::keys::{self, REQUESTS, SECRET};
+use super::layers::FlagNetwork;
+use super::read::{check_reserved, list, sub_table};
+use crate::document::{FileError, Item, Section};
+use crate::env::Owner;
+use crate::network::{HostPattern, NetworkPolicy, NetworkRule, PathPattern, SecretRule, Spots};
+use crate::origin::{Origin, Valued};
+
+/// The user's `[network]`.
+pub(super) fn policy(section: &Section<'_>) -> Result<NetworkPolicy, FileError> {
+    let table = sub_table(section, keys::USER, "network")?;
+    let table = table.as_ref();
+    let mut allow = list(table, "allow", Origin::User, Item::parsed)?;
+    allow.extend(list(table, "requests", Origin::User, requests)?);
+    Ok(NetworkPolicy {
+        allow,
+        internal: list(table, "allowedInternalHosts", Origin::User, Item::parsed)?,
+        intercept: list(table, "intercept", Origin::User, Item::parsed)?,
+    })
+}
+
+fn requests(item: &Item<'_>) -> Result<NetworkRule, FileError> {
+    let table = item.table(REQUESTS)?;
+    let methods = table.read("methods", |item| item.list()?.iter().map(method).collect())?;
+    let paths = table.read("paths", |item| {
+        item.list()?.iter().map(Item::parsed::<PathPattern>).collect::<Result<Vec<_>, _>>()
+    })?;
+    let rule = NetworkRule {
+        methods: methods.unwrap_or_default(),
+        paths: paths.unwrap_or_default(),
+        ..table.require("host")?.parsed()?
+    };
+    if !rule.looks_at_requests() {
+        return Err(item.invalid("names neither methods nor paths; list the host under allow"));
+    }
+    Ok(rule)
+}
+
+fn method(item: &Item<'_>) -> Result<String, FileError> {
+    match item.text()? {
+        text if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_uppercase()) => {
+            Ok(text.to_owned())
+        }
+        _ => Err(item.invalid(crate::network::InvalidRule::Method)),
+    }
+}
+
+/// The user's `[[secrets]]`.
+pub(super) fn secrets(section: &Section<'_>) -> Result<Vec<Valued<SecretRule>>, SettingsError> {
+    let secrets = list(Some(section), "secrets", Origin::User, secret)?;
+    for (index, Valued { value, origin }) in secrets.iter().enumerate() {
+        check_reserved(&value.env, origin, Owner::Pinfold)?;
+        if let Some(other) = secrets[..index].iter().find(|other| other.value.env == value.env) {
+            return Err(SettingsError::TwoSecrets {
+                origin: origin.clone(),
+                name: value.env.clone(),
+                other: other.origin.clone(),
+            });
+        }
+    }
+    Ok(secrets)
+}
+
+fn secret(item: &Item<'_>) -> Result<SecretRule, FileError> {
+    const HTTPS: u16 = 443;
+    let table = item.table(SECRET)?;
+    let hosts = table.require("hosts")?;
+    let spots = table.read("where", |item| {
+        let words = item.list()?.iter().map(Item::parsed).collect::<Result<Vec<Spots>, _>>()?;
+        Ok(words.into_iter().collect())
+    })?;
+    let ports = table.read("ports", |item| item.list()?.iter().map(port).collect())?;
+    let rule = SecretRule {
+        id: id(&table.require("id")?)?,
+        env: table.require("env")?.parsed()?,
+        hosts: hosts.list()?.iter().map(host).collect::<Result<_, _>>()?,
+        ports: ports.unwrap_or_else(|| vec![HTTPS]),
+        spots: spots.unwrap_or(Spots::USUAL),
+        required: table.read("required", Item::flag)?.unwrap_or(false),
+    };
+    if rule.hosts.is_empty() {
+        return Err(hosts.invalid("a secret needs at least one host"));
+    }
+    Ok(rule)
+}
+
+fn id(item: &Item<'_>) -> Result<String, FileError> {
+    let text = item.text()?;
+    let inner = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    if !text.starts_with(|c: char| c.is_ascii_alphanumeric()) || !text.bytes().all(inner) {
+        return Err(item.invalid("expected letters, digits, `.`, `_` and `-`"));
+    }
+    Ok(text.to_owned())
+}
+
+/// A secret goes to hosts that are named: never to every host, never to an address.
+fn host(item: &Item<'_>) -> Result<HostPattern, FileError> {
+    match item.parsed()? {
+        HostPattern::AnyName | HostPattern::Exactly(crate::network::Host::Address(_)) => {
+            Err(item.invalid("a secret goes to hosts by name: NAME or *.NAME"))
+        }
+        pattern => Ok(pattern),
+    }
+}
+
+fn port(item: &Item<'_>) -> Result<u16, FileError> {
+    u16::try_from(item.count()?).map_err(|_| item.invalid("expected at most 65535"))
+}
+
+/// The user's policy with what the secrets need and the flags add. A host that is allowed as an
+/// internal one is allowed.
+pub(super) fn merged(
+    mut policy: NetworkPolicy,
+    secrets: &[Valued<SecretRule>],
+    flags: FlagNetwork,
+) -> NetworkPolicy {
+    for Valued { value, origin } in secrets {
+        policy.allow.extend(value.rules().map(|rule| Valued::new(rule, origin.clone())));
+    }
+    fn by<T>(name: &'static str) -> impl Fn(T) -> Valued<T> {
+        move |value| Valued::new(value, Origin::Flag { name })
+    }
+    policy.allow.extend(flags.allow.into_iter().map(by("--allow-host")));
+    policy.allow.extend(flags.internal.iter().cloned().map(by("--allow-internal-host")));
+    policy.internal.extend(flags.internal.into_iter().map(by("--allow-internal-host")));
+    policy.intercept.extend(flags.intercept.into_iter().map(by("--intercept")));
+    policy
+}

@@ -1,0 +1,111 @@
+//! The session's certificate authority as programs inside trust it.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use pinfold_boundary::{Cover, CoverKind, Entry, Place};
+use pinfold_egress::{SessionAuthority, TrustStores};
+use pinfold_policy::path::{HostPath, InsidePath};
+use pinfold_policy::settings::Settings;
+
+use crate::RunError;
+use crate::git::bytes;
+use crate::state::SessionState;
+
+/// Where the stores are, inside.
+const INSIDE: &str = "/run/pinfold/trust";
+
+/// Bundles of trusted certificates: Debian and Arch, Fedora, Alpine, SUSE. The first that is
+/// there is the host's; all are covered.
+const BUNDLES: [&str; 5] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+    "/etc/ssl/ca-bundle.pem",
+];
+
+/// The same for Java: Debian, Fedora.
+const JAVA: [&str; 2] = ["/etc/ssl/certs/java/cacerts", "/etc/pki/java/cacerts"];
+
+/// Variables that name a bundle in place of a program's own: OpenSSL and Go, curl, Python's
+/// requests and pip, git, cargo, AWS, Deno.
+const BUNDLE_VARIABLES: [&str; 8] = [
+    "SSL_CERT_FILE",
+    "CURL_CA_BUNDLE",
+    "REQUESTS_CA_BUNDLE",
+    "PIP_CERT",
+    "GIT_SSL_CAINFO",
+    "CARGO_HTTP_CAINFO",
+    "AWS_CA_BUNDLE",
+    "DENO_CERT",
+];
+
+/// Variables that name certificates beside a program's own: Node, npm.
+const OWN_VARIABLES: [&str; 2] = ["NODE_EXTRA_CA_CERTS", "npm_config_cafile"];
+
+/// Whether some host's TLS is ended outside, so that the inside needs another authority.
+#[must_use]
+pub fn is_needed(settings: &Settings) -> bool {
+    !settings.secrets.is_empty() || settings.network.intercepts_any()
+}
+
+/// The variables that point programs at the stores.
+pub fn environment() -> impl Iterator<Item = (&'static str, String)> {
+    let bundle = BUNDLE_VARIABLES.iter().map(|name| (*name, format!("{INSIDE}/bundle.pem")));
+    bundle.chain(OWN_VARIABLES.iter().map(|name| (*name, format!("{INSIDE}/own.pem"))))
+}
+
+/// The directory that the inside sees; it is filled when the authority is made, which must not be
+/// before init is cloned.
+#[derive(Debug)]
+pub(crate) struct Trust(PathBuf);
+
+impl Trust {
+    /// Makes the directory. It has to be there when the boundary is launched.
+    ///
+    /// # Errors
+    /// What mkdir(2) says.
+    pub(crate) fn new(state: &SessionState) -> io::Result<Self> {
+        let directory = state.private().join("trust");
+        fs::DirBuilder::new().mode(0o755).create(&directory)?;
+        Ok(Self(directory))
+    }
+
+    /// The directory's place inside.
+    ///
+    /// # Errors
+    /// Never: the paths are valid.
+    pub(crate) fn entry(&self) -> Result<Entry, RunError> {
+        let host = HostPath::new(&self.0).map_err(RunError::path)?;
+        let path = InsidePath::new(INSIDE).map_err(RunError::path)?;
+        Ok(Entry { path, place: Place::ReadOnly(host) })
+    }
+
+    /// Writes the stores, and says what they cover.
+    ///
+    /// # Errors
+    /// What writing the files says.
+    pub(crate) fn fill(&self, authority: &SessionAuthority) -> io::Result<Vec<Cover>> {
+        let host = BUNDLES.iter().find_map(|path| fs::read(path).ok()).unwrap_or_default();
+        let stores = TrustStores::new(authority, &host);
+        fs::write(self.0.join("own.pem"), stores.own)?;
+        fs::write(self.0.join("bundle.pem"), stores.bundle)?;
+        fs::write(self.0.join("java.jks"), stores.java)?;
+        let bundles = BUNDLES.iter().filter_map(|path| cover(path, "bundle.pem"));
+        let java = JAVA.iter().filter_map(|path| cover(path, "java.jks"));
+        let mut covers: Vec<Cover> = bundles.chain(java).collect();
+        covers.sort_by(|one, other| one.path.cmp(&other.path));
+        covers.dedup_by(|one, other| one.path == other.path);
+        Ok(covers)
+    }
+}
+
+/// A cover over a file of the host, or over what a link of the host leads to.
+fn cover(path: &str, by: &str) -> Option<Cover> {
+    let file = fs::canonicalize(path).ok()?;
+    let by = bytes(&Path::new(INSIDE).join(by));
+    Some(Cover { path: bytes(&file), kind: CoverKind::Replace(by) })
+}

@@ -49,6 +49,15 @@ pub(crate) struct Progress {
     pub(crate) killing: Option<Instant>,
 }
 
+impl Progress {
+    /// A limit was reached: what ends the run counts most, then what came first.
+    fn reach(&mut self, limit: LimitReached) {
+        if self.limit.is_none_or(|known| limit.ended_the_run() && !known.ended_the_run()) {
+            self.limit = Some(limit);
+        }
+    }
+}
+
 impl Supervision {
     /// Waits for the inside's terminal, takes it, and starts moving bytes.
     ///
@@ -102,14 +111,13 @@ impl Supervision {
         Ok(outcome)
     }
 
-    fn outcome(&self) -> Outcome {
-        let exceeded = self.inside.group.as_ref().and_then(|group| group.exceeded());
-        let by_group = exceeded.map(|exceeded| match exceeded {
-            Exceeded::Memory => LimitReached::Memory,
-            Exceeded::Pids => LimitReached::Pids,
-        });
-        let limit = self.state.limit.or(by_group);
-        Outcome::new(self.state.ended, limit)
+    fn outcome(&mut self) -> Outcome {
+        match self.inside.group.as_ref().and_then(|group| group.exceeded()) {
+            Some(Exceeded::Memory) => self.state.reach(LimitReached::Memory),
+            Some(Exceeded::Pids) => self.state.reach(LimitReached::Pids),
+            None => {}
+        }
+        Outcome::new(self.state.ended, self.state.limit)
     }
 
     /// Waits for one thing and deals with it; false at the end.
@@ -165,7 +173,7 @@ impl Supervision {
         let now = Instant::now();
         if self.deadline.is_some_and(|deadline| now >= deadline) {
             self.deadline = None;
-            self.state.limit = Some(LimitReached::Timeout);
+            self.state.reach(LimitReached::Timeout);
             self.order(libc::SIGTERM);
             self.state.killing = Some(now + GRACE);
         }
@@ -176,8 +184,9 @@ impl Supervision {
         let killed = |group: &pinfold_boundary::namespace::Group| {
             group.needs_a_look() && group.exceeded() == Some(Exceeded::Memory)
         };
-        if self.state.limit.is_none() && self.inside.group.as_ref().is_some_and(killed) {
-            self.state.limit = Some(LimitReached::Memory);
+        let ending = self.state.limit.is_some_and(LimitReached::ended_the_run);
+        if !ending && self.inside.group.as_ref().is_some_and(killed) {
+            self.state.reach(LimitReached::Memory);
             self.inside.kill();
         }
     }
@@ -192,7 +201,7 @@ impl Supervision {
         match received.message {
             Report::Started(times) => self.state.timeline.add(&times),
             Report::Stopped(_) => self.stopped(),
-            Report::Limit(limit) => self.state.limit = Some(reached(limit)),
+            Report::Limit(limit) => self.state.reach(reached(limit)),
             Report::Ended(ended) => {
                 self.state.ended = Some(ended);
                 return Ok(false);
@@ -265,6 +274,7 @@ fn reached(limit: Limit) -> LimitReached {
         Limit::Memory => LimitReached::Memory,
         Limit::Pids => LimitReached::Pids,
         Limit::Disk => LimitReached::Disk,
+        Limit::Files => LimitReached::Files,
     }
 }
 

@@ -12,6 +12,7 @@ use pinfold_wire::{Ended, Limit, Order, Report, Step};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
+use crate::input::Feeding;
 use crate::outcome::{LimitReached, Outcome};
 use crate::stdio::Pump;
 use crate::terminal::{CallerTerminal, stop_self};
@@ -31,6 +32,8 @@ pub(crate) struct Supervision {
     /// The inside's terminal, once init has sent it.
     pub(crate) inner: Option<OwnedFd>,
     pub(crate) outputs: Vec<JoinHandle<()>>,
+    /// Held until everything inside has ended.
+    pub(crate) input: Option<Feeding>,
     /// The doors, until something first comes: a command that never uses them does not pay for
     /// their runtime.
     pub(crate) egress: Option<Egress>,
@@ -93,6 +96,7 @@ impl Supervision {
         // Everything inside has ended or is being ended; nothing writes any more.
         self.inside.kill();
         self.inside.reap().map_err(RunError::thread)?;
+        drop(self.input.take());
         self.inner = None;
         for output in self.outputs.drain(..) {
             // A panic in a pump has been reported by its own thread.

@@ -217,3 +217,27 @@ fn an_unknown_agent_or_provider_lists_the_known() {
         assert!(known.iter().all(|name| errors.contains(name)), "{errors}");
     }
 }
+
+#[test]
+fn an_agent_reads_what_its_file_grants() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let own = format!(
+            "name = \"mine\"\ncli_command = \"cat\"\n[grants]\nread = [\".data\", \"{}\", \"missing\"]\n",
+            stage.path("readable").display()
+        );
+        stage.write("home/.config/pinfold/agents/mine.toml", own);
+        let files = ["home/.data/file", "readable/file", "other/file"]
+            .map(|name| stage.write(name, format!("{name}\n")).display().to_string());
+        let [below_home, absolute, other] = files.each_ref().map(String::as_str);
+        let output = stage.run(&["mine"], &[below_home, absolute]);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(said, "home/.data/file\nreadable/file\n");
+        assert!(!stage.run(&["mine"], &[other]).status.success());
+        let check = |access: &str, path: &str| {
+            let check = stage.pinfold(&["check", access, path, "--profile", "mine"]).output();
+            check.unwrap().status.code()
+        };
+        assert_eq!((check("read", below_home), check("write", below_home)), (Some(0), Some(1)));
+    }
+}

@@ -142,10 +142,16 @@ fn headless(agent: &str) -> &'static [&'static str] {
     HEADLESS.iter().find(|(name, _)| *name == agent).unwrap().1
 }
 
+/// As root too: the boundary is made differently then, and agents refuse some work to root.
 fn completes_the_loop(agent: &str) {
-    let Some(scene) = Scene::ready(agent) else { return };
-    let output = scene.run(agent, headless(agent)).output().unwrap();
-    scene.assert_done(agent, &output);
+    if ready(agent).is_none() {
+        return;
+    }
+    for person in people() {
+        let scene = Scene::new(person, Script::fix_the_bug());
+        let output = scene.run(agent, headless(agent)).output().unwrap();
+        scene.assert_done(agent, &output);
+    }
 }
 
 #[test]

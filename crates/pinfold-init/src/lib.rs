@@ -15,7 +15,7 @@ pub use command::Command;
 pub use doors::{datagrams, listen};
 pub use run::{Start, now, run};
 pub use stdio::{End, Streams};
-pub use watch::Watch;
+pub use watch::{Watch, Watched};
 
 use pinfold_wire::{Report, Step};
 use rustix::io::Errno;

@@ -94,9 +94,9 @@ impl Loop<'_> {
     fn turn(&mut self) -> bool {
         let mut ready =
             [PollFd::new(self.channel, PollFlags::IN), PollFd::new(&self.signals, PollFlags::IN)];
-        let timeout = self.watch.interval().map(|interval| Timespec {
-            tv_sec: interval.as_secs() as i64,
-            tv_nsec: i64::from(interval.subsec_nanos()),
+        let timeout = self.watch.patience().map(|patience| Timespec {
+            tv_sec: patience.as_secs() as i64,
+            tv_nsec: i64::from(patience.subsec_nanos()),
         });
         match rustix::event::poll(&mut ready, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -128,7 +128,7 @@ impl Loop<'_> {
     }
 
     /// Reaps every child that has something to say; false once the command itself has ended.
-    fn children(&self) -> bool {
+    fn children(&mut self) -> bool {
         let mut drain = [0_u8; 1024];
         // Only the fact that a child changed counts, not how often it was signalled.
         let _ = rustix::io::read(&self.signals, &mut drain);
@@ -145,6 +145,10 @@ impl Loop<'_> {
                 (Some(code), _) => Ended::Code(code as u8),
                 (None, signal) => Ended::Signal(signal.unwrap_or(libc::SIGKILL) as u8),
             };
+            // A limit that it has just run into is still there to be seen.
+            if let Some(limit) = self.watch.last_look() {
+                let _ = self.channel.send(&Report::Limit(limit), &[]);
+            }
             let _ = self.channel.send(&Report::Ended(ended), &[]);
             return false;
         }

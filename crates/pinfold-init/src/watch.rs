@@ -1,93 +1,116 @@
-//! Limits that no control group enforces here, watched from inside.
+//! Limits that are watched from inside.
 //!
-//! Without a delegated control group (an ordinary user on many machines) the kernel bounds one
-//! process at a time, not the tree. Init sees every process of the inside in its own /proc, so
-//! it looks there a few times a second. This is a guard against run-aways, not a wall: what is
-//! allocated and freed between two looks is not seen.
+//! The kernel refuses one task, byte of a private directory or descriptor too many by itself; it
+//! tells nobody, so a look now and then names the limit. Memory without a control group is
+//! bounded by the look alone: init sees every process of the inside in its own /proc. That is a
+//! guard against run-aways, not a wall: what is allocated and freed between two looks is not seen.
 
-use std::time::Duration;
+mod processes;
+mod shared;
+
+use std::time::{Duration, Instant};
 
 use pinfold_wire::Limit;
 
+use self::shared::Shared;
+
 /// One of the private directories.
 const PRIVATE: &str = "/tmp";
-/// How often init looks when there is something to watch.
+/// Time between two looks in the long run.
 const INTERVAL: Duration = Duration::from_millis(200);
+/// The same at the beginning, and while a process has half of the descriptors that it may have.
+const CLOSE: Duration = Duration::from_millis(10);
 
 /// What to watch; `None` is not watched.
-#[derive(Debug, Default)]
-pub struct Watch {
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Watched {
     /// Bytes that the tree may hold in memory.
     pub memory: Option<u64>,
     /// Tasks: the kernel refuses the next one by itself, this only reports it.
     pub pids: Option<u64>,
     /// A private directory whose file system is bounded; full is reported.
     pub disk: Option<&'static str>,
-    reported: [bool; 3],
+    /// Open files of one process: the kernel refuses the next one by itself.
+    pub files: Option<u64>,
+}
+
+/// The watch of one inside.
+#[derive(Debug)]
+pub struct Watch {
+    limits: Watched,
+    shared: Shared,
+    reported: [bool; 4],
+    interval: Duration,
+    due: Instant,
 }
 
 impl Watch {
-    /// Watches these.
-    pub fn new(memory: Option<u64>, pids: Option<u64>, disk: Option<&'static str>) -> Self {
-        Self { memory, pids, disk, reported: [false; 3] }
+    /// Watches these, from now on.
+    pub fn new(limits: Watched) -> Self {
+        let due = Instant::now() + CLOSE;
+        Self { limits, shared: Shared::default(), reported: [false; 4], interval: CLOSE, due }
     }
 
     /// How long to wait at most before the next look.
-    pub(crate) fn interval(&self) -> Option<Duration> {
-        let watching = self.memory.is_some() || self.pids.is_some() || self.disk.is_some();
-        watching.then_some(INTERVAL)
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        let Watched { memory, pids, disk, files } = self.limits;
+        let watching = memory.or(pids).or(files).is_some() || disk.is_some();
+        watching.then(|| self.due.saturating_duration_since(Instant::now()))
     }
 
-    /// A limit that is reached and was not reported before.
+    /// A limit that is reached and was not reported before; looks when it is time to.
     pub(crate) fn look(&mut self) -> Option<Limit> {
-        let (memory, tasks) = match (self.memory, self.pids) {
-            (None, None) => (0, 0),
-            // Who cannot look must assume the worst.
-            _ => usage().unwrap_or((u64::MAX, 0)),
-        };
-        let reached = [
-            (Limit::Memory, self.memory.is_some_and(|most| memory > most)),
-            (Limit::Pids, self.pids.is_some_and(|most| tasks >= most)),
-            (Limit::Disk, self.disk.is_some_and(full)),
-        ];
-        for (limit, reached) in reached {
-            let reported = &mut self.reported[limit as usize - 1];
-            if reached && !*reported {
-                *reported = true;
-                return Some(limit);
-            }
+        if self.patience()? > Duration::ZERO {
+            return None;
         }
-        None
+        let limit = self.look_now();
+        self.due = Instant::now() + self.interval;
+        limit
+    }
+
+    /// The same at the command's end, of what is still there to be seen then.
+    pub(crate) fn last_look(&mut self) -> Option<Limit> {
+        self.report(Limit::Disk, self.limits.disk.is_some_and(full))
+    }
+
+    fn look_now(&mut self) -> Option<Limit> {
+        let Watched { memory, pids, disk, files } = self.limits;
+        // Who cannot look must assume the worst of what only the look bounds.
+        let (usage, blind) = match processes::usage(memory.or(pids).is_some(), files.is_some()) {
+            Ok(usage) => (usage, false),
+            Err(_) => (processes::Usage::default(), true),
+        };
+        let close = files.is_some_and(|most| usage.files >= most / 2);
+        self.interval = if close { CLOSE } else { INTERVAL.min(self.interval * 2) };
+        let reached = [
+            (Limit::Memory, memory.is_some_and(|most| blind || self.memory(&usage) > most)),
+            (Limit::Pids, pids.is_some_and(|most| usage.tasks >= most)),
+            (Limit::Disk, disk.is_some_and(full)),
+            (Limit::Files, files.is_some_and(|most| usage.files >= most)),
+        ];
+        reached.into_iter().find_map(|(limit, reached)| self.report(limit, reached))
+    }
+
+    /// The limit, the first time that it is reached.
+    fn report(&mut self, limit: Limit, reached: bool) -> Option<Limit> {
+        let reported = &mut self.reported[limit as usize - 1];
+        let first = reached && !*reported;
+        *reported |= first;
+        first.then_some(limit)
+    }
+
+    /// Bytes that the tree holds: the processes' own, the private directories', which are memory
+    /// too, and, where it could matter, what is shared.
+    fn memory(&mut self, usage: &processes::Usage) -> u64 {
+        let most = self.limits.memory.unwrap_or(u64::MAX);
+        let own = usage.memory.saturating_add(stored());
+        own.saturating_add(self.shared.held(&usage.pids, most.saturating_sub(own)))
     }
 
     /// Whether reaching this limit ends the run: only memory cannot be refused piecemeal.
     pub(crate) fn ends(&self, limit: Limit) -> bool {
         limit == Limit::Memory
     }
-}
-
-/// Tasks, of which init is one as the kernel counts them, and bytes: what every process but init
-/// holds for itself, and what lies in the private directories, which are memory too.
-fn usage() -> std::io::Result<(u64, u64)> {
-    let page = rustix::param::page_size() as u64;
-    let (mut memory, mut tasks) = (stored(), 1);
-    for entry in std::fs::read_dir("/proc")?.flatten() {
-        let name = entry.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-        if pid == 1 {
-            continue;
-        }
-        // resident minus shared, in pages (proc(5), statm)
-        let statm = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
-        let mut words = statm.split(' ').skip(1).map(|word| word.parse::<u64>().unwrap_or(0));
-        let (resident, shared) = (words.next().unwrap_or(0), words.next().unwrap_or(0));
-        memory += resident.saturating_sub(shared) * page;
-        // num_threads is field 20 of stat, the 18th after the parenthesised name
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let threads = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(17));
-        tasks += threads.and_then(|count| count.parse::<u64>().ok()).unwrap_or(1);
-    }
-    Ok((memory, tasks))
 }
 
 /// Bytes in the private directories: they share one file system.

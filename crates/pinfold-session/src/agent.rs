@@ -9,7 +9,9 @@ use std::sync::Arc;
 use pinfold_boundary::{Entry, Place};
 use pinfold_egress::EphemeralKey;
 use pinfold_policy::access::Access;
-use pinfold_policy::agents::{AuthMode, Registry, ResolvedAgent, Selection, TemplateValues};
+use pinfold_policy::agents::{
+    AgentProfile, AuthMode, Registry, ResolvedAgent, Selection, TemplateValues,
+};
 use pinfold_policy::authority::RootKind;
 use pinfold_policy::document::SettingsFile;
 use pinfold_policy::env::EnvVar;
@@ -104,7 +106,7 @@ pub fn resolve(
     let model = settings.model.as_ref().map(|model| model.value.as_str());
     let select = |auth_mode| Selection { provider, model, auth_mode };
     let first = profile.clone().resolve(select(None)).map_err(refused)?;
-    let Some(secret) = first.secret.clone().filter(|_| first.api.is_some()) else {
+    let Some(secret) = first.terms.secret.clone().filter(|_| first.terms.api.is_some()) else {
         return Ok((first, None));
     };
     let id = SecretId::new(secret).map_err(refused)?;
@@ -152,13 +154,14 @@ pub fn prepare(
         ..TemplateValues::default()
     };
     let mut extra = state_grants(&agent, settings, places)?;
+    extra.extend(read_grants(&agent.profile, settings, places)?);
     let layer = layer(&agent, places, progress)?;
     let path = layer.as_ref().map(|_| COMMANDS.to_owned());
     extra.extend(layer);
-    let mut argv: Vec<OsString> = vec![agent.cli_command.clone().into()];
+    let mut argv: Vec<OsString> = vec![agent.profile.cli_command.clone().into()];
     argv.extend(agent.args(&values).map_err(refused)?.into_iter().map(OsString::from));
     if unattended {
-        argv.extend(agent.unattended_flags.iter().map(OsString::from));
+        argv.extend(agent.profile.unattended_flags.iter().map(OsString::from));
     }
     argv.extend(user_args);
     Ok(AgentRun {
@@ -168,7 +171,7 @@ pub fn prepare(
         extra,
         files: files(&agent, &values)?,
         provider,
-        nested: agent.nested,
+        nested: agent.profile.nested,
     })
 }
 
@@ -192,7 +195,7 @@ fn state_grants(
     if settings.files.state.value == AgentState::Ephemeral {
         return Ok(Vec::new());
     }
-    let own = places.state.join("agents").join(&agent.name);
+    let own = places.state.join("agents").join(&agent.profile.name);
     let grant = |path: &PathBuf| -> Result<Extra, RunError> {
         let host = own.join(path);
         Places::make_private(&host).map_err(RunError::System)?;
@@ -206,7 +209,42 @@ fn state_grants(
             origin: settings.files.state.origin.clone(),
         })
     };
-    agent.state.iter().map(grant).collect()
+    agent.profile.state.iter().map(grant).collect()
+}
+
+/// What the agent reads of the host, where it is on the host, like what is granted with `--read`;
+/// programs name themselves by absolute paths. What is not there is not granted: one list serves
+/// hosts that have an agent in different places.
+///
+/// # Errors
+/// A path that cannot be looked at, or that the administrator's policy forbids.
+pub fn read_grants(
+    agent: &AgentProfile,
+    settings: &Settings,
+    places: &Places,
+) -> Result<Vec<Extra>, RunError> {
+    let origin = Origin::Profile { agent: Arc::from(agent.name.as_str()) };
+    let mut grants = Vec::new();
+    for path in &agent.reads {
+        let path = places.home.join(path);
+        let canonical = match fs::canonicalize(&path) {
+            Ok(canonical) => canonical,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(unreadable(&path, &error)),
+        };
+        let host = HostPath::new(&canonical).map_err(RunError::path)?;
+        let checked = settings.ceiling.check_path("grants.read", &host, &origin);
+        checked.map_err(RunError::settings)?;
+        grants.push(Extra {
+            id: Arc::from(format!("agent reads {host}")),
+            kind: RootKind::Knowledge,
+            inside: InsidePath::new(&canonical).map_err(RunError::path)?,
+            host,
+            access: Access::READ_ONLY,
+            origin: origin.clone(),
+        });
+    }
+    Ok(grants)
 }
 
 /// The grant of the agent's layer; none for a program that the host has.
@@ -215,7 +253,7 @@ fn layer(
     places: &Places,
     progress: &dyn Fn(Event),
 ) -> Result<Option<Extra>, RunError> {
-    let Some(name) = &agent.recipe else { return Ok(None) };
+    let Some(name) = &agent.profile.recipe else { return Ok(None) };
     let own = |directory: &PathBuf| directory.join("recipes").join(format!("{name}.json"));
     let found = agent_directories(places).iter().map(own).find(|path| path.exists());
     let bytes = match found {
@@ -223,8 +261,10 @@ fn layer(
         None => match RECIPES.iter().find(|(known, _)| known == name) {
             Some((_, bytes)) => bytes.to_vec(),
             None => {
-                let what =
-                    format!("agent {} names a recipe that does not exist: {name}", agent.name);
+                let what = format!(
+                    "agent {} names a recipe that does not exist: {name}",
+                    agent.profile.name
+                );
                 let path = own(&places.config.join("agents"));
                 return Err(RunError::refused(what, Some(format!("put it at {}", path.display()))));
             }
@@ -244,7 +284,7 @@ fn layer(
             .map_err(RunError::path)?,
         inside: InsidePath::new(LAYER).map_err(RunError::path)?,
         access: Access::READ_ONLY,
-        origin: Origin::Profile { agent: Arc::from(agent.name.as_str()) },
+        origin: Origin::Profile { agent: Arc::from(agent.profile.name.as_str()) },
     }))
 }
 

@@ -4,11 +4,16 @@
 //! `<state>/audit.jsonl` is only ever appended to, under a lock. A writer that was killed in
 //! the middle of a line leaves a tail without a newline; the next writer cuts it off, so that
 //! no reader ever meets a broken record. The file lies outside every grant.
+//!
+//! A full file is renamed to `audit.NUMBER.jsonl` and never written again; the oldest go when
+//! there are many.
 
-use std::fs::{File, OpenOptions};
+mod files;
+mod reader;
+
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Mutex;
 use std::time::SystemTime;
 
@@ -16,10 +21,12 @@ use rustix::fs::FlockOperation;
 use serde::Serialize;
 use serde_json::Value;
 
+use self::files::Files;
+pub use self::reader::Reader;
 use crate::SessionId;
 
-/// The log's file name in the state directory.
-const FILE: &str = "audit.jsonl";
+/// Bytes of a file that is full: some four thousand runs.
+const LARGEST: u64 = 16 << 20;
 
 /// What is recorded. The words are part of the format.
 #[derive(Debug, Serialize)]
@@ -106,7 +113,8 @@ pub enum Event<'a> {
 #[derive(Debug)]
 pub struct Audit {
     file: Mutex<File>,
-    path: PathBuf,
+    files: Files,
+    largest: u64,
     session: Option<SessionId>,
 }
 
@@ -116,16 +124,9 @@ impl Audit {
     /// # Errors
     /// What open(2) says, with the path: a session that cannot be recorded does not start.
     pub fn open(state: &Path, session: Option<SessionId>) -> io::Result<Self> {
-        let path = state.join(FILE);
-        let file = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create(true)
-            .mode(0o600)
-            .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32)
-            .open(&path)
-            .map_err(|error| named(&path, &error))?;
-        Ok(Self { file: Mutex::new(file), path, session })
+        let files = Files::of(state);
+        let file = files.open().map_err(|error| files.named("write", &error))?;
+        Ok(Self { file: Mutex::new(file), files, largest: LARGEST, session })
     }
 
     /// Appends one record. When this returns the kernel has it; it survives the end of this
@@ -141,27 +142,47 @@ impl Audit {
         let mut line = serde_json::to_vec(&record)?;
         line.push(b'\n');
         let mut file = self.file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        append(&mut file, &line).map_err(|error| named(&self.path, &error))
+        self.append(&mut file, &line).map_err(|error| self.files.named("write", &error))
+    }
+
+    /// Appends to the file that has the log's name now. Who holds its lock alone renames it, so
+    /// two writers at once begin one new file.
+    fn append(&self, file: &mut File, line: &[u8]) -> io::Result<()> {
+        loop {
+            let current = locked(file, |file| {
+                if !self.files.is_current(file)? {
+                    return Ok(false);
+                }
+                let end = cut_broken_tail(file)?;
+                // A file that cannot be renamed goes on growing: recording comes first.
+                if end > 0 && end + line.len() as u64 > self.largest && self.files.rotate().is_ok()
+                {
+                    return Ok(false);
+                }
+                write(file, end, line)?;
+                Ok(true)
+            })?;
+            if current {
+                return Ok(());
+            }
+            *file = self.files.open()?;
+        }
     }
 }
 
-fn named(path: &Path, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("cannot write the audit log {}: {error}", path.display()))
-}
-
-/// Appends under a lock, after cutting off what a killed writer left half-written. A line that
-/// cannot be written whole (a full disk) is taken back.
-fn append(file: &mut File, line: &[u8]) -> io::Result<()> {
+fn locked<T>(file: &mut File, work: impl FnOnce(&mut File) -> io::Result<T>) -> io::Result<T> {
     rustix::fs::flock(&*file, FlockOperation::LockExclusive)?;
-    let outcome = (|| {
-        let end = cut_broken_tail(file)?;
-        file.write_all(line).inspect_err(|_| {
-            // The disk is full: make room for the next attempt by taking the part back.
-            let _ = file.set_len(end);
-        })
-    })();
+    let outcome = work(file);
     rustix::fs::flock(&*file, FlockOperation::Unlock)?;
     outcome
+}
+
+/// Appends a line. One that cannot be written whole (a full disk) is taken back.
+fn write(file: &mut File, end: u64, line: &[u8]) -> io::Result<()> {
+    file.write_all(line).inspect_err(|_| {
+        // Make room for the next attempt.
+        let _ = file.set_len(end);
+    })
 }
 
 /// The length of the log, which ends with a whole line.
@@ -193,48 +214,6 @@ fn cut_broken_tail(file: &mut File) -> io::Result<u64> {
         file.set_len(end)?;
     }
     Ok(end)
-}
-
-/// Reads the log, and goes on reading when `follow` says so.
-pub struct Reader {
-    input: io::BufReader<File>,
-    partial: Vec<u8>,
-}
-
-impl Reader {
-    /// Opens the log for reading; `None` when nothing was ever recorded.
-    ///
-    /// # Errors
-    /// What open(2) says, with the path.
-    pub fn open(state: &Path) -> io::Result<Option<Self>> {
-        let path = state.join(FILE);
-        match File::open(&path) {
-            Ok(file) => Ok(Some(Self { input: io::BufReader::new(file), partial: Vec::new() })),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(io::Error::new(
-                error.kind(),
-                format!("cannot read the audit log {}: {error}", path.display()),
-            )),
-        }
-    }
-
-    /// The next whole record, `None` at the present end.
-    ///
-    /// # Errors
-    /// What read(2) says.
-    pub fn next_record(&mut self) -> io::Result<Option<Value>> {
-        use std::io::BufRead;
-        loop {
-            self.input.read_until(b'\n', &mut self.partial)?;
-            if self.partial.last() != Some(&b'\n') {
-                return Ok(None);
-            }
-            let line = std::mem::take(&mut self.partial);
-            if let Ok(value) = serde_json::from_slice(&line) {
-                return Ok(Some(value));
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -43,13 +43,13 @@ pub(crate) fn provider(
     secret: SecretId,
     settings: &Settings,
 ) -> Result<Provider, RunError> {
-    let name = agent.provider.clone().unwrap_or_else(|| agent.name.clone());
-    let own = agent.base_url.as_ref().map(|url| url.as_str());
+    let name = agent.provider.clone().unwrap_or_else(|| agent.profile.name.clone());
+    let own = agent.terms.base_url.as_ref().map(|url| url.as_str());
     let users = settings.providers.get(&name).map(|url| url.value.as_str());
     let missing = || RunError::refused(format!("provider {name} has no base_url"), None);
     let upstream = Upstream::parse(users.or(own).ok_or_else(missing)?)
         .map_err(|error| RunError::refused(error, None))?;
-    let anthropic = agent.api == Some(pinfold_policy::agents::Api::Anthropic);
+    let anthropic = agent.terms.api == Some(pinfold_policy::agents::Api::Anthropic);
     Ok(Provider {
         key: key_for(&agent.key_prefix, anthropic).map_err(RunError::System)?,
         id: ProviderId::new(name).map_err(|error| RunError::refused(error, None))?,

@@ -7,6 +7,7 @@ pub mod door;
 mod gateway;
 mod git;
 mod guard;
+mod input;
 pub mod launcher;
 pub mod mounts;
 mod outcome;

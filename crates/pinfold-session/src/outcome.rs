@@ -20,6 +20,8 @@ pub enum LimitReached {
     Pids,
     /// The private directories were full.
     Disk,
+    /// A process had as many open files as it may have.
+    Files,
 }
 
 impl LimitReached {
@@ -30,6 +32,7 @@ impl LimitReached {
             Self::Memory => "memory",
             Self::Pids => "pids",
             Self::Disk => "disk",
+            Self::Files => "files",
         }
     }
 

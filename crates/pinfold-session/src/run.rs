@@ -122,10 +122,7 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
     record_session(&audit, &authority, &workspace, &inside).map_err(RunError::System)?;
     send(&inside, &Order::Seal)?;
 
-    let mut outputs = Vec::new();
-    for pump in streams.pumps {
-        outputs.extend(pump.start().map_err(RunError::thread)?);
-    }
+    let (outputs, input) = streams.moved.start().map_err(RunError::thread)?;
     let timeout = settings.limits.timeout.as_ref();
     let mut supervision = Supervision {
         inside,
@@ -133,6 +130,7 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
         terminal,
         inner: None,
         outputs,
+        input,
         egress: Some(egress),
         serving: None,
         deadline: timeout.map(|timeout| Instant::now() + timeout.value.duration()),

@@ -5,7 +5,8 @@
 //! owner, mode and attributes, whatever the mount tree says. And a pipe of the user's can be opened
 //! again the other way round (/proc/self/fd/0): the inside could put commands before a shell that
 //! reads its script from the same pipe, and take what others wrote to the same output. The price
-//! is that input which the command does not read is lost to the next reader, as with ssh(1).
+//! is that input from a pipe which the command does not read is lost to the next reader, as with
+//! ssh(1): nobody can see that the inside wants to read. Of a file nothing is lost (`input`).
 
 use std::fs::File;
 use std::io;
@@ -15,6 +16,8 @@ use std::thread::JoinHandle;
 use pinfold_boundary::{Stdio, StdioEnd};
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
+
+use crate::input::{Feeding, FileInput};
 
 /// One direction of bytes between the caller's stream and the inside's.
 pub(crate) struct Pump {
@@ -27,24 +30,50 @@ pub(crate) struct Pump {
 /// The streams for the plan, and what has to be moved by hand.
 pub(crate) struct Streams {
     pub(crate) stdio: Stdio,
-    pub(crate) pumps: Vec<Pump>,
+    pub(crate) moved: Moved,
 }
+
+/// What moves bytes while the command runs.
+#[derive(Default)]
+pub(crate) struct Moved {
+    pumps: Vec<Pump>,
+    file: Option<FileInput>,
+}
+
+impl Moved {
+    /// Starts to move bytes. The handles are for output: its end has to be waited for. A file
+    /// that is read from is set back when its handle is dropped.
+    ///
+    /// # Errors
+    /// What starting a thread says.
+    pub(crate) fn start(self) -> io::Result<(Vec<JoinHandle<()>>, Option<Feeding>)> {
+        let feeding = self.file.map(|file| file.start(STACK)).transpose()?;
+        let mut outputs = Vec::new();
+        for pump in self.pumps {
+            outputs.extend(pump.start()?);
+        }
+        Ok((outputs, feeding))
+    }
+}
+
+/// Bytes of stack of a thread that moves bytes.
+const STACK: usize = 128 * 1024;
 
 /// Looks at the caller's three streams.
 ///
 /// # Errors
 /// What fstat(2), pipe(2) and fcntl(2) say.
 pub(crate) fn streams(window: Option<(u16, u16)>) -> Result<Streams, Errno> {
-    let mut pumps = Vec::new();
+    let mut moved = Moved::default();
     let mut ends = Vec::with_capacity(3);
     let mut seen: Vec<Option<Stat>> = Vec::new();
     for (index, stream) in caller_streams().into_iter().enumerate() {
-        let (end, stat) = end_for(index, stream, &seen, &mut pumps)?;
+        let (end, stat) = end_for(index, stream, &seen, &mut moved)?;
         ends.push(end);
         seen.push(stat);
     }
     let [input, output, error] = <[StdioEnd; 3]>::try_from(ends).map_err(|_| Errno::INVAL)?;
-    Ok(Streams { stdio: Stdio { ends: [input, output, error], window }, pumps })
+    Ok(Streams { stdio: Stdio { ends: [input, output, error], window }, moved })
 }
 
 fn caller_streams() -> [BorrowedFd<'static>; 3] {
@@ -55,7 +84,7 @@ fn end_for(
     index: usize,
     stream: BorrowedFd<'_>,
     seen: &[Option<Stat>],
-    pumps: &mut Vec<Pump>,
+    moved: &mut Moved,
 ) -> Result<(StdioEnd, Option<Stat>), Errno> {
     let duplicate = || rustix::io::fcntl_dupfd_cloexec(stream, 3);
     let stat = match rustix::fs::fstat(stream) {
@@ -77,13 +106,18 @@ fn end_for(
     if let Some(earlier) = seen.iter().skip(1).position(same) {
         return Ok((StdioEnd::Same(earlier + 1), Some(stat)));
     }
+    if index == 0 && FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
+        let (file, inside) = FileInput::new(duplicate()?)?;
+        moved.file = Some(file);
+        return Ok((StdioEnd::Descriptor(inside), Some(stat)));
+    }
     let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     let (inside, pump) = if index == 0 {
         (reader, Pump { from: duplicate()?, to: writer, output: false })
     } else {
         (writer, Pump { from: reader, to: duplicate()?, output: true })
     };
-    pumps.push(pump);
+    moved.pumps.push(pump);
     Ok((StdioEnd::Descriptor(inside), Some(stat)))
 }
 
@@ -120,7 +154,6 @@ impl Pump {
     /// # Errors
     /// What starting a thread says.
     pub(crate) fn start(self) -> io::Result<Option<JoinHandle<()>>> {
-        const STACK: usize = 128 * 1024;
         let output = self.output;
         let work = move || {
             let (mut from, mut to) = (File::from(self.from), File::from(self.to));

@@ -12,6 +12,7 @@ use pinfold_wire::{Ended, Limit, Order, Report, Step};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
+use crate::input::Feeding;
 use crate::outcome::{LimitReached, Outcome};
 use crate::stdio::Pump;
 use crate::terminal::{CallerTerminal, stop_self};
@@ -31,6 +32,8 @@ pub(crate) struct Supervision {
     /// The inside's terminal, once init has sent it.
     pub(crate) inner: Option<OwnedFd>,
     pub(crate) outputs: Vec<JoinHandle<()>>,
+    /// Held until everything inside has ended.
+    pub(crate) input: Option<Feeding>,
     /// The doors, until something first comes: a command that never uses them does not pay for
     /// their runtime.
     pub(crate) egress: Option<Egress>,
@@ -47,6 +50,15 @@ pub(crate) struct Progress {
     pub(crate) timeline: Timeline,
     /// When to stop being patient with a command that was asked to end.
     pub(crate) killing: Option<Instant>,
+}
+
+impl Progress {
+    /// A limit was reached: what ends the run counts most, then what came first.
+    fn reach(&mut self, limit: LimitReached) {
+        if self.limit.is_none_or(|known| limit.ended_the_run() && !known.ended_the_run()) {
+            self.limit = Some(limit);
+        }
+    }
 }
 
 impl Supervision {
@@ -84,6 +96,7 @@ impl Supervision {
         // Everything inside has ended or is being ended; nothing writes any more.
         self.inside.kill();
         self.inside.reap().map_err(RunError::thread)?;
+        drop(self.input.take());
         self.inner = None;
         for output in self.outputs.drain(..) {
             // A panic in a pump has been reported by its own thread.
@@ -102,14 +115,13 @@ impl Supervision {
         Ok(outcome)
     }
 
-    fn outcome(&self) -> Outcome {
-        let exceeded = self.inside.group.as_ref().and_then(|group| group.exceeded());
-        let by_group = exceeded.map(|exceeded| match exceeded {
-            Exceeded::Memory => LimitReached::Memory,
-            Exceeded::Pids => LimitReached::Pids,
-        });
-        let limit = self.state.limit.or(by_group);
-        Outcome::new(self.state.ended, limit)
+    fn outcome(&mut self) -> Outcome {
+        match self.inside.group.as_ref().and_then(|group| group.exceeded()) {
+            Some(Exceeded::Memory) => self.state.reach(LimitReached::Memory),
+            Some(Exceeded::Pids) => self.state.reach(LimitReached::Pids),
+            None => {}
+        }
+        Outcome::new(self.state.ended, self.state.limit)
     }
 
     /// Waits for one thing and deals with it; false at the end.
@@ -165,7 +177,7 @@ impl Supervision {
         let now = Instant::now();
         if self.deadline.is_some_and(|deadline| now >= deadline) {
             self.deadline = None;
-            self.state.limit = Some(LimitReached::Timeout);
+            self.state.reach(LimitReached::Timeout);
             self.order(libc::SIGTERM);
             self.state.killing = Some(now + GRACE);
         }
@@ -176,8 +188,9 @@ impl Supervision {
         let killed = |group: &pinfold_boundary::namespace::Group| {
             group.needs_a_look() && group.exceeded() == Some(Exceeded::Memory)
         };
-        if self.state.limit.is_none() && self.inside.group.as_ref().is_some_and(killed) {
-            self.state.limit = Some(LimitReached::Memory);
+        let ending = self.state.limit.is_some_and(LimitReached::ended_the_run);
+        if !ending && self.inside.group.as_ref().is_some_and(killed) {
+            self.state.reach(LimitReached::Memory);
             self.inside.kill();
         }
     }
@@ -192,7 +205,7 @@ impl Supervision {
         match received.message {
             Report::Started(times) => self.state.timeline.add(&times),
             Report::Stopped(_) => self.stopped(),
-            Report::Limit(limit) => self.state.limit = Some(reached(limit)),
+            Report::Limit(limit) => self.state.reach(reached(limit)),
             Report::Ended(ended) => {
                 self.state.ended = Some(ended);
                 return Ok(false);
@@ -265,6 +278,7 @@ fn reached(limit: Limit) -> LimitReached {
         Limit::Memory => LimitReached::Memory,
         Limit::Pids => LimitReached::Pids,
         Limit::Disk => LimitReached::Disk,
+        Limit::Files => LimitReached::Files,
     }
 }
 

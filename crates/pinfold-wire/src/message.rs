@@ -146,6 +146,8 @@ pub enum Limit {
     Pids = 2,
     /// Size of the private file systems.
     Disk = 3,
+    /// Open files of one process.
+    Files = 4,
 }
 
 /// How the command ended.
@@ -335,6 +337,7 @@ fn read_limit(value: u8) -> Result<Limit, DecodeError> {
         1 => Ok(Limit::Memory),
         2 => Ok(Limit::Pids),
         3 => Ok(Limit::Disk),
+        4 => Ok(Limit::Files),
         value => Err(DecodeError::Unknown { what: "limit", value }),
     }
 }

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use pinfold_policy::access::Access;
 use pinfold_policy::authority::{HostTree, Subject, Verdict};
 use pinfold_policy::path::Escaped;
-use pinfold_session::agent::AgentFiles;
+use pinfold_session::agent::{AgentFiles, read_grants};
 use pinfold_session::audit::{Audit, Event};
 use pinfold_session::places::Places;
 use pinfold_session::{View, authority_of, userland};
@@ -64,12 +64,14 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let workspace = policy::workspace(&places)?;
     let settings = policy::settings(&args.policy, args.profile.as_deref(), &places, &workspace)?;
     let agent = settings.agent.as_ref().map_or("command", |agent| agent.value.as_str());
+    let mut extra = Vec::new();
     if args.profile.is_some() {
         let files = AgentFiles::read(&places)?;
-        files.registry().load(agent).map_err(Failure::new)?;
+        let profile = files.registry().load(agent).map_err(Failure::new)?;
+        extra = read_grants(&profile, &settings, &places)?;
     }
     let subject = Subject::AgentSession { agent: agent.into() };
-    let view = View::collect(subject, &settings, &workspace, Vec::new())?;
+    let view = View::collect(subject, &settings, &workspace, extra)?;
     let authority = authority_of(&view, &settings, &places)?;
     let path = workspace.cwd.as_path().join(&args.path);
     let explanation =

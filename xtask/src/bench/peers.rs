@@ -1,7 +1,7 @@
 //! The same inside made by others.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::command;
@@ -84,4 +84,19 @@ pub(super) fn bwrap(workspace: &Path, argv: &[&str]) -> Command {
 pub(super) fn exists(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|directory| directory.join(program).exists())
+}
+
+/// The pinned sandbox-runtime, or why there is none; `scripts/srt` installs it.
+///
+/// # Errors
+/// The script cannot be started.
+pub(super) fn srt() -> std::io::Result<Result<PathBuf, String>> {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/srt");
+    let output = command(script).output()?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    Ok(if output.status.success() {
+        Ok(text(&output.stdout).into())
+    } else {
+        Err(text(&output.stderr))
+    })
 }

@@ -20,22 +20,26 @@ pub(super) fn run(pinfold: &Path, effort: Effort) -> Outcome {
     }
     in_turns(&mut contenders, effort.starts)?;
     print(&contenders, if peers::exists("bwrap") { "bwrap" } else { "plain" });
-    srt(workspace, effort)?;
+    srt(pinfold, workspace, effort)?;
     timings(pinfold, workspace)
 }
 
-/// Anthropic's sandbox-runtime takes some hundred milliseconds: fewer turns.
-fn srt(workspace: &Path, effort: Effort) -> Outcome {
-    if !peers::exists("srt") {
-        println!(
-            "  srt is not installed (npm install --global @anthropic-ai/sandbox-runtime): skipped"
-        );
-        return Ok(());
-    }
-    let mut peer = command("srt");
+/// Anthropic's sandbox-runtime takes some hundred milliseconds: fewer turns, pinfold in each.
+fn srt(pinfold: &Path, workspace: &Path, effort: Effort) -> Outcome {
+    let srt = match peers::srt()? {
+        Ok(srt) => srt,
+        Err(reason) => {
+            println!("  srt: {reason}: skipped");
+            return Ok(());
+        }
+    };
+    let mut peer = command(srt);
     peer.arg("/usr/bin/true").current_dir(workspace);
-    let mut contenders = [Contender::new("srt", peer)];
-    in_turns(&mut contenders, (effort.starts / 20).max(3))?;
+    let mut own = command(pinfold);
+    own.args(["run", "--", "/usr/bin/true"]).current_dir(workspace);
+    let mut contenders = [Contender::new("srt", peer), Contender::new("pinfold", own)];
+    in_turns(&mut contenders, (effort.starts / 10).max(3))?;
+    println!("  against srt, which starts proxies for the network with every command");
     print(&contenders, "srt");
     Ok(())
 }

@@ -9,7 +9,7 @@ use super::start::base;
 use super::{Effort, Outcome, command, peers};
 
 /// A piece of work, as a shell command in the workspace.
-const PIECES: [(&str, &str, Option<&str>); 6] = [
+const PIECES: [(&str, &str, Option<&str>); 7] = [
     ("500 × fork and exec", "for i in $(seq 500); do /usr/bin/true; done", None),
     ("git status", "git status --porcelain >/dev/null", Some("git")),
     ("ripgrep", "rg --threads 2 needle-that-is-not-there . || true", Some("rg")),
@@ -20,12 +20,18 @@ const PIECES: [(&str, &str, Option<&str>); 6] = [
         "for i in $(seq 12); do cc -O1 -c -o $i.o unit.c; done && cc -o unit *.o 2>/dev/null || true",
         Some("cc"),
     ),
+    (
+        "cargo build",
+        "rm -rf built && cargo build --quiet --offline --manifest-path crate/Cargo.toml --target-dir built",
+        Some("cargo"),
+    ),
 ];
 
 pub(super) fn run(pinfold: &Path, effort: Effort) -> Outcome {
     println!("\nwork inside against outside ({} rounds each, in turns)", effort.rounds);
     let workspace = tempfile::Builder::new().prefix("bench").tempdir_in(base())?;
     let workspace = workspace.path();
+    make_crate(workspace)?;
     make_tree(workspace, effort.files)?;
     for (name, script, needs) in PIECES {
         if let Some(program) = needs.filter(|program| !peers::exists(program)) {
@@ -49,6 +55,67 @@ fn timed(script: &str) -> String {
     format!("for round in 1 2 3; do {script}; done")
 }
 
+/// A crate of a dozen modules that depend on each other and on nothing else.
+fn make_crate(workspace: &Path) -> Outcome {
+    const MODULES: usize = 12;
+    let source = workspace.join("crate/src");
+    fs::create_dir_all(&source)?;
+    let manifest =
+        "[package]\nname = \"bench\"\nversion = \"0.0.0\"\nedition = \"2021\"\n\n[workspace]\n";
+    fs::write(workspace.join("crate/Cargo.toml"), manifest)?;
+    let mut main = String::new();
+    for index in 0..MODULES {
+        let before = match index {
+            0 => "0".to_owned(),
+            _ => format!("crate::m{0}::total(words)", index - 1),
+        };
+        fs::write(source.join(format!("m{index}.rs")), MODULE.replace("BEFORE", &before))?;
+        main.push_str(&format!("mod m{index};\n"));
+    }
+    let last = MODULES - 1;
+    main.push_str(&format!(
+        "fn main() {{\n    let words: Vec<String> = std::env::args().collect();\n    \
+         println!(\"{{}}\", m{last}::total(&words));\n}}\n"
+    ));
+    fs::write(source.join("main.rs"), main)?;
+    Ok(())
+}
+
+/// A module with what takes a compiler time: generics, collections, closures, formatting.
+const MODULE: &str = r#"use std::collections::{BTreeMap, HashMap};
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Word {
+    text: String,
+    count: usize,
+}
+
+pub trait Weigh {
+    fn weight(&self) -> usize;
+}
+
+impl Weigh for Word {
+    fn weight(&self) -> usize {
+        self.text.len() * self.count
+    }
+}
+
+fn count<'a>(words: impl Iterator<Item = &'a String>) -> HashMap<&'a str, usize> {
+    let mut counts = HashMap::new();
+    words.for_each(|word| *counts.entry(word.as_str()).or_default() += 1);
+    counts
+}
+
+pub fn total(words: &[String]) -> usize {
+    let sorted: BTreeMap<_, _> = count(words.iter()).into_iter().collect();
+    let mut list: Vec<Word> =
+        sorted.iter().map(|(text, count)| Word { text: text.to_string(), count: *count }).collect();
+    list.sort_by_key(|word| std::cmp::Reverse((word.weight(), word.text.clone())));
+    let shown = format!("{list:?}");
+    list.iter().map(Weigh::weight).sum::<usize>() + shown.len() + BEFORE
+}
+"#;
+
 fn make_tree(workspace: &Path, files: usize) -> Outcome {
     for index in 0..files {
         let directory = workspace.join(format!("src/d{}", index / 50));
@@ -68,7 +135,7 @@ fn make_tree(workspace: &Path, files: usize) -> Outcome {
     };
     quiet("tar", &["-cf", "small.tar", "small"])?;
     fs::remove_dir_all(workspace.join("small"))?;
-    fs::write(workspace.join(".gitignore"), "small.tar\nout\nbig\n*.o\n")?;
+    fs::write(workspace.join(".gitignore"), "small.tar\nout\nbig\nbuilt\n*.o\n")?;
     quiet("git", &["init", "-q", "."])?;
     quiet("git", &["add", "-A"])?;
     let identity = ["-c", "user.name=bench", "-c", "user.email=bench@example.org"];

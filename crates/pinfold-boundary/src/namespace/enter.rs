@@ -6,7 +6,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use pinfold_init::{Command, End, Failure, Start, Streams, Watch, now};
+use pinfold_init::{Command, End, Failure, Start, Streams, Watch, Watched, now};
 use pinfold_wire::{Channel, Order, Step};
 use rustix::io::Errno;
 
@@ -14,7 +14,7 @@ use super::landlock::{self, Ruleset};
 use super::network::Network;
 use super::root::{Root, Source};
 use super::{covers, seccomp};
-use crate::plan::{LaunchPlan, ResourceLimits, Stdio, StdioEnd};
+use crate::plan::{LaunchPlan, Stdio, StdioEnd};
 use crate::sys;
 
 /// What the child gets from its parent, by being its copy.
@@ -26,14 +26,14 @@ pub(super) struct Birth {
     /// The caller's ids, to be mapped to; none when the parent writes the maps, because it is
     /// root and the child must not be.
     pub(super) own_ids: Option<(u32, u32)>,
-    /// Limits that no control group enforces.
-    pub(super) watch: Watch,
+    /// Limits that no control group enforces or counts.
+    pub(super) watched: Watched,
 }
 
 /// Runs the inside and ends this process, and everything inside with it.
 pub(super) fn enter(birth: Birth) -> ! {
     let channel = birth.channel;
-    let outcome = become_inside(birth.plan, birth.sources, birth.own_ids, birth.watch, &channel);
+    let outcome = become_inside(birth.plan, birth.sources, birth.own_ids, birth.watched, &channel);
     if let Err(failure) = outcome {
         // A supervisor that is gone needs no report.
         let _ = channel.send(&failure.report(), &[]);
@@ -55,7 +55,7 @@ fn become_inside(
     plan: LaunchPlan,
     sources: Vec<Source>,
     own_ids: Option<(u32, u32)>,
-    watch: Watch,
+    watched: Watched,
     channel: &Channel,
 ) -> Result<(), Failure> {
     let mut clock = Clock(Vec::with_capacity(Step::ALL.len()));
@@ -92,7 +92,7 @@ fn become_inside(
     root.pivot().map_err(Failure::at(Step::Pivot))?;
     clock.done(Step::Pivot);
 
-    apply_limits(&plan.limits, &watch).map_err(Failure::at(Step::Limits))?;
+    apply_limits(&watched).map_err(Failure::at(Step::Limits))?;
     clock.done(Step::Limits);
 
     drop_privileges().map_err(Failure::at(Step::Privileges))?;
@@ -109,7 +109,7 @@ fn become_inside(
             cwd: plan.program.cwd.into_path_buf(),
         },
         streams: streams(plan.stdio),
-        watch,
+        watch: Watch::new(watched),
         times: clock.0,
     };
     pinfold_init::run(start, channel, || ruleset.map_or(Ok(()), |ruleset| ruleset.restrict()))
@@ -161,19 +161,19 @@ fn take_identity(
 /// A crash must not reach the host's core dump handler with the inside's memory: a limit of
 /// exactly one byte is what the kernel takes as "never" for files and for pipes alike
 /// (core(5); fs/coredump.c).
-fn apply_limits(limits: &ResourceLimits, watch: &Watch) -> Result<(), Errno> {
+///
+/// Tasks are counted for each user namespace since Linux 5.14: only the inside's own, and those of
+/// namespaces made in it, whoever else runs as the same user. Where a control group counts them
+/// this limit would come first, and the group would not know of it.
+fn apply_limits(watched: &Watched) -> Result<(), Errno> {
     sys::set_limit(libc::RLIMIT_CORE, 1, 1)?;
-    let set = |resource: u32, value: Option<u64>| match value {
-        Some(value) => {
-            let value = value.min(sys::hard_limit(resource));
-            sys::set_limit(resource, value, value)
+    let limits = [(libc::RLIMIT_NOFILE, watched.files), (libc::RLIMIT_NPROC, watched.pids)];
+    for (resource, value) in limits {
+        if let Some(value) = value {
+            sys::set_limit(resource, value, value)?;
         }
-        None => Ok(()),
-    };
-    set(libc::RLIMIT_NOFILE, limits.files)?;
-    // Counted for each user namespace since Linux 5.14: only the inside's own tasks. Where a
-    // control group counts them this would come first, and the group would not know of it.
-    set(libc::RLIMIT_NPROC, watch.pids)
+    }
+    Ok(())
 }
 
 /// From here on this process, like the command, is an ordinary user with nothing to gain from

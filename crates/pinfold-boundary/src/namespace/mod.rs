@@ -19,7 +19,7 @@ mod seccomp;
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use pinfold_init::Watch;
+use pinfold_init::Watched;
 use pinfold_wire::{Channel, Order, Step};
 use rustix::io::Errno;
 
@@ -60,7 +60,7 @@ impl Boundary for Namespace {
         let own_ids = (!as_root).then(identity::caller_ids);
         let sources = if as_root { detached_sources(&plan)? } else { child_sources(&plan) };
         let group = Group::make(&plan.limits)?;
-        let watch = watch(&plan, group.as_ref());
+        let watched = watched(&plan, group.as_ref());
         let enforced = Capabilities {
             memory: group.as_ref().is_some_and(Group::bounds_memory),
             cpus: plan.limits.cpus.is_some(),
@@ -75,7 +75,7 @@ impl Boundary for Namespace {
             Side::Parent { child, pid } => (child, pid),
             Side::Child => {
                 drop(channel);
-                let birth = Birth { plan, sources, channel: theirs, own_ids, watch };
+                let birth = Birth { plan, sources, channel: theirs, own_ids, watched };
                 enter::enter(birth)
             }
         };
@@ -143,15 +143,18 @@ fn check_landlock(plan: &LaunchPlan) -> Result<u32, LaunchError> {
     Ok(abi)
 }
 
-/// Limits that init watches because no control group enforces them.
-fn watch(plan: &LaunchPlan, group: Option<&Group>) -> Watch {
+/// Limits that init watches because no control group enforces or counts them, as they are
+/// enforced: a caller cannot hand on more than it may have itself.
+fn watched(plan: &LaunchPlan, group: Option<&Group>) -> Watched {
     let bounded = group.is_some_and(Group::bounds_memory);
     let counted = group.is_some_and(Group::bounds_pids);
-    Watch::new(
-        plan.limits.memory.filter(|_| !bounded),
-        plan.limits.pids.filter(|_| !counted),
-        plan.limits.disk.map(|_| "/tmp"),
-    )
+    let own = |limit: Option<u64>, resource| limit.map(|most| most.min(sys::hard_limit(resource)));
+    Watched {
+        memory: plan.limits.memory.filter(|_| !bounded),
+        pids: own(plan.limits.pids, libc::RLIMIT_NPROC).filter(|_| !counted),
+        disk: plan.limits.disk.map(|_| "/tmp"),
+        files: own(plan.limits.files, libc::RLIMIT_NOFILE),
+    }
 }
 
 fn child_sources(plan: &LaunchPlan) -> Vec<Source> {

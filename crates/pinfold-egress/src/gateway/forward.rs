@@ -7,7 +7,7 @@ use std::time::Duration;
 use http::header::{CONNECTION, HOST, UPGRADE};
 use http::request::Parts;
 use http::uri::PathAndQuery;
-use http::{HeaderValue, Request, Response, StatusCode, Uri};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use tokio::sync::OwnedSemaphorePermit;
@@ -123,15 +123,17 @@ impl Forwarder {
         let (route, line) = (&self.config.routes[index], &self.lines[index]);
         let wanted = tunnel::wanted(&head);
         let client_side: Option<OnUpgrade> = wanted.then(|| head.extensions.remove()).flatten();
+        let asked = (head.method.clone(), path.clone());
         let mut request = outgoing_request(head, body, path, &credential, client_side.is_some());
         request.headers_mut().insert(HOST, line.host.clone());
         let answer = tokio::time::timeout(ANSWER_LIMIT, line.connections.send(request)).await;
         let response = match answer {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => return failed(route, error.to_string()),
+            Ok(Err(error)) => return self.failed(route, &asked, error.to_string()),
             Err(_) => {
                 let minutes = ANSWER_LIMIT.as_secs() / 60;
-                return failed(route, format!("timeout: no answer within {minutes} minutes"));
+                let cause = format!("timeout: no answer within {minutes} minutes");
+                return self.failed(route, &asked, cause);
             }
         };
         if response.status() == StatusCode::UNAUTHORIZED {
@@ -147,23 +149,44 @@ impl Forwarder {
 
     /// Records a denial and answers with it. A denial that cannot be recorded is still one.
     fn refuse(&self, head: &Parts, refusal: Refusal) -> Response<Body> {
+        let asked = (head.method.as_str(), host_of(head), head.uri.path());
+        let refusal = self.recorded(refusal, asked);
+        own(refusal.response(form_of(head, &refusal, &self.config.routes)))
+    }
+
+    /// Records that a request went out in vain and answers with it.
+    fn failed(
+        &self,
+        route: &Route,
+        (method, path): &(Method, PathAndQuery),
+        cause: String,
+    ) -> Response<Body> {
+        let host = route.upstream.host();
+        let refusal =
+            Refusal::Upstream { provider: route.provider.clone(), host: host.to_owned(), cause };
+        let refusal = self.recorded(refusal, (method.as_str(), host, path.path()));
+        own(refusal.response(Form::Api(route.api)))
+    }
+
+    /// Records what was no request at all; it is refused with this status already.
+    pub(super) fn unreadable(&self, error: &hyper::Error) {
+        let refusal =
+            Refusal::Unreadable { too_large: error.is_parse_too_large(), what: error.to_string() };
+        self.recorded(refusal, ("", "", ""));
+    }
+
+    /// Records a denial of a method, host and path; gives what to say.
+    fn recorded(&self, refusal: Refusal, (method, host, path): (&str, &str, &str)) -> Refusal {
         let event = Event::Denied {
             status: refusal.status().as_u16(),
             reason: &refusal.to_string(),
-            method: shortened(head.method.as_str()),
-            host: shortened(host_of(head)),
-            path: shortened(head.uri.path()),
+            method: shortened(method),
+            host: shortened(host),
+            path: shortened(path),
         };
         let recorded = self.config.journal.record(&event);
-        let refusal = if recorded.is_ok() { refusal } else { Refusal::NotRecorded };
-        own(refusal.response(form_of(head, &refusal, &self.config.routes)))
+        if recorded.is_ok() { refusal } else { Refusal::NotRecorded }
     }
-}
-
-fn failed(route: &Route, cause: String) -> Response<Body> {
-    let provider = route.provider.clone();
-    let host = route.upstream.host().to_owned();
-    own(Refusal::Upstream { provider, host, cause }.response(Form::Api(route.api)))
 }
 
 /// The request as the upstream sees it, but for its `Host`: nothing of the inside's connection,

@@ -57,7 +57,8 @@ pub enum Event<'a> {
         /// The flag that would allow it.
         cure: Option<&'a str>,
     },
-    /// A request to the gateway is refused.
+    /// A request to the gateway is refused, went out in vain, or could not be read: then nothing is
+    /// known of it but the status.
     Denied {
         /// The status it is answered with.
         status: u16,

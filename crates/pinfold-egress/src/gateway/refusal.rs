@@ -17,6 +17,9 @@ const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 pub(super) enum Refusal {
     #[error("pinfold: the request is not well formed: {0}")]
     Malformed(&'static str),
+    /// Answered by the library that reads requests.
+    #[error("pinfold: what came is no request: {what}")]
+    Unreadable { too_large: bool, what: String },
     #[error(
         "pinfold: the key is not this session's. Only the key that pinfold put into the \
          environment opens this gateway; a real key does not belong inside"
@@ -64,7 +67,8 @@ pub(super) enum Form {
 impl Refusal {
     pub(super) fn status(&self) -> StatusCode {
         match self {
-            Self::Malformed(_) => StatusCode::BAD_REQUEST,
+            Self::Unreadable { too_large: true, .. } => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            Self::Malformed(_) | Self::Unreadable { .. } => StatusCode::BAD_REQUEST,
             Self::BadKey => StatusCode::UNAUTHORIZED,
             Self::ForeignHost { .. } | Self::ForeignProvider { .. } => StatusCode::FORBIDDEN,
             Self::UnknownPath { .. } => StatusCode::NOT_FOUND,
@@ -85,7 +89,7 @@ impl Refusal {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         match self {
             Self::Upstream { .. } => {}
-            Self::Malformed(_) | Self::ForeignHost { .. } => {
+            Self::Malformed(_) | Self::Unreadable { .. } | Self::ForeignHost { .. } => {
                 headers.insert(CONNECTION, HeaderValue::from_static("close"));
                 headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
             }
@@ -115,7 +119,7 @@ impl Refusal {
     /// The type by the words of each API's own documentation of errors.
     fn kind(&self, api: Api) -> &'static str {
         match (self, api) {
-            (Self::Malformed(_), _) => "invalid_request_error",
+            (Self::Malformed(_) | Self::Unreadable { .. }, _) => "invalid_request_error",
             (Self::BadKey, Api::Anthropic) => "authentication_error",
             (Self::ForeignHost { .. } | Self::ForeignProvider { .. }, Api::Anthropic) => {
                 "permission_error"
@@ -140,7 +144,7 @@ impl Refusal {
     /// A word for programs.
     fn code(&self) -> &'static str {
         match self {
-            Self::Malformed(_) => "malformed",
+            Self::Malformed(_) | Self::Unreadable { .. } => "malformed",
             Self::BadKey => "invalid_api_key",
             Self::ForeignHost { .. } => "host_not_allowed",
             Self::ForeignProvider { .. } => "provider_not_allowed",

@@ -97,12 +97,12 @@ async fn accept(listener: TcpListener, forwarder: Arc<Forwarder>, places: Arc<Se
 async fn connection(stream: TcpStream, forwarder: Arc<Forwarder>, came: Came) {
     // A stream without it works too, only later.
     let _ = stream.set_nodelay(true);
+    let handler = Arc::clone(&forwarder);
     let service = service_fn(move |request: Request<Incoming>| {
-        let (forwarder, came) = (Arc::clone(&forwarder), came.clone());
+        let (forwarder, came) = (Arc::clone(&handler), came.clone());
         async move { Ok::<_, Infallible>(forwarder.handle(request, came).await) }
     });
-    // What breaks here is the client's own connection: there is nobody left to tell.
-    let _ = http1::Builder::new()
+    let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_LIMIT)
         .max_header_size(MAX_HEAD)
@@ -110,4 +110,10 @@ async fn connection(stream: TcpStream, forwarder: Arc<Forwarder>, came: Came) {
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades()
         .await;
+    match served {
+        // Refused already, by a bare status.
+        Err(error) if error.is_parse() => forwarder.unreadable(&error),
+        // What else breaks is the client's own connection: there is nobody left to tell.
+        Ok(()) | Err(_) => {}
+    }
 }

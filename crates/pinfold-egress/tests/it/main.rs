@@ -5,6 +5,7 @@
 mod admission;
 mod credentials;
 mod download;
+mod floods;
 mod streams;
 mod support;
 mod upstreams;

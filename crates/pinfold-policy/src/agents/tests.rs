@@ -50,7 +50,11 @@ fn every_built_in_agent_resolves_with_every_provider_and_credential() {
                 }
                 let key_somewhere = vars.iter().any(|var| var.layer == EnvLayer::Placeholder)
                     || files.iter().any(|file| file.content.contains("KEY"));
-                assert_eq!(key_somewhere, agent.api.is_some(), "{name} {provider:?} {mode:?}");
+                assert_eq!(
+                    key_somewhere,
+                    agent.terms.api.is_some(),
+                    "{name} {provider:?} {mode:?}"
+                );
             }
         }
     }
@@ -81,7 +85,7 @@ fn pi_is_configured_by_its_own_file() {
     assert_eq!(files[0].content, expected);
     let openai = resolve("pi", Selection { provider: Some("openai"), ..Selection::default() });
     assert!(openai.files(&VALUES).unwrap()[0].content.contains("http://127.0.0.1:4100/v1"));
-    assert!(!openai.uses_proxy);
+    assert!(!openai.terms.uses_proxy);
     assert_eq!(openai.model.as_deref(), Some("openai/gpt-5.4"), "not a model of anthropic");
 }
 
@@ -152,18 +156,19 @@ fn an_unknown_provider_lists_the_known_ones() {
 fn an_agent_without_providers_resolves_to_itself() {
     let selection = Selection { provider: Some("any"), model: Some("m"), auth_mode: None };
     let cursor = resolve("cursor", selection);
-    assert_eq!((cursor.provider.clone(), cursor.api, cursor.recipe.clone()), (None, None, None));
+    assert_eq!((cursor.provider.clone(), cursor.terms.api), (None, None));
+    assert_eq!(cursor.profile.recipe, None);
     assert_eq!(cursor.args(&VALUES).unwrap(), ["--model", "m"]);
 }
 
 #[test]
 fn ralphs_record_is_kept() {
     let pi = resolve("pi", Selection { provider: Some("claude-sdk"), ..Selection::default() });
-    assert_eq!(pi.sandbox_agent.as_deref(), Some("claude"));
-    assert_eq!(pi.base_image.as_deref(), Some("docker/sandbox-templates:claude-code"));
-    assert_eq!(pi.allowed_hosts, ["api.anthropic.com", "statsig.anthropic.com", "sentry.io"]);
-    assert_eq!(pi.env_var_name.unwrap().as_str(), "CLAUDE_CODE_OAUTH_TOKEN");
-    assert_eq!((pi.uses_proxy, pi.auth_mode), (true, Some(AuthMode::Oauth)));
+    assert_eq!(pi.terms.sandbox_agent.as_deref(), Some("claude"));
+    assert_eq!(pi.terms.base_image.as_deref(), Some("docker/sandbox-templates:claude-code"));
+    assert_eq!(pi.terms.allowed_hosts, ["api.anthropic.com", "statsig.anthropic.com", "sentry.io"]);
+    assert_eq!(pi.terms.env_var_name.unwrap().as_str(), "CLAUDE_CODE_OAUTH_TOKEN");
+    assert_eq!((pi.terms.uses_proxy, pi.auth_mode), (true, Some(AuthMode::Oauth)));
 }
 
 #[test]

@@ -11,6 +11,9 @@ const TEXTS: Shape = Shape::List(&Shape::Text);
 /// Names that appear in keys and messages: providers, secrets, agents.
 pub(crate) const ID_PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9._-]*$";
 
+/// What editors write for themselves; nothing follows from it.
+const SCHEMA: Key = Key::new("$schema", Shape::Text, "Where the schema of this file is.");
+
 /// `resources`, alike in all three files.
 pub(crate) const RESOURCES: &[Key] = &[
     Key::new("cpus", Shape::Cpus, "CPU time per wall-clock time: 2 is two CPUs, 0.5 half of one."),
@@ -23,6 +26,7 @@ pub(crate) const RESOURCES: &[Key] = &[
 
 /// `sandbox.json` and `sandbox.toml`.
 pub(crate) const PROJECT: &[Key] = &[
+    SCHEMA,
     Key::new("env", ENV, "Environment variables inside. Reserved names are refused."),
     Key::new("resources", Shape::Table(RESOURCES), "Limits; they may only be lowered here."),
     Key::new(
@@ -123,6 +127,7 @@ pub(crate) const PROVIDER: &[Key] =
 
 /// The user's `config.toml`.
 pub(crate) const USER: &[Key] = &[
+    SCHEMA,
     Key::new("boundary", Shape::Choice(BoundaryName::WORDS), "Where sessions run."),
     Key::new("agent", Shape::Pattern(ID_PATTERN), "The agent when none is named."),
     Key::new("model", Shape::Text, "The model; --model wins."),
@@ -152,6 +157,7 @@ const CEILING_NETWORK: &[Key] =
 
 /// The administrator's `policy.toml`.
 pub(crate) const CEILING: &[Key] = &[
+    SCHEMA,
     Key::new("resources", Shape::Table(RESOURCES), "The most that may be used."),
     Key::new(
         "boundaries",

@@ -68,9 +68,16 @@ pub(super) struct CeilingFile {
 /// Makes an origin of a place: which layer is being read.
 type Layer = fn(Place) -> Origin;
 
+/// The whole file. Of a `$schema` only the type is looked at.
+fn whole<'a>(document: &'a Document, known: &'static [Key]) -> Result<Section<'a>, FileError> {
+    let section = Section::of_document(document, known)?;
+    section.read("$schema", |item| item.text().map(drop))?;
+    Ok(section)
+}
+
 pub(super) fn project(file: SettingsFile<'_>) -> Result<ProjectFile, SettingsError> {
     let document = Document::parse(file)?;
-    let section = Section::of_document(&document, keys::PROJECT)?;
+    let section = whole(&document, keys::PROJECT)?;
     Ok(ProjectFile {
         env: env(&section, Origin::Project, Owner::User)?,
         limits: limits(&section, Origin::Project)?,
@@ -82,7 +89,7 @@ pub(super) fn user(
     home: Option<&HostPath>,
 ) -> Result<UserFile, SettingsError> {
     let document = Document::parse(file)?;
-    let section = Section::of_document(&document, keys::USER)?;
+    let section = whole(&document, keys::USER)?;
     Ok(UserFile {
         boundary: word(&section, "boundary", Origin::User)?,
         agent: text(&section, "agent")?,
@@ -102,7 +109,7 @@ pub(super) fn user(
 
 pub(super) fn ceiling(file: SettingsFile<'_>) -> Result<CeilingFile, SettingsError> {
     let document = Document::parse(file)?;
-    let section = Section::of_document(&document, keys::CEILING)?;
+    let section = whole(&document, keys::CEILING)?;
     let files = sub_table(&section, keys::CEILING, "files")?;
     let files = files.as_ref();
     Ok(CeilingFile {

@@ -83,6 +83,48 @@ fn nothing_is_written_into_the_callers_input() {
     }
 }
 
+/// What a line of shell prints whose input is a file; `$P` is pinfold.
+fn shell_reading(stage: &Stage, content: &str, line: &str) -> String {
+    let file = stage.write("other/input", content);
+    let mut shell = stage.command("/bin/sh");
+    shell.args(["-c", line]).env("P", env!("CARGO_BIN_EXE_pinfold"));
+    let output = shell.stdin(File::open(file).unwrap()).output().unwrap();
+    assert!(output.status.success(), "{line}: {}", errors(&output));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn what_the_command_does_not_read_of_a_file_is_there_for_the_next() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let short = "1\n2\n3\n";
+        let each = "while read x; do $P run -- echo \"($x)\"; done";
+        assert_eq!(shell_reading(&stage, short, each), "(1)\n(2)\n(3)\n");
+        // Ten times what a pipe holds.
+        let long: String = (0..100_000).map(|number| format!("{number}\n")).collect();
+        let first = "$P run -- sh -c 'read x; echo $x; exec <&-'; cat";
+        assert!(shell_reading(&stage, &long, first) == long, "a line inside, the rest outside");
+        let whole = "$P run -- cat; cat";
+        assert!(shell_reading(&stage, &long, whole) == long, "all of it inside");
+        let not_started = "$P run -- /no-such-program 2>/dev/null; cat";
+        assert!(shell_reading(&stage, &long, not_started) == long, "nothing was read");
+        // Where splice(2) cannot read from.
+        let special = "$P run -- cat </proc/version";
+        assert!(shell_reading(&stage, "", special).starts_with("Linux version"));
+    }
+}
+
+#[test]
+fn the_callers_file_is_never_set_back_behind_where_it_was() {
+    // A shell that reads its script from a file would run again what it has run.
+    let plant = "for i in 1 2 3 4; do echo planted; done >/proc/self/fd/0";
+    for person in people() {
+        let stage = Stage::new(person);
+        let line = format!("read x; read y; $P run -- sh -c '{plant}' 2>/dev/null; cat");
+        assert_eq!(shell_reading(&stage, "1\n2\n3\n4\n", &line), "3\n4\n");
+    }
+}
+
 #[test]
 fn what_others_wrote_to_the_same_output_stays_theirs() {
     let steal = "exec 5>&1; timeout 0.2 head -c 6 >stolen </proc/self/fd/5; true";

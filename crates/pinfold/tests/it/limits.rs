@@ -1,6 +1,7 @@
 //! Each limit fires, as root by a control group where there is one and as a user without, and is
 //! named.
 
+use std::io::{BufRead as _, BufReader};
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -61,6 +62,63 @@ fn the_memory_limit_counts_the_whole_tree() {
     }
 }
 
+/// Ways to fill shared memory that no process then holds for itself.
+const SHARED: [(&str, &str); 4] = [
+    (
+        "a memfd that is only written",
+        "fd = os.memfd_create('m'); [os.write(fd, mb) for _ in range(200)]",
+    ),
+    ("an anonymous mapping", "m = mmap.mmap(-1, 200 << 20); [m.write(mb) for _ in range(200)]"),
+    (
+        "a memfd that is mapped and closed",
+        "fd = os.memfd_create('m'); os.ftruncate(fd, 200 << 20); m = mmap.mmap(fd, 200 << 20); \
+         os.close(fd); [m.write(mb) for _ in range(200)]",
+    ),
+    (
+        "a segment that nobody has mapped",
+        "c = ctypes.CDLL(None); c.shmat.restype = ctypes.c_void_p; \
+         s = c.shmget(0, ctypes.c_size_t(200 << 20), 0o1600); a = c.shmat(s, None, 0); \
+         ctypes.memset(a, 1, 200 << 20); c.shmdt(ctypes.c_void_p(a))",
+    ),
+];
+
+#[test]
+fn shared_memory_counts_wherever_it_lies() {
+    if !installed("python3") {
+        return skip("shared memory", "python3 is not installed");
+    }
+    for person in people() {
+        let stage = Stage::new(person);
+        for (what, fill) in SHARED {
+            let script = format!(
+                "import ctypes, mmap, os, time\nmb = b'x' * (1 << 20)\n{fill}\ntime.sleep(20)"
+            );
+            let output = stage.run(&["--memory", "100M"], &["python3", "-c", &script]);
+            let errors = text(&output.stderr);
+            assert!(errors.contains("the memory limit ended the run"), "{what}: {errors}");
+            assert_eq!(output.status.code(), Some(128 + 9), "{what}");
+        }
+    }
+}
+
+#[test]
+fn memory_that_processes_share_counts_once() {
+    if !installed("python3") {
+        return skip("shared memory", "python3 is not installed");
+    }
+    let script = "import mmap, os, time\n\
+                  fd = os.memfd_create('m'); os.ftruncate(fd, 60 << 20)\n\
+                  for _ in range(4): os.fork()\n\
+                  m = mmap.mmap(fd, 60 << 20)\n\
+                  for at in range(0, 60 << 20, 4096): m[at] = 1\n\
+                  time.sleep(1)\n";
+    for person in people() {
+        let stage = Stage::new(person);
+        let output = stage.run(&["--memory", "250M"], &["python3", "-c", script]);
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+    }
+}
+
 #[test]
 fn what_lies_in_private_directories_counts_as_memory() {
     for person in people() {
@@ -96,6 +154,57 @@ fn the_task_limit_stops_a_fork_bomb() {
         named(&output, "timeout", "ended the run");
         assert!((30..=61).contains(&most), "{most} processes at a time");
     }
+}
+
+/// Starts tasks until one is refused, says how many there were, and waits for its input's end.
+const TASKS: &str = "import os, sys, time\n\
+                     children = 0\n\
+                     try:\n\
+                     \x20 while True:\n\
+                     \x20   if os.fork() == 0: time.sleep(60)\n\
+                     \x20   children += 1\n\
+                     except OSError: print(children, flush=True)\n\
+                     sys.stdin.read()\n";
+
+#[test]
+fn only_the_sessions_own_tasks_count() {
+    if !installed("python3") {
+        return skip("pids", "python3 is not installed");
+    }
+    for person in people() {
+        let stage = Stage::new(person);
+        // More processes of the same user than the limit, outside; they end with their input.
+        let mut others = stage.command("sh");
+        others.args([
+            "-c",
+            "for i in $(seq 80); do sleep 60 & p=\"$p $!\"; done; echo; read x; kill $p",
+        ]);
+        let mut others = others.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        line(&mut others);
+        let start = || {
+            let mut run = stage.pinfold(&["run", "--pids", "40", "--", "python3", "-c", TASKS]);
+            run.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
+        };
+        // The second starts when the first has all that it may have.
+        let (mut first, mut second) = (start(), None);
+        let mut counts = vec![line(&mut first)];
+        counts.push(line(second.insert(start())));
+        for mut run in [Some(first), second, Some(others)].into_iter().flatten() {
+            drop(run.stdin.take());
+            run.wait().unwrap();
+        }
+        for count in counts {
+            let children: u32 = count.trim().parse().unwrap();
+            assert!((35..=39).contains(&children), "{children}, as uid {}", person.uid);
+        }
+    }
+}
+
+/// The next line of a child's output.
+fn line(child: &mut std::process::Child) -> String {
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    line
 }
 
 #[test]
@@ -150,6 +259,28 @@ fn the_limit_of_open_files_holds_for_each_process() {
         let output = stage.run(&["--files", "64"], &["python3", "-c", script]);
         // 24 is EMFILE; the standard streams count.
         assert_eq!(text(&output.stdout), "61 24\n(64, 64)\n", "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn a_process_that_runs_out_of_descriptors_is_named() {
+    if !installed("python3") {
+        return skip("files", "python3 is not installed");
+    }
+    let script = "import os, time\n\
+                  held = []\n\
+                  try:\n\
+                  \x20 while True: held.append(os.open('/dev/null', os.O_RDONLY))\n\
+                  except OSError: pass\n\
+                  time.sleep(0.5)\n\
+                  os._exit(3)\n";
+    for person in people() {
+        let stage = Stage::new(person);
+        let output = stage.run(&["--files", "64"], &["python3", "-c", script]);
+        named(&output, "files", "was reached");
+        assert_eq!(output.status.code(), Some(3), "it ended by itself");
+        let output = stage.run(&["--files", "4096"], &["python3", "-c", script]);
+        named(&output, "files", "was reached");
     }
 }
 

@@ -9,6 +9,7 @@
 mod agents;
 mod common;
 mod faults;
+mod gateway;
 mod hostile;
 mod invocation;
 mod limits;

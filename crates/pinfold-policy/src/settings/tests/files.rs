@@ -24,6 +24,19 @@ fn keys_of_later_versions_are_refused_rather_than_ignored() {
 }
 
 #[test]
+fn the_schema_that_an_editor_names_is_accepted_and_ignored() {
+    let with = "\"$schema\" = \"https://example.org/schema.json\"\n[resources]\npids = 7";
+    assert_eq!(user(with).resolve(), user("\n[resources]\npids = 7").resolve());
+    assert_eq!(ceiling(with, "").resolve(), ceiling("\n[resources]\npids = 7", "").resolve());
+    let with = "{\"$schema\": \"x\", \"env\": {\"A\": \"1\"}}";
+    assert_eq!(project(with).resolve(), project("{\"env\": {\"A\": \"1\"}}").resolve());
+    let error = project("{\"$schema\": 1}").error();
+    assert_eq!(error, "sandbox.json:1: \"$schema\": expected text, found a number");
+    let error = project("{\"env\": {\"$schema\": \"x\"}}").error();
+    assert!(error.contains("is not the name"), "only at the top: {error}");
+}
+
+#[test]
 fn unknown_keys_name_the_nearest() {
     for (text, expected) in [
         ("{\"enviroment\": {}}", "sandbox.json:1: enviroment: unknown key"),

@@ -1,0 +1,102 @@
+//! Clients that send too much, nothing, or nonsense.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use super::support::{OK, Pen, Server, status};
+
+/// Connections that the gateway has open at once.
+const CONNECTIONS: usize = 256;
+
+const HEALTH: &[u8] = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+/// Asks on a connection that stays open, and reads the beginning of an answer.
+fn ask(stream: &mut TcpStream) -> std::io::Result<String> {
+    stream.write_all(HEALTH)?;
+    let mut answer = [0; 1024];
+    let length = stream.read(&mut answer)?;
+    Ok(String::from_utf8_lossy(&answer[..length]).into_owned())
+}
+
+#[test]
+fn no_more_connections_are_served_than_there_are_places() {
+    let pen = Pen::before("127.0.0.1:9".parse().unwrap());
+    let mut held: Vec<TcpStream> = (0..CONNECTIONS).map(|_| pen.connect()).collect();
+    for stream in &mut held {
+        assert_eq!(status(&ask(stream).unwrap()), 200);
+    }
+    let mut waiting = pen.connect();
+    waiting.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    assert_eq!(ask(&mut waiting).unwrap_err().kind(), ErrorKind::WouldBlock);
+    drop(held.pop());
+    waiting.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut answer = [0; 12];
+    waiting.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 200", "it is served as soon as there is a place");
+}
+
+#[test]
+fn requests_that_never_end_do_not_hold_up_others() {
+    let (upstream, seen) = Server::answering(OK);
+    let pen = Pen::before(upstream.address);
+    let mut half: Vec<TcpStream> = (0..CONNECTIONS - 1).map(|_| pen.connect()).collect();
+    for stream in &mut half {
+        stream.write_all(b"POST /v1/messages HTTP/1.1\r\nHost: loc").unwrap();
+    }
+    let started = Instant::now();
+    assert_eq!(status(&pen.get("/v1/models", "")), 200);
+    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+    drop(half);
+    assert_eq!(status(&pen.get("/v1/models", "")), 200);
+    assert_eq!(seen.lock().unwrap().len(), 2);
+}
+
+#[test]
+fn what_is_no_request_is_refused_and_recorded() {
+    let (upstream, seen) = Server::answering(OK);
+    let pen = Pen::before(upstream.address);
+    let key = format!("x-api-key: {}\r\n", pen.key);
+    let long = format!("{key}x-long: {}\r\n", "a".repeat(100_000));
+    let many: String = (0..300).map(|number| format!("x-{number}: 1\r\n")).collect();
+    let head = "POST /v1/messages HTTP/1.1\r\nHost: localhost\r\n";
+    let cases = [
+        (431, format!("{head}{long}\r\n")),
+        (431, format!("{head}{key}{many}\r\n")),
+        (400, format!("{head}{key}x-nul: a\0b\r\n\r\n")),
+        (400, format!("{head}{key}no colon\r\n\r\n")),
+        (400, format!("{head}{key}bad name: 1\r\n\r\n")),
+        (400, format!("{head}{key}Content-Length: 1\r\nContent-Length: 2\r\n\r\nab")),
+        (400, format!("{head}{key}Content-Length: -1\r\n\r\n")),
+        (400, format!("{head}{key}Transfer-Encoding: gzip\r\n\r\n")),
+        (400, "\u{1}\u{2}\u{3}\r\n\r\n".to_owned()),
+        (400, format!("GET /v1/models HTTP/9.9\r\nHost: localhost\r\n{key}\r\n")),
+    ];
+    for (number, (expected, request)) in cases.iter().enumerate() {
+        let answer = pen.raw(request.as_bytes());
+        assert_eq!(status(&answer), *expected, "{request:.100}");
+        let recorded = recorded(&pen, number + 1);
+        assert_eq!(recorded.len(), number + 1, "{request:.100}: {recorded:?}");
+        assert!(recorded[number].starts_with(&format!("denied {expected}")), "{recorded:?}");
+    }
+    assert!(seen.lock().unwrap().is_empty());
+    assert_eq!(status(&pen.get("/v1/models", "")), 200, "others are served as before");
+}
+
+/// What is recorded, once it is this much: after an answer of the library's own.
+fn recorded(pen: &Pen, lines: usize) -> Vec<String> {
+    let started = Instant::now();
+    while pen.journal.lines().len() < lines && started.elapsed() < Duration::from_secs(20) {
+        std::thread::yield_now();
+    }
+    pen.journal.lines()
+}
+
+#[test]
+fn a_request_that_goes_out_in_vain_is_recorded() {
+    let pen = Pen::before("127.0.0.1:9".parse().unwrap());
+    assert_eq!(status(&pen.get("/v1/models?secret=1", "")), 502);
+    let expected =
+        ["use anthropic GET 127.0.0.1 /v1/models", "denied 502 GET 127.0.0.1 /v1/models"];
+    assert_eq!(pen.journal.lines(), expected);
+}

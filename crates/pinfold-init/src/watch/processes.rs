@@ -1,0 +1,66 @@
+//! What the processes of the inside use, as proc(5) tells.
+
+use std::fs;
+use std::io;
+
+/// What all processes but init use.
+#[derive(Debug)]
+pub(super) struct Usage {
+    /// Bytes that each holds for itself, in memory and swapped out.
+    pub(super) memory: u64,
+    /// Tasks, of which init is one, as the kernel counts them.
+    pub(super) tasks: u64,
+    /// Descriptors of the process that has most.
+    pub(super) files: u64,
+    /// The processes.
+    pub(super) pids: Vec<u32>,
+}
+
+impl Default for Usage {
+    fn default() -> Self {
+        Self { memory: 0, tasks: 1, files: 0, pids: Vec::new() }
+    }
+}
+
+/// Looks at every process. `status` and `files` say what is wanted; the rest stays at nothing.
+///
+/// # Errors
+/// What reading /proc says.
+pub(super) fn usage(status: bool, files: bool) -> io::Result<Usage> {
+    let mut usage = Usage::default();
+    for entry in fs::read_dir("/proc")?.flatten() {
+        let name = entry.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        if pid == 1 {
+            continue;
+        }
+        usage.pids.push(pid);
+        if status {
+            // A process that has just gone uses nothing.
+            let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+            let kilobytes = number(&text, "RssAnon:") + number(&text, "VmSwap:");
+            usage.memory = usage.memory.saturating_add(kilobytes.saturating_mul(1024));
+            usage.tasks += number(&text, "Threads:").max(1);
+        }
+        if files {
+            usage.files = usage.files.max(open_files(pid));
+        }
+    }
+    Ok(usage)
+}
+
+/// The number behind a key, 0 where the key is missing (a process that is ending has no memory).
+fn number(status: &str, key: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix(key));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+/// How many descriptors a process has open: the directory's size since Linux 6.2 (proc(5)),
+/// counted one by one before.
+fn open_files(pid: u32) -> u64 {
+    let path = format!("/proc/{pid}/fd");
+    match rustix::fs::stat(&path).map(|stat| stat.st_size) {
+        Ok(size @ 1..) => size as u64,
+        _ => fs::read_dir(path).map_or(0, |entries| entries.count() as u64),
+    }
+}

@@ -135,12 +135,15 @@ impl Case {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// What a person does in every directory: looks, changes a file, commits, goes on.
+    /// What a person does in every directory: looks, changes a file, commits, goes on. Where git
+    /// keeps objects, references and logs it finds what it finds above, unless there is a HEAD.
     pub(crate) fn use_git_everywhere(&self) {
-        let script = "for d in . $(find . -type d -not -path '*/objects/??'); do ( cd $d && { \
+        let script = "find . -type d \\( -not -path '*/objects/*' -not -path '*/.git/refs/*' \
+                      -not -path '*/.git/logs/*' -o -exec test -e '{}/HEAD' \\; \\) -print \
+                      2>/dev/null >../directories || true; while read -r d; do ( cd \"$d\" && { \
                       git status; git diff; git log -1; git add -A .; git stash list; \
                       git commit -qm x --allow-empty; git checkout -q -b x; git rebase --continue; \
-                      git remote update; } ) </dev/null >/dev/null 2>&1 || true; done";
+                      git remote update; } ) </dev/null >/dev/null 2>&1 || true; done <../directories";
         self.host(script);
     }
 

@@ -157,6 +157,12 @@ impl Case {
         self.pinfold(options, script).stdin(Stdio::null()).output().unwrap()
     }
 
+    /// The same in another directory, named from the working directory.
+    pub(crate) fn run_in(&self, directory: &str, options: &[&str], script: &str) -> Output {
+        let mut command = self.pinfold(options, script);
+        command.current_dir(self.path.join(directory)).stdin(Stdio::null()).output().unwrap()
+    }
+
     /// Starts a script inside, with its streams as pipes.
     pub(crate) fn spawn_inside(&self, script: &str) -> Child {
         self.spawn(&[], script)
@@ -201,4 +207,10 @@ pub(crate) fn wait_for_line(child: &mut Child, line: &str) {
         );
     }
     child.stdout = Some(reader.into_inner());
+}
+
+/// Standard output and standard error as text.
+pub(crate) fn text(output: &Output) -> (String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr))
 }

@@ -5,6 +5,7 @@
 mod attacks;
 mod common;
 mod quarantine;
+mod worktrees;
 
 use common::sites;
 

@@ -14,6 +14,7 @@ use pinfold_policy::origin::Origin;
 use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_policy::protect::{Missing, Placeholder as Kind, Protection, RootIs};
 use pinfold_policy::settings::{FileSettings, GitMode, Settings};
+use rustix::fs::FileType;
 
 use crate::RunError;
 use crate::after;
@@ -30,10 +31,12 @@ use crate::protect::{Finding, Rules, Surveyor, What, Zone};
 use crate::restrict::{Protect, Substitute};
 use crate::state::SessionState;
 use crate::survey::{Walk, walk};
+use crate::tracked::Tracked;
 use crate::userland::HOME;
 use crate::view::View;
 
 mod repositories;
+mod secrets;
 
 use repositories::{Git, of_the_user};
 
@@ -55,6 +58,8 @@ pub(crate) struct Guard {
     copies: Copies,
     /// Tops of the working trees in writable roots, each with the git directory that it has.
     tops: Vec<(PathBuf, PathBuf)>,
+    /// What git has of the files that are secret by name.
+    tracked: Tracked,
     session: String,
 }
 
@@ -67,17 +72,35 @@ pub(crate) struct Walked {
 }
 
 /// The authority that a run would have here and now, without starting one.
+#[derive(Debug)]
+pub struct Prospect {
+    /// The authority.
+    pub authority: Authority,
+    tracked: Tracked,
+}
+
+impl Prospect {
+    /// What the authority alone does not tell of a path on the host: why it is not hidden although
+    /// its name says that it holds a secret.
+    #[must_use]
+    pub fn note(&self, host: &Path) -> Option<&'static str> {
+        let is_shown = self.tracked.same.contains(host);
+        is_shown.then_some(
+            "its name would hide it, but git has this very content, and the inside reads what git \
+             has",
+        )
+    }
+}
+
+/// Looks at what a run would have here and now.
 ///
 /// # Errors
 /// As for the start of a run.
-pub fn authority_of(
-    view: &View,
-    settings: &Settings,
-    places: &Places,
-) -> Result<Authority, RunError> {
+pub fn prospect(view: &View, settings: &Settings, places: &Places) -> Result<Prospect, RunError> {
     let state = SessionState::create(places).map_err(RunError::System)?;
-    let restrictions = Guard::new(&state)?.find(&view.authority()?, settings, places)?;
-    view.restricted(restrictions)
+    let mut guard = Guard::new(&state)?;
+    let restrictions = guard.find(&view.authority()?, settings, places)?;
+    Ok(Prospect { authority: view.restricted(restrictions)?, tracked: guard.tracked })
 }
 
 /// One root to walk.
@@ -108,6 +131,7 @@ impl Guard {
             protection: Protection::default(),
             copies: Copies::default(),
             tops: Vec::new(),
+            tracked: Tracked::default(),
             session: state.id().to_string(),
         })
     }
@@ -197,6 +221,7 @@ impl Guard {
             }
         }
         self.own(authority, places);
+        self.hide_secrets(&git, &rules.roots);
         let git = self.tops(git, &rules)?;
         match settings.git.value {
             GitMode::Guarded => self.guard_git(&git, &rules, places)?,
@@ -249,6 +274,11 @@ impl Guard {
             What::Denied(reason, origin) => {
                 self.protect.restrict_targets(&path, Effect::Hide, &reason);
                 self.protect.restrict_by(path, Effect::Hide, reason, origin);
+            }
+            What::Named(class)
+                if class.effect() == Effect::Hide && kind == FileType::RegularFile =>
+            {
+                git.secrets.push((path, class));
             }
             What::Named(class) => {
                 self.protect.restrict_targets(&path, class.effect(), &class.reason());

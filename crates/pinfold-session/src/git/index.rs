@@ -4,7 +4,7 @@
 //! An index is data that a repository or an agent may have written: whatever does not read as one
 //! is none, and nothing here allocates more than the file is long.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
@@ -23,8 +23,9 @@ pub(crate) const LARGEST: u64 = 256 << 20;
 const STAT: usize = 40;
 /// A path is at most this long (`PATH_MAX` in Linux).
 const LONGEST: usize = 4096;
-/// The bit of an entry's flags that says that there are more.
+/// Bits of an entry's flags: there are more flags; the number of its side in a conflict.
 const EXTENDED: u16 = 0x4000;
+const STAGE: u16 = 0x3000;
 /// The bit of the further flags that tells git that the file is not checked out.
 const SKIP_WORKTREE: u16 = 0x4000;
 
@@ -70,6 +71,27 @@ impl Index {
             }
         });
         skipped
+    }
+
+    /// Says of each of these paths, relative to the top, whether it is tracked, and if so whether
+    /// what `content` reads is what git has of it, byte for byte.
+    pub(crate) fn compare<'p>(
+        &self,
+        paths: impl Iterator<Item = &'p Path>,
+        content: impl Fn(&Path) -> Option<Vec<u8>>,
+    ) -> HashMap<&'p Path, bool> {
+        let wanted: HashMap<&[u8], &Path> =
+            paths.map(|path| (path.as_os_str().as_bytes(), path)).collect();
+        let mut found = HashMap::new();
+        self.each(&mut |name, entry| {
+            let Some(path) = wanted.get(name) else { return };
+            let object = &self.bytes[entry.start + STAT..entry.flags_at];
+            // A path in conflict has several entries and no one content.
+            let is_same = entry.flags & STAGE == 0
+                && content(path).is_some_and(|bytes| self.is_blob(object, &bytes));
+            found.insert(*path, is_same);
+        });
+        found
     }
 
     /// The index in which these paths, and what lies in them, are marked as not checked out, so
@@ -121,6 +143,11 @@ impl Index {
             at += whole.len();
         }
         Some(())
+    }
+
+    fn is_blob(&self, object: &[u8], content: &[u8]) -> bool {
+        let header = format!("blob {}\0", content.len());
+        digest(self.hash, &[header.as_bytes(), content]) == object
     }
 
     /// Shows each entry with its path; returns where the entries end, or `None` where they cannot

@@ -95,6 +95,18 @@ impl Copies {
         Ok(())
     }
 
+    /// Where the copy of a repository's or a linked worktree's git directory is.
+    pub(crate) fn copy_of(&self, git: &Path) -> Option<PathBuf> {
+        let within = self
+            .directories
+            .iter()
+            .filter_map(|copied| Some((copied, git.strip_prefix(&copied.host).ok()?)));
+        let (copied, rest) = within.min_by_key(|(_, rest)| rest.as_os_str().len())?;
+        // Nothing to add would be a trailing slash.
+        let is_itself = rest.as_os_str().is_empty();
+        Some(if is_itself { copied.private.clone() } else { copied.private.join(rest) })
+    }
+
     fn directory(&mut self, place: &Place, to: &Path, from: &Path) -> io::Result<()> {
         let private = place.private.join(to);
         fs::create_dir(&private)?;

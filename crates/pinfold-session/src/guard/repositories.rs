@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use pinfold_policy::authority::{Effect, Reason, Why};
-use pinfold_policy::protect::{BARE_REPOSITORIES, RootIs};
+use pinfold_policy::protect::{BARE_REPOSITORIES, Class, RootIs};
 use rustix::fs::FileType;
 
 use super::{Granted, Guard};
@@ -14,6 +14,7 @@ use crate::git::pointer;
 use crate::places::Places;
 use crate::protect::{Rules, Zone};
 use crate::restrict::{Substitute, follow};
+use crate::tracked;
 
 /// What of git was found.
 #[derive(Default)]
@@ -23,6 +24,8 @@ pub(super) struct Git {
     pub(super) tops: Vec<(PathBuf, PathBuf)>,
     /// Bare repositories in a tree.
     pub(super) bare: Vec<PathBuf>,
+    /// Files that are secret by name.
+    pub(super) secrets: Vec<(PathBuf, Class)>,
 }
 
 impl Guard {
@@ -116,7 +119,12 @@ impl Guard {
             self.protect.substitute(host.clone(), Substitute::Replace(inside), reason);
         }
         self.tops = git.tops;
-        Ok(())
+        let hidden: Vec<PathBuf> = self.protect.hidden().into_iter().collect();
+        let copies = self
+            .tops
+            .iter()
+            .filter_map(|(top, git)| Some((top.clone(), self.copies.copy_of(git)?)));
+        tracked::pass_over(&hidden, copies).map_err(RunError::System)
     }
 
     /// What the configurations that are in force in a repository name in the granted roots.

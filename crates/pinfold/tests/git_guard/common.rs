@@ -174,6 +174,11 @@ impl Case {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
+    /// Runs another command of pinfold.
+    pub(crate) fn pinfold_itself(&self, arguments: &[&str]) -> Output {
+        self.command(env!("CARGO_BIN_EXE_pinfold")).args(arguments).output().unwrap()
+    }
+
     fn pinfold(&self, options: &[&str], script: &str) -> Command {
         let mut command = self.command(env!("CARGO_BIN_EXE_pinfold"));
         command.arg("run").args(options).args(["--", "sh", "-c", script]);

@@ -5,6 +5,7 @@
 mod attacks;
 mod common;
 mod quarantine;
+mod secrets;
 mod worktrees;
 
 use common::sites;

@@ -29,6 +29,29 @@ fn git(dir: &Path) -> PathBuf {
 }
 
 #[test]
+fn what_git_wrote_is_read_in_each_version_and_hash() {
+    for format in ["sha1", "sha256"] {
+        for version in [2, 3, 4] {
+            let init = format!("git init -q --object-format={format}; {FILES}");
+            let script = format!(
+                "{init}; git update-index --index-version {version}; \
+                 git update-index --skip-worktree a/y"
+            );
+            let Some(dir) = repository(&script) else { return };
+            let index = Index::open(&git(dir.path())).unwrap();
+            let paths = [".env", "s.pem", "a/b/x", "a/y", "none"].map(Path::new);
+            let read = |path: &Path| std::fs::read(dir.path().join(path)).ok();
+            let mut found: Vec<(&Path, bool)> =
+                index.compare(paths.into_iter(), read).into_iter().collect();
+            found.sort();
+            let expected = [(".env", true), ("a/b/x", true), ("a/y", true), ("s.pem", false)];
+            let expected = expected.map(|(path, same)| (Path::new(path), same));
+            assert_eq!(found, expected, "version {version}, {format}");
+        }
+    }
+}
+
+#[test]
 fn git_passes_over_what_was_marked() {
     for (version, hash) in [(2, "sha1"), (3, "sha256"), (4, "sha1")] {
         let script = format!(
@@ -71,6 +94,7 @@ proptest! {
         }
         let hash = if is_long { &SHA256 } else { &SHA1_FOR_LEGACY_USE_ONLY };
         let index = Index { bytes, hash };
+        index.compare([Path::new("a")].into_iter(), |_| Some(Vec::new()));
         index.without([Path::new("")].into_iter());
     }
 }

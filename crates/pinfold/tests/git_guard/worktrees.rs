@@ -193,3 +193,26 @@ fn a_submodule_is_a_workspace_in_quarantine() {
         assert_eq!(after, before, "{site}");
     }
 }
+
+#[test]
+fn guarded_git_forgets_no_worktree_that_it_cannot_see() {
+    for site in sites() {
+        for directory in [".", "../linked"] {
+            let case = site.repository();
+            case.host(LINKED);
+            case.host("touch -d 2001-01-01 .git/worktrees/*/gitdir .git/worktrees/*/index");
+            let before = case.host("git worktree list --porcelain; find .git/worktrees | sort");
+            let script = "set -e; git worktree prune; git gc -q; git reflog expire --expire=now --all; \
+                          git worktree add -q ../tmp -b t; git worktree remove ../tmp; \
+                          git worktree list --porcelain | grep -c '^worktree'; set +e; \
+                          c=$(git rev-parse --git-common-dir)/worktrees/other; \
+                          echo /x/.git > $c/gitdir; rm -f $c/gitdir $c/locked; mv $c $c.d; \
+                          git worktree remove -f ../other; git worktree repair 2>/dev/null; :";
+            let (shown, told) = text(&case.run_in(directory, &[], script));
+            assert_eq!(shown, "3\n", "{directory} {site}: {told}");
+            let after = case.host("git worktree list --porcelain; find .git/worktrees | sort");
+            assert_eq!(after, before, "{directory} {site}: {told}");
+            assert_eq!(look(&case, "../other"), "refs/heads/o\nfirst\n", "{site}: {told}");
+        }
+    }
+}

@@ -4,7 +4,9 @@ pub(crate) mod aside;
 pub(crate) mod collect;
 pub(crate) mod config;
 pub(crate) mod directory;
+pub(crate) mod host;
 pub mod import;
+pub(crate) mod index;
 pub(crate) mod inspect;
 pub(crate) mod keys;
 pub(crate) mod named;
@@ -12,8 +14,11 @@ pub(crate) mod person;
 pub(crate) mod pointer;
 pub(crate) mod quarantine;
 pub(crate) mod read;
+pub(crate) mod refs;
 pub(crate) mod secrets;
 pub(crate) mod settle;
+pub(crate) mod start;
+pub(crate) mod worktrees;
 
 /// A path's bytes, for a message to init.
 pub(crate) fn bytes(path: &std::path::Path) -> Vec<u8> {

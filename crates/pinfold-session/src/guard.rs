@@ -10,10 +10,9 @@ use std::path::{Path, PathBuf};
 use pinfold_boundary::namespace::inside_owner;
 use pinfold_boundary::{Cover, CoverKind, Entry, Place};
 use pinfold_policy::authority::{Authority, Effect, Reason, Restriction, RootKind, Why};
+use pinfold_policy::origin::Origin;
 use pinfold_policy::path::{HostPath, InsidePath};
-use pinfold_policy::protect::{
-    BARE_REPOSITORIES, Missing, Placeholder as Kind, Protection, RootIs,
-};
+use pinfold_policy::protect::{Missing, Placeholder as Kind, Protection, RootIs};
 use pinfold_policy::settings::{FileSettings, GitMode, Settings};
 use rustix::fs::FileType;
 
@@ -21,20 +20,25 @@ use crate::RunError;
 use crate::after;
 use crate::git::bytes;
 use crate::git::collect::Collect;
-use crate::git::directory::{self, CONFIGS, INSIDE, Repository};
-use crate::git::named::Scope;
+use crate::git::directory::{INSIDE, Repository};
+use crate::git::person;
 use crate::git::quarantine::Copies;
 use crate::git::settle::{self, Kept, Settled};
-use crate::git::{person, pointer};
 use crate::launcher;
 use crate::mounts;
 use crate::places::Places;
 use crate::protect::{Finding, Rules, Surveyor, What, Zone};
-use crate::restrict::{Protect, Substitute, follow};
+use crate::restrict::{Protect, Substitute};
 use crate::state::SessionState;
 use crate::survey::{Walk, walk};
+use crate::tracked::Tracked;
 use crate::userland::HOME;
 use crate::view::View;
+
+mod repositories;
+mod secrets;
+
+use repositories::{Git, of_the_user};
 
 /// What one session protects.
 #[derive(Debug)]
@@ -52,6 +56,10 @@ pub(crate) struct Guard {
     protection: Protection,
     /// Whole git directories that were copied (`git = quarantine`).
     copies: Copies,
+    /// Tops of the working trees in writable roots, each with the git directory that it has.
+    tops: Vec<(PathBuf, PathBuf)>,
+    /// What git has of the files that are secret by name.
+    tracked: Tracked,
     session: String,
 }
 
@@ -64,17 +72,35 @@ pub(crate) struct Walked {
 }
 
 /// The authority that a run would have here and now, without starting one.
+#[derive(Debug)]
+pub struct Prospect {
+    /// The authority.
+    pub authority: Authority,
+    tracked: Tracked,
+}
+
+impl Prospect {
+    /// What the authority alone does not tell of a path on the host: why it is not hidden although
+    /// its name says that it holds a secret.
+    #[must_use]
+    pub fn note(&self, host: &Path) -> Option<&'static str> {
+        let is_shown = self.tracked.same.contains(host);
+        is_shown.then_some(
+            "its name would hide it, but git has this very content, and the inside reads what git \
+             has",
+        )
+    }
+}
+
+/// Looks at what a run would have here and now.
 ///
 /// # Errors
 /// As for the start of a run.
-pub fn authority_of(
-    view: &View,
-    settings: &Settings,
-    places: &Places,
-) -> Result<Authority, RunError> {
+pub fn prospect(view: &View, settings: &Settings, places: &Places) -> Result<Prospect, RunError> {
     let state = SessionState::create(places).map_err(RunError::System)?;
-    let restrictions = Guard::new(&state)?.find(&view.authority()?, settings, places)?;
-    view.restricted(restrictions)
+    let mut guard = Guard::new(&state)?;
+    let restrictions = guard.find(&view.authority()?, settings, places)?;
+    Ok(Prospect { authority: view.restricted(restrictions)?, tracked: guard.tracked })
 }
 
 /// One root to walk.
@@ -82,16 +108,8 @@ struct Granted {
     path: PathBuf,
     is: RootIs,
     writable: bool,
-}
-
-/// What of git was found.
-#[derive(Default)]
-struct Git {
-    directories: Vec<PathBuf>,
-    /// Directories whose `.git` was found, the tops of working trees, each with its git directory.
-    tops: Vec<(PathBuf, PathBuf)>,
-    /// Bare repositories in a tree.
-    bare: Vec<PathBuf>,
+    /// Whether it belongs to the workspace, and nobody named it.
+    by_itself: bool,
 }
 
 impl Guard {
@@ -112,6 +130,8 @@ impl Guard {
             protected: HashSet::new(),
             protection: Protection::default(),
             copies: Copies::default(),
+            tops: Vec::new(),
+            tracked: Tracked::default(),
             session: state.id().to_string(),
         })
     }
@@ -201,10 +221,11 @@ impl Guard {
             }
         }
         self.own(authority, places);
+        self.hide_secrets(&git, &rules.roots);
         let git = self.tops(git, &rules)?;
         match settings.git.value {
             GitMode::Guarded => self.guard_git(&git, &rules, places)?,
-            GitMode::Quarantine => self.copy_git(&git, places)?,
+            GitMode::Quarantine => self.copy_git(git, &granted, places)?,
         }
         let restrictions = self.protect.finish()?;
         let hosts = restrictions.iter().map(|restriction| restriction.host.as_path().to_owned());
@@ -254,12 +275,19 @@ impl Guard {
                 self.protect.restrict_targets(&path, Effect::Hide, &reason);
                 self.protect.restrict_by(path, Effect::Hide, reason, origin);
             }
+            What::Named(class)
+                if class.effect() == Effect::Hide && kind == FileType::RegularFile =>
+            {
+                git.secrets.push((path, class));
+            }
             What::Named(class) => {
                 self.protect.restrict_targets(&path, class.effect(), &class.reason());
                 self.protect.restrict(path, class.effect(), class.reason());
             }
             What::GitDirectory if writable => {
-                if let Some(top) = path.parent().filter(|_| path.ends_with(".git")) {
+                let top = path.parent().filter(|_| path.ends_with(".git"));
+                // A git directory may be granted without the working tree around it.
+                if let Some(top) = top.filter(|top| self.protect.writable_root(top).is_some()) {
                     git.tops.push((top.to_owned(), path.clone()));
                 }
                 git.directories.push(path);
@@ -270,30 +298,6 @@ impl Guard {
         }
     }
 
-    /// A `.git` that leads elsewhere stays as it is, and where it leads is a git directory.
-    fn git_file(&mut self, path: PathBuf, kind: FileType, git: &mut Git) {
-        let text = "it tells git where its directory is".into();
-        let reason = Reason { why: Why::HostExecutes, text, opt_in: None };
-        let led = match kind {
-            FileType::Symlink => {
-                let followed = follow(&path);
-                for link in followed
-                    .iter()
-                    .flat_map(|followed| followed.links.iter().filter(|link| **link != path))
-                {
-                    self.protect.restrict(link.clone(), Effect::ReadOnly, reason.clone());
-                }
-                followed.map(|followed| followed.end)
-            }
-            _ => pointer::gitdir(&path),
-        };
-        let led = led.filter(|led| led.is_dir() && self.protect.writable_root(led).is_some());
-        let top = path.parent().unwrap_or(&path).to_owned();
-        git.tops.push((top, led.clone().unwrap_or_default()));
-        git.directories.extend(led);
-        self.protect.restrict(path, Effect::ReadOnly, reason);
-    }
-
     /// Names that are protected although they may be missing, at the top of a root or repository.
     fn missing(&mut self, top: &Path, is: RootIs, protection: &Protection) {
         for Missing { relative, placeholder, class } in protection.missing(is) {
@@ -302,76 +306,6 @@ impl Guard {
                 Kind::File => Some(b""),
             };
             self.protect.restrict_missing(&top.join(relative), content, class.reason());
-        }
-    }
-
-    /// Protects the tops of working trees, and tells which of the repositories are in use.
-    fn tops(&mut self, mut git: Git, rules: &Rules<'_>) -> Result<Git, RunError> {
-        for path in std::mem::take(&mut git.bare) {
-            if git.directories.contains(&path) {
-                // Something points to it: it is in use, with all that lies in it.
-                let root = Granted { path, is: RootIs::Ordinary, writable: true };
-                self.look_over(&root, Zone::Git, rules, &mut git)?;
-            } else if !rules.protection.is_lifted(BARE_REPOSITORIES) {
-                let text = "git on the host runs the hooks and configuration in it".into();
-                let opt_in = Some(BARE_REPOSITORIES.into());
-                let reason = Reason { why: Why::HostExecutes, text, opt_in };
-                self.protect.restrict(path, Effect::ReadOnly, reason);
-            }
-        }
-        for (top, _) in &git.tops {
-            self.missing(top, RootIs::Ordinary, &rules.protection);
-        }
-        git.directories.sort();
-        git.directories.dedup();
-        Ok(git)
-    }
-
-    /// `git = guarded`: every git directory that was found.
-    fn guard_git(&mut self, git: &Git, rules: &Rules<'_>, places: &Places) -> Result<(), RunError> {
-        for (number, host) in git.directories.iter().enumerate() {
-            let made =
-                directory::guard(host, number, &self.private, &rules.protection, &mut self.protect);
-            self.repositories.push(made?);
-            self.named(host, &git.tops, places);
-        }
-        Ok(())
-    }
-
-    /// `git = quarantine`: each git directory with all that lies in it.
-    fn copy_git(&mut self, git: &Git, places: &Places) -> Result<(), RunError> {
-        for (number, host) in git.directories.iter().enumerate() {
-            self.named(host, &git.tops, places);
-            let copied = self.private.join(number.to_string());
-            self.repositories.push(Repository::remembered(host, copied.clone())?);
-            let is_within = |other: &PathBuf| other != host && host.starts_with(other);
-            if git.directories.iter().any(is_within) {
-                continue;
-            }
-            if self.readable.contains(host) {
-                let what = format!("{} is granted by itself: it cannot be copied", host.display());
-                let hint = "work in the main worktree, or say --git guarded".to_owned();
-                return Err(RunError::refused(what, Some(hint)));
-            }
-            self.copies.make(host, number, &copied, &mut self.protect)?;
-            let inside = Path::new(INSIDE).join(number.to_string()).join("git");
-            let text = "the host takes only commits, branches and tags from it".into();
-            let reason = Reason { why: Why::HostExecutes, text, opt_in: None };
-            self.protect.substitute(host.clone(), Substitute::Replace(inside), reason);
-        }
-        Ok(())
-    }
-
-    /// What the configurations that are in force in a repository name in the granted roots.
-    fn named(&mut self, host: &Path, tops: &[(PathBuf, PathBuf)], places: &Places) {
-        let worktrees = host.join("worktrees");
-        let of_this = |git: &Path| git == host || git.parent() == Some(&worktrees);
-        let tops: Vec<PathBuf> =
-            tops.iter().filter(|(_, git)| of_this(git)).map(|(top, _)| top.clone()).collect();
-        let scope = Scope { git: host, tops: &tops };
-        let own = CONFIGS.iter().map(|name| host.join(name));
-        for file in own.chain(of_the_user(places)) {
-            scope.protect_named_by(&file, &mut self.protect);
         }
     }
 
@@ -419,12 +353,15 @@ impl Guard {
         settled
     }
 
-    /// Takes commits, branches and tags out of the copies.
+    /// Takes commits and references out of the copies.
     fn collect(&self, git: Option<&Path>, settled: &mut Settled) {
         for (number, copied) in self.copies.directories.iter().enumerate() {
             let out = self.private.with_file_name(format!("out-{number}"));
             let collected = match git {
-                Some(git) => Collect { copied, git, session: &self.session, out }.collect(settled),
+                Some(git) => {
+                    let (session, tops) = (self.session.as_str(), self.tops.as_slice());
+                    Collect { copied, git, session, out, tops }.collect(settled)
+                }
                 None => Err("there is no git on the host".to_owned()),
             };
             if let Err(error) = collected {
@@ -446,12 +383,6 @@ impl Guard {
         });
         self.copies.covers().chain(covers).collect()
     }
-}
-
-/// Where git looks for the person's own configuration, the last one winning.
-fn of_the_user(places: &Places) -> [PathBuf; 2] {
-    let config = places.config.parent().unwrap_or(&places.home);
-    [config.join("git/config"), places.home.join(".gitconfig")]
 }
 
 /// Gives the private copies to the inside's user, where that is not the caller.
@@ -484,7 +415,8 @@ fn granted(authority: &Authority, places: &Places) -> Vec<Granted> {
             let path = grant.root.host.as_path().to_owned();
             let is = if Some(&path) == home.as_ref() { RootIs::Home } else { RootIs::Ordinary };
             let writable = grant.access.intersects(pinfold_policy::access::Access::CHANGING);
-            Granted { path, is, writable }
+            let by_itself = grant.source == Origin::Default;
+            Granted { path, is, writable, by_itself }
         })
         .collect()
 }

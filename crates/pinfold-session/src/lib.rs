@@ -27,13 +27,14 @@ mod sys;
 mod terminal;
 mod timeline;
 pub mod toolchains;
+mod tracked;
 pub mod trust;
 pub mod userland;
 mod view;
 pub mod workspace;
 
 pub use git::import;
-pub use guard::authority_of;
+pub use guard::{Prospect, prospect};
 pub use outcome::{LimitReached, Outcome, RunError};
 pub use run::{Request, run};
 pub use state::SessionId;

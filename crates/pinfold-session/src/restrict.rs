@@ -122,6 +122,12 @@ impl Protect {
         self.restrict_targets(path, Effect::ReadOnly, &reason);
     }
 
+    /// What is hidden.
+    pub(crate) fn hidden(&self) -> HashSet<PathBuf> {
+        let hidden = self.restrictions.iter().filter(|(_, effect, ..)| *effect == Effect::Hide);
+        hidden.map(|(path, ..)| path.clone()).collect()
+    }
+
     /// The restrictions, without those in what is hidden or replaced: nothing of the host's can
     /// be reached there.
     ///
@@ -131,12 +137,7 @@ impl Protect {
         if let Some(what) = self.refused.first() {
             return Err(RunError::refused(what, Some("remove the link".to_owned())));
         }
-        let hidden: HashSet<PathBuf> = self
-            .restrictions
-            .iter()
-            .filter(|(_, effect, ..)| *effect == Effect::Hide)
-            .map(|(path, ..)| path.clone())
-            .collect();
+        let hidden = self.hidden();
         let substitutes = &self.substitutes;
         let is_gone = |path: &Path| {
             hidden.contains(path) || matches!(substitutes.get(path), Some(Substitute::Replace(_)))

@@ -118,6 +118,9 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
         // The mounts carry the same verdicts; that one wall less stands is said and recorded.
         eprintln!("pinfold: note: this run has no Landlock wall (`pinfold doctor` says why)");
     }
+    if let Some(note) = guard.note() {
+        eprintln!("pinfold: note: {note}");
+    }
     timeline.done("looks the workspace over");
     record_session(&audit, &authority, &workspace, &inside).map_err(RunError::System)?;
     send(&inside, &Order::Seal)?;

@@ -10,7 +10,7 @@ use pinfold_policy::path::Escaped;
 use pinfold_session::agent::{AgentFiles, read_grants};
 use pinfold_session::audit::{Audit, Event};
 use pinfold_session::places::Places;
-use pinfold_session::{View, authority_of, userland};
+use pinfold_session::{View, prospect, userland};
 use serde_json::json;
 
 use crate::cli::{Output, PolicyArgs};
@@ -72,10 +72,13 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     }
     let subject = Subject::AgentSession { agent: agent.into() };
     let view = View::collect(subject, &settings, &workspace, extra)?;
-    let authority = authority_of(&view, &settings, &places)?;
+    let prospect = prospect(&view, &settings, &places)?;
     let path = workspace.cwd.as_path().join(&args.path);
-    let explanation =
-        authority.explain(&HostTree, args.access.access(), &path).map_err(Failure::new)?;
+    let access = args.access.access();
+    let mut explanation =
+        prospect.authority.explain(&HostTree, access, &path).map_err(Failure::new)?;
+    let host = explanation.host.as_ref().filter(|_| explanation.restriction.is_none());
+    explanation.note = host.and_then(|host| prospect.note(host.as_path())).map(str::to_owned);
     let private = explanation.grant.is_none() && userland::is_private(&path);
     let allowed = private || explanation.verdict == Verdict::Allow;
     let reason = if private {

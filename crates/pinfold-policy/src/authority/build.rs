@@ -223,17 +223,18 @@ fn check_restriction(
     grants: &[Grant],
     mounted: &[MountPoint<'_>],
 ) -> Result<(), AuthorityError> {
-    let takes_away = |grant: &Grant| match restriction.effect {
+    let changes = |grant: &Grant| grant.access.union(grant.ask).intersects(Access::CHANGING);
+    let takes_away = |grant: &Grant, place: &HostPath| match restriction.effect {
         Effect::Hide => true,
-        Effect::ReadOnly | Effect::Private => {
-            grant.access.union(grant.ask).intersects(Access::CHANGING)
-        }
+        // Whoever named a place wants its changes; what nobody named may have a private copy.
+        Effect::Private if *place == restriction.host && grant.source == Origin::Default => false,
+        Effect::ReadOnly | Effect::Private => changes(grant),
     };
     let on_the_host = grants.iter().map(|grant| (grant, &grant.root.host));
     let inside = mounted.iter().map(|point| (point.grant, &point.host));
     let lost = on_the_host
         .chain(inside)
-        .find(|(grant, place)| place.starts_with(&restriction.host) && takes_away(grant));
+        .find(|(grant, place)| place.starts_with(&restriction.host) && takes_away(grant, place));
     if let Some((grant, _)) = lost {
         return Err(AuthorityError::Restricted {
             grant: Claim::of(grant),

@@ -61,6 +61,9 @@ pub struct Explanation {
     pub grant: Option<GrantLine>,
     /// The restriction that holds, and who said so.
     pub restriction: Option<RestrictionLine>,
+    /// What whoever asks adds: why a rule by name does not hold here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// The governing grant, in an explanation.
@@ -122,6 +125,7 @@ impl Authority {
             inside,
             host,
             exists,
+            note: None,
         })
     }
 
@@ -175,6 +179,9 @@ impl fmt::Display for Explanation {
         }
         if let Some(RestrictionLine { host, effect, reason, source }) = &self.restriction {
             write!(f, "\n  restrict  {host} is {effect}: {reason}; by {source}")?;
+        }
+        if let Some(note) = &self.note {
+            write!(f, "\n  note      {note}")?;
         }
         if let Some(cure) = &self.cure {
             write!(f, "\n  hint      {cure}")?;

@@ -3,8 +3,8 @@
 //! The inside works on private copies of what git executes or is configured by. `config` is
 //! covered by a symbolic link to the copy: git resolves the link before it takes its lock, so
 //! writers make `config.lock` beside the copy and rename it there. Hooks are a private
-//! directory. What leads git elsewhere (`commondir`) and what selects programs (`attributes`) is
-//! read-only. What is missing is made, so that it can be covered.
+//! directory. What leads git elsewhere (`commondir`, `gitdir`) and what selects programs
+//! (`attributes`) is read-only. What is missing is made, so that it can be covered.
 
 use std::fs;
 use std::io;
@@ -18,6 +18,7 @@ use pinfold_policy::protect::{GIT_CONFIG, GIT_HOOKS, Protection};
 use rustix::fs::FileType;
 
 use super::inspect::remember;
+use super::pointer::{line, normal};
 use super::read::{Content, kind_at, open_directory, read_beneath};
 use super::secrets::without_secrets;
 use crate::RunError;
@@ -93,7 +94,9 @@ pub(crate) fn guard(
         work.hooks()?;
     }
     work.fixed("commondir", COMMONDIR);
-    if !linked {
+    if linked {
+        work.registration();
+    } else {
         work.attributes();
     }
     let Work { repository, .. } = work;
@@ -196,6 +199,18 @@ impl Work<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Where a linked worktree lies stays. One that the inside cannot see would be missing to its
+    /// git, which forgets missing ones (`git gc` does, too) unless they are locked.
+    fn registration(&mut self) {
+        let file = self.repository.host.join("gitdir");
+        let Some(named) = line(&file, b"") else { return };
+        self.read_only("gitdir");
+        let named = normal(&self.repository.host.join(named));
+        if self.protect.writable_root(&named).is_none() {
+            self.fixed("locked", b"");
+        }
     }
 
     fn attributes(&mut self) {

@@ -29,8 +29,9 @@ pub struct Import {
     pub copy: PathBuf,
     /// Where the copy expects the host's objects, inside.
     pub base: PathBuf,
-    /// Where results are written. `tips` lies there: what the host's references name, and
-    /// `updates`: lines of `old new reference` for [`check`].
+    /// Where results are written. There lie `tips`: what the host's references name; `worktrees`:
+    /// lines of `number head` for the HEADs that are asked for; and for [`check`] `updates`: lines
+    /// of `old new reference`, and `indexes`: lines of `number commit`.
     pub out: PathBuf,
 }
 
@@ -42,23 +43,37 @@ const OUT: &str = "/q/out";
 const MEMORY: u64 = 2 << 30;
 const TASKS: u64 = 256;
 
-/// Packs what the copy has and the host has not.
+/// Packs what the copy has and the host has not, and says where it is: `refs`, `heads` and `stash`.
 const EXPORT: &str = "set -e
 git for-each-ref --format='%(objectname) %(refname)' refs/heads refs/tags refs/notes >/q/out/refs
-git symbolic-ref -q HEAD >/q/out/head || :
-git rev-parse -q --verify 'HEAD^{commit}' >/q/out/oid || :
-{ cut -d' ' -f1 /q/out/refs; cat /q/out/oid; sed 's/^/^/' /q/out/tips; } |
+while read -r number head; do
+  commit=$(git rev-parse -q --verify \"$head^{commit}\") || commit=-
+  branch=$(git symbolic-ref -q \"$head\") || branch=-
+  echo \"$number $commit $branch\"
+done </q/out/worktrees >/q/out/heads
+if git rev-parse -q --verify refs/stash >/dev/null; then
+  git log -g -s --no-show-signature --no-decorate --no-notes --format='%H %gs' refs/stash --
+fi >/q/out/stash
+{ cut -d' ' -f1 /q/out/refs; cut -d' ' -f1 /q/out/stash
+  cut -d' ' -f2 /q/out/heads | sed '/^-$/d'; sed 's/^/^/' /q/out/tips; } |
 git pack-objects -q --revs --stdout >/q/out/pack";
 
-/// Checks and stores the pack, and writes the index of the commit that is checked out.
+/// Checks and stores the pack, says which branches moved forward and which stashes are such, and
+/// writes the indexes of the commits that are checked out.
 const CHECK: &str = "set -e
 if [ -n \"$1\" ]; then git index-pack --stdin --strict --fix-thin </q/out/pack >/dev/null; fi
-{ cut -d' ' -f1 /q/out/refs; cat /q/out/oid; } |
+{ cut -d' ' -f1 /q/out/refs; cut -d' ' -f1 /q/out/stash
+  cut -d' ' -f2 /q/out/heads | sed '/^-$/d'; } |
 git rev-list --objects --quiet --stdin --not --all
 while read -r old new name; do
   if git merge-base --is-ancestor \"$old\" \"$new\"; then echo \"$name\"; fi
 done </q/out/updates >/q/out/forward
-if [ -s /q/out/oid ]; then GIT_INDEX_FILE=/q/out/index git read-tree \"$(cat /q/out/oid)\"; fi";
+while read -r commit message; do
+  if git rev-parse -q --verify \"$commit^2^{commit}\" >/dev/null; then echo \"$commit\"; fi
+done </q/out/stash >/q/out/stashes
+while read -r number commit; do
+  GIT_INDEX_FILE=/q/out/index-$number git read-tree \"$commit\"
+done </q/out/indexes";
 
 /// Runs the first half.
 ///
@@ -151,6 +166,8 @@ fn plan(
         ("PATH", userland::PATH),
         ("HOME", "/tmp"),
         ("GIT_DIR", git),
+        // A submodule's configuration names one, which is not there.
+        ("GIT_WORK_TREE", "/tmp"),
         ("GIT_CONFIG_NOSYSTEM", "1"),
         ("GIT_NO_REPLACE_OBJECTS", "1"),
         ("LC_ALL", "C"),

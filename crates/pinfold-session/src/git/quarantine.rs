@@ -15,6 +15,7 @@ use pinfold_boundary::{Cover, CoverKind};
 
 use super::directory::{CONFIGS, INSIDE};
 use super::secrets::without_secrets;
+use super::start::Start;
 use crate::RunError;
 use crate::restrict::{Protect, follow};
 
@@ -30,6 +31,8 @@ pub(crate) struct Copied {
     pub(crate) private: PathBuf,
     /// Where the host's objects are mounted inside.
     pub(crate) base: PathBuf,
+    /// What it held at the start.
+    pub(crate) start: Start,
     /// A name for it.
     number: usize,
 }
@@ -78,7 +81,11 @@ impl Copies {
         let directory = |path: &Path| fs::DirBuilder::new().mode(0o700).create(path);
         directory(private).and_then(|()| directory(&private.join("base"))).map_err(failed)?;
         let place = Place { private: private.to_owned(), inside };
+        let first = self.directories.len();
         self.directory(&place, Path::new("git"), host).map_err(failed)?;
+        for copied in self.directories.iter_mut().skip(first) {
+            copied.start = Start::read(&copied.private);
+        }
         for link in std::mem::take(&mut self.links) {
             // The host's hooks still lead there. What lies in the copied directory does not.
             if follow(&link).is_some_and(|followed| !followed.end.starts_with(host)) {
@@ -86,6 +93,18 @@ impl Copies {
             }
         }
         Ok(())
+    }
+
+    /// Where the copy of a repository's or a linked worktree's git directory is.
+    pub(crate) fn copy_of(&self, git: &Path) -> Option<PathBuf> {
+        let within = self
+            .directories
+            .iter()
+            .filter_map(|copied| Some((copied, git.strip_prefix(&copied.host).ok()?)));
+        let (copied, rest) = within.min_by_key(|(_, rest)| rest.as_os_str().len())?;
+        // Nothing to add would be a trailing slash.
+        let is_itself = rest.as_os_str().is_empty();
+        Some(if is_itself { copied.private.clone() } else { copied.private.join(rest) })
     }
 
     fn directory(&mut self, place: &Place, to: &Path, from: &Path) -> io::Result<()> {
@@ -141,6 +160,7 @@ impl Copies {
             host: from.to_owned(),
             private: private.to_owned(),
             base: inside,
+            start: Start::default(),
             number: self.directories.len(),
         });
         Ok(())

@@ -20,8 +20,8 @@ pub(crate) enum Unread {
     Link,
     #[error("is not a regular file")]
     Kind,
-    #[error("is larger than {LARGEST} bytes")]
-    Size,
+    #[error("is larger than {0} bytes")]
+    Size(u64),
     #[error("cannot be read ({0})")]
     System(Errno),
 }
@@ -43,11 +43,24 @@ pub(crate) fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
     rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), how)
 }
 
-/// Reads a regular file beneath a directory; `None` when nothing is there.
+/// Reads a regular file of at most [`LARGEST`] bytes beneath a directory; `None` when nothing is
+/// there.
 ///
 /// # Errors
 /// Why it is not read.
 pub(crate) fn read_beneath(directory: impl AsFd, path: &Path) -> Result<Option<Content>, Unread> {
+    read_bounded(directory, path, LARGEST)
+}
+
+/// The same with a bound of its own, in bytes.
+///
+/// # Errors
+/// As [`read_beneath`].
+pub(crate) fn read_bounded(
+    directory: impl AsFd,
+    path: &Path,
+    largest: u64,
+) -> Result<Option<Content>, Unread> {
     let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     // A FIFO must not make the reader wait, nor a terminal become its own.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -64,10 +77,10 @@ pub(crate) fn read_beneath(directory: impl AsFd, path: &Path) -> Result<Option<C
         return Err(Unread::Kind);
     }
     let mut bytes = Vec::new();
-    let read = File::from(file).take(LARGEST + 1).read_to_end(&mut bytes);
+    let read = File::from(file).take(largest + 1).read_to_end(&mut bytes);
     read.map_err(|error| Unread::System(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
-    if bytes.len() as u64 > LARGEST {
-        return Err(Unread::Size);
+    if bytes.len() as u64 > largest {
+        return Err(Unread::Size(largest));
     }
     Ok(Some(Content { bytes, mode: stat.st_mode & 0o777 }))
 }

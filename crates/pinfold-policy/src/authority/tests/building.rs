@@ -2,7 +2,8 @@ use std::time::{Duration, SystemTime};
 
 use super::support::*;
 use crate::access::Access;
-use crate::authority::{AuthorityError, Effect, Pin, RootId, Rules, Symlinks};
+use crate::authority::{AuthorityError, Effect, Grant, Pin, RootId, Rules, Symlinks};
+use crate::origin::Origin;
 
 #[test]
 fn one_inside_path_has_one_host() {
@@ -62,6 +63,19 @@ fn a_grant_in_what_is_taken_away_is_refused() {
         let is_refused = matches!(result, Err(AuthorityError::Restricted { .. }));
         assert_eq!(is_refused, refused, "{effect} {access}");
     }
+}
+
+#[test]
+fn what_nobody_named_may_have_a_private_copy() {
+    let of = |source: Origin| {
+        let granted = Grant { source, ..grant("/w", "/w", Access::FULL) };
+        build([granted], [restriction("/w", Effect::Private)])
+    };
+    let authority = of(Origin::Default).unwrap();
+    let placed: Vec<_> = authority.placements().into_iter().map(|found| found.inside).collect();
+    assert_eq!(placed, [inside("/w")]);
+    let named = of(Origin::Flag { name: "--write" });
+    assert!(matches!(named, Err(AuthorityError::Restricted { .. })), "{named:?}");
 }
 
 #[test]

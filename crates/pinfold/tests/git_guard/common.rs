@@ -135,12 +135,15 @@ impl Case {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// What a person does in every directory: looks, changes a file, commits, goes on.
+    /// What a person does in every directory: looks, changes a file, commits, goes on. Where git
+    /// keeps objects, references and logs it finds what it finds above, unless there is a HEAD.
     pub(crate) fn use_git_everywhere(&self) {
-        let script = "for d in . $(find . -type d -not -path '*/objects/??'); do ( cd $d && { \
+        let script = "find . -type d \\( -not -path '*/objects/*' -not -path '*/.git/refs/*' \
+                      -not -path '*/.git/logs/*' -o -exec test -e '{}/HEAD' \\; \\) -print \
+                      2>/dev/null >../directories || true; while read -r d; do ( cd \"$d\" && { \
                       git status; git diff; git log -1; git add -A .; git stash list; \
                       git commit -qm x --allow-empty; git checkout -q -b x; git rebase --continue; \
-                      git remote update; } ) </dev/null >/dev/null 2>&1 || true; done";
+                      git remote update; } ) </dev/null >/dev/null 2>&1 || true; done <../directories";
         self.host(script);
     }
 
@@ -154,6 +157,12 @@ impl Case {
         self.pinfold(options, script).stdin(Stdio::null()).output().unwrap()
     }
 
+    /// The same in another directory, named from the working directory.
+    pub(crate) fn run_in(&self, directory: &str, options: &[&str], script: &str) -> Output {
+        let mut command = self.pinfold(options, script);
+        command.current_dir(self.path.join(directory)).stdin(Stdio::null()).output().unwrap()
+    }
+
     /// Starts a script inside, with its streams as pipes.
     pub(crate) fn spawn_inside(&self, script: &str) -> Child {
         self.spawn(&[], script)
@@ -163,6 +172,11 @@ impl Case {
     pub(crate) fn spawn(&self, options: &[&str], script: &str) -> Child {
         let mut command = self.pinfold(options, script);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// Runs another command of pinfold.
+    pub(crate) fn pinfold_itself(&self, arguments: &[&str]) -> Output {
+        self.command(env!("CARGO_BIN_EXE_pinfold")).args(arguments).output().unwrap()
     }
 
     fn pinfold(&self, options: &[&str], script: &str) -> Command {
@@ -198,4 +212,10 @@ pub(crate) fn wait_for_line(child: &mut Child, line: &str) {
         );
     }
     child.stdout = Some(reader.into_inner());
+}
+
+/// Standard output and standard error as text.
+pub(crate) fn text(output: &Output) -> (String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr))
 }

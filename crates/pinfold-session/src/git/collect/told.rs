@@ -1,0 +1,108 @@
+//! Stashes, and what the inside deleted or made that a person hears of.
+
+use std::path::Path;
+
+use super::super::refs::{Stash, shell_word};
+use super::super::settle::Settled;
+use super::super::worktrees;
+use super::{Collect, Held};
+
+/// More new stashes than these are not put on the host's list, but below `refs/pinfold/`.
+const MOST_STASHES: usize = 100;
+
+impl Collect<'_> {
+    /// Puts new stashes on the host's list, as git-stash(1) "store" does.
+    pub(super) fn store_stashes(
+        &self,
+        ours: &Held,
+        theirs: &Held,
+        settled: &mut Settled,
+    ) -> Result<(), String> {
+        let proper = self.read("stashes")?;
+        let is_new = |stash: &&Stash| !ours.stashes.iter().any(|our| our.commit == stash.commit);
+        let is_proper = |stash: &&Stash| proper.lines().any(|commit| commit == stash.commit);
+        let new: Vec<&Stash> = theirs.stashes.iter().filter(is_new).filter(is_proper).collect();
+        let (new, old) = new.split_at(new.len().min(MOST_STASHES));
+        for Stash { commit, message } in new.iter().rev() {
+            let words = ["update-ref", "--create-reflog", "-m", message, "refs/stash", commit];
+            self.host().run(&words, None)?;
+        }
+        if !old.is_empty() {
+            let below = format!("refs/pinfold/{}/stash", self.session);
+            let line = |(number, stash): (usize, &&Stash)| {
+                format!("update {below}/{number} {}\n", stash.commit)
+            };
+            let commands: String = old.iter().enumerate().map(line).collect();
+            self.host().run(&["update-ref", "--stdin"], Some(commands.as_bytes()))?;
+            let what = format!("{} stashes in {}, kept below {below}", old.len(), self.place());
+            self.keep(settled, what, format!("the list takes the newest {MOST_STASHES}"));
+        }
+        self.tell_dropped(new.len(), ours, theirs, settled);
+        Ok(())
+    }
+
+    /// Stashes that the inside dropped or popped. `new` ones came before them.
+    fn tell_dropped(&self, new: usize, ours: &Held, theirs: &Held, settled: &mut Settled) {
+        let is_gone = |stash: &Stash| {
+            self.copied.start.had_stash(&stash.commit)
+                && !theirs.stashes.iter().any(|their| their.commit == stash.commit)
+        };
+        let gone = ours.stashes.iter().enumerate().filter(|(_, stash)| is_gone(stash));
+        let names: Vec<String> =
+            gone.map(|(number, _)| format!("stash@{{{}}}", number + new)).collect();
+        if names.is_empty() {
+            return;
+        }
+        // The highest first, or the numbers of the others would change.
+        let top = self.shell_place();
+        let drop = |name: &String| format!("git -C {top} stash drop {}", shell_word(name));
+        let commands: Vec<String> = names.iter().rev().map(drop).collect();
+        let what = format!("dropping of {} in {}", names.join(", "), self.place());
+        self.keep(settled, what, format!("`{}` does it here too", commands.join(" && ")));
+    }
+
+    /// Branches, tags and notes that the inside deleted.
+    pub(super) fn tell_deleted(&self, ours: &Held, theirs: &Held, settled: &mut Settled) {
+        let missing = ours.refs.keys().filter(|name| !theirs.refs.contains_key(*name));
+        let gone = self.copied.start.had(missing);
+        let kinds = [
+            ("branch", "refs/heads/", "branch -D", true),
+            ("tag", "refs/tags/", "tag -d", true),
+            ("notes", "refs/notes/", "update-ref -d", false),
+        ];
+        for (kind, prefix, command, takes_many) in kinds {
+            let names: Vec<&str> =
+                gone.iter().filter_map(|name| name.strip_prefix(prefix)).collect();
+            let top = self.shell_place();
+            let words = |names: &[&str]| -> String {
+                let full = |name: &&str| {
+                    if takes_many { (*name).to_owned() } else { format!("{prefix}{name}") }
+                };
+                names.iter().map(|name| format!(" {}", shell_word(&full(name)))).collect()
+            };
+            for names in names.chunks(if takes_many { usize::MAX } else { 1 }) {
+                let what = format!("deletion of {kind} {} in {}", names.join(", "), self.place());
+                let why = format!("`git -C {top} {command}{}` does it here too", words(names));
+                self.keep(settled, what, why);
+            }
+        }
+    }
+
+    /// Linked worktrees that the inside made. What is checked out in them lies where it was made.
+    pub(super) fn tell_worktrees(&self, settled: &mut Settled) {
+        for id in worktrees::made(&self.copied.private, &self.copied.host) {
+            let what = format!("worktree {id} of {}", self.place());
+            let why = "its branch came out; `git worktree add` makes it here".to_owned();
+            self.keep(settled, what, why);
+        }
+    }
+
+    /// Where a person runs git for this repository, as a word for a shell.
+    fn shell_place(&self) -> String {
+        let host = &self.copied.host;
+        let linked = host.join("worktrees");
+        let is_of_this = |git: &Path| git == host || git.parent() == Some(&linked);
+        let own = self.tops.iter().find(|(_, git)| is_of_this(git)).map(|(top, _)| top);
+        shell_word(&own.unwrap_or(host).to_string_lossy())
+    }
+}

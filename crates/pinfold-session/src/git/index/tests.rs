@@ -1,0 +1,100 @@
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA256};
+
+use super::Index;
+use crate::launcher::Launcher;
+
+/// Runs a script over a new repository; `None` where there is no git, which is said.
+fn repository(script: &str) -> Option<tempfile::TempDir> {
+    let dir = tempfile::tempdir().unwrap();
+    let script = format!("cd '{}' && {script}", dir.path().display());
+    let argv = ["/bin/sh", "-ec", &script].map(str::to_owned);
+    let output = Launcher.run_to_end(&argv, &[("GIT_CONFIG_GLOBAL", "/dev/null")], None);
+    match output {
+        Ok(output) if output.code == Some(0) => Some(dir),
+        other => {
+            eprintln!("skipped: there is no git for this: {:?}", other.map(|output| output.code));
+            None
+        }
+    }
+}
+
+const FILES: &str = "mkdir -p a/b; for n in a/b/x a/y .env s.pem; do echo $n > $n; done; \
+                     ln -s a l; git add .; echo typed >> s.pem; git add -N z 2>/dev/null || :";
+
+fn git(dir: &Path) -> PathBuf {
+    dir.join(".git")
+}
+
+#[test]
+fn what_git_wrote_is_read_in_each_version_and_hash() {
+    for format in ["sha1", "sha256"] {
+        for version in [2, 3, 4] {
+            let init = format!("git init -q --object-format={format}; {FILES}");
+            let script = format!(
+                "{init}; git update-index --index-version {version}; \
+                 git update-index --skip-worktree a/y"
+            );
+            let Some(dir) = repository(&script) else { return };
+            let index = Index::open(&git(dir.path())).unwrap();
+            let paths = [".env", "s.pem", "a/b/x", "a/y", "none"].map(Path::new);
+            let read = |path: &Path| std::fs::read(dir.path().join(path)).ok();
+            let mut found: Vec<(&Path, bool)> =
+                index.compare(paths.into_iter(), read).into_iter().collect();
+            found.sort();
+            let expected = [(".env", true), ("a/b/x", true), ("a/y", true), ("s.pem", false)];
+            let expected = expected.map(|(path, same)| (Path::new(path), same));
+            assert_eq!(found, expected, "version {version}, {format}");
+        }
+    }
+}
+
+#[test]
+fn git_passes_over_what_was_marked() {
+    for (version, hash) in [(2, "sha1"), (3, "sha256"), (4, "sha1")] {
+        let script = format!(
+            "git init -q --object-format={hash}; {FILES}; git update-index --index-version {version}; \
+             git update-index --skip-worktree a/y; git write-tree"
+        );
+        let Some(dir) = repository(&script) else { return };
+        let index = Index::open(&git(dir.path())).unwrap();
+        let without = |paths: &[&str]| index.without(paths.iter().map(Path::new));
+        assert_eq!(without(&["none", "a/b/x/y", "s.pe"]), None);
+        std::fs::write(git(dir.path()).join("index"), without(&["s.pem", "a/b"]).unwrap()).unwrap();
+        let script = format!(
+            "cd '{}' && rm -r a/b && git fsck --strict --no-dangling && git ls-files -t && git diff --stat",
+            dir.path().display()
+        );
+        let argv = ["/bin/sh", "-ec", &script].map(str::to_owned);
+        let output = Launcher.run_to_end(&argv, &[], None).unwrap();
+        let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(shown, "H .env\nS a/b/x\nS a/y\nH l\nS s.pem\n", "version {version}");
+    }
+}
+
+#[test]
+fn an_index_whose_rest_is_elsewhere_stays_as_it_is() {
+    let script = format!("git init -q; {FILES}; git update-index --split-index");
+    let Some(dir) = repository(&script) else { return };
+    let index = Index::open(&git(dir.path())).unwrap();
+    assert_eq!(index.without([Path::new("s.pem")].into_iter()), None);
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_it_panic(
+        mut bytes in prop::collection::vec(any::<u8>(), 0..400), version in 0_u8..6, is_long: bool,
+    ) {
+        for (at, byte) in b"DIRC\0\0\0".iter().chain([&version]).enumerate() {
+            if let Some(place) = bytes.get_mut(at) {
+                *place = *byte;
+            }
+        }
+        let hash = if is_long { &SHA256 } else { &SHA1_FOR_LEGACY_USE_ONLY };
+        let index = Index { bytes, hash };
+        index.compare([Path::new("a")].into_iter(), |_| Some(Vec::new()));
+        index.without([Path::new("")].into_iter());
+    }
+}

@@ -1,0 +1,84 @@
+//! What a repository held when a session in `git = quarantine` started: what the inside deleted is
+//! told from what the host made meanwhile.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::path::Path;
+
+use super::read::{open_directory, read_bounded};
+use super::refs::is_component;
+
+/// References, HEADs and stashes by name. Of a repository that keeps its references in tables
+/// (`reftable`) nothing is known, so nothing is said of deletions in it.
+#[derive(Debug, Default)]
+pub(crate) struct Start {
+    /// What the HEAD of each worktree holds.
+    heads: HashMap<String, Vec<u8>>,
+    loose: HashSet<String>,
+    packed: Vec<u8>,
+    stash: Vec<u8>,
+}
+
+/// Packed references of more bytes are not read; one takes some sixty.
+const LARGEST: u64 = 256 << 20;
+
+impl Start {
+    /// Reads a copy that was made just now, in which nothing has run yet. A repository may hold
+    /// links to anywhere: what is no regular file is not known.
+    pub(crate) fn read(copy: &Path) -> Self {
+        let content = |path: &str| {
+            let directory = open_directory(copy).ok()?;
+            Some(read_bounded(directory, Path::new(path), LARGEST).ok()??.bytes)
+        };
+        let worktrees = fs::read_dir(copy.join("worktrees")).into_iter().flatten().flatten();
+        let ids = worktrees.filter_map(|entry| entry.file_name().into_string().ok());
+        let heads = ids.map(|id| format!("worktrees/{id}/HEAD")).chain(["HEAD".to_owned()]);
+        let mut start = Self {
+            heads: heads.filter_map(|head| content(&head).map(|content| (head, content))).collect(),
+            loose: HashSet::new(),
+            packed: content("packed-refs").unwrap_or_default(),
+            stash: content("logs/refs/stash").unwrap_or_default(),
+        };
+        start.names(copy, "refs");
+        start
+    }
+
+    fn names(&mut self, copy: &Path, directory: &str) {
+        for entry in fs::read_dir(copy.join(directory)).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let Some(name) = name.to_str().filter(|name| is_component(name)) else { continue };
+            let name = format!("{directory}/{name}");
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                self.names(copy, &name);
+            } else {
+                self.loose.insert(name);
+            }
+        }
+    }
+
+    /// Whether this HEAD holds what it held.
+    pub(crate) fn had_head(&self, head: &str, now: &[u8]) -> bool {
+        self.heads.get(head).is_some_and(|was| was == now)
+    }
+
+    /// Those of these names that were there.
+    pub(crate) fn had<'n>(&self, names: impl Iterator<Item = &'n String>) -> Vec<&'n String> {
+        let packed: HashSet<&[u8]> = lines(&self.packed).filter_map(|line| word(line, 1)).collect();
+        let was_there =
+            |name: &&String| self.loose.contains(*name) || packed.contains(name.as_bytes());
+        names.filter(was_there).collect()
+    }
+
+    /// Whether this commit was an entry of the stash.
+    pub(crate) fn had_stash(&self, commit: &str) -> bool {
+        lines(&self.stash).any(|line| word(line, 1) == Some(commit.as_bytes()))
+    }
+}
+
+fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    bytes.split(|byte| *byte == b'\n')
+}
+
+fn word(line: &[u8], number: usize) -> Option<&[u8]> {
+    line.split(|byte| *byte == b' ').nth(number)
+}

@@ -1,0 +1,148 @@
+//! The git directories that were found, and what is made of them in each mode.
+
+use std::path::{Path, PathBuf};
+
+use pinfold_policy::authority::{Effect, Reason, Why};
+use pinfold_policy::protect::{BARE_REPOSITORIES, Class, RootIs};
+use rustix::fs::FileType;
+
+use super::{Granted, Guard};
+use crate::RunError;
+use crate::git::directory::{self, CONFIGS, INSIDE, Repository};
+use crate::git::named::Scope;
+use crate::git::pointer;
+use crate::places::Places;
+use crate::protect::{Rules, Zone};
+use crate::restrict::{Substitute, follow};
+use crate::tracked;
+
+/// What of git was found.
+#[derive(Default)]
+pub(super) struct Git {
+    pub(super) directories: Vec<PathBuf>,
+    /// Directories whose `.git` was found, the tops of working trees, each with its git directory.
+    pub(super) tops: Vec<(PathBuf, PathBuf)>,
+    /// Bare repositories in a tree.
+    pub(super) bare: Vec<PathBuf>,
+    /// Files that are secret by name.
+    pub(super) secrets: Vec<(PathBuf, Class)>,
+}
+
+impl Guard {
+    /// A `.git` that leads elsewhere stays as it is, and where it leads is a git directory.
+    pub(super) fn git_file(&mut self, path: PathBuf, kind: FileType, git: &mut Git) {
+        let text = "it tells git where its directory is".into();
+        let reason = Reason { why: Why::HostExecutes, text, opt_in: None };
+        let led = match kind {
+            FileType::Symlink => {
+                let followed = follow(&path);
+                for link in followed
+                    .iter()
+                    .flat_map(|followed| followed.links.iter().filter(|link| **link != path))
+                {
+                    self.protect.restrict(link.clone(), Effect::ReadOnly, reason.clone());
+                }
+                followed.map(|followed| followed.end)
+            }
+            _ => pointer::gitdir(&path),
+        };
+        let led = led.filter(|led| led.is_dir() && self.protect.writable_root(led).is_some());
+        let top = path.parent().unwrap_or(&path).to_owned();
+        git.tops.push((top, led.clone().unwrap_or_default()));
+        git.directories.extend(led);
+        self.protect.restrict(path, Effect::ReadOnly, reason);
+    }
+
+    /// Protects the tops of working trees, and tells which of the repositories are in use.
+    pub(super) fn tops(&mut self, mut git: Git, rules: &Rules<'_>) -> Result<Git, RunError> {
+        for path in std::mem::take(&mut git.bare) {
+            if git.directories.contains(&path) {
+                // Something points to it: it is in use, with all that lies in it.
+                let root = Granted { path, is: RootIs::Ordinary, writable: true, by_itself: true };
+                self.look_over(&root, Zone::Git, rules, &mut git)?;
+            } else if !rules.protection.is_lifted(BARE_REPOSITORIES) {
+                let text = "git on the host runs the hooks and configuration in it".into();
+                let opt_in = Some(BARE_REPOSITORIES.into());
+                let reason = Reason { why: Why::HostExecutes, text, opt_in };
+                self.protect.restrict(path, Effect::ReadOnly, reason);
+            }
+        }
+        for (top, _) in &git.tops {
+            self.missing(top, RootIs::Ordinary, &rules.protection);
+        }
+        git.directories.sort();
+        git.directories.dedup();
+        Ok(git)
+    }
+
+    /// `git = guarded`: every git directory that was found.
+    pub(super) fn guard_git(
+        &mut self,
+        git: &Git,
+        rules: &Rules<'_>,
+        places: &Places,
+    ) -> Result<(), RunError> {
+        for (number, host) in git.directories.iter().enumerate() {
+            let made =
+                directory::guard(host, number, &self.private, &rules.protection, &mut self.protect);
+            self.repositories.push(made?);
+            self.named(host, &git.tops, places);
+        }
+        Ok(())
+    }
+
+    /// `git = quarantine`: each git directory with all that lies in it.
+    pub(super) fn copy_git(
+        &mut self,
+        git: Git,
+        granted: &[Granted],
+        places: &Places,
+    ) -> Result<(), RunError> {
+        for (number, host) in git.directories.iter().enumerate() {
+            self.named(host, &git.tops, places);
+            let copied = self.private.join(number.to_string());
+            self.repositories.push(Repository::remembered(host, copied.clone())?);
+            let is_within = |other: &PathBuf| other != host && host.starts_with(other);
+            if git.directories.iter().any(is_within) {
+                continue;
+            }
+            if granted.iter().any(|root| root.path == *host && !root.by_itself) {
+                let what = format!("{} is granted by name: it cannot be copied", host.display());
+                let hint = "grant its working tree instead, or say --git guarded".to_owned();
+                return Err(RunError::refused(what, Some(hint)));
+            }
+            self.copies.make(host, number, &copied, &mut self.protect)?;
+            let inside = Path::new(INSIDE).join(number.to_string()).join("git");
+            let text =
+                "the host takes only commits, branches, tags, notes and stashes from it".into();
+            let reason = Reason { why: Why::HostExecutes, text, opt_in: None };
+            self.protect.substitute(host.clone(), Substitute::Replace(inside), reason);
+        }
+        self.tops = git.tops;
+        let hidden: Vec<PathBuf> = self.protect.hidden().into_iter().collect();
+        let copies = self
+            .tops
+            .iter()
+            .filter_map(|(top, git)| Some((top.clone(), self.copies.copy_of(git)?)));
+        tracked::pass_over(&hidden, copies).map_err(RunError::System)
+    }
+
+    /// What the configurations that are in force in a repository name in the granted roots.
+    fn named(&mut self, host: &Path, tops: &[(PathBuf, PathBuf)], places: &Places) {
+        let worktrees = host.join("worktrees");
+        let of_this = |git: &Path| git == host || git.parent() == Some(&worktrees);
+        let tops: Vec<PathBuf> =
+            tops.iter().filter(|(_, git)| of_this(git)).map(|(top, _)| top.clone()).collect();
+        let scope = Scope { git: host, tops: &tops };
+        let own = CONFIGS.iter().map(|name| host.join(name));
+        for file in own.chain(of_the_user(places)) {
+            scope.protect_named_by(&file, &mut self.protect);
+        }
+    }
+}
+
+/// Where git looks for the person's own configuration, the last one winning.
+pub(super) fn of_the_user(places: &Places) -> [PathBuf; 2] {
+    let config = places.config.parent().unwrap_or(&places.home);
+    [config.join("git/config"), places.home.join(".gitconfig")]
+}

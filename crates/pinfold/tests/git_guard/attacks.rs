@@ -1,0 +1,239 @@
+//! What a hostile agent does through git.
+
+use super::QUARANTINE;
+use super::common::sites;
+
+/// What the inside does, and what a person sees of it.
+struct Attack {
+    name: &'static str,
+    before: &'static str,
+    inside: &'static str,
+    /// What the messages name, if anything came of it.
+    told: Option<&'static str>,
+}
+
+const fn attack(name: &'static str, inside: &'static str, told: Option<&'static str>) -> Attack {
+    Attack { name, before: "", inside, told }
+}
+
+/// `$EVIL` is a program that leaves a mark where only the host can; `evil` makes it in the
+/// workspace.
+const ATTACKS: &[Attack] = &[
+    attack("rename .git", "mv .git old; cp -r old .git; git config alias.x y", Some("alias.x")),
+    attack("remove .git", "rm -rf .git; git init -q; git config core.fsmonitor $EVIL", None),
+    attack("write a hook", "cp evil .git/hooks/post-index-change", Some("--opt-in git-hooks")),
+    attack("link a hook", "ln -s ../../evil .git/hooks/post-index-change", Some("git-hooks")),
+    attack("replace hooks", "rm -rf .git/hooks; ln -s ../.. .git/hooks; mv .git/hooks h", None),
+    attack("core.fsmonitor", "git config core.fsmonitor $EVIL", Some("core.fsmonitor")),
+    attack(
+        "core.hooksPath",
+        "mkdir h; cp evil h/post-index-change; git config core.hooksPath h",
+        Some("core.hookspath"),
+    ),
+    attack("alias", "git config alias.status \"!$EVIL\"", Some("alias.status")),
+    attack(
+        "filter",
+        "git config filter.x.clean $EVIL; echo '* filter=x' > .gitattributes; touch file",
+        Some("filter.x.clean"),
+    ),
+    attack(
+        "include",
+        "git config include.path ../conf; printf '[core]\\nfsmonitor=%s\\n' $EVIL > conf",
+        Some("include.path"),
+    ),
+    attack(
+        "sub-key with a newline",
+        "printf '[remote \"x\"]\\nurl = \"ext::sh -c %s\"\\n' $EVIL >> .git/config",
+        Some("remote.x.url"),
+    ),
+    attack(
+        "write through the link",
+        "printf '[core]\\nfsmonitor=%s\\n' $EVIL > .git/config",
+        Some("core.fsmonitor"),
+    ),
+    attack(
+        "replace the link",
+        "rm .git/config; printf '[core]\\nfsmonitor=%s\\n' $EVIL > .git/config",
+        None,
+    ),
+    attack(
+        "commondir",
+        "mkdir -p c/refs c/objects; printf '[core]\\nfsmonitor=%s\\n' $EVIL > c/config; echo ../c > .git/commondir",
+        None,
+    ),
+    attack(
+        "config.worktree",
+        "git config extensions.worktreeConfig true; git config --worktree core.fsmonitor $EVIL",
+        Some("extensions.worktreeconfig"),
+    ),
+    attack(
+        "attributes",
+        "echo '* filter=x' > .git/info/attributes; git config filter.x.clean $EVIL; touch file",
+        Some("filter.x.clean"),
+    ),
+    attack(
+        "info replaced",
+        "mv .git/info .git/i; mkdir .git/info; echo '* filter=x' > .git/info/attributes",
+        None,
+    ),
+    attack(
+        "bare layout in the tree",
+        "mkdir b; cd b; git init -q --bare .; git config core.fsmonitor $EVIL; git config core.bare false; git config core.worktree ..",
+        Some("core.fsmonitor"),
+    ),
+    attack(
+        "bare layout by commondir",
+        "mkdir b; cp .git/HEAD b; git init -q --bare c; git -C c config core.fsmonitor $EVIL; git -C c config core.bare false; echo ../c > b/commondir",
+        Some("commondir"),
+    ),
+    attack(
+        "new repository with hooks",
+        "git init -q n; mkdir -p n/.git/hooks; cp evil n/.git/hooks/post-index-change; cp evil n/x; git -C n add x",
+        Some("hooks (set aside)"),
+    ),
+    attack(
+        "new repository with a filter",
+        "git init -q n; git -C n config filter.x.clean $EVIL; echo '* filter=x' > n/.gitattributes; touch n/f",
+        Some("filter.x.clean"),
+    ),
+    attack(
+        "new .git file",
+        "git init -q n; mv n/.git n/.git.d; git -C n config -f n/.git.d/config x.y z; printf '[core]\\nfsmonitor=%s\\n' $EVIL >> n/.git.d/config; echo 'gitdir: .git.d' > n/.git",
+        Some("core.fsmonitor"),
+    ),
+    attack(
+        ".git file into objects",
+        "git init -q --bare .git/objects/n; printf '[core]\\nbare=false\\nfsmonitor=%s\\n' $EVIL > .git/objects/n/config; mkdir n; echo 'gitdir: ../.git/objects/n' > n/.git",
+        Some("core.fsmonitor"),
+    ),
+    attack(
+        ".git link into objects",
+        "git init -q --bare .git/objects/n; printf '[core]\\nbare=false\\nfsmonitor=%s\\n' $EVIL > .git/objects/n/config; mkdir n; ln -s ../.git/objects/n n/.git",
+        Some("core.fsmonitor"),
+    ),
+    attack(
+        "hidden directory",
+        "git init -q n; git -C n config core.fsmonitor $EVIL; chmod 111 n",
+        None,
+    ),
+    attack(
+        "linked config",
+        "git init -q n; printf '[core]\\nfsmonitor=%s\\n' $EVIL > c; rm n/.git/config; ln -s ../../c n/.git/config",
+        Some("symbolic link"),
+    ),
+    attack(
+        "new worktree's commondir",
+        "git worktree add -q w; mkdir -p c; git init -q --bare c; git -C c config core.fsmonitor $EVIL; git -C c config core.bare false; cp .git/HEAD c; echo ../../../c > .git/worktrees/w/commondir",
+        Some("commondir"),
+    ),
+    attack(
+        "new module",
+        "mkdir .git/modules; git init -q --bare .git/modules/m; printf '[core]\\nbare=false\\nworktree=../../../m\\nfsmonitor=%s\\n' $EVIL > .git/modules/m/config; mkdir m; echo 'gitdir: ../.git/modules/m' > m/.git",
+        Some("core.fsmonitor"),
+    ),
+    attack(
+        "rebase with exec",
+        "mkdir .git/rebase-merge; printf 'exec %s\\n' $EVIL > .git/rebase-merge/git-rebase-todo; echo refs/heads/main > .git/rebase-merge/head-name; git rev-parse HEAD | tee .git/rebase-merge/onto > .git/rebase-merge/orig-head; echo > .git/rebase-merge/interactive; echo 0 > .git/rebase-merge/msgnum; echo 1 > .git/rebase-merge/end; : > .git/rebase-merge/done",
+        Some("exec"),
+    ),
+    Attack {
+        name: "existing submodule",
+        before: "git -c protocol.file.allow=always submodule --quiet add ./ m; git commit -qm m",
+        inside: "git -C m config core.fsmonitor $EVIL; echo 'gitdir: ../x' > m/.git; mv m n; mv .git/modules x; cp evil .git/modules/m/hooks/post-index-change",
+        told: Some("core.fsmonitor"),
+    },
+    Attack {
+        name: "existing nested repository",
+        before: "mkdir -p a/b; git init -q a/b/n",
+        inside: "git -C a/b/n config core.fsmonitor $EVIL; mv a A; mv a/b A; mv a/b/n N; rm -rf a",
+        told: Some("core.fsmonitor"),
+    },
+    Attack {
+        name: "existing worktree",
+        before: "git worktree add -q w",
+        inside: "echo ../../c > .git/worktrees/w/commondir; echo 'gitdir: ../c' > w/.git; git -C w config core.fsmonitor $EVIL",
+        told: Some("core.fsmonitor"),
+    },
+    Attack {
+        name: "existing bare repository",
+        before: "git init -q --bare b; git -C b config core.bare false",
+        inside: "git -C b config core.fsmonitor $EVIL; echo x > b/commondir; cp evil b/hooks/post-index-change; mv b/config x",
+        told: None,
+    },
+    Attack {
+        name: "linked hooks",
+        before: "mkdir s; printf '#!/bin/sh\\n' > s/post-index-change; chmod +x s/*; rm -rf .git/hooks; ln -s ../s .git/hooks",
+        inside: "cp evil s/post-index-change; rm -rf s; mv s t; cp evil s/post-checkout",
+        told: None,
+    },
+    Attack {
+        name: "hook linked into the tree",
+        before: "printf '#!/bin/sh\\n' > p; chmod +x p; mkdir -p .git/hooks; ln -s ../../p .git/hooks/post-index-change",
+        inside: "cp evil p; rm p; mv evil p",
+        told: None,
+    },
+    Attack {
+        name: "named hooks",
+        before: "mkdir h; git config core.hooksPath h",
+        inside: "cp evil h/post-index-change",
+        told: None,
+    },
+    Attack {
+        name: "named hooks that are missing",
+        before: "git config core.hooksPath hh",
+        inside: "mkdir -p hh; cp evil hh/post-index-change",
+        told: None,
+    },
+    Attack {
+        name: "named include",
+        before: "echo > inc; git config include.path ../inc",
+        inside: "printf '[core]\\nfsmonitor=%s\\n' $EVIL > inc; rm inc; mv evil inc",
+        told: None,
+    },
+    Attack {
+        name: "named include that is missing",
+        before: "git config include.path ../inc",
+        inside: "printf '[core]\\nfsmonitor=%s\\n' $EVIL > inc",
+        told: None,
+    },
+    Attack {
+        name: "named program",
+        before: "printf '#!/bin/sh\\ncat\\n' > f.sh; chmod +x f.sh; git config filter.x.clean ./f.sh; echo 'file filter=x' > .gitattributes",
+        inside: "cp evil f.sh; rm f.sh; touch file",
+        told: None,
+    },
+];
+
+#[test]
+fn the_host_runs_nothing_that_the_inside_planted() {
+    for site in sites() {
+        for attack in ATTACKS {
+            let case = site.repository();
+            case.host(attack.before);
+            let output = case.inside(&format!("EVIL={}\n{}", case.evil().display(), attack.inside));
+            let told = String::from_utf8_lossy(&output.stderr).into_owned();
+            case.use_git_everywhere();
+            assert!(!case.was_marked(), "{} ran ({site}): {told}", attack.name);
+            if let Some(expected) = attack.told {
+                assert!(told.contains(expected), "{} ({site}): {told}", attack.name);
+            }
+            assert_ne!(output.status.code(), Some(125), "{} ({site}): {told}", attack.name);
+        }
+    }
+}
+
+#[test]
+fn in_quarantine_the_host_runs_nothing_either() {
+    for site in sites() {
+        for attack in ATTACKS {
+            let case = site.repository();
+            case.host(attack.before);
+            let script = format!("EVIL={}\n{}", case.evil().display(), attack.inside);
+            let output = case.run(QUARANTINE, &script);
+            let told = String::from_utf8_lossy(&output.stderr).into_owned();
+            case.use_git_everywhere();
+            assert!(!case.was_marked(), "{} ran ({site}): {told}", attack.name);
+            assert_ne!(output.status.code(), Some(125), "{} ({site}): {told}", attack.name);
+        }
+    }
+}

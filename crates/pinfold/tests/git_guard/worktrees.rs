@@ -1,0 +1,218 @@
+//! Linked worktrees and submodules as workspaces, and those beside the workspace.
+
+use super::QUARANTINE;
+use super::common::{Case, sites, text};
+
+/// A repository in which `../linked` is a worktree on the branch `l`, `../other` one on `o`.
+const LINKED: &str = "git worktree add -q -b l ../linked; git worktree add -q -b o ../other";
+
+/// What a person sees in a worktree.
+fn look(case: &Case, directory: &str) -> String {
+    let script = "git symbolic-ref HEAD; git log --format=%s; git status --porcelain; git fsck";
+    case.host(&format!("cd {directory}; {script}"))
+}
+
+#[test]
+fn a_linked_worktree_is_a_workspace_in_quarantine() {
+    for site in sites() {
+        let case = site.repository();
+        case.host(LINKED);
+        let config = case.host("cat .git/config; ls .git .git/worktrees/*");
+        let script = "set -e; pwd; git status --porcelain; echo a > a; git add a; git commit -qm a; \
+                      git branch -q b; echo b > b; git add b; git commit -qm b; git rebase -q b; \
+                      echo dirty >> file; git stash -q; git stash pop -q; \
+                      git worktree list --porcelain | grep -c '^worktree'; git log --format=%s; \
+                      git config core.pager x; cp file .git-x; mkdir -p $(git rev-parse --git-common-dir)/hooks; \
+                      echo > $(git rev-parse --git-common-dir)/hooks/post-checkout; \
+                      git config extensions.worktreeConfig true; git config --worktree core.fsmonitor x; \
+                      git gc -q";
+        let output = case.run_in("../linked", QUARANTINE, script);
+        let (shown, told) = text(&output);
+        assert!(output.status.success() && !told.contains("pinfold:"), "{site}: {told}");
+        let top = case.path().with_file_name("linked");
+        assert_eq!(shown, format!("{}\n3\nb\na\nfirst\n", top.display()), "{site}: {told}");
+        let expected = "refs/heads/l\nb\na\nfirst\n M file\n?? .git-x\n";
+        assert_eq!(look(&case, "../linked"), expected, "{site}: {told}");
+        assert_eq!(look(&case, "."), "refs/heads/main\nfirst\n", "{site}: {told}");
+        assert_eq!(case.host("git log -1 --format=%s b; git stash list"), "a\n", "{site}");
+        assert_eq!(case.host("cat .git/config; ls .git .git/worktrees/*"), config, "{site}");
+    }
+}
+
+#[test]
+fn what_is_checked_out_elsewhere_is_not_moved() {
+    for site in sites() {
+        let case = site.repository();
+        case.host(LINKED);
+        let script = "set -e; echo a > a; git add a; git commit -qm a; git branch -f new; \
+                      git update-ref refs/heads/main l; git update-ref refs/heads/o l; \
+                      git worktree remove -f -f other || git worktree prune; \
+                      git checkout -q -b mine; git symbolic-ref HEAD refs/heads/o";
+        let output = case.run_in("../linked", QUARANTINE, script);
+        let (_, told) = text(&output);
+        // Nor does HEAD go to a branch that is checked out elsewhere.
+        case.host("git -C ../linked reset -q");
+        assert_eq!(look(&case, "../linked"), "refs/heads/l\na\nfirst\n", "{site}: {told}");
+        assert_eq!(look(&case, "../other"), "refs/heads/o\nfirst\n", "{site}: {told}");
+        assert_eq!(look(&case, "."), "refs/heads/main\nfirst\n", "{site}: {told}");
+        let commands: Vec<&str> =
+            told.split('`').filter(|part| part.starts_with("git -C")).collect();
+        assert_eq!(commands.len(), 2, "{site}: {told}");
+        case.host(&format!("{} >/dev/null", commands.join(" >/dev/null\n")));
+        assert_eq!(look(&case, "../other"), "refs/heads/o\na\nfirst\n", "{site}: {told}");
+        assert_eq!(look(&case, "."), "refs/heads/main\na\nfirst\n", "{site}: {told}");
+    }
+}
+
+#[test]
+fn each_worktree_in_the_workspace_follows_and_others_do_not() {
+    for site in sites() {
+        let case = site.repository();
+        case.host(LINKED);
+        case.host("printf '/in\\n/made\\n' > .gitignore; git add .; git commit -qm ignore; git worktree add -q -b i in");
+        let script = "set -e; echo a > a; git add a; git commit -qm a; cd in; echo i > i; git add i; \
+                      git commit -qm i; git update-ref refs/heads/o HEAD; git worktree add -q ../made; \
+                      cd ../made; echo m > m; git add m; git commit -qm m";
+        let output = case.run(QUARANTINE, script);
+        let (_, told) = text(&output);
+        assert!(output.status.success(), "{site}: {told}");
+        assert_eq!(look(&case, "in"), "refs/heads/i\ni\nignore\nfirst\n", "{site}: {told}");
+        assert_eq!(look(&case, "."), "refs/heads/main\na\nignore\nfirst\n", "{site}: {told}");
+        assert_eq!(look(&case, "../other"), "refs/heads/o\nfirst\n", "{site}: {told}");
+        assert_eq!(case.host("git log -1 --format=%s made --"), "m\n", "{site}: {told}");
+        assert!(told.contains("worktree made of"), "{site}: {told}");
+    }
+}
+
+#[test]
+fn a_worktree_that_the_tree_only_claims_does_not_follow() {
+    for site in sites() {
+        let case = site.repository();
+        case.host(LINKED);
+        // Content of the repository that poses as the other worktree.
+        case.host("mkdir x; echo \"gitdir: $PWD/.git/worktrees/other\" > x/.git");
+        let script = "git commit -q --allow-empty -m in; git update-ref refs/heads/o HEAD; cd x && \
+                      git checkout -q --detach HEAD && git commit -q --allow-empty -m x";
+        let (_, told) = text(&case.run(QUARANTINE, script));
+        assert_eq!(look(&case, "../other"), "refs/heads/o\nfirst\n", "{site}: {told}");
+        assert!(told.contains("checked out in another worktree"), "{site}: {told}");
+    }
+}
+
+#[test]
+fn a_worktree_of_a_bare_repository_is_a_workspace_in_quarantine() {
+    for site in sites() {
+        let case = site.repository();
+        case.host(
+            "git clone -q --bare . ../store.git; cd ../store.git; git config user.name a; \
+             git config user.email b; git worktree add -q ../linked main",
+        );
+        let script = "echo a > a; git add a; git commit -qm a";
+        let output = case.run_in("../linked", QUARANTINE, script);
+        let (_, told) = text(&output);
+        assert!(output.status.success() && !told.contains("pinfold:"), "{site}: {told}");
+        assert_eq!(look(&case, "../linked"), "refs/heads/main\na\nfirst\n", "{site}: {told}");
+        assert_eq!(
+            case.host("git -C ../store.git symbolic-ref HEAD; ls ../store.git/index || echo no"),
+            "refs/heads/main\nno\n",
+            "{site}"
+        );
+    }
+}
+
+#[test]
+fn a_copy_that_lies_about_worktrees_changes_nothing() {
+    for site in sites() {
+        for trick in [
+            "rm $d/HEAD; ln -s /etc/passwd $d/HEAD",
+            "printf 'ref: refs/heads/../../config\\n' > $d/HEAD",
+            "echo 'ref: refs/heads/o' > $d/HEAD",
+            "mkdir -p ../x/refs ../x/objects; printf '[core]\\nfsmonitor=%s\\n' $EVIL > ../x/config; \
+             echo $PWD/../x > $d/commondir",
+            "rm -r $c/worktrees; ln -s /etc $c/worktrees",
+            "mkdir -p \"$c/worktrees/a b\" $c/worktrees/-x '$c/worktrees/$(id)'; ln -s / $c/worktrees/r",
+            "mkdir -p $c/logs/refs; h=$(git rev-parse HEAD); echo \"$h $h a <b> 1 +0000\tx\" > $c/logs/refs/stash; \
+             echo $h > $c/refs/stash",
+            "git config core.worktree /etc; git config core.bare true; git config alias.log \"!$EVIL\"; \
+             git config log.showSignature true; git config gpg.program $EVIL",
+        ] {
+            let case = site.repository();
+            case.host(LINKED);
+            let state = "git for-each-ref; git config -l; git stash list; \
+                         for w in . ../linked ../other; do cd $w; git symbolic-ref HEAD; git ls-files -s; \
+                         git status --porcelain; done";
+            let before = case.host(state);
+            let script = format!(
+                "EVIL={}; c=$(git rev-parse --git-common-dir); d=$(git rev-parse --git-dir); {trick}",
+                case.evil().display()
+            );
+            let (_, told) = text(&case.run_in("../linked", QUARANTINE, &script));
+            assert_eq!(case.host(state), before, "{trick} {site}: {told}");
+            assert!(!case.was_marked(), "{trick} {site}: {told}");
+        }
+    }
+}
+
+#[test]
+fn a_git_directory_that_was_granted_by_name_is_not_copied() {
+    for site in sites() {
+        let case = site.repository();
+        case.host("git clone -q --bare . ../store.git");
+        let options = [QUARANTINE, &["--write", "../store.git"]].concat();
+        let output = case.run(&options, "true");
+        let (_, told) = text(&output);
+        assert_eq!(output.status.code(), Some(125), "{site}: {told}");
+        assert!(told.contains("is granted by name") && told.contains("hint:"), "{site}: {told}");
+    }
+}
+
+#[test]
+fn a_submodule_is_a_workspace_in_quarantine() {
+    for site in sites() {
+        let case = site.repository();
+        case.host(
+            "git init -q -b main ../lib; git -C ../lib -c user.name=a -c user.email=b commit -q --allow-empty -m lib; \
+             git -c protocol.file.allow=always submodule --quiet add $PWD/../lib m; git commit -qm m; \
+             git -C m config user.name a; git -C m config user.email b",
+        );
+        let before = case.host("cat .git/modules/m/config; ls .git/modules/m .git/modules/m/hooks");
+        let script = "set -e; pwd; git status --porcelain; echo a > a; git add a; git commit -qm a; \
+                      git checkout -q -b b; git commit -q --allow-empty -m b; git rebase -q main; \
+                      git config alias.x y; echo > $(git rev-parse --git-dir)/hooks/post-checkout; \
+                      git worktree list >/dev/null; git log --format=%s";
+        let output = case.run_in("m", QUARANTINE, script);
+        let (shown, told) = text(&output);
+        assert!(output.status.success() && !told.contains("pinfold:"), "{site}: {told}");
+        assert_eq!(shown, format!("{}/m\nb\na\nlib\n", case.path().display()), "{site}: {told}");
+        assert_eq!(look(&case, "m"), "refs/heads/b\nb\na\nlib\n", "{site}: {told}");
+        assert_eq!(
+            case.host("git -C m log -1 --format=%s main; git status --porcelain"),
+            "a\n M m\n"
+        );
+        let after = case.host("cat .git/modules/m/config; ls .git/modules/m .git/modules/m/hooks");
+        assert_eq!(after, before, "{site}");
+    }
+}
+
+#[test]
+fn guarded_git_forgets_no_worktree_that_it_cannot_see() {
+    for site in sites() {
+        for directory in [".", "../linked"] {
+            let case = site.repository();
+            case.host(LINKED);
+            case.host("touch -d 2001-01-01 .git/worktrees/*/gitdir .git/worktrees/*/index");
+            let before = case.host("git worktree list --porcelain; find .git/worktrees | sort");
+            let script = "set -e; git worktree prune; git gc -q; git reflog expire --expire=now --all; \
+                          git worktree add -q ../tmp -b t; git worktree remove ../tmp; \
+                          git worktree list --porcelain | grep -c '^worktree'; set +e; \
+                          c=$(git rev-parse --git-common-dir)/worktrees/other; \
+                          echo /x/.git > $c/gitdir; rm -f $c/gitdir $c/locked; mv $c $c.d; \
+                          git worktree remove -f ../other; git worktree repair 2>/dev/null; :";
+            let (shown, told) = text(&case.run_in(directory, &[], script));
+            assert_eq!(shown, "3\n", "{directory} {site}: {told}");
+            let after = case.host("git worktree list --porcelain; find .git/worktrees | sort");
+            assert_eq!(after, before, "{directory} {site}: {told}");
+            assert_eq!(look(&case, "../other"), "refs/heads/o\nfirst\n", "{site}: {told}");
+        }
+    }
+}

@@ -84,6 +84,13 @@ pub enum Event<'a> {
         /// The rule that allows it, and who gave it.
         rule: String,
     },
+    /// The policy of the live session is about to change.
+    PolicyChange {
+        /// `allow` or `forbid`.
+        what: &'a str,
+        /// The rule.
+        rule: String,
+    },
     /// Something was refused.
     Denial {
         /// At which door.

@@ -1,16 +1,16 @@
 //! The session's doors: which there are, who serves them, and what is told of them.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pinfold_boundary::{Cover, Door, Doors, LaunchError};
 use pinfold_egress::{
-    DoorConfig, DoorSockets, Egress, Event as DoorEvent, Journal, NetworkDoor, SessionAuthority,
-    TrustRoots, UpstreamProxy,
+    DoorConfig, DoorSockets, Egress, Event as DoorEvent, Journal, NetworkDoor, PolicyHandle,
+    SessionAuthority, TrustRoots, UpstreamProxy,
 };
-use pinfold_policy::network::NetworkPolicy;
+use pinfold_policy::network::{NetworkPolicy, NetworkRule};
 use pinfold_policy::settings::Settings;
 
 use crate::RunError;
@@ -37,12 +37,18 @@ pub const NO_PROXY: &str = "localhost,127.0.0.1,::1,pinfold";
 pub(crate) fn wanted(with_gateway: bool, policy: &NetworkPolicy) -> Vec<Door> {
     let local = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let gateway = with_gateway.then(|| Door::Listener(local(gateway::PORT)));
-    let (names, outward) = if policy.is_empty() {
-        (None, Door::Listener(local(OUTWARD)))
-    } else {
+    let (names, outward) = if is_open(with_gateway, policy) {
         (Some(Door::Listener(local(NAMES))), Door::Outward(OUTWARD))
+    } else {
+        (None, Door::Listener(local(OUTWARD)))
     };
     gateway.into_iter().chain([Door::Datagrams(NAMES)]).chain(names).chain([outward]).collect()
+}
+
+/// Whether connections are handed over at all: where some host is allowed, and for agents, whose
+/// sessions live long enough for a rule to be added.
+fn is_open(with_gateway: bool, policy: &NetworkPolicy) -> bool {
+    with_gateway || !policy.is_empty()
 }
 
 /// What serves a session's doors, and what the inside is still to be given for them.
@@ -52,6 +58,8 @@ pub(crate) struct Opened {
     pub(crate) variables: Vec<Vec<u8>>,
     /// The trust stores that the session's own cover.
     pub(crate) covers: Vec<Cover>,
+    /// Changes the policy while the session lives; none where nothing is handed over.
+    pub(crate) policy: Option<PolicyHandle>,
 }
 
 /// Puts together what serves the sockets that [`wanted`] asked for. Reads secrets, so init must
@@ -69,7 +77,7 @@ pub(crate) fn open(
     trust: Option<&Trust>,
 ) -> Result<Opened, RunError> {
     let policy = &settings.network;
-    if !doors.handed_over && !policy.is_empty() {
+    if !doors.handed_over && is_open(provider.is_some(), policy) {
         eprintln!(
             "pinfold: note: only programs that use a proxy reach the network in this run \
              (`pinfold doctor` says why)"
@@ -101,13 +109,15 @@ pub(crate) fn open(
     let config = DoorConfig {
         policy: policy.clone(),
         journal: Arc::clone(records) as Arc<dyn Journal>,
-        proxy: if policy.is_empty() { None } else { proxy()? },
+        proxy: if is_open(gateway.is_some(), policy) { proxy()? } else { None },
         authority,
         secrets,
         roots: TrustRoots::System,
     };
-    let (door, _) = NetworkDoor::new(config, DoorSockets { names, outward });
-    Ok(Opened { egress: Egress { gateway, door: Some(door) }, variables, covers })
+    let is_open = is_open(gateway.is_some(), policy);
+    let (door, policy) = NetworkDoor::new(config, DoorSockets { names, outward });
+    let egress = Egress { gateway, door: Some(door) };
+    Ok(Opened { egress, variables, covers, policy: is_open.then_some(policy) })
 }
 
 /// The proxy that this host needs, as curl and others find it.
@@ -131,6 +141,7 @@ fn proxy() -> Result<Option<UpstreamProxy>, RunError> {
 pub(crate) struct Records {
     audit: Arc<Audit>,
     refusals: Mutex<Refusals>,
+    reached: Mutex<BTreeSet<String>>,
 }
 
 /// What was refused so far.
@@ -142,6 +153,9 @@ struct Refusals {
     pace: Pace,
 }
 
+/// Hosts that one session remembers having reached.
+const MOST_REACHED: usize = 1000;
+
 /// Lines about refusals that one session shows; the audit log has all.
 const MOST_LINES: usize = 20;
 
@@ -149,7 +163,8 @@ impl Records {
     /// Records for a session; `live` if nothing else writes on the person's screen.
     pub(crate) fn new(audit: Arc<Audit>, live: bool) -> Self {
         let (shown, waiting, pace) = (HashSet::new(), Vec::new(), Pace::default());
-        Self { audit, refusals: Mutex::new(Refusals { live, shown, waiting, pace }) }
+        let refusals = Mutex::new(Refusals { live, shown, waiting, pace });
+        Self { audit, refusals, reached: Mutex::default() }
     }
 
     /// The lines that are still to be shown, at the end.
@@ -158,7 +173,18 @@ impl Records {
         std::mem::take(&mut refusals.waiting)
     }
 
+    /// The smallest rules for everything that was reached.
+    pub(crate) fn reached(&self) -> Vec<NetworkRule> {
+        let reached = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
+        let rules = reached.iter().filter_map(|asked| NetworkRule::exactly(asked));
+        let mut rules: Vec<NetworkRule> = rules.collect();
+        rules.dedup();
+        rules
+    }
+
     fn refused(&self, asked: &str, reason: &str, cure: Option<&str>) -> io::Result<()> {
+        // A name that leads to a forbidden address was admitted before.
+        self.reached.lock().unwrap_or_else(PoisonError::into_inner).remove(asked);
         let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
         let cure = cure.map_or(String::new(), |cure| format!(" ({cure})"));
         refusals.show(format!("refused: {reason}{cure}"));
@@ -211,9 +237,15 @@ impl Journal for Records {
                     reason: format!("{status}: {reason}"),
                 })
             }
-            DoorEvent::Connect { asked, rule } => self
-                .audit
-                .record(&Event::Connection { to: (*asked).to_owned(), rule: (*rule).to_owned() }),
+            DoorEvent::Connect { asked, rule } => {
+                let (to, rule) = ((*asked).to_owned(), (*rule).to_owned());
+                let mut reached = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
+                if reached.len() < MOST_REACHED {
+                    reached.insert(to.clone());
+                }
+                drop(reached);
+                self.audit.record(&Event::Connection { to, rule })
+            }
             DoorEvent::SecretUse { id, method, asked, path } => {
                 self.audit.record(&Event::CredentialUse {
                     provider: (*id).to_owned(),

@@ -3,6 +3,7 @@
 use std::io;
 
 use pinfold_boundary::LaunchError;
+use pinfold_policy::network::NetworkRule;
 use pinfold_wire::Ended;
 use rustix::io::Errno;
 use thiserror::Error;
@@ -55,6 +56,8 @@ pub struct Outcome {
     pub timeline: Timeline,
     /// What a person should know of the files that the inside changed, one line each.
     pub notes: Vec<String>,
+    /// The smallest rules for the hosts that were reached.
+    pub reached: Vec<NetworkRule>,
 }
 
 impl Outcome {
@@ -70,7 +73,14 @@ impl Outcome {
         let cut_short = limit.is_some_and(LimitReached::ended_the_run) && own == 0;
         let status = if cut_short { signalled(libc::SIGTERM as u8) } else { own };
         let interrupted = ended == Some(Ended::Signal(libc::SIGINT as u8));
-        Self { status, limit, interrupted, timeline: Timeline::default(), notes: Vec::new() }
+        Self {
+            status,
+            limit,
+            interrupted,
+            timeline: Timeline::default(),
+            notes: Vec::new(),
+            reached: Vec::new(),
+        }
     }
 }
 

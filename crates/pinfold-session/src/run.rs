@@ -17,6 +17,7 @@ use pinfold_wire::Order;
 use serde_json::json;
 
 use crate::audit::{Audit, Event};
+use crate::control::Control;
 use crate::door::{self, Opened, Records};
 use crate::gateway::Provider;
 use crate::git::settle::Kept;
@@ -109,7 +110,7 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
     let audit = Arc::new(audit);
     let records = Arc::new(Records::new(Arc::clone(&audit), terminal.is_none()));
     let doors = inside.doors()?;
-    let Opened { egress, variables, covers: trusted } =
+    let Opened { egress, variables, covers: trusted, policy } =
         door::open(doors, request.provider, &settings, &places, &records, trust.as_ref())?;
     let authority = guard.prepare(&view, &authority, &settings, &places, &mut state)?;
     let covers = guard.covers(&authority).into_iter().chain(trusted).collect();
@@ -125,6 +126,10 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
     record_session(&audit, &authority, &workspace, &inside).map_err(RunError::System)?;
     send(&inside, &Order::Seal)?;
 
+    let control = policy.map(|policy| {
+        let ceiling = settings.ceiling.clone();
+        Control::open(state.private(), policy, ceiling, Arc::clone(&audit))
+    });
     let (outputs, input) = streams.moved.start().map_err(RunError::thread)?;
     let timeout = settings.limits.timeout.as_ref();
     let mut supervision = Supervision {
@@ -135,6 +140,7 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
         outputs,
         input,
         egress: Some(egress),
+        control: control.transpose().map_err(RunError::System)?,
         serving: None,
         deadline: timeout.map(|timeout| Instant::now() + timeout.value.duration()),
         state: Progress { timeline, ..Progress::default() },
@@ -145,6 +151,7 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
     supervision.state.timeline.done("records the start");
     let mut outcome = supervision.until_end()?;
     outcome.notes = records.rest();
+    outcome.reached = records.reached();
     outcome.notes.extend(settle(&guard, &settings, &audit).map_err(RunError::System)?);
     let limit = outcome.limit.map(crate::LimitReached::name);
     audit.record(&Event::End { status: outcome.status, limit }).map_err(RunError::System)?;

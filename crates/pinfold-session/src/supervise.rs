@@ -12,6 +12,7 @@ use pinfold_wire::{Ended, Limit, Order, Report, Step};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
+use crate::control::Control;
 use crate::input::Feeding;
 use crate::outcome::{LimitReached, Outcome};
 use crate::stdio::Pump;
@@ -37,6 +38,8 @@ pub(crate) struct Supervision {
     /// The doors, until something first comes: a command that never uses them does not pay for
     /// their runtime.
     pub(crate) egress: Option<Egress>,
+    /// Where the session can be changed.
+    pub(crate) control: Option<Control>,
     pub(crate) serving: Option<(StopHandle, JoinHandle<io::Result<()>>)>,
     pub(crate) deadline: Option<Instant>,
     pub(crate) state: Progress,
@@ -132,6 +135,11 @@ impl Supervision {
                 self.signal(signal);
             }
         }
+        if ready.control
+            && let Some(control) = &self.control
+        {
+            control.serve();
+        }
         if ready.door {
             self.open_door()?;
         }
@@ -149,6 +157,9 @@ impl Supervision {
             PollFd::from_borrowed_fd(self.inside.ended(), PollFlags::IN),
             PollFd::new(&self.signals, PollFlags::IN),
         ];
+        let control = self.control.iter().map(Control::waiting);
+        watched.extend(control.map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)));
+        let first_door = watched.len();
         let doors = self.egress.iter().flat_map(Egress::sockets);
         watched.extend(doors.map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)));
         let timeout = self.patience().map(|patience| Timespec {
@@ -160,7 +171,13 @@ impl Supervision {
             Err(errno) => return Err(RunError::thread(errno.into())),
         }
         let is = |index: usize| !watched[index].revents().is_empty();
-        Ok(Ready { report: is(0), ended: is(1), signal: is(2), door: (3..watched.len()).any(is) })
+        Ok(Ready {
+            report: is(0),
+            ended: is(1),
+            signal: is(2),
+            control: (3..first_door).any(is),
+            door: (first_door..watched.len()).any(is),
+        })
     }
 
     /// How long to wait at most.
@@ -270,6 +287,7 @@ struct Ready {
     report: bool,
     ended: bool,
     signal: bool,
+    control: bool,
     door: bool,
 }
 

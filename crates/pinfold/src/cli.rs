@@ -12,6 +12,7 @@ use pinfold_policy::settings::{AgentState, BoundaryName, GitMode, LandlockMode};
 use crate::check::CheckArgs;
 use crate::config::ConfigArgs;
 use crate::import::ImportArgs;
+use crate::network::ChangeArgs;
 use crate::secret::SecretCommand;
 use crate::unpack::UnpackArgs;
 
@@ -27,6 +28,12 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run an agent, or any command, inside a boundary in the current directory
     Run(RunArgs),
+    /// Run with every public host allowed, then propose the smallest rules for what was reached
+    Learn(RunArgs),
+    /// Let a live session reach a host
+    Allow(ChangeArgs),
+    /// Take a rule from a live session; connections that nothing else allows are cut
+    Forbid(ChangeArgs),
     /// Say whether an access would be allowed inside, and why
     Check(CheckArgs),
     /// Show the settings that a run here would have

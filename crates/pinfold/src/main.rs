@@ -8,6 +8,7 @@ mod environment;
 mod exit;
 mod import;
 mod log;
+mod network;
 mod policy;
 mod run;
 mod secret;
@@ -18,13 +19,17 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use cli::{Cli, Command};
+use network::Way;
 use pinfold_secrets::Store;
 use pinfold_session::launcher::Launcher;
 use pinfold_session::places::Places;
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
-        Command::Run(args) => run::run(args),
+        Command::Run(args) => run::run(args, false),
+        Command::Learn(args) => run::run(args, true),
+        Command::Allow(args) => network::change_session(&Way::Allow, &args),
+        Command::Forbid(args) => network::change_session(&Way::Forbid, &args),
         Command::Check(args) => check::check(&args),
         Command::Config(args) => config::config(&args),
         Command::Doctor(output) => Ok(doctor::doctor(output)),

@@ -13,14 +13,22 @@ use pinfold_session::{Outcome, Request, Timeline, Who};
 use crate::cli::RunArgs;
 use crate::environment::environment;
 use crate::exit::Failure;
-use crate::policy;
+use crate::{network, policy};
 
-pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
+/// Runs an agent or a command; `learn` lets it reach every public host and says which it did.
+///
+/// # Errors
+/// Whatever kept it from being run.
+pub(crate) fn run(args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
     let mut timeline = Timeline::default();
     timeline.done("starts");
     let places = Places::find().map_err(Failure::own)?;
     let workspace = policy::workspace(&places)?;
-    let settings = policy::settings(&args.policy, args.agent.as_deref(), &places, &workspace)?;
+    let mut settings = policy::settings(&args.policy, args.agent.as_deref(), &places, &workspace)?;
+    if learn {
+        settings.allow_every_name("pinfold learn").map_err(Failure::own)?;
+        eprintln!("pinfold: learning: every public host can be reached in this run");
+    }
     let command = |rest| AgentRun {
         argv: rest,
         env: Vec::new(),
@@ -67,6 +75,9 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     };
     let outcome = pinfold_session::run(request)?;
     report(&outcome, args.timings);
+    if learn {
+        network::propose(&outcome.reached);
+    }
     if outcome.interrupted && std::io::stdin().is_terminal() {
         // The shell treats a job that an interrupt ended differently from one that returns.
         pinfold_session::die_of_interrupt();

@@ -17,11 +17,25 @@ use super::{http, intercept, splice};
 /// How long a client may take to say what it speaks where it has to speak first.
 const FIRST_WORDS: Duration = Duration::from_secs(30);
 
-/// Carries one connection to its end.
+/// Carries one connection to its end: until both sides have ended it, it breaks, or the policy no
+/// longer allows it.
 ///
 /// # Errors
 /// Whatever broke it.
 pub(super) async fn carry(
+    shared: &Arc<Shared>,
+    client: TcpStream,
+    upstream: TcpStream,
+    asked: Endpoint,
+    protocol: Protocol,
+) -> io::Result<()> {
+    tokio::select! {
+        carried = converse(shared, client, upstream, asked.clone(), protocol) => carried,
+        () = shared.until_forbidden(&asked) => Ok(()),
+    }
+}
+
+async fn converse(
     shared: &Arc<Shared>,
     client: TcpStream,
     upstream: TcpStream,
@@ -35,7 +49,7 @@ pub(super) async fn carry(
         }
     };
     match check(shared, &asked, protocol, beginning) {
-        Ok(Way::Tunnel) => tunnel(shared, client, upstream, &asked).await,
+        Ok(Way::Tunnel) => tunnel(client, upstream).await,
         Ok(Way::Intercept) => intercept::intercept(shared, client, upstream, asked).await,
         Ok(Way::Http1) => http::serve_host(shared, client, upstream, asked, false).await,
         Ok(Way::Http2) => http::serve_host(shared, client, upstream, asked, true).await,
@@ -109,25 +123,13 @@ async fn first_words(client: &TcpStream, upstream: Option<&TcpStream>) -> io::Re
     }
 }
 
-/// Passes bytes until both sides have ended, one breaks, or the policy no longer allows it.
-async fn tunnel(
-    shared: &Shared,
-    mut client: TcpStream,
-    mut upstream: TcpStream,
-    asked: &Endpoint,
-) -> io::Result<()> {
-    tokio::select! {
-        joined = splice::join(&mut client, &mut upstream) => {
-            if joined.is_err() {
-                // The other side sees that it was no orderly end.
-                reset(&client)?;
-                reset(&upstream)?;
-            }
-            joined
-        }
-        () = shared.until_forbidden(asked) => {
-            reset(&client)?;
-            reset(&upstream)
-        }
+/// Passes bytes until both sides have ended or one breaks.
+async fn tunnel(mut client: TcpStream, mut upstream: TcpStream) -> io::Result<()> {
+    let joined = splice::join(&mut client, &mut upstream).await;
+    if joined.is_err() {
+        // The other side sees that it was no orderly end.
+        reset(&client)?;
+        reset(&upstream)?;
     }
+    joined
 }

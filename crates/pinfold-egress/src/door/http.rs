@@ -3,7 +3,7 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -54,8 +54,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 /// # Errors
 /// Whatever broke the connection.
 pub(super) async fn serve_proxy(shared: &Arc<Shared>, client: TcpStream) -> io::Result<()> {
-    let line = Line::new(shared, None, false, None);
-    serve1(line, client).await
+    let line = Arc::new(Line::new(shared, None, false, None));
+    tokio::select! {
+        served = serve1(Arc::clone(&line), client) => served,
+        () = line.until_forbidden() => Ok(()),
+    }
 }
 
 /// Serves a client that was connected to one host.
@@ -70,7 +73,7 @@ pub(super) async fn serve_host(
     is_http2: bool,
 ) -> io::Result<()> {
     let sender = Sender::open(upstream, is_http2).await.map_err(io::Error::other)?;
-    let line = Line::new(shared, Some(asked), false, Some(sender));
+    let line = Arc::new(Line::new(shared, Some(asked), false, Some(sender)));
     if is_http2 { serve2(line, client).await } else { serve1(line, client).await }
 }
 
@@ -86,7 +89,7 @@ pub(super) async fn serve_secure(
     is_http2: bool,
 ) -> io::Result<()> {
     let sender = Sender::open(upstream, is_http2).await.map_err(io::Error::other)?;
-    let line = Line::new(shared, Some(asked), true, Some(sender));
+    let line = Arc::new(Line::new(shared, Some(asked), true, Some(sender)));
     if is_http2 { serve2(line, client).await } else { serve1(line, client).await }
 }
 
@@ -100,8 +103,7 @@ pub(super) async fn serve_refusal(client: impl Stream, no_way: &NoWay) -> io::Re
     served.map_err(io::Error::other)
 }
 
-async fn serve1(line: Line, client: impl Stream) -> io::Result<()> {
-    let line = Arc::new(line);
+async fn serve1(line: Arc<Line>, client: impl Stream) -> io::Result<()> {
     let service = service_fn(move |request| {
         let line = Arc::clone(&line);
         async move { Ok::<_, Infallible>(line.handle(request).await) }
@@ -117,8 +119,7 @@ async fn serve1(line: Line, client: impl Stream) -> io::Result<()> {
         .map_err(io::Error::other)
 }
 
-async fn serve2(line: Line, client: impl Stream) -> io::Result<()> {
-    let line = Arc::new(line);
+async fn serve2(line: Arc<Line>, client: impl Stream) -> io::Result<()> {
     let service = service_fn(move |request| {
         let line = Arc::clone(&line);
         async move { Ok::<_, Infallible>(line.handle(request).await) }
@@ -139,6 +140,8 @@ struct Line {
     /// Whether TLS is ended here, and begun anew towards the server.
     secure: bool,
     open: Mutex<Option<Open>>,
+    /// What was last connected to; unlike `open` it is never held for long.
+    last: std::sync::Mutex<Option<Endpoint>>,
 }
 
 struct Open {
@@ -183,7 +186,22 @@ impl Line {
         sender: Option<Sender>,
     ) -> Self {
         let open = fixed.clone().zip(sender).map(|(asked, sender)| Open { asked, sender });
-        Self { shared: Arc::clone(shared), fixed, secure, open: Mutex::new(open) }
+        let (open, last) = (Mutex::new(open), std::sync::Mutex::default());
+        Self { shared: Arc::clone(shared), fixed, secure, open, last }
+    }
+
+    /// Waits until the policy no longer allows the host that was last connected to.
+    async fn until_forbidden(&self) {
+        let mut policy = self.shared.policy.clone();
+        while policy.changed().await.is_ok() {
+            let current = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let policy = policy.borrow_and_update();
+            if current.is_some_and(|asked| policy.decide(&asked).is_err()) {
+                return;
+            }
+        }
+        // Nobody can change it any more.
+        std::future::pending().await
     }
 
     /// Answers one request. What goes wrong is an answer too.
@@ -216,7 +234,7 @@ impl Line {
         secrets.iter().for_each(|held| held.add_patterns(&mut patterns));
         match upgrade {
             Some(client) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
-                Ok(switch(client, response, patterns))
+                Ok(self.switch(client, response, asked, patterns))
             }
             _ => relayed(response, patterns),
         }
@@ -344,6 +362,44 @@ impl Line {
         Err(NoWay::Unreachable(format!("{asked} closes every connection")))
     }
 
+    /// Passes a 101 on, then bytes both ways.
+    fn switch(
+        &self,
+        client: OnUpgrade,
+        upstream: Response<Incoming>,
+        asked: Endpoint,
+        patterns: Patterns,
+    ) -> Response<Body> {
+        let shared = Arc::clone(&self.shared);
+        let mut response = Response::new(Either::Left(Full::new(Bytes::new())));
+        *response.status_mut() = upstream.status();
+        *response.headers_mut() = upstream.headers().clone();
+        let headers = response.headers_mut();
+        strip_hop_by_hop(headers);
+        patterns.scrub_headers(headers);
+        headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+        headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+        tokio::spawn(async move {
+            let both = tokio::try_join!(client, hyper::upgrade::on(upstream));
+            if let Ok((client, upstream)) = both {
+                let (mut up_read, mut up_write) = tokio::io::split(TokioIo::new(upstream));
+                let (mut down_read, mut down_write) = tokio::io::split(TokioIo::new(client));
+                let both_ways = async {
+                    tokio::try_join!(
+                        copy(&mut down_read, &mut up_write, Patterns::default()),
+                        copy(&mut up_read, &mut down_write, patterns),
+                    )
+                };
+                // However it ends, both connections are closed and both ends see it.
+                tokio::select! {
+                    _ = both_ways => {}
+                    () = shared.until_forbidden(&asked) => {}
+                }
+            }
+        });
+        response
+    }
+
     async fn open(&self, asked: &Endpoint, is_http2: bool) -> Result<Open, NoWay> {
         if self.shared.admit(asked)? == Protocol::Tls && !self.secure {
             let refused = Refused::Protocol { asked: asked.clone(), expected: "TLS" };
@@ -358,6 +414,7 @@ impl Line {
             Sender::open(upstream, is_http2).await
         };
         let sender = sender.map_err(|error| NoWay::Unreachable(format!("{asked}: {error}")))?;
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(asked.clone());
         Ok(Open { asked: asked.clone(), sender })
     }
 }
@@ -421,31 +478,6 @@ fn relayed(upstream: Response<Incoming>, patterns: Patterns) -> Result<Response<
         NoWay::Unreachable(why.to_owned())
     })?;
     Ok(Response::from_parts(head, Either::Right(Either::Right(body))))
-}
-
-/// Passes a 101 on, then bytes both ways.
-fn switch(client: OnUpgrade, upstream: Response<Incoming>, patterns: Patterns) -> Response<Body> {
-    let mut response = Response::new(Either::Left(Full::new(Bytes::new())));
-    *response.status_mut() = upstream.status();
-    *response.headers_mut() = upstream.headers().clone();
-    let headers = response.headers_mut();
-    strip_hop_by_hop(headers);
-    patterns.scrub_headers(headers);
-    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
-    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
-    tokio::spawn(async move {
-        let both = tokio::try_join!(client, hyper::upgrade::on(upstream));
-        if let Ok((client, upstream)) = both {
-            let (mut up_read, mut up_write) = tokio::io::split(TokioIo::new(upstream));
-            let (mut down_read, mut down_write) = tokio::io::split(TokioIo::new(client));
-            // Whichever way ends first, both connections are closed and both ends see it.
-            let _ = tokio::try_join!(
-                copy(&mut down_read, &mut up_write, Patterns::default()),
-                copy(&mut up_read, &mut down_write, patterns),
-            );
-        }
-    });
-    response
 }
 
 /// Passes bytes one way, without what must not pass.

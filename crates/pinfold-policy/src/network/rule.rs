@@ -163,6 +163,18 @@ impl NetworkRule {
         Self { hosts, ports: Ports::Web, protocol: None, methods: Vec::new(), paths: Vec::new() }
     }
 
+    /// The smallest rule for a host and port, which are as [`Endpoint`](super::Endpoint) shows
+    /// them. The web's two ports are one.
+    #[must_use]
+    pub fn exactly(endpoint: &str) -> Option<Self> {
+        let rule: Self = endpoint.parse().ok()?;
+        let ports = match rule.ports {
+            Ports::One(80 | 443) => Ports::Web,
+            ports => ports,
+        };
+        Some(Self { ports, ..rule })
+    }
+
     /// Whether the rule speaks of a host and port.
     #[must_use]
     pub fn matches(&self, host: &Host, port: u16) -> bool {

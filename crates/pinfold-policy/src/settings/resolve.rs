@@ -14,7 +14,7 @@ use crate::document::SettingsFile;
 use crate::env::{EnvName, Owner};
 use crate::glob::Glob;
 use crate::limits::Limits;
-use crate::network::{NetworkPolicy, SecretRule};
+use crate::network::{HostPattern, NetworkPolicy, NetworkRule, Ports, SecretRule};
 use crate::origin::{Origin, Valued};
 use crate::path::{Escaped, HostPath};
 
@@ -159,6 +159,18 @@ fn merge(
 }
 
 impl Settings {
+    /// Lets every host be reached by its name, on every port.
+    ///
+    /// # Errors
+    /// When the administrator's rules do not cover that.
+    pub fn allow_every_name(&mut self, by: &'static str) -> Result<(), SettingsError> {
+        let every = NetworkRule { ports: Ports::All, ..NetworkRule::web(HostPattern::AnyName) };
+        let rule = Valued::new(every, Origin::Flag { name: by });
+        self.ceiling.check_host(&rule)?;
+        self.network.allow.push(rule);
+        Ok(())
+    }
+
     fn check_ceiling(&self) -> Result<(), SettingsError> {
         if let Some(boundary) = &self.boundary {
             self.ceiling.check_boundary(boundary)?;

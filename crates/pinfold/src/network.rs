@@ -1,0 +1,58 @@
+//! `pinfold learn`, `pinfold allow` and `pinfold forbid`.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use pinfold_policy::network::NetworkRule;
+use pinfold_session::control::{Change, change};
+use pinfold_session::places::Places;
+
+use crate::exit::Failure;
+
+/// A rule for a live session.
+#[derive(Debug, Args)]
+pub(crate) struct ChangeArgs {
+    /// NAME[:PORT][/PROTOCOL], *.NAME for those below
+    #[arg(value_name = "RULE")]
+    rule: NetworkRule,
+    /// The session, by the beginning of its name; without it, the only one
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+}
+
+/// Which way.
+pub(crate) enum Way {
+    Allow,
+    Forbid,
+}
+
+pub(crate) fn change_session(way: &Way, args: &ChangeArgs) -> Result<ExitCode, Failure> {
+    let places = Places::find().map_err(Failure::own)?;
+    let rule = args.rule.to_string();
+    let wanted = match way {
+        Way::Allow => Change::Allow(rule),
+        Way::Forbid => Change::Forbid(rule),
+    };
+    let rules = change(&places, args.session.as_deref(), &wanted)?;
+    for rule in rules {
+        println!("{rule}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says what a run reached, and the smallest rules that allow it.
+pub(crate) fn propose(reached: &[NetworkRule]) {
+    if reached.is_empty() {
+        eprintln!("pinfold: this run reached no host; it needs no rule");
+        return;
+    }
+    let rules: Vec<String> = reached.iter().map(ToString::to_string).collect();
+    let flags: Vec<String> = rules.iter().map(|rule| format!("--allow-host {rule}")).collect();
+    let quoted: Vec<String> = rules.iter().map(|rule| format!("\"{rule}\"")).collect();
+    eprintln!(
+        "pinfold: this run reached {} hosts; these rules allow that and no more:",
+        rules.len()
+    );
+    eprintln!("  pinfold run {}", flags.join(" "));
+    eprintln!("or, in config.toml:\n  [network]\n  allow = [{}]", quoted.join(", "));
+}

@@ -92,7 +92,8 @@ impl Channel {
     /// # Errors
     /// What is no message, or more than agreed; surplus descriptors are closed.
     pub fn receive<M: Wire>(&self) -> Result<Option<Received<M>>, ChannelError> {
-        let mut bytes = vec![0; MAX_MESSAGE];
+        let Some(length) = self.next_length()? else { return Ok(None) };
+        let mut bytes = vec![0; length.min(MAX_MESSAGE)];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let mut slices = [IoSliceMut::new(&mut bytes)];
@@ -119,6 +120,17 @@ impl Channel {
             return Ok(None);
         }
         Ok(Some(Received { message: M::decode(&bytes[..got.bytes])?, descriptors }))
+    }
+
+    /// Waits for a message and returns its length, `None` when the peer is gone. Room for the
+    /// largest would be sixteen pages to be cleared, in each process, for messages of a few bytes.
+    fn next_length(&self) -> Result<Option<usize>, ChannelError> {
+        let flags = RecvFlags::PEEK | RecvFlags::TRUNC;
+        match rustix::io::retry_on_intr(|| rustix::net::recv(&self.0, &mut [0_u8; 1], flags)) {
+            Ok((_, 0)) | Err(Errno::CONNRESET) => Ok(None),
+            Ok((_, length)) => Ok(Some(length)),
+            Err(errno) => Err(errno.into()),
+        }
     }
 
     /// Sends covers in as many messages as they need.

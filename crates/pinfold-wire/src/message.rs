@@ -172,8 +172,9 @@ pub enum Report {
     },
     /// The terminal's controlling side, as a descriptor.
     Terminal,
-    /// The command runs. Monotonic nanoseconds at the end of each step.
-    Started(Vec<(Step, u64)>),
+    /// Monotonic nanoseconds at the end of each step of the start. Told with the end: told at
+    /// the start it would wake the supervisor for nothing else.
+    Times(Vec<(Step, u64)>),
     /// The command's process group was stopped by this signal.
     Stopped(i32),
     /// A limit was reached.
@@ -272,7 +273,7 @@ impl Wire for Report {
             Self::Terminal => {
                 writer.u8(2);
             }
-            Self::Started(times) => {
+            Self::Times(times) => {
                 writer.u8(3).u8(times.len().min(Step::ALL.len()) as u8);
                 for (step, at) in times.iter().take(Step::ALL.len()) {
                     writer.u8(*step as u8).u64(*at);
@@ -312,7 +313,7 @@ impl Wire for Report {
                     return Err(DecodeError::TooMuch("steps"));
                 }
                 let times = (0..count).map(|_| Ok((Step::from_wire(reader.u8()?)?, reader.u64()?)));
-                Self::Started(times.collect::<Result<_, _>>()?)
+                Self::Times(times.collect::<Result<_, _>>()?)
             }
             4 => Self::Stopped(reader.i32()?),
             5 => Self::Limit(read_limit(reader.u8()?)?),

@@ -34,7 +34,7 @@ fn every_report_comes_back_as_it_went() {
     let reports = [
         Report::Listening { handed_over: true },
         Report::Terminal,
-        Report::Started(Step::ALL.iter().map(|step| (*step, 7)).collect()),
+        Report::Times(Step::ALL.iter().map(|step| (*step, 7)).collect()),
         Report::Stopped(20),
         Report::Limit(Limit::Disk),
         Report::Ended(Ended::Code(3)),

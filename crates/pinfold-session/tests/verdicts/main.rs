@@ -217,7 +217,7 @@ fn ask(
     loop {
         match inside.channel.receive::<Report>()?.map(|received| received.message) {
             Some(Report::Ended(Ended::Code(0))) => break,
-            Some(Report::Started(_)) => {}
+            Some(Report::Times(_)) => {}
             other => return Err(format!("the inside ended early: {other:?}").into()),
         }
     }

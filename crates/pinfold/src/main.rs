@@ -24,9 +24,9 @@ use pinfold_session::places::Places;
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
-        Command::Run(args) => run::run(args),
-        Command::Check(args) => check::check(&args),
-        Command::Config(args) => config::config(&args),
+        Command::Run(args) => run::run(args.0),
+        Command::Check(args) => check::check(&args.0),
+        Command::Config(args) => config::config(&args.0),
         Command::Doctor(output) => Ok(doctor::doctor(output)),
         Command::Audit(args) => log::audit(&args),
         Command::ImportObjects(args) => import::import(args),

@@ -110,7 +110,10 @@ impl Pool {
 
     /// Puts an empty directory at a path where nothing is: one of the pool's, or a new one where
     /// the pool is empty or on another file system.
-    fn lend(&mut self, path: &Path) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// What mkdir(2) says.
+    pub(crate) fn lend(&mut self, path: &Path) -> io::Result<()> {
         if let Some(name) = self.names.pop_front() {
             let from = self.directory.join(name.to_string());
             // One that is not empty is not ours to put into a repository: it stays where it is.
@@ -125,7 +128,7 @@ impl Pool {
     }
 
     /// Takes an empty directory back. One that something was put in is not ours any more.
-    fn take_back(&mut self, path: &Path) {
+    pub(crate) fn take_back(&mut self, path: &Path) {
         if is_empty(path) && self.names.len() < KEPT {
             let to = self.directory.join(self.next.to_string());
             if renameat_with(CWD, path, CWD, &to, RenameFlags::NOREPLACE).is_ok() {

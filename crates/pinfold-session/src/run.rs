@@ -113,7 +113,6 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
         door::open(doors, request.provider, &settings, &places, &records, trust.as_ref())?;
     let authority = guard.prepare(&view, &authority, &settings, &places, &mut state)?;
     let covers = guard.covers(&authority).into_iter().chain(trusted).collect();
-    inside.channel.send_covers(covers).map_err(|_| last_words(&inside))?;
     if inside.enforced.landlock == 0 {
         // The mounts carry the same verdicts; that one wall less stands is said and recorded.
         eprintln!("pinfold: note: this run has no Landlock wall (`pinfold doctor` says why)");
@@ -123,7 +122,7 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
     }
     timeline.done("looks the workspace over");
     record_session(&audit, &authority, &workspace, &inside).map_err(RunError::System)?;
-    send(&inside, &Order::Seal)?;
+    inside.channel.seal(covers).map_err(|_| last_words(&inside))?;
 
     let (outputs, input) = streams.moved.start().map_err(RunError::thread)?;
     let timeout = settings.limits.timeout.as_ref();

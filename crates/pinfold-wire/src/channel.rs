@@ -133,11 +133,12 @@ impl Channel {
         }
     }
 
-    /// Sends covers in as many messages as they need.
+    /// Sends the covers, in as many messages as they need, and with the last ones the order to
+    /// seal: a receiver that waits is woken once.
     ///
     /// # Errors
     /// As [`Channel::send`].
-    pub fn send_covers(&self, covers: Vec<Cover>) -> Result<(), ChannelError> {
+    pub fn seal(&self, covers: Vec<Cover>) -> Result<(), ChannelError> {
         let mut batch = Vec::new();
         let mut size = 0;
         for cover in covers {
@@ -150,7 +151,7 @@ impl Channel {
             size += cost;
             batch.push(cover);
         }
-        if batch.is_empty() { Ok(()) } else { self.send(&Order::Cover(batch), &[]) }
+        self.send(&Order::Seal(batch), &[])
     }
 }
 

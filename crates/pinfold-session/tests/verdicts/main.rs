@@ -211,8 +211,7 @@ fn ask(
     let inside = Namespace.launch(plan(authority, prober, abi, input, output.try_clone()?)?)?;
     let covers = mounts::covers(authority, &|_| None);
     // An init that fails meanwhile has said why, which is read below.
-    let _ = inside.channel.send_covers(covers);
-    let _ = inside.channel.send(&Order::Seal, &[]);
+    let _ = inside.channel.seal(covers);
     let _ = inside.channel.send(&Order::Start(Vec::new()), &[]);
     loop {
         match inside.channel.receive::<Report>()?.map(|received| received.message) {

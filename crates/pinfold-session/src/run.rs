@@ -212,23 +212,6 @@ fn record_session(
     workspace: &Workspace,
     inside: &Inside,
 ) -> io::Result<()> {
-    let grants = authority.grants().map(|grant| {
-        json!({
-            "root": grant.root.id.as_str(),
-            "host": grant.root.host.escaped(),
-            "inside": grant.root.inside.escaped(),
-            "access": grant.access.words().collect::<Vec<_>>(),
-            "source": grant.source.to_string(),
-        })
-    });
-    let restrictions = authority.restrictions().map(|restriction| {
-        json!({
-            "host": restriction.host.escaped(),
-            "effect": restriction.effect.to_string(),
-            "reason": restriction.reason.to_string(),
-            "source": restriction.source.to_string(),
-        })
-    });
     audit.record(&Event::Session {
         subject: authority.subject().to_string(),
         workspace: workspace.root.to_string(),
@@ -237,8 +220,8 @@ fn record_session(
             "landlock": inside.enforced.landlock,
             "memory-group": inside.enforced.memory,
         }),
-        grants: grants.collect(),
-        restrictions: restrictions.collect(),
+        grants: authority.grants().map(Into::into).collect(),
+        restrictions: authority.restrictions().map(Into::into).collect(),
     })
 }
 

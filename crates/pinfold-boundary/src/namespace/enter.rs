@@ -77,6 +77,11 @@ fn become_inside(
     root.write_files(&plan.tree)?;
     clock.done(Step::Files);
 
+    // Nothing of the host is needed by its name any more. The kernel's grace period for the old
+    // root is time for the network and the supervisor.
+    root.pivot().map_err(Failure::at(Step::Pivot))?;
+    clock.done(Step::Pivot);
+
     network.enter(channel)?;
     clock.done(Step::Listeners);
 
@@ -88,9 +93,6 @@ fn become_inside(
     // namespace begins at that group, and hides where it lies.
     sys::unshare(libc::CLONE_NEWCGROUP).map_err(Failure::at(Step::Identity))?;
     clock.done(Step::Covers);
-
-    root.pivot().map_err(Failure::at(Step::Pivot))?;
-    clock.done(Step::Pivot);
 
     apply_limits(&watched).map_err(Failure::at(Step::Limits))?;
     clock.done(Step::Limits);

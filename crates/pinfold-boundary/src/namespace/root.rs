@@ -320,11 +320,12 @@ impl Root {
         sys::mount_setattr(self.root.as_fd(), false, &sys::attributes(READ_ONLY, 0))
     }
 
-    /// Makes the fresh root the only one (pivot_root(2), the form with two dots).
+    /// Makes the fresh root the only one (pivot_root(2), the form with two dots). What is put in
+    /// place afterwards comes from within it.
     ///
     /// # Errors
     /// What pivot_root(2) and umount2(2) say.
-    pub(super) fn pivot(self) -> Result<(), Errno> {
+    pub(super) fn pivot(&self) -> Result<(), Errno> {
         rustix::process::fchdir(&self.root)?;
         rustix::process::pivot_root(".", ".")?;
         rustix::mount::unmount(".", UnmountFlags::DETACH)?;

@@ -323,7 +323,13 @@ pub(crate) fn wipe_environment() {
 /// What reading `/proc/self/stat` says; `EINVAL` where it is not as proc(5) describes it.
 pub(crate) fn wipe_arguments() -> Result<(), Errno> {
     const SHOWN: &[u8] = b"pinfold-init";
-    let stat = std::fs::read_to_string("/proc/self/stat").map_err(|_| Errno::NOENT)?;
+    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;
+    let file = rustix::fs::open("/proc/self/stat", flags, rustix::fs::Mode::empty())?;
+    // 52 numbers of at most 20 digits, a name of at most 16 bytes.
+    let mut stat = [0_u8; 2048];
+    let length = rustix::io::read(file, &mut stat)?;
+    // The name may be any bytes.
+    let stat = String::from_utf8_lossy(&stat[..length]);
     // arg_start and arg_end are fields 48 and 49, counted from 3 after the parenthesised name.
     let after_name = stat.rsplit_once(") ").ok_or(Errno::INVAL)?.1;
     let mut addresses = after_name.split(' ').skip(45).map(str::parse::<usize>);

@@ -58,11 +58,10 @@ pub fn run(
     })
     .map_err(Failure::at(Step::Execute))?;
     start.times.push((Step::Execute, now()));
-    let _ = channel.send(&Report::Started(start.times), &[]);
     // The streams and the terminal belong to the command alone now, or no reader would ever
     // see their end.
     drop((start.streams, terminal));
-    Loop { channel, signals, command, watch: start.watch }.until_end();
+    Loop { channel, signals, command, watch: start.watch, times: start.times }.until_end();
     Ok(())
 }
 
@@ -83,6 +82,7 @@ struct Loop<'a> {
     signals: OwnedFd,
     command: Pid,
     watch: Watch,
+    times: Vec<(Step, u64)>,
 }
 
 impl Loop<'_> {
@@ -149,6 +149,7 @@ impl Loop<'_> {
             if let Some(limit) = self.watch.last_look() {
                 let _ = self.channel.send(&Report::Limit(limit), &[]);
             }
+            let _ = self.channel.send(&Report::Times(std::mem::take(&mut self.times)), &[]);
             let _ = self.channel.send(&Report::Ended(ended), &[]);
             return false;
         }

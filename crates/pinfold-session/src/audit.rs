@@ -17,6 +17,8 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::SystemTime;
 
+use pinfold_policy::authority::{Grant, Restriction};
+use pinfold_policy::path::{HostPath, InsidePath};
 use rustix::fs::FlockOperation;
 use serde::Serialize;
 use serde_json::Value;
@@ -44,9 +46,9 @@ pub enum Event<'a> {
         /// What the boundary enforces.
         enforced: Value,
         /// The grants, each with its access and who gave it.
-        grants: Vec<Value>,
+        grants: Vec<GrantRecord<'a>>,
         /// The restrictions within them.
-        restrictions: Vec<Value>,
+        restrictions: Vec<RestrictionRecord<'a>>,
     },
     /// A command is started.
     Launch {
@@ -116,6 +118,48 @@ pub enum Event<'a> {
     },
 }
 
+/// A grant as it is recorded.
+#[derive(Debug, Serialize)]
+pub struct GrantRecord<'a> {
+    root: &'a str,
+    host: &'a HostPath,
+    inside: &'a InsidePath,
+    access: Vec<&'static str>,
+    source: String,
+}
+
+impl<'a> From<&'a Grant> for GrantRecord<'a> {
+    fn from(grant: &'a Grant) -> Self {
+        Self {
+            root: grant.root.id.as_str(),
+            host: &grant.root.host,
+            inside: &grant.root.inside,
+            access: grant.access.words().collect(),
+            source: grant.source.to_string(),
+        }
+    }
+}
+
+/// A restriction as it is recorded.
+#[derive(Debug, Serialize)]
+pub struct RestrictionRecord<'a> {
+    host: &'a HostPath,
+    effect: String,
+    reason: &'a str,
+    source: String,
+}
+
+impl<'a> From<&'a Restriction> for RestrictionRecord<'a> {
+    fn from(restriction: &'a Restriction) -> Self {
+        Self {
+            host: &restriction.host,
+            effect: restriction.effect.to_string(),
+            reason: &restriction.reason.text,
+            source: restriction.source.to_string(),
+        }
+    }
+}
+
 /// The log, open for one session.
 #[derive(Debug)]
 pub struct Audit {
@@ -142,12 +186,12 @@ impl Audit {
     /// # Errors
     /// What write(2) says, with the path.
     pub fn record(&self, event: &Event<'_>) -> io::Result<()> {
-        let mut record = serde_json::to_value(event)?;
-        let time = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
-        record["time"] = time.into();
-        record["session"] = self.session.as_ref().map(SessionId::as_str).into();
-        let mut line = serde_json::to_vec(&record)?;
-        line.push(b'\n');
+        let mut line = serde_json::to_vec(event)?;
+        // What every record has comes last, before the brace that ends the event's own members.
+        line.pop();
+        let time = humantime::format_rfc3339_millis(SystemTime::now());
+        let session = serde_json::to_string(&self.session.as_ref().map(SessionId::as_str))?;
+        writeln!(line, ",\"session\":{session},\"time\":\"{time}\"}}")?;
         let mut file = self.file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         self.append(&mut file, &line).map_err(|error| self.files.named("write", &error))
     }

@@ -7,10 +7,11 @@
 use std::collections::VecDeque;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
+use std::mem::MaybeUninit;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::fs::{CWD, Mode, OFlags, RawDir, RenameFlags, renameat_with};
 
 use crate::places::Places;
 
@@ -110,7 +111,10 @@ impl Pool {
 
     /// Puts an empty directory at a path where nothing is: one of the pool's, or a new one where
     /// the pool is empty or on another file system.
-    fn lend(&mut self, path: &Path) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// What mkdir(2) says.
+    pub(crate) fn lend(&mut self, path: &Path) -> io::Result<()> {
         if let Some(name) = self.names.pop_front() {
             let from = self.directory.join(name.to_string());
             // One that is not empty is not ours to put into a repository: it stays where it is.
@@ -125,7 +129,7 @@ impl Pool {
     }
 
     /// Takes an empty directory back. One that something was put in is not ours any more.
-    fn take_back(&mut self, path: &Path) {
+    pub(crate) fn take_back(&mut self, path: &Path) {
         if is_empty(path) && self.names.len() < KEPT {
             let to = self.directory.join(self.next.to_string());
             if renameat_with(CWD, path, CWD, &to, RenameFlags::NOREPLACE).is_ok() {
@@ -139,6 +143,17 @@ impl Pool {
     }
 }
 
+/// Whether nothing lies in a directory; a link to one does not count. With room for a few entries:
+/// std's 32 KiB cost more than the look.
 fn is_empty(directory: &Path) -> bool {
-    fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_none())
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let Ok(directory) = rustix::fs::open(directory, flags, Mode::empty()) else { return false };
+    let mut buffer = [MaybeUninit::uninit(); 512];
+    let mut entries = RawDir::new(&directory, &mut buffer);
+    while let Some(entry) = entries.next() {
+        if !entry.is_ok_and(|entry| matches!(entry.file_name().to_bytes(), b"." | b"..")) {
+            return false;
+        }
+    }
+    true
 }

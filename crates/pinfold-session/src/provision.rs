@@ -118,7 +118,7 @@ fn own_program() -> Result<PathBuf, Error> {
 pub(crate) fn run_quietly(plan: LaunchPlan) -> Result<Ended, Error> {
     let inside = Namespace.launch(plan)?;
     // An init that fails meanwhile has said why, which is read below.
-    let _ = inside.channel.send(&Order::Seal, &[]);
+    let _ = inside.channel.seal(Vec::new());
     let _ = inside.channel.send(&Order::Start(Vec::new()), &[]);
     while let Some(received) = inside.channel.receive::<Report>()? {
         match received.message {

@@ -108,13 +108,12 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
     state.clean_dead().map_err(RunError::System)?;
     let audit = Audit::open(&places.state, Some(state.id().clone())).map_err(RunError::System)?;
     let audit = Arc::new(audit);
+    let authority = guard.prepare(&view, &authority, &settings, &places, &mut state)?;
     let records = Arc::new(Records::new(Arc::clone(&audit), terminal.is_none()));
     let doors = inside.doors()?;
     let Opened { egress, variables, covers: trusted, policy } =
         door::open(doors, request.provider, &settings, &places, &records, trust.as_ref())?;
-    let authority = guard.prepare(&view, &authority, &settings, &places, &mut state)?;
     let covers = guard.covers(&authority).into_iter().chain(trusted).collect();
-    inside.channel.send_covers(covers).map_err(|_| last_words(&inside))?;
     if inside.enforced.landlock == 0 {
         // The mounts carry the same verdicts; that one wall less stands is said and recorded.
         eprintln!("pinfold: note: this run has no Landlock wall (`pinfold doctor` says why)");
@@ -124,7 +123,7 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
     }
     timeline.done("looks the workspace over");
     record_session(&audit, &authority, &workspace, &inside).map_err(RunError::System)?;
-    send(&inside, &Order::Seal)?;
+    inside.channel.seal(covers).map_err(|_| last_words(&inside))?;
 
     let control = policy.map(|policy| {
         let ceiling = settings.ceiling.clone();
@@ -220,23 +219,6 @@ fn record_session(
     workspace: &Workspace,
     inside: &Inside,
 ) -> io::Result<()> {
-    let grants = authority.grants().map(|grant| {
-        json!({
-            "root": grant.root.id.as_str(),
-            "host": grant.root.host.escaped(),
-            "inside": grant.root.inside.escaped(),
-            "access": grant.access.words().collect::<Vec<_>>(),
-            "source": grant.source.to_string(),
-        })
-    });
-    let restrictions = authority.restrictions().map(|restriction| {
-        json!({
-            "host": restriction.host.escaped(),
-            "effect": restriction.effect.to_string(),
-            "reason": restriction.reason.to_string(),
-            "source": restriction.source.to_string(),
-        })
-    });
     audit.record(&Event::Session {
         subject: authority.subject().to_string(),
         workspace: workspace.root.to_string(),
@@ -245,8 +227,8 @@ fn record_session(
             "landlock": inside.enforced.landlock,
             "memory-group": inside.enforced.memory,
         }),
-        grants: grants.collect(),
-        restrictions: restrictions.collect(),
+        grants: authority.grants().map(Into::into).collect(),
+        restrictions: authority.restrictions().map(Into::into).collect(),
     })
 }
 

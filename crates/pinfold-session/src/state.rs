@@ -69,12 +69,16 @@ impl SessionState {
         let sessions = places.state.join("sessions");
         Places::make_private(&sessions)?;
         let id = SessionId::generate()?;
-        let private = places.state.join("private").join(id.as_str());
-        Places::make_private(&private)?;
+        let privates = places.state.join("private");
+        Places::make_private(&privates)?;
+        let private = privates.join(id.as_str());
         // Under the common lock, so that no cleaner sees a record that is not locked yet.
         let _common = lock(&sessions.join(COMMON), FlockOperation::LockExclusive)?;
         let record = lock(&sessions.join(id.as_str()), FlockOperation::LockExclusive)?;
         let (placeholders, pool) = (Vec::new(), places.state.join("empty"));
+        Pool::open(&pool).lend(&private).map_err(|error| {
+            io::Error::new(error.kind(), format!("cannot make {}: {error}", private.display()))
+        })?;
         Ok(Self { sessions, id, record, private, placeholders, pool })
     }
 
@@ -83,7 +87,8 @@ impl SessionState {
         &self.id
     }
 
-    /// The session's directory of private copies.
+    /// The session's directory of private copies. It holds directories alone, and only those are
+    /// shown inside: what the inside may change does not come back to the pool.
     pub(crate) fn private(&self) -> &Path {
         &self.private
     }
@@ -136,14 +141,6 @@ impl SessionState {
         entries.filter(move |entry| other(&entry.file_name())).map(|entry| entry.path())
     }
 
-    fn remove_placeholders(&self, placeholders: &[PathBuf], kept: &HashSet<PathBuf>) {
-        let mut pool = Pool::open(&self.pool);
-        // Inner ones first.
-        for path in placeholders.iter().rev().filter(|path| !kept.contains(*path)) {
-            placeholder::remove(path, &mut pool);
-        }
-    }
-
     /// Removes what dead sessions left.
     ///
     /// # Errors
@@ -156,8 +153,9 @@ impl SessionState {
         let mut kept = self.other_placeholders();
         kept.extend(self.placeholders.iter().cloned());
         let dead: Vec<PathBuf> = self.other_records().filter(|record| !is_alive(record)).collect();
+        let mut pool = Pool::open(&self.pool);
         for record in dead {
-            self.remove_placeholders(&read_list(&record), &kept);
+            remove_placeholders(&read_list(&record), &kept, &mut pool);
             if let (Some(name), Some(private)) = (record.file_name(), self.private.parent()) {
                 remove_private(&private.join(name));
             }
@@ -169,14 +167,18 @@ impl SessionState {
 
 impl Drop for SessionState {
     fn drop(&mut self) {
-        remove_private(&self.private);
+        for copies in fs::read_dir(&self.private).into_iter().flatten().flatten() {
+            remove_private(&copies.path());
+        }
         // Without the common lock another session may be about to share a placeholder: then
         // the record stays, unlocked, and the next start cleans up.
         let Ok(_common) = lock(&self.sessions.join(COMMON), FlockOperation::LockExclusive) else {
             return;
         };
+        let mut pool = Pool::open(&self.pool);
+        pool.take_back(&self.private);
         if !self.placeholders.is_empty() {
-            self.remove_placeholders(&self.placeholders, &self.other_placeholders());
+            remove_placeholders(&self.placeholders, &self.other_placeholders(), &mut pool);
         }
         let _ = fs::remove_file(self.sessions.join(self.id.as_str()));
     }
@@ -184,6 +186,13 @@ impl Drop for SessionState {
 
 /// The lock that all sessions of a user share.
 const COMMON: &str = "lock";
+
+fn remove_placeholders(placeholders: &[PathBuf], kept: &HashSet<PathBuf>, pool: &mut Pool) {
+    // Inner ones first.
+    for path in placeholders.iter().rev().filter(|path| !kept.contains(*path)) {
+        placeholder::remove(path, pool);
+    }
+}
 
 /// Removes private copies, also where the inside took away the permissions to do so.
 fn remove_private(path: &Path) {

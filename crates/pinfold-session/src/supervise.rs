@@ -220,7 +220,7 @@ impl Supervision {
             Ok(None) | Err(_) => return Ok(false),
         };
         match received.message {
-            Report::Started(times) => self.state.timeline.add(&times),
+            Report::Times(times) => self.state.timeline.add(&times),
             Report::Stopped(_) => self.stopped(),
             Report::Limit(limit) => self.state.reach(reached(limit)),
             Report::Ended(ended) => {

@@ -72,6 +72,8 @@ impl Toolchains {
 
 /// A directory or file that is really there: a link could lead to anything.
 fn usable(path: &Path, workspace: &Path) -> Option<HostPath> {
+    // Most are not there, which one look says.
+    fs::symlink_metadata(path).ok()?;
     let real = fs::canonicalize(path).ok()?;
     let apart = !real.starts_with(workspace) && !workspace.starts_with(&real);
     if real == path && apart { HostPath::new(real).ok() } else { None }

@@ -94,13 +94,15 @@ pub(crate) fn pieces() -> Result<Vec<Piece>, PathError> {
     let configuration = CONFIGURATION.iter().map(|name| Path::new("/etc").join(name));
     let mut pieces = Vec::with_capacity(PROGRAMS.len() + CONFIGURATION.len());
     for path in programs.chain(configuration) {
-        let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
-        if metadata.is_symlink() {
-            if let Ok(target) = fs::read_link(&path) {
+        // One call says which of the three it is (readlink(2)).
+        match fs::read_link(&path) {
+            Ok(target) => {
                 pieces.push(Piece::Link(InsidePath::new(&path)?, target.into_os_string()));
             }
-        } else {
-            pieces.push(Piece::Granted(HostPath::new(&path)?, InsidePath::new(&path)?));
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                pieces.push(Piece::Granted(HostPath::new(&path)?, InsidePath::new(&path)?));
+            }
+            Err(_) => {}
         }
     }
     Ok(pieces)

@@ -92,7 +92,8 @@ impl Channel {
     /// # Errors
     /// What is no message, or more than agreed; surplus descriptors are closed.
     pub fn receive<M: Wire>(&self) -> Result<Option<Received<M>>, ChannelError> {
-        let mut bytes = vec![0; MAX_MESSAGE];
+        let Some(length) = self.next_length()? else { return Ok(None) };
+        let mut bytes = vec![0; length.min(MAX_MESSAGE)];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let mut slices = [IoSliceMut::new(&mut bytes)];
@@ -121,11 +122,23 @@ impl Channel {
         Ok(Some(Received { message: M::decode(&bytes[..got.bytes])?, descriptors }))
     }
 
-    /// Sends covers in as many messages as they need.
+    /// Waits for a message and returns its length, `None` when the peer is gone. Room for the
+    /// largest would be sixteen pages to be cleared, in each process, for messages of a few bytes.
+    fn next_length(&self) -> Result<Option<usize>, ChannelError> {
+        let flags = RecvFlags::PEEK | RecvFlags::TRUNC;
+        match rustix::io::retry_on_intr(|| rustix::net::recv(&self.0, &mut [0_u8; 1], flags)) {
+            Ok((_, 0)) | Err(Errno::CONNRESET) => Ok(None),
+            Ok((_, length)) => Ok(Some(length)),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Sends the covers, in as many messages as they need, and with the last ones the order to
+    /// seal: a receiver that waits is woken once.
     ///
     /// # Errors
     /// As [`Channel::send`].
-    pub fn send_covers(&self, covers: Vec<Cover>) -> Result<(), ChannelError> {
+    pub fn seal(&self, covers: Vec<Cover>) -> Result<(), ChannelError> {
         let mut batch = Vec::new();
         let mut size = 0;
         for cover in covers {
@@ -138,7 +151,7 @@ impl Channel {
             size += cost;
             batch.push(cover);
         }
-        if batch.is_empty() { Ok(()) } else { self.send(&Order::Cover(batch), &[]) }
+        self.send(&Order::Seal(batch), &[])
     }
 }
 

@@ -46,8 +46,8 @@ pub enum Order {
     Cover(Vec<Cover>),
     /// The id maps are written; only a supervisor that is root writes them itself.
     Mapped,
-    /// No more covers come: close the root and drop every privilege.
-    Seal,
+    /// Put these last covers in place, close the root and drop every privilege.
+    Seal(Vec<Cover>),
     /// Everything is recorded and in place: start the command, with these variables (`NAME=VALUE`)
     /// beside its others.
     Start(Vec<Vec<u8>>),
@@ -172,8 +172,9 @@ pub enum Report {
     },
     /// The terminal's controlling side, as a descriptor.
     Terminal,
-    /// The command runs. Monotonic nanoseconds at the end of each step.
-    Started(Vec<(Step, u64)>),
+    /// Monotonic nanoseconds at the end of each step of the start. Told with the end: told at
+    /// the start it would wake the supervisor for nothing else.
+    Times(Vec<(Step, u64)>),
     /// The command's process group was stopped by this signal.
     Stopped(i32),
     /// A limit was reached.
@@ -195,19 +196,7 @@ impl Wire for Order {
     fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::default();
         match self {
-            Self::Cover(covers) => {
-                writer.u8(1).u32(covers.len() as u32);
-                for cover in covers {
-                    writer.bytes(&cover.path);
-                    match &cover.kind {
-                        CoverKind::Hide => writer.u8(1),
-                        CoverKind::ReadOnly => writer.u8(2),
-                        CoverKind::Pin => writer.u8(3),
-                        CoverKind::Link(to) => writer.u8(4).bytes(to),
-                        CoverKind::Replace(from) => writer.u8(5).bytes(from),
-                    };
-                }
-            }
+            Self::Cover(covers) => write_covers(writer.u8(1), covers),
             Self::Start(variables) => {
                 writer.u8(2).u32(variables.len() as u32);
                 for variable in variables {
@@ -217,9 +206,7 @@ impl Wire for Order {
             Self::Mapped => {
                 writer.u8(4);
             }
-            Self::Seal => {
-                writer.u8(5);
-            }
+            Self::Seal(covers) => write_covers(writer.u8(5), covers),
             Self::Signal(signal) => {
                 writer.u8(3).i32(*signal);
             }
@@ -230,23 +217,38 @@ impl Wire for Order {
     fn decode(message: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(message);
         let order = match reader.u8()? {
-            1 => {
-                let count = reader.u32()?;
-                let covers = (0..count).map(|_| read_cover(&mut reader));
-                Self::Cover(covers.collect::<Result<_, _>>()?)
-            }
+            1 => Self::Cover(read_covers(&mut reader)?),
             2 => {
                 let count = reader.u32()?;
                 Self::Start((0..count).map(|_| reader.bytes()).collect::<Result<_, _>>()?)
             }
             3 => Self::Signal(reader.i32()?),
             4 => Self::Mapped,
-            5 => Self::Seal,
+            5 => Self::Seal(read_covers(&mut reader)?),
             value => return Err(DecodeError::Unknown { what: "order", value }),
         };
         reader.finish()?;
         Ok(order)
     }
+}
+
+fn write_covers(writer: &mut Writer, covers: &[Cover]) {
+    writer.u32(covers.len() as u32);
+    for cover in covers {
+        writer.bytes(&cover.path);
+        match &cover.kind {
+            CoverKind::Hide => writer.u8(1),
+            CoverKind::ReadOnly => writer.u8(2),
+            CoverKind::Pin => writer.u8(3),
+            CoverKind::Link(to) => writer.u8(4).bytes(to),
+            CoverKind::Replace(from) => writer.u8(5).bytes(from),
+        };
+    }
+}
+
+fn read_covers(reader: &mut Reader<'_>) -> Result<Vec<Cover>, DecodeError> {
+    let count = reader.u32()?;
+    (0..count).map(|_| read_cover(reader)).collect()
 }
 
 fn read_cover(reader: &mut Reader<'_>) -> Result<Cover, DecodeError> {
@@ -272,7 +274,7 @@ impl Wire for Report {
             Self::Terminal => {
                 writer.u8(2);
             }
-            Self::Started(times) => {
+            Self::Times(times) => {
                 writer.u8(3).u8(times.len().min(Step::ALL.len()) as u8);
                 for (step, at) in times.iter().take(Step::ALL.len()) {
                     writer.u8(*step as u8).u64(*at);
@@ -312,7 +314,7 @@ impl Wire for Report {
                     return Err(DecodeError::TooMuch("steps"));
                 }
                 let times = (0..count).map(|_| Ok((Step::from_wire(reader.u8()?)?, reader.u64()?)));
-                Self::Started(times.collect::<Result<_, _>>()?)
+                Self::Times(times.collect::<Result<_, _>>()?)
             }
             4 => Self::Stopped(reader.i32()?),
             5 => Self::Limit(read_limit(reader.u8()?)?),

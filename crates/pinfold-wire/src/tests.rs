@@ -24,8 +24,9 @@ proptest! {
 
     #[test]
     fn covers_come_back_as_they_went(covers in proptest::collection::vec(cover(), 0..20)) {
-        let order = Order::Cover(covers);
-        prop_assert_eq!(Order::decode(&order.encode()).unwrap(), order);
+        for order in [Order::Cover(covers.clone()), Order::Seal(covers)] {
+            prop_assert_eq!(Order::decode(&order.encode()).unwrap(), order);
+        }
     }
 }
 
@@ -34,7 +35,7 @@ fn every_report_comes_back_as_it_went() {
     let reports = [
         Report::Listening { handed_over: true },
         Report::Terminal,
-        Report::Started(Step::ALL.iter().map(|step| (*step, 7)).collect()),
+        Report::Times(Step::ALL.iter().map(|step| (*step, 7)).collect()),
         Report::Stopped(20),
         Report::Limit(Limit::Disk),
         Report::Ended(Ended::Code(3)),
@@ -65,12 +66,18 @@ fn many_covers_are_split_into_messages_that_fit() {
         .collect();
     let sender = {
         let covers = covers.clone();
-        std::thread::spawn(move || left.send_covers(covers).unwrap())
+        std::thread::spawn(move || left.seal(covers).unwrap())
     };
     let mut got = Vec::new();
     while let Some(received) = right.receive::<Order>().unwrap() {
-        let Order::Cover(batch) = received.message else { panic!("not covers") };
-        got.extend(batch);
+        match received.message {
+            Order::Cover(batch) => got.extend(batch),
+            Order::Seal(batch) => {
+                got.extend(batch);
+                break;
+            }
+            other => panic!("not covers: {other:?}"),
+        }
     }
     sender.join().unwrap();
     assert_eq!(got, covers);

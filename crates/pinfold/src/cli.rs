@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand};
 use pinfold_policy::env::EnvName;
 use pinfold_policy::limits::{ByteSize, MilliCpus, WallTime};
 use pinfold_policy::network::{HostPattern, NetworkRule};
@@ -27,17 +27,17 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run an agent, or any command, inside a boundary in the current directory
-    Run(RunArgs),
+    Run(Deferred<RunArgs>),
     /// Run with every public host allowed, then propose the smallest rules for what was reached
-    Learn(RunArgs),
+    Learn(Deferred<RunArgs>),
     /// Let a live session reach a host
     Allow(ChangeArgs),
     /// Take a rule from a live session; connections that nothing else allows are cut
     Forbid(ChangeArgs),
     /// Say whether an access would be allowed inside, and why
-    Check(CheckArgs),
+    Check(Deferred<CheckArgs>),
     /// Show the settings that a run here would have
-    Config(ConfigArgs),
+    Config(Deferred<ConfigArgs>),
     /// Say whether pinfold works on this machine, and what to do if not
     Doctor(Output),
     /// Read the audit log
@@ -51,6 +51,31 @@ pub(crate) enum Command {
     /// Take what was committed inside into the host's repository, in a boundary
     #[command(hide = true)]
     ImportObjects(ImportArgs),
+}
+
+/// Arguments that are described to clap only once their subcommand was given. The three that
+/// look at a policy have dozens each; describing all of them takes 0.1 ms of every start.
+#[derive(Debug)]
+pub(crate) struct Deferred<T>(pub(crate) T);
+
+impl<T: Args> Args for Deferred<T> {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        command.defer(T::augment_args)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        command.defer(T::augment_args_for_update)
+    }
+}
+
+impl<T: FromArgMatches> FromArgMatches for Deferred<T> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        T::from_arg_matches(matches).map(Self)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.0.update_from_arg_matches(matches)
+    }
 }
 
 /// How results are shown.

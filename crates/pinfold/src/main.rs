@@ -26,12 +26,12 @@ use pinfold_session::places::Places;
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
-        Command::Run(args) => run::run(args, false),
-        Command::Learn(args) => run::run(args, true),
+        Command::Run(args) => run::run(args.0, false),
+        Command::Learn(args) => run::run(args.0, true),
         Command::Allow(args) => network::change_session(&Way::Allow, &args),
         Command::Forbid(args) => network::change_session(&Way::Forbid, &args),
-        Command::Check(args) => check::check(&args),
-        Command::Config(args) => config::config(&args),
+        Command::Check(args) => check::check(&args.0),
+        Command::Config(args) => config::config(&args.0),
         Command::Doctor(output) => Ok(doctor::doctor(output)),
         Command::Audit(args) => log::audit(&args),
         Command::ImportObjects(args) => import::import(args),

@@ -25,15 +25,17 @@ pub(super) fn receive(root: &Root, channel: &Channel) -> Result<bool, Failure> {
             Ok(Some(received)) => received.message,
             Ok(None) | Err(_) => return Ok(false),
         };
-        match received {
-            Order::Cover(covers) => {
-                for cover in covers {
-                    links += 1;
-                    put(root, &cover, links).map_err(Failure::about(Step::Covers, &cover.path))?;
-                }
-            }
-            Order::Seal => return Ok(true),
-            Order::Start(_) | Order::Mapped | Order::Signal(_) => {}
+        let (covers, last) = match received {
+            Order::Cover(covers) => (covers, false),
+            Order::Seal(covers) => (covers, true),
+            Order::Start(_) | Order::Mapped | Order::Signal(_) => continue,
+        };
+        for cover in covers {
+            links += 1;
+            put(root, &cover, links).map_err(Failure::about(Step::Covers, &cover.path))?;
+        }
+        if last {
+            return Ok(true);
         }
     }
 }

@@ -5,6 +5,8 @@
 //! command can do, and less.
 
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 use pinfold_init::{Command, End, Failure, Start, Streams, Watch, Watched, now};
 use pinfold_wire::{Channel, Order, Step};
@@ -13,7 +15,7 @@ use rustix::io::Errno;
 use super::landlock::{self, Ruleset};
 use super::network::Network;
 use super::root::{Root, Source};
-use super::{covers, seccomp};
+use super::{covers, group, seccomp};
 use crate::plan::{LaunchPlan, Stdio, StdioEnd};
 use crate::sys;
 
@@ -23,6 +25,8 @@ pub(super) struct Birth {
     /// One for each entry of the plan's tree.
     pub(super) sources: Vec<Source>,
     pub(super) channel: Channel,
+    /// Control groups to join.
+    pub(super) groups: Vec<PathBuf>,
     /// The caller's ids, to be mapped to; none when the parent writes the maps, because it is
     /// root and the child must not be.
     pub(super) own_ids: Option<(u32, u32)>,
@@ -32,14 +36,22 @@ pub(super) struct Birth {
 
 /// Runs the inside and ends this process, and everything inside with it.
 pub(super) fn enter(birth: Birth) -> ! {
-    let channel = birth.channel;
-    let outcome = become_inside(birth.plan, birth.sources, birth.own_ids, birth.watched, &channel);
+    let Birth { plan, sources, channel, groups, own_ids, watched } = birth;
+    let outcome =
+        join(&groups).and_then(|()| become_inside(plan, sources, own_ids, watched, &channel));
     if let Err(failure) = outcome {
         // A supervisor that is gone needs no report.
         let _ = channel.send(&failure.report(), &[]);
     }
     // SAFETY: _exit(2) has no preconditions; destructors belong to the parent's copy.
     unsafe { libc::_exit(0) }
+}
+
+/// First of all: what follows is to be counted, and a thread more would not be moved.
+fn join(groups: &[PathBuf]) -> Result<(), Failure> {
+    group::join(groups).map_err(|(group, errno)| {
+        Failure::about(Step::Identity, group.as_os_str().as_bytes())(errno)
+    })
 }
 
 /// The time at the end of each step, for `--timings`.
@@ -77,6 +89,11 @@ fn become_inside(
     root.write_files(&plan.tree)?;
     clock.done(Step::Files);
 
+    // Nothing of the host is needed by its name any more. The kernel's grace period for the old
+    // root is time for the network and the supervisor.
+    root.pivot().map_err(Failure::at(Step::Pivot))?;
+    clock.done(Step::Pivot);
+
     network.enter(channel)?;
     clock.done(Step::Listeners);
 
@@ -84,13 +101,9 @@ fn become_inside(
         return Ok(());
     }
     root.seal().map_err(Failure::at(Step::Root))?;
-    // The supervisor has put this process into its group before it spoke of covers; the new
-    // namespace begins at that group, and hides where it lies.
+    // The new namespace begins at the group that this process joined, and hides where it lies.
     sys::unshare(libc::CLONE_NEWCGROUP).map_err(Failure::at(Step::Identity))?;
     clock.done(Step::Covers);
-
-    root.pivot().map_err(Failure::at(Step::Pivot))?;
-    clock.done(Step::Pivot);
 
     apply_limits(&watched).map_err(Failure::at(Step::Limits))?;
     clock.done(Step::Limits);

@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 
 use crate::LaunchError;
 use crate::plan::ResourceLimits;
@@ -136,20 +137,9 @@ impl Group {
         self.descriptor.as_ref().map(AsFd::as_fd)
     }
 
-    /// Moves a process in, where it could not be born in the group.
-    ///
-    /// # Errors
-    /// What writing `cgroup.procs` says.
-    pub(super) fn join(&self, pid: u32) -> Result<(), LaunchError> {
-        if self.descriptor.is_some() {
-            return Ok(());
-        }
-        for directory in &self.directories {
-            fs::write(directory.join("cgroup.procs"), pid.to_string()).map_err(|source| {
-                LaunchError::System { what: "cannot join the control group", source }
-            })?;
-        }
-        Ok(())
+    /// The groups that a process has to join by itself, because it cannot be born in them.
+    pub(super) fn to_join(&self) -> Vec<PathBuf> {
+        if self.descriptor.is_some() { Vec::new() } else { self.directories.clone() }
     }
 
     /// Whether the group bounds the tree's memory.
@@ -188,6 +178,24 @@ impl Group {
             None
         }
     }
+}
+
+/// Moves this process, which has one thread, into groups. That it writes 0 for itself, and to the
+/// file for threads, is the one way for which the kernel does not stop the forks of the whole
+/// machine, which waits for a grace period: milliseconds on a busy one (Linux 5.5,
+/// `cgroup_procs_write_start`).
+///
+/// # Errors
+/// The group, with what writing says.
+pub(super) fn join(groups: &[PathBuf]) -> Result<(), (&Path, Errno)> {
+    groups.iter().try_for_each(|group| {
+        let path = group.join("tasks");
+        let write = || -> Result<usize, Errno> {
+            let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+            rustix::io::write(rustix::fs::open(&path, flags, Mode::empty())?, b"0")
+        };
+        write().map(drop).map_err(|errno| (group.as_path(), errno))
+    })
 }
 
 impl Drop for Group {

@@ -75,16 +75,14 @@ impl Boundary for Namespace {
             Side::Parent { child, pid } => (child, pid),
             Side::Child => {
                 drop(channel);
-                let birth = Birth { plan, sources, channel: theirs, own_ids, watched };
+                let groups = group.as_ref().map(Group::to_join).unwrap_or_default();
+                let birth = Birth { plan, sources, channel: theirs, groups, own_ids, watched };
                 enter::enter(birth)
             }
         };
         drop(theirs);
         // From here on dropping it ends the child.
         let inside = Inside { channel, init, pid, group, enforced };
-        if let Some(group) = &inside.group {
-            group.join(pid)?;
-        }
         if as_root {
             identity::map_ids_of(pid, ids, identity::SUBORDINATE).map_err(|source| {
                 LaunchError::System { what: "cannot write the id maps", source }

@@ -2,7 +2,7 @@
 //! command, and looks at what it got.
 
 use pinfold_policy::path::InsidePath;
-use pinfold_wire::{Order, Report};
+use pinfold_wire::Report;
 
 use super::{Namespace, explain, group::Group, inside_ids, landlock};
 use crate::plan::{Identity, Landlock, LaunchPlan, Program, ResourceLimits, Stdio, StdioEnd};
@@ -70,7 +70,7 @@ fn try_inside() -> Result<(), LaunchError> {
         nested: false,
     };
     let inside = Namespace.launch(plan)?;
-    inside.channel.send(&Order::Seal, &[])?;
+    inside.channel.seal(Vec::new())?;
     match inside.channel.receive::<Report>()? {
         Some(received) if received.message == Report::Terminal => Ok(()),
         Some(received) => Err(explain(crate::inside::failure(received.message))),

@@ -44,6 +44,15 @@ const LINKS: [(&str, &str); 5] = [
     ("dev/ptmx", "pts/ptmx"),
 ];
 
+/// Directories that are made on the way to something.
+const DIRECTORY: Mode = Mode::from_raw_mode(0o755);
+
+/// What something is mounted on.
+enum Kind {
+    Directory,
+    File,
+}
+
 /// Where the content of an entry comes from.
 pub(super) enum Source {
     /// Not from the host, or opened by the child.
@@ -122,10 +131,9 @@ impl Root {
         attach(&root, rustix::fs::CWD, "/")?;
         let root = Self { root };
         let proc = new_filesystem("proc", &[], NO_SUID | NO_DEVICES | NO_EXEC)?;
-        attach(proc, &root.root, root.directory("proc")?)?;
+        root.put(proc, "proc".as_ref(), Kind::Directory)?;
         root.seal_kernel_files()?;
         root.mount_devices()?;
-        root.directory(OWN)?;
         root.mount_private(plan)?;
         root.make_empty()?;
         Ok(root)
@@ -145,16 +153,13 @@ impl Root {
     }
 
     fn mount_devices(&self) -> Result<(), Errno> {
-        self.directory("dev")?;
         for name in DEVICES {
             let device = clone_tree(rustix::fs::CWD, Path::new("/dev").join(name), DEVICE)?;
-            let path = Path::new("dev").join(name);
-            self.create(&path, 0o666, &[])?;
-            attach(device, &self.root, path)?;
+            self.put(device, &Path::new("dev").join(name), Kind::File)?;
         }
         let options = [("ptmxmode", "0666"), ("mode", "0620")];
         let terminals = new_filesystem("devpts", &options, NO_SUID | NO_EXEC)?;
-        attach(terminals, &self.root, self.directory("dev/pts")?)?;
+        self.put(terminals, "dev/pts".as_ref(), Kind::Directory)?;
         for (path, to) in LINKS {
             rustix::fs::symlinkat(to, &self.root, path)?;
         }
@@ -174,7 +179,7 @@ impl Root {
         }
         let options: Vec<(&str, &str)> = options.iter().map(|(k, v)| (*k, v.as_str())).collect();
         let private = new_filesystem("tmpfs", &options, NO_SUID | NO_DEVICES)?;
-        attach(&private, &self.root, self.directory(STAGE)?)?;
+        self.put(&private, STAGE.as_ref(), Kind::Directory)?;
         let entries = plan.tree.iter().filter(|entry| matches!(entry.place, Place::Private));
         for (index, entry) in entries.enumerate() {
             let name = index.to_string();
@@ -184,7 +189,7 @@ impl Root {
             rustix::fs::mkdirat(&private, &name, mode)?;
             rustix::fs::chmodat(&private, &name, mode, rustix::fs::AtFlags::empty())?;
             let tree = clone_tree(&private, &name, NO_SUID | NO_DEVICES)?;
-            attach(tree, &self.root, self.directory(inside(entry.path.as_path()))?)?;
+            self.put(tree, inside(entry.path.as_path()), Kind::Directory)?;
         }
         sys::mount_setattr(private.as_fd(), false, &sys::attributes(READ_ONLY, 0))
     }
@@ -220,27 +225,13 @@ impl Root {
             Source::Child => clone_host(host, writable)?,
             Source::Detached(mount) => mount,
         };
-        let target = inside(path);
-        let there = self.resolve(target);
-        let target = match there {
-            Ok(there) => there,
-            Err(Errno::NOENT) => {
-                self.parents(target)?;
-                if is_directory(&mount)? {
-                    self.directory(target)?;
-                } else {
-                    self.create(target, 0o444, &[])?;
-                }
-                self.resolve(target)?
-            }
-            Err(errno) => return Err(errno),
-        };
-        attach(mount, target, "")
+        let kind = if is_directory(&mount)? { Kind::Directory } else { Kind::File };
+        self.put(mount, inside(path), kind)
     }
 
     fn link(&self, path: &Path, to: &OsStr) -> Result<(), Errno> {
-        self.parents(inside(path))?;
-        rustix::fs::symlinkat(to, &self.root, inside(path))
+        let (above, name) = self.above(inside(path))?;
+        rustix::fs::symlinkat(to, above, name)
     }
 
     /// Writes the generated files.
@@ -254,8 +245,7 @@ impl Root {
                 if *keep && self.resolve(path).is_ok() {
                     continue;
                 }
-                self.parents(path)
-                    .and_then(|()| self.create(path, *mode, content))
+                self.create(path, *mode, content)
                     .map_err(Failure::about(Step::Files, entry.path.as_bytes()))?;
             }
         }
@@ -330,38 +320,54 @@ impl Root {
         sys::mount_setattr(self.root.as_fd(), false, &sys::attributes(READ_ONLY, 0))
     }
 
-    /// Makes the fresh root the only one (pivot_root(2), the form with two dots).
+    /// Makes the fresh root the only one (pivot_root(2), the form with two dots). What is put in
+    /// place afterwards comes from within it.
     ///
     /// # Errors
     /// What pivot_root(2) and umount2(2) say.
-    pub(super) fn pivot(self) -> Result<(), Errno> {
+    pub(super) fn pivot(&self) -> Result<(), Errno> {
         rustix::process::fchdir(&self.root)?;
         rustix::process::pivot_root(".", ".")?;
         rustix::mount::unmount(".", UnmountFlags::DETACH)?;
         rustix::process::chdir("/")
     }
 
-    /// Makes the directories above a path where they are missing.
-    fn parents(&self, path: &Path) -> Result<(), Errno> {
-        match path.parent() {
-            Some(parent) if parent != Path::new("") => {
-                match self.resolve(parent) {
-                    Err(Errno::NOENT) => {}
-                    found => return found.map(drop),
-                }
-                self.parents(parent)?;
-                self.directory(parent).map(drop)
+    /// Attaches a mount at a path, where an empty mount point is made if nothing lies there. A
+    /// link that lies there is not followed, so that it keeps a directory or file from being
+    /// attached (move_mount(2)).
+    fn put(&self, mount: impl AsFd, path: &Path, kind: Kind) -> Result<(), Errno> {
+        let (above, name) = self.above(path)?;
+        let made = match kind {
+            Kind::Directory => rustix::fs::mkdirat(&above, name, DIRECTORY),
+            Kind::File => {
+                let mode = Mode::from_raw_mode(0o444);
+                rustix::fs::mknodat(&above, name, FileType::RegularFile, mode, 0)
             }
-            _ => Ok(()),
+        };
+        match made {
+            Ok(()) | Err(Errno::EXIST) => attach(mount, above, name),
+            Err(errno) => Err(errno),
         }
     }
 
-    /// Makes a directory and those above it where they are missing, and gives its path back.
-    fn directory<'a, P: AsRef<Path> + ?Sized>(&self, path: &'a P) -> Result<&'a Path, Errno> {
-        let path = path.as_ref();
-        self.parents(path)?;
-        match rustix::fs::mkdirat(&self.root, path, Mode::from_raw_mode(0o755)) {
-            Ok(()) | Err(Errno::EXIST) => Ok(path),
+    /// The directory above a path, made where it is missing, and the path's last component.
+    fn above<'a>(&self, path: &'a Path) -> Result<(OwnedFd, &'a OsStr), Errno> {
+        let name = path.file_name().ok_or(Errno::INVAL)?;
+        Ok((self.directory(path.parent().unwrap_or(path))?, name))
+    }
+
+    /// A directory, made where it is missing with those above it.
+    fn directory(&self, path: &Path) -> Result<OwnedFd, Errno> {
+        if path == Path::new("") {
+            return self.resolve(".".as_ref());
+        }
+        match self.resolve(path) {
+            Err(Errno::NOENT) => {}
+            found => return found,
+        }
+        let (above, name) = self.above(path)?;
+        match rustix::fs::mkdirat(above, name, DIRECTORY) {
+            Ok(()) | Err(Errno::EXIST) => self.resolve(path),
             Err(errno) => Err(errno),
         }
     }
@@ -369,14 +375,17 @@ impl Root {
     /// Writes a new file. What an earlier run left there in a persistent directory goes first;
     /// it may be a link.
     fn create(&self, path: &Path, mode: u32, content: &[u8]) -> Result<(), Errno> {
-        match rustix::fs::unlinkat(&self.root, path, rustix::fs::AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(errno) => return Err(errno),
-        }
-        let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        let (above, name) = self.above(path)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(mode);
-        let file = rustix::fs::openat2(&self.root, path, flags, mode, how)?;
+        let open = || rustix::fs::openat(&above, name, flags, mode);
+        let file = match open() {
+            Err(Errno::EXIST) => {
+                rustix::fs::unlinkat(&above, name, rustix::fs::AtFlags::empty())?;
+                open()?
+            }
+            opened => opened?,
+        };
         let mut rest = content;
         while !rest.is_empty() {
             rest = &rest[rustix::io::write(&file, rest)?..];

@@ -56,6 +56,15 @@ fn a_name_cannot_forge_a_line() {
 
 proptest! {
     #[test]
+    fn bytes_decide_as_components_do(a in "/[a/.-]{0,8}", b in "/[a/.-]{0,8}") {
+        if let (Ok(a), Ok(b)) = (HostPath::new(&a), HostPath::new(&b)) {
+            prop_assert_eq!(a.starts_with(&b), a.as_path().starts_with(b.as_path()));
+            prop_assert_eq!(a.strip_prefix(&b), a.as_path().strip_prefix(b.as_path()).ok());
+            prop_assert_eq!(a == b, a.as_path() == b.as_path());
+        }
+    }
+
+    #[test]
     fn any_bytes_give_an_error_or_a_normal_path(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
         if let Ok(path) = HostPath::from_bytes(&bytes) {
             prop_assert!(path.as_bytes().starts_with(b"/"));

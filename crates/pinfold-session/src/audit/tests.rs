@@ -32,6 +32,21 @@ fn a_half_written_record_is_cut_off_by_the_next_writer() {
 }
 
 #[test]
+fn a_record_is_the_event_with_its_time_and_session() {
+    let state = tempfile::tempdir().unwrap();
+    let id = crate::SessionId::generate().unwrap();
+    Audit::open(state.path(), Some(id.clone())).unwrap().record(&denial("a \"}\n")).unwrap();
+    Audit::open(state.path(), None).unwrap().record(&denial("b")).unwrap();
+    let mut reader = Reader::open(state.path()).unwrap().unwrap();
+    let (first, second) = (reader.next_record().unwrap(), reader.next_record().unwrap());
+    let (first, second) = (first.unwrap(), second.unwrap());
+    assert_eq!((&first["event"], &first["what"]), (&"denial".into(), &"a \"}\n".into()));
+    assert_eq!(first["session"], id.as_str());
+    assert!(humantime::parse_rfc3339(first["time"].as_str().unwrap()).is_ok());
+    assert!(second["session"].is_null());
+}
+
+#[test]
 fn writers_at_once_never_mix_their_records() {
     let state = tempfile::tempdir().unwrap();
     std::thread::scope(|scope| {

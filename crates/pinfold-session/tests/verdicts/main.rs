@@ -211,13 +211,12 @@ fn ask(
     let inside = Namespace.launch(plan(authority, prober, abi, input, output.try_clone()?)?)?;
     let covers = mounts::covers(authority, &|_| None);
     // An init that fails meanwhile has said why, which is read below.
-    let _ = inside.channel.send_covers(covers);
-    let _ = inside.channel.send(&Order::Seal, &[]);
+    let _ = inside.channel.seal(covers);
     let _ = inside.channel.send(&Order::Start(Vec::new()), &[]);
     loop {
         match inside.channel.receive::<Report>()?.map(|received| received.message) {
             Some(Report::Ended(Ended::Code(0))) => break,
-            Some(Report::Started(_)) => {}
+            Some(Report::Times(_)) => {}
             other => return Err(format!("the inside ended early: {other:?}").into()),
         }
     }

@@ -29,6 +29,8 @@ pub struct Finding {
 pub struct Probe {
     /// What it enforces.
     pub capabilities: Capabilities,
+    /// Whether connections of programs that know of no proxy are handed over.
+    pub hands_over: bool,
     /// What is worth saying, fatal findings first.
     pub findings: Vec<Finding>,
 }

@@ -32,6 +32,7 @@ fn describe(name: &str, probe: &Probe) -> serde_json::Value {
                 "cpus": probe.capabilities.cpus,
                 "pids": probe.capabilities.pids,
                 "landlock": probe.capabilities.landlock,
+                "hands-over": probe.hands_over,
             },
             "findings": findings.collect::<Vec<_>>(),
         }],
@@ -49,6 +50,8 @@ fn print(name: &str, probe: &Probe) {
         if capabilities.memory { how(true) } else { "watched by init" }
     );
     println!("  cpu limit        {}", how(capabilities.cpus));
+    let reach = if probe.hands_over { "any program, by name" } else { "by a proxy only" };
+    println!("  network          {reach}");
     for finding in &probe.findings {
         println!("  {}: {}", if finding.fatal { "problem" } else { "note" }, finding.what);
         if let Some(cure) = &finding.cure {

@@ -5,16 +5,26 @@ use pinfold_policy::path::InsidePath;
 use pinfold_wire::Report;
 
 use super::{Namespace, explain, group::Group, inside_ids, landlock};
-use crate::plan::{Identity, Landlock, LaunchPlan, Program, ResourceLimits, Stdio, StdioEnd};
+use crate::plan::{Door, Identity, Landlock, LaunchPlan, Program, ResourceLimits, Stdio, StdioEnd};
 use crate::{Boundary, Capabilities, Finding, LaunchError, Probe, sys};
 
 pub(super) fn probe() -> Probe {
-    let mut probe = Probe { capabilities: capabilities(), findings: Vec::new() };
-    if let Err(error) = try_inside() {
-        probe.findings.push(Finding {
+    let mut probe = Probe { capabilities: capabilities(), ..Probe::default() };
+    match try_inside() {
+        Ok(handed_over) => probe.hands_over = handed_over,
+        Err(error) => probe.findings.push(Finding {
             what: error.to_string(),
             cure: error.hint().map(str::to_owned),
             fatal: true,
+        }),
+    }
+    if probe.usable() && !probe.hands_over {
+        probe.findings.push(Finding {
+            what: "the kernel hands no connections over: only programs that use a proxy reach \
+                   allowed hosts"
+                .to_owned(),
+            cure: Some("load nftables with TPROXY: `modprobe nft_tproxy`".to_owned()),
+            fatal: false,
         });
     }
     let abi = probe.capabilities.landlock;
@@ -55,24 +65,25 @@ fn capabilities() -> Capabilities {
     }
 }
 
-/// Makes an inside that runs nothing.
-fn try_inside() -> Result<(), LaunchError> {
+/// Makes an inside that runs nothing; says whether its connections are handed over.
+fn try_inside() -> Result<bool, LaunchError> {
     let (uid, gid) = inside_ids();
     let plan = LaunchPlan {
         tree: Vec::new(),
         program: Program { argv: vec!["true".into()], env: Vec::new(), cwd: InsidePath::root() },
         identity: Identity { uid, gid, home: InsidePath::root() },
         hostname: "pinfold".to_owned(),
-        doors: Vec::new(),
+        doors: vec![Door::Outward(881)],
         stdio: Stdio { ends: [const { StdioEnd::Terminal }; 3], window: None },
         limits: ResourceLimits::default(),
         landlock: Landlock::BestEffort,
         nested: false,
     };
     let inside = Namespace.launch(plan)?;
+    let handed_over = inside.doors()?.handed_over;
     inside.channel.seal(Vec::new())?;
     match inside.channel.receive::<Report>()? {
-        Some(received) if received.message == Report::Terminal => Ok(()),
+        Some(received) if received.message == Report::Terminal => Ok(handed_over),
         Some(received) => Err(explain(crate::inside::failure(received.message))),
         None => Err(LaunchError::Silent),
     }

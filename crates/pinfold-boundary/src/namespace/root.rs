@@ -132,19 +132,24 @@ impl Root {
         let root = Self { root };
         let proc = new_filesystem("proc", &[], NO_SUID | NO_DEVICES | NO_EXEC)?;
         root.put(proc, "proc".as_ref(), Kind::Directory)?;
-        root.seal_kernel_files()?;
         root.mount_devices()?;
         root.mount_private(plan)?;
         root.make_empty()?;
+        root.seal_kernel_files()?;
         Ok(root)
     }
 
-    /// Files of the kernel's that are not of one process, and yet anybody may open for writing.
+    /// Files of the kernel's that are not of one process: those that anybody may open for writing
+    /// are sealed, and those that show a host's addresses where it lets users profile the kernel
+    /// (`kernel.perf_event_paranoid` below 2) are hidden.
     fn seal_kernel_files(&self) -> Result<(), Errno> {
-        for name in ["proc/sys", "proc/pressure"] {
+        const SEALED: [&str; 2] = ["proc/sys", "proc/pressure"];
+        const HIDDEN: [&str; 2] = ["proc/kallsyms", "proc/modules"];
+        for name in SEALED.iter().chain(&HIDDEN) {
             match self.resolve(name.as_ref()) {
+                Ok(place) if HIDDEN.contains(name) => self.hide(place)?,
                 Ok(place) => self.cover_with_itself(place, true)?,
-                // Not every kernel has pressure-stall information.
+                // Not every kernel has each of them.
                 Err(Errno::NOENT) => {}
                 Err(errno) => return Err(errno),
             }

@@ -120,6 +120,15 @@ def kernel_addresses(host):
     return line
 
 
+@attempt("procfs", "find addresses of the kernel's modules", outside="unsaid")
+def module_addresses(host):
+    with open("/proc/modules", encoding="ascii", errors="replace") as file:
+        line = file.readline()
+    if not line or int(line.split()[5], 16) == 0:
+        raise Refused("zeros, or no modules")
+    return line
+
+
 @attempt("procfs", "find keys of the host", outside="unsaid")
 def keys(host):
     lines = [line for line in open("/proc/keys", encoding="utf-8") if "_ses: empty" not in line]

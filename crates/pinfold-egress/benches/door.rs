@@ -225,7 +225,7 @@ fn door(servers: &Servers, intercept: bool) -> Result<(Way, StopHandle, SocketAd
     };
     let (door, _) = NetworkDoor::new(config, DoorSockets { names, outward: vec![outward] });
     let (stop, stopped) = stop_channel();
-    thread::spawn(move || Egress { gateway: None, door: Some(door) }.serve(stopped));
+    thread::spawn(move || Egress { door: Some(door), ..Egress::default() }.serve(stopped));
     let name = if intercept { "intercepted" } else { "tunnel" };
     let tls = TlsConnector::from(Arc::new(client));
     Ok((Way { name, proxy: Some(address), tls }, stop, asked))
@@ -234,7 +234,7 @@ fn door(servers: &Servers, intercept: bool) -> Result<(Way, StopHandle, SocketAd
 /// Other proxies of this machine, each started with its least configuration.
 fn peers() -> Result<Vec<(&'static str, SocketAddr, Child)>, Failed> {
     let mut peers = Vec::new();
-    let free = || Ok::<_, io::Error>(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?);
+    let free = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr();
     let squid = free()?;
     let configuration = tempfile::Builder::new().prefix("squid").tempdir()?.keep();
     let file = configuration.join("squid.conf");

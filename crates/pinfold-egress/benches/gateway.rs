@@ -222,8 +222,10 @@ fn ways(scheme: &str) -> Result<(Way, Way), Failed> {
     let (stop, stopped) = stop_channel();
     thread::Builder::new().name("gateway".to_owned()).spawn(move || {
         let _held = stop;
-        let egress =
-            pinfold_egress::Egress { gateway: Some((gateway, vec![listener])), door: None };
+        let egress = pinfold_egress::Egress {
+            gateway: Some((gateway, vec![listener])),
+            ..pinfold_egress::Egress::default()
+        };
         egress.serve(stopped)
     })?;
     let direct = Way { address, tls: tls.then_some(connector), key: "sk-ant-direct".to_owned() };

@@ -8,6 +8,7 @@
 mod door;
 mod download;
 mod gateway;
+mod publish;
 mod serve;
 mod upstream;
 
@@ -20,5 +21,6 @@ pub use gateway::{
     Api, ConfigError, Credential, CredentialKind, EphemeralKey, Event, Gateway, GatewayConfig,
     Journal, KeyShape, ProviderId, Route, SecretSource, Stop, StopHandle, Upstream, stop_channel,
 };
-pub use serve::Egress;
+pub use publish::{Published, SocketStock, SocketSupply, socket_supply};
+pub use serve::{Egress, Publishing};
 pub use upstream::TrustRoots;

@@ -3,9 +3,11 @@
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 
 use crate::door::NetworkDoor;
-use crate::gateway::{Gateway, Stop};
+use crate::gateway::{Gateway, Journal, Stop};
+use crate::publish::{self, Published, SocketStock};
 
 /// The doors of one session.
 #[derive(Default)]
@@ -14,6 +16,18 @@ pub struct Egress {
     pub gateway: Option<(Gateway, Vec<TcpListener>)>,
     /// The network door.
     pub door: Option<NetworkDoor>,
+    /// The ports inside that the host can reach.
+    pub publishing: Option<Publishing>,
+}
+
+/// Ports inside that the host can reach.
+pub struct Publishing {
+    /// Each with its listener.
+    pub published: Vec<Published>,
+    /// Sockets of the inside's network.
+    pub stock: SocketStock,
+    /// Where connections are recorded.
+    pub journal: Arc<dyn Journal>,
 }
 
 impl Egress {
@@ -21,7 +35,9 @@ impl Egress {
     pub fn sockets(&self) -> Vec<BorrowedFd<'_>> {
         let gateway = self.gateway.iter().flat_map(|(_, listeners)| listeners);
         let gateway = gateway.map(AsFd::as_fd);
-        gateway.chain(self.door.iter().flat_map(NetworkDoor::sockets)).collect()
+        let published = self.publishing.iter().flat_map(|publishing| &publishing.published);
+        let published = published.map(|published| published.listener.as_fd());
+        gateway.chain(self.door.iter().flat_map(NetworkDoor::sockets)).chain(published).collect()
     }
 
     /// Serves on the calling thread until it is stopped. Give it a thread of its own, when a
@@ -38,6 +54,9 @@ impl Egress {
             }
             if let Some(door) = self.door {
                 door.start()?;
+            }
+            if let Some(Publishing { published, stock, journal }) = self.publishing {
+                publish::start(published, stock, &journal)?;
             }
             stop.stopped().await;
             Ok(())

@@ -41,6 +41,20 @@ pub fn datagrams(port: u16) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
+/// Makes a TCP socket that can be connected to either family of addresses, where the kernel has
+/// both.
+///
+/// # Errors
+/// What socket(2) says.
+pub(crate) fn outlet() -> Result<OwnedFd, Errno> {
+    let socket = match socket(AddressFamily::INET6, SocketType::STREAM) {
+        Ok(socket) => socket,
+        Err(_) => return self::socket(AddressFamily::INET, SocketType::STREAM),
+    };
+    sockopt::set_ipv6_v6only(&socket, false)?;
+    Ok(socket)
+}
+
 /// Sets an option that is a number to 1.
 fn switch_on(socket: &OwnedFd, level: i32, option: i32) -> Result<(), Errno> {
     let on: libc::c_int = 1;

@@ -115,15 +115,28 @@ impl Loop<'_> {
     fn order(&self) -> bool {
         match self.channel.receive::<Order>() {
             Ok(Some(received)) => {
-                if let Order::Signal(number) = received.message
-                    && let Some(signal) = Signal::from_named_raw(number)
-                {
-                    // A group that has just ended needs no signal.
-                    let _ = rustix::process::kill_process_group(self.command, signal);
+                match received.message {
+                    Order::Signal(number) => self.signal(number),
+                    Order::Socket => self.pass_socket(),
+                    Order::Cover(_) | Order::Mapped | Order::Seal(_) | Order::Start(_) => {}
                 }
                 true
             }
             Ok(None) | Err(_) => false,
+        }
+    }
+
+    fn signal(&self, number: i32) {
+        if let Some(signal) = Signal::from_named_raw(number) {
+            // A group that has just ended needs no signal.
+            let _ = rustix::process::kill_process_group(self.command, signal);
+        }
+    }
+
+    /// Without a socket the supervisor's client waits in vain, which it does not do for long.
+    fn pass_socket(&self) {
+        if let Ok(socket) = crate::doors::outlet() {
+            let _ = self.channel.send(&Report::Socket, &[socket.as_fd()]);
         }
     }
 

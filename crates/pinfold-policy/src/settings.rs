@@ -18,6 +18,7 @@ pub(crate) mod words;
 pub use ceiling::Ceiling;
 pub use error::SettingsError;
 pub use layers::{Attendance, FlagLimits, FlagNetwork, Flags, Layers};
+pub use network::parse_publish;
 pub use origins::OriginRow;
 pub use resolve::{EnvSetting, FileSettings, Settings};
 pub use url::{BaseUrl, BaseUrlError};

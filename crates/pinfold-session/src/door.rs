@@ -19,6 +19,7 @@ use crate::gateway::{self, Provider};
 use crate::pace::Pace;
 use crate::placed;
 use crate::places::Places;
+use crate::publish::{self, Sockets};
 use crate::trust::Trust;
 
 /// The port of the outward door. Like the gateway's it lies below 1024, so nothing inside can
@@ -60,6 +61,8 @@ pub(crate) struct Opened {
     pub(crate) covers: Vec<Cover>,
     /// Changes the policy while the session lives; none where nothing is handed over.
     pub(crate) policy: Option<PolicyHandle>,
+    /// Where the doors ask for sockets of the inside's network.
+    pub(crate) sockets: Option<Sockets>,
 }
 
 /// Puts together what serves the sockets that [`wanted`] asked for. Reads secrets, so init must
@@ -116,8 +119,16 @@ pub(crate) fn open(
     };
     let is_open = is_open(gateway.is_some(), policy);
     let (door, policy) = NetworkDoor::new(config, DoorSockets { names, outward });
-    let egress = Egress { gateway, door: Some(door) };
-    Ok(Opened { egress, variables, covers, policy: is_open.then_some(policy) })
+    let (publishing, sockets) = match settings.publish.as_slice() {
+        [] => (None, None),
+        addresses => {
+            let journal = Arc::clone(records) as Arc<dyn Journal>;
+            let (publishing, sockets) = publish::open(addresses, journal)?;
+            (Some(publishing), Some(sockets))
+        }
+    };
+    let egress = Egress { gateway, door: Some(door), publishing };
+    Ok(Opened { egress, variables, covers, sockets, policy: is_open.then_some(policy) })
 }
 
 /// The proxy that this host needs, as curl and others find it.

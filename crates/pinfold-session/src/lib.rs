@@ -18,6 +18,7 @@ mod placeholder;
 pub mod places;
 mod protect;
 pub mod provision;
+mod publish;
 mod restrict;
 mod run;
 mod state;

@@ -111,7 +111,7 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
     let authority = guard.prepare(&view, &authority, &settings, &places, &mut state)?;
     let records = Arc::new(Records::new(Arc::clone(&audit), terminal.is_none()));
     let doors = inside.doors()?;
-    let Opened { egress, variables, covers: trusted, policy } =
+    let Opened { egress, variables, covers: trusted, policy, sockets } =
         door::open(doors, request.provider, &settings, &places, &records, trust.as_ref())?;
     let covers = guard.covers(&authority).into_iter().chain(trusted).collect();
     if inside.enforced.landlock == 0 {
@@ -140,6 +140,7 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
         input,
         egress: Some(egress),
         control: control.transpose().map_err(RunError::System)?,
+        sockets,
         serving: None,
         deadline: timeout.map(|timeout| Instant::now() + timeout.value.duration()),
         state: Progress { timeline, ..Progress::default() },

@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use crate::control::Control;
 use crate::input::Feeding;
 use crate::outcome::{LimitReached, Outcome};
+use crate::publish::Sockets;
 use crate::stdio::Pump;
 use crate::terminal::{CallerTerminal, stop_self};
 use crate::timeline::Timeline;
@@ -40,6 +41,8 @@ pub(crate) struct Supervision {
     pub(crate) egress: Option<Egress>,
     /// Where the session can be changed.
     pub(crate) control: Option<Control>,
+    /// Where sockets of the inside's network are asked for and handed in.
+    pub(crate) sockets: Option<Sockets>,
     pub(crate) serving: Option<(StopHandle, JoinHandle<io::Result<()>>)>,
     pub(crate) deadline: Option<Instant>,
     pub(crate) state: Progress,
@@ -140,6 +143,14 @@ impl Supervision {
         {
             control.serve();
         }
+        if ready.sockets
+            && let Some(sockets) = &self.sockets
+        {
+            for _ in 0..sockets.wanted() {
+                // An init that is gone has no network left either.
+                let _ = self.inside.channel.send(&Order::Socket, &[]);
+            }
+        }
         if ready.door {
             self.open_door()?;
         }
@@ -159,6 +170,9 @@ impl Supervision {
         ];
         let control = self.control.iter().map(Control::waiting);
         watched.extend(control.map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)));
+        let first_socket = watched.len();
+        let sockets = self.sockets.iter().map(Sockets::waiting);
+        watched.extend(sockets.map(|wish| PollFd::from_borrowed_fd(wish, PollFlags::IN)));
         let first_door = watched.len();
         let doors = self.egress.iter().flat_map(Egress::sockets);
         watched.extend(doors.map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)));
@@ -175,7 +189,8 @@ impl Supervision {
             report: is(0),
             ended: is(1),
             signal: is(2),
-            control: (3..first_door).any(is),
+            control: (3..first_socket).any(is),
+            sockets: (first_socket..first_door).any(is),
             door: (first_door..watched.len()).any(is),
         })
     }
@@ -223,6 +238,12 @@ impl Supervision {
             Report::Times(times) => self.state.timeline.add(&times),
             Report::Stopped(_) => self.stopped(),
             Report::Limit(limit) => self.state.reach(reached(limit)),
+            Report::Socket => {
+                let socket = received.descriptors.into_iter().next();
+                if let (Some(sockets), Some(socket)) = (&self.sockets, socket) {
+                    sockets.supply.put(socket);
+                }
+            }
             Report::Ended(ended) => {
                 self.state.ended = Some(ended);
                 return Ok(false);
@@ -288,6 +309,7 @@ struct Ready {
     ended: bool,
     signal: bool,
     control: bool,
+    sockets: bool,
     door: bool,
 }
 

@@ -53,6 +53,8 @@ pub enum Order {
     Start(Vec<Vec<u8>>),
     /// Send this signal to the command's process group.
     Signal(i32),
+    /// Make a TCP socket in the inside's network and pass it out, unconnected.
+    Socket,
 }
 
 /// A step of the start inside, in the order in which they happen.
@@ -172,6 +174,8 @@ pub enum Report {
     },
     /// The terminal's controlling side, as a descriptor.
     Terminal,
+    /// A socket that was asked for, as a descriptor.
+    Socket,
     /// Monotonic nanoseconds at the end of each step of the start. Told with the end: told at
     /// the start it would wake the supervisor for nothing else.
     Times(Vec<(Step, u64)>),
@@ -210,6 +214,9 @@ impl Wire for Order {
             Self::Signal(signal) => {
                 writer.u8(3).i32(*signal);
             }
+            Self::Socket => {
+                writer.u8(6);
+            }
         }
         writer.finish()
     }
@@ -223,6 +230,7 @@ impl Wire for Order {
                 Self::Start((0..count).map(|_| reader.bytes()).collect::<Result<_, _>>()?)
             }
             3 => Self::Signal(reader.i32()?),
+            6 => Self::Socket,
             4 => Self::Mapped,
             5 => Self::Seal(read_covers(&mut reader)?),
             value => return Err(DecodeError::Unknown { what: "order", value }),
@@ -274,6 +282,9 @@ impl Wire for Report {
             Self::Terminal => {
                 writer.u8(2);
             }
+            Self::Socket => {
+                writer.u8(9);
+            }
             Self::Times(times) => {
                 writer.u8(3).u8(times.len().min(Step::ALL.len()) as u8);
                 for (step, at) in times.iter().take(Step::ALL.len()) {
@@ -308,6 +319,7 @@ impl Wire for Report {
         let report = match reader.u8()? {
             1 => Self::Listening { handed_over: reader.u8()? != 0 },
             2 => Self::Terminal,
+            9 => Self::Socket,
             3 => {
                 let count = reader.u8()?;
                 if usize::from(count) > Step::ALL.len() {

@@ -35,6 +35,7 @@ fn every_report_comes_back_as_it_went() {
     let reports = [
         Report::Listening { handed_over: true },
         Report::Terminal,
+        Report::Socket,
         Report::Times(Step::ALL.iter().map(|step| (*step, 7)).collect()),
         Report::Stopped(20),
         Report::Limit(Limit::Disk),

@@ -1,13 +1,14 @@
 //! The command line.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand};
 use pinfold_policy::env::EnvName;
 use pinfold_policy::limits::{ByteSize, MilliCpus, WallTime};
 use pinfold_policy::network::{HostPattern, NetworkRule};
-use pinfold_policy::settings::{AgentState, BoundaryName, GitMode, LandlockMode};
+use pinfold_policy::settings::{AgentState, BoundaryName, GitMode, LandlockMode, parse_publish};
 
 use crate::check::CheckArgs;
 use crate::config::ConfigArgs;
@@ -166,6 +167,9 @@ pub(crate) struct PolicyArgs {
     /// End the TLS of a host here, so that each request is held against its name; may be repeated
     #[arg(long, value_name = "HOST")]
     pub(crate) intercept: Vec<HostPattern>,
+    /// Let the host reach a port inside: [HOST:]PORT; may be repeated
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_publish)]
+    pub(crate) publish: Vec<SocketAddr>,
     /// Set a variable inside; may be repeated
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) env: Vec<String>,

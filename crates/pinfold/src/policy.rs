@@ -117,6 +117,7 @@ fn flags(args: &PolicyArgs, agent: Option<&str>) -> Result<Flags, Failure> {
             allow: args.allow_host.clone(),
             internal: args.allow_internal_host.clone(),
             intercept: args.intercept.clone(),
+            publish: args.publish.clone(),
         },
     })
 }

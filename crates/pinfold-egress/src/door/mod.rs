@@ -28,5 +28,6 @@ pub use mint::{NoAuthority, SessionAuthority};
 pub use placeholder::placeholder_like;
 pub use proxy::{InvalidProxy, UpstreamProxy};
 pub use serve::{DoorConfig, DoorSockets, NetworkDoor, PolicyHandle};
+pub(crate) use splice::join;
 pub use stores::TrustStores;
 pub use vault::{LiveSecret, PlacedSecret};

@@ -26,7 +26,7 @@ const PIPE: usize = 1024 * 1024;
 ///
 /// # Errors
 /// Whatever broke one of the connections; both are useless then.
-pub(super) async fn join(left: &mut TcpStream, right: &mut TcpStream) -> io::Result<()> {
+pub(crate) async fn join(left: &mut TcpStream, right: &mut TcpStream) -> io::Result<()> {
     let (left_read, left_write) = left.split();
     let (right_read, right_write) = right.split();
     tokio::try_join!(pump(left_read, right_write), pump(right_read, left_write))?;

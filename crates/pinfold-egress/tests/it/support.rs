@@ -79,7 +79,7 @@ impl Pen {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = stop_channel();
-        let egress = Egress { gateway: Some((gateway, vec![listener])), door: None };
+        let egress = Egress { gateway: Some((gateway, vec![listener])), ..Egress::default() };
         thread::spawn(move || egress.serve(stopped));
         Self { address, key: key.expose().to_owned(), journal, _stop: stop }
     }

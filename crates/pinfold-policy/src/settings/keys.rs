@@ -139,6 +139,7 @@ pub(crate) const USER: &[Key] = &[
     Key::new("resources", Shape::Table(RESOURCES), "Limits."),
     Key::new("files", Shape::Table(USER_FILES), "Grants and denials beyond the workspace."),
     Key::new("network", Shape::Table(USER_NETWORK), "What may be reached."),
+    Key::new("publish", TEXTS, "Ports inside that the host can reach: [HOST:]PORT."),
     Key::new(
         "secrets",
         Shape::List(&Shape::Table(SECRET)),

@@ -1,5 +1,7 @@
 //! What settings are made from.
 
+use std::net::SocketAddr;
+
 use super::words::{AgentState, BoundaryName, GitMode, LandlockMode};
 use crate::document::SettingsFile;
 use crate::env::EnvName;
@@ -80,6 +82,8 @@ pub struct FlagNetwork {
     pub internal: Vec<NetworkRule>,
     /// `--intercept HOST`.
     pub intercept: Vec<HostPattern>,
+    /// `--publish [HOST:]PORT`.
+    pub publish: Vec<SocketAddr>,
 }
 
 /// The limits on the command line.

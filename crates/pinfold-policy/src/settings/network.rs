@@ -1,5 +1,7 @@
 //! What the settings say about the network and its secrets.
 
+use std::net::{Ipv4Addr, SocketAddr};
+
 use super::SettingsError;
 use super::keys::{self, REQUESTS, SECRET};
 use super::layers::FlagNetwork;
@@ -108,6 +110,38 @@ fn host(item: &Item<'_>) -> Result<HostPattern, FileError> {
 
 fn port(item: &Item<'_>) -> Result<u16, FileError> {
     u16::try_from(item.count()?).map_err(|_| item.invalid("expected at most 65535"))
+}
+
+/// Reads `[HOST:]PORT`; without a host it is this machine alone.
+///
+/// # Errors
+/// What is no address of this machine's with a port.
+pub fn parse_publish(text: &str) -> Result<SocketAddr, &'static str> {
+    let local = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let address = match text.parse::<u16>() {
+        Ok(port) => Some(local(port)),
+        Err(_) => text.parse().ok(),
+    };
+    address
+        .filter(|address| address.port() != 0)
+        .ok_or("expected [HOST:]PORT, the host as an address of this machine")
+}
+
+/// The user's `publish`.
+pub(super) fn publish(section: &Section<'_>) -> Result<Vec<Valued<SocketAddr>>, FileError> {
+    list(Some(section), "publish", Origin::User, |item| {
+        parse_publish(item.text()?).map_err(|error| item.invalid(error))
+    })
+}
+
+/// The user's addresses and those of the flags.
+pub(super) fn published(
+    mut addresses: Vec<Valued<SocketAddr>>,
+    flags: &mut FlagNetwork,
+) -> Vec<Valued<SocketAddr>> {
+    let origin = |address| Valued::new(address, Origin::Flag { name: "--publish" });
+    addresses.extend(std::mem::take(&mut flags.publish).into_iter().map(origin));
+    addresses
 }
 
 /// The user's policy with what the secrets need and the flags add. A host that is allowed as an

@@ -84,6 +84,7 @@ impl Settings {
         rows.list("network.allow", &self.network.allow);
         rows.list("network.allowedInternalHosts", &self.network.internal);
         rows.list("network.intercept", &self.network.intercept);
+        rows.list("publish", &self.publish);
         rows.list("secrets", &self.secrets);
         for (name, url) in &self.providers {
             rows.one(format!("providers.{name}.base_url"), url);

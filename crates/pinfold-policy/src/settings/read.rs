@@ -1,5 +1,7 @@
 //! The three files, read into what they say. Nothing is merged here.
 
+use std::net::SocketAddr;
+
 use super::keys::{self, sub_keys};
 use super::network;
 use super::url::BaseUrl;
@@ -35,6 +37,7 @@ pub(super) struct UserFile {
     pub(super) files: UserFiles,
     pub(super) network: NetworkPolicy,
     pub(super) secrets: Vec<Valued<SecretRule>>,
+    pub(super) publish: Vec<Valued<SocketAddr>>,
     pub(super) providers: Vec<(String, Valued<BaseUrl>)>,
 }
 
@@ -103,6 +106,7 @@ pub(super) fn user(
         files: user_files(&section, home)?,
         network: network::policy(&section)?,
         secrets: network::secrets(&section)?,
+        publish: network::publish(&section)?,
         providers: providers(&section)?,
     })
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::net::SocketAddr;
 
 use super::ceiling::{Ceiling, at_least, at_most};
 use super::error::SettingsError;
@@ -73,6 +74,8 @@ pub struct Settings {
     pub files: FileSettings,
     /// What may be reached.
     pub network: NetworkPolicy,
+    /// Where the host can reach ports inside: the port is the same on both sides.
+    pub publish: Vec<Valued<SocketAddr>>,
     /// Secrets of which the inside has placeholders.
     pub secrets: Vec<Valued<SecretRule>>,
     /// Providers' base URLs, by provider.
@@ -111,7 +114,7 @@ fn merge(
     mut ceiling: CeilingFile,
     user: UserFile,
     project: ProjectFile,
-    flags: Flags,
+    mut flags: Flags,
     attendance: Attendance,
 ) -> Result<Settings, SettingsError> {
     let managed = std::mem::take(&mut ceiling.env);
@@ -149,6 +152,7 @@ fn merge(
             },
             denied,
         ),
+        publish: network::published(user.publish, &mut flags.network),
         network: network::merged(user.network, &user.secrets, flags.network),
         secrets: user.secrets,
         providers: user.providers.into_iter().collect(),

@@ -1,0 +1,67 @@
+//! Ports inside that the host can reach: the listeners, and sockets for their connections.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use pinfold_egress::{Journal, Published, Publishing, SocketSupply, socket_supply};
+use pinfold_policy::origin::Valued;
+use rustix::event::{EventfdFlags, eventfd};
+
+use crate::RunError;
+
+/// The supervisor's end of the supply.
+pub(crate) struct Sockets {
+    pub(crate) supply: SocketSupply,
+    /// Counts the sockets that are asked for (eventfd(2)).
+    wishes: OwnedFd,
+}
+
+impl Sockets {
+    /// Readable when sockets are asked for.
+    pub(crate) fn waiting(&self) -> BorrowedFd<'_> {
+        self.wishes.as_fd()
+    }
+
+    /// How many were asked for since the last look.
+    pub(crate) fn wanted(&self) -> u64 {
+        /// More at once than this wait for the next turn of whoever asks.
+        const MOST: u64 = 64;
+        let mut count = [0; 8];
+        match rustix::io::read(&self.wishes, &mut count) {
+            Ok(8) => u64::from_ne_bytes(count).min(MOST),
+            _ => 0,
+        }
+    }
+}
+
+/// Opens the listeners.
+///
+/// # Errors
+/// An address that cannot be listened on, with the way out.
+pub(crate) fn open(
+    addresses: &[Valued<SocketAddr>],
+    journal: Arc<dyn Journal>,
+) -> Result<(Publishing, Sockets), RunError> {
+    let listen = |address: &Valued<SocketAddr>| {
+        let listener = TcpListener::bind(address.value).map_err(|error| {
+            RunError::refused(
+                format!("{} by {}: {error}", address.value, address.origin),
+                Some("end what listens there, or publish another port".to_owned()),
+            )
+        })?;
+        Ok(Published { listener, port: address.value.port() })
+    };
+    let published = addresses.iter().map(listen).collect::<Result<_, RunError>>()?;
+    let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+    let system = |error: io::Error| RunError::System(error);
+    let wishes = eventfd(0, flags).map_err(|errno| system(errno.into()))?;
+    let wish = wishes.try_clone().map_err(system)?;
+    let ask = move || {
+        // The counter overflows after more wishes than there are sockets.
+        let _ = rustix::io::write(&wish, &1_u64.to_ne_bytes());
+    };
+    let (supply, stock) = socket_supply(Box::new(ask));
+    Ok((Publishing { published, stock, journal }, Sockets { supply, wishes }))
+}

@@ -9,7 +9,7 @@
 //! ssh(1): nobody can see that the inside wants to read. Of a file nothing is lost (`input`).
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::thread::JoinHandle;
 
@@ -55,6 +55,9 @@ impl Moved {
         Ok((outputs, feeding))
     }
 }
+
+/// Bytes that are copied to a file at once: as many as a pipe holds (pipe(7)).
+const BUFFER: usize = 64 * 1024;
 
 /// Bytes of stack of a thread that moves bytes.
 const STACK: usize = 128 * 1024;
@@ -126,6 +129,21 @@ fn null() -> Result<OwnedFd, Errno> {
     rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
 }
 
+/// Copies to a file. Others may write to it meanwhile through the same open file: write(2) takes
+/// its place at the moment of writing, where splice(2), which `io::copy` would use, takes it
+/// before it waits for input, and would write over what came between.
+fn write_all(from: &mut File, to: &mut File) -> io::Result<()> {
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(count) => to.write_all(&buffer[..count])?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
 /// The null device has no state at all.
 fn is_null(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice
@@ -159,7 +177,10 @@ impl Pump {
             let (mut from, mut to) = (File::from(self.from), File::from(self.to));
             // Both ends are the caller's or the inside's; when one is gone the stream is over.
             // EIO is how a terminal whose other side is closed says so (pty(7)).
-            let _ = io::copy(&mut from, &mut to);
+            let _ = match to.metadata() {
+                Ok(metadata) if metadata.is_file() => write_all(&mut from, &mut to),
+                _ => io::copy(&mut from, &mut to).map(drop),
+            };
         };
         let handle = std::thread::Builder::new().stack_size(STACK).spawn(work)?;
         Ok(output.then_some(handle))

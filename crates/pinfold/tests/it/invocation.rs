@@ -143,6 +143,23 @@ fn what_others_wrote_to_the_same_output_stays_theirs() {
 }
 
 #[test]
+fn what_others_write_to_the_same_file_meanwhile_is_not_written_over() {
+    for person in people() {
+        let stage = Stage::new(person);
+        // The command writes once the line outside is there, and the other way round.
+        let inside = "touch began; while ! grep -q outside out; do sleep 0.05; done; echo inside";
+        let line = format!(
+            "exec >out; \"{}\" run -- sh -c '{inside}' & \
+             while ! [ -e began ]; do sleep 0.05; done; echo outside; wait",
+            env!("CARGO_BIN_EXE_pinfold")
+        );
+        let output = stage.command("/bin/sh").args(["-c", &line]).output().unwrap();
+        let written = fs::read_to_string(stage.path("ws/out")).unwrap();
+        assert_eq!(written, "outside\ninside\n", "uid {}: {}", person.uid, errors(&output));
+    }
+}
+
+#[test]
 fn no_descriptor_of_the_caller_comes_in() {
     for person in people() {
         let stage = Stage::new(person);

@@ -87,8 +87,7 @@ impl SessionState {
         &self.id
     }
 
-    /// The session's directory of private copies. It holds directories alone, and only those are
-    /// shown inside: what the inside may change does not come back to the pool.
+    /// The session's directory of private copies. Only directories in it are shown inside: what the inside may change does not come back to the pool.
     pub(crate) fn private(&self) -> &Path {
         &self.private
     }
@@ -196,6 +195,12 @@ fn remove_placeholders(placeholders: &[PathBuf], kept: &HashSet<PathBuf>, pool: 
 
 /// Removes private copies, also where the inside took away the permissions to do so.
 fn remove_private(path: &Path) {
+    let is_directory = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
+    if !is_directory {
+        // The socket by which a session is changed.
+        let _ = fs::remove_file(path);
+        return;
+    }
     let removed = fs::remove_dir_all(path);
     if removed.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied) {
         open_up(path);

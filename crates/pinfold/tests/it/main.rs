@@ -8,6 +8,7 @@
 
 mod agents;
 mod common;
+mod control;
 mod faults;
 mod gateway;
 mod hostile;

@@ -46,8 +46,9 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
     if wanted("memory") {
         memory::run(&pinfold)?;
     }
-    if wanted("gateway") {
-        gateway()?;
+    let seconds = if smoke { "0.1" } else { "1" };
+    for name in ["gateway", "door"].into_iter().filter(|name| wanted(name)) {
+        egress(name, seconds)?;
     }
     Ok(())
 }
@@ -69,12 +70,13 @@ fn build() -> Result<PathBuf, Box<dyn std::error::Error>> {
     executable.ok_or_else(|| "cargo named no executable".into())
 }
 
-fn gateway() -> Outcome {
-    println!("\ngateway, against the same upstream without it");
+/// A benchmark of the crate of that name, each part for so many seconds.
+fn egress(name: &str, seconds: &str) -> Outcome {
+    println!("\n{name}, against the same server without it");
     let status = command("cargo")
-        .args(["bench", "--quiet", "--package", "pinfold-egress", "--bench", "gateway"])
+        .args(["bench", "--quiet", "--package", "pinfold-egress", "--bench", name, "--", seconds])
         .status()?;
-    if status.success() { Ok(()) } else { Err("the gateway's benchmark failed".into()) }
+    if status.success() { Ok(()) } else { Err(format!("the {name}'s benchmark failed").into()) }
 }
 
 /// A program of this machine. Benchmarks start the things they compare.

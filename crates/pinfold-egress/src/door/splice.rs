@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use rustix::pipe::{PipeFlags, SpliceFlags};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, Interest};
+use tokio::io::{AsyncWriteExt as _, Interest};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 
@@ -33,18 +33,21 @@ pub(crate) async fn join(left: &mut TcpStream, right: &mut TcpStream) -> io::Res
     Ok(())
 }
 
-async fn pump(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>) -> io::Result<()> {
-    let mut buffer = vec![0; BUFFER];
+async fn pump(from: ReadHalf<'_>, mut to: WriteHalf<'_>) -> io::Result<()> {
     let mut moved = 0;
     while moved < MUCH {
-        let count = from.read(&mut buffer).await?;
-        if count == 0 {
-            return to.shutdown().await;
-        }
+        // A connection that says nothing holds no buffer.
+        from.readable().await?;
+        let mut buffer = vec![0; BUFFER];
+        let count = match from.try_read(&mut buffer) {
+            Ok(0) => return to.shutdown().await,
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+            Err(error) => return Err(error),
+        };
         to.write_all(&buffer[..count]).await?;
         moved += count as u64;
     }
-    drop(buffer);
     through_pipe(from.as_ref(), to.as_ref()).await?;
     to.shutdown().await
 }

@@ -52,10 +52,11 @@ async fn connection(
     // A stream without it works too, only later.
     let _ = stream.set_nodelay(true);
     // What breaks from here on is the client's own connection: there is nobody left to tell.
-    let _ = match (to, to.port()) {
-        (to, _) if to == own => by_proxy(stream, &shared).await,
-        (_, 53) => dns::serve_tcp(stream, &shared).await,
-        (to, _) => handed_over(stream, to, &shared).await,
+    // Names are asked for at a listener of their own, and wherever a program thinks they are.
+    let _ = match to.port() {
+        53 => dns::serve_tcp(stream, &shared).await,
+        _ if to == own => by_proxy(stream, &shared).await,
+        _ => handed_over(stream, to, &shared).await,
     };
     drop(place);
 }

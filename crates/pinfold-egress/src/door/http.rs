@@ -97,9 +97,18 @@ pub(super) async fn serve_secure(
 ///
 /// # Errors
 /// Whatever broke the connection.
-pub(super) async fn serve_refusal(client: impl Stream, no_way: &NoWay) -> io::Result<()> {
-    let service = service_fn(|_| async { Ok::<_, Infallible>(no_way.response()) });
-    let served = http1::Builder::new().serve_connection(TokioIo::new(client), service).await;
+pub(super) async fn serve_refusal(
+    client: impl Stream,
+    no_way: &NoWay,
+    is_http2: bool,
+) -> io::Result<()> {
+    let answer = no_way.response();
+    let service = service_fn(|_| std::future::ready(Ok::<_, Infallible>(answer.clone())));
+    let client = TokioIo::new(client);
+    let served = match is_http2 {
+        true => http2::Builder::new(TokioExecutor::new()).serve_connection(client, service).await,
+        false => http1::Builder::new().serve_connection(client, service).await,
+    };
     served.map_err(io::Error::other)
 }
 

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{
-    ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, HOST, PROXY_AUTHORIZATION, TE, UPGRADE,
+    ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, HOST, PROXY_AUTHORIZATION,
+    SEC_WEBSOCKET_EXTENSIONS, TE, UPGRADE,
 };
 use http::request::Parts;
 use http::uri::{PathAndQuery, Scheme};
@@ -264,7 +265,7 @@ impl Line {
             body = after;
             if used {
                 let event = Event::SecretUse {
-                    id: &held.placed.rule.id,
+                    id: &held.rule.id,
                     method: head.method.as_str(),
                     asked: &asked.to_string(),
                     path: shortened(&path),
@@ -272,8 +273,12 @@ impl Line {
                 self.shared.journal.record(&event).map_err(|_| NoWay::NotRecorded)?;
             }
         }
-        if !secrets.is_empty() && head.headers.contains_key(ACCEPT_ENCODING) {
-            head.headers.insert(ACCEPT_ENCODING, READABLE);
+        if !secrets.is_empty() {
+            if head.headers.contains_key(ACCEPT_ENCODING) {
+                head.headers.insert(ACCEPT_ENCODING, READABLE);
+            }
+            // Frames could be compressed (RFC 7692), and not searched then.
+            head.headers.remove(SEC_WEBSOCKET_EXTENSIONS);
         }
         Ok(body)
     }

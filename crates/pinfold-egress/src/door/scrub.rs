@@ -212,6 +212,7 @@ pub(super) struct Scrubbed<B> {
     pending: Bytes,
     /// Trailers that wait for the end of the body.
     trailers: Option<HeaderMap>,
+    begun: bool,
     ended: bool,
 }
 
@@ -224,17 +225,20 @@ impl<B> Scrubbed<B> {
     ) -> Result<Self, Unreadable> {
         let coding = Coding::of(headers)?;
         let scrubber = Scrubber::new(patterns);
-        Ok(Self { inner, coding, scrubber, pending: Bytes::new(), trailers: None, ended: false })
+        let (pending, trailers) = (Bytes::new(), None);
+        Ok(Self { inner, coding, scrubber, pending, trailers, begun: false, ended: false })
     }
 
     fn data(&mut self, chunk: &[u8]) -> io::Result<Vec<u8>> {
+        self.begun = true;
         let decoded = self.coding.push(chunk)?;
         Ok(self.scrubber.push(&decoded))
     }
 
     fn last(&mut self) -> io::Result<Vec<u8>> {
         self.ended = true;
-        let decoded = self.coding.finish()?;
+        // An answer without a body (to HEAD, or 304) names the encoding that its body would have.
+        let decoded = if self.begun { self.coding.finish()? } else { Vec::new() };
         let mut rest = self.scrubber.push(&decoded);
         rest.extend(self.scrubber.finish());
         Ok(rest)

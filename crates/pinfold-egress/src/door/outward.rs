@@ -140,7 +140,7 @@ async fn by_proxy(mut stream: TcpStream, shared: &Arc<Shared>) -> io::Result<()>
     }
 }
 
-enum Head {
+pub(super) enum Head {
     /// A request for a tunnel: the length of its head, and where to.
     Connect(usize, Endpoint),
     /// Another request.
@@ -169,7 +169,7 @@ async fn connect_head(stream: &TcpStream, buffer: &mut [u8]) -> io::Result<Head>
     }
 }
 
-fn parse_connect(head: &[u8]) -> Head {
+pub(super) fn parse_connect(head: &[u8]) -> Head {
     let mut headers = [httparse::EMPTY_HEADER; 64];
     let mut request = httparse::Request::new(&mut headers);
     match request.parse(head) {

@@ -12,6 +12,8 @@ mod publish;
 mod serve;
 mod upstream;
 
+#[cfg(fuzzing)]
+pub use door::fuzzing;
 pub use door::{
     DoorConfig, DoorSockets, InvalidProxy, LiveSecret, NetworkDoor, NoAuthority, PlacedSecret,
     PolicyHandle, SessionAuthority, TrustStores, UpstreamProxy, placeholder_like,

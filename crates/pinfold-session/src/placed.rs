@@ -29,6 +29,7 @@ pub(crate) fn place(
                 placed.push(PlacedSecret {
                     rule: rule.clone(),
                     placeholder,
+                    value: secret,
                     source: Arc::new(source),
                 });
             }

@@ -43,12 +43,13 @@ async fn converse(
     protocol: Protocol,
 ) -> io::Result<()> {
     let beginning = match protocol {
-        Protocol::Tcp => first_words(&client, Some(&upstream)).await?,
-        Protocol::Tls | Protocol::Http => {
-            tokio::time::timeout(FIRST_WORDS, first_words(&client, None)).await??
+        Protocol::Tcp if shared.requests_rule(&asked).is_none() => {
+            first_words(&client, Some(&upstream)).await?
         }
+        _ => tokio::time::timeout(FIRST_WORDS, first_words(&client, None)).await??,
     };
     match check(shared, &asked, protocol, beginning) {
+        Ok(Way::End) => Ok(()),
         Ok(Way::Tunnel) => tunnel(client, upstream).await,
         Ok(Way::Intercept) => intercept::intercept(shared, client, upstream, asked).await,
         Ok(Way::Http1) => http::serve_host(shared, client, upstream, asked, false).await,
@@ -58,6 +59,8 @@ async fn converse(
 }
 
 enum Way {
+    /// Nothing was asked for.
+    End,
     Tunnel,
     Intercept,
     Http1,
@@ -72,17 +75,23 @@ fn check(
     beginning: Beginning,
 ) -> Result<Way, NoWay> {
     let expected = |expected| shared.refuse(Refused::Protocol { asked: asked.clone(), expected });
-    match (beginning, protocol) {
-        (Beginning::Tls(name), Protocol::Tls | Protocol::Tcp) => {
+    // Requests that cannot be seen cannot be held against their rule.
+    let unseen = shared.requests_rule(asked);
+    let unseen = unseen.map(|rule| Refused::Request { asked: asked.clone(), rule });
+    match (beginning, protocol, unseen) {
+        (Beginning::Tls(name), Protocol::Tls | Protocol::Tcp, _) => {
             check_name(shared, asked, name.as_deref())?;
             Ok(if shared.intercepts(asked) { Way::Intercept } else { Way::Tunnel })
         }
-        (Beginning::Http1, Protocol::Http | Protocol::Tcp) => Ok(Way::Http1),
-        (Beginning::Http2, Protocol::Http | Protocol::Tcp) => Ok(Way::Http2),
-        (Beginning::Other | Beginning::Unclear, Protocol::Tcp) => Ok(Way::Tunnel),
-        (Beginning::BrokenTls, _) => Err(NoWay::Malformed("no sound ClientHello")),
-        (_, Protocol::Tls) => Err(expected("TLS")),
-        (_, Protocol::Http) => Err(expected("HTTP")),
+        (Beginning::Http1, Protocol::Http | Protocol::Tcp, _) => Ok(Way::Http1),
+        (Beginning::Http2, Protocol::Http | Protocol::Tcp, _) => Ok(Way::Http2),
+        (Beginning::Other | Beginning::Unclear, Protocol::Tcp, None) => Ok(Way::Tunnel),
+        (Beginning::Other, Protocol::Tcp, Some(refused)) => Err(shared.refuse(refused)),
+        // A client that ends before it has said what it wants wants nothing.
+        (Beginning::Unclear, ..) => Ok(Way::End),
+        (Beginning::BrokenTls, ..) => Err(NoWay::Malformed("no sound ClientHello")),
+        (_, Protocol::Tls, _) => Err(expected("TLS")),
+        (_, Protocol::Http, _) => Err(expected("HTTP")),
     }
 }
 

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{
-    ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, HOST, PROXY_AUTHORIZATION, TE, UPGRADE,
+    ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, HOST, PROXY_AUTHORIZATION,
+    SEC_WEBSOCKET_EXTENSIONS, TE, UPGRADE,
 };
 use http::request::Parts;
 use http::uri::{PathAndQuery, Scheme};
@@ -97,9 +98,18 @@ pub(super) async fn serve_secure(
 ///
 /// # Errors
 /// Whatever broke the connection.
-pub(super) async fn serve_refusal(client: impl Stream, no_way: &NoWay) -> io::Result<()> {
-    let service = service_fn(|_| async { Ok::<_, Infallible>(no_way.response()) });
-    let served = http1::Builder::new().serve_connection(TokioIo::new(client), service).await;
+pub(super) async fn serve_refusal(
+    client: impl Stream,
+    no_way: &NoWay,
+    is_http2: bool,
+) -> io::Result<()> {
+    let answer = no_way.response();
+    let service = service_fn(|_| std::future::ready(Ok::<_, Infallible>(answer.clone())));
+    let client = TokioIo::new(client);
+    let served = match is_http2 {
+        true => http2::Builder::new(TokioExecutor::new()).serve_connection(client, service).await,
+        false => http1::Builder::new().serve_connection(client, service).await,
+    };
     served.map_err(io::Error::other)
 }
 
@@ -255,7 +265,7 @@ impl Line {
             body = after;
             if used {
                 let event = Event::SecretUse {
-                    id: &held.placed.rule.id,
+                    id: &held.rule.id,
                     method: head.method.as_str(),
                     asked: &asked.to_string(),
                     path: shortened(&path),
@@ -263,8 +273,12 @@ impl Line {
                 self.shared.journal.record(&event).map_err(|_| NoWay::NotRecorded)?;
             }
         }
-        if !secrets.is_empty() && head.headers.contains_key(ACCEPT_ENCODING) {
-            head.headers.insert(ACCEPT_ENCODING, READABLE);
+        if !secrets.is_empty() {
+            if head.headers.contains_key(ACCEPT_ENCODING) {
+                head.headers.insert(ACCEPT_ENCODING, READABLE);
+            }
+            // Frames could be compressed (RFC 7692), and not searched then.
+            head.headers.remove(SEC_WEBSOCKET_EXTENSIONS);
         }
         Ok(body)
     }

@@ -4,6 +4,7 @@
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use pinfold_policy::network::{Endpoint, Host};
 use rustls::pki_types::ServerName;
@@ -16,6 +17,9 @@ use super::http;
 use super::refusal::NoWay;
 use super::shared::Shared;
 use crate::upstream::{H2, HTTP1};
+
+/// Time for a server to prove itself.
+const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// Serves one connection on which TLS to an allowed host was begun.
 ///
@@ -41,14 +45,14 @@ pub(super) async fn intercept(
     let upstream = shared.secure(upstream, &asked, offered.clone()).await;
     let chosen = match &upstream {
         Ok(stream) => stream.get_ref().1.alpn_protocol().map(<[u8]>::to_vec),
-        Err(_) => offered.into_iter().find(|one| one == HTTP1),
+        Err(_) => offered.iter().find(|one| *one == HTTP1).or(offered.first()).cloned(),
     };
     let is_http2 = chosen.as_deref() == Some(H2);
     let config = authority.config(&asked.host, chosen).map_err(io::Error::other)?;
     let client = begun.into_stream(config).await?;
     match upstream {
         Ok(upstream) => http::serve_secure(shared, client, upstream, asked, is_http2).await,
-        Err(no_way) => http::serve_refusal(client, &no_way).await,
+        Err(no_way) => http::serve_refusal(client, &no_way, is_http2).await,
     }
 }
 
@@ -70,7 +74,12 @@ impl Shared {
         let config = self.tls().map_err(|failure| failed(failure.to_string()))?;
         let mut config = (*config).clone();
         config.alpn_protocols = protocols;
-        let connected = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
+        let connecting = TlsConnector::from(Arc::new(config)).connect(name, stream);
+        let connected = tokio::time::timeout(HANDSHAKE, connecting).await;
+        let connected = connected.unwrap_or_else(|_| {
+            let seconds = HANDSHAKE.as_secs();
+            Err(io::Error::other(format!("no answer within {seconds} seconds")))
+        });
         connected.map_err(|error| failed(error.to_string()))
     }
 }

@@ -7,6 +7,8 @@
 mod carry;
 mod dial;
 mod dns;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod http;
 mod intercept;
 mod mint;

@@ -52,10 +52,11 @@ async fn connection(
     // A stream without it works too, only later.
     let _ = stream.set_nodelay(true);
     // What breaks from here on is the client's own connection: there is nobody left to tell.
-    let _ = match (to, to.port()) {
-        (to, _) if to == own => by_proxy(stream, &shared).await,
-        (_, 53) => dns::serve_tcp(stream, &shared).await,
-        (to, _) => handed_over(stream, to, &shared).await,
+    // Names are asked for at a listener of their own, and wherever a program thinks they are.
+    let _ = match to.port() {
+        53 => dns::serve_tcp(stream, &shared).await,
+        _ if to == own => by_proxy(stream, &shared).await,
+        _ => handed_over(stream, to, &shared).await,
     };
     drop(place);
 }
@@ -139,7 +140,7 @@ async fn by_proxy(mut stream: TcpStream, shared: &Arc<Shared>) -> io::Result<()>
     }
 }
 
-enum Head {
+pub(super) enum Head {
     /// A request for a tunnel: the length of its head, and where to.
     Connect(usize, Endpoint),
     /// Another request.
@@ -168,7 +169,7 @@ async fn connect_head(stream: &TcpStream, buffer: &mut [u8]) -> io::Result<Head>
     }
 }
 
-fn parse_connect(head: &[u8]) -> Head {
+pub(super) fn parse_connect(head: &[u8]) -> Head {
     let mut headers = [httparse::EMPTY_HEADER; 64];
     let mut request = httparse::Request::new(&mut headers);
     match request.parse(head) {

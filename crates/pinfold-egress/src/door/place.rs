@@ -29,8 +29,8 @@ pub(super) async fn place(
     head: &mut Parts,
     body: RequestBody,
 ) -> Result<(RequestBody, bool), NoWay> {
-    let spots = held.placed.rule.spots;
-    let placeholder = held.placed.placeholder.as_str();
+    let spots = held.rule.spots;
+    let placeholder = held.placeholder.as_str();
     let body = match spots.contains(Spots::BODY_JSON) && is_json(&head.headers) {
         true => Either::Left(Full::new(collected(body).await?)),
         false => body,
@@ -39,12 +39,16 @@ pub(super) async fn place(
     if !found.any() {
         return Ok((body, false));
     }
-    let id = &held.placed.rule.id;
+    let id = &held.rule.id;
     let value = held.value().await.map_err(|_| NoWay::NoSecret(id.clone()))?;
     let value = value.expose();
     let unusable = || NoWay::NoSecret(id.clone());
     if found.header || found.basic {
-        for header in head.headers.values_mut() {
+        for (name, header) in head.headers.iter_mut() {
+            let spots = match *name == AUTHORIZATION {
+                true => spots,
+                false => spots.difference(Spots::BASIC),
+            };
             if let Some(replaced) = in_header(header, placeholder, value, spots) {
                 let mut replaced = HeaderValue::from_bytes(&replaced).map_err(|_| unusable())?;
                 replaced.set_sensitive(true);

@@ -48,6 +48,9 @@ fn cure(refused: &Refused) -> String {
 impl NoWay {
     pub(super) fn status(&self) -> StatusCode {
         match self {
+            // A client that reuses a connection for another host opens a new one when it sees this
+            // (RFC 9110, 15.5.20).
+            Self::Refused(Refused::OtherName { .. }) => StatusCode::MISDIRECTED_REQUEST,
             Self::Refused(_) | Self::NoSecret(_) => StatusCode::FORBIDDEN,
             Self::Malformed(_) => StatusCode::BAD_REQUEST,
             Self::NotRecorded => StatusCode::SERVICE_UNAVAILABLE,

@@ -98,16 +98,30 @@ impl Scrubber {
     /// What of the stream can go on, now that this chunk is there.
     pub(super) fn push(&mut self, chunk: &[u8]) -> Vec<u8> {
         self.held.extend_from_slice(chunk);
-        let mut clean = self.patterns.scrub(&self.held);
-        // A pattern that is complete is gone; its beginning can only be at the very end.
-        let open = self.patterns.open_end(&clean);
-        self.held = clean.split_off(clean.len() - open);
-        clean
+        let held = self.held.as_slice();
+        let mut clean = Vec::with_capacity(held.len());
+        let mut from = 0;
+        loop {
+            let open = held.len() - self.patterns.open_end(&held[from..]);
+            match self.patterns.find(held, from) {
+                // Where it begins a longer pattern may begin, which only what follows can tell.
+                Some((at, Pattern { found, instead })) if at < open => {
+                    clean.extend_from_slice(&held[from..at]);
+                    clean.extend_from_slice(instead);
+                    from = at + found.len();
+                }
+                _ => {
+                    clean.extend_from_slice(&held[from..open]);
+                    self.held.drain(..open);
+                    return clean;
+                }
+            }
+        }
     }
 
     /// What is left at the end.
     pub(super) fn finish(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.held)
+        self.patterns.scrub(&std::mem::take(&mut self.held))
     }
 }
 
@@ -212,6 +226,7 @@ pub(super) struct Scrubbed<B> {
     pending: Bytes,
     /// Trailers that wait for the end of the body.
     trailers: Option<HeaderMap>,
+    begun: bool,
     ended: bool,
 }
 
@@ -224,17 +239,20 @@ impl<B> Scrubbed<B> {
     ) -> Result<Self, Unreadable> {
         let coding = Coding::of(headers)?;
         let scrubber = Scrubber::new(patterns);
-        Ok(Self { inner, coding, scrubber, pending: Bytes::new(), trailers: None, ended: false })
+        let (pending, trailers) = (Bytes::new(), None);
+        Ok(Self { inner, coding, scrubber, pending, trailers, begun: false, ended: false })
     }
 
     fn data(&mut self, chunk: &[u8]) -> io::Result<Vec<u8>> {
+        self.begun = true;
         let decoded = self.coding.push(chunk)?;
         Ok(self.scrubber.push(&decoded))
     }
 
     fn last(&mut self) -> io::Result<Vec<u8>> {
         self.ended = true;
-        let decoded = self.coding.finish()?;
+        // An answer without a body (to HEAD, or 304) names the encoding that its body would have.
+        let decoded = if self.begun { self.coding.finish()? } else { Vec::new() };
         let mut rest = self.scrubber.push(&decoded);
         rest.extend(self.scrubber.finish());
         Ok(rest)
@@ -317,6 +335,23 @@ mod tests {
                 text.chunks(size).flat_map(|chunk| scrubber.push(chunk)).collect();
             clean.extend(scrubber.finish());
             assert_eq!(clean.escape_ascii().to_string(), expected.escape_ascii().to_string());
+        }
+    }
+
+    #[test]
+    fn a_longer_pattern_is_meant_however_the_stream_is_cut() {
+        let mut patterns = patterns();
+        patterns.add([SECRET, b"-2"].concat(), *b"second");
+        patterns.add(*b"value-", *b"third");
+        let text = [SECRET, b"-2 ", SECRET, b" ", SECRET, b"-", SECRET].concat();
+        let whole = patterns.scrub(&text);
+        assert_eq!(whole, b"second placeholder placeholder-placeholder");
+        for size in 1..text.len() {
+            let mut scrubber = Scrubber::new(patterns.clone());
+            let mut clean: Vec<u8> =
+                text.chunks(size).flat_map(|chunk| scrubber.push(chunk)).collect();
+            clean.extend(scrubber.finish());
+            assert_eq!(clean.escape_ascii().to_string(), whole.escape_ascii().to_string());
         }
     }
 

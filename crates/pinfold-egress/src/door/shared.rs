@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use pinfold_policy::network::{Endpoint, NetworkPolicy, Protocol, Refused};
+use pinfold_policy::network::{Endpoint, NetworkPolicy, NetworkRule, Protocol, Refused};
 use rustls::ClientConfig;
 use tokio::sync::watch;
 
@@ -63,6 +63,12 @@ impl Shared {
     /// Whether TLS with a host is ended here.
     pub(super) fn intercepts(&self, asked: &Endpoint) -> bool {
         self.vault.knows(asked) || self.policy().intercepts(asked)
+    }
+
+    /// A rule for a host and port that decides by requests.
+    pub(super) fn requests_rule(&self, asked: &Endpoint) -> Option<Box<NetworkRule>> {
+        let policy = self.policy();
+        policy.rules_for(asked).find(|rule| rule.looks_at_requests()).cloned().map(Box::new)
     }
 
     /// How servers prove themselves; the trusted certificates are read when first needed.

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 use pinfold_policy::network::{Endpoint, SecretRule};
 use pinfold_secrets::Secret;
 use tokio::task::spawn_blocking;
@@ -39,6 +39,9 @@ pub struct PlacedSecret {
     pub rule: SecretRule,
     /// What the inside has instead.
     pub placeholder: String,
+    /// Its value at the beginning, which must not come back even before it was used here: another
+    /// session may have sent it to the same host.
+    pub value: Secret,
     /// Where it comes from.
     pub source: Arc<dyn LiveSecret>,
 }
@@ -48,7 +51,9 @@ pub(super) struct Vault(Vec<Arc<Held>>);
 
 /// One secret, with its value once it was needed.
 pub(super) struct Held {
-    pub(super) placed: PlacedSecret,
+    pub(super) rule: SecretRule,
+    pub(super) placeholder: String,
+    source: Arc<dyn LiveSecret>,
     values: Mutex<Values>,
     /// One resolution at a time; whoever comes meanwhile waits for it.
     resolving: tokio::sync::Mutex<()>,
@@ -57,7 +62,7 @@ pub(super) struct Held {
 #[derive(Default)]
 struct Values {
     current: Option<(u64, Instant, Arc<Secret>)>,
-    /// Every value that was in use, the last one first.
+    /// Every value that is or was in use, the last one first.
     used: Vec<Arc<Secret>>,
 }
 
@@ -66,19 +71,20 @@ pub(super) struct Gone;
 
 impl Vault {
     pub(super) fn new(secrets: Vec<PlacedSecret>) -> Self {
-        let held = |placed| {
-            Arc::new(Held { placed, values: Mutex::default(), resolving: Default::default() })
+        let held = |PlacedSecret { rule, placeholder, value, source }| {
+            let values = Mutex::new(Values { current: None, used: vec![Arc::new(value)] });
+            Arc::new(Held { rule, placeholder, source, values, resolving: Default::default() })
         };
         Self(secrets.into_iter().map(held).collect())
     }
 
     /// The secrets that may go to a host.
     pub(super) fn secrets_for(&self, asked: &Endpoint) -> Vec<Arc<Held>> {
-        self.0.iter().filter(|held| held.placed.rule.is_for(asked)).map(Arc::clone).collect()
+        self.0.iter().filter(|held| held.rule.is_for(asked)).map(Arc::clone).collect()
     }
 
     pub(super) fn knows(&self, asked: &Endpoint) -> bool {
-        self.0.iter().any(|held| held.placed.rule.is_for(asked))
+        self.0.iter().any(|held| held.rule.is_for(asked))
     }
 }
 
@@ -93,7 +99,7 @@ impl Held {
     }
 
     fn resolve(&self) -> Result<Arc<Secret>, Gone> {
-        let source = &self.placed.source;
+        let source = &self.source;
         let stamp = source.stamp();
         if let Some((at, since, value)) = &self.values().current
             && *at == stamp
@@ -118,13 +124,15 @@ impl Held {
     /// Adds what must not come back: every value that was in use, as it is, as a URL has it, and
     /// as base64 has it at each of the three offsets.
     pub(super) fn add_patterns(&self, patterns: &mut Patterns) {
-        let placeholder = self.placed.placeholder.as_str();
+        let placeholder = self.placeholder.as_str();
         for value in &self.values().used {
             let value = value.expose();
             patterns.add(value, placeholder);
             patterns.add(super::place::percent_encoded(value), placeholder);
-            for offset in 0..3 {
-                patterns.add(inner_base64(value.as_bytes(), offset), "");
+            for (offset, alphabet) in
+                [0, 1, 2].map(|at| [(at, &STANDARD), (at, &URL_SAFE)]).as_flattened()
+            {
+                patterns.add(inner_base64(value.as_bytes(), *offset, *alphabet), "");
             }
         }
     }
@@ -132,12 +140,12 @@ impl Held {
 
 /// The characters of base64 that depend on these bytes alone, when `offset` bytes (modulo three)
 /// stand before them.
-fn inner_base64(bytes: &[u8], offset: usize) -> Vec<u8> {
+fn inner_base64(bytes: &[u8], offset: usize, alphabet: &impl Engine) -> Vec<u8> {
     /// Fewer characters than this are found by chance.
     const SHORTEST: usize = 12;
     let padded = [&[0_u8; 2][..offset], bytes].concat();
     let whole = padded.len() / 3 * 3;
-    let encoded = STANDARD.encode(&padded[..whole]);
+    let encoded = alphabet.encode(&padded[..whole]);
     // The first group holds foreign bits if anything stands before.
     let skip = if offset == 0 { 0 } else { 4 };
     let inner = encoded.as_bytes().get(skip..).unwrap_or_default();

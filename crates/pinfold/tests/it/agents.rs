@@ -4,7 +4,7 @@
 //! Layers are provisioned once, into the build's own directory. Without the registry the tests
 //! say that they skip.
 
-mod key;
+pub(crate) mod key;
 mod provisioning;
 
 use std::fs;

@@ -14,4 +14,5 @@ mod gateway;
 mod hostile;
 mod invocation;
 mod limits;
+mod network;
 mod terminal;

@@ -12,13 +12,13 @@ use super::{KEY, Scene, headless, ready};
 use crate::common::{installed, skip};
 
 /// The key in a form that is not the key.
-fn disguised() -> String {
-    KEY.bytes().map(|byte| format!("{:02x}", byte ^ 0x5A)).collect()
+pub(crate) fn disguised(key: &str) -> String {
+    key.bytes().map(|byte| format!("{:02x}", byte ^ 0x5A)).collect()
 }
 
 /// Mends the bug, searches inside, and then waits until the test has searched from outside.
 fn script() -> Script {
-    let search = format!("python3 search.py {} >found.txt; cat found.txt", disguised());
+    let search = format!("python3 search.py {} >found.txt; cat found.txt", disguised(KEY));
     let wait = "mkfifo go && echo >ready && cat go";
     let steps = json!({ "steps": [
         { "text": "I look.", "read": { "path": "sum.sh" } },
@@ -33,7 +33,7 @@ fn script() -> Script {
 }
 
 /// All processes that descend from this one.
-fn descendants(pid: u32) -> Vec<u32> {
+pub(crate) fn descendants(pid: u32) -> Vec<u32> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let children = tasks
         .filter_map(|task| fs::read_to_string(task.path().join("children")).ok())
@@ -42,7 +42,7 @@ fn descendants(pid: u32) -> Vec<u32> {
 }
 
 /// Bytes that were searched, and where the key was.
-fn search_memory(pid: u32) -> (usize, Vec<String>) {
+pub(crate) fn search_memory(pid: u32, key: &str) -> (usize, Vec<String>) {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
     let Ok(memory) = File::open(format!("/proc/{pid}/mem")) else { return (0, Vec::new()) };
     let (mut searched, mut found) = (0, Vec::new());
@@ -61,25 +61,25 @@ fn search_memory(pid: u32) -> (usize, Vec<String>) {
                 break;
             }
             searched += read;
-            if holds(&buffer[..read]) {
+            if holds(&buffer[..read], key) {
                 found.push(line.to_owned());
             }
             // A key over the seam is seen by the next read.
             at += read as u64
-                - if read == size && at + (read as u64) < end { KEY.len() as u64 } else { 0 };
+                - if read == size && at + (read as u64) < end { key.len() as u64 } else { 0 };
         }
     }
     for name in ["environ", "cmdline"] {
-        if holds(&fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default()) {
+        if holds(&fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default(), key) {
             found.push(name.to_owned());
         }
     }
     (searched, found)
 }
 
-fn holds(data: &[u8]) -> bool {
+fn holds(data: &[u8], key: &str) -> bool {
     // SAFETY: both areas are valid for the lengths given; memmem only reads.
-    !unsafe { libc::memmem(data.as_ptr().cast(), data.len(), KEY.as_ptr().cast(), KEY.len()) }
+    !unsafe { libc::memmem(data.as_ptr().cast(), data.len(), key.as_ptr().cast(), key.len()) }
         .is_null()
 }
 
@@ -116,12 +116,12 @@ fn search_from_outside(agent: &str, pid: u32) {
     if !rustix::process::geteuid().is_root() {
         return skip(agent, "only root reads init's memory: searched from inside alone");
     }
-    let (_, supervisor) = search_memory(pid);
+    let (_, supervisor) = search_memory(pid, KEY);
     assert!(!supervisor.is_empty(), "the probe finds nothing where the key is: in the supervisor");
     let inside = descendants(pid);
     assert!(inside.len() >= 3, "init, {agent} and its shell: {inside:?}");
     for pid in inside {
-        let (searched, found) = search_memory(pid);
+        let (searched, found) = search_memory(pid, KEY);
         assert!(searched > 0, "cannot read the memory of {pid}");
         assert!(found.is_empty(), "{agent}: the key is in process {pid}: {found:?}");
     }

@@ -1,0 +1,127 @@
+//! What the fuzz targets call: what comes from inside is read as the door reads it, and held
+//! against what must be true of it. Not in any build that serves.
+
+use std::io;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use hickory_resolver::proto::op::{Message, MessageType};
+use pinfold_policy::network::{Endpoint, NetworkPolicy};
+use pinfold_policy::origin::{Origin, Valued};
+use tokio::sync::watch;
+
+use super::dns::Question;
+use super::outward::{Head, parse_connect};
+use super::peek::Beginning;
+use super::scrub::{Patterns, Scrubber};
+use super::shared::Shared;
+use super::vault::Vault;
+use crate::gateway::{Event, Journal};
+use crate::upstream::{Dns, TrustRoots};
+
+/// A journal that keeps nothing.
+struct Nothing;
+
+impl Journal for Nothing {
+    fn record(&self, _: &Event<'_>) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn shared() -> &'static Shared {
+    static SHARED: OnceLock<Shared> = OnceLock::new();
+    SHARED.get_or_init(|| {
+        let rules = ["web.example.com", "*.example.org:*"];
+        let rule =
+            |text: &str| text.parse().ok().map(|value| Valued { value, origin: Origin::Default });
+        let allow = rules.into_iter().filter_map(rule).collect();
+        let (_, policy) = watch::channel(Arc::new(NetworkPolicy { allow, ..Default::default() }));
+        Shared {
+            policy,
+            journal: Arc::new(Nothing),
+            names: Mutex::default(),
+            dns: Dns::default(),
+            proxy: None,
+            authority: None,
+            vault: Vault::new(Vec::new()),
+            roots: TrustRoots::System,
+            tls: OnceLock::new(),
+        }
+    })
+}
+
+/// An answer that is given at once is sound, belongs to its question and has no address but the
+/// machine's own.
+///
+/// # Panics
+/// When it does not.
+pub fn question(bytes: &[u8]) {
+    let Some(question) = Question::read(bytes) else { return };
+    let Ok(answer) = question.answer_at_once(shared()) else { return };
+    assert!(answer.len() < 2048, "an answer of {} bytes", answer.len());
+    let message = Message::from_vec(&answer).expect("an answer that can be read");
+    assert_eq!(message.id().to_be_bytes(), bytes[..2]);
+    assert_eq!(message.message_type(), MessageType::Response);
+    for record in message.answers() {
+        let address = record.data().ip_addr().expect("an address");
+        assert!(address.is_loopback(), "{address}");
+    }
+}
+
+/// What was seen stays true when more arrives.
+///
+/// # Panics
+/// When it does not.
+pub fn beginning(bytes: &[u8]) {
+    let whole = Beginning::of(bytes);
+    for end in (0..bytes.len()).take(600) {
+        match Beginning::of(&bytes[..end]) {
+            Beginning::Unclear => {}
+            // What follows a hello may break it, and is refused then.
+            Beginning::Tls(_) if whole == Beginning::BrokenTls => {}
+            prefix => assert_eq!(prefix, whole, "{end} bytes of {}", bytes.escape_ascii()),
+        }
+    }
+}
+
+/// A tunnel is asked for to a host that has one form.
+///
+/// # Panics
+/// When it has not.
+pub fn connect(bytes: &[u8]) {
+    if let Head::Connect(length, asked) = parse_connect(bytes) {
+        assert!(length <= bytes.len());
+        assert_eq!(Endpoint::parse(&asked.to_string(), None).as_ref(), Ok(&asked));
+    }
+}
+
+/// A stream is scrubbed as its whole is, however it is cut.
+///
+/// # Panics
+/// When it is not.
+pub fn scrub(patterns: &[&[u8]], text: &[u8], cuts: &[u8]) {
+    let mut all = Patterns::default();
+    patterns.iter().for_each(|pattern| all.add(*pattern, *b"#"));
+    let mut expected = Vec::new();
+    let mut rest = text;
+    while let Some(first) = rest.first() {
+        let here =
+            patterns.iter().filter(|pattern| !pattern.is_empty() && rest.starts_with(pattern));
+        let (put, length) = match here.map(|pattern| pattern.len()).max() {
+            Some(length) => (b'#', length),
+            None => (*first, 1),
+        };
+        expected.push(put);
+        rest = &rest[length..];
+    }
+    let mut scrubber = Scrubber::new(all.clone());
+    let (mut clean, mut rest) = (Vec::new(), text);
+    for cut in cuts.iter().chain(std::iter::repeat(&255)).take(text.len() + 1) {
+        let (chunk, after) = rest.split_at(rest.len().min(usize::from(*cut)));
+        clean.extend(scrubber.push(chunk));
+        rest = after;
+    }
+    clean.extend(scrubber.push(rest));
+    clean.extend(scrubber.finish());
+    assert_eq!(clean.escape_ascii().to_string(), expected.escape_ascii().to_string());
+    assert_eq!(all.scrub(text), expected);
+}

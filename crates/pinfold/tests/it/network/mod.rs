@@ -1,0 +1,20 @@
+//! The network door, used by real programs and attacked.
+//!
+//! A test makes a small internet of its own: namespaces whose loopback interface has public
+//! addresses, with real servers, a resolver that writes down what it is asked, and a certificate
+//! authority that only there is trusted. pinfold runs in it, and the program in pinfold.
+
+mod attacks;
+mod clients;
+mod dns;
+mod faults;
+mod git;
+mod isolation;
+mod names;
+mod protocols;
+mod refusals;
+mod registries;
+mod secrets;
+mod world;
+
+use world::World;

@@ -1,0 +1,38 @@
+# Requests on a connection to web.example.com that say one thing and mean another.
+END = 'Connection: close\r\n\r\n'
+INNER = 'GET /smuggled HTTP/1.1\r\nHost: other.example.org\r\n' + END
+WEB = 'Host: web.example.com\r\n'
+CASES = {
+  'honest': 'GET /honest HTTP/1.1\r\n' + WEB + END,
+  'other-host': 'GET /smuggled HTTP/1.1\r\nHost: other.example.org\r\n' + END,
+  'two-hosts': 'GET /smuggled HTTP/1.1\r\n' + WEB + 'Host: other.example.org\r\n' + END,
+  'two-hosts-reversed': 'GET /smuggled HTTP/1.1\r\nHost: other.example.org\r\n' + WEB + END,
+  'same-host-twice': 'GET /smuggled HTTP/1.1\r\n' + WEB + WEB + END,
+  'list-of-hosts': 'GET /smuggled HTTP/1.1\r\nHost: web.example.com, other.example.org\r\n' + END,
+  'user-in-host': 'GET /smuggled HTTP/1.1\r\nHost: web.example.com@other.example.org\r\n' + END,
+  'other-absolute': 'GET http://other.example.org/smuggled HTTP/1.1\r\n' + WEB + END,
+  'absolute-other-host': 'GET http://web.example.com/smuggled HTTP/1.1\r\nHost: other.example.org\r\n' + END,
+  'other-port': 'GET /smuggled HTTP/1.1\r\nHost: web.example.com:22\r\n' + END,
+  'folded-host': 'GET /smuggled HTTP/1.1\r\nHost: web.example.com\r\n\tother.example.org\r\n' + END,
+  'blank-before-colon': 'GET /smuggled HTTP/1.1\r\nHost : other.example.org\r\n' + END,
+  'null-in-host': 'GET /smuggled HTTP/1.1\r\nHost: web.example.com\0.other.example.org\r\n' + END,
+  'cl-te': 'POST /outer HTTP/1.1\r\n' + WEB + 'Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n' + INNER,
+  'te-cl': 'POST /outer HTTP/1.1\r\n' + WEB + 'Transfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n' + '%x\r\n' % len(INNER) + INNER + '\r\n0\r\n\r\n',
+  'te-twice': 'POST /outer HTTP/1.1\r\n' + WEB + 'Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n' + INNER,
+  'te-odd': 'POST /outer HTTP/1.1\r\n' + WEB + 'Transfer-Encoding: xchunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n' + INNER,
+  'te-blank': 'POST /outer HTTP/1.1\r\n' + WEB + 'Transfer-Encoding : chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n' + INNER,
+  'te-folded': 'POST /outer HTTP/1.1\r\n' + WEB + 'Transfer-Encoding:\r\n chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n' + INNER,
+  'te-1.0': 'POST /outer HTTP/1.0\r\n' + WEB + 'Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n' + INNER,
+  'cl-twice': 'POST /outer HTTP/1.1\r\n' + WEB + 'Content-Length: 0\r\nContent-Length: 5\r\n\r\n' + INNER,
+  'cl-signed': 'POST /outer HTTP/1.1\r\n' + WEB + 'Content-Length: +0\r\n\r\n' + INNER,
+  'chunk-extension': 'POST /outer HTTP/1.1\r\n' + WEB + 'Transfer-Encoding: chunked\r\n\r\n0;a="\n"\r\n\r\n' + INNER,
+  'bare-lf': 'POST /outer HTTP/1.1\n' + WEB.strip() + '\nContent-Length: 0\n\n' + INNER.replace('\r\n', '\n'),
+  'pipelined': 'GET /outer HTTP/1.1\r\n' + WEB + '\r\n' + INNER,
+  'get-with-body': 'GET /outer HTTP/1.1\r\n' + WEB + 'Content-Length: %d\r\n\r\n' % len(INNER) + INNER,
+  'expect': 'POST /outer HTTP/1.1\r\n' + WEB + 'Expect: 100-continue\r\nContent-Length: 0\r\n\r\n' + INNER,
+  'upgrade-h2c': 'GET /outer HTTP/1.1\r\n' + WEB + 'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA\r\n\r\n' + INNER,
+  'false-websocket': 'GET /outer HTTP/1.1\r\n' + WEB + 'Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n' + INNER,
+  'lower-case': 'get /smuggled HTTP/1.1\r\nHost: other.example.org\r\n' + END,
+  'leading-crlf': '\r\nGET /smuggled HTTP/1.1\r\nHost: other.example.org\r\n' + END,
+  'http-0.9': 'GET /smuggled\r\n\r\n',
+}

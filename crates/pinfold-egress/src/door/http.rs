@@ -6,32 +6,28 @@ use std::io;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::header::{
-    ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, HOST, PROXY_AUTHORIZATION,
-    SEC_WEBSOCKET_EXTENSIONS, TE, UPGRADE,
-};
+use http::header::{ACCEPT_ENCODING, HOST, SEC_WEBSOCKET_EXTENSIONS};
 use http::request::Parts;
-use http::uri::{PathAndQuery, Scheme};
-use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
-use http_body_util::{Either, Full};
+use http::uri::Scheme;
+use http::{Method, Request, Response, StatusCode, Version};
+use http_body_util::Either;
 use hyper::body::Incoming;
-use hyper::client::conn::{http1 as client1, http2 as client2};
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use pinfold_policy::network::{Endpoint, Host, Protocol, Refused};
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use pinfold_policy::network::{Endpoint, Protocol, Refused};
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 
+use super::message::{Body, is_address, relayed, rewrite, switch};
 use super::place::{RequestBody, place};
 use super::refusal::NoWay;
-use super::scrub::{Patterns, READABLE, Scrubbed, Scrubber, Unreadable};
+use super::scrub::{Patterns, READABLE};
+use super::sender::{MAX_BUFFER, Sender, Stream};
 use super::shared::Shared;
 use super::vault::Held;
-use crate::gateway::{Event, is_websocket, shortened, strip_hop_by_hop};
+use crate::gateway::{Event, is_websocket, shortened};
 use crate::upstream::{H2, HTTP1};
 
 /// Time for the head of a request, which is also how long an unused connection is kept.
@@ -39,16 +35,6 @@ const HEAD_LIMIT: Duration = Duration::from_secs(60);
 
 /// Largest head of a request, in bytes.
 const MAX_HEAD: usize = 64 * 1024;
-
-/// Bytes read at once, at most; it also bounds the head of an answer.
-const MAX_BUFFER: usize = 128 * 1024;
-
-type Body = Either<Full<Bytes>, Either<Incoming, Scrubbed<Incoming>>>;
-
-/// A connection with a client or a server.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
-
-impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 
 /// Serves a client of the explicit proxy: every request names its host in its URL.
 ///
@@ -159,35 +145,6 @@ struct Open {
     sender: Sender,
 }
 
-enum Sender {
-    One(client1::SendRequest<RequestBody>),
-    Two(client2::SendRequest<RequestBody>),
-}
-
-impl Sender {
-    async fn open(upstream: impl Stream, is_http2: bool) -> hyper::Result<Self> {
-        let io = TokioIo::new(upstream);
-        // Each connection's task ends with it; what breaks it is told to the request on it.
-        if is_http2 {
-            let mut protocol = client2::Builder::new(TokioExecutor::new());
-            let (sender, connection) = protocol.timer(TokioTimer::new()).handshake(io).await?;
-            tokio::spawn(connection);
-            return Ok(Self::Two(sender));
-        }
-        let mut protocol = client1::Builder::new();
-        let (sender, connection) = protocol.max_buf_size(MAX_BUFFER).handshake(io).await?;
-        tokio::spawn(connection.with_upgrades());
-        Ok(Self::One(sender))
-    }
-
-    fn is_closed(&self) -> bool {
-        match self {
-            Self::One(sender) => sender.is_closed(),
-            Self::Two(sender) => sender.is_closed(),
-        }
-    }
-}
-
 impl Line {
     fn new(
         shared: &Arc<Shared>,
@@ -244,7 +201,7 @@ impl Line {
         secrets.iter().for_each(|held| held.add_patterns(&mut patterns));
         match upgrade {
             Some(client) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
-                Ok(self.switch(client, response, asked, patterns))
+                Ok(switch(&self.shared, client, response, asked, patterns))
             }
             _ => relayed(response, patterns),
         }
@@ -376,44 +333,6 @@ impl Line {
         Err(NoWay::Unreachable(format!("{asked} closes every connection")))
     }
 
-    /// Passes a 101 on, then bytes both ways.
-    fn switch(
-        &self,
-        client: OnUpgrade,
-        upstream: Response<Incoming>,
-        asked: Endpoint,
-        patterns: Patterns,
-    ) -> Response<Body> {
-        let shared = Arc::clone(&self.shared);
-        let mut response = Response::new(Either::Left(Full::new(Bytes::new())));
-        *response.status_mut() = upstream.status();
-        *response.headers_mut() = upstream.headers().clone();
-        let headers = response.headers_mut();
-        strip_hop_by_hop(headers);
-        patterns.scrub_headers(headers);
-        headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
-        headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
-        tokio::spawn(async move {
-            let both = tokio::try_join!(client, hyper::upgrade::on(upstream));
-            if let Ok((client, upstream)) = both {
-                let (mut up_read, mut up_write) = tokio::io::split(TokioIo::new(upstream));
-                let (mut down_read, mut down_write) = tokio::io::split(TokioIo::new(client));
-                let both_ways = async {
-                    tokio::try_join!(
-                        copy(&mut down_read, &mut up_write, Patterns::default()),
-                        copy(&mut up_read, &mut down_write, patterns),
-                    )
-                };
-                // However it ends, both connections are closed and both ends see it.
-                tokio::select! {
-                    _ = both_ways => {}
-                    () = shared.until_forbidden(&asked) => {}
-                }
-            }
-        });
-        response
-    }
-
     async fn open(&self, asked: &Endpoint, is_http2: bool) -> Result<Open, NoWay> {
         if self.shared.admit(asked)? == Protocol::Tls && !self.secure {
             let refused = Refused::Protocol { asked: asked.clone(), expected: "TLS" };
@@ -430,86 +349,5 @@ impl Line {
         let sender = sender.map_err(|error| NoWay::Unreachable(format!("{asked}: {error}")))?;
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(asked.clone());
         Ok(Open { asked: asked.clone(), sender })
-    }
-}
-
-fn is_address(asked: &Endpoint) -> bool {
-    matches!(asked.host, Host::Address(_))
-}
-
-/// Makes the request the next hop's: its target, its host, and nothing meant for this hop.
-fn rewrite(
-    head: &mut Parts,
-    asked: &Endpoint,
-    secure: bool,
-    is_upgrade: bool,
-) -> Result<(), NoWay> {
-    let (scheme, known) = if secure { (Scheme::HTTPS, 443) } else { (Scheme::HTTP, 80) };
-    let malformed = |_| NoWay::Malformed("the request's target");
-    let wants_trailers = head.headers.get(TE).is_some_and(|value| value == "trailers");
-    strip_hop_by_hop(&mut head.headers);
-    head.headers.remove(PROXY_AUTHORIZATION);
-    let path = head.uri.path_and_query().cloned();
-    let path = path.unwrap_or_else(|| PathAndQuery::from_static("/"));
-    let host = if asked.port == known { asked.host.to_string() } else { asked.to_string() };
-    if head.version == Version::HTTP_2 {
-        let whole = Uri::builder().scheme(scheme).authority(host).path_and_query(path);
-        head.uri = whole.build().map_err(malformed)?;
-        head.headers.remove(HOST);
-        if wants_trailers {
-            // gRPC insists on it.
-            head.headers.insert(TE, HeaderValue::from_static("trailers"));
-        }
-        return Ok(());
-    }
-    head.uri = path.into();
-    head.version = Version::HTTP_11;
-    if !head.headers.contains_key(HOST) || !is_address(asked) {
-        let host = HeaderValue::try_from(host);
-        head.headers.insert(HOST, host.map_err(|_| NoWay::Malformed("the host"))?);
-    }
-    if is_upgrade {
-        head.headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
-        head.headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
-    }
-    Ok(())
-}
-
-/// An answer as it passes: status, headers and body, without what must not come back.
-fn relayed(upstream: Response<Incoming>, patterns: Patterns) -> Result<Response<Body>, NoWay> {
-    let (mut head, body) = upstream.into_parts();
-    strip_hop_by_hop(&mut head.headers);
-    if patterns.is_empty() {
-        return Ok(Response::from_parts(head, Either::Right(Either::Left(body))));
-    }
-    // One of these is the reason phrase, which may hold anything.
-    head.extensions.clear();
-    patterns.scrub_headers(&mut head.headers);
-    // Decoding and scrubbing change the length.
-    head.headers.remove(CONTENT_LENGTH);
-    let body = Scrubbed::new(body, &mut head.headers, patterns).map_err(|Unreadable| {
-        let why = "the server answers in an encoding that cannot be searched for secrets";
-        NoWay::Unreachable(why.to_owned())
-    })?;
-    Ok(Response::from_parts(head, Either::Right(Either::Right(body))))
-}
-
-/// Passes bytes one way, without what must not pass.
-async fn copy(
-    from: &mut (impl AsyncRead + Unpin),
-    to: &mut (impl AsyncWrite + Unpin),
-    patterns: Patterns,
-) -> io::Result<()> {
-    const BUFFER: usize = 16 * 1024;
-    let mut scrubber = Scrubber::new(patterns);
-    let mut buffer = vec![0; BUFFER];
-    loop {
-        let count = from.read(&mut buffer).await?;
-        if count == 0 {
-            to.write_all(&scrubber.finish()).await?;
-            return to.shutdown().await;
-        }
-        to.write_all(&scrubber.push(&buffer[..count])).await?;
-        to.flush().await?;
     }
 }

@@ -166,6 +166,12 @@ impl Refused {
     pub fn cure(&self) -> Option<String> {
         match self {
             Self::Host(Endpoint { host, port: 80 | 443 }) => Some(format!("--allow-host {host}")),
+            Self::Address(Endpoint { host: Host::Address(address), port })
+                if !AddressClass::of(*address).is_public() =>
+            {
+                let host = Host::Address(*address);
+                Some(format!("--allow-internal-host {host}:{port}"))
+            }
             Self::Host(asked) | Self::Port { asked, .. } | Self::Address(asked) => {
                 Some(format!("--allow-host {asked}"))
             }

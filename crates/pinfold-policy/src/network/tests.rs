@@ -162,6 +162,7 @@ fn a_refusal_names_the_cure() {
         ("x.org:22", "--allow-host x.org:22"),
         ("a.com:22", "--allow-host a.com:22"),
         ("1.2.3.4:443", "--allow-host 1.2.3.4:443"),
+        ("10.0.0.1:443", "--allow-internal-host 10.0.0.1:443"),
     ] {
         let refused = policy.decide(&endpoint(asked)).expect_err(asked);
         assert_eq!(refused.cure().as_deref(), Some(cure));

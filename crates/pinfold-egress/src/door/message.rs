@@ -1,0 +1,146 @@
+//! Requests and answers as they pass from one connection to the other.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{CONNECTION, CONTENT_LENGTH, HOST, PROXY_AUTHORIZATION, TE, UPGRADE};
+use http::request::Parts;
+use http::uri::{PathAndQuery, Scheme};
+use http::{HeaderValue, Response, Uri, Version};
+use http_body_util::{Either, Full};
+use hyper::body::Incoming;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use pinfold_policy::network::{Endpoint, Host};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+
+use super::refusal::NoWay;
+use super::scrub::{Patterns, Scrubbed, Scrubber, Unreadable};
+use super::shared::Shared;
+use crate::gateway::strip_hop_by_hop;
+
+/// The body of an answer: pinfold's own, as it comes, or without what must not pass.
+pub(super) type Body = Either<Full<Bytes>, Either<Incoming, Scrubbed<Incoming>>>;
+
+pub(super) fn is_address(asked: &Endpoint) -> bool {
+    matches!(asked.host, Host::Address(_))
+}
+
+/// Makes the request the next hop's: its target, its host, and nothing meant for this hop.
+pub(super) fn rewrite(
+    head: &mut Parts,
+    asked: &Endpoint,
+    secure: bool,
+    is_upgrade: bool,
+) -> Result<(), NoWay> {
+    let (scheme, known) = if secure { (Scheme::HTTPS, 443) } else { (Scheme::HTTP, 80) };
+    let malformed = |_| NoWay::Malformed("the request's target");
+    let wants_trailers = head.headers.get(TE).is_some_and(|value| value == "trailers");
+    strip_hop_by_hop(&mut head.headers);
+    head.headers.remove(PROXY_AUTHORIZATION);
+    let path = head.uri.path_and_query().cloned();
+    let path = path.unwrap_or_else(|| PathAndQuery::from_static("/"));
+    let host = if asked.port == known { asked.host.to_string() } else { asked.to_string() };
+    if head.version == Version::HTTP_2 {
+        let whole = Uri::builder().scheme(scheme).authority(host).path_and_query(path);
+        head.uri = whole.build().map_err(malformed)?;
+        head.headers.remove(HOST);
+        if wants_trailers {
+            // gRPC insists on it.
+            head.headers.insert(TE, HeaderValue::from_static("trailers"));
+        }
+        return Ok(());
+    }
+    head.uri = path.into();
+    head.version = Version::HTTP_11;
+    if !head.headers.contains_key(HOST) || !is_address(asked) {
+        let host = HeaderValue::try_from(host);
+        head.headers.insert(HOST, host.map_err(|_| NoWay::Malformed("the host"))?);
+    }
+    if is_upgrade {
+        head.headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+        head.headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    }
+    Ok(())
+}
+
+/// An answer as it passes: status, headers and body, without what must not come back.
+pub(super) fn relayed(
+    upstream: Response<Incoming>,
+    patterns: Patterns,
+) -> Result<Response<Body>, NoWay> {
+    let (mut head, body) = upstream.into_parts();
+    strip_hop_by_hop(&mut head.headers);
+    if patterns.is_empty() {
+        return Ok(Response::from_parts(head, Either::Right(Either::Left(body))));
+    }
+    // One of these is the reason phrase, which may hold anything.
+    head.extensions.clear();
+    patterns.scrub_headers(&mut head.headers);
+    // Decoding and scrubbing change the length.
+    head.headers.remove(CONTENT_LENGTH);
+    let body = Scrubbed::new(body, &mut head.headers, patterns).map_err(|Unreadable| {
+        let why = "the server answers in an encoding that cannot be searched for secrets";
+        NoWay::Unreachable(why.to_owned())
+    })?;
+    Ok(Response::from_parts(head, Either::Right(Either::Right(body))))
+}
+
+/// Passes a 101 on, then bytes both ways.
+pub(super) fn switch(
+    shared: &Arc<Shared>,
+    client: OnUpgrade,
+    upstream: Response<Incoming>,
+    asked: Endpoint,
+    patterns: Patterns,
+) -> Response<Body> {
+    let shared = Arc::clone(shared);
+    let mut response = Response::new(Either::Left(Full::new(Bytes::new())));
+    *response.status_mut() = upstream.status();
+    *response.headers_mut() = upstream.headers().clone();
+    let headers = response.headers_mut();
+    strip_hop_by_hop(headers);
+    patterns.scrub_headers(headers);
+    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    tokio::spawn(async move {
+        let both = tokio::try_join!(client, hyper::upgrade::on(upstream));
+        if let Ok((client, upstream)) = both {
+            let (mut up_read, mut up_write) = tokio::io::split(TokioIo::new(upstream));
+            let (mut down_read, mut down_write) = tokio::io::split(TokioIo::new(client));
+            let both_ways = async {
+                tokio::try_join!(
+                    copy(&mut down_read, &mut up_write, Patterns::default()),
+                    copy(&mut up_read, &mut down_write, patterns),
+                )
+            };
+            // However it ends, both connections are closed and both ends see it.
+            tokio::select! {
+                _ = both_ways => {}
+                () = shared.until_forbidden(&asked) => {}
+            }
+        }
+    });
+    response
+}
+
+/// Passes bytes one way, without what must not pass.
+async fn copy(
+    from: &mut (impl AsyncRead + Unpin),
+    to: &mut (impl AsyncWrite + Unpin),
+    patterns: Patterns,
+) -> io::Result<()> {
+    const BUFFER: usize = 16 * 1024;
+    let mut scrubber = Scrubber::new(patterns);
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        let count = from.read(&mut buffer).await?;
+        if count == 0 {
+            to.write_all(&scrubber.finish()).await?;
+            return to.shutdown().await;
+        }
+        to.write_all(&scrubber.push(&buffer[..count])).await?;
+        to.flush().await?;
+    }
+}

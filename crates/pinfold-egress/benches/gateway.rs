@@ -18,8 +18,9 @@ use hyper::client::conn::http1::SendRequest;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use pinfold_egress::{
-    Api, Credential, CredentialKind, EphemeralKey, Event, Gateway, GatewayConfig, Journal,
-    KeyShape, ProviderId, Route, TrustRoots, Upstream, stop_channel,
+    Api, Credential, CredentialKind, Current, EphemeralKey, Event, Gateway, GatewayConfig, Journal,
+    KeyShape, Lack, LiveCredential, LiveSecret, ProviderId, Renewed, Route, TrustRoots, Upstream,
+    stop_channel,
 };
 use pinfold_secrets::{Secret, SecretId};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -211,7 +212,8 @@ fn ways(scheme: &str) -> Result<(Way, Way), Failed> {
             credential: Credential {
                 kind: CredentialKind::ApiKey,
                 id: SecretId::new("anthropic")?,
-                secret: Arc::new(|| Ok(real_key())),
+                account_header: None,
+                source: Arc::new(RealKey),
             },
         }],
         journal: Arc::new(NoJournal),
@@ -230,6 +232,31 @@ fn ways(scheme: &str) -> Result<(Way, Way), Failed> {
     })?;
     let direct = Way { address, tls: tls.then_some(connector), key: "sk-ant-direct".to_owned() };
     Ok((direct, Way { address: inside, tls: None, key: key.expose().to_owned() }))
+}
+
+struct RealKey;
+
+impl LiveSecret for RealKey {
+    fn stamp(&self) -> u64 {
+        0
+    }
+
+    fn value(&self) -> Result<Secret, pinfold_secrets::Error> {
+        Ok(real_key())
+    }
+}
+
+impl LiveCredential for RealKey {
+    fn current(&self) -> Result<Current, Lack> {
+        let kind = CredentialKind::ApiKey;
+        Ok(Current { secret: real_key(), kind, account: None, times: None })
+    }
+
+    fn renew(&self, _: Option<&Secret>) -> Result<Renewed, Lack> {
+        Ok(Renewed::Same)
+    }
+
+    fn finish(&self) {}
 }
 
 fn real_key() -> Secret {

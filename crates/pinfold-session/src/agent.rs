@@ -123,6 +123,7 @@ pub fn resolve(
     let mode = match found.auth {
         pinfold_secrets::AuthMode::ApiKey => AuthMode::ApiKey,
         pinfold_secrets::AuthMode::Oauth => AuthMode::Oauth,
+        pinfold_secrets::AuthMode::Gateway => AuthMode::Gateway,
     };
     let resolved = profile.resolve(select(Some(mode))).map_err(refused)?;
     Ok((resolved, Some(id)))

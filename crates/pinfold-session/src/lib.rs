@@ -10,6 +10,7 @@ mod git;
 mod guard;
 mod input;
 pub mod launcher;
+mod live;
 pub mod mounts;
 mod outcome;
 mod pace;

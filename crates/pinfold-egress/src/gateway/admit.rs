@@ -8,7 +8,7 @@ use http::uri::{Authority, PathAndQuery};
 use http::{HeaderMap, Method};
 
 use super::EphemeralKey;
-use super::config::{Api, Route};
+use super::config::{Api, Route, Upstream};
 use super::headers::{percent_decoded, query_without_credentials};
 use super::refusal::{Form, Refusal};
 
@@ -55,7 +55,7 @@ pub(super) fn admit(
     if !path.starts_with("/v1/") || leaves_its_place(path) {
         return Err(unknown());
     }
-    let path = upstream_path(&routes[route].upstream.prefix, path, parts).ok_or_else(unknown)?;
+    let path = upstream_path(&routes[route].upstream, path, parts).ok_or_else(unknown)?;
     Ok(Target::Provider { route, path })
 }
 
@@ -142,7 +142,9 @@ fn leaves_its_place(path: &str) -> bool {
     })
 }
 
-fn upstream_path(prefix: &str, path: &str, parts: &Parts) -> Option<PathAndQuery> {
+fn upstream_path(upstream: &Upstream, path: &str, parts: &Parts) -> Option<PathAndQuery> {
+    let prefix = upstream.prefix.as_str();
+    let path = if upstream.versioned { path } else { path.strip_prefix("/v1")? };
     let query = parts.uri.query();
     let stripped = query.and_then(query_without_credentials);
     if prefix.is_empty() && stripped.is_none() && path.len() == parts.uri.path().len() {

@@ -15,9 +15,10 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::admit::{Target, admit, form_of, host_of};
 use super::answer::{Body, health, own, relayed};
 use super::config::{GatewayConfig, Route, Upstream};
-use super::credential::{NoCredential, Ready, Slot};
+use super::credential::{Ready, Slot};
 use super::headers::{strip_credentials, strip_hop_by_hop};
 use super::journal::{Event, shortened};
+use super::live::{Lack, Renewed};
 use super::pool::Pool;
 use super::refusal::{Form, Refusal};
 use super::tunnel;
@@ -96,12 +97,8 @@ impl Forwarder {
         path: PathAndQuery,
     ) -> Result<Outgoing, Refusal> {
         let route = &self.config.routes[index];
-        let credential = self.lines[index].credential.get(route).await.map_err(|NoCredential| {
-            Refusal::NoCredential {
-                provider: route.provider.clone(),
-                id: route.credential.id.to_string(),
-            }
-        })?;
+        let credential = self.lines[index].credential.get(route).await;
+        let credential = credential.map_err(|lack| lacking(lack, route))?;
         let event = Event::CredentialUse {
             provider: &route.provider,
             method: head.method.as_str(),
@@ -129,15 +126,24 @@ impl Forwarder {
         let answer = tokio::time::timeout(ANSWER_LIMIT, line.connections.send(request)).await;
         let response = match answer {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => return self.failed(route, &asked, error.to_string()),
+            Ok(Err(error)) => return self.failed(route, &asked, silent(route, error.to_string())),
             Err(_) => {
                 let minutes = ANSWER_LIMIT.as_secs() / 60;
                 let cause = format!("timeout: no answer within {minutes} minutes");
-                return self.failed(route, &asked, cause);
+                return self.failed(route, &asked, silent(route, cause));
             }
         };
         if response.status() == StatusCode::UNAUTHORIZED {
-            line.credential.forget(&credential).await;
+            match line.credential.refused(route, &credential).await {
+                Ok(Renewed::Same) | Err(Lack::Missing | Lack::OtherKind) => {}
+                Ok(Renewed::Fresh) => {
+                    let provider = route.provider.clone();
+                    return self.failed(route, &asked, Refusal::LoginRenewed { provider });
+                }
+                Err(lack @ (Lack::Ended | Lack::NotNow(_))) => {
+                    return self.failed(route, &asked, lacking(lack, route));
+                }
+            }
         }
         match client_side {
             Some(client_side) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
@@ -159,11 +165,9 @@ impl Forwarder {
         &self,
         route: &Route,
         (method, path): &(Method, PathAndQuery),
-        cause: String,
+        refusal: Refusal,
     ) -> Response<Body> {
         let host = route.upstream.host();
-        let refusal =
-            Refusal::Upstream { provider: route.provider.clone(), host: host.to_owned(), cause };
         let refusal = self.recorded(refusal, (method.as_str(), host, path.path()));
         own(refusal.response(Form::Api(route.api)))
     }
@@ -187,6 +191,23 @@ impl Forwarder {
         let recorded = self.config.journal.record(&event);
         if recorded.is_ok() { refusal } else { Refusal::NotRecorded }
     }
+}
+
+/// What the inside is told when there is no credential.
+fn lacking(lack: Lack, route: &Route) -> Refusal {
+    let (provider, id) = (route.provider.clone(), route.credential.id.to_string());
+    match lack {
+        Lack::Missing => Refusal::NoCredential { provider, id },
+        Lack::OtherKind => Refusal::OtherKind { provider, id },
+        Lack::Ended => Refusal::LoginEnded { provider },
+        Lack::NotNow(cause) => Refusal::LoginNotNow { provider, cause },
+    }
+}
+
+/// What the inside is told when the upstream gave no answer.
+fn silent(route: &Route, cause: String) -> Refusal {
+    let (provider, host) = (route.provider.clone(), route.upstream.host().to_owned());
+    Refusal::Upstream { provider, host, cause }
 }
 
 /// The request as the upstream sees it, but for its `Host`: nothing of the inside's connection,

@@ -1,7 +1,7 @@
 //! Every way a request can be refused, and how the client is told.
 
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_TYPE, HeaderName};
+use http::header::{CONNECTION, CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use serde_json::json;
@@ -11,6 +11,10 @@ use super::config::{Api, ProviderId};
 /// How the clients of both APIs are told that trying again is of no use; they look at it
 /// before they look at the status.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+
+/// Seconds to wait before another attempt (RFC 9110, 10.2.3).
+const RETRY_NOW: &str = "0";
+const RETRY_SOON: &str = "5";
 
 /// Why a request does not go through.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -47,6 +51,26 @@ pub(super) enum Refusal {
     )]
     NoCredential { provider: ProviderId, id: String },
     #[error(
+        "pinfold: the login for provider `{provider}` has ended: its server gives no more tokens for \
+         it. On the host, log in again and take the login over with `pinfold secret import`; this \
+         session uses it at once"
+    )]
+    LoginEnded { provider: ProviderId },
+    #[error(
+        "pinfold: the login for provider `{provider}` cannot be refreshed now: {cause}; it is tried \
+         again with the next request"
+    )]
+    LoginNotNow { provider: ProviderId, cause: String },
+    #[error(
+        "pinfold: the login for provider `{provider}` was refreshed just now; send the request again"
+    )]
+    LoginRenewed { provider: ProviderId },
+    #[error(
+        "pinfold: the secret `{id}` for provider `{provider}` is of another kind than when this \
+         session began; start a new session to use it"
+    )]
+    OtherKind { provider: ProviderId, id: String },
+    #[error(
         "pinfold: this request cannot be recorded, so it is not sent; see to the audit log on \
          the host (is its disk full?)"
     )]
@@ -72,7 +96,12 @@ impl Refusal {
             Self::BadKey => StatusCode::UNAUTHORIZED,
             Self::ForeignHost { .. } | Self::ForeignProvider { .. } => StatusCode::FORBIDDEN,
             Self::UnknownPath { .. } => StatusCode::NOT_FOUND,
-            Self::NoCredential { .. } | Self::NotRecorded => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NoCredential { .. }
+            | Self::LoginEnded { .. }
+            | Self::LoginNotNow { .. }
+            | Self::LoginRenewed { .. }
+            | Self::OtherKind { .. }
+            | Self::NotRecorded => StatusCode::SERVICE_UNAVAILABLE,
             Self::Upstream { .. } => StatusCode::BAD_GATEWAY,
         }
     }
@@ -89,6 +118,12 @@ impl Refusal {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         match self {
             Self::Upstream { .. } => {}
+            Self::LoginNotNow { .. } | Self::LoginRenewed { .. } => {
+                let renewed = matches!(self, Self::LoginRenewed { .. });
+                let seconds = if renewed { RETRY_NOW } else { RETRY_SOON };
+                headers.insert(RETRY_AFTER, HeaderValue::from_static(seconds));
+                headers.insert(SHOULD_RETRY, HeaderValue::from_static("true"));
+            }
             Self::Malformed(_) | Self::Unreadable { .. } | Self::ForeignHost { .. } => {
                 headers.insert(CONNECTION, HeaderValue::from_static("close"));
                 headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
@@ -97,6 +132,8 @@ impl Refusal {
             | Self::ForeignProvider { .. }
             | Self::UnknownPath { .. }
             | Self::NoCredential { .. }
+            | Self::LoginEnded { .. }
+            | Self::OtherKind { .. }
             | Self::NotRecorded => {
                 headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
             }
@@ -132,12 +169,19 @@ impl Refusal {
                 | Self::UnknownPath { .. },
                 Api::OpenAi,
             ) => "invalid_request_error",
-            (Self::NoCredential { .. } | Self::NotRecorded | Self::Upstream { .. }, api) => {
-                match api {
-                    Api::Anthropic => "api_error",
-                    Api::OpenAi => "server_error",
-                }
-            }
+            (
+                Self::NoCredential { .. }
+                | Self::LoginEnded { .. }
+                | Self::LoginNotNow { .. }
+                | Self::LoginRenewed { .. }
+                | Self::OtherKind { .. }
+                | Self::NotRecorded
+                | Self::Upstream { .. },
+                api,
+            ) => match api {
+                Api::Anthropic => "api_error",
+                Api::OpenAi => "server_error",
+            },
         }
     }
 
@@ -150,6 +194,10 @@ impl Refusal {
             Self::ForeignProvider { .. } => "provider_not_allowed",
             Self::UnknownPath { .. } => "unknown_path",
             Self::NoCredential { .. } => "no_credential",
+            Self::LoginEnded { .. } => "login_ended",
+            Self::LoginNotNow { .. } => "login_not_refreshed",
+            Self::LoginRenewed { .. } => "login_refreshed",
+            Self::OtherKind { .. } => "credential_changed",
             Self::NotRecorded => "not_recorded",
             Self::Upstream { .. } => "upstream_failed",
         }

@@ -6,6 +6,7 @@ mod admission;
 mod credentials;
 mod download;
 mod floods;
+mod logins;
 mod streams;
 mod support;
 mod upstreams;

@@ -8,8 +8,9 @@ use std::thread;
 use std::time::Duration;
 
 use pinfold_egress::{
-    Api, Credential, CredentialKind, Egress, EphemeralKey, Event, Gateway, GatewayConfig, Journal,
-    KeyShape, ProviderId, Route, SecretSource, StopHandle, TrustRoots, Upstream, stop_channel,
+    Api, Credential, CredentialKind, Current, Egress, EphemeralKey, Event, Gateway, GatewayConfig,
+    Journal, KeyShape, Lack, LiveCredential, LiveSecret, ProviderId, Renewed, Route, StopHandle,
+    TrustRoots, Upstream, stop_channel,
 };
 use pinfold_secrets::{Secret, SecretId};
 use rustls::ServerConfig;
@@ -122,8 +123,41 @@ pub(crate) fn route(provider: &str, upstream: &str) -> Route {
     }
 }
 
-pub(crate) fn credential(kind: CredentialKind, secret: SecretSource) -> Credential {
-    Credential { kind, id: SecretId::new("anthropic").unwrap(), secret }
+/// Gives a secret.
+pub(crate) type Give = Arc<dyn Fn() -> Result<Secret, pinfold_secrets::Error> + Send + Sync>;
+
+pub(crate) fn credential(kind: CredentialKind, give: Give) -> Credential {
+    let id = SecretId::new("anthropic").unwrap();
+    Credential { kind, id, account_header: None, source: Arc::new(Given { kind, give }) }
+}
+
+/// A secret that never changes by itself.
+struct Given {
+    kind: CredentialKind,
+    give: Give,
+}
+
+impl LiveSecret for Given {
+    fn stamp(&self) -> u64 {
+        0
+    }
+
+    fn value(&self) -> Result<Secret, pinfold_secrets::Error> {
+        (self.give)()
+    }
+}
+
+impl LiveCredential for Given {
+    fn current(&self) -> Result<Current, Lack> {
+        let secret = (self.give)().map_err(|_| Lack::Missing)?;
+        Ok(Current { secret, kind: self.kind, account: None, times: None })
+    }
+
+    fn renew(&self, _: Option<&Secret>) -> Result<Renewed, Lack> {
+        Ok(Renewed::Same)
+    }
+
+    fn finish(&self) {}
 }
 
 pub(crate) fn secret(value: &str) -> Secret {

@@ -14,5 +14,6 @@ mod gateway;
 mod hostile;
 mod invocation;
 mod limits;
+mod logins;
 mod network;
 mod terminal;

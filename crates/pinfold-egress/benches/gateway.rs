@@ -215,6 +215,7 @@ fn ways(scheme: &str) -> Result<(Way, Way), Failed> {
                 account_header: None,
                 source: Arc::new(RealKey),
             },
+            models: None,
         }],
         journal: Arc::new(NoJournal),
         roots: TrustRoots::Only(vec![certificate.to_vec()]),

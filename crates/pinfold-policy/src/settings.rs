@@ -20,7 +20,7 @@ pub use error::SettingsError;
 pub use layers::{Attendance, FlagLimits, FlagNetwork, Flags, Layers};
 pub use network::parse_publish;
 pub use origins::OriginRow;
-pub use resolve::{EnvSetting, FileSettings, Settings};
+pub use resolve::{EnvSetting, FileSettings, ProviderSettings, Settings};
 pub use url::{BaseUrl, BaseUrlError};
 pub use words::{AgentState, BoundaryName, GitMode, LandlockMode, UnknownWord};
 

@@ -30,6 +30,7 @@ pub struct Provider {
     id: ProviderId,
     api: Api,
     upstream: Upstream,
+    models: Option<Vec<String>>,
     kind: CredentialKind,
     secret: SecretId,
     account_header: Option<HeaderName>,
@@ -48,7 +49,9 @@ pub(crate) fn provider(
     let name = agent.provider.clone().unwrap_or_else(|| agent.profile.name.clone());
     let own = agent.auth.base_url.as_ref().or(agent.terms.base_url.as_ref());
     let own = own.map(|url| url.as_str());
-    let users = settings.providers.get(&name).map(|url| url.value.as_str());
+    let chosen = settings.providers.get(&name);
+    let users = chosen.and_then(|chosen| chosen.base_url.as_ref());
+    let users = users.map(|url| url.value.as_str());
     let missing = || RunError::refused(format!("provider {name} has no base_url"), None);
     let refused = |error: pinfold_egress::ConfigError| RunError::refused(error, None);
     let upstream = Upstream::parse(users.or(own).ok_or_else(missing)?).map_err(refused)?;
@@ -59,11 +62,16 @@ pub(crate) fn provider(
     let account_header = account_header.transpose().map_err(|_| {
         RunError::refused(format!("the account_header of provider {name} is no header"), None)
     })?;
-    let anthropic = agent.terms.api == Some(pinfold_policy::agents::Api::Anthropic);
+    let api = match agent.terms.api {
+        Some(pinfold_policy::agents::Api::Anthropic) => Api::Anthropic,
+        Some(pinfold_policy::agents::Api::Gemini) => Api::Gemini,
+        Some(pinfold_policy::agents::Api::Openai) | None => Api::OpenAi,
+    };
     Ok(Provider {
-        key: key_for(&agent.auth.key_prefix, anthropic).map_err(RunError::System)?,
+        key: key_for(&agent.auth.key_prefix, api).map_err(RunError::System)?,
         id: ProviderId::new(name).map_err(refused)?,
-        api: if anthropic { Api::Anthropic } else { Api::OpenAi },
+        api,
+        models: chosen.and_then(|chosen| chosen.models.as_ref()).map(|models| models.value.clone()),
         upstream,
         kind: match agent.auth_mode {
             Some(AuthMode::Oauth) => CredentialKind::OAuth,
@@ -100,7 +108,13 @@ impl Provider {
             account_header: self.account_header,
             source: Arc::new(secret),
         };
-        let route = Route { provider: self.id, api: self.api, upstream: self.upstream, credential };
+        let route = Route {
+            provider: self.id,
+            api: self.api,
+            upstream: self.upstream,
+            credential,
+            models: self.models,
+        };
         Gateway::new(GatewayConfig {
             session_keys: vec![self.key],
             routes: vec![route],

@@ -35,6 +35,9 @@ pub struct Route {
     pub upstream: Upstream,
     /// What to authenticate with.
     pub credential: Credential,
+    /// The models that may be asked for; all if absent. A name that ends in `*` stands for all that
+    /// begin so.
+    pub models: Option<Vec<String>>,
 }
 
 /// The protocol of a provider: it decides the form of errors and the header of the key.
@@ -44,6 +47,8 @@ pub enum Api {
     Anthropic,
     /// OpenAI's Chat Completions and Responses APIs, and those that imitate them.
     OpenAi,
+    /// Google's Gemini API.
+    Gemini,
 }
 
 /// The real credential of a route.

@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use super::config::{Api, Credential, CredentialKind, Route};
 use super::live::{Current, Lack, LiveCredential, Renewed, Times, now};
 
+const X_GOOG_API_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const ANTHROPIC_BETA: HeaderName = HeaderName::from_static("anthropic-beta");
 
@@ -165,6 +166,7 @@ impl Ready {
         }
         let (header, text) = match (kind, api) {
             (CredentialKind::ApiKey, Api::Anthropic) => (X_API_KEY, None),
+            (CredentialKind::ApiKey, Api::Gemini) => (X_GOOG_API_KEY, None),
             (CredentialKind::ApiKey, Api::OpenAi)
             | (CredentialKind::Bearer | CredentialKind::OAuth, _) => {
                 (AUTHORIZATION, Some(format!("Bearer {}", secret.expose())))

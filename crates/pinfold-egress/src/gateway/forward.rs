@@ -19,6 +19,7 @@ use super::credential::{Ready, Slot};
 use super::headers::{strip_credentials, strip_hop_by_hop};
 use super::journal::{Event, shortened};
 use super::live::{Lack, Renewed};
+use super::model::{self, Outbound};
 use super::pool::Pool;
 use super::refusal::{Form, Refusal};
 use super::tunnel;
@@ -79,24 +80,26 @@ impl Forwarder {
         let keys = &self.config.session_keys;
         let decided = match admit(&head, came.local, keys, &self.config.routes) {
             Ok(Target::Health) => return health(),
-            Ok(Target::Provider { route, path }) => self.prepare(&head, route, path).await,
+            Ok(Target::Provider { route, path }) => self.prepare(&head, body, route, path).await,
             Err(refusal) => Err(refusal),
         };
         match decided {
-            Ok(outgoing) => self.send(outgoing, head, body, came).await,
+            Ok((outgoing, body)) => self.send(outgoing, head, body, came).await,
             Err(refusal) => self.refuse(&head, refusal),
         }
     }
 
-    /// Gets the credential and records its use, in this order: nothing is recorded that cannot
-    /// happen, and nothing happens that is not recorded.
+    /// Looks at what is asked for, gets the credential and records its use, in this order: nothing
+    /// is recorded that cannot happen, and nothing happens that is not recorded.
     async fn prepare(
         &self,
         head: &Parts,
+        body: Incoming,
         index: usize,
         path: PathAndQuery,
-    ) -> Result<Outgoing, Refusal> {
+    ) -> Result<(Outgoing, Outbound), Refusal> {
         let route = &self.config.routes[index];
+        let body = asked(head, body, route).await?;
         let credential = self.lines[index].credential.get(route).await;
         let credential = credential.map_err(|lack| lacking(lack, route))?;
         let event = Event::CredentialUse {
@@ -106,14 +109,14 @@ impl Forwarder {
             path: shortened(path.path()),
         };
         self.config.journal.record(&event).map_err(|_| Refusal::NotRecorded)?;
-        Ok(Outgoing { route: index, path, credential })
+        Ok((Outgoing { route: index, path, credential }, body))
     }
 
     async fn send(
         &self,
         outgoing: Outgoing,
         mut head: Parts,
-        body: Incoming,
+        body: Outbound,
         came: Came,
     ) -> Response<Body> {
         let Outgoing { route: index, path, credential } = outgoing;
@@ -121,12 +124,19 @@ impl Forwarder {
         let wanted = tunnel::wanted(&head);
         let client_side: Option<OnUpgrade> = wanted.then(|| head.extensions.remove()).flatten();
         let asked = (head.method.clone(), path.clone());
+        let cut = body.cut();
         let mut request = outgoing_request(head, body, path, &credential, client_side.is_some());
         request.headers_mut().insert(HOST, line.host.clone());
         let answer = tokio::time::timeout(ANSWER_LIMIT, line.connections.send(request)).await;
         let response = match answer {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => return self.failed(route, &asked, silent(route, error.to_string())),
+            Ok(Err(error)) => {
+                let refusal = match cut.get() {
+                    Some(why) => unknown_model(route, why.to_string()),
+                    None => silent(route, error.to_string()),
+                };
+                return self.failed(route, &asked, refusal);
+            }
             Err(_) => {
                 let minutes = ANSWER_LIMIT.as_secs() / 60;
                 let cause = format!("timeout: no answer within {minutes} minutes");
@@ -193,6 +203,38 @@ impl Forwarder {
     }
 }
 
+/// Sees to it that a request asks for a model it may ask for; gives its body, of which no more is
+/// held back than that needs.
+async fn asked(head: &Parts, body: Incoming, route: &Route) -> Result<Outbound, Refusal> {
+    let path = head.uri.path();
+    if tunnel::wanted(head) && (route.models.is_some() || path.ends_with("/v1/responses")) {
+        return Err(Refusal::NoWebSocket);
+    }
+    let Some(models) = &route.models else { return Ok(Outbound::whole(body)) };
+    let named = path.strip_prefix("/p/").and_then(|rest| rest.find('/').map(|at| &rest[at..]));
+    let (body, model) = match model::in_path(route.api, named.unwrap_or(path)) {
+        Some(model) => (Outbound::whole(body), Some(model)),
+        None => {
+            let read = Outbound::with_model(head, body).await;
+            read.map_err(|why| unknown_model(route, why.to_string()))?
+        }
+    };
+    match model {
+        Some(model) if !model::lists(models, &model) => Err(Refusal::ForeignModel {
+            provider: route.provider.clone(),
+            model: shortened(&model).to_owned(),
+            allowed: models.join(", "),
+        }),
+        Some(_) | None => Ok(body),
+    }
+}
+
+fn unknown_model(route: &Route, why: String) -> Refusal {
+    let allowed =
+        route.models.as_ref().map_or_else(|| "one".to_owned(), |models| models.join(", "));
+    Refusal::UnknownModel { why, allowed }
+}
+
 /// What the inside is told when there is no credential.
 fn lacking(lack: Lack, route: &Route) -> Refusal {
     let (provider, id) = (route.provider.clone(), route.credential.id.to_string());
@@ -214,11 +256,11 @@ fn silent(route: &Route, cause: String) -> Refusal {
 /// none of its credentials, and the real one last.
 fn outgoing_request(
     head: Parts,
-    body: Incoming,
+    body: Outbound,
     path: PathAndQuery,
     credential: &Ready,
     upgrade: bool,
-) -> Request<Incoming> {
+) -> Request<Outbound> {
     let mut headers = head.headers;
     strip_hop_by_hop(&mut headers);
     strip_credentials(&mut headers);

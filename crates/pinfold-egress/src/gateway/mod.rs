@@ -10,6 +10,7 @@ mod journal;
 mod key;
 mod live;
 mod login;
+mod model;
 mod pool;
 mod refusal;
 mod serve;

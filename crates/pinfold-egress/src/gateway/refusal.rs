@@ -51,6 +51,22 @@ pub(super) enum Refusal {
     )]
     NoCredential { provider: ProviderId, id: String },
     #[error(
+        "pinfold: the model `{model}` is not allowed in this session (allowed: {allowed}); choose one \
+         of these, or ask the person who started the session to add it to `models` of provider \
+         `{provider}` in config.toml"
+    )]
+    ForeignModel { provider: ProviderId, model: String, allowed: String },
+    #[error(
+        "pinfold: it is not known which model this request asks for: {why}. Only these are allowed \
+         in this session: {allowed}"
+    )]
+    UnknownModel { why: String, allowed: String },
+    #[error(
+        "pinfold: this request cannot be a WebSocket, because what passes there is neither limited \
+         nor counted; send it over plain HTTP"
+    )]
+    NoWebSocket,
+    #[error(
         "pinfold: the login for provider `{provider}` has ended: its server gives no more tokens for \
          it. On the host, log in again and take the login over with `pinfold secret import`; this \
          session uses it at once"
@@ -94,7 +110,11 @@ impl Refusal {
             Self::Unreadable { too_large: true, .. } => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::Malformed(_) | Self::Unreadable { .. } => StatusCode::BAD_REQUEST,
             Self::BadKey => StatusCode::UNAUTHORIZED,
-            Self::ForeignHost { .. } | Self::ForeignProvider { .. } => StatusCode::FORBIDDEN,
+            Self::ForeignHost { .. }
+            | Self::ForeignProvider { .. }
+            | Self::ForeignModel { .. }
+            | Self::UnknownModel { .. } => StatusCode::FORBIDDEN,
+            Self::NoWebSocket => StatusCode::UPGRADE_REQUIRED,
             Self::UnknownPath { .. } => StatusCode::NOT_FOUND,
             Self::NoCredential { .. }
             | Self::LoginEnded { .. }
@@ -130,6 +150,9 @@ impl Refusal {
             }
             Self::BadKey
             | Self::ForeignProvider { .. }
+            | Self::ForeignModel { .. }
+            | Self::UnknownModel { .. }
+            | Self::NoWebSocket
             | Self::UnknownPath { .. }
             | Self::NoCredential { .. }
             | Self::LoginEnded { .. }
@@ -149,38 +172,37 @@ impl Refusal {
             Api::OpenAi => {
                 json!({"error": {"message": message, "type": kind, "param": null, "code": self.code()}})
             }
+            Api::Gemini => {
+                let code = self.status().as_u16();
+                json!({"error": {"code": code, "message": message, "status": kind}})
+            }
         }
         .to_string()
     }
 
     /// The type by the words of each API's own documentation of errors.
     fn kind(&self, api: Api) -> &'static str {
-        match (self, api) {
-            (Self::Malformed(_) | Self::Unreadable { .. }, _) => "invalid_request_error",
-            (Self::BadKey, Api::Anthropic) => "authentication_error",
-            (Self::ForeignHost { .. } | Self::ForeignProvider { .. }, Api::Anthropic) => {
-                "permission_error"
-            }
-            (Self::UnknownPath { .. }, Api::Anthropic) => "not_found_error",
-            (
-                Self::BadKey
-                | Self::ForeignHost { .. }
-                | Self::ForeignProvider { .. }
-                | Self::UnknownPath { .. },
-                Api::OpenAi,
-            ) => "invalid_request_error",
-            (
-                Self::NoCredential { .. }
-                | Self::LoginEnded { .. }
-                | Self::LoginNotNow { .. }
-                | Self::LoginRenewed { .. }
-                | Self::OtherKind { .. }
-                | Self::NotRecorded
-                | Self::Upstream { .. },
-                api,
-            ) => match api {
-                Api::Anthropic => "api_error",
-                Api::OpenAi => "server_error",
+        match api {
+            Api::Anthropic => match self.status().as_u16() {
+                401 => "authentication_error",
+                403 => "permission_error",
+                404 => "not_found_error",
+                429 => "rate_limit_error",
+                502 | 503 => "api_error",
+                _ => "invalid_request_error",
+            },
+            Api::OpenAi => match self.status().as_u16() {
+                429 => "insufficient_quota",
+                502 | 503 => "server_error",
+                _ => "invalid_request_error",
+            },
+            Api::Gemini => match self.status().as_u16() {
+                401 => "UNAUTHENTICATED",
+                403 => "PERMISSION_DENIED",
+                404 => "NOT_FOUND",
+                429 => "RESOURCE_EXHAUSTED",
+                502 | 503 => "UNAVAILABLE",
+                _ => "INVALID_ARGUMENT",
             },
         }
     }
@@ -192,6 +214,8 @@ impl Refusal {
             Self::BadKey => "invalid_api_key",
             Self::ForeignHost { .. } => "host_not_allowed",
             Self::ForeignProvider { .. } => "provider_not_allowed",
+            Self::ForeignModel { .. } | Self::UnknownModel { .. } => "model_not_allowed",
+            Self::NoWebSocket => "upgrade_unsupported",
             Self::UnknownPath { .. } => "unknown_path",
             Self::NoCredential { .. } => "no_credential",
             Self::LoginEnded { .. } => "login_ended",

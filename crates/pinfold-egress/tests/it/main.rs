@@ -7,6 +7,7 @@ mod credentials;
 mod download;
 mod floods;
 mod logins;
+mod models;
 mod streams;
 mod support;
 mod upstreams;

@@ -120,6 +120,7 @@ pub(crate) fn route(provider: &str, upstream: &str) -> Route {
         api: Api::Anthropic,
         upstream: Upstream::parse(upstream).unwrap(),
         credential: credential(CredentialKind::ApiKey, Arc::new(|| Ok(secret(REAL)))),
+        models: None,
     }
 }
 

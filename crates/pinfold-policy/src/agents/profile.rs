@@ -35,6 +35,8 @@ words! {
     Anthropic = "anthropic",
     /// OpenAI Chat Completions and Responses.
     Openai = "openai",
+    /// Google Gemini.
+    Gemini = "gemini",
 }
 
 /// An agent's file.

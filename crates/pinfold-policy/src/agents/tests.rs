@@ -193,7 +193,7 @@ fn a_user_adds_or_replaces_an_agent_by_a_file() {
     let error = registry.load("nobody").unwrap_err().to_string();
     assert_eq!(
         error,
-        "unknown agent \"nobody\"; known: broken, claude, codex, cursor, mine, opencode, pi"
+        "unknown agent \"nobody\"; known: broken, claude, codex, cursor, gemini, mine, opencode, pi"
     );
 }
 

@@ -122,8 +122,14 @@ pub(super) const SECRET: &[Key] = &[
 ];
 
 /// `[providers.NAME]`.
-pub(crate) const PROVIDER: &[Key] =
-    &[Key::new("base_url", Shape::Text, "https URL of the provider; http only for loopback.")];
+pub(crate) const PROVIDER: &[Key] = &[
+    Key::new("base_url", Shape::Text, "https URL of the provider; http only for loopback."),
+    Key::new(
+        "models",
+        TEXTS,
+        "The models that may be asked for, NAME or NAME* for all that begin so; all if absent.",
+    ),
+];
 
 /// The user's `config.toml`.
 pub(crate) const USER: &[Key] = &[
@@ -145,7 +151,11 @@ pub(crate) const USER: &[Key] = &[
         Shape::List(&Shape::Table(SECRET)),
         "Secrets of which the inside has placeholders.",
     ),
-    Key::new("providers", Shape::Map(ID_PATTERN, &Shape::Table(PROVIDER)), "Providers' URLs."),
+    Key::new(
+        "providers",
+        Shape::Map(ID_PATTERN, &Shape::Table(PROVIDER)),
+        "What holds for providers.",
+    ),
 ];
 
 const CEILING_FILES: &[Key] = &[

@@ -86,8 +86,12 @@ impl Settings {
         rows.list("network.intercept", &self.network.intercept);
         rows.list("publish", &self.publish);
         rows.list("secrets", &self.secrets);
-        for (name, url) in &self.providers {
-            rows.one(format!("providers.{name}.base_url"), url);
+        for (name, provider) in &self.providers {
+            rows.optional(&format!("providers.{name}.base_url"), provider.base_url.as_ref());
+            if let Some(models) = &provider.models {
+                let listed = models.value.join(", ");
+                rows.push(format!("providers.{name}.models"), listed, &models.origin);
+            }
         }
         rows.0
     }

@@ -4,9 +4,8 @@ use std::net::SocketAddr;
 
 use super::keys::{self, sub_keys};
 use super::network;
-use super::url::BaseUrl;
 use super::words::{AgentState, BoundaryName, GitMode, LandlockMode};
-use super::{EnvSetting, SettingsError};
+use super::{EnvSetting, ProviderSettings, SettingsError};
 use crate::document::{Document, FileError, Item, Key, Section, SettingsFile};
 use crate::env::{EnvName, Owner, reserved};
 use crate::glob::Glob;
@@ -38,7 +37,7 @@ pub(super) struct UserFile {
     pub(super) network: NetworkPolicy,
     pub(super) secrets: Vec<Valued<SecretRule>>,
     pub(super) publish: Vec<Valued<SocketAddr>>,
-    pub(super) providers: Vec<(String, Valued<BaseUrl>)>,
+    pub(super) providers: Vec<(String, ProviderSettings)>,
 }
 
 /// The user's `[files]`.
@@ -278,14 +277,17 @@ fn roots(section: &Section<'_>) -> Result<Option<Valued<Vec<HostPath>>>, FileErr
     })
 }
 
-fn providers(section: &Section<'_>) -> Result<Vec<(String, Valued<BaseUrl>)>, FileError> {
+fn providers(section: &Section<'_>) -> Result<Vec<(String, ProviderSettings)>, FileError> {
     let Some(item) = section.get("providers") else { return Ok(Vec::new()) };
     let mut providers = Vec::new();
     for item in item.map()?.items() {
         let table = item.table(keys::PROVIDER)?;
-        let url = table.require("base_url")?;
-        let valued = Valued::new(url.parsed()?, Origin::User(url.place()));
-        providers.push((item.name().to_owned(), valued));
+        let base_url = word(&table, "base_url", Origin::User)?;
+        let models = table.read("models", |item| match item.texts()? {
+            models if models.is_empty() => Err(item.invalid("expected at least one model")),
+            models => Ok(Valued::new(models, Origin::User(item.place()))),
+        })?;
+        providers.push((item.name().to_owned(), ProviderSettings { base_url, models }));
     }
     Ok(providers)
 }

@@ -47,6 +47,16 @@ pub struct FileSettings {
     pub state: Valued<AgentState>,
 }
 
+/// What holds for a provider.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProviderSettings {
+    /// Its base URL, instead of its own.
+    pub base_url: Option<Valued<BaseUrl>>,
+    /// The models that may be asked for; all if absent. A name that ends in `*` stands for all
+    /// that begin so.
+    pub models: Option<Valued<Vec<String>>>,
+}
+
 /// The settings of one run, each with its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -78,8 +88,8 @@ pub struct Settings {
     pub publish: Vec<Valued<SocketAddr>>,
     /// Secrets of which the inside has placeholders.
     pub secrets: Vec<Valued<SecretRule>>,
-    /// Providers' base URLs, by provider.
-    pub providers: BTreeMap<String, Valued<BaseUrl>>,
+    /// What holds for providers, by provider.
+    pub providers: BTreeMap<String, ProviderSettings>,
     /// What remains to be checked when workspace, agent and boundary are known.
     pub ceiling: Ceiling,
 }

@@ -7,11 +7,13 @@ use pinfold_egress::{
     Journal, LoginTerms, ProviderId, Renewal, Route, TrustRoots, Upstream,
 };
 use pinfold_policy::agents::{AuthMode, RefreshForm, RefreshTerms, ResolvedAgent};
+use pinfold_policy::prices::Prices;
 use pinfold_policy::settings::Settings;
 use pinfold_secrets::{SecretId, Store};
 
 use crate::RunError;
 use crate::agent::key_for;
+use crate::budget::Budgets;
 use crate::live::StoreSecret;
 use crate::places::Places;
 
@@ -93,6 +95,7 @@ impl Provider {
     pub(crate) fn gateway(
         self,
         places: &Places,
+        settings: &Settings,
         journal: Arc<dyn Journal>,
     ) -> Result<Gateway, RunError> {
         let id = self.secret;
@@ -115,10 +118,13 @@ impl Provider {
             credential,
             models: self.models,
         };
+        let prices = Prices::new(settings.prices.clone());
+        let prices = prices.map_err(|error| RunError::refused(error, None))?;
         Gateway::new(GatewayConfig {
             session_keys: vec![self.key],
             routes: vec![route],
             journal,
+            budget: Arc::new(Budgets::new(settings.budgets.clone(), prices, places)),
             roots: TrustRoots::System,
         })
         .map_err(|error| RunError::refused(error, None))

@@ -3,6 +3,7 @@
 mod after;
 pub mod agent;
 pub mod audit;
+mod budget;
 pub mod control;
 pub mod door;
 mod gateway;

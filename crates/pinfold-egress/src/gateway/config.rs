@@ -8,7 +8,7 @@ use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderName, Uri};
 use pinfold_secrets::SecretId;
 
-use super::{EphemeralKey, Journal, LiveCredential};
+use super::{Budget, EphemeralKey, Journal, LiveCredential};
 use crate::TrustRoots;
 
 /// Everything a gateway needs. Nothing of it is opened, read or resolved before the first
@@ -20,6 +20,8 @@ pub struct GatewayConfig {
     pub routes: Vec<Route>,
     /// Where events go.
     pub journal: Arc<dyn Journal>,
+    /// What may be used.
+    pub budget: Arc<dyn Budget>,
     /// Which authorities vouch for upstream servers.
     pub roots: TrustRoots,
 }

@@ -2,14 +2,16 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use http::header::{CONNECTION, HOST, UPGRADE};
+use http::header::{ACCEPT_ENCODING, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HOST, UPGRADE};
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
+use pinfold_policy::prices::Tokens;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::admit::{Target, admit, form_of, host_of};
@@ -19,10 +21,12 @@ use super::credential::{Ready, Slot};
 use super::headers::{strip_credentials, strip_hop_by_hop};
 use super::journal::{Event, shortened};
 use super::live::{Lack, Renewed};
+use super::meter::Meter;
 use super::model::{self, Outbound};
 use super::pool::Pool;
-use super::refusal::{Form, Refusal};
+use super::refusal::{Dialect, Form, Refusal};
 use super::tunnel;
+use super::usage::Reader;
 use crate::upstream::{Connector, Offer};
 
 /// How long an upstream may think before it answers at all. The clients of both APIs give up
@@ -57,6 +61,8 @@ struct Outgoing {
     route: usize,
     path: PathAndQuery,
     credential: Arc<Ready>,
+    /// The model, where it was looked for.
+    model: Option<String>,
 }
 
 impl Forwarder {
@@ -99,7 +105,10 @@ impl Forwarder {
         path: PathAndQuery,
     ) -> Result<(Outgoing, Outbound), Refusal> {
         let route = &self.config.routes[index];
-        let body = asked(head, body, route).await?;
+        let (body, model) = asked(head, body, route, self.config.budget.needs_model()).await?;
+        if head.method == Method::POST {
+            self.config.budget.admit(model.as_deref())?;
+        }
         let credential = self.lines[index].credential.get(route).await;
         let credential = credential.map_err(|lack| lacking(lack, route))?;
         let event = Event::CredentialUse {
@@ -109,7 +118,7 @@ impl Forwarder {
             path: shortened(path.path()),
         };
         self.config.journal.record(&event).map_err(|_| Refusal::NotRecorded)?;
-        Ok((Outgoing { route: index, path, credential }, body))
+        Ok((Outgoing { route: index, path, credential, model }, body))
     }
 
     async fn send(
@@ -119,12 +128,12 @@ impl Forwarder {
         body: Outbound,
         came: Came,
     ) -> Response<Body> {
-        let Outgoing { route: index, path, credential } = outgoing;
+        let Outgoing { route: index, path, credential, model } = outgoing;
         let (route, line) = (&self.config.routes[index], &self.lines[index]);
         let wanted = tunnel::wanted(&head);
         let client_side: Option<OnUpgrade> = wanted.then(|| head.extensions.remove()).flatten();
         let asked = (head.method.clone(), path.clone());
-        let cut = body.cut();
+        let (cut, sent) = (body.cut(), body.sent());
         let mut request = outgoing_request(head, body, path, &credential, client_side.is_some());
         request.headers_mut().insert(HOST, line.host.clone());
         let answer = tokio::time::timeout(ANSWER_LIMIT, line.connections.send(request)).await;
@@ -159,8 +168,41 @@ impl Forwarder {
             Some(client_side) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
                 tunnel::join(client_side, response, credential.secret(), came.permit)
             }
-            _ => relayed(response, credential.secret()),
+            _ => {
+                let meter = self.meter(route, &asked, &response, (model, sent));
+                relayed(response, credential.secret(), meter)
+            }
         }
+    }
+
+    /// What counts the answer to a request for a model.
+    fn meter(
+        &self,
+        route: &Route,
+        (method, path): &(Method, PathAndQuery),
+        response: &Response<Incoming>,
+        (model, sent): (Option<String>, Arc<AtomicU64>),
+    ) -> Option<Meter> {
+        let path = path.path();
+        // What only counts tokens uses none.
+        let counts = path.ends_with("/count_tokens") || path.ends_with(":countTokens");
+        if method != Method::POST || !response.status().is_success() || counts {
+            return None;
+        }
+        let headers = response.headers();
+        let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let sealed = headers.get(CONTENT_ENCODING).is_some_and(|value| value != "identity");
+        let budget = &self.config.budget;
+        Some(Meter {
+            reader: Reader::new(content_type?, sealed, budget.limits_answers())?,
+            budget: Arc::clone(budget),
+            journal: Arc::clone(&self.config.journal),
+            provider: route.provider.clone(),
+            dialect: Dialect::of(route.api, path),
+            model,
+            sent,
+            counted: Tokens::default(),
+        })
     }
 
     /// Records a denial and answers with it. A denial that cannot be recorded is still one.
@@ -204,13 +246,21 @@ impl Forwarder {
 }
 
 /// Sees to it that a request asks for a model it may ask for; gives its body, of which no more is
-/// held back than that needs.
-async fn asked(head: &Parts, body: Incoming, route: &Route) -> Result<Outbound, Refusal> {
+/// held back than that needs, and the model, if it had to be known: for a list, or for its price.
+async fn asked(
+    head: &Parts,
+    body: Incoming,
+    route: &Route,
+    for_price: bool,
+) -> Result<(Outbound, Option<String>), Refusal> {
     let path = head.uri.path();
-    if tunnel::wanted(head) && (route.models.is_some() || path.ends_with("/v1/responses")) {
+    let limited = for_price || route.models.is_some();
+    if tunnel::wanted(head) && (limited || path.ends_with("/v1/responses")) {
         return Err(Refusal::NoWebSocket);
     }
-    let Some(models) = &route.models else { return Ok(Outbound::whole(body)) };
+    if !limited {
+        return Ok((Outbound::whole(body), None));
+    }
     let named = path.strip_prefix("/p/").and_then(|rest| rest.find('/').map(|at| &rest[at..]));
     let (body, model) = match model::in_path(route.api, named.unwrap_or(path)) {
         Some(model) => (Outbound::whole(body), Some(model)),
@@ -219,19 +269,21 @@ async fn asked(head: &Parts, body: Incoming, route: &Route) -> Result<Outbound, 
             read.map_err(|why| unknown_model(route, why.to_string()))?
         }
     };
-    match model {
-        Some(model) if !model::lists(models, &model) => Err(Refusal::ForeignModel {
+    match (&model, &route.models) {
+        (Some(model), Some(models)) if !model::lists(models, model) => Err(Refusal::ForeignModel {
             provider: route.provider.clone(),
-            model: shortened(&model).to_owned(),
+            model: shortened(model).to_owned(),
             allowed: models.join(", "),
         }),
-        Some(_) | None => Ok(body),
+        _ => Ok((body, model)),
     }
 }
 
 fn unknown_model(route: &Route, why: String) -> Refusal {
-    let allowed =
-        route.models.as_ref().map_or_else(|| "one".to_owned(), |models| models.join(", "));
+    let allowed = route
+        .models
+        .as_ref()
+        .map_or_else(|| "those with a price".to_owned(), |models| models.join(", "));
     Refusal::UnknownModel { why, allowed }
 }
 
@@ -265,6 +317,8 @@ fn outgoing_request(
     strip_hop_by_hop(&mut headers);
     strip_credentials(&mut headers);
     credential.place(&mut headers);
+    // What is compressed could not be counted as it passes.
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     if upgrade {
         headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
         headers.insert(UPGRADE, HeaderValue::from_static("websocket"));

@@ -2,6 +2,7 @@
 
 mod admit;
 mod answer;
+mod budget;
 mod config;
 mod credential;
 mod forward;
@@ -10,6 +11,7 @@ mod journal;
 mod key;
 mod live;
 mod login;
+mod meter;
 mod model;
 mod pool;
 mod refusal;
@@ -17,7 +19,9 @@ mod serve;
 mod stop;
 mod token;
 mod tunnel;
+mod usage;
 
+pub use budget::{Budget, Over};
 pub(crate) use config::is_loopback;
 pub use config::{
     Api, ConfigError, Credential, CredentialKind, GatewayConfig, ProviderId, Route, Upstream,

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
@@ -154,17 +155,24 @@ pub(super) struct Outbound {
     scan: Option<Scan>,
     /// Why it was cut off.
     cut: Arc<OnceLock<Unsound>>,
+    /// Bytes that went out.
+    sent: Arc<AtomicU64>,
 }
 
 impl Outbound {
     /// A body that passes as it comes.
     pub(super) fn whole(rest: Incoming) -> Self {
-        Self { held: VecDeque::new(), rest, scan: None, cut: Arc::default() }
+        Self { held: VecDeque::new(), rest, scan: None, cut: Arc::default(), sent: Arc::default() }
     }
 
     /// Where a reason appears when the body is cut off.
     pub(super) fn cut(&self) -> Arc<OnceLock<Unsound>> {
         Arc::clone(&self.cut)
+    }
+
+    /// Bytes that went out so far.
+    pub(super) fn sent(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.sent)
     }
 
     /// Holds the body back until its model is known. Nothing is known of a body that is empty.
@@ -187,8 +195,8 @@ impl Outbound {
             let model = scan.push(&data)?.map(str::to_owned);
             held.push_back(data);
             if model.is_some() {
-                let cut = Arc::default();
-                return Ok((Self { held, rest: body, scan: Some(scan), cut }, model));
+                let whole = Self { held, scan: Some(scan), ..Self::whole(body) };
+                return Ok((whole, model));
             }
             if length > MAX_HELD {
                 return Err(Unsound::Late);
@@ -207,12 +215,15 @@ impl Body for Outbound {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         if let Some(held) = self.held.pop_front() {
+            self.sent.fetch_add(held.len() as u64, Ordering::Relaxed);
             return Poll::Ready(Some(Ok(Frame::data(held))));
         }
         let this = &mut *self;
         let polled = Pin::new(&mut this.rest).poll_frame(context).map_err(Into::into);
-        if let (Some(scan), Poll::Ready(Some(Ok(frame)))) = (&mut this.scan, &polled)
-            && let Some(data) = frame.data_ref()
+        let Poll::Ready(Some(Ok(frame))) = &polled else { return polled };
+        let Some(data) = frame.data_ref() else { return polled };
+        this.sent.fetch_add(data.len() as u64, Ordering::Relaxed);
+        if let Some(scan) = &mut this.scan
             && let Err(unsound) = scan.push(data)
         {
             // The first reason is the one to tell.

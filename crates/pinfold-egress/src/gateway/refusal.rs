@@ -6,7 +6,9 @@ use http::{HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use serde_json::json;
 
+use super::budget::Over;
 use super::config::{Api, ProviderId};
+use super::journal::shortened;
 
 /// How the clients of both APIs are told that trying again is of no use; they look at it
 /// before they look at the status.
@@ -61,6 +63,18 @@ pub(super) enum Refusal {
          in this session: {allowed}"
     )]
     UnknownModel { why: String, allowed: String },
+    #[error("pinfold: {what} is spent; {reset}")]
+    OverBudget { what: String, reset: String, seconds: Option<u64> },
+    #[error(
+        "pinfold: money is limited in this session, and what the model `{model}` costs is not known; \
+         choose another, or have its price set under [prices.\"{model}\"] in config.toml"
+    )]
+    Unpriced { model: String },
+    #[error(
+        "pinfold: what this session uses cannot be counted, so nothing is sent; see to the state \
+         directory on the host: {cause}"
+    )]
+    NotCounted { cause: String },
     #[error(
         "pinfold: this request cannot be a WebSocket, because what passes there is neither limited \
          nor counted; send it over plain HTTP"
@@ -104,6 +118,43 @@ pub(super) enum Form {
     Text,
 }
 
+/// The form of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dialect {
+    /// Anthropic Messages.
+    Messages,
+    /// Chat Completions.
+    Chat,
+    /// OpenAI Responses.
+    Responses,
+    /// Gemini.
+    Gemini,
+}
+
+impl Dialect {
+    /// The form of the answer to a path.
+    pub(super) fn of(api: Api, path: &str) -> Self {
+        match api {
+            Api::Anthropic => Self::Messages,
+            Api::Gemini => Self::Gemini,
+            Api::OpenAi if path.contains("/responses") => Self::Responses,
+            Api::OpenAi => Self::Chat,
+        }
+    }
+}
+
+impl From<Over> for Refusal {
+    fn from(over: Over) -> Self {
+        match over {
+            Over::Spent { what, reset, after } => {
+                Self::OverBudget { what, reset, seconds: after.map(|after| after.as_secs()) }
+            }
+            Over::Unpriced { model } => Self::Unpriced { model: shortened(&model).to_owned() },
+            Over::Broken { cause } => Self::NotCounted { cause },
+        }
+    }
+}
+
 impl Refusal {
     pub(super) fn status(&self) -> StatusCode {
         match self {
@@ -113,7 +164,9 @@ impl Refusal {
             Self::ForeignHost { .. }
             | Self::ForeignProvider { .. }
             | Self::ForeignModel { .. }
-            | Self::UnknownModel { .. } => StatusCode::FORBIDDEN,
+            | Self::UnknownModel { .. }
+            | Self::Unpriced { .. } => StatusCode::FORBIDDEN,
+            Self::OverBudget { .. } => StatusCode::TOO_MANY_REQUESTS,
             Self::NoWebSocket => StatusCode::UPGRADE_REQUIRED,
             Self::UnknownPath { .. } => StatusCode::NOT_FOUND,
             Self::NoCredential { .. }
@@ -121,6 +174,7 @@ impl Refusal {
             | Self::LoginNotNow { .. }
             | Self::LoginRenewed { .. }
             | Self::OtherKind { .. }
+            | Self::NotCounted { .. }
             | Self::NotRecorded => StatusCode::SERVICE_UNAVAILABLE,
             Self::Upstream { .. } => StatusCode::BAD_GATEWAY,
         }
@@ -138,6 +192,10 @@ impl Refusal {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         match self {
             Self::Upstream { .. } => {}
+            Self::OverBudget { seconds, .. } => {
+                headers.extend(seconds.map(|seconds| (RETRY_AFTER, HeaderValue::from(seconds))));
+                headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
+            }
             Self::LoginNotNow { .. } | Self::LoginRenewed { .. } => {
                 let renewed = matches!(self, Self::LoginRenewed { .. });
                 let seconds = if renewed { RETRY_NOW } else { RETRY_SOON };
@@ -153,6 +211,8 @@ impl Refusal {
             | Self::ForeignModel { .. }
             | Self::UnknownModel { .. }
             | Self::NoWebSocket
+            | Self::Unpriced { .. }
+            | Self::NotCounted { .. }
             | Self::UnknownPath { .. }
             | Self::NoCredential { .. }
             | Self::LoginEnded { .. }
@@ -162,6 +222,23 @@ impl Refusal {
             }
         }
         response
+    }
+
+    /// The error as the last event of a stream.
+    pub(super) fn event(&self, dialect: Dialect) -> String {
+        let message = self.to_string();
+        match dialect {
+            Dialect::Messages => format!("event: error\ndata: {}\n\n", self.json(Api::Anthropic)),
+            Dialect::Chat => format!("data: {}\n\ndata: [DONE]\n\n", self.json(Api::OpenAi)),
+            Dialect::Gemini => format!("data: {}\n\n", self.json(Api::Gemini)),
+            Dialect::Responses => {
+                let error = json!({"code": self.code(), "message": message});
+                let response = json!({"id": "resp_pinfold", "object": "response",
+                    "status": "failed", "output": [], "error": error});
+                let data = json!({"type": "response.failed", "response": response});
+                format!("event: response.failed\ndata: {data}\n\n")
+            }
+        }
     }
 
     fn json(&self, api: Api) -> String {
@@ -216,6 +293,9 @@ impl Refusal {
             Self::ForeignProvider { .. } => "provider_not_allowed",
             Self::ForeignModel { .. } | Self::UnknownModel { .. } => "model_not_allowed",
             Self::NoWebSocket => "upgrade_unsupported",
+            Self::OverBudget { .. } => "insufficient_quota",
+            Self::Unpriced { .. } => "price_not_known",
+            Self::NotCounted { .. } => "not_counted",
             Self::UnknownPath { .. } => "unknown_path",
             Self::NoCredential { .. } => "no_credential",
             Self::LoginEnded { .. } => "login_ended",

@@ -8,10 +8,11 @@ use std::thread;
 use std::time::Duration;
 
 use pinfold_egress::{
-    Api, Credential, CredentialKind, Current, Egress, EphemeralKey, Event, Gateway, GatewayConfig,
-    Journal, KeyShape, Lack, LiveCredential, LiveSecret, ProviderId, Renewed, Route, StopHandle,
-    TrustRoots, Upstream, stop_channel,
+    Api, Budget, Credential, CredentialKind, Current, Egress, EphemeralKey, Event, Gateway,
+    GatewayConfig, Journal, KeyShape, Lack, LiveCredential, LiveSecret, Over, ProviderId, Renewed,
+    Route, StopHandle, TrustRoots, Upstream, stop_channel,
 };
+use pinfold_policy::prices::Tokens;
 use pinfold_secrets::{Secret, SecretId};
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
@@ -40,6 +41,11 @@ impl Journal for Recorder {
             Event::Denied { status, method, host, path, .. } => {
                 format!("denied {status} {method} {host} {path}")
             }
+            Event::Usage { provider, model, tokens, estimated, .. } => {
+                let Tokens { input, output, .. } = tokens;
+                let about = if *estimated { " estimated" } else { "" };
+                format!("usage {provider} {model} {input} {output}{about}")
+            }
             _ => panic!("an event that no test knows"),
         };
         self.events.lock().unwrap().push(line);
@@ -50,6 +56,31 @@ impl Journal for Recorder {
 impl Recorder {
     pub(crate) fn lines(&self) -> Vec<String> {
         self.events.lock().unwrap().clone()
+    }
+}
+
+/// Limits nothing.
+pub(crate) struct NoBudget;
+
+impl Budget for NoBudget {
+    fn needs_model(&self) -> bool {
+        false
+    }
+
+    fn limits_answers(&self) -> bool {
+        false
+    }
+
+    fn admit(&self, _: Option<&str>) -> Result<(), Over> {
+        Ok(())
+    }
+
+    fn spend(&self, _: Option<&str>, _: &Tokens, _: &Tokens) -> Result<(), Over> {
+        Ok(())
+    }
+
+    fn cost(&self, _: &str, _: &Tokens) -> Option<u64> {
+        None
     }
 }
 
@@ -68,12 +99,17 @@ impl Pen {
     }
 
     pub(crate) fn with(routes: Vec<Route>, roots: TrustRoots) -> Self {
+        Self::under(Arc::new(NoBudget), routes, roots)
+    }
+
+    pub(crate) fn under(budget: Arc<dyn Budget>, routes: Vec<Route>, roots: TrustRoots) -> Self {
         let key = EphemeralKey::generate(KeyShape::AnthropicApiKey).unwrap();
         let journal = Arc::new(Recorder::default());
         let gateway = Gateway::new(GatewayConfig {
             session_keys: vec![key.clone()],
             routes,
             journal: journal.clone(),
+            budget,
             roots,
         });
         let gateway = gateway.unwrap();

@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 
+use super::budget;
 use super::resolve::Settings;
 use crate::origin::{Origin, Valued};
 
@@ -92,6 +93,10 @@ impl Settings {
                 let listed = models.value.join(", ");
                 rows.push(format!("providers.{name}.models"), listed, &models.origin);
             }
+        }
+        rows.optional("group", self.group.as_ref());
+        for (key, value, origin) in self.budgets.iter().flat_map(budget::rows) {
+            rows.push(key, value, &origin);
         }
         rows.0
     }

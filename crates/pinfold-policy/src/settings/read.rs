@@ -1,7 +1,9 @@
 //! The three files, read into what they say. Nothing is merged here.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use super::budget::{self, Budget};
 use super::keys::{self, sub_keys};
 use super::network;
 use super::words::{AgentState, BoundaryName, GitMode, LandlockMode};
@@ -13,6 +15,7 @@ use crate::limits::{Limits, MilliCpus};
 use crate::network::{NetworkPolicy, NetworkRule, SecretRule};
 use crate::origin::{Origin, Place, Valued};
 use crate::path::HostPath;
+use crate::prices::{self, Price};
 
 /// What a repository's file says.
 #[derive(Debug, Default)]
@@ -38,6 +41,9 @@ pub(super) struct UserFile {
     pub(super) secrets: Vec<Valued<SecretRule>>,
     pub(super) publish: Vec<Valued<SocketAddr>>,
     pub(super) providers: Vec<(String, ProviderSettings)>,
+    pub(super) group: Option<Valued<String>>,
+    pub(super) budgets: Vec<Budget>,
+    pub(super) prices: BTreeMap<String, Price>,
 }
 
 /// The user's `[files]`.
@@ -65,6 +71,7 @@ pub(super) struct CeilingFile {
     pub(super) env: Vec<EnvSetting>,
     pub(super) allow_weaker: Option<Valued<bool>>,
     pub(super) nested: Option<Valued<bool>>,
+    pub(super) budget: Option<Budget>,
 }
 
 /// Makes an origin of a place: which layer is being read.
@@ -107,6 +114,9 @@ pub(super) fn user(
         secrets: network::secrets(&section)?,
         publish: network::publish(&section)?,
         providers: providers(&section)?,
+        group: text(&section, "group")?,
+        budgets: budget::of_user(&section)?,
+        prices: section.read("prices", prices::read)?.unwrap_or_default(),
     })
 }
 
@@ -136,6 +146,7 @@ pub(super) fn ceiling(file: SettingsFile<'_>) -> Result<CeilingFile, SettingsErr
         env: env(&section, Origin::Ceiling, Owner::Pinfold)?,
         allow_weaker: flag(&section, "allow_weaker")?,
         nested: flag(&section, "nested")?,
+        budget: budget::of_ceiling(&section)?,
     })
 }
 

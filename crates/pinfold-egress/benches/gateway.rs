@@ -18,9 +18,11 @@ use hyper::client::conn::http1::SendRequest;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use pinfold_egress::{
-    Api, Credential, CredentialKind, EphemeralKey, Event, Gateway, GatewayConfig, Journal,
-    KeyShape, ProviderId, Route, TrustRoots, Upstream, stop_channel,
+    Api, Budget, Credential, CredentialKind, Current, EphemeralKey, Event, Gateway, GatewayConfig,
+    Journal, KeyShape, Lack, LiveCredential, LiveSecret, Over, ProviderId, Renewed, Route,
+    TrustRoots, Upstream, stop_channel,
 };
+use pinfold_policy::prices::Tokens;
 use pinfold_secrets::{Secret, SecretId};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
@@ -211,10 +213,13 @@ fn ways(scheme: &str) -> Result<(Way, Way), Failed> {
             credential: Credential {
                 kind: CredentialKind::ApiKey,
                 id: SecretId::new("anthropic")?,
-                secret: Arc::new(|| Ok(real_key())),
+                account_header: None,
+                source: Arc::new(RealKey),
             },
+            models: None,
         }],
         journal: Arc::new(NoJournal),
+        budget: Arc::new(NoBudget),
         roots: TrustRoots::Only(vec![certificate.to_vec()]),
     })?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -230,6 +235,56 @@ fn ways(scheme: &str) -> Result<(Way, Way), Failed> {
     })?;
     let direct = Way { address, tls: tls.then_some(connector), key: "sk-ant-direct".to_owned() };
     Ok((direct, Way { address: inside, tls: None, key: key.expose().to_owned() }))
+}
+
+/// Limits nothing.
+struct NoBudget;
+
+impl Budget for NoBudget {
+    fn needs_model(&self) -> bool {
+        false
+    }
+
+    fn limits_answers(&self) -> bool {
+        false
+    }
+
+    fn admit(&self, _: Option<&str>) -> Result<(), Over> {
+        Ok(())
+    }
+
+    fn spend(&self, _: Option<&str>, _: &Tokens, _: &Tokens) -> Result<(), Over> {
+        Ok(())
+    }
+
+    fn cost(&self, _: &str, _: &Tokens) -> Option<u64> {
+        None
+    }
+}
+
+struct RealKey;
+
+impl LiveSecret for RealKey {
+    fn stamp(&self) -> u64 {
+        0
+    }
+
+    fn value(&self) -> Result<Secret, pinfold_secrets::Error> {
+        Ok(real_key())
+    }
+}
+
+impl LiveCredential for RealKey {
+    fn current(&self) -> Result<Current, Lack> {
+        let kind = CredentialKind::ApiKey;
+        Ok(Current { secret: real_key(), kind, account: None, times: None })
+    }
+
+    fn renew(&self, _: Option<&Secret>) -> Result<Renewed, Lack> {
+        Ok(Renewed::Same)
+    }
+
+    fn finish(&self) {}
 }
 
 fn real_key() -> Secret {

@@ -20,9 +20,11 @@ pub use door::{
 };
 pub use download::{Download, DownloadError, Downloader, Integrity, InvalidIntegrity, Progress};
 pub use gateway::{
-    Api, ConfigError, Credential, CredentialKind, EphemeralKey, Event, Gateway, GatewayConfig,
-    Journal, KeyShape, ProviderId, Route, SecretSource, Stop, StopHandle, Upstream, stop_channel,
+    Api, BodyForm, Budget, ConfigError, Credential, CredentialKind, Current, EphemeralKey, Event,
+    Gateway, GatewayConfig, Journal, KeyShape, Lack, LiveCredential, LoginTerms, Over, ProviderId,
+    Renewal, Renewed, Route, Stop, StopHandle, Times, Upstream, stop_channel,
 };
+pub use http::HeaderName;
 pub use publish::{Published, SocketStock, SocketSupply, socket_supply};
 pub use serve::{Egress, Publishing};
 pub use upstream::TrustRoots;

@@ -47,6 +47,8 @@ impl Egress {
     /// # Errors
     /// The runtime could not be made, or a socket could not be registered.
     pub fn serve(self, stop: Stop) -> io::Result<()> {
+        let credentials = self.gateway.iter().flat_map(|(gateway, _)| gateway.credentials());
+        let credentials: Vec<_> = credentials.collect();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let outcome = runtime.block_on(async {
             if let Some((gateway, listeners)) = self.gateway {
@@ -63,6 +65,7 @@ impl Egress {
         });
         // A command that is being asked for a credential must not hold up the end.
         runtime.shutdown_background();
+        credentials.iter().for_each(|credential| credential.finish());
         outcome
     }
 }

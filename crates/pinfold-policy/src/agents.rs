@@ -11,7 +11,9 @@ mod resolve;
 mod template;
 
 pub(crate) use keys::AGENT;
-pub use profile::{AgentProfile, Api, AuthMode, AuthProfile, FileTemplate, Provider};
+pub use profile::{
+    AgentProfile, Api, AuthMode, AuthProfile, FileTemplate, Provider, RefreshForm, RefreshTerms,
+};
 pub use registry::{AgentError, Registry};
 pub use resolve::{AgentFile, ResolvedAgent, Selection};
 pub use template::{Template, TemplateError, TemplateValues};

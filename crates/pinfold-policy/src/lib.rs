@@ -15,6 +15,7 @@ pub mod limits;
 pub mod network;
 pub mod origin;
 pub mod path;
+pub mod prices;
 pub mod protect;
 pub mod schema;
 pub mod settings;

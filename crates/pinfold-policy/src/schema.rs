@@ -50,6 +50,7 @@ fn shape(shape: &Shape) -> Map<String, Value> {
         Shape::Choice(words) => json!({ "enum": words }),
         Shape::Flag => json!({ "type": "boolean" }),
         Shape::Count => json!({ "type": "integer", "minimum": 1 }),
+        Shape::Amount => json!({ "type": "number", "minimum": 0 }),
         Shape::Cpus => json!({ "type": "number", "minimum": 0.001, "maximum": 65536 }),
         Shape::List(item) => json!({ "type": "array", "items": self::shape(item) }),
         Shape::Map(names, value) => json!({

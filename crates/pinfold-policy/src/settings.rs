@@ -4,6 +4,7 @@
 //! defaults allow, until there is a way to trust it; a value above the ceiling is an error that
 //! names both sides, never quietly lowered, unless nobody chose it.
 
+mod budget;
 mod ceiling;
 mod error;
 pub(crate) mod keys;
@@ -15,14 +16,15 @@ mod resolve;
 mod url;
 pub(crate) mod words;
 
+pub use budget::{Budget, BudgetOf, Usd};
 pub use ceiling::Ceiling;
 pub use error::SettingsError;
-pub use layers::{Attendance, FlagLimits, FlagNetwork, Flags, Layers};
+pub use layers::{Attendance, FlagBudget, FlagLimits, FlagNetwork, Flags, Layers};
 pub use network::parse_publish;
 pub use origins::OriginRow;
-pub use resolve::{EnvSetting, FileSettings, Settings};
+pub use resolve::{EnvSetting, FileSettings, ProviderSettings, Settings};
 pub use url::{BaseUrl, BaseUrlError};
-pub use words::{AgentState, BoundaryName, GitMode, LandlockMode, UnknownWord};
+pub use words::{AgentState, BoundaryName, GitMode, LandlockMode, UnknownWord, Window};
 
 #[cfg(test)]
 mod tests;

@@ -78,6 +78,12 @@ pub enum Error {
         /// What the parser says.
         cause: serde_json::Error,
     },
+    /// A login cannot be read.
+    #[error("{} is no login that pinfold keeps; import it again (`pinfold secret import`)", .path.display())]
+    BadLogin {
+        /// The file.
+        path: PathBuf,
+    },
     /// A file operation failed.
     #[error("cannot {action} {}: {cause}", .path.display())]
     File {

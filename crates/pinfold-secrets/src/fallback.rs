@@ -19,6 +19,8 @@ pub const FALLBACKS: &[EnvFallback] = &[
     EnvFallback { id: "anthropic", name: "CLAUDE_CODE_OAUTH_TOKEN", auth: AuthMode::Oauth },
     EnvFallback { id: "anthropic", name: "ANTHROPIC_OAUTH_TOKEN", auth: AuthMode::Oauth },
     EnvFallback { id: "openai", name: "OPENAI_API_KEY", auth: AuthMode::ApiKey },
+    EnvFallback { id: "gemini", name: "GEMINI_API_KEY", auth: AuthMode::ApiKey },
+    EnvFallback { id: "gemini", name: "GOOGLE_API_KEY", auth: AuthMode::ApiKey },
 ];
 
 /// The variables that stand in for one secret.

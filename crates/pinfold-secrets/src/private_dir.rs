@@ -86,6 +86,26 @@ impl PrivateDir {
     /// directory.
     pub(crate) fn write(&self, name: &str, content: &[u8]) -> Result<(), Error> {
         let _lock = self.lock()?;
+        self.put(name, content)
+    }
+
+    /// As [`PrivateDir::write`], if the file is there and its content is as expected; says whether
+    /// it was.
+    pub(crate) fn replace(
+        &self,
+        name: &str,
+        content: &[u8],
+        is_expected: impl FnOnce(&[u8]) -> bool,
+    ) -> Result<bool, Error> {
+        let _lock = self.lock()?;
+        match self.read(name)? {
+            Some(current) if is_expected(&current) => self.put(name, content).map(|()| true),
+            Some(_) | None => Ok(false),
+        }
+    }
+
+    /// Writes a file under the lock.
+    fn put(&self, name: &str, content: &[u8]) -> Result<(), Error> {
         self.sweep()?;
         let temporary = format!("{TEMPORARY}{name}");
         let written = self.write_temporary(&temporary, content).and_then(|()| {
@@ -179,6 +199,22 @@ impl PrivateDir {
             }
         }
         Ok(())
+    }
+
+    /// Waits for a lock of this name, which no writer holds, and takes it. It is given back when
+    /// the descriptor is closed, also by the end of the process (flock(2)).
+    pub(crate) fn lock_named(&self, name: &str) -> Result<OwnedFd, Error> {
+        let path = self.path_of(name);
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = openat(&self.fd, name, flags, Mode::from_raw_mode(FILE_MODE))
+            .map_err(|errno| failed("open", &path, errno))?;
+        loop {
+            match flock(&fd, FlockOperation::LockExclusive) {
+                Ok(()) => return Ok(fd),
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(failed("lock", &path, errno)),
+            }
+        }
     }
 
     /// One writer at a time. The lock belongs to an open file description of its own and goes

@@ -15,6 +15,8 @@ pub enum AuthMode {
     ApiKey,
     /// A token of a subscription login.
     Oauth,
+    /// A key of somebody's gateway, which is sent as a bearer token.
+    Gateway,
 }
 
 impl AuthMode {
@@ -31,6 +33,7 @@ impl fmt::Display for AuthMode {
         f.write_str(match self {
             Self::ApiKey => "api_key",
             Self::Oauth => "oauth",
+            Self::Gateway => "gateway",
         })
     }
 }
@@ -55,4 +58,6 @@ pub(crate) enum Source {
     Command { argv: Vec<String> },
     /// In the keyring of the desktop session.
     Keyring {},
+    /// In a login, which pinfold refreshes.
+    Login {},
 }

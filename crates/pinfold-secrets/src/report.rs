@@ -16,6 +16,8 @@ pub enum Place {
     Command(Vec<String>),
     /// The keyring of the desktop session.
     Keyring,
+    /// A login of the store, which is refreshed.
+    Login(PathBuf),
 }
 
 impl Place {
@@ -27,6 +29,7 @@ impl Place {
             Self::Env(_) => "env",
             Self::Command(_) => "command",
             Self::Keyring => "keyring",
+            Self::Login(_) => "login",
         }
     }
 
@@ -34,7 +37,7 @@ impl Place {
     #[must_use]
     pub fn location(&self) -> String {
         match self {
-            Self::File(path) => path.display().to_string(),
+            Self::File(path) | Self::Login(path) => path.display().to_string(),
             Self::Env(name) => name.to_string(),
             Self::Command(argv) => argv.join(" "),
             Self::Keyring => "service pinfold".to_owned(),

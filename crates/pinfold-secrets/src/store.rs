@@ -10,12 +10,16 @@ use crate::fallback::fallbacks_for;
 use crate::private_dir::PrivateDir;
 use crate::record::{Record, Source};
 use crate::{
-    AuthMode, EnvName, Error, FALLBACKS, Found, Looked, Place, Report, RunCommand, Secret,
+    AuthMode, EnvName, Error, FALLBACKS, Found, Login, Looked, Place, Report, RunCommand, Secret,
     SecretId, env_is_set, keyring,
 };
 
 /// Where records are kept, beside the values. No [`SecretId`] begins with a dot.
 const RECORDS: &str = ".sources";
+
+/// Where logins are kept: apart from plain values, so that the record alone decides which of the
+/// two is in force.
+const LOGINS: &str = ".logins";
 
 /// Secrets by id. Making one does no I/O.
 #[derive(Debug, Clone)]
@@ -33,6 +37,8 @@ pub enum Entry {
     Env(EnvName),
     /// Only a command, such as `["gh", "auth", "token"]`; it is run at each use.
     Command(Vec<String>),
+    /// A login, which is refreshed.
+    Login(Login),
 }
 
 /// A secret with its value.
@@ -97,12 +103,22 @@ impl Store {
                 return Err(Error::EmptyCommand { id: id.clone() });
             }
             Entry::Command(argv) => (Source::Command { argv: argv.clone() }, AuthMode::ApiKey),
+            Entry::Login(login) => {
+                let logins = PrivateDir::create(&self.dir.join(LOGINS))?;
+                logins.write(id.as_str(), &login.to_bytes(&logins, id)?)?;
+                (Source::Login {}, AuthMode::Oauth)
+            }
         };
         let record = Record { source, auth: auth.unwrap_or(shown) };
         // The record decides, so the change takes effect here, at once.
         write_record(&records, id, &record)?;
         if record.source != (Source::File {}) {
             values.remove(id.as_str())?;
+        }
+        if record.source != (Source::Login {})
+            && let Some(logins) = self.logins()?
+        {
+            logins.remove(id.as_str())?;
         }
         let in_keyring = |source: &Source| *source == Source::Keyring {};
         if before.is_some_and(|old| in_keyring(&old.source)) && !in_keyring(&record.source) {
@@ -127,6 +143,7 @@ impl Store {
                 Source::File {} => self.holds(id)?,
                 Source::Env { name } => env_is_set(name.as_str()),
                 Source::Command { .. } | Source::Keyring {} => true,
+                Source::Login {} => self.logins()?.map_or(Ok(false), |d| d.holds(id.as_str()))?,
             };
             report.add(place, found, record.auth);
             return Ok(report);
@@ -183,6 +200,11 @@ impl Store {
         {
             removed.push(Place::File(values.path_of(id.as_str())));
         }
+        if let Some(logins) = self.logins()?
+            && logins.remove(id.as_str())?
+        {
+            removed.push(Place::Login(logins.path_of(id.as_str())));
+        }
         if let (Some(record), Some(records)) = (record, self.records()?) {
             records.remove(id.as_str())?;
             let place = self.place(id, &record.source);
@@ -216,6 +238,10 @@ impl Store {
             }
             Place::Env(name) => std::env::var_os(name.as_str()).ok_or_else(missing)?.into_vec(),
             Place::Command(argv) => run_for_secret(argv, runner)?,
+            Place::Login(_) => {
+                let secret = self.login(id)?.ok_or_else(missing)?.access;
+                return Ok(Resolved { secret, found });
+            }
             Place::Keyring => {
                 let secret = keyring::lookup(id, runner)?;
                 return Ok(Resolved { secret, found });
@@ -238,7 +264,8 @@ impl Store {
     #[must_use]
     pub fn stamp(&self, id: &SecretId) -> u64 {
         let mut hasher = DefaultHasher::new();
-        for path in [self.dir.join(id.as_str()), self.dir.join(RECORDS).join(id.as_str())] {
+        for dir in [&self.dir, &self.dir.join(RECORDS), &self.dir.join(LOGINS)] {
+            let path = dir.join(id.as_str());
             let metadata = std::fs::symlink_metadata(path).ok();
             metadata.map(|m| (m.ino(), m.size(), m.ctime(), m.ctime_nsec())).hash(&mut hasher);
         }
@@ -253,7 +280,11 @@ impl Store {
         PrivateDir::open(&self.dir.join(RECORDS))
     }
 
-    fn record(&self, id: &SecretId) -> Result<Option<Record>, Error> {
+    pub(crate) fn logins(&self) -> Result<Option<PrivateDir>, Error> {
+        PrivateDir::open(&self.dir.join(LOGINS))
+    }
+
+    pub(crate) fn record(&self, id: &SecretId) -> Result<Option<Record>, Error> {
         let Some(records) = self.records()? else { return Ok(None) };
         let Some(content) = records.read(id.as_str())? else { return Ok(None) };
         serde_json::from_slice(&content)
@@ -267,6 +298,7 @@ impl Store {
             Source::Env { name } => Place::Env(name.clone()),
             Source::Command { argv } => Place::Command(argv.clone()),
             Source::Keyring {} => Place::Keyring,
+            Source::Login {} => Place::Login(self.dir.join(LOGINS).join(id.as_str())),
         }
     }
 }
@@ -279,7 +311,7 @@ impl Report {
             return;
         }
         let outcome = match place {
-            Place::File(_) => "no such file, or empty",
+            Place::File(_) | Place::Login(_) => "no such file, or empty",
             Place::Env(_) => "not set",
             Place::Command(_) | Place::Keyring => "empty",
         };

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 
 use pinfold_secrets::{
-    AuthMode, CommandOutput, Entry, EnvName, Error, InvalidSecret, Place, RunCommand, Secret,
-    SecretId, Store, default_dir, env_is_set, fallbacks_for,
+    AuthMode, CommandOutput, Entry, EnvName, Error, InvalidSecret, Login, Place, RunCommand,
+    Secret, SecretId, Store, default_dir, env_is_set, fallbacks_for,
 };
 use tempfile::TempDir;
 
@@ -313,4 +313,52 @@ fn the_directory_follows_the_base_directory_specification() {
     assert_eq!(dir(Some("/x"), Some("/h")), Some("/x/pinfold/secrets".into()));
     assert_eq!(dir(Some("x"), Some("/h")), Some("/h/.config/pinfold/secrets".into()));
     assert_eq!(dir(Some(""), None), None);
+}
+
+/// A login as the store keeps it.
+fn login(turn: u8) -> Login {
+    let secret = |name: &str| Secret::from_bytes(format!("{name}-{turn}").into()).ok().unwrap();
+    let (access, refresh) = (secret("access"), Some(secret("refresh")));
+    let account = Some("account".to_owned());
+    Login { access, refresh, expires_at: Some(1), refreshed_at: None, account }
+}
+
+#[test]
+fn a_login_is_kept_apart_and_replaced_only_while_it_is_there() {
+    let (_root, store, dir) = store();
+    let id = id("anthropic");
+    let key = Secret::from_bytes(VALUE.into()).ok().unwrap();
+    store.set(&id, Entry::Value(key), None, &Bare).unwrap();
+    let found = store.set(&id, Entry::Login(login(1)), None, &Bare).unwrap();
+    let file = dir.join(".logins/anthropic");
+    assert_eq!((found.place, found.auth), (Place::Login(file.clone()), AuthMode::Oauth));
+    assert!(!dir.join("anthropic").exists(), "the key is gone");
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o7777, 0o600);
+    assert_eq!(store.resolve(&id, &Bare).unwrap().secret.expose(), "access-1");
+    let kept = store.login(&id).unwrap().unwrap();
+    assert!(kept.is_same(&login(1)) && kept.account.as_deref() == Some("account"));
+
+    let stamp = store.stamp(&id);
+    let lock = store.lock_login(&id).unwrap();
+    assert!(store.replace_login(&id, &login(1), &login(2), &lock).unwrap());
+    assert_ne!(store.stamp(&id), stamp);
+    assert!(!store.replace_login(&id, &login(1), &login(3), &lock).unwrap(), "another is there");
+    assert!(store.login(&id).unwrap().unwrap().is_same(&login(2)));
+    assert_eq!(store.remove(&id, &Bare).unwrap(), [Place::Login(file)]);
+    assert!(!store.replace_login(&id, &login(2), &login(3), &lock).unwrap(), "none is there");
+    assert!(!store.keeps(&id).unwrap() && store.login(&id).unwrap().is_none());
+
+    store.set(&id, Entry::Login(login(4)), None, &Bare).unwrap();
+    store.set(&id, Entry::Env(EnvName::new("X").unwrap()), None, &Bare).unwrap();
+    assert!(store.login(&id).unwrap().is_none() && !dir.join(".logins/anthropic").exists());
+}
+
+#[test]
+fn a_broken_login_is_told_and_not_quoted() {
+    let (_root, store, dir) = store();
+    let id = id("anthropic");
+    store.set(&id, Entry::Login(login(1)), None, &Bare).unwrap();
+    fs::write(dir.join(".logins/anthropic"), "{\"access\": \"hush\"").unwrap();
+    let error = store.resolve(&id, &Bare).err().unwrap().to_string();
+    assert!(error.contains("pinfold secret import") && !error.contains("hush"), "{error}");
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pinfold_boundary::{Entry, Place};
-use pinfold_egress::EphemeralKey;
+use pinfold_egress::{Api, EphemeralKey};
 use pinfold_policy::access::Access;
 use pinfold_policy::agents::{
     AgentProfile, AuthMode, Registry, ResolvedAgent, Selection, TemplateValues,
@@ -123,6 +123,7 @@ pub fn resolve(
     let mode = match found.auth {
         pinfold_secrets::AuthMode::ApiKey => AuthMode::ApiKey,
         pinfold_secrets::AuthMode::Oauth => AuthMode::Oauth,
+        pinfold_secrets::AuthMode::Gateway => AuthMode::Gateway,
     };
     let resolved = profile.resolve(select(Some(mode))).map_err(refused)?;
     Ok((resolved, Some(id)))
@@ -307,12 +308,13 @@ fn refused(error: impl std::error::Error) -> RunError {
 }
 
 /// The session's key in the shape that the agent expects.
-pub(crate) fn key_for(prefix: &str, anthropic: bool) -> io::Result<EphemeralKey> {
+pub(crate) fn key_for(prefix: &str, api: Api) -> io::Result<EphemeralKey> {
     use pinfold_egress::KeyShape;
-    let shape = match (prefix, anthropic) {
+    let shape = match (prefix, api) {
         ("sk-ant-oat01-", _) => KeyShape::AnthropicOauth,
-        (_, true) => KeyShape::AnthropicApiKey,
-        (_, false) => KeyShape::OpenAi,
+        (_, Api::Anthropic) => KeyShape::AnthropicApiKey,
+        (_, Api::OpenAi) => KeyShape::OpenAi,
+        (_, Api::Gemini) => KeyShape::Gemini,
     };
     EphemeralKey::generate(shape)
 }

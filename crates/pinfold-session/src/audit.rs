@@ -79,6 +79,25 @@ pub enum Event<'a> {
         /// Towards which host.
         host: String,
     },
+    /// A model has answered.
+    Usage {
+        /// The provider.
+        provider: String,
+        /// The model.
+        model: String,
+        /// Tokens that were sent and that no cache held.
+        input: u64,
+        /// Tokens that were received.
+        output: u64,
+        /// Tokens that a cache held.
+        cache_read: u64,
+        /// Tokens that a cache took up.
+        cache_write: u64,
+        /// What it cost, in USD; none for a model without a known price.
+        usd: Option<f64>,
+        /// Whether the provider did not say so itself.
+        estimated: bool,
+    },
     /// A connection to a host is about to be opened.
     Connection {
         /// Host and port, by the name that was asked for.

@@ -92,7 +92,7 @@ pub(crate) fn open(
         Some(provider) => {
             let listener = TcpListener::from(next()?);
             let journal = Arc::clone(records) as Arc<dyn Journal>;
-            Some((provider.gateway(places, journal)?, vec![listener]))
+            Some((provider.gateway(places, settings, journal)?, vec![listener]))
         }
         None => None,
     };
@@ -246,6 +246,18 @@ impl Journal for Records {
                     door: "gateway",
                     what: format!("{method} {host}{path}"),
                     reason: format!("{status}: {reason}"),
+                })
+            }
+            DoorEvent::Usage { provider, model, tokens, cost, estimated } => {
+                self.audit.record(&Event::Usage {
+                    provider: provider.to_string(),
+                    model: (*model).to_owned(),
+                    input: tokens.input,
+                    output: tokens.output,
+                    cache_read: tokens.cache_read,
+                    cache_write: tokens.cache_write,
+                    usd: cost.map(|nano| nano as f64 / 1e9),
+                    estimated: *estimated,
                 })
             }
             DoorEvent::Connect { asked, rule } => {

@@ -3,16 +3,18 @@
 use std::sync::Arc;
 
 use pinfold_egress::{
-    Api, Credential, CredentialKind, EphemeralKey, Gateway, GatewayConfig, Journal, ProviderId,
-    Route, TrustRoots, Upstream,
+    Api, BodyForm, Credential, CredentialKind, EphemeralKey, Gateway, GatewayConfig, HeaderName,
+    Journal, LoginTerms, ProviderId, Renewal, Route, TrustRoots, Upstream,
 };
-use pinfold_policy::agents::{AuthMode, ResolvedAgent};
+use pinfold_policy::agents::{AuthMode, RefreshForm, RefreshTerms, ResolvedAgent};
+use pinfold_policy::prices::Prices;
 use pinfold_policy::settings::Settings;
 use pinfold_secrets::{SecretId, Store};
 
 use crate::RunError;
 use crate::agent::key_for;
-use crate::launcher::Launcher;
+use crate::budget::Budgets;
+use crate::live::StoreSecret;
 use crate::places::Places;
 
 /// The gateway's port inside. It lies below 1024, so nothing inside can take it (there is no
@@ -30,8 +32,11 @@ pub struct Provider {
     id: ProviderId,
     api: Api,
     upstream: Upstream,
+    models: Option<Vec<String>>,
     kind: CredentialKind,
     secret: SecretId,
+    account_header: Option<HeaderName>,
+    login: Option<LoginTerms>,
 }
 
 /// The provider of an agent, with the user's base URL where there is one.
@@ -44,16 +49,31 @@ pub(crate) fn provider(
     settings: &Settings,
 ) -> Result<Provider, RunError> {
     let name = agent.provider.clone().unwrap_or_else(|| agent.profile.name.clone());
-    let own = agent.terms.base_url.as_ref().map(|url| url.as_str());
-    let users = settings.providers.get(&name).map(|url| url.value.as_str());
+    let own = agent.auth.base_url.as_ref().or(agent.terms.base_url.as_ref());
+    let own = own.map(|url| url.as_str());
+    let chosen = settings.providers.get(&name);
+    let users = chosen.and_then(|chosen| chosen.base_url.as_ref());
+    let users = users.map(|url| url.value.as_str());
     let missing = || RunError::refused(format!("provider {name} has no base_url"), None);
-    let upstream = Upstream::parse(users.or(own).ok_or_else(missing)?)
-        .map_err(|error| RunError::refused(error, None))?;
-    let anthropic = agent.terms.api == Some(pinfold_policy::agents::Api::Anthropic);
+    let refused = |error: pinfold_egress::ConfigError| RunError::refused(error, None);
+    let upstream = Upstream::parse(users.or(own).ok_or_else(missing)?).map_err(refused)?;
+    // A base URL of the user's is that of a server which speaks the API as it is published.
+    let upstream =
+        if users.is_some() || agent.auth.versioned { upstream } else { upstream.unversioned() };
+    let account_header = agent.auth.account_header.as_deref().map(HeaderName::try_from);
+    let account_header = account_header.transpose().map_err(|_| {
+        RunError::refused(format!("the account_header of provider {name} is no header"), None)
+    })?;
+    let api = match agent.terms.api {
+        Some(pinfold_policy::agents::Api::Anthropic) => Api::Anthropic,
+        Some(pinfold_policy::agents::Api::Gemini) => Api::Gemini,
+        Some(pinfold_policy::agents::Api::Openai) | None => Api::OpenAi,
+    };
     Ok(Provider {
-        key: key_for(&agent.key_prefix, anthropic).map_err(RunError::System)?,
-        id: ProviderId::new(name).map_err(|error| RunError::refused(error, None))?,
-        api: if anthropic { Api::Anthropic } else { Api::OpenAi },
+        key: key_for(&agent.auth.key_prefix, api).map_err(RunError::System)?,
+        id: ProviderId::new(name).map_err(refused)?,
+        api,
+        models: chosen.and_then(|chosen| chosen.models.as_ref()).map(|models| models.value.clone()),
         upstream,
         kind: match agent.auth_mode {
             Some(AuthMode::Oauth) => CredentialKind::OAuth,
@@ -61,6 +81,8 @@ pub(crate) fn provider(
             Some(AuthMode::ApiKey) | None => CredentialKind::ApiKey,
         },
         secret,
+        account_header,
+        login: agent.auth.refresh.as_ref().map(login_terms).transpose().map_err(refused)?,
     })
 }
 
@@ -73,23 +95,46 @@ impl Provider {
     pub(crate) fn gateway(
         self,
         places: &Places,
+        settings: &Settings,
         journal: Arc<dyn Journal>,
     ) -> Result<Gateway, RunError> {
-        let store = Store::new(places.secrets());
-        let id = self.secret.clone();
-        let secret = move || store.resolve(&id, &Launcher).map(|resolved| resolved.secret);
+        let id = self.secret;
+        let secret = StoreSecret::new(id.clone(), places);
+        let mut secret = secret.map_err(|error| RunError::refused(error, None))?;
+        if let Some(terms) = self.login {
+            let store = Store::new(places.secrets());
+            secret = secret.renewed_by(Renewal::new(store, id.clone(), terms, TrustRoots::System));
+        }
+        let credential = Credential {
+            kind: self.kind,
+            id,
+            account_header: self.account_header,
+            source: Arc::new(secret),
+        };
         let route = Route {
             provider: self.id,
             api: self.api,
             upstream: self.upstream,
-            credential: Credential { kind: self.kind, id: self.secret, secret: Arc::new(secret) },
+            credential,
+            models: self.models,
         };
+        let prices = Prices::new(settings.prices.clone());
+        let prices = prices.map_err(|error| RunError::refused(error, None))?;
         Gateway::new(GatewayConfig {
             session_keys: vec![self.key],
             routes: vec![route],
             journal,
+            budget: Arc::new(Budgets::new(settings.budgets.clone(), prices, places)),
             roots: TrustRoots::System,
         })
         .map_err(|error| RunError::refused(error, None))
     }
+}
+
+fn login_terms(terms: &RefreshTerms) -> Result<LoginTerms, pinfold_egress::ConfigError> {
+    let form = match terms.form {
+        RefreshForm::Json => BodyForm::Json,
+        RefreshForm::Form => BodyForm::Form,
+    };
+    LoginTerms::new(terms.token_url.as_str(), &terms.client_id, form)
 }

@@ -3,6 +3,7 @@
 mod after;
 pub mod agent;
 pub mod audit;
+mod budget;
 pub mod control;
 pub mod door;
 mod gateway;
@@ -10,6 +11,7 @@ mod git;
 mod guard;
 mod input;
 pub mod launcher;
+mod live;
 pub mod mounts;
 mod outcome;
 mod pace;

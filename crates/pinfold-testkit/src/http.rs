@@ -160,6 +160,7 @@ fn reason(status: u16) -> &'static str {
         404 => "Not Found",
         426 => "Upgrade Required",
         429 => "Too Many Requests",
+        503 => "Service Unavailable",
         _ => "Status",
     }
 }

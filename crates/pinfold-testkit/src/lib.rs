@@ -15,9 +15,11 @@ mod route;
 pub mod script;
 pub mod search;
 pub mod server;
+pub mod token_server;
 
 pub use record::Request;
 pub use repo::TempRepo;
 pub use script::Script;
 pub use search::find_bytes_in_tree;
 pub use server::{ModelServer, Options};
+pub use token_server::TokenServer;

@@ -8,7 +8,9 @@ use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand};
 use pinfold_policy::env::EnvName;
 use pinfold_policy::limits::{ByteSize, MilliCpus, WallTime};
 use pinfold_policy::network::{HostPattern, NetworkRule};
-use pinfold_policy::settings::{AgentState, BoundaryName, GitMode, LandlockMode, parse_publish};
+use pinfold_policy::settings::{
+    AgentState, BoundaryName, GitMode, LandlockMode, Usd, parse_publish,
+};
 
 use crate::check::CheckArgs;
 use crate::config::ConfigArgs;
@@ -194,6 +196,18 @@ pub(crate) struct PolicyArgs {
     /// End the run after this time, such as 90s or 2h
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<WallTime>,
+    /// The group whose budget this session counts for
+    #[arg(long, value_name = "NAME")]
+    pub(crate) group: Option<String>,
+    /// The most that this session may cost at its model's provider, such as 2.50
+    #[arg(long, value_name = "USD")]
+    pub(crate) budget_usd: Option<Usd>,
+    /// The most tokens of a model that this session may send and receive
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) budget_tokens: Option<u64>,
+    /// The most requests to a model that this session may make
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) budget_requests: Option<u64>,
     /// Take the project's settings from this file instead
     #[arg(long, value_name = "FILE")]
     pub(crate) sandbox_config: Option<PathBuf>,

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use pinfold_policy::document::SettingsFile;
 use pinfold_policy::env::EnvName;
 use pinfold_policy::path::HostPath;
-use pinfold_policy::settings::{Attendance, FlagLimits, FlagNetwork, Flags, Layers, Settings};
+use pinfold_policy::settings::{
+    Attendance, FlagBudget, FlagLimits, FlagNetwork, Flags, Layers, Settings,
+};
 use pinfold_session::places::Places;
 use pinfold_session::workspace::Workspace;
 
@@ -113,6 +115,12 @@ fn flags(args: &PolicyArgs, agent: Option<&str>) -> Result<Flags, Failure> {
         write: paths(&args.write)?,
         sockets: paths(&args.socket)?,
         opt_in: args.opt_in.clone(),
+        group: args.group.clone(),
+        budget: FlagBudget {
+            requests: args.budget_requests,
+            tokens: args.budget_tokens,
+            usd: args.budget_usd,
+        },
         network: FlagNetwork {
             allow: args.allow_host.clone(),
             internal: args.allow_internal_host.clone(),

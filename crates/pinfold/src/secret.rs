@@ -9,6 +9,7 @@ use pinfold_secrets::{
 use serde_json::{Value, json};
 
 mod prompt;
+mod takeover;
 
 /// Keep the credentials that the gateway uses. No value is ever printed.
 #[derive(Debug, Subcommand)]
@@ -16,6 +17,9 @@ pub(crate) enum SecretCommand {
     /// Keep a secret: type it, or pipe it into standard input. Live sessions use it at once.
     #[command(visible_alias = "rotate")]
     Set(SetArgs),
+    /// Take over the login that an agent has on this host. It is refreshed outside, once for all
+    /// sessions.
+    Import(takeover::ImportArgs),
     /// Say where a secret is, whether it can be used, and which places were looked at.
     Check(CheckArgs),
     /// List the secrets that were found, and where.
@@ -76,6 +80,8 @@ enum AuthArg {
     ApiKey,
     /// A token of a subscription login.
     Oauth,
+    /// A key of somebody's gateway, sent as a bearer token.
+    Gateway,
 }
 
 impl From<AuthArg> for AuthMode {
@@ -83,6 +89,7 @@ impl From<AuthArg> for AuthMode {
         match argument {
             AuthArg::ApiKey => Self::ApiKey,
             AuthArg::Oauth => Self::Oauth,
+            AuthArg::Gateway => Self::Gateway,
         }
     }
 }
@@ -96,6 +103,17 @@ pub(crate) enum SecretError {
     /// What was typed or piped is no secret.
     #[error("nothing was kept: {0}")]
     Invalid(#[from] InvalidSecret),
+    /// A file of an agent's cannot be taken over.
+    #[error("cannot take over {}: {cause}", .path.display())]
+    Foreign {
+        /// The file.
+        path: std::path::PathBuf,
+        /// Why not; never a quotation.
+        cause: String,
+    },
+    /// There is no home to look in.
+    #[error("HOME is not set; name the file with --from")]
+    NoFile,
     /// Standard input, standard output or the terminal failed.
     #[error("cannot {action}: {cause}")]
     Io {
@@ -126,6 +144,7 @@ pub(crate) fn run(
 ) -> Result<(), SecretError> {
     match command {
         SecretCommand::Set(args) => set(args, store, runner),
+        SecretCommand::Import(args) => takeover::import(&args, store, runner),
         SecretCommand::Check(args) => check(&args, store, runner, out),
         SecretCommand::Ls { json } => list(json, store, out),
         SecretCommand::Rm { id } => {

@@ -8,13 +8,16 @@ use http::uri::{Authority, PathAndQuery};
 use http::{HeaderMap, Method};
 
 use super::EphemeralKey;
-use super::config::{Api, Route};
+use super::config::{Api, Route, Upstream};
 use super::headers::{percent_decoded, query_without_credentials};
 use super::refusal::{Form, Refusal};
 
 /// Where agents put the key.
-const KEY_HEADERS: [HeaderName; 2] =
-    [HeaderName::from_static("x-api-key"), HeaderName::from_static("api-key")];
+const KEY_HEADERS: [HeaderName; 3] = [
+    HeaderName::from_static("x-api-key"),
+    HeaderName::from_static("api-key"),
+    HeaderName::from_static("x-goog-api-key"),
+];
 
 /// The name that stands for the gateway where an agent wants one; `.invalid` never resolves
 /// (RFC 6761, 6.4).
@@ -52,10 +55,11 @@ pub(super) fn admit(
         }
         None => (0, path),
     };
-    if !path.starts_with("/v1/") || leaves_its_place(path) {
+    let beta = routes[route].api == Api::Gemini && path.starts_with("/v1beta/");
+    if !(beta || path.starts_with("/v1/")) || leaves_its_place(path) {
         return Err(unknown());
     }
-    let path = upstream_path(&routes[route].upstream.prefix, path, parts).ok_or_else(unknown)?;
+    let path = upstream_path(&routes[route].upstream, path, parts).ok_or_else(unknown)?;
     Ok(Target::Provider { route, path })
 }
 
@@ -72,6 +76,9 @@ pub(super) fn form_of(parts: &Parts, refusal: &Refusal, routes: &[Route]) -> For
     }
     if path.starts_with("/v1/messages") || parts.headers.contains_key("anthropic-version") {
         return Form::Api(Api::Anthropic);
+    }
+    if path.starts_with("/v1beta/") {
+        return Form::Api(Api::Gemini);
     }
     let of_openai = ["/v1/chat/", "/v1/responses", "/v1/completions", "/v1/embeddings"];
     if of_openai.iter().any(|prefix| path.starts_with(prefix)) {
@@ -142,7 +149,9 @@ fn leaves_its_place(path: &str) -> bool {
     })
 }
 
-fn upstream_path(prefix: &str, path: &str, parts: &Parts) -> Option<PathAndQuery> {
+fn upstream_path(upstream: &Upstream, path: &str, parts: &Parts) -> Option<PathAndQuery> {
+    let prefix = upstream.prefix.as_str();
+    let path = if upstream.versioned { path } else { path.strip_prefix("/v1")? };
     let query = parts.uri.query();
     let stripped = query.and_then(query_without_credentials);
     if prefix.is_empty() && stripped.is_none() && path.len() == parts.uri.path().len() {

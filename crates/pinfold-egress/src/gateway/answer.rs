@@ -1,16 +1,17 @@
 //! The bodies of the gateway's responses.
 
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderValue, Response};
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use serde_json::json;
 
 use super::headers::{scrub_response, strip_hop_by_hop};
+use super::meter::{Meter, Passed};
 
 /// A body of the gateway's own, or one that streams through.
-pub(super) type Body = Either<Full<Bytes>, Incoming>;
+pub(super) type Body = Either<Full<Bytes>, Passed>;
 
 /// A response that is complete.
 pub(super) fn own(response: Response<Full<Bytes>>) -> Response<Body> {
@@ -28,11 +29,19 @@ pub(super) fn health() -> Response<Body> {
 
 /// An upstream's answer as the inside may see it. Its status and headers are taken over, its
 /// extensions are not: one of them is the reason phrase, which may hold anything.
-pub(super) fn relayed(upstream: Response<Incoming>, secret: &str) -> Response<Body> {
+pub(super) fn relayed(
+    upstream: Response<Incoming>,
+    secret: &str,
+    meter: Option<Meter>,
+) -> Response<Body> {
     let (mut head, body) = upstream.into_parts();
     strip_hop_by_hop(&mut head.headers);
     scrub_response(&mut head.headers, secret);
-    let mut response = Response::new(Either::Right(body));
+    if meter.as_ref().is_some_and(|meter| meter.reader.is_stream()) {
+        // It may end before the length it was to have.
+        head.headers.remove(CONTENT_LENGTH);
+    }
+    let mut response = Response::new(Either::Right(Passed::new(body, meter)));
     *response.status_mut() = head.status;
     *response.headers_mut() = head.headers;
     response

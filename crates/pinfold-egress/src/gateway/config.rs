@@ -4,11 +4,11 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use http::Uri;
 use http::uri::{Authority, PathAndQuery, Scheme};
-use pinfold_secrets::{Secret, SecretId};
+use http::{HeaderName, Uri};
+use pinfold_secrets::SecretId;
 
-use super::{EphemeralKey, Journal};
+use super::{Budget, EphemeralKey, Journal, LiveCredential};
 use crate::TrustRoots;
 
 /// Everything a gateway needs. Nothing of it is opened, read or resolved before the first
@@ -20,6 +20,8 @@ pub struct GatewayConfig {
     pub routes: Vec<Route>,
     /// Where events go.
     pub journal: Arc<dyn Journal>,
+    /// What may be used.
+    pub budget: Arc<dyn Budget>,
     /// Which authorities vouch for upstream servers.
     pub roots: TrustRoots,
 }
@@ -35,6 +37,9 @@ pub struct Route {
     pub upstream: Upstream,
     /// What to authenticate with.
     pub credential: Credential,
+    /// The models that may be asked for; all if absent. A name that ends in `*` stands for all that
+    /// begin so.
+    pub models: Option<Vec<String>>,
 }
 
 /// The protocol of a provider: it decides the form of errors and the header of the key.
@@ -44,22 +49,23 @@ pub enum Api {
     Anthropic,
     /// OpenAI's Chat Completions and Responses APIs, and those that imitate them.
     OpenAi,
+    /// Google's Gemini API.
+    Gemini,
 }
 
 /// The real credential of a route.
 #[derive(Clone)]
 pub struct Credential {
-    /// How it goes over the wire.
+    /// How it goes over the wire. The inside was told of this kind: what is of another one by now
+    /// is refused.
     pub kind: CredentialKind,
     /// Its name in the store, for messages.
     pub id: SecretId,
-    /// Gives the value. Called when a request first needs it, on a thread where it may block,
-    /// and again after the upstream has refused the value.
-    pub secret: SecretSource,
+    /// The header that names a login's account, where the API wants it.
+    pub account_header: Option<HeaderName>,
+    /// Where it comes from. Asked when a request first needs it.
+    pub source: Arc<dyn LiveCredential>,
 }
-
-/// Gives the value of a credential.
-pub type SecretSource = Arc<dyn Fn() -> Result<Secret, pinfold_secrets::Error> + Send + Sync>;
 
 /// How a credential goes over the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,6 +114,8 @@ pub struct Upstream {
     pub(super) scheme: Scheme,
     pub(super) authority: Authority,
     pub(super) prefix: String,
+    /// Whether `/v1` follows the prefix.
+    pub(super) versioned: bool,
 }
 
 impl Upstream {
@@ -142,7 +150,13 @@ impl Upstream {
         }
         let path = path.path().trim_end_matches('/');
         let prefix = path.strip_suffix("/v1").unwrap_or(path).to_owned();
-        Ok(Self { scheme, authority, prefix })
+        Ok(Self { scheme, authority, prefix, versioned: true })
+    }
+
+    /// The same address, standing in the place of `/v1` instead of before it.
+    #[must_use]
+    pub fn unversioned(self) -> Self {
+        Self { versioned: false, ..self }
     }
 
     /// The host name or address, without the port.

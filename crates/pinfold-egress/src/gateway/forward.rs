@@ -2,25 +2,31 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use http::header::{CONNECTION, HOST, UPGRADE};
+use http::header::{ACCEPT_ENCODING, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HOST, UPGRADE};
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
+use pinfold_policy::prices::Tokens;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::admit::{Target, admit, form_of, host_of};
 use super::answer::{Body, health, own, relayed};
 use super::config::{GatewayConfig, Route, Upstream};
-use super::credential::{NoCredential, Ready, Slot};
+use super::credential::{Ready, Slot};
 use super::headers::{strip_credentials, strip_hop_by_hop};
 use super::journal::{Event, shortened};
+use super::live::{Lack, Renewed};
+use super::meter::Meter;
+use super::model::{self, Outbound};
 use super::pool::Pool;
-use super::refusal::{Form, Refusal};
+use super::refusal::{Dialect, Form, Refusal};
 use super::tunnel;
+use super::usage::Reader;
 use crate::upstream::{Connector, Offer};
 
 /// How long an upstream may think before it answers at all. The clients of both APIs give up
@@ -55,6 +61,8 @@ struct Outgoing {
     route: usize,
     path: PathAndQuery,
     credential: Arc<Ready>,
+    /// The model, where it was looked for.
+    model: Option<String>,
 }
 
 impl Forwarder {
@@ -78,30 +86,31 @@ impl Forwarder {
         let keys = &self.config.session_keys;
         let decided = match admit(&head, came.local, keys, &self.config.routes) {
             Ok(Target::Health) => return health(),
-            Ok(Target::Provider { route, path }) => self.prepare(&head, route, path).await,
+            Ok(Target::Provider { route, path }) => self.prepare(&head, body, route, path).await,
             Err(refusal) => Err(refusal),
         };
         match decided {
-            Ok(outgoing) => self.send(outgoing, head, body, came).await,
+            Ok((outgoing, body)) => self.send(outgoing, head, body, came).await,
             Err(refusal) => self.refuse(&head, refusal),
         }
     }
 
-    /// Gets the credential and records its use, in this order: nothing is recorded that cannot
-    /// happen, and nothing happens that is not recorded.
+    /// Looks at what is asked for, gets the credential and records its use, in this order: nothing
+    /// is recorded that cannot happen, and nothing happens that is not recorded.
     async fn prepare(
         &self,
         head: &Parts,
+        body: Incoming,
         index: usize,
         path: PathAndQuery,
-    ) -> Result<Outgoing, Refusal> {
+    ) -> Result<(Outgoing, Outbound), Refusal> {
         let route = &self.config.routes[index];
-        let credential = self.lines[index].credential.get(route).await.map_err(|NoCredential| {
-            Refusal::NoCredential {
-                provider: route.provider.clone(),
-                id: route.credential.id.to_string(),
-            }
-        })?;
+        let (body, model) = asked(head, body, route, self.config.budget.needs_model()).await?;
+        if head.method == Method::POST {
+            self.config.budget.admit(model.as_deref())?;
+        }
+        let credential = self.lines[index].credential.get(route).await;
+        let credential = credential.map_err(|lack| lacking(lack, route))?;
         let event = Event::CredentialUse {
             provider: &route.provider,
             method: head.method.as_str(),
@@ -109,42 +118,91 @@ impl Forwarder {
             path: shortened(path.path()),
         };
         self.config.journal.record(&event).map_err(|_| Refusal::NotRecorded)?;
-        Ok(Outgoing { route: index, path, credential })
+        Ok((Outgoing { route: index, path, credential, model }, body))
     }
 
     async fn send(
         &self,
         outgoing: Outgoing,
         mut head: Parts,
-        body: Incoming,
+        body: Outbound,
         came: Came,
     ) -> Response<Body> {
-        let Outgoing { route: index, path, credential } = outgoing;
+        let Outgoing { route: index, path, credential, model } = outgoing;
         let (route, line) = (&self.config.routes[index], &self.lines[index]);
         let wanted = tunnel::wanted(&head);
         let client_side: Option<OnUpgrade> = wanted.then(|| head.extensions.remove()).flatten();
         let asked = (head.method.clone(), path.clone());
+        let (cut, sent) = (body.cut(), body.sent());
         let mut request = outgoing_request(head, body, path, &credential, client_side.is_some());
         request.headers_mut().insert(HOST, line.host.clone());
         let answer = tokio::time::timeout(ANSWER_LIMIT, line.connections.send(request)).await;
         let response = match answer {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => return self.failed(route, &asked, error.to_string()),
+            Ok(Err(error)) => {
+                let refusal = match cut.get() {
+                    Some(why) => unknown_model(route, why.to_string()),
+                    None => silent(route, error.to_string()),
+                };
+                return self.failed(route, &asked, refusal);
+            }
             Err(_) => {
                 let minutes = ANSWER_LIMIT.as_secs() / 60;
                 let cause = format!("timeout: no answer within {minutes} minutes");
-                return self.failed(route, &asked, cause);
+                return self.failed(route, &asked, silent(route, cause));
             }
         };
         if response.status() == StatusCode::UNAUTHORIZED {
-            line.credential.forget(&credential).await;
+            match line.credential.refused(route, &credential).await {
+                Ok(Renewed::Same) | Err(Lack::Missing | Lack::OtherKind) => {}
+                Ok(Renewed::Fresh) => {
+                    let provider = route.provider.clone();
+                    return self.failed(route, &asked, Refusal::LoginRenewed { provider });
+                }
+                Err(lack @ (Lack::Ended | Lack::NotNow(_))) => {
+                    return self.failed(route, &asked, lacking(lack, route));
+                }
+            }
         }
         match client_side {
             Some(client_side) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
                 tunnel::join(client_side, response, credential.secret(), came.permit)
             }
-            _ => relayed(response, credential.secret()),
+            _ => {
+                let meter = self.meter(route, &asked, &response, (model, sent));
+                relayed(response, credential.secret(), meter)
+            }
         }
+    }
+
+    /// What counts the answer to a request for a model.
+    fn meter(
+        &self,
+        route: &Route,
+        (method, path): &(Method, PathAndQuery),
+        response: &Response<Incoming>,
+        (model, sent): (Option<String>, Arc<AtomicU64>),
+    ) -> Option<Meter> {
+        let path = path.path();
+        // What only counts tokens uses none.
+        let counts = path.ends_with("/count_tokens") || path.ends_with(":countTokens");
+        if method != Method::POST || !response.status().is_success() || counts {
+            return None;
+        }
+        let headers = response.headers();
+        let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let sealed = headers.get(CONTENT_ENCODING).is_some_and(|value| value != "identity");
+        let budget = &self.config.budget;
+        Some(Meter {
+            reader: Reader::new(content_type?, sealed, budget.limits_answers())?,
+            budget: Arc::clone(budget),
+            journal: Arc::clone(&self.config.journal),
+            provider: route.provider.clone(),
+            dialect: Dialect::of(route.api, path),
+            model,
+            sent,
+            counted: Tokens::default(),
+        })
     }
 
     /// Records a denial and answers with it. A denial that cannot be recorded is still one.
@@ -159,11 +217,9 @@ impl Forwarder {
         &self,
         route: &Route,
         (method, path): &(Method, PathAndQuery),
-        cause: String,
+        refusal: Refusal,
     ) -> Response<Body> {
         let host = route.upstream.host();
-        let refusal =
-            Refusal::Upstream { provider: route.provider.clone(), host: host.to_owned(), cause };
         let refusal = self.recorded(refusal, (method.as_str(), host, path.path()));
         own(refusal.response(Form::Api(route.api)))
     }
@@ -189,19 +245,80 @@ impl Forwarder {
     }
 }
 
+/// Sees to it that a request asks for a model it may ask for; gives its body, of which no more is
+/// held back than that needs, and the model, if it had to be known: for a list, or for its price.
+async fn asked(
+    head: &Parts,
+    body: Incoming,
+    route: &Route,
+    for_price: bool,
+) -> Result<(Outbound, Option<String>), Refusal> {
+    let path = head.uri.path();
+    let limited = for_price || route.models.is_some();
+    if tunnel::wanted(head) && (limited || path.ends_with("/v1/responses")) {
+        return Err(Refusal::NoWebSocket);
+    }
+    if !limited {
+        return Ok((Outbound::whole(body), None));
+    }
+    let named = path.strip_prefix("/p/").and_then(|rest| rest.find('/').map(|at| &rest[at..]));
+    let (body, model) = match model::in_path(route.api, named.unwrap_or(path)) {
+        Some(model) => (Outbound::whole(body), Some(model)),
+        None => {
+            let read = Outbound::with_model(head, body).await;
+            read.map_err(|why| unknown_model(route, why.to_string()))?
+        }
+    };
+    match (&model, &route.models) {
+        (Some(model), Some(models)) if !model::lists(models, model) => Err(Refusal::ForeignModel {
+            provider: route.provider.clone(),
+            model: shortened(model).to_owned(),
+            allowed: models.join(", "),
+        }),
+        _ => Ok((body, model)),
+    }
+}
+
+fn unknown_model(route: &Route, why: String) -> Refusal {
+    let allowed = route
+        .models
+        .as_ref()
+        .map_or_else(|| "those with a price".to_owned(), |models| models.join(", "));
+    Refusal::UnknownModel { why, allowed }
+}
+
+/// What the inside is told when there is no credential.
+fn lacking(lack: Lack, route: &Route) -> Refusal {
+    let (provider, id) = (route.provider.clone(), route.credential.id.to_string());
+    match lack {
+        Lack::Missing => Refusal::NoCredential { provider, id },
+        Lack::OtherKind => Refusal::OtherKind { provider, id },
+        Lack::Ended => Refusal::LoginEnded { provider },
+        Lack::NotNow(cause) => Refusal::LoginNotNow { provider, cause },
+    }
+}
+
+/// What the inside is told when the upstream gave no answer.
+fn silent(route: &Route, cause: String) -> Refusal {
+    let (provider, host) = (route.provider.clone(), route.upstream.host().to_owned());
+    Refusal::Upstream { provider, host, cause }
+}
+
 /// The request as the upstream sees it, but for its `Host`: nothing of the inside's connection,
 /// none of its credentials, and the real one last.
 fn outgoing_request(
     head: Parts,
-    body: Incoming,
+    body: Outbound,
     path: PathAndQuery,
     credential: &Ready,
     upgrade: bool,
-) -> Request<Incoming> {
+) -> Request<Outbound> {
     let mut headers = head.headers;
     strip_hop_by_hop(&mut headers);
     strip_credentials(&mut headers);
     credential.place(&mut headers);
+    // What is compressed could not be counted as it passes.
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     if upgrade {
         headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
         headers.insert(UPGRADE, HeaderValue::from_static("websocket"));

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use pinfold_policy::prices::Tokens;
+
 use super::config::ProviderId;
 
 /// Keeps a record of what the gateway does. Called on the gateway's thread: an implementation
@@ -29,6 +31,19 @@ pub enum Event<'a> {
         host: &'a str,
         /// The path it asks for there.
         path: &'a str,
+    },
+    /// An answer has ended.
+    Usage {
+        /// Whose.
+        provider: &'a ProviderId,
+        /// The model.
+        model: &'a str,
+        /// What it used.
+        tokens: Tokens,
+        /// What that cost, in billionths of a USD, where the model's price is known.
+        cost: Option<u64>,
+        /// Whether the provider has not said so itself.
+        estimated: bool,
     },
     /// A connection is about to be opened.
     Connect {

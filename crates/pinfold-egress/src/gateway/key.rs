@@ -18,6 +18,8 @@ pub enum KeyShape {
     AnthropicApiKey,
     /// `sk-ant-oat01-…`, a token of an Anthropic subscription.
     AnthropicOauth,
+    /// `AIza…`, a key of Google's API.
+    Gemini,
     /// `sk-…`, a key of OpenAI's API and of those that imitate it.
     OpenAi,
 }
@@ -36,6 +38,7 @@ impl EphemeralKey {
         let prefix = match shape {
             KeyShape::AnthropicApiKey => "sk-ant-api03-",
             KeyShape::AnthropicOauth => "sk-ant-oat01-",
+            KeyShape::Gemini => "AIza",
             KeyShape::OpenAi => "sk-",
         };
         let mut random = [0u8; RANDOM];

@@ -2,27 +2,37 @@
 
 mod admit;
 mod answer;
+mod budget;
 mod config;
 mod credential;
 mod forward;
 mod headers;
 mod journal;
 mod key;
+mod live;
+mod login;
+mod meter;
+mod model;
 mod pool;
 mod refusal;
 mod serve;
 mod stop;
+mod token;
 mod tunnel;
+mod usage;
 
+pub use budget::{Budget, Over};
 pub(crate) use config::is_loopback;
 pub use config::{
-    Api, ConfigError, Credential, CredentialKind, GatewayConfig, ProviderId, Route, SecretSource,
-    Upstream,
+    Api, ConfigError, Credential, CredentialKind, GatewayConfig, ProviderId, Route, Upstream,
 };
 pub(crate) use headers::strip_hop_by_hop;
 pub(crate) use journal::shortened;
 pub use journal::{Event, Journal};
 pub use key::{EphemeralKey, KeyShape};
+pub use live::{Current, Lack, LiveCredential, Renewed, Times};
+pub use login::Renewal;
 pub use serve::Gateway;
 pub use stop::{Stop, StopHandle, stop_channel};
+pub use token::{BodyForm, LoginTerms};
 pub(crate) use tunnel::wanted as is_websocket;

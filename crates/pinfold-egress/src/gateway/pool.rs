@@ -11,6 +11,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use tower_service::Service as _;
 
+use super::model::Outbound;
 use crate::upstream::{Connector, Failure};
 
 /// How long an unused connection is kept.
@@ -31,7 +32,7 @@ pub(super) struct Pool {
 }
 
 struct Kept {
-    sender: SendRequest<Incoming>,
+    sender: SendRequest<Outbound>,
     used: Instant,
 }
 
@@ -56,7 +57,7 @@ impl Pool {
     /// closed before anything was sent is replaced by another.
     pub(super) async fn send(
         &self,
-        mut request: Request<Incoming>,
+        mut request: Request<Outbound>,
     ) -> Result<Response<Incoming>, SendError> {
         while let Some(mut sender) = self.take() {
             match sender.try_send_request(request).await {
@@ -78,7 +79,7 @@ impl Pool {
 
     /// A connection that waits for a request. One that is still busy with the last answer
     /// stays, one that was closed or not used for long goes.
-    fn take(&self) -> Option<SendRequest<Incoming>> {
+    fn take(&self) -> Option<SendRequest<Outbound>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|kept| !kept.sender.is_closed() && kept.used.elapsed() < IDLE);
         let ready = kept.iter().rposition(|kept| kept.sender.is_ready())?;
@@ -86,14 +87,14 @@ impl Pool {
     }
 
     /// Keeps a connection from when its answer begins: it is ready again when that has ended.
-    fn keep(&self, sender: SendRequest<Incoming>) {
+    fn keep(&self, sender: SendRequest<Outbound>) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() < MAX_KEPT {
             kept.push(Kept { sender, used: Instant::now() });
         }
     }
 
-    async fn open(&self) -> Result<SendRequest<Incoming>, SendError> {
+    async fn open(&self) -> Result<SendRequest<Outbound>, SendError> {
         let stream = self.connector.clone().call(self.to.clone()).await?;
         let mut protocol = http1::Builder::new();
         protocol.max_buf_size(MAX_BUFFER);

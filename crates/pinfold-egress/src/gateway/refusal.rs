@@ -1,16 +1,22 @@
 //! Every way a request can be refused, and how the client is told.
 
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_TYPE, HeaderName};
+use http::header::{CONNECTION, CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use serde_json::json;
 
+use super::budget::Over;
 use super::config::{Api, ProviderId};
+use super::journal::shortened;
 
 /// How the clients of both APIs are told that trying again is of no use; they look at it
 /// before they look at the status.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+
+/// Seconds to wait before another attempt (RFC 9110, 10.2.3).
+const RETRY_NOW: &str = "0";
+const RETRY_SOON: &str = "5";
 
 /// Why a request does not go through.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -47,6 +53,54 @@ pub(super) enum Refusal {
     )]
     NoCredential { provider: ProviderId, id: String },
     #[error(
+        "pinfold: the model `{model}` is not allowed in this session (allowed: {allowed}); choose one \
+         of these, or ask the person who started the session to add it to `models` of provider \
+         `{provider}` in config.toml"
+    )]
+    ForeignModel { provider: ProviderId, model: String, allowed: String },
+    #[error(
+        "pinfold: it is not known which model this request asks for: {why}. Only these are allowed \
+         in this session: {allowed}"
+    )]
+    UnknownModel { why: String, allowed: String },
+    #[error("pinfold: {what} is spent; {reset}")]
+    OverBudget { what: String, reset: String, seconds: Option<u64> },
+    #[error(
+        "pinfold: money is limited in this session, and what the model `{model}` costs is not known; \
+         choose another, or have its price set under [prices.\"{model}\"] in config.toml"
+    )]
+    Unpriced { model: String },
+    #[error(
+        "pinfold: what this session uses cannot be counted, so nothing is sent; see to the state \
+         directory on the host: {cause}"
+    )]
+    NotCounted { cause: String },
+    #[error(
+        "pinfold: this request cannot be a WebSocket, because what passes there is neither limited \
+         nor counted; send it over plain HTTP"
+    )]
+    NoWebSocket,
+    #[error(
+        "pinfold: the login for provider `{provider}` has ended: its server gives no more tokens for \
+         it. On the host, log in again and take the login over with `pinfold secret import`; this \
+         session uses it at once"
+    )]
+    LoginEnded { provider: ProviderId },
+    #[error(
+        "pinfold: the login for provider `{provider}` cannot be refreshed now: {cause}; it is tried \
+         again with the next request"
+    )]
+    LoginNotNow { provider: ProviderId, cause: String },
+    #[error(
+        "pinfold: the login for provider `{provider}` was refreshed just now; send the request again"
+    )]
+    LoginRenewed { provider: ProviderId },
+    #[error(
+        "pinfold: the secret `{id}` for provider `{provider}` is of another kind than when this \
+         session began; start a new session to use it"
+    )]
+    OtherKind { provider: ProviderId, id: String },
+    #[error(
         "pinfold: this request cannot be recorded, so it is not sent; see to the audit log on \
          the host (is its disk full?)"
     )]
@@ -64,15 +118,64 @@ pub(super) enum Form {
     Text,
 }
 
+/// The form of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dialect {
+    /// Anthropic Messages.
+    Messages,
+    /// Chat Completions.
+    Chat,
+    /// OpenAI Responses.
+    Responses,
+    /// Gemini.
+    Gemini,
+}
+
+impl Dialect {
+    /// The form of the answer to a path.
+    pub(super) fn of(api: Api, path: &str) -> Self {
+        match api {
+            Api::Anthropic => Self::Messages,
+            Api::Gemini => Self::Gemini,
+            Api::OpenAi if path.contains("/responses") => Self::Responses,
+            Api::OpenAi => Self::Chat,
+        }
+    }
+}
+
+impl From<Over> for Refusal {
+    fn from(over: Over) -> Self {
+        match over {
+            Over::Spent { what, reset, after } => {
+                Self::OverBudget { what, reset, seconds: after.map(|after| after.as_secs()) }
+            }
+            Over::Unpriced { model } => Self::Unpriced { model: shortened(&model).to_owned() },
+            Over::Broken { cause } => Self::NotCounted { cause },
+        }
+    }
+}
+
 impl Refusal {
     pub(super) fn status(&self) -> StatusCode {
         match self {
             Self::Unreadable { too_large: true, .. } => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::Malformed(_) | Self::Unreadable { .. } => StatusCode::BAD_REQUEST,
             Self::BadKey => StatusCode::UNAUTHORIZED,
-            Self::ForeignHost { .. } | Self::ForeignProvider { .. } => StatusCode::FORBIDDEN,
+            Self::ForeignHost { .. }
+            | Self::ForeignProvider { .. }
+            | Self::ForeignModel { .. }
+            | Self::UnknownModel { .. }
+            | Self::Unpriced { .. } => StatusCode::FORBIDDEN,
+            Self::OverBudget { .. } => StatusCode::TOO_MANY_REQUESTS,
+            Self::NoWebSocket => StatusCode::UPGRADE_REQUIRED,
             Self::UnknownPath { .. } => StatusCode::NOT_FOUND,
-            Self::NoCredential { .. } | Self::NotRecorded => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NoCredential { .. }
+            | Self::LoginEnded { .. }
+            | Self::LoginNotNow { .. }
+            | Self::LoginRenewed { .. }
+            | Self::OtherKind { .. }
+            | Self::NotCounted { .. }
+            | Self::NotRecorded => StatusCode::SERVICE_UNAVAILABLE,
             Self::Upstream { .. } => StatusCode::BAD_GATEWAY,
         }
     }
@@ -89,19 +192,53 @@ impl Refusal {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         match self {
             Self::Upstream { .. } => {}
+            Self::OverBudget { seconds, .. } => {
+                headers.extend(seconds.map(|seconds| (RETRY_AFTER, HeaderValue::from(seconds))));
+                headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
+            }
+            Self::LoginNotNow { .. } | Self::LoginRenewed { .. } => {
+                let renewed = matches!(self, Self::LoginRenewed { .. });
+                let seconds = if renewed { RETRY_NOW } else { RETRY_SOON };
+                headers.insert(RETRY_AFTER, HeaderValue::from_static(seconds));
+                headers.insert(SHOULD_RETRY, HeaderValue::from_static("true"));
+            }
             Self::Malformed(_) | Self::Unreadable { .. } | Self::ForeignHost { .. } => {
                 headers.insert(CONNECTION, HeaderValue::from_static("close"));
                 headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
             }
             Self::BadKey
             | Self::ForeignProvider { .. }
+            | Self::ForeignModel { .. }
+            | Self::UnknownModel { .. }
+            | Self::NoWebSocket
+            | Self::Unpriced { .. }
+            | Self::NotCounted { .. }
             | Self::UnknownPath { .. }
             | Self::NoCredential { .. }
+            | Self::LoginEnded { .. }
+            | Self::OtherKind { .. }
             | Self::NotRecorded => {
                 headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
             }
         }
         response
+    }
+
+    /// The error as the last event of a stream.
+    pub(super) fn event(&self, dialect: Dialect) -> String {
+        let message = self.to_string();
+        match dialect {
+            Dialect::Messages => format!("event: error\ndata: {}\n\n", self.json(Api::Anthropic)),
+            Dialect::Chat => format!("data: {}\n\ndata: [DONE]\n\n", self.json(Api::OpenAi)),
+            Dialect::Gemini => format!("data: {}\n\n", self.json(Api::Gemini)),
+            Dialect::Responses => {
+                let error = json!({"code": self.code(), "message": message});
+                let response = json!({"id": "resp_pinfold", "object": "response",
+                    "status": "failed", "output": [], "error": error});
+                let data = json!({"type": "response.failed", "response": response});
+                format!("event: response.failed\ndata: {data}\n\n")
+            }
+        }
     }
 
     fn json(&self, api: Api) -> String {
@@ -112,32 +249,38 @@ impl Refusal {
             Api::OpenAi => {
                 json!({"error": {"message": message, "type": kind, "param": null, "code": self.code()}})
             }
+            Api::Gemini => {
+                let code = self.status().as_u16();
+                json!({"error": {"code": code, "message": message, "status": kind}})
+            }
         }
         .to_string()
     }
 
     /// The type by the words of each API's own documentation of errors.
     fn kind(&self, api: Api) -> &'static str {
-        match (self, api) {
-            (Self::Malformed(_) | Self::Unreadable { .. }, _) => "invalid_request_error",
-            (Self::BadKey, Api::Anthropic) => "authentication_error",
-            (Self::ForeignHost { .. } | Self::ForeignProvider { .. }, Api::Anthropic) => {
-                "permission_error"
-            }
-            (Self::UnknownPath { .. }, Api::Anthropic) => "not_found_error",
-            (
-                Self::BadKey
-                | Self::ForeignHost { .. }
-                | Self::ForeignProvider { .. }
-                | Self::UnknownPath { .. },
-                Api::OpenAi,
-            ) => "invalid_request_error",
-            (Self::NoCredential { .. } | Self::NotRecorded | Self::Upstream { .. }, api) => {
-                match api {
-                    Api::Anthropic => "api_error",
-                    Api::OpenAi => "server_error",
-                }
-            }
+        match api {
+            Api::Anthropic => match self.status().as_u16() {
+                401 => "authentication_error",
+                403 => "permission_error",
+                404 => "not_found_error",
+                429 => "rate_limit_error",
+                502 | 503 => "api_error",
+                _ => "invalid_request_error",
+            },
+            Api::OpenAi => match self.status().as_u16() {
+                429 => "insufficient_quota",
+                502 | 503 => "server_error",
+                _ => "invalid_request_error",
+            },
+            Api::Gemini => match self.status().as_u16() {
+                401 => "UNAUTHENTICATED",
+                403 => "PERMISSION_DENIED",
+                404 => "NOT_FOUND",
+                429 => "RESOURCE_EXHAUSTED",
+                502 | 503 => "UNAVAILABLE",
+                _ => "INVALID_ARGUMENT",
+            },
         }
     }
 
@@ -148,8 +291,17 @@ impl Refusal {
             Self::BadKey => "invalid_api_key",
             Self::ForeignHost { .. } => "host_not_allowed",
             Self::ForeignProvider { .. } => "provider_not_allowed",
+            Self::ForeignModel { .. } | Self::UnknownModel { .. } => "model_not_allowed",
+            Self::NoWebSocket => "upgrade_unsupported",
+            Self::OverBudget { .. } => "insufficient_quota",
+            Self::Unpriced { .. } => "price_not_known",
+            Self::NotCounted { .. } => "not_counted",
             Self::UnknownPath { .. } => "unknown_path",
             Self::NoCredential { .. } => "no_credential",
+            Self::LoginEnded { .. } => "login_ended",
+            Self::LoginNotNow { .. } => "login_not_refreshed",
+            Self::LoginRenewed { .. } => "login_refreshed",
+            Self::OtherKind { .. } => "credential_changed",
             Self::NotRecorded => "not_recorded",
             Self::Upstream { .. } => "upstream_failed",
         }

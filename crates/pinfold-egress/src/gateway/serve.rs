@@ -13,6 +13,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
+use super::LiveCredential;
 use super::config::{ConfigError, GatewayConfig};
 use super::forward::{Came, Forwarder};
 
@@ -51,6 +52,11 @@ impl Gateway {
             }
         }
         Ok(Self { config })
+    }
+
+    /// Where the credentials of the routes come from.
+    pub(crate) fn credentials(&self) -> impl Iterator<Item = Arc<dyn LiveCredential>> {
+        self.config.routes.iter().map(|route| Arc::clone(&route.credential.source))
     }
 
     /// Starts serving the listeners on the runtime of the calling task, until that runtime ends.

@@ -239,7 +239,9 @@ fn a_gateway_without_purpose_is_not_made() {
     let key = || vec![EphemeralKey::generate(KeyShape::OpenAi).unwrap()];
     let make = |session_keys, routes| {
         let journal = Arc::new(Recorder::default());
-        let config = GatewayConfig { session_keys, routes, journal, roots: TrustRoots::System };
+        let budget = Arc::new(super::support::NoBudget);
+        let roots = TrustRoots::System;
+        let config = GatewayConfig { session_keys, routes, journal, budget, roots };
         Gateway::new(config).err()
     };
     let one = || route("a", "https://a.example");

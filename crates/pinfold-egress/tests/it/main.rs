@@ -3,9 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod admission;
+mod budgets;
 mod credentials;
 mod download;
 mod floods;
+mod logins;
+mod models;
 mod streams;
 mod support;
 mod upstreams;

@@ -147,7 +147,7 @@ const HANDSHAKE: &str = "Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r
 fn ask_for_websocket(pen: &Pen) -> BufReader<std::net::TcpStream> {
     let mut client = BufReader::new(pen.connect());
     let request = format!(
-        "GET /v1/responses HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n{HANDSHAKE}\r\n",
+        "GET /v1/realtime HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n{HANDSHAKE}\r\n",
         pen.key
     );
     client.get_mut().write_all(request.as_bytes()).unwrap();
@@ -188,7 +188,7 @@ fn a_websocket_passes_both_ways_with_the_real_key() {
     }
     client.get_mut().shutdown(std::net::Shutdown::Write).unwrap();
     assert_eq!(client.read(&mut [0]).unwrap(), 0, "the end passes too");
-    assert_eq!(pen.journal.lines(), ["use anthropic GET 127.0.0.1 /v1/responses"]);
+    assert_eq!(pen.journal.lines(), ["use anthropic GET 127.0.0.1 /v1/realtime"]);
 }
 
 #[test]

@@ -8,9 +8,11 @@ use std::thread;
 use std::time::Duration;
 
 use pinfold_egress::{
-    Api, Credential, CredentialKind, Egress, EphemeralKey, Event, Gateway, GatewayConfig, Journal,
-    KeyShape, ProviderId, Route, SecretSource, StopHandle, TrustRoots, Upstream, stop_channel,
+    Api, Budget, Credential, CredentialKind, Current, Egress, EphemeralKey, Event, Gateway,
+    GatewayConfig, Journal, KeyShape, Lack, LiveCredential, LiveSecret, Over, ProviderId, Renewed,
+    Route, StopHandle, TrustRoots, Upstream, stop_channel,
 };
+use pinfold_policy::prices::Tokens;
 use pinfold_secrets::{Secret, SecretId};
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
@@ -39,6 +41,11 @@ impl Journal for Recorder {
             Event::Denied { status, method, host, path, .. } => {
                 format!("denied {status} {method} {host} {path}")
             }
+            Event::Usage { provider, model, tokens, estimated, .. } => {
+                let Tokens { input, output, .. } = tokens;
+                let about = if *estimated { " estimated" } else { "" };
+                format!("usage {provider} {model} {input} {output}{about}")
+            }
             _ => panic!("an event that no test knows"),
         };
         self.events.lock().unwrap().push(line);
@@ -49,6 +56,31 @@ impl Journal for Recorder {
 impl Recorder {
     pub(crate) fn lines(&self) -> Vec<String> {
         self.events.lock().unwrap().clone()
+    }
+}
+
+/// Limits nothing.
+pub(crate) struct NoBudget;
+
+impl Budget for NoBudget {
+    fn needs_model(&self) -> bool {
+        false
+    }
+
+    fn limits_answers(&self) -> bool {
+        false
+    }
+
+    fn admit(&self, _: Option<&str>) -> Result<(), Over> {
+        Ok(())
+    }
+
+    fn spend(&self, _: Option<&str>, _: &Tokens, _: &Tokens) -> Result<(), Over> {
+        Ok(())
+    }
+
+    fn cost(&self, _: &str, _: &Tokens) -> Option<u64> {
+        None
     }
 }
 
@@ -67,12 +99,17 @@ impl Pen {
     }
 
     pub(crate) fn with(routes: Vec<Route>, roots: TrustRoots) -> Self {
+        Self::under(Arc::new(NoBudget), routes, roots)
+    }
+
+    pub(crate) fn under(budget: Arc<dyn Budget>, routes: Vec<Route>, roots: TrustRoots) -> Self {
         let key = EphemeralKey::generate(KeyShape::AnthropicApiKey).unwrap();
         let journal = Arc::new(Recorder::default());
         let gateway = Gateway::new(GatewayConfig {
             session_keys: vec![key.clone()],
             routes,
             journal: journal.clone(),
+            budget,
             roots,
         });
         let gateway = gateway.unwrap();
@@ -119,11 +156,45 @@ pub(crate) fn route(provider: &str, upstream: &str) -> Route {
         api: Api::Anthropic,
         upstream: Upstream::parse(upstream).unwrap(),
         credential: credential(CredentialKind::ApiKey, Arc::new(|| Ok(secret(REAL)))),
+        models: None,
     }
 }
 
-pub(crate) fn credential(kind: CredentialKind, secret: SecretSource) -> Credential {
-    Credential { kind, id: SecretId::new("anthropic").unwrap(), secret }
+/// Gives a secret.
+pub(crate) type Give = Arc<dyn Fn() -> Result<Secret, pinfold_secrets::Error> + Send + Sync>;
+
+pub(crate) fn credential(kind: CredentialKind, give: Give) -> Credential {
+    let id = SecretId::new("anthropic").unwrap();
+    Credential { kind, id, account_header: None, source: Arc::new(Given { kind, give }) }
+}
+
+/// A secret that never changes by itself.
+struct Given {
+    kind: CredentialKind,
+    give: Give,
+}
+
+impl LiveSecret for Given {
+    fn stamp(&self) -> u64 {
+        0
+    }
+
+    fn value(&self) -> Result<Secret, pinfold_secrets::Error> {
+        (self.give)()
+    }
+}
+
+impl LiveCredential for Given {
+    fn current(&self) -> Result<Current, Lack> {
+        let secret = (self.give)().map_err(|_| Lack::Missing)?;
+        Ok(Current { secret, kind: self.kind, account: None, times: None })
+    }
+
+    fn renew(&self, _: Option<&Secret>) -> Result<Renewed, Lack> {
+        Ok(Renewed::Same)
+    }
+
+    fn finish(&self) {}
 }
 
 pub(crate) fn secret(value: &str) -> Secret {

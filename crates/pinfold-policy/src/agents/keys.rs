@@ -1,6 +1,6 @@
 //! The keys of an agent's file. Ralph's keep their names.
 
-use super::profile::{Api, AuthMode};
+use super::profile::{Api, AuthMode, RefreshForm};
 use crate::document::{Key, Shape};
 use crate::env::NAME_PATTERN;
 use crate::settings::keys::ID_PATTERN;
@@ -20,6 +20,12 @@ pub(super) const FILE: &[Key] = &[
 pub(super) const AUTH: &[Key] = &[
     Key::new("key_prefix", Shape::Text, "How the session's key begins: its shape matters."),
     Key::new("env", ENV, "Variables for this mode; templates."),
+    Key::new("base_url", Shape::Text, "The provider's URL for this mode."),
+    Key::new("versioned", Shape::Flag, "Whether /v1 follows that URL; true by default."),
+    Key::new("account_header", Shape::Text, "The header that names a login's account."),
+    Key::new("token_url", Shape::Text, "Where a login is refreshed."),
+    Key::new("client_id", Shape::Text, "The client that the login was made for."),
+    Key::new("refresh_form", Shape::Choice(RefreshForm::WORDS), "json by default."),
 ];
 
 /// `[providers.NAME]`.

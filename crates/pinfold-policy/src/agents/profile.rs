@@ -20,12 +20,23 @@ words! {
 }
 
 words! {
+    /// The form of a question to a login's server.
+    RefreshForm, "refresh form":
+    /// JSON.
+    Json = "json",
+    /// `application/x-www-form-urlencoded`.
+    Form = "form",
+}
+
+words! {
     /// The API that the gateway stands for.
     Api, "api":
     /// Anthropic Messages.
     Anthropic = "anthropic",
     /// OpenAI Chat Completions and Responses.
     Openai = "openai",
+    /// Google Gemini.
+    Gemini = "gemini",
 }
 
 /// An agent's file.
@@ -110,10 +121,37 @@ pub struct Provider {
 }
 
 /// What a kind of credential adds.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthProfile {
     /// How the session's key begins: agents choose what they send by its shape.
     pub key_prefix: String,
     /// Variables for this mode.
     pub env: Vec<(EnvName, Template)>,
+    /// The provider's URL for this mode, instead of its own.
+    pub base_url: Option<BaseUrl>,
+    /// Whether `/v1` stands between that URL and a path of the API.
+    pub versioned: bool,
+    /// The header that names a login's account.
+    pub account_header: Option<String>,
+    /// How a login is refreshed.
+    pub refresh: Option<RefreshTerms>,
+}
+
+/// How a login is refreshed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefreshTerms {
+    /// The token end point of its server.
+    pub token_url: BaseUrl,
+    /// The client that the login was made for.
+    pub client_id: String,
+    /// The form of the question.
+    pub form: RefreshForm,
+}
+
+impl Default for AuthProfile {
+    fn default() -> Self {
+        let (key_prefix, env) = (String::new(), Vec::new());
+        let (base_url, account_header, refresh) = (None, None, None);
+        Self { key_prefix, env, base_url, versioned: true, account_header, refresh }
+    }
 }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
 use super::keys::{AGENT, AUTH, FILE, GRANTS, PROVIDER, STATE};
-use super::profile::{AgentProfile, AuthMode, AuthProfile, FileTemplate, Provider};
+use super::profile::{
+    AgentProfile, AuthMode, AuthProfile, FileTemplate, Provider, RefreshForm, RefreshTerms,
+};
 use super::template::Template;
 use crate::document::{Document, FileError, Item, Section, SettingsFile};
 use crate::env::EnvName;
@@ -191,8 +193,26 @@ fn auth(
     let read = |item: Item<'_>| {
         let mode = item.name().parse().map_err(|error| item.invalid(error))?;
         let table = item.table(AUTH)?;
-        let key_prefix = table.read("key_prefix", full)?.unwrap_or_default();
-        Ok((among(&item, mode, modes)?, AuthProfile { key_prefix, env: env(&table)? }))
+        let profile = AuthProfile {
+            key_prefix: table.read("key_prefix", full)?.unwrap_or_default(),
+            env: env(&table)?,
+            base_url: table.read("base_url", Item::parsed)?,
+            versioned: table.read("versioned", Item::flag)?.unwrap_or(true),
+            account_header: table.read("account_header", full)?,
+            refresh: refresh(&table)?,
+        };
+        Ok((among(&item, mode, modes)?, profile))
     };
     item.map()?.items().map(read).collect()
+}
+
+fn refresh(table: &Section<'_>) -> Result<Option<RefreshTerms>, FileError> {
+    if table.get("token_url").is_none() {
+        return Ok(None);
+    }
+    Ok(Some(RefreshTerms {
+        token_url: table.require("token_url")?.parsed()?,
+        client_id: full(&table.require("client_id")?)?,
+        form: table.read("refresh_form", Item::parsed)?.unwrap_or(RefreshForm::Json),
+    }))
 }

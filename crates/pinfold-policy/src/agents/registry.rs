@@ -12,6 +12,7 @@ const BUILT_IN: &[(&str, &str, &str)] = &[
     ("claude", "agents/claude.toml", include_str!("../../../../agents/claude.toml")),
     ("codex", "agents/codex.toml", include_str!("../../../../agents/codex.toml")),
     ("cursor", "agents/cursor.toml", include_str!("../../../../agents/cursor.toml")),
+    ("gemini", "agents/gemini.toml", include_str!("../../../../agents/gemini.toml")),
     ("opencode", "agents/opencode.toml", include_str!("../../../../agents/opencode.toml")),
     ("pi", "agents/pi.toml", include_str!("../../../../agents/pi.toml")),
 ];

@@ -35,8 +35,8 @@ pub struct ResolvedAgent {
     pub model: Option<String>,
     /// The kind of credential; none for an agent without providers.
     pub auth_mode: Option<AuthMode>,
-    /// How the session's key must begin.
-    pub key_prefix: String,
+    /// What the kind of credential adds. Its variables are the agent's now.
+    pub auth: AuthProfile,
 }
 
 /// A file to be written into the private home.
@@ -67,14 +67,15 @@ impl AgentProfile {
         let auth_mode = self.auth_mode(chosen.as_deref(), &terms, selection.auth_mode)?;
         let mut by_mode = std::mem::take(&mut terms.auth);
         let auth = auth_mode.and_then(|mode| by_mode.remove(&mode));
-        let AuthProfile { key_prefix, env } = auth.unwrap_or_default();
+        let mut auth = auth.unwrap_or_default();
+        let env = std::mem::take(&mut auth.env);
         let default_model = terms.default_model.as_ref().or(self.default_model.as_ref());
         let model = selection.model.or(default_model.map(String::as_str));
         let model = model.map(|model| prefixed(model.to_owned(), &terms.model_prefix));
         self.env.extend(std::mem::take(&mut terms.env).into_iter().chain(env));
         self.files.append(&mut terms.files);
         self.providers.clear();
-        Ok(ResolvedAgent { profile: self, provider: chosen, terms, model, auth_mode, key_prefix })
+        Ok(ResolvedAgent { profile: self, provider: chosen, terms, model, auth_mode, auth })
     }
 
     fn provider(&self, name: &str) -> Result<Provider, AgentError> {

@@ -94,9 +94,9 @@ fn the_shape_of_the_key_follows_the_credential() {
     let with =
         |auth_mode| resolve("pi", Selection { auth_mode: Some(auth_mode), ..Selection::default() });
     let oauth = with(AuthMode::Oauth);
-    assert_eq!(oauth.key_prefix, "sk-ant-oat01-");
+    assert_eq!(oauth.auth.key_prefix, "sk-ant-oat01-");
     assert!(env(&oauth).contains(&"ANTHROPIC_OAUTH_TOKEN=KEY".to_owned()));
-    assert_eq!(with(AuthMode::ApiKey).key_prefix, "sk-ant-api03-");
+    assert_eq!(with(AuthMode::ApiKey).auth.key_prefix, "sk-ant-api03-");
     let claude =
         resolve("claude", Selection { auth_mode: Some(AuthMode::Oauth), ..Selection::default() });
     assert!(env(&claude).contains(&"CLAUDE_CODE_OAUTH_TOKEN=KEY".to_owned()));
@@ -144,11 +144,11 @@ fn an_unknown_provider_lists_the_known_ones() {
         pi.resolve(selection).unwrap_err().to_string(),
         "agent pi has no provider \"openia\"; known: anthropic, claude-sdk, openai"
     );
-    let codex = Registry::default().load("codex").unwrap();
+    let opencode = Registry::default().load("opencode").unwrap();
     let selection = Selection { auth_mode: Some(AuthMode::Oauth), ..Selection::default() };
     assert_eq!(
-        codex.resolve(selection).unwrap_err().to_string(),
-        "provider openai of agent codex takes no oauth credential; it takes api_key, gateway"
+        opencode.resolve(selection).unwrap_err().to_string(),
+        "provider anthropic of agent opencode takes no oauth credential; it takes api_key, gateway"
     );
 }
 
@@ -193,7 +193,7 @@ fn a_user_adds_or_replaces_an_agent_by_a_file() {
     let error = registry.load("nobody").unwrap_err().to_string();
     assert_eq!(
         error,
-        "unknown agent \"nobody\"; known: broken, claude, codex, cursor, mine, opencode, pi"
+        "unknown agent \"nobody\"; known: broken, claude, codex, cursor, gemini, mine, opencode, pi"
     );
 }
 

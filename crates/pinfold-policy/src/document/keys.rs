@@ -22,6 +22,8 @@ pub(crate) enum Shape {
     Flag,
     /// A whole number, at least 1.
     Count,
+    /// A number, at least 0.
+    Amount,
     /// A number of CPUs.
     Cpus,
     /// A list.

@@ -32,14 +32,7 @@ impl<'a> Section<'a> {
         document: &'a Document,
         known: &'static [Key],
     ) -> Result<Self, FileError> {
-        let root = Item {
-            file: &document.file,
-            path: String::new(),
-            name: "",
-            line: document.root.line,
-            node: &document.root,
-        };
-        root.table(known)
+        Item::of_document(document).table(known)
     }
 
     /// The value of a key, if it is given.
@@ -111,6 +104,17 @@ fn dotted(path: &str, key: &str) -> String {
 }
 
 impl<'a> Item<'a> {
+    /// The value that is the whole file.
+    pub(crate) fn of_document(document: &'a Document) -> Self {
+        Item {
+            file: &document.file,
+            path: String::new(),
+            name: "",
+            line: document.root.line,
+            node: &document.root,
+        }
+    }
+
     /// The last part of the key.
     pub(crate) fn name(&self) -> &'a str {
         self.name

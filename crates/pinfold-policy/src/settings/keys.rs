@@ -1,9 +1,10 @@
 //! The keys of the three settings files. Readers and published schemas share these tables.
 
-use super::words::{AgentState, BoundaryName, GitMode, LandlockMode};
+use super::words::{AgentState, BoundaryName, GitMode, LandlockMode, Window};
 use crate::document::{Key, Shape};
 use crate::env::NAME_PATTERN;
 use crate::network::Spots;
+use crate::prices::PRICE;
 
 const SIZE: Shape = Shape::Pattern("^[0-9]*[1-9][0-9]*(B|[KMGT](iB)?)?$");
 const ENV: Shape = Shape::Map(NAME_PATTERN, &Shape::Text);
@@ -122,8 +123,31 @@ pub(super) const SECRET: &[Key] = &[
 ];
 
 /// `[providers.NAME]`.
-pub(crate) const PROVIDER: &[Key] =
-    &[Key::new("base_url", Shape::Text, "https URL of the provider; http only for loopback.")];
+pub(crate) const PROVIDER: &[Key] = &[
+    Key::new("base_url", Shape::Text, "https URL of the provider; http only for loopback."),
+    Key::new(
+        "models",
+        TEXTS,
+        "The models that may be asked for, NAME or NAME* for all that begin so; all if absent.",
+    ),
+];
+
+/// A budget.
+pub(super) const BUDGET: &[Key] = &[
+    Key::new("requests", Shape::Count, "Requests to models."),
+    Key::new("tokens", Shape::Count, "Tokens, sent and received."),
+    Key::new("usd", Shape::Amount, "Money, in USD, by the prices that pinfold knows."),
+    Key::new("per", Shape::Choice(Window::WORDS), "How long it lasts; session by default."),
+];
+
+/// The user's `[budget]`.
+pub(super) const GROUPED: &[Key] = &[
+    Key::new("requests", Shape::Count, "Requests to models."),
+    Key::new("tokens", Shape::Count, "Tokens, sent and received."),
+    Key::new("usd", Shape::Amount, "Money, in USD, by the prices that pinfold knows."),
+    Key::new("per", Shape::Choice(Window::WORDS), "How long it lasts; session by default."),
+    Key::new("group", Shape::Map(ID_PATTERN, &Shape::Table(BUDGET)), "Budgets of groups."),
+];
 
 /// The user's `config.toml`.
 pub(crate) const USER: &[Key] = &[
@@ -145,7 +169,14 @@ pub(crate) const USER: &[Key] = &[
         Shape::List(&Shape::Table(SECRET)),
         "Secrets of which the inside has placeholders.",
     ),
-    Key::new("providers", Shape::Map(ID_PATTERN, &Shape::Table(PROVIDER)), "Providers' URLs."),
+    Key::new(
+        "providers",
+        Shape::Map(ID_PATTERN, &Shape::Table(PROVIDER)),
+        "What holds for providers.",
+    ),
+    Key::new("group", Shape::Pattern(ID_PATTERN), "The group whose budget counts; --group wins."),
+    Key::new("budget", Shape::Table(GROUPED), "What may be used of models."),
+    Key::new("prices", Shape::Map(".", &Shape::Table(PRICE)), "Prices of models, in USD."),
 ];
 
 const CEILING_FILES: &[Key] = &[
@@ -171,6 +202,7 @@ pub(crate) const CEILING: &[Key] = &[
     Key::new("network", Shape::Table(CEILING_NETWORK), "Which hosts may be allowed."),
     Key::new("agents", TEXTS, "The agents that may be run."),
     Key::new("env", ENV, "Environment variables that nobody overrides."),
+    Key::new("budget", Shape::Table(BUDGET), "What a user may use of models at most."),
     Key::new("allow_weaker", Shape::Flag, "Whether --allow-weaker is permitted."),
     Key::new("nested", Shape::Flag, "Whether profiles may ask for nested user namespaces."),
 ];

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use super::budget::Usd;
 use super::words::{AgentState, BoundaryName, GitMode, LandlockMode};
 use crate::document::SettingsFile;
 use crate::env::EnvName;
@@ -71,6 +72,21 @@ pub struct Flags {
     pub opt_in: Vec<String>,
     /// The network's.
     pub network: FlagNetwork,
+    /// `--group`.
+    pub group: Option<String>,
+    /// The budget of this session.
+    pub budget: FlagBudget,
+}
+
+/// What this session may use of models, on the command line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlagBudget {
+    /// `--budget-requests`.
+    pub requests: Option<u64>,
+    /// `--budget-tokens`.
+    pub tokens: Option<u64>,
+    /// `--budget-usd`.
+    pub usd: Option<Usd>,
 }
 
 /// What may be reached, on the command line.

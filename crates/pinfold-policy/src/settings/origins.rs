@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 
+use super::budget;
 use super::resolve::Settings;
 use crate::origin::{Origin, Valued};
 
@@ -86,8 +87,16 @@ impl Settings {
         rows.list("network.intercept", &self.network.intercept);
         rows.list("publish", &self.publish);
         rows.list("secrets", &self.secrets);
-        for (name, url) in &self.providers {
-            rows.one(format!("providers.{name}.base_url"), url);
+        for (name, provider) in &self.providers {
+            rows.optional(&format!("providers.{name}.base_url"), provider.base_url.as_ref());
+            if let Some(models) = &provider.models {
+                let listed = models.value.join(", ");
+                rows.push(format!("providers.{name}.models"), listed, &models.origin);
+            }
+        }
+        rows.optional("group", self.group.as_ref());
+        for (key, value, origin) in self.budgets.iter().flat_map(budget::rows) {
+            rows.push(key, value, &origin);
         }
         rows.0
     }

@@ -1,12 +1,13 @@
 //! The three files, read into what they say. Nothing is merged here.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use super::budget::{self, Budget};
 use super::keys::{self, sub_keys};
 use super::network;
-use super::url::BaseUrl;
 use super::words::{AgentState, BoundaryName, GitMode, LandlockMode};
-use super::{EnvSetting, SettingsError};
+use super::{EnvSetting, ProviderSettings, SettingsError};
 use crate::document::{Document, FileError, Item, Key, Section, SettingsFile};
 use crate::env::{EnvName, Owner, reserved};
 use crate::glob::Glob;
@@ -14,6 +15,7 @@ use crate::limits::{Limits, MilliCpus};
 use crate::network::{NetworkPolicy, NetworkRule, SecretRule};
 use crate::origin::{Origin, Place, Valued};
 use crate::path::HostPath;
+use crate::prices::{self, Price};
 
 /// What a repository's file says.
 #[derive(Debug, Default)]
@@ -38,7 +40,10 @@ pub(super) struct UserFile {
     pub(super) network: NetworkPolicy,
     pub(super) secrets: Vec<Valued<SecretRule>>,
     pub(super) publish: Vec<Valued<SocketAddr>>,
-    pub(super) providers: Vec<(String, Valued<BaseUrl>)>,
+    pub(super) providers: Vec<(String, ProviderSettings)>,
+    pub(super) group: Option<Valued<String>>,
+    pub(super) budgets: Vec<Budget>,
+    pub(super) prices: BTreeMap<String, Price>,
 }
 
 /// The user's `[files]`.
@@ -66,6 +71,7 @@ pub(super) struct CeilingFile {
     pub(super) env: Vec<EnvSetting>,
     pub(super) allow_weaker: Option<Valued<bool>>,
     pub(super) nested: Option<Valued<bool>>,
+    pub(super) budget: Option<Budget>,
 }
 
 /// Makes an origin of a place: which layer is being read.
@@ -108,6 +114,9 @@ pub(super) fn user(
         secrets: network::secrets(&section)?,
         publish: network::publish(&section)?,
         providers: providers(&section)?,
+        group: text(&section, "group")?,
+        budgets: budget::of_user(&section)?,
+        prices: section.read("prices", prices::read)?.unwrap_or_default(),
     })
 }
 
@@ -137,6 +146,7 @@ pub(super) fn ceiling(file: SettingsFile<'_>) -> Result<CeilingFile, SettingsErr
         env: env(&section, Origin::Ceiling, Owner::Pinfold)?,
         allow_weaker: flag(&section, "allow_weaker")?,
         nested: flag(&section, "nested")?,
+        budget: budget::of_ceiling(&section)?,
     })
 }
 
@@ -278,14 +288,17 @@ fn roots(section: &Section<'_>) -> Result<Option<Valued<Vec<HostPath>>>, FileErr
     })
 }
 
-fn providers(section: &Section<'_>) -> Result<Vec<(String, Valued<BaseUrl>)>, FileError> {
+fn providers(section: &Section<'_>) -> Result<Vec<(String, ProviderSettings)>, FileError> {
     let Some(item) = section.get("providers") else { return Ok(Vec::new()) };
     let mut providers = Vec::new();
     for item in item.map()?.items() {
         let table = item.table(keys::PROVIDER)?;
-        let url = table.require("base_url")?;
-        let valued = Valued::new(url.parsed()?, Origin::User(url.place()));
-        providers.push((item.name().to_owned(), valued));
+        let base_url = word(&table, "base_url", Origin::User)?;
+        let models = table.read("models", |item| match item.texts()? {
+            models if models.is_empty() => Err(item.invalid("expected at least one model")),
+            models => Ok(Valued::new(models, Origin::User(item.place()))),
+        })?;
+        providers.push((item.name().to_owned(), ProviderSettings { base_url, models }));
     }
     Ok(providers)
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::net::SocketAddr;
 
+use super::budget::{self, Budget};
 use super::ceiling::{Ceiling, at_least, at_most};
 use super::error::SettingsError;
 use super::layers::{Attendance, FlagLimits, Flags, Layers};
@@ -18,6 +19,7 @@ use crate::limits::Limits;
 use crate::network::{HostPattern, NetworkPolicy, NetworkRule, Ports, SecretRule};
 use crate::origin::{Origin, Valued};
 use crate::path::{Escaped, HostPath};
+use crate::prices::Price;
 
 /// A variable set in a file or on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +47,16 @@ pub struct FileSettings {
     pub opt_in: Vec<Valued<String>>,
     /// What becomes of the agent's own state.
     pub state: Valued<AgentState>,
+}
+
+/// What holds for a provider.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProviderSettings {
+    /// Its base URL, instead of its own.
+    pub base_url: Option<Valued<BaseUrl>>,
+    /// The models that may be asked for; all if absent. A name that ends in `*` stands for all
+    /// that begin so.
+    pub models: Option<Valued<Vec<String>>>,
 }
 
 /// The settings of one run, each with its origin.
@@ -78,8 +90,14 @@ pub struct Settings {
     pub publish: Vec<Valued<SocketAddr>>,
     /// Secrets of which the inside has placeholders.
     pub secrets: Vec<Valued<SecretRule>>,
-    /// Providers' base URLs, by provider.
-    pub providers: BTreeMap<String, Valued<BaseUrl>>,
+    /// What holds for providers, by provider.
+    pub providers: BTreeMap<String, ProviderSettings>,
+    /// The group whose budget counts.
+    pub group: Option<Valued<String>>,
+    /// What may be used of models; every one of them counts.
+    pub budgets: Vec<Budget>,
+    /// The user's own prices of models.
+    pub prices: BTreeMap<String, Price>,
     /// What remains to be checked when workspace, agent and boundary are known.
     pub ceiling: Ceiling,
 }
@@ -119,6 +137,8 @@ fn merge(
 ) -> Result<Settings, SettingsError> {
     let managed = std::mem::take(&mut ceiling.env);
     let denied = std::mem::take(&mut ceiling.deny);
+    let allotted = ceiling.budget.take();
+    let group = flag("--group", flags.group).or(user.group);
     let ceiling = Ceiling::of(ceiling);
     let unwatched = match attendance {
         Attendance::Attended => GitMode::Guarded,
@@ -156,6 +176,14 @@ fn merge(
         network: network::merged(user.network, &user.secrets, flags.network),
         secrets: user.secrets,
         providers: user.providers.into_iter().collect(),
+        budgets: budget::merged(
+            user.budgets,
+            group.as_ref().map(|group| group.value.as_str()),
+            flags.budget,
+            allotted,
+        ),
+        group,
+        prices: user.prices,
         ceiling,
     };
     settings.check_ceiling()?;

@@ -98,6 +98,17 @@ words! {
 }
 
 words! {
+    /// How long a budget lasts.
+    Window, "window":
+    /// One session.
+    Session = "session",
+    /// A day, which begins at 00:00 UTC.
+    Day = "day",
+    /// A month, which begins on its first day at 00:00 UTC.
+    Month = "month",
+}
+
+words! {
     /// What becomes of an agent's own state. Later keeps more.
     AgentState, "state":
     /// It is gone with the session.

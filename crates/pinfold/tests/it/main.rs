@@ -7,6 +7,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
 
 mod agents;
+mod budgets;
 mod common;
 mod control;
 mod faults;
@@ -14,5 +15,6 @@ mod gateway;
 mod hostile;
 mod invocation;
 mod limits;
+mod logins;
 mod network;
 mod terminal;

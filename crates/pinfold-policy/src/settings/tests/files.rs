@@ -109,7 +109,10 @@ fn the_users_file_is_read_in_full() {
     assert_eq!(settings.files.read[0].value.to_string(), "/home/me/ref");
     assert_eq!(settings.files.state.value, AgentState::Persistent);
     assert_eq!(settings.files.opt_in[0].origin.to_string(), "config.toml:12");
-    assert_eq!(settings.providers["local"].value.as_str(), "http://127.0.0.1:8080");
+    assert_eq!(
+        settings.providers["local"].base_url.as_ref().unwrap().value.as_str(),
+        "http://127.0.0.1:8080"
+    );
     assert_eq!(settings.forward_env[0].value.as_str(), "TERM");
 }
 
@@ -123,7 +126,7 @@ fn mistakes_in_the_users_file_are_told() {
         ),
         ("[files]\nread = [\"~/../x\"]", "contains `..`"),
         ("[files]\ndeny = [\"a[b]\"]", "has no meaning here"),
-        ("[providers.p]", "providers.p.base_url: missing"),
+        ("[providers.p]\nmodels = []", "providers.p.models: expected at least one model"),
         ("model = \"\"", "not empty"),
         ("files = { state = \"kept\" }", "unknown state \"kept\"; known: ephemeral, persistent"),
     ] {

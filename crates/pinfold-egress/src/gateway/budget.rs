@@ -1,0 +1,53 @@
+//! What a session may use of models, as the gateway sees it.
+
+use std::time::Duration;
+
+use pinfold_policy::prices::Tokens;
+
+/// Counts what is used. Called on the gateway's thread: what blocks, blocks every stream.
+pub trait Budget: Send + Sync {
+    /// Whether a request counts only when its model is known: money is limited.
+    fn needs_model(&self) -> bool;
+
+    /// Whether answers are to be followed word by word: tokens or money are limited.
+    fn limits_answers(&self) -> bool;
+
+    /// Counts a request, before it is sent.
+    ///
+    /// # Errors
+    /// [`Over`]; nothing is counted then.
+    fn admit(&self, model: Option<&str>) -> Result<(), Over>;
+
+    /// Corrects what an answer has used so far.
+    ///
+    /// # Errors
+    /// [`Over::Spent`] when that is more than there was; it is counted nevertheless.
+    fn spend(&self, model: Option<&str>, before: &Tokens, now: &Tokens) -> Result<(), Over>;
+
+    /// What tokens cost, in billionths of a USD; none for a model without a price.
+    fn cost(&self, model: &str, tokens: &Tokens) -> Option<u64>;
+}
+
+/// Why no more may be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Over {
+    /// A budget is spent.
+    Spent {
+        /// Which, how much of what it had, and who gave it.
+        what: String,
+        /// When there is more, in words.
+        reset: String,
+        /// And from now on; none for a session's budget.
+        after: Option<Duration>,
+    },
+    /// Money is limited, and nobody knows what the model costs.
+    Unpriced {
+        /// The model.
+        model: String,
+    },
+    /// The count cannot be kept.
+    Broken {
+        /// Why, for the host.
+        cause: String,
+    },
+}

@@ -1,0 +1,157 @@
+//! What a session, a group or everybody may use of models.
+
+use std::fmt;
+
+use super::keys::{BUDGET, GROUPED};
+use super::layers::FlagBudget;
+use super::words::Window;
+use crate::document::{FileError, Item, Section};
+use crate::origin::{Origin, Place, Valued};
+use crate::prices::amount;
+
+/// An amount of money, in billionths of a USD.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Usd(pub u64);
+
+impl fmt::Display for Usd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, cents) = (self.0 / 1_000_000_000, self.0 % 1_000_000_000 / 10_000_000);
+        write!(f, "${whole}.{cents:02}")
+    }
+}
+
+impl std::str::FromStr for Usd {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bad = || "expected an amount in USD, such as 2.50".to_owned();
+        let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+        if part.len() > 9 || !text.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
+            return Err(bad());
+        }
+        let digits = format!("{whole}{part:0<9}");
+        digits.parse().map(Self).map_err(|_| bad())
+    }
+}
+
+/// Whose budget it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BudgetOf {
+    /// All sessions of the user, or each one.
+    User,
+    /// The sessions of a group.
+    Group(String),
+    /// The administrator's, for all sessions of the user.
+    Administrator,
+}
+
+/// What may be used within a window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Whose it is.
+    pub of: BudgetOf,
+    /// Requests to models.
+    pub requests: Option<Valued<u64>>,
+    /// Tokens, sent and received.
+    pub tokens: Option<Valued<u64>>,
+    /// Money.
+    pub usd: Option<Valued<Usd>>,
+    /// How long it lasts.
+    pub per: Window,
+}
+
+impl Budget {
+    fn limits(&self) -> bool {
+        self.requests.is_some() || self.tokens.is_some() || self.usd.is_some()
+    }
+}
+
+impl fmt::Display for BudgetOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::User => f.write_str("the budget"),
+            Self::Group(name) => write!(f, "the budget of group {name}"),
+            Self::Administrator => f.write_str("the administrator's budget"),
+        }
+    }
+}
+
+/// The user's `[budget]`, and those of groups in it.
+pub(super) fn of_user(section: &Section<'_>) -> Result<Vec<Budget>, FileError> {
+    let Some(item) = section.get("budget") else { return Ok(Vec::new()) };
+    let table = item.table(GROUPED)?;
+    let mut budgets = vec![budget(&table, BudgetOf::User, Origin::User)?];
+    if let Some(groups) = table.get("group") {
+        for item in groups.map()?.items() {
+            let of = BudgetOf::Group(item.name().to_owned());
+            budgets.push(budget(&item.table(BUDGET)?, of, Origin::User)?);
+        }
+    }
+    Ok(budgets)
+}
+
+/// The administrator's `[budget]`.
+pub(super) fn of_ceiling(section: &Section<'_>) -> Result<Option<Budget>, FileError> {
+    section.read("budget", |item| {
+        budget(&item.table(BUDGET)?, BudgetOf::Administrator, Origin::Ceiling)
+    })
+}
+
+fn budget(
+    table: &Section<'_>,
+    of: BudgetOf,
+    layer: fn(Place) -> Origin,
+) -> Result<Budget, FileError> {
+    let count =
+        |key: &str| table.read(key, |item| Ok(Valued::new(item.count()?, layer(item.place()))));
+    let usd = |item: &Item<'_>| Ok(Valued::new(Usd(amount(item, 1e9)?), layer(item.place())));
+    Ok(Budget {
+        of,
+        requests: count("requests")?,
+        tokens: count("tokens")?,
+        usd: table.read("usd", usd)?,
+        per: table.read("per", Item::parsed)?.unwrap_or(Window::Session),
+    })
+}
+
+/// The budgets that a session is under: the user's with what flags say, its group's and the
+/// administrator's. A flag is about this session alone.
+pub(super) fn merged(
+    user: Vec<Budget>,
+    group: Option<&str>,
+    flags: FlagBudget,
+    ceiling: Option<Budget>,
+) -> Vec<Budget> {
+    fn flag<T>(name: &'static str, value: Option<T>) -> Option<Valued<T>> {
+        value.map(|value| Valued::new(value, Origin::Flag { name }))
+    }
+    let counts = |budget: &Budget| match &budget.of {
+        BudgetOf::Group(name) => group == Some(name),
+        BudgetOf::User | BudgetOf::Administrator => true,
+    };
+    let flags = Budget {
+        of: BudgetOf::User,
+        requests: flag("--budget-requests", flags.requests),
+        tokens: flag("--budget-tokens", flags.tokens),
+        usd: flag("--budget-usd", flags.usd),
+        per: Window::Session,
+    };
+    let all = user.into_iter().filter(counts).chain([flags]).chain(ceiling);
+    all.filter(Budget::limits).collect()
+}
+
+/// Each number with its key, for `pinfold config`.
+pub(super) fn rows(budget: &Budget) -> Vec<(String, String, Origin)> {
+    let name = match &budget.of {
+        BudgetOf::User => "budget".to_owned(),
+        BudgetOf::Group(name) => format!("budget.group.{name}"),
+        BudgetOf::Administrator => "budget (ceiling)".to_owned(),
+    };
+    let row = |key: &str, value: String, origin: &Origin| {
+        (format!("{name}.{key}"), format!("{value} per {}", budget.per), origin.clone())
+    };
+    let requests = budget.requests.iter().map(|v| row("requests", v.value.to_string(), &v.origin));
+    let tokens = budget.tokens.iter().map(|v| row("tokens", v.value.to_string(), &v.origin));
+    let usd = budget.usd.iter().map(|v| row("usd", v.value.to_string(), &v.origin));
+    requests.chain(tokens).chain(usd).collect()
+}

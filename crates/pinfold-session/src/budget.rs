@@ -1,0 +1,258 @@
+//! Counting what sessions use of models, against what they may.
+//!
+//! A session's own count is in memory. What lasts a day or a month is one small file for each
+//! budget, `<state>/budget/NAME.json`, under a lock beside it and replaced as a whole: sessions at
+//! once share it, and one that is killed loses nothing of what it has written down.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use pinfold_egress::{Budget, Over};
+use pinfold_policy::prices::{Prices, Tokens};
+use pinfold_policy::settings::{self, BudgetOf, Usd, Window};
+use rustix::fs::FlockOperation;
+use serde::{Deserialize, Serialize};
+
+use crate::places::Places;
+
+/// Seconds of a day, leap seconds left out as POSIX time does.
+const DAY: u64 = 24 * 60 * 60;
+
+/// The budgets that a session is under.
+pub(crate) struct Budgets {
+    budgets: Vec<Kept>,
+    prices: Prices,
+}
+
+/// A budget with its count.
+struct Kept {
+    budget: settings::Budget,
+    /// The file of a count that lasts longer than a session.
+    file: Option<PathBuf>,
+    /// The count of a session.
+    own: Mutex<Count>,
+}
+
+/// What was used within a window.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Count {
+    /// The day or month.
+    window: String,
+    requests: u64,
+    tokens: u64,
+    /// Billionths of a USD.
+    nano_usd: u64,
+}
+
+/// Tokens and money, more or less than was counted before.
+struct Change {
+    tokens: i128,
+    nano_usd: i128,
+}
+
+impl Budgets {
+    /// The budgets of settings, counted in the state directory. Reads no count yet.
+    pub(crate) fn new(budgets: Vec<settings::Budget>, prices: Prices, places: &Places) -> Self {
+        let directory = places.state.join("budget");
+        let file = |budget: &settings::Budget| {
+            let name = match &budget.of {
+                BudgetOf::User => "user".to_owned(),
+                BudgetOf::Group(name) => format!("group-{name}"),
+                BudgetOf::Administrator => "administrator".to_owned(),
+            };
+            let lasts = budget.per != Window::Session;
+            lasts.then(|| directory.join(format!("{name}.json")))
+        };
+        let kept = |budget| Kept { file: file(&budget), budget, own: Mutex::default() };
+        Self { budgets: budgets.into_iter().map(kept).collect(), prices }
+    }
+
+    fn limits_money(&self) -> bool {
+        self.budgets.iter().any(|kept| kept.budget.usd.is_some())
+    }
+}
+
+impl Budget for Budgets {
+    fn needs_model(&self) -> bool {
+        self.limits_money()
+    }
+
+    fn limits_answers(&self) -> bool {
+        self.limits_money() || self.budgets.iter().any(|kept| kept.budget.tokens.is_some())
+    }
+
+    fn admit(&self, model: Option<&str>) -> Result<(), Over> {
+        if let Some(model) = model.filter(|_| self.limits_money())
+            && self.prices.of(model).is_none()
+        {
+            return Err(Over::Unpriced { model: model.to_owned() });
+        }
+        // All are asked before any is charged.
+        for kept in &self.budgets {
+            kept.with(|count| kept.spent(count, Of::Before))??;
+        }
+        for kept in &self.budgets {
+            kept.with(|count| {
+                let outcome = kept.spent(count, Of::Before);
+                count.requests += u64::from(outcome.is_ok());
+                outcome
+            })??;
+        }
+        Ok(())
+    }
+
+    fn spend(&self, model: Option<&str>, before: &Tokens, now: &Tokens) -> Result<(), Over> {
+        let cost =
+            |tokens: &Tokens| i128::from(model.and_then(|m| self.cost(m, tokens)).unwrap_or(0));
+        let change = Change {
+            tokens: i128::from(now.sum()) - i128::from(before.sum()),
+            nano_usd: cost(now) - cost(before),
+        };
+        let mut outcome = Ok(());
+        for kept in &self.budgets {
+            let counted = kept.with(|count| {
+                count.tokens = changed(count.tokens, change.tokens);
+                count.nano_usd = changed(count.nano_usd, change.nano_usd);
+                kept.spent(count, Of::During)
+            });
+            outcome = outcome.and(counted.and_then(|outcome| outcome));
+        }
+        outcome
+    }
+
+    fn cost(&self, model: &str, tokens: &Tokens) -> Option<u64> {
+        self.prices.of(model).map(|price| price.cost(tokens))
+    }
+}
+
+fn changed(count: u64, by: i128) -> u64 {
+    u64::try_from((i128::from(count) + by).max(0)).unwrap_or(u64::MAX)
+}
+
+/// When a budget is looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Of {
+    /// Before a request: what is used up allows no more.
+    Before,
+    /// During an answer: what is passed ends it.
+    During,
+}
+
+impl Kept {
+    /// Whether there is something left.
+    fn spent(&self, count: &Count, when: Of) -> Result<(), Over> {
+        let is_over = |used: u64, limit: u64| match when {
+            Of::Before => used >= limit,
+            Of::During => used > limit,
+        };
+        let budget = &self.budget;
+        let per = match budget.per {
+            Window::Session => "for this session",
+            Window::Day => "for today",
+            Window::Month => "for this month",
+        };
+        let over = |what: String, origin: &pinfold_policy::origin::Origin| {
+            let what = format!("{} of {what} {per} (set by {origin})", budget.of);
+            let (reset, after) = reset(budget.per);
+            Err(Over::Spent { what, reset, after })
+        };
+        if let Some(limit) = budget.requests.as_ref().filter(|_| when == Of::Before)
+            && is_over(count.requests, limit.value)
+        {
+            return over(format!("{} requests", limit.value), &limit.origin);
+        }
+        if let Some(limit) = budget.tokens.as_ref().filter(|l| is_over(count.tokens, l.value)) {
+            return over(format!("{} tokens", limit.value), &limit.origin);
+        }
+        if let Some(limit) = budget.usd.as_ref().filter(|l| is_over(count.nano_usd, l.value.0)) {
+            let Usd(_) = limit.value;
+            return over(limit.value.to_string(), &limit.origin);
+        }
+        Ok(())
+    }
+
+    /// Works on the count, alone among all sessions.
+    fn with<T>(&self, work: impl FnOnce(&mut Count) -> T) -> Result<T, Over> {
+        let Some(file) = &self.file else {
+            return Ok(work(&mut self.own.lock().unwrap_or_else(PoisonError::into_inner)));
+        };
+        let broken =
+            |error: io::Error| Over::Broken { cause: format!("{}: {error}", file.display()) };
+        with_file(file, self.budget.per, work).map_err(broken)
+    }
+}
+
+fn with_file<T>(path: &Path, per: Window, work: impl FnOnce(&mut Count) -> T) -> io::Result<T> {
+    if let Some(directory) = path.parent() {
+        Places::make_private(directory)?;
+    }
+    let _lock = locked(&path.with_extension("lock"))?;
+    let window = window(per, now());
+    let mut count = match fs::read(path) {
+        Ok(bytes) => serde_json::from_slice::<Count>(&bytes)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Count::default(),
+        Err(error) => return Err(error),
+    };
+    if count.window != window {
+        count = Count { window, ..Count::default() };
+    }
+    let before = count.clone();
+    let outcome = work(&mut count);
+    if count != before {
+        let new = path.with_extension("new");
+        fs::write(&new, serde_json::to_vec(&count)?)?;
+        fs::rename(new, path)?;
+    }
+    Ok(outcome)
+}
+
+/// A lock that goes with its file's descriptor (flock(2)).
+fn locked(path: &Path) -> io::Result<File> {
+    let nofollow = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create(true).mode(0o600).custom_flags(nofollow).open(path)?;
+    loop {
+        match rustix::fs::flock(&file, FlockOperation::LockExclusive) {
+            Ok(()) => return Ok(file),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// The name of the window that a time lies in: `2026-11-22`, `2026-11`.
+fn window(per: Window, time: Duration) -> String {
+    let date = humantime::format_rfc3339_seconds(UNIX_EPOCH + time).to_string();
+    let length = match per {
+        Window::Session => 0,
+        Window::Day => "2026-11-22".len(),
+        Window::Month => "2026-11".len(),
+    };
+    date.chars().take(length).collect()
+}
+
+/// When the window ends, in words and from now on.
+fn reset(per: Window) -> (String, Option<Duration>) {
+    if per == Window::Session {
+        let more = "the person who started the session can start another, with a larger one";
+        return (more.to_owned(), None);
+    }
+    let now = now();
+    let today = window(per, now);
+    let midnights = (1..=31).map(|days| Duration::from_secs((now.as_secs() / DAY + days) * DAY));
+    let end = midnights.into_iter().find(|time| window(per, *time) != today).unwrap_or(now);
+    let words = humantime::format_rfc3339_seconds(UNIX_EPOCH + end);
+    (format!("it begins anew at {words}"), Some(end.saturating_sub(now)))
+}
+
+#[cfg(test)]
+mod tests;

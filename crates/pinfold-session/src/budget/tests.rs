@@ -1,0 +1,104 @@
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use pinfold_policy::origin::Valued;
+
+use super::*;
+
+fn places(root: &Path) -> Places {
+    let at = |name: &str| root.join(name);
+    Places { home: at("home"), config: at("config"), state: at("state"), cache: at("cache") }
+}
+
+fn budget(per: Window) -> settings::Budget {
+    settings::Budget { of: BudgetOf::User, requests: None, tokens: None, usd: None, per }
+}
+
+fn budgets(root: &Path, budget: settings::Budget) -> Budgets {
+    Budgets::new(vec![budget], Prices::new(BTreeMap::new()).unwrap(), &places(root))
+}
+
+fn used(tokens: u64) -> Tokens {
+    Tokens { input: tokens, ..Tokens::default() }
+}
+
+#[test]
+fn sessions_at_once_share_a_count_and_lose_none_of_it() {
+    let root = tempfile::tempdir().unwrap();
+    let limit =
+        || settings::Budget { requests: Some(Valued::default_of(400)), ..budget(Window::Month) };
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let budgets = budgets(root.path(), limit());
+                for _ in 0..50 {
+                    budgets.admit(None).unwrap();
+                    budgets.spend(None, &used(0), &used(3)).unwrap();
+                }
+            });
+        }
+    });
+    let text = fs::read_to_string(root.path().join("state/budget/user.json")).unwrap();
+    let count: Count = serde_json::from_str(&text).unwrap();
+    assert_eq!((count.requests, count.tokens), (400, 1200));
+    let error = budgets(root.path(), limit()).admit(None).unwrap_err();
+    let Over::Spent { what, reset, after } = error else { panic!("{error:?}") };
+    assert_eq!(what, "the budget of 400 requests for this month (set by the built-in default)");
+    assert!(
+        reset.starts_with("it begins anew at 2") && reset.ends_with("-01T00:00:00Z"),
+        "{reset}"
+    );
+    assert!(after.unwrap() <= Duration::from_secs(31 * DAY));
+}
+
+#[test]
+fn a_sessions_budget_is_its_own_and_corrections_count() {
+    let root = tempfile::tempdir().unwrap();
+    let limit =
+        settings::Budget { tokens: Some(Valued::default_of(100)), ..budget(Window::Session) };
+    let (one, other) = (budgets(root.path(), limit.clone()), budgets(root.path(), limit));
+    one.spend(None, &used(0), &used(90)).unwrap();
+    one.spend(None, &used(90), &used(40)).unwrap();
+    one.admit(None).unwrap();
+    one.spend(None, &used(40), &used(100)).unwrap();
+    assert!(matches!(one.admit(None), Err(Over::Spent { after: None, .. })));
+    assert!(one.spend(None, &used(100), &used(101)).is_err());
+    other.admit(None).unwrap();
+    assert!(!root.path().join("state").exists());
+}
+
+#[test]
+fn money_is_counted_by_the_models_price() {
+    let root = tempfile::tempdir().unwrap();
+    let limit = settings::Budget {
+        usd: Some(Valued::default_of("0.01".parse().unwrap())),
+        ..budget(Window::Day)
+    };
+    let budgets = budgets(root.path(), limit);
+    assert!(budgets.needs_model());
+    let model = Some("claude-sonnet-4-5");
+    budgets.admit(model).unwrap();
+    let Err(Over::Unpriced { .. }) = budgets.admit(Some("nobody-knows")) else { panic!() };
+    // 3 USD for a million: 3334 tokens are a little more than a cent.
+    budgets.spend(model, &used(0), &used(3333)).unwrap();
+    budgets.admit(model).unwrap();
+    budgets.spend(model, &used(3333), &used(3334)).unwrap_err();
+    let Err(Over::Spent { what, .. }) = budgets.admit(model) else { panic!() };
+    assert!(what.contains("$0.01 for today"), "{what}");
+}
+
+#[test]
+fn another_window_begins_anew_and_a_broken_count_lets_nothing_pass() {
+    let root = tempfile::tempdir().unwrap();
+    let limit =
+        || settings::Budget { requests: Some(Valued::default_of(1)), ..budget(Window::Day) };
+    let file = root.path().join("state/budget/user.json");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, r#"{"window":"2020-01-01","requests":9,"tokens":9,"nano_usd":9}"#).unwrap();
+    let budgets = budgets(root.path(), limit());
+    budgets.admit(None).unwrap();
+    assert!(matches!(budgets.admit(None), Err(Over::Spent { .. })));
+    fs::write(&file, "{").unwrap();
+    assert!(matches!(budgets.admit(None), Err(Over::Broken { .. })));
+    assert_eq!(window(Window::Month, Duration::from_secs(1_763_800_000)), "2025-11");
+}

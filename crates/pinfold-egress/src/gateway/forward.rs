@@ -16,6 +16,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::admit::{Target, admit, form_of, host_of};
 use super::answer::{Body, health, own, relayed};
+use super::budget::Budget;
 use super::config::{GatewayConfig, Route, Upstream};
 use super::credential::{Ready, Slot};
 use super::headers::{strip_credentials, strip_hop_by_hop};
@@ -105,8 +106,8 @@ impl Forwarder {
         path: PathAndQuery,
     ) -> Result<(Outgoing, Outbound), Refusal> {
         let route = &self.config.routes[index];
-        let (body, model) = asked(head, body, route, self.config.budget.needs_model()).await?;
-        if head.method == Method::POST {
+        let (body, model) = asked(head, body, route, self.config.budget.as_ref()).await?;
+        if head.method == Method::POST || tunnel::wanted(head) {
             self.config.budget.admit(model.as_deref())?;
         }
         let credential = self.lines[index].credential.get(route).await;
@@ -251,11 +252,13 @@ async fn asked(
     head: &Parts,
     body: Incoming,
     route: &Route,
-    for_price: bool,
+    budget: &dyn Budget,
 ) -> Result<(Outbound, Option<String>), Refusal> {
     let path = head.uri.path();
-    let limited = for_price || route.models.is_some();
-    if tunnel::wanted(head) && (limited || path.ends_with("/v1/responses")) {
+    let limited = budget.needs_model() || route.models.is_some();
+    // What passes in a WebSocket is neither held against a list nor counted.
+    let unseen = limited || budget.limits_answers() || path.ends_with("/v1/responses");
+    if tunnel::wanted(head) && unseen {
         return Err(Refusal::NoWebSocket);
     }
     if !limited {

@@ -13,6 +13,7 @@ mod network;
 mod origins;
 mod read;
 mod resolve;
+mod ssh;
 mod url;
 pub(crate) mod words;
 

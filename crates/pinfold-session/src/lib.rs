@@ -23,6 +23,7 @@ pub mod provision;
 mod publish;
 mod restrict;
 mod run;
+pub mod ssh;
 mod state;
 mod stdio;
 mod supervise;

@@ -7,6 +7,7 @@ use pinfold_policy::authority::Subject;
 use pinfold_provision::Event;
 use pinfold_session::agent::{self, AgentRun};
 use pinfold_session::places::Places;
+use pinfold_session::ssh::Ssh;
 use pinfold_session::toolchains::Toolchains;
 use pinfold_session::{Outcome, Request, Timeline, Who};
 
@@ -60,15 +61,17 @@ pub(crate) fn run(args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
         Toolchains::find(&places.home, workspace.root.as_path()).map_err(Failure::own)?;
     let path: Vec<String> = run.path.into_iter().chain(toolchains.path).collect();
     timeline.done("reads settings, agent and toolchains");
+    let ssh = Ssh::find(&settings, &places)?;
     let request = Request {
         subject: Subject::AgentSession { agent: name.into() },
-        env: environment(&settings, &workspace, run.env, &path),
+        env: environment(&settings, &workspace, run.env, &path, ssh.is_some()),
         argv: run.argv,
         settings,
         workspace,
         extra: run.extra.into_iter().chain(toolchains.extra).collect(),
         files: run.files,
         provider: run.provider,
+        ssh,
         nested: run.nested,
         places,
         timeline,

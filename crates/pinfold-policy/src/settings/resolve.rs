@@ -20,6 +20,7 @@ use crate::network::{HostPattern, NetworkPolicy, NetworkRule, Ports, SecretRule}
 use crate::origin::{Origin, Valued};
 use crate::path::{Escaped, HostPath};
 use crate::prices::Price;
+use crate::ssh::SshSettings;
 
 /// A variable set in a file or on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,6 +91,8 @@ pub struct Settings {
     pub publish: Vec<Valued<SocketAddr>>,
     /// Secrets of which the inside has placeholders.
     pub secrets: Vec<Valued<SecretRule>>,
+    /// The key that signs for the inside.
+    pub ssh: SshSettings,
     /// What holds for providers, by provider.
     pub providers: BTreeMap<String, ProviderSettings>,
     /// The group whose budget counts.
@@ -173,8 +176,9 @@ fn merge(
             denied,
         ),
         publish: network::published(user.publish, &mut flags.network),
-        network: network::merged(user.network, &user.secrets, flags.network),
+        network: network::merged(user.network, &user.secrets, &user.ssh, flags.network),
         secrets: user.secrets,
+        ssh: user.ssh,
         providers: user.providers.into_iter().collect(),
         budgets: budget::merged(
             user.budgets,

@@ -9,6 +9,7 @@ pub mod door;
 mod gateway;
 mod git;
 mod guard;
+pub mod identity;
 mod input;
 pub mod launcher;
 mod live;

@@ -3,7 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,9 +17,13 @@ use pinfold_policy::origin::{Origin, Valued};
 use pinfold_policy::path::{InsidePath, PathError};
 use pinfold_policy::settings::Settings;
 use pinfold_policy::ssh::{SshHostRule, SshKey};
+use rustix::fs::{Mode, OFlags, ResolveFlags};
 use zeroize::Zeroizing;
 
 use crate::RunError;
+use crate::git::config::{Setting, write};
+use crate::git::read::{open_directory, read_beneath};
+use crate::identity::Identity;
 use crate::places::Places;
 use crate::userland::HOME;
 
@@ -37,6 +41,8 @@ pub struct Ssh {
     key: SshPublicKey,
     source: Source,
     hosts: Vec<SshHost>,
+    /// When git signs, if somebody says so.
+    signing: Vec<Setting>,
 }
 
 /// Where the private half is.
@@ -52,32 +58,32 @@ impl Ssh {
     ///
     /// # Errors
     /// A key that cannot be used, or a host whose key nobody knows, each with the way out.
-    pub fn find(settings: &Settings, places: &Places) -> Result<Option<Self>, RunError> {
-        let Some(Valued { value, origin }) = &settings.ssh.key else { return Ok(None) };
-        let (key, source) = match value {
-            SshKey::File(path) => (in_file(path.as_path(), origin)?, path.as_path().to_owned()),
-            SshKey::Agent(public) => return Self::in_agent(public, origin, settings, places),
-        };
-        let hosts = hosts(&settings.ssh.hosts, places)?;
-        Ok(Some(Self { key, source: Source::File(source), hosts }))
-    }
-
-    fn in_agent(
-        public: &str,
-        origin: &Origin,
+    pub fn find(
         settings: &Settings,
+        identity: Option<&Identity>,
         places: &Places,
     ) -> Result<Option<Self>, RunError> {
-        let key = parsed(public, origin)?;
-        let socket = std::env::var_os("SSH_AUTH_SOCK").map(PathBuf::from);
-        let Some(socket) = socket.filter(|path| path.is_absolute()) else {
-            return Err(RunError::refused(
-                format!("{origin} names a key in your ssh-agent, but SSH_AUTH_SOCK names no agent"),
-                Some("start one with `eval $(ssh-agent)`, and add the key with ssh-add".to_owned()),
-            ));
+        let (key, source) = match (identity, &settings.ssh.key) {
+            (Some(identity), _) => {
+                let Some(path) = &identity.key else { return Ok(None) };
+                (in_file(path, &Origin::Flag { name: "--identity" })?, Source::File(path.clone()))
+            }
+            (None, Some(Valued { value: SshKey::File(path), origin })) => {
+                // Links on the way to it are the user's own; from here on none is followed.
+                let path = fs::canonicalize(path.as_path()).map_err(|error| {
+                    let what = format!("cannot read the SSH key {path} (by {origin}): {error}");
+                    RunError::refused(what, None)
+                })?;
+                (in_file(&path, origin)?, Source::File(path))
+            }
+            (None, Some(Valued { value: SshKey::Agent(public), origin })) => {
+                (parsed(public, origin)?, Source::Agent(own_agent(origin)?))
+            }
+            (None, None) => return Ok(None),
         };
         let hosts = hosts(&settings.ssh.hosts, places)?;
-        Ok(Some(Self { key, source: Source::Agent(socket), hosts }))
+        let signing = identity.map_or_else(Vec::new, |identity| identity.signing.clone());
+        Ok(Some(Self { key, source, hosts, signing }))
     }
 
     /// The variable that programs find the door by.
@@ -99,14 +105,14 @@ impl Ssh {
     /// Never: the paths are constants.
     pub(crate) fn entries(&self) -> Result<Vec<Entry>, RunError> {
         let known = known_hosts(&self.hosts);
-        let file = |path: &str, content: String, mode| -> Result<Entry, PathError> {
-            let place = Place::File { content: content.into_bytes(), mode, keep: false };
+        let file = |path: &str, content: Vec<u8>, mode| -> Result<Entry, PathError> {
+            let place = Place::File { content, mode, keep: false };
             Ok(Entry { path: InsidePath::new(path)?, place })
         };
         let entries = [
-            file("/etc/ssh/ssh_config", ssh_config(&self.hosts), 0o444),
-            file(&format!("{HOME}/.ssh/known_hosts"), known, 0o444),
-            file(&format!("{HOME}/.gitconfig"), git_config(&self.key), 0o644),
+            file("/etc/ssh/ssh_config", ssh_config(&self.hosts).into_bytes(), 0o444),
+            file(&format!("{HOME}/.ssh/known_hosts"), known.into_bytes(), 0o444),
+            file(&format!("{HOME}/.gitconfig"), git_config(&self.key, &self.signing), 0o644),
         ];
         entries.into_iter().collect::<Result<_, _>>().map_err(RunError::path)
     }
@@ -129,6 +135,17 @@ impl Ssh {
     }
 }
 
+/// The socket of the user's own ssh-agent.
+fn own_agent(origin: &Origin) -> Result<PathBuf, RunError> {
+    let socket = std::env::var_os("SSH_AUTH_SOCK").map(PathBuf::from);
+    socket.filter(|path| path.is_absolute()).ok_or_else(|| {
+        RunError::refused(
+            format!("{origin} names a key in your ssh-agent, but SSH_AUTH_SOCK names no agent"),
+            Some("start one with `eval $(ssh-agent)`, and add the key with ssh-add".to_owned()),
+        )
+    })
+}
+
 /// The public half of a key file, which lies beside it; the private half is only looked at from
 /// outside.
 fn in_file(path: &Path, origin: &Origin) -> Result<SshPublicKey, RunError> {
@@ -136,10 +153,18 @@ fn in_file(path: &Path, origin: &Origin) -> Result<SshPublicKey, RunError> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".pub");
     let beside = Path::new(&beside);
-    let text = fs::read_to_string(beside).map_err(|error| {
+    let public = || -> Result<String, String> {
+        let above = beside.parent().ok_or("it has no directory")?;
+        let above = open_directory(above).map_err(|errno| errno.to_string())?;
+        let name = Path::new(beside.file_name().ok_or("it has no name")?);
+        let content = read_beneath(above, name).map_err(|error| error.to_string())?;
+        let content = content.ok_or("there is no such file")?;
+        String::from_utf8(content.bytes).map_err(|_| "it is not text".to_owned())
+    };
+    let text = public().map_err(|error| {
         RunError::refused(
             format!(
-                "cannot read {}, the public half of the key at {origin}: {error}",
+                "cannot read {}, the public half of the key (by {origin}): {error}",
                 beside.display()
             ),
             Some(format!("write it with `ssh-keygen -y -f {0} > {0}.pub`", path.display())),
@@ -155,10 +180,11 @@ fn open_private(path: &Path) -> Result<File, RunError> {
     let shown = path.display();
     let refused = |what: String, hint: Option<String>| Err(RunError::refused(what, hint));
     // One that is a pipe by now must not hold this process up.
-    let opened = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path);
-    let file = match opened {
-        Ok(file) => file,
-        Err(error) => return refused(format!("cannot read the SSH key {shown}: {error}"), None),
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let how = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let file = match rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), how) {
+        Ok(file) => File::from(file),
+        Err(errno) => return refused(format!("cannot read the SSH key {shown}: {errno}"), None),
     };
     let metadata = file.metadata().map_err(RunError::System)?;
     if !metadata.is_file() {
@@ -278,9 +304,17 @@ fn ssh_config(hosts: &[SshHost]) -> String {
     text
 }
 
-/// Signing is left to who commits (`-S`, `commit.gpgsign`); the key is there for it.
-fn git_config(key: &SshPublicKey) -> String {
-    format!("[gpg]\n\tformat = ssh\n[user]\n\tsigningkey = \"key::{key}\"\n")
+/// The key for who signs. Whether a commit is signed is left to `-S`, `commit.gpgsign` and the
+/// identity.
+fn git_config(key: &SshPublicKey, signing: &[Setting]) -> Vec<u8> {
+    let setting =
+        |key: &str, value: String| Setting { key: key.to_owned(), value: Some(value.into_bytes()) };
+    let mut settings = vec![
+        setting("gpg.format", "ssh".to_owned()),
+        setting("user.signingkey", format!("key::{key}")),
+    ];
+    settings.extend_from_slice(signing);
+    write(&settings)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The keys of the three settings files. Readers and published schemas share these tables.
 
-use super::words::{AgentState, BoundaryName, GitMode, LandlockMode, Window};
+use super::words::{AgentState, BoundaryName, GitMode, IdentityMode, LandlockMode, Window};
 use crate::document::{Key, Shape};
 use crate::env::NAME_PATTERN;
 use crate::network::Spots;
@@ -190,6 +190,11 @@ pub(crate) const USER: &[Key] = &[
         "secrets",
         Shape::List(&Shape::Table(SECRET)),
         "Secrets of which the inside has placeholders.",
+    ),
+    Key::new(
+        "identity_mode",
+        Shape::Choice(IdentityMode::WORDS),
+        "Whether an identity's secrets stay outside (brokered) or enter (inject).",
     ),
     Key::new("ssh", Shape::Table(SSH), "The key that signs for the inside, which never has it."),
     Key::new(

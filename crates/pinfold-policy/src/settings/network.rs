@@ -10,7 +10,7 @@ use crate::document::{FileError, Item, Section};
 use crate::env::Owner;
 use crate::network::{HostPattern, NetworkPolicy, NetworkRule, PathPattern, SecretRule, Spots};
 use crate::origin::{Origin, Valued};
-use crate::ssh::SshSettings;
+use crate::ssh::SshHostRule;
 
 /// The user's `[network]`.
 pub(super) fn policy(section: &Section<'_>) -> Result<NetworkPolicy, FileError> {
@@ -147,13 +147,12 @@ pub(super) fn published(
 
 /// The user's policy with what the secrets and logins need and the flags add. A host that is allowed
 /// as an internal one is allowed.
-pub(super) fn merged(
+pub(super) fn merged<'a>(
     mut policy: NetworkPolicy,
     secrets: &[Valued<SecretRule>],
-    ssh: &SshSettings,
+    hosts: impl Iterator<Item = &'a Valued<SshHostRule>>,
     flags: FlagNetwork,
 ) -> NetworkPolicy {
-    let hosts = ssh.hosts.iter().filter(|_| ssh.key.is_some());
     policy.allow.extend(hosts.map(|host| Valued::new(host.value.rule(), host.origin.clone())));
     for Valued { value, origin } in secrets {
         policy.allow.extend(value.rules().map(|rule| Valued::new(rule, origin.clone())));

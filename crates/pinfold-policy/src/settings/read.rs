@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use super::budget::{self, Budget};
 use super::keys::{self, sub_keys};
-use super::words::{AgentState, BoundaryName, GitMode, LandlockMode};
+use super::words::{AgentState, BoundaryName, GitMode, IdentityMode, LandlockMode};
 use super::{EnvSetting, ProviderSettings, SettingsError};
 use super::{network, ssh};
 use crate::document::{Document, FileError, Item, Key, Section, SettingsFile};
@@ -41,6 +41,7 @@ pub(super) struct UserFile {
     pub(super) network: NetworkPolicy,
     pub(super) secrets: Vec<Valued<SecretRule>>,
     pub(super) publish: Vec<Valued<SocketAddr>>,
+    pub(super) identity_mode: Option<Valued<IdentityMode>>,
     pub(super) ssh: SshSettings,
     pub(super) providers: Vec<(String, ProviderSettings)>,
     pub(super) group: Option<Valued<String>>,
@@ -115,6 +116,7 @@ pub(super) fn user(
         network: network::policy(&section)?,
         secrets: network::secrets(&section)?,
         publish: network::publish(&section)?,
+        identity_mode: word(&section, "identity_mode", Origin::User)?,
         ssh: ssh::settings(&section, home)?,
         providers: providers(&section)?,
         group: text(&section, "group")?,

@@ -11,7 +11,7 @@ use super::layers::{Attendance, FlagLimits, Flags, Layers};
 use super::network;
 use super::read::{self, CeilingFile, ProjectFile, UserFile, UserFiles, check_reserved};
 use super::url::BaseUrl;
-use super::words::{AgentState, BoundaryName, GitMode, LandlockMode};
+use super::words::{AgentState, BoundaryName, GitMode, IdentityMode, LandlockMode};
 use crate::document::SettingsFile;
 use crate::env::{EnvName, Owner};
 use crate::glob::Glob;
@@ -91,7 +91,11 @@ pub struct Settings {
     pub publish: Vec<Valued<SocketAddr>>,
     /// Secrets of which the inside has placeholders.
     pub secrets: Vec<Valued<SecretRule>>,
-    /// The key that signs for the inside.
+    /// Whose name the inside works in.
+    pub identity: Option<Valued<String>>,
+    /// How that identity's secrets are used.
+    pub identity_mode: Valued<IdentityMode>,
+    /// The key that signs for the inside, unless an identity has one.
     pub ssh: SshSettings,
     /// What holds for providers, by provider.
     pub providers: BTreeMap<String, ProviderSettings>,
@@ -176,8 +180,18 @@ fn merge(
             denied,
         ),
         publish: network::published(user.publish, &mut flags.network),
-        network: network::merged(user.network, &user.secrets, &user.ssh, flags.network),
+        network: network::merged(
+            user.network,
+            &user.secrets,
+            // Without a key nobody logs in.
+            user.ssh.hosts.iter().filter(|_| user.ssh.key.is_some() || flags.identity.is_some()),
+            flags.network,
+        ),
         secrets: user.secrets,
+        identity: flag("--identity", flags.identity),
+        identity_mode: flag("--identity-mode", flags.identity_mode)
+            .or(user.identity_mode)
+            .unwrap_or(Valued::default_of(IdentityMode::Brokered)),
         ssh: user.ssh,
         providers: user.providers.into_iter().collect(),
         budgets: budget::merged(

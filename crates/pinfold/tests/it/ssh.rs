@@ -2,5 +2,6 @@
 
 mod attacks;
 mod hosts;
+mod identity;
 mod signing;
 mod world;

@@ -83,8 +83,10 @@ pub struct Identity {
 }
 
 /// A socket that init opens inside and that is served outside.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub enum Door {
+    /// A listening Unix socket at this path, in a directory that nothing inside can write to.
+    Unix(InsidePath),
     /// A TCP listener at this address of the inside's own network.
     Listener(SocketAddr),
     /// A UDP socket for what is sent to this port of any IPv4 address.

@@ -2,7 +2,8 @@
 //!
 //! [`NetworkDoor`] is where the inside's connections go out, by the name that was asked for.
 //! [`Gateway`] stands between an agent, which holds only an [`EphemeralKey`], and the model
-//! providers of its session. [`Downloader`] fetches files whose content is known beforehand.
+//! providers of its session. [`SshDoor`] signs commits and logins with a key that is never inside.
+//! [`Downloader`] fetches files whose content is known beforehand.
 //! The README says what is enforced and what is not.
 
 mod door;
@@ -10,6 +11,7 @@ mod download;
 mod gateway;
 mod publish;
 mod serve;
+mod ssh;
 mod upstream;
 
 #[cfg(fuzzing)]
@@ -27,4 +29,10 @@ pub use gateway::{
 pub use http::HeaderName;
 pub use publish::{Published, SocketStock, SocketSupply, socket_supply};
 pub use serve::{Egress, Publishing};
+#[cfg(fuzzing)]
+pub use ssh::read_agent_message;
+pub use ssh::{
+    InvalidSshKey, SshConfig, SshDoor, SshHost, SshKeyError, SshPrivateKey, SshPublicKey,
+    SshSigner, host_keys, host_label,
+};
 pub use upstream::TrustRoots;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::door::NetworkDoor;
 use crate::gateway::{Gateway, Journal, Stop};
 use crate::publish::{self, Published, SocketStock};
+use crate::ssh::SshDoor;
 
 /// The doors of one session.
 #[derive(Default)]
@@ -16,6 +17,8 @@ pub struct Egress {
     pub gateway: Option<(Gateway, Vec<TcpListener>)>,
     /// The network door.
     pub door: Option<NetworkDoor>,
+    /// The ssh-agent door.
+    pub ssh: Option<SshDoor>,
     /// The ports inside that the host can reach.
     pub publishing: Option<Publishing>,
 }
@@ -35,9 +38,11 @@ impl Egress {
     pub fn sockets(&self) -> Vec<BorrowedFd<'_>> {
         let gateway = self.gateway.iter().flat_map(|(_, listeners)| listeners);
         let gateway = gateway.map(AsFd::as_fd);
+        let door = self.door.iter().flat_map(NetworkDoor::sockets);
         let published = self.publishing.iter().flat_map(|publishing| &publishing.published);
         let published = published.map(|published| published.listener.as_fd());
-        gateway.chain(self.door.iter().flat_map(NetworkDoor::sockets)).chain(published).collect()
+        let ssh = self.ssh.iter().map(SshDoor::socket);
+        gateway.chain(door).chain(published).chain(ssh).collect()
     }
 
     /// Serves on the calling thread until it is stopped. Give it a thread of its own, when a
@@ -59,6 +64,9 @@ impl Egress {
             }
             if let Some(Publishing { published, stock, journal }) = self.publishing {
                 publish::start(published, stock, &journal)?;
+            }
+            if let Some(ssh) = self.ssh {
+                ssh.start()?;
             }
             stop.stopped().await;
             Ok(())

@@ -2,10 +2,12 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
 
+use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::net::sockopt;
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 /// Opens a listening TCP socket in this network namespace. A transparent one also takes
 /// connections to other addresses that the kernel's rules give it (`IP_TRANSPARENT`, ip(7)), which
@@ -53,6 +55,25 @@ pub(crate) fn outlet() -> Result<OwnedFd, Errno> {
     };
     sockopt::set_ipv6_v6only(&socket, false)?;
     Ok(socket)
+}
+
+/// Opens a Unix socket that is at no path yet: it can be made before there is a root to lie in.
+///
+/// # Errors
+/// What socket(2) says.
+pub fn unix() -> Result<OwnedFd, Errno> {
+    socket(AddressFamily::UNIX, SocketType::STREAM)
+}
+
+/// Puts a Unix socket at a path, for this user alone, and listens.
+///
+/// # Errors
+/// What bind(2), chmod(2) and listen(2) say.
+pub fn listen_at(socket: &OwnedFd, path: &Path) -> Result<(), Errno> {
+    const BACKLOG: i32 = 128;
+    rustix::net::bind(socket, &SocketAddrUnix::new(path)?)?;
+    rustix::fs::chmod(path, Mode::RUSR | Mode::WUSR)?;
+    rustix::net::listen(socket, BACKLOG)
 }
 
 /// Sets an option that is a number to 1.

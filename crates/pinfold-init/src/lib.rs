@@ -12,7 +12,7 @@ mod vfork;
 mod watch;
 
 pub use command::Command;
-pub use doors::{datagrams, listen};
+pub use doors::{datagrams, listen, listen_at, unix};
 pub use run::{Start, now, run};
 pub use stdio::{End, Streams};
 pub use watch::{Watch, Watched};

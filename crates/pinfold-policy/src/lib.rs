@@ -19,3 +19,4 @@ pub mod prices;
 pub mod protect;
 pub mod schema;
 pub mod settings;
+pub mod ssh;

@@ -13,6 +13,7 @@ mod network;
 mod origins;
 mod read;
 mod resolve;
+mod ssh;
 mod url;
 pub(crate) mod words;
 
@@ -24,7 +25,9 @@ pub use network::parse_publish;
 pub use origins::OriginRow;
 pub use resolve::{EnvSetting, FileSettings, ProviderSettings, Settings};
 pub use url::{BaseUrl, BaseUrlError};
-pub use words::{AgentState, BoundaryName, GitMode, LandlockMode, UnknownWord, Window};
+pub use words::{
+    AgentState, BoundaryName, GitMode, IdentityMode, LandlockMode, UnknownWord, Window,
+};
 
 #[cfg(test)]
 mod tests;

@@ -30,6 +30,18 @@ use crate::SessionId;
 /// Bytes of a file that is full: some four thousand runs.
 const LARGEST: u64 = 16 << 20;
 
+/// Where a signature logs in to.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Login {
+    /// The host.
+    pub host: String,
+    /// The user.
+    pub user: String,
+    /// The fingerprint of the host's key.
+    pub host_key: String,
+}
+
 /// What is recorded. The words are part of the format.
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
@@ -78,6 +90,16 @@ pub enum Event<'a> {
         request: String,
         /// Towards which host.
         host: String,
+    },
+    /// A signature is about to be made for the inside.
+    Signature {
+        /// `git-signature` or `ssh-login`.
+        purpose: &'a str,
+        /// The fingerprint of the key that signs.
+        key: String,
+        /// Of a login: where to.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        login: Option<Login>,
     },
     /// A model has answered.
     Usage {

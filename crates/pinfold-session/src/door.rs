@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::os::unix::net::UnixListener;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pinfold_boundary::{Cover, Door, Doors, LaunchError};
@@ -14,12 +15,13 @@ use pinfold_policy::network::{NetworkPolicy, NetworkRule};
 use pinfold_policy::settings::Settings;
 
 use crate::RunError;
-use crate::audit::{Audit, Event};
+use crate::audit::{Audit, Event, Login};
 use crate::gateway::{self, Provider};
 use crate::pace::Pace;
 use crate::placed;
 use crate::places::Places;
 use crate::publish::{self, Sockets};
+use crate::ssh::Ssh;
 use crate::trust::Trust;
 
 /// The port of the outward door. Like the gateway's it lies below 1024, so nothing inside can
@@ -35,7 +37,14 @@ pub const NO_PROXY: &str = "localhost,127.0.0.1,::1,pinfold";
 
 /// The sockets that init opens. Where no host is allowed there is still somebody to say so, but
 /// nothing is handed over: a connection to an address fails in the kernel.
-pub(crate) fn wanted(with_gateway: bool, policy: &NetworkPolicy) -> Vec<Door> {
+///
+/// # Errors
+/// Never: what they are opened at are constants.
+pub(crate) fn wanted(
+    with_gateway: bool,
+    policy: &NetworkPolicy,
+    ssh: Option<&Ssh>,
+) -> Result<Vec<Door>, RunError> {
     let local = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let gateway = with_gateway.then(|| Door::Listener(local(gateway::PORT)));
     let (names, outward) = if is_open(with_gateway, policy) {
@@ -43,7 +52,9 @@ pub(crate) fn wanted(with_gateway: bool, policy: &NetworkPolicy) -> Vec<Door> {
     } else {
         (None, Door::Listener(local(OUTWARD)))
     };
-    gateway.into_iter().chain([Door::Datagrams(NAMES)]).chain(names).chain([outward]).collect()
+    let ssh = ssh.map(|_| Ssh::door()).transpose()?;
+    let doors = ssh.into_iter().chain(gateway).chain([Door::Datagrams(NAMES)]);
+    Ok(doors.chain(names).chain([outward]).collect())
 }
 
 /// Whether connections are handed over at all: where some host is allowed, and for agents, whose
@@ -69,7 +80,7 @@ pub(crate) struct Opened {
 /// have been cloned.
 ///
 /// # Errors
-/// A required secret that is not there, a proxy of the host that cannot be used, or an init that
+/// A required secret or a key that is not there, a proxy of the host that cannot be used, or an init that
 /// sent other sockets.
 pub(crate) fn open(
     doors: Doors,
@@ -77,7 +88,7 @@ pub(crate) fn open(
     settings: &Settings,
     places: &Places,
     records: &Arc<Records>,
-    trust: Option<&Trust>,
+    (trust, ssh): (Option<&Trust>, Option<Ssh>),
 ) -> Result<Opened, RunError> {
     let policy = &settings.network;
     if !doors.handed_over && is_open(provider.is_some(), policy) {
@@ -88,6 +99,13 @@ pub(crate) fn open(
     }
     let mut sockets = doors.sockets.into_iter();
     let mut next = || sockets.next().ok_or(LaunchError::Silent);
+    let ssh = match ssh {
+        Some(ssh) => {
+            let journal = Arc::clone(records) as Arc<dyn Journal>;
+            Some(ssh.serve(UnixListener::from(next()?), journal)?)
+        }
+        None => None,
+    };
     let gateway = match provider {
         Some(provider) => {
             let listener = TcpListener::from(next()?);
@@ -127,7 +145,7 @@ pub(crate) fn open(
             (Some(publishing), Some(sockets))
         }
     };
-    let egress = Egress { gateway, door: Some(door), publishing };
+    let egress = Egress { gateway, door: Some(door), ssh, publishing };
     Ok(Opened { egress, variables, covers, sockets, policy: is_open.then_some(policy) })
 }
 
@@ -193,17 +211,20 @@ impl Records {
         rules
     }
 
-    fn refused(&self, asked: &str, reason: &str, cure: Option<&str>) -> io::Result<()> {
-        // A name that leads to a forbidden address was admitted before.
-        self.reached.lock().unwrap_or_else(PoisonError::into_inner).remove(asked);
+    fn refused(
+        &self,
+        door: &'static str,
+        asked: &str,
+        reason: &str,
+        cure: Option<&str>,
+    ) -> io::Result<()> {
         let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
         let cure = cure.map_or(String::new(), |cure| format!(" ({cure})"));
         refusals.show(format!("refused: {reason}{cure}"));
         let Some(skipped) = refusals.pace.step() else { return Ok(()) };
         drop(refusals);
-        let denial = |what: String, reason: String| {
-            self.audit.record(&Event::Denial { door: "network", what, reason })
-        };
+        let denial =
+            |what: String, reason: String| self.audit.record(&Event::Denial { door, what, reason });
         if skipped > 0 {
             let reason = "refused faster than is recorded one by one".to_owned();
             denial(format!("{skipped} more"), reason)?;
@@ -276,7 +297,29 @@ impl Journal for Records {
                     host: (*asked).to_owned(),
                 })
             }
-            DoorEvent::Refused { asked, reason, cure } => self.refused(asked, reason, *cure),
+            DoorEvent::Refused { asked, reason, cure } => {
+                // A name that leads to a forbidden address was admitted before.
+                self.reached.lock().unwrap_or_else(PoisonError::into_inner).remove(*asked);
+                self.refused("network", asked, reason, *cure)
+            }
+            DoorEvent::GitSignature { key } => self.audit.record(&Event::Signature {
+                purpose: "git-signature",
+                key: (*key).to_owned(),
+                login: None,
+            }),
+            DoorEvent::SshLogin { key, host, user, host_key } => {
+                let login = Login {
+                    host: (*host).to_owned(),
+                    user: (*user).to_owned(),
+                    host_key: (*host_key).to_owned(),
+                };
+                let key = (*key).to_owned();
+                let login = Some(login);
+                self.audit.record(&Event::Signature { purpose: "ssh-login", key, login })
+            }
+            DoorEvent::SignatureRefused { what, reason, cure } => {
+                self.refused("ssh-agent", what, reason, *cure)
+            }
             // Events that this version does not know are no reason to let a request pass.
             _ => Err(io::Error::other("unknown event at a door")),
         }

@@ -24,6 +24,7 @@ use crate::git::settle::Kept;
 use crate::guard::Guard;
 use crate::outcome::{Outcome, RunError};
 use crate::places::Places;
+use crate::ssh::Ssh;
 use crate::state::SessionState;
 use crate::supervise::{Progress, Supervision, last_words, send};
 use crate::terminal::CallerTerminal;
@@ -51,6 +52,8 @@ pub struct Request {
     pub files: Vec<Entry>,
     /// The agent's model provider.
     pub provider: Option<Provider>,
+    /// The key that signs for the inside.
+    pub ssh: Option<Ssh>,
     /// Whether the agent needs namespaces of its own.
     pub nested: bool,
     /// Where pinfold keeps its files.
@@ -100,7 +103,10 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
     if request.nested {
         settings.ceiling.check_nested(&Origin::Default).map_err(RunError::settings)?;
     }
-    plan.doors = door::wanted(request.provider.is_some(), &settings.network);
+    if let Some(ssh) = &request.ssh {
+        plan.tree.extend(ssh.entries()?);
+    }
+    plan.doors = door::wanted(request.provider.is_some(), &settings.network, request.ssh.as_ref())?;
     timeline.done("plans the inside");
     let inside = Namespace.launch(plan)?;
     timeline.done("clones init");
@@ -111,8 +117,9 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
     let authority = guard.prepare(&view, &authority, &settings, &places, &mut state)?;
     let records = Arc::new(Records::new(Arc::clone(&audit), terminal.is_none()));
     let doors = inside.doors()?;
+    let with = (trust.as_ref(), request.ssh);
     let Opened { egress, variables, covers: trusted, policy, sockets } =
-        door::open(doors, request.provider, &settings, &places, &records, trust.as_ref())?;
+        door::open(doors, request.provider, &settings, &places, &records, with)?;
     let covers = guard.covers(&authority).into_iter().chain(trusted).collect();
     if inside.enforced.landlock == 0 {
         // The mounts carry the same verdicts; that one wall less stands is said and recorded.

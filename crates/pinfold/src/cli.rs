@@ -9,7 +9,7 @@ use pinfold_policy::env::EnvName;
 use pinfold_policy::limits::{ByteSize, MilliCpus, WallTime};
 use pinfold_policy::network::{HostPattern, NetworkRule};
 use pinfold_policy::settings::{
-    AgentState, BoundaryName, GitMode, LandlockMode, Usd, parse_publish,
+    AgentState, BoundaryName, GitMode, IdentityMode, LandlockMode, Usd, parse_publish,
 };
 
 use crate::check::CheckArgs;
@@ -172,6 +172,12 @@ pub(crate) struct PolicyArgs {
     /// Let the host reach a port inside: [HOST:]PORT; may be repeated
     #[arg(long, value_name = "ADDRESS", value_parser = parse_publish)]
     pub(crate) publish: Vec<SocketAddr>,
+    /// Work in the name of this identity: .moltnet/NAME or .pinfold/identities/NAME
+    #[arg(long, value_name = "NAME")]
+    pub(crate) identity: Option<String>,
+    /// Whether its secrets stay outside or enter: brokered or inject
+    #[arg(long, value_name = "MODE")]
+    pub(crate) identity_mode: Option<IdentityMode>,
     /// Set a variable inside; may be repeated
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) env: Vec<String>,

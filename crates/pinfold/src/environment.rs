@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use pinfold_policy::env::{EnvLayer, EnvName, EnvVar, compose_env};
 use pinfold_policy::origin::Origin;
 use pinfold_policy::settings::Settings;
+use pinfold_session::ssh::Ssh;
 use pinfold_session::workspace::Workspace;
 use pinfold_session::{door, trust, userland};
 
@@ -33,12 +34,17 @@ pub(crate) fn environment(
     workspace: &Workspace,
     agent: Vec<EnvVar>,
     path_first: &[String],
+    has_ssh: bool,
 ) -> Vec<(OsString, OsString)> {
     let mut variables = agent;
     variables.extend(forwarded(settings));
     variables.extend(fixed(workspace, path_first));
     if trust::is_needed(settings) {
         variables.extend(trusted());
+    }
+    if has_ssh {
+        let (name, value) = Ssh::environment();
+        variables.extend(variable(name, value.into(), EnvLayer::Door));
     }
     for setting in &settings.env {
         variables.push(EnvVar {

@@ -127,6 +127,8 @@ fn flags(args: &PolicyArgs, agent: Option<&str>) -> Result<Flags, Failure> {
             intercept: args.intercept.clone(),
             publish: args.publish.clone(),
         },
+        identity: args.identity.clone(),
+        identity_mode: args.identity_mode,
     })
 }
 

@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use pinfold_policy::authority::Subject;
 use pinfold_provision::Event;
 use pinfold_session::agent::{self, AgentRun};
+use pinfold_session::identity::Identity;
 use pinfold_session::places::Places;
+use pinfold_session::ssh::Ssh;
 use pinfold_session::toolchains::Toolchains;
 use pinfold_session::{Outcome, Request, Timeline, Who};
 
@@ -60,15 +62,21 @@ pub(crate) fn run(args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
         Toolchains::find(&places.home, workspace.root.as_path()).map_err(Failure::own)?;
     let path: Vec<String> = run.path.into_iter().chain(toolchains.path).collect();
     timeline.done("reads settings, agent and toolchains");
+    let identity = Identity::find(&settings, &workspace)?;
+    let ssh = Ssh::find(&settings, identity.as_ref(), &places)?;
+    let (identity_env, identity_files) =
+        identity.map(|identity| (identity.env, identity.files)).unwrap_or_default();
+    let env = run.env.into_iter().chain(identity_env).collect();
     let request = Request {
         subject: Subject::AgentSession { agent: name.into() },
-        env: environment(&settings, &workspace, run.env, &path),
+        env: environment(&settings, &workspace, env, &path, ssh.is_some()),
         argv: run.argv,
         settings,
         workspace,
         extra: run.extra.into_iter().chain(toolchains.extra).collect(),
-        files: run.files,
+        files: run.files.into_iter().chain(identity_files).collect(),
         provider: run.provider,
+        ssh,
         nested: run.nested,
         places,
         timeline,

@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::thread::JoinHandle;
 
 use pinfold_init::Failure;
+use pinfold_policy::path::InsidePath;
 use pinfold_wire::{Channel, Report, Step};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -25,6 +26,8 @@ pub(super) struct Network(JoinHandle<Result<Made, Failure>>);
 struct Made {
     namespace: OwnedFd,
     doors: Vec<OwnedFd>,
+    /// Which of the doors get a path, once there is a root.
+    paths: Vec<(usize, InsidePath)>,
     handed_over: bool,
 }
 
@@ -40,7 +43,8 @@ impl Network {
         thread.map(Self).map_err(|_| Failure::at(Step::Loopback)(Errno::AGAIN))
     }
 
-    /// Waits for the network, enters it, and passes the doors out. The process has one
+    /// Waits for the network, enters it, and passes the doors out; call it when the fresh root is
+    /// the only one, which Unix sockets are put into. The process has one
     /// thread again when this returns.
     ///
     /// # Errors
@@ -48,6 +52,10 @@ impl Network {
     pub(super) fn enter(self, channel: &Channel) -> Result<(), Failure> {
         let gone = || Failure::at(Step::Loopback)(Errno::CHILD);
         let made = self.0.join().map_err(|_| gone())??;
+        for (door, path) in &made.paths {
+            let failed = Failure::about(Step::Listeners, path.as_bytes());
+            pinfold_init::listen_at(&made.doors[*door], path.as_path()).map_err(failed)?;
+        }
         rustix::thread::move_into_link_name_space(
             made.namespace.as_fd(),
             Some(LinkNameSpaceType::Network),
@@ -71,15 +79,19 @@ fn make(doors: &[Door]) -> Result<Made, Failure> {
         rustix::fs::open("/proc/thread-self/ns/net", flags, Mode::empty())
     };
     let namespace = network().map_err(Failure::at(Step::Loopback))?;
-    let mut made = Made { namespace, doors: Vec::new(), handed_over: false };
+    let mut made = Made { namespace, doors: Vec::new(), paths: Vec::new(), handed_over: false };
     for door in doors {
-        open(*door, &mut made).map_err(Failure::at(Step::Listeners))?;
+        open(door, &mut made).map_err(Failure::at(Step::Listeners))?;
     }
     Ok(made)
 }
 
-fn open(door: Door, made: &mut Made) -> Result<(), Errno> {
-    match door {
+fn open(door: &Door, made: &mut Made) -> Result<(), Errno> {
+    match *door {
+        Door::Unix(ref path) => {
+            made.paths.push((made.doors.len(), path.clone()));
+            made.doors.push(pinfold_init::unix()?);
+        }
         Door::Listener(address) => made.doors.push(pinfold_init::listen(address, false)?),
         Door::Datagrams(port) => made.doors.push(pinfold_init::datagrams(port)?),
         Door::Outward(port) => {

@@ -72,6 +72,31 @@ pub enum Event<'a> {
         /// The flag that would allow it.
         cure: Option<&'a str>,
     },
+    /// A commit or a tag is about to be signed.
+    GitSignature {
+        /// The key's fingerprint.
+        key: &'a str,
+    },
+    /// A login to a host is about to be signed.
+    SshLogin {
+        /// The key's fingerprint.
+        key: &'a str,
+        /// The host.
+        host: &'a str,
+        /// As which user.
+        user: &'a str,
+        /// The fingerprint of the host's key.
+        host_key: &'a str,
+    },
+    /// Something else was to be signed.
+    SignatureRefused {
+        /// What, in a word.
+        what: &'a str,
+        /// Why.
+        reason: &'a str,
+        /// What would allow it.
+        cure: Option<&'a str>,
+    },
     /// A request to the gateway is refused, went out in vain, or could not be read: then nothing is
     /// known of it but the status.
     Denied {

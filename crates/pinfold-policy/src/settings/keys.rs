@@ -1,6 +1,6 @@
 //! The keys of the three settings files. Readers and published schemas share these tables.
 
-use super::words::{AgentState, BoundaryName, GitMode, LandlockMode, Window};
+use super::words::{AgentState, BoundaryName, GitMode, IdentityMode, LandlockMode, Window};
 use crate::document::{Key, Shape};
 use crate::env::NAME_PATTERN;
 use crate::network::Spots;
@@ -122,6 +122,28 @@ pub(super) const SECRET: &[Key] = &[
     Key::new("required", Shape::Flag, "Whether a run without the secret is refused."),
 ];
 
+/// `[ssh]`.
+pub(super) const SSH: &[Key] = &[
+    Key::new("key", Shape::Text, "The key file; its public half lies beside it, with .pub."),
+    Key::new("agent", Shape::Flag, "Whether the key is in your own ssh-agent."),
+    Key::new("public_key", Shape::Text, "The public half of the key in your ssh-agent."),
+    Key::new("hosts", Shape::List(&Shape::Table(SSH_HOST)), "Hosts that may be logged in to."),
+];
+
+/// An entry of `ssh.hosts`.
+pub(super) const SSH_HOST: &[Key] = &[
+    Key::new("host", Shape::Text, "The host's name, which may be reached on that port."),
+    Key::new("port", Shape::Count, "Its port; 22 if absent."),
+    Key::new("user", Shape::Text, "The user to log in as; git if absent."),
+    Key::new("known", TEXTS, "Its keys; those that your own ssh knows if absent."),
+    Key::new(
+        "hostbound",
+        Shape::Flag,
+        "Whether only logins count whose signature names the host key; false for servers that \
+         know no such logins.",
+    ),
+];
+
 /// `[providers.NAME]`.
 pub(crate) const PROVIDER: &[Key] = &[
     Key::new("base_url", Shape::Text, "https URL of the provider; http only for loopback."),
@@ -169,6 +191,12 @@ pub(crate) const USER: &[Key] = &[
         Shape::List(&Shape::Table(SECRET)),
         "Secrets of which the inside has placeholders.",
     ),
+    Key::new(
+        "identity_mode",
+        Shape::Choice(IdentityMode::WORDS),
+        "Whether an identity's secrets stay outside (brokered) or enter (inject).",
+    ),
+    Key::new("ssh", Shape::Table(SSH), "The key that signs for the inside, which never has it."),
     Key::new(
         "providers",
         Shape::Map(ID_PATTERN, &Shape::Table(PROVIDER)),

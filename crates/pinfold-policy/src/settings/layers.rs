@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use super::budget::Usd;
-use super::words::{AgentState, BoundaryName, GitMode, LandlockMode};
+use super::words::{AgentState, BoundaryName, GitMode, IdentityMode, LandlockMode};
 use crate::document::SettingsFile;
 use crate::env::EnvName;
 use crate::limits::{ByteSize, MilliCpus, WallTime};
@@ -72,6 +72,10 @@ pub struct Flags {
     pub opt_in: Vec<String>,
     /// The network's.
     pub network: FlagNetwork,
+    /// `--identity`.
+    pub identity: Option<String>,
+    /// `--identity-mode`.
+    pub identity_mode: Option<IdentityMode>,
     /// `--group`.
     pub group: Option<String>,
     /// The budget of this session.

@@ -10,6 +10,7 @@ use crate::document::{FileError, Item, Section};
 use crate::env::Owner;
 use crate::network::{HostPattern, NetworkPolicy, NetworkRule, PathPattern, SecretRule, Spots};
 use crate::origin::{Origin, Valued};
+use crate::ssh::SshHostRule;
 
 /// The user's `[network]`.
 pub(super) fn policy(section: &Section<'_>) -> Result<NetworkPolicy, FileError> {
@@ -144,13 +145,15 @@ pub(super) fn published(
     addresses
 }
 
-/// The user's policy with what the secrets need and the flags add. A host that is allowed as an
-/// internal one is allowed.
-pub(super) fn merged(
+/// The user's policy with what the secrets and logins need and the flags add. A host that is allowed
+/// as an internal one is allowed.
+pub(super) fn merged<'a>(
     mut policy: NetworkPolicy,
     secrets: &[Valued<SecretRule>],
+    hosts: impl Iterator<Item = &'a Valued<SshHostRule>>,
     flags: FlagNetwork,
 ) -> NetworkPolicy {
+    policy.allow.extend(hosts.map(|host| Valued::new(host.value.rule(), host.origin.clone())));
     for Valued { value, origin } in secrets {
         policy.allow.extend(value.rules().map(|rule| Valued::new(rule, origin.clone())));
     }

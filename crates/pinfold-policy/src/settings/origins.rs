@@ -87,6 +87,12 @@ impl Settings {
         rows.list("network.intercept", &self.network.intercept);
         rows.list("publish", &self.publish);
         rows.list("secrets", &self.secrets);
+        rows.optional("identity", self.identity.as_ref());
+        if self.identity.is_some() {
+            rows.one("identity_mode", &self.identity_mode);
+        }
+        rows.optional("ssh.key", self.ssh.key.as_ref());
+        rows.list("ssh.hosts", &self.ssh.hosts);
         for (name, provider) in &self.providers {
             rows.optional(&format!("providers.{name}.base_url"), provider.base_url.as_ref());
             if let Some(models) = &provider.models {

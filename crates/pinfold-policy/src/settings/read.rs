@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 
 use super::budget::{self, Budget};
 use super::keys::{self, sub_keys};
-use super::network;
-use super::words::{AgentState, BoundaryName, GitMode, LandlockMode};
+use super::words::{AgentState, BoundaryName, GitMode, IdentityMode, LandlockMode};
 use super::{EnvSetting, ProviderSettings, SettingsError};
+use super::{network, ssh};
 use crate::document::{Document, FileError, Item, Key, Section, SettingsFile};
 use crate::env::{EnvName, Owner, reserved};
 use crate::glob::Glob;
@@ -16,6 +16,7 @@ use crate::network::{NetworkPolicy, NetworkRule, SecretRule};
 use crate::origin::{Origin, Place, Valued};
 use crate::path::HostPath;
 use crate::prices::{self, Price};
+use crate::ssh::SshSettings;
 
 /// What a repository's file says.
 #[derive(Debug, Default)]
@@ -40,6 +41,8 @@ pub(super) struct UserFile {
     pub(super) network: NetworkPolicy,
     pub(super) secrets: Vec<Valued<SecretRule>>,
     pub(super) publish: Vec<Valued<SocketAddr>>,
+    pub(super) identity_mode: Option<Valued<IdentityMode>>,
+    pub(super) ssh: SshSettings,
     pub(super) providers: Vec<(String, ProviderSettings)>,
     pub(super) group: Option<Valued<String>>,
     pub(super) budgets: Vec<Budget>,
@@ -113,6 +116,8 @@ pub(super) fn user(
         network: network::policy(&section)?,
         secrets: network::secrets(&section)?,
         publish: network::publish(&section)?,
+        identity_mode: word(&section, "identity_mode", Origin::User)?,
+        ssh: ssh::settings(&section, home)?,
         providers: providers(&section)?,
         group: text(&section, "group")?,
         budgets: budget::of_user(&section)?,
@@ -265,7 +270,7 @@ fn user_files(section: &Section<'_>, home: Option<&HostPath>) -> Result<UserFile
 }
 
 /// An absolute path, or one that begins with `~/`.
-fn path(item: &Item<'_>, home: Option<&HostPath>) -> Result<HostPath, FileError> {
+pub(super) fn path(item: &Item<'_>, home: Option<&HostPath>) -> Result<HostPath, FileError> {
     let text = item.text()?;
     let below_home = if text == "~" { Some("") } else { text.strip_prefix("~/") };
     let path = match (below_home, home) {

@@ -11,7 +11,7 @@ use super::layers::{Attendance, FlagLimits, Flags, Layers};
 use super::network;
 use super::read::{self, CeilingFile, ProjectFile, UserFile, UserFiles, check_reserved};
 use super::url::BaseUrl;
-use super::words::{AgentState, BoundaryName, GitMode, LandlockMode};
+use super::words::{AgentState, BoundaryName, GitMode, IdentityMode, LandlockMode};
 use crate::document::SettingsFile;
 use crate::env::{EnvName, Owner};
 use crate::glob::Glob;
@@ -20,6 +20,7 @@ use crate::network::{HostPattern, NetworkPolicy, NetworkRule, Ports, SecretRule}
 use crate::origin::{Origin, Valued};
 use crate::path::{Escaped, HostPath};
 use crate::prices::Price;
+use crate::ssh::SshSettings;
 
 /// A variable set in a file or on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,6 +91,12 @@ pub struct Settings {
     pub publish: Vec<Valued<SocketAddr>>,
     /// Secrets of which the inside has placeholders.
     pub secrets: Vec<Valued<SecretRule>>,
+    /// Whose name the inside works in.
+    pub identity: Option<Valued<String>>,
+    /// How that identity's secrets are used.
+    pub identity_mode: Valued<IdentityMode>,
+    /// The key that signs for the inside, unless an identity has one.
+    pub ssh: SshSettings,
     /// What holds for providers, by provider.
     pub providers: BTreeMap<String, ProviderSettings>,
     /// The group whose budget counts.
@@ -173,8 +180,19 @@ fn merge(
             denied,
         ),
         publish: network::published(user.publish, &mut flags.network),
-        network: network::merged(user.network, &user.secrets, flags.network),
+        network: network::merged(
+            user.network,
+            &user.secrets,
+            // Without a key nobody logs in.
+            user.ssh.hosts.iter().filter(|_| user.ssh.key.is_some() || flags.identity.is_some()),
+            flags.network,
+        ),
         secrets: user.secrets,
+        identity: flag("--identity", flags.identity),
+        identity_mode: flag("--identity-mode", flags.identity_mode)
+            .or(user.identity_mode)
+            .unwrap_or(Valued::default_of(IdentityMode::Brokered)),
+        ssh: user.ssh,
         providers: user.providers.into_iter().collect(),
         budgets: budget::merged(
             user.budgets,

@@ -63,6 +63,15 @@ macro_rules! words {
 pub(crate) use words;
 
 words! {
+    /// How an identity's secrets are used.
+    IdentityMode, "identity mode":
+    /// Outside, for the inside.
+    Brokered = "brokered",
+    /// Inside.
+    Inject = "inject",
+}
+
+words! {
     /// Where a session runs (requirement 2.1).
     BoundaryName, "boundary":
     /// Namespaces, Landlock and seccomp, embedded.

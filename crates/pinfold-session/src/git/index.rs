@@ -94,6 +94,21 @@ impl Index {
         found
     }
 
+    /// Whether it tracks anything in this directory, relative to the top, or the directory itself.
+    /// `None` where that cannot be read, or some of it is in another file (`core.splitIndex`).
+    pub(crate) fn holds(&self, directory: &Path) -> Option<bool> {
+        let directory = directory.as_os_str().as_bytes();
+        let mut found = false;
+        let end = self.each(&mut |name, _| {
+            // A sparse index has whole directories as entries that end in a slash.
+            let is_above = name.ends_with(b"/") && directory.starts_with(name);
+            let below = name.strip_prefix(directory);
+            found |= is_above || below.is_some_and(|rest| rest.first().is_none_or(|b| *b == b'/'));
+        })?;
+        self.extensions(end, &mut Vec::new())?;
+        Some(found)
+    }
+
     /// The index in which these paths, and what lies in them, are marked as not checked out, so
     /// that git neither looks at them nor writes them. `None` where none is tracked, or where the
     /// rest of the index is in another file (`core.splitIndex`).

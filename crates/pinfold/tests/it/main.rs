@@ -17,4 +17,5 @@ mod invocation;
 mod limits;
 mod logins;
 mod network;
+mod ssh;
 mod terminal;

@@ -80,6 +80,40 @@ fn an_index_whose_rest_is_elsewhere_stays_as_it_is() {
     let Some(dir) = repository(&script) else { return };
     let index = Index::open(&git(dir.path())).unwrap();
     assert_eq!(index.without([Path::new("s.pem")].into_iter()), None);
+    assert_eq!(index.holds(Path::new("none")), None);
+}
+
+#[test]
+fn a_directory_is_tracked_if_anything_in_it_is() {
+    for version in [2, 4] {
+        let script = format!(
+            "git init -q; {FILES}; git update-index --index-version {version}; mkdir a/untracked"
+        );
+        let Some(dir) = repository(&script) else { return };
+        let index = Index::open(&git(dir.path())).unwrap();
+        for (directory, expected) in [
+            ("a", true),
+            ("a/b", true),
+            ("a/b/x", true),
+            ("l", true),
+            ("a/untracked", false),
+            ("a/b/x/y", false),
+            ("s", false),
+        ] {
+            assert_eq!(index.holds(Path::new(directory)), Some(expected), "{directory}");
+        }
+    }
+}
+
+#[test]
+fn a_directory_that_is_tracked_but_not_checked_out_is_tracked() {
+    let script = "git init -q; mkdir -p in .moltnet/alice; echo x | tee in/x .moltnet/alice/env; \
+                  git add .; git -c user.name=n -c user.email=e commit -qm m; \
+                  git sparse-checkout set --cone --sparse-index in; test ! -e .moltnet";
+    let Some(dir) = repository(script) else { return };
+    let index = Index::open(&git(dir.path())).unwrap();
+    assert_eq!(index.holds(Path::new(".moltnet/alice")), Some(true));
+    assert_eq!(index.holds(Path::new(".other/alice")), Some(false));
 }
 
 proptest! {

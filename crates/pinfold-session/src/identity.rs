@@ -1,0 +1,89 @@
+//! Whose name the inside works in: an identity directory of the repository's owner.
+//!
+//! `.moltnet/NAME/`, or `.pinfold/identities/NAME/`, in the root of the main worktree. A repository
+//! can hold such a directory as well as its owner can, so one that git tracks is refused, and so
+//! is one that another user owns or can write to. No symbolic link in it is followed.
+
+mod directory;
+mod inject;
+mod variables;
+
+use std::path::{Path, PathBuf};
+
+use pinfold_boundary::Entry;
+use pinfold_policy::env::{EnvLayer, EnvVar};
+use pinfold_policy::origin::Origin;
+use pinfold_policy::settings::{IdentityMode, Settings};
+
+use self::directory::Directory;
+use crate::RunError;
+use crate::git::config::{Config, Setting};
+use crate::workspace::Workspace;
+
+const ORIGIN: Origin = Origin::Flag { name: "--identity" };
+
+/// What a run in somebody's name needs.
+#[derive(Debug, Default)]
+pub struct Identity {
+    /// Variables that enter.
+    pub env: Vec<EnvVar>,
+    /// Files that enter; none in the mode `brokered`.
+    pub files: Vec<Entry>,
+    /// The key that signs outside, if there is one; none in the mode `inject`.
+    pub(crate) key: Option<PathBuf>,
+    /// What the identity says about when git signs.
+    pub(crate) signing: Vec<Setting>,
+}
+
+impl Identity {
+    /// The identity that the settings name.
+    ///
+    /// # Errors
+    /// A directory that is missing or incomplete, or that cannot be trusted, each with the way out.
+    pub fn find(settings: &Settings, workspace: &Workspace) -> Result<Option<Self>, RunError> {
+        let Some(name) = &settings.identity else { return Ok(None) };
+        let directory = Directory::find(&name.value, workspace)?;
+        let identity = match settings.identity_mode.value {
+            IdentityMode::Brokered => Self::brokered(&directory)?,
+            IdentityMode::Inject => inject::inject(&directory)?,
+        };
+        Ok(Some(identity))
+    }
+
+    /// Who commits, and the key that signs, which stays outside with everything that is secret.
+    fn brokered(directory: &Directory) -> Result<Self, RunError> {
+        directory.require(Path::new("moltnet.json"))?;
+        let file = directory.secret(Path::new("env"))?;
+        let mut env = variables::public(&directory.shown("env"), &file)?;
+        let config = match directory.read(Path::new("gitconfig"))? {
+            Some(bytes) => Config::parse(&bytes),
+            None => Config::default(),
+        };
+        if config.broken {
+            let what = format!("{} cannot be read as git reads it", directory.shown("gitconfig"));
+            return Err(RunError::refused(what, None));
+        }
+        for (key, names) in [
+            ("user.name", ["GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"]),
+            ("user.email", ["GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"]),
+        ] {
+            let Some(value) = config.last(key) else { continue };
+            for name in names.iter().filter_map(|name| name.parse().ok()) {
+                let (layer, origin) = (EnvLayer::Identity, ORIGIN);
+                env.push(EnvVar { name, value: value.clone(), layer, origin });
+            }
+        }
+        let key = directory.path(Path::new("ssh/id_ed25519"))?;
+        let signs =
+            |setting: &Setting| matches!(setting.key.as_str(), "commit.gpgsign" | "tag.gpgsign");
+        let signing = config.settings.into_iter().filter(signs).collect();
+        if key.is_none() {
+            let key = directory.shown("ssh/id_ed25519");
+            eprintln!("pinfold: note: there is no {key}, so nothing is signed in this run");
+        }
+        Ok(Self { env, files: Vec::new(), key, signing })
+    }
+}
+
+#[cfg(test)]
+mod tests;

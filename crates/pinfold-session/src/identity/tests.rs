@@ -1,0 +1,48 @@
+use super::variables::{is_public, parse};
+
+#[test]
+fn only_names_that_say_so_are_public() {
+    let public = |name: &str, value: &str| is_public(&name.parse().unwrap(), value);
+    for (name, value) in [
+        ("MOLTNET_AGENT_NAME", "alice"),
+        ("ALICE_GITHUB_APP_ID", "12345"),
+        ("ALICE_GITHUB_APP_INSTALLATION_ID", "678"),
+        ("GIT_AUTHOR_EMAIL", "alice@example.com"),
+        ("MOLTNET_API_URL", "https://api.example.com:8443/"),
+        ("MOLTNET_FINGERPRINT", "A1B2"),
+    ] {
+        assert!(public(name, value), "{name}");
+    }
+    for (name, value) in [
+        ("MOLTNET_CLIENT_SECRET", "x"),
+        ("MOLTNET_CLIENT_SECRET_ID", "x"),
+        ("GITHUB_TOKEN", "x"),
+        ("GITHUB_TOKEN_URL", "https://example.com"),
+        ("ALICE_GITHUB_APP_PRIVATE_KEY_PATH", "/k.pem"),
+        ("AWS_ACCESS_KEY_ID", "AKIA"),
+        ("DATABASE_URL", "postgres://user:password@db.example.com/x"),
+        ("API_URL", "https://example.com/?token=x"),
+        ("HOOK_URL", "https://hooks.example.com/services/T0/B0/x"),
+        ("SLACK_WEBHOOK_URL", "https://hooks.example.com"),
+        ("API", "x"),
+        ("WHATEVER", "x"),
+        ("password_name", "x"),
+        ("_", "x"),
+    ] {
+        assert!(!public(name, value), "{name}");
+    }
+}
+
+#[test]
+fn the_env_file_is_read_without_expansion_and_never_quoted_in_errors() {
+    let file = b"# comment\n\nA=1\nexport B='two words'\nC=\"$A\"\nD=\n";
+    let found = parse("env", file).unwrap();
+    let found: Vec<(&str, &str)> = found.iter().map(|(n, v)| (n.as_str(), *v)).collect();
+    assert_eq!(found, [("A", "1"), ("B", "two words"), ("C", "$A"), ("D", "")]);
+    for (file, line) in
+        [("A=1\nsecret-value", "env:2"), ("A='secret-value", "env:1"), ("1=secret-value", "env:1")]
+    {
+        let error = parse("env", file.as_bytes()).unwrap_err().to_string();
+        assert!(error.contains(line) && !error.contains("secret-value"), "{error}");
+    }
+}

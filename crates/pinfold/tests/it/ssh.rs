@@ -1,0 +1,7 @@
+//! A key that is never inside signs commits and logs in to git hosts, and does nothing else.
+
+mod attacks;
+mod hosts;
+mod identity;
+mod signing;
+mod world;

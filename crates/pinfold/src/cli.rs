@@ -160,8 +160,13 @@ pub(crate) struct PolicyArgs {
     /// Lift a protection by its name; may be repeated
     #[arg(long, value_name = "NAME")]
     pub(crate) opt_in: Vec<String>,
-    /// Let a host be reached: NAME[:PORT][/PROTOCOL], *.NAME for those below; may be repeated
-    #[arg(long, value_name = "RULE")]
+    /// Let a host be reached.
+    #[arg(
+        long,
+        value_name = "RULE",
+        help = "Let a host be reached: NAME[:PORT][/PROTOCOL], *.NAME for those below; may be \
+                repeated"
+    )]
     pub(crate) allow_host: Vec<NetworkRule>,
     /// The same for a host that may lead to private addresses; may be repeated
     #[arg(long, value_name = "RULE")]
@@ -169,8 +174,13 @@ pub(crate) struct PolicyArgs {
     /// End the TLS of a host here, so that each request is held against its name; may be repeated
     #[arg(long, value_name = "HOST")]
     pub(crate) intercept: Vec<HostPattern>,
-    /// Let the host reach a port inside: [HOST:]PORT; may be repeated
-    #[arg(long, value_name = "ADDRESS", value_parser = parse_publish)]
+    /// Let the host reach a port inside.
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        value_parser = parse_publish,
+        help = "Let the host reach a port inside: [HOST:]PORT; may be repeated"
+    )]
     pub(crate) publish: Vec<SocketAddr>,
     /// Work in the name of this identity: .moltnet/NAME or .pinfold/identities/NAME
     #[arg(long, value_name = "NAME")]

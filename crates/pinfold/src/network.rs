@@ -12,8 +12,8 @@ use crate::exit::Failure;
 /// A rule for a live session.
 #[derive(Debug, Args)]
 pub(crate) struct ChangeArgs {
-    /// NAME[:PORT][/PROTOCOL], *.NAME for those below
-    #[arg(value_name = "RULE")]
+    /// The rule.
+    #[arg(value_name = "RULE", help = "NAME[:PORT][/PROTOCOL], *.NAME for those below")]
     rule: NetworkRule,
     /// The session, by the beginning of its name; without it, the only one
     #[arg(long, value_name = "ID")]

@@ -102,6 +102,18 @@ impl NetworkPolicy {
         rules.filter(|rule| rule.matches(&asked.host, asked.port))
     }
 
+    /// Whether a request may be made to a host that may be reached; `path` is without its query.
+    /// Where rules look at requests, they alone decide: a broader one beside them (such as the one
+    /// that comes with a secret) opens nothing that they leave out.
+    #[must_use]
+    pub fn allows_request(&self, asked: &Endpoint, method: &str, path: &str) -> bool {
+        let strict = || self.rules_for(asked).filter(|rule| rule.looks_at_requests());
+        match strict().next() {
+            Some(_) => strict().any(|rule| rule.allows_request(method, path)),
+            None => self.rules_for(asked).next().is_some(),
+        }
+    }
+
     /// Whether requests to a host have to be seen: TLS with it is ended here.
     #[must_use]
     pub fn intercepts(&self, asked: &Endpoint) -> bool {

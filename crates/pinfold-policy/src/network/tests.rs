@@ -155,6 +155,31 @@ fn paths_that_a_server_may_read_otherwise_match_nothing() {
 }
 
 #[test]
+fn a_broader_rule_opens_nothing_that_a_rule_on_requests_leaves_out() {
+    let mut policy = policy(&["*.a.com", "api.a.com:443", "*"], &[]);
+    let asked = endpoint("api.a.com:443");
+    assert!(policy.allows_request(&asked, "POST", "/x"));
+    let strict = |method: &str, path: &str| NetworkRule {
+        methods: vec![method.to_owned()],
+        paths: vec![path.parse().expect("a path")],
+        .."api.a.com".parse().expect("a rule")
+    };
+    policy.allow.push(Valued::default_of(strict("GET", "/repos/**")));
+    policy.allow.push(Valued::default_of(strict("POST", "/issues")));
+    for (method, path, allowed) in [
+        ("GET", "/repos/x", true),
+        ("POST", "/issues", true),
+        ("POST", "/repos/x", false),
+        ("GET", "/issues", false),
+        ("DELETE", "/", false),
+    ] {
+        assert_eq!(policy.allows_request(&asked, method, path), allowed, "{method} {path}");
+    }
+    assert!(policy.allows_request(&endpoint("other.a.com:443"), "POST", "/x"));
+    assert!(!policy.allows_request(&endpoint("1.2.3.4:443"), "GET", "/"));
+}
+
+#[test]
 fn a_refusal_names_the_cure() {
     let policy = policy(&["a.com", "*.b.com"], &[]);
     for (asked, cure) in [

@@ -89,7 +89,7 @@ impl Trust {
     /// # Errors
     /// What writing the files says.
     pub(crate) fn fill(&self, authority: &SessionAuthority) -> io::Result<Vec<Cover>> {
-        let host = BUNDLES.iter().find_map(|path| fs::read(path).ok()).unwrap_or_default();
+        let host = host_bundle()?;
         let stores = TrustStores::new(authority, &host);
         fs::write(self.0.join("own.pem"), stores.own)?;
         fs::write(self.0.join("bundle.pem"), stores.bundle)?;
@@ -101,6 +101,21 @@ impl Trust {
         covers.dedup_by(|one, other| one.path == other.path);
         Ok(covers)
     }
+}
+
+/// The host's own authorities; none on a host without a bundle. One that is there and cannot be
+/// read is an error: the inside would trust nobody but pinfold, and could not say why.
+fn host_bundle() -> io::Result<Vec<u8>> {
+    for path in BUNDLES {
+        match fs::read(path) {
+            Ok(bundle) => return Ok(bundle),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => {
+                return Err(io::Error::new(error.kind(), format!("cannot read {path}: {error}")));
+            }
+        }
+    }
+    Ok(Vec::new())
 }
 
 /// A cover over a file of the host, or over what a link of the host leads to.

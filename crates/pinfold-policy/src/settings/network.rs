@@ -27,9 +27,9 @@ pub(super) fn policy(section: &Section<'_>) -> Result<NetworkPolicy, FileError> 
 
 fn requests(item: &Item<'_>) -> Result<NetworkRule, FileError> {
     let table = item.table(REQUESTS)?;
-    let methods = table.read("methods", |item| item.list()?.iter().map(method).collect())?;
+    let methods = table.read("methods", |item| some(item)?.iter().map(method).collect())?;
     let paths = table.read("paths", |item| {
-        item.list()?.iter().map(Item::parsed::<PathPattern>).collect::<Result<Vec<_>, _>>()
+        some(item)?.iter().map(Item::parsed::<PathPattern>).collect::<Result<Vec<_>, _>>()
     })?;
     let rule = NetworkRule {
         methods: methods.unwrap_or_default(),
@@ -40,6 +40,16 @@ fn requests(item: &Item<'_>) -> Result<NetworkRule, FileError> {
         return Err(item.invalid("names neither methods nor paths; list the host under allow"));
     }
     Ok(rule)
+}
+
+/// A list that is given names something: read as "all", an empty one would open what it looks as
+/// if it closed.
+fn some<'a>(item: &Item<'a>) -> Result<Vec<Item<'a>>, FileError> {
+    let items = item.list()?;
+    if items.is_empty() {
+        return Err(item.invalid("an empty list; leave the key out for all"));
+    }
+    Ok(items)
 }
 
 fn method(item: &Item<'_>) -> Result<String, FileError> {
@@ -72,10 +82,10 @@ fn secret(item: &Item<'_>) -> Result<SecretRule, FileError> {
     let table = item.table(SECRET)?;
     let hosts = table.require("hosts")?;
     let spots = table.read("where", |item| {
-        let words = item.list()?.iter().map(Item::parsed).collect::<Result<Vec<Spots>, _>>()?;
+        let words = some(item)?.iter().map(Item::parsed).collect::<Result<Vec<Spots>, _>>()?;
         Ok(words.into_iter().collect())
     })?;
-    let ports = table.read("ports", |item| item.list()?.iter().map(port).collect())?;
+    let ports = table.read("ports", |item| some(item)?.iter().map(port).collect())?;
     let rule = SecretRule {
         id: id(&table.require("id")?)?,
         env: table.require("env")?.parsed()?,

@@ -10,6 +10,7 @@ use proptest::prelude::*;
 
 mod files;
 mod merging;
+mod network;
 mod ssh;
 
 /// The layers of a test, as text.

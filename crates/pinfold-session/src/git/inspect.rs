@@ -20,7 +20,7 @@ use super::read::{Content, Unread, kind_at, open_directory, read_beneath};
 use super::settle::Kept;
 
 /// The todo list of a stopped rebase; its `exec` lines are run by `git rebase --continue`.
-const TODO: &str = "rebase-merge/git-rebase-todo";
+const REBASE_PLAN: &str = "rebase-merge/git-rebase-todo";
 /// Where git looks for objects besides its own.
 const ALTERNATES: &str = "objects/info/alternates";
 
@@ -199,7 +199,7 @@ impl Inspection<'_, '_> {
     }
 
     fn todo(&mut self, before: Option<&Repository>) {
-        let Ok(Some(now)) = self.read(TODO) else { return };
+        let Ok(Some(now)) = self.read(REBASE_PLAN) else { return };
         if before.is_some_and(|before| before.todo.as_ref() == Some(&now)) {
             return;
         }
@@ -208,7 +208,10 @@ impl Inspection<'_, '_> {
             matches!(word, Some(b"exec" | b"x"))
         };
         if now.bytes.split(|byte| *byte == b'\n').any(runs) {
-            self.set_aside(TODO, "git rebase --continue would run its exec lines on the host");
+            self.set_aside(
+                REBASE_PLAN,
+                "git rebase --continue would run its exec lines on the host",
+            );
         }
     }
 }
@@ -217,5 +220,5 @@ impl Inspection<'_, '_> {
 pub(crate) fn remember(repository: &mut Repository, directory: &OwnedFd) {
     let read = |name: &str| read_beneath(directory, Path::new(name)).ok().flatten();
     repository.alternates = read(ALTERNATES);
-    repository.todo = read(TODO);
+    repository.todo = read(REBASE_PLAN);
 }

@@ -16,6 +16,7 @@ pub mod network;
 pub mod origin;
 pub mod path;
 pub mod prices;
+pub mod project;
 pub mod protect;
 pub mod schema;
 pub mod settings;

@@ -1,6 +1,6 @@
 //! JSON Schemas (draft 2020-12) of the settings files, generated from the tables of known keys.
 //!
-//! A key that is known but not active is `not: {}`: the schema refuses what pinfold refuses.
+//! The schema refuses what pinfold refuses.
 
 use serde_json::{Map, Value, json};
 
@@ -35,11 +35,7 @@ fn table(keys: &[Key]) -> Map<String, Value> {
 
 fn property(key: &Key) -> (String, Value) {
     let mut schema = shape(&key.shape);
-    let description = match key.shape {
-        Shape::Inactive(hint) => format!("{} Not active in this version: {hint}.", key.doc),
-        _ => key.doc.to_owned(),
-    };
-    schema.insert("description".into(), description.into());
+    schema.insert("description".into(), key.doc.into());
     (key.name.to_owned(), Value::Object(schema))
 }
 
@@ -50,8 +46,12 @@ fn shape(shape: &Shape) -> Map<String, Value> {
         Shape::Choice(words) => json!({ "enum": words }),
         Shape::Flag => json!({ "type": "boolean" }),
         Shape::Count => json!({ "type": "integer", "minimum": 1 }),
+        Shape::Whole => json!({ "type": "integer", "minimum": 0 }),
         Shape::Amount => json!({ "type": "number", "minimum": 0 }),
         Shape::Cpus => json!({ "type": "number", "minimum": 0.001, "maximum": 65536 }),
+        Shape::Either(one, other) => {
+            json!({ "anyOf": [self::shape(one), self::shape(other)] })
+        }
         Shape::List(item) => json!({ "type": "array", "items": self::shape(item) }),
         Shape::Map(names, value) => json!({
             "type": "object",
@@ -59,7 +59,6 @@ fn shape(shape: &Shape) -> Map<String, Value> {
             "additionalProperties": self::shape(value),
         }),
         Shape::Table(keys) => return table(keys),
-        Shape::Inactive(_) => json!({ "not": {} }),
     };
     match schema {
         Value::Object(schema) => schema,

@@ -1,9 +1,10 @@
 //! Settings: flags over project over user over built in, under the administrator's ceiling.
 //!
-//! Every value knows its origin. A repository's file may only narrow what the user and the
-//! defaults allow, until there is a way to trust it; a value above the ceiling is an error that
+//! Every value knows its origin. A repository's file may narrow what the user and the defaults
+//! allow; what widens it waits until the user trusts that very content. A value above the ceiling is an error that
 //! names both sides, never quietly lowered, unless nobody chose it.
 
+mod agent_loop;
 mod budget;
 mod ceiling;
 mod error;
@@ -11,22 +12,27 @@ pub(crate) mod keys;
 mod layers;
 mod network;
 mod origins;
+mod project;
 mod read;
 mod resolve;
 mod ssh;
 mod url;
+mod widen;
 pub(crate) mod words;
 
+pub use agent_loop::AgentLoop;
 pub use budget::{Budget, BudgetOf, Usd};
 pub use ceiling::Ceiling;
 pub use error::SettingsError;
-pub use layers::{Attendance, FlagBudget, FlagLimits, FlagNetwork, Flags, Layers};
+pub use layers::{Attendance, FlagBudget, FlagLimits, FlagNetwork, Flags, Layers, Trust};
 pub use network::parse_publish;
 pub use origins::OriginRow;
+pub use project::Project;
 pub use resolve::{EnvSetting, FileSettings, ProviderSettings, Settings};
 pub use url::{BaseUrl, BaseUrlError};
 pub use words::{
-    AgentState, BoundaryName, GitMode, IdentityMode, LandlockMode, UnknownWord, Window,
+    AgentState, BoundaryName, GitMode, IdentityMode, LandlockMode, ShadowMode, UnknownWord, Window,
+    WorkspaceMode,
 };
 
 #[cfg(test)]

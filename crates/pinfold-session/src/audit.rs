@@ -134,6 +134,13 @@ pub enum Event<'a> {
         /// The rule.
         rule: String,
     },
+    /// A user is about to trust a repository's settings as they are.
+    Trust {
+        /// The workspace on the host.
+        workspace: String,
+        /// The hash of the content.
+        content: String,
+    },
     /// Something was refused.
     Denial {
         /// At which door.

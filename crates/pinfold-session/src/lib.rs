@@ -22,6 +22,7 @@ pub mod places;
 mod protect;
 pub mod provision;
 mod publish;
+pub mod repository;
 mod restrict;
 mod run;
 pub mod ssh;

@@ -9,14 +9,17 @@ use pinfold_policy::env::EnvName;
 use pinfold_policy::limits::{ByteSize, MilliCpus, WallTime};
 use pinfold_policy::network::{HostPattern, NetworkRule};
 use pinfold_policy::settings::{
-    AgentState, BoundaryName, GitMode, IdentityMode, LandlockMode, Usd, parse_publish,
+    AgentState, BoundaryName, GitMode, IdentityMode, LandlockMode, Usd, WorkspaceMode,
+    parse_publish,
 };
+use pinfold_session::repository::ContentHash;
 
 use crate::check::CheckArgs;
 use crate::config::ConfigArgs;
 use crate::import::ImportArgs;
 use crate::network::ChangeArgs;
 use crate::secret::SecretCommand;
+use crate::trust::TrustArgs;
 use crate::unpack::UnpackArgs;
 
 /// Run coding agents unattended and safely on your own repository.
@@ -41,6 +44,8 @@ pub(crate) enum Command {
     Check(Deferred<CheckArgs>),
     /// Show the settings that a run here would have
     Config(Deferred<ConfigArgs>),
+    /// Show what the project's settings ask for beyond what you give, and trust them as they are
+    Trust(Deferred<TrustArgs>),
     /// Say whether pinfold works on this machine, and what to do if not
     Doctor(Output),
     /// Read the audit log
@@ -133,6 +138,9 @@ pub(crate) struct PolicyArgs {
     /// The model's provider
     #[arg(long)]
     pub(crate) provider: Option<String>,
+    /// How the workspace enters: shared_mount, dedicated_worktree, scratch_mount or overlay
+    #[arg(long, value_name = "MODE")]
+    pub(crate) workspace: Option<WorkspaceMode>,
     /// How git directories are protected: guarded or quarantine
     #[arg(long, value_name = "MODE")]
     pub(crate) git: Option<GitMode>,
@@ -227,6 +235,9 @@ pub(crate) struct PolicyArgs {
     /// Take the project's settings from this file instead
     #[arg(long, value_name = "FILE")]
     pub(crate) sandbox_config: Option<PathBuf>,
+    /// Trust the project's settings if this is their hash, which `pinfold trust --hash` prints
+    #[arg(long, value_name = "HASH")]
+    pub(crate) trust_config: Option<ContentHash>,
 }
 
 fn cpus(text: &str) -> Result<MilliCpus, String> {

@@ -3,6 +3,8 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use pinfold_policy::path::Escaped;
+use pinfold_policy::settings::OriginRow;
 use pinfold_session::places::Places;
 
 use crate::cli::{Output, PolicyArgs};
@@ -30,6 +32,7 @@ pub(crate) fn config(args: &ConfigArgs) -> Result<ExitCode, Failure> {
         println!("{}", serde_json::to_string_pretty(&rows).map_err(Failure::new)?);
         return Ok(ExitCode::SUCCESS);
     }
+    let rows: Vec<OriginRow> = rows.into_iter().map(plain).collect();
     let width = rows.iter().map(|row| row.key.len()).max().unwrap_or(0);
     let values = rows.iter().map(|row| row.value.len()).max().unwrap_or(0).min(40);
     for row in rows {
@@ -39,5 +42,13 @@ pub(crate) fn config(args: &ConfigArgs) -> Result<ExitCode, Failure> {
             println!("{:<width$}  {}", row.key, row.value);
         }
     }
+    for widening in settings.waiting() {
+        eprintln!("pinfold: note: waits for `pinfold trust`: {widening}");
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The row for a terminal, which a repository's values must not drive.
+fn plain(row: OriginRow) -> OriginRow {
+    OriginRow { value: Escaped(row.value.as_ref()).to_string(), ..row }
 }

@@ -12,6 +12,7 @@ mod network;
 mod policy;
 mod run;
 mod secret;
+mod trust;
 mod unpack;
 
 use std::process::ExitCode;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         Command::Forbid(args) => network::change_session(&Way::Forbid, &args),
         Command::Check(args) => check::check(&args.0),
         Command::Config(args) => config::config(&args.0),
+        Command::Trust(args) => trust::trust(&args.0),
         Command::Doctor(output) => Ok(doctor::doctor(output)),
         Command::Audit(args) => log::audit(&args),
         Command::ImportObjects(args) => import::import(args),

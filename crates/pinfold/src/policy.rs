@@ -8,9 +8,10 @@ use pinfold_policy::document::SettingsFile;
 use pinfold_policy::env::EnvName;
 use pinfold_policy::path::HostPath;
 use pinfold_policy::settings::{
-    Attendance, FlagBudget, FlagLimits, FlagNetwork, Flags, Layers, Settings,
+    Attendance, FlagBudget, FlagLimits, FlagNetwork, Flags, Layers, Settings, Trust,
 };
 use pinfold_session::places::Places;
+use pinfold_session::repository::{Repository, RepositoryError, TrustStore};
 use pinfold_session::workspace::Workspace;
 
 use crate::cli::PolicyArgs;
@@ -61,32 +62,84 @@ pub(crate) fn settings(
     places: &Places,
     workspace: &Workspace,
 ) -> Result<Settings, Failure> {
-    let ceiling = read(CEILING.as_ref())?;
-    let user = read(&places.config.join("config.toml"))?;
-    let project = match &args.sandbox_config {
-        Some(path) => {
-            let missing =
-                || Failure::own(format!("--sandbox-config {}: no such file", path.display()));
-            vec![read(path)?.ok_or_else(missing)?]
-        }
-        None => {
-            let files = workspace.settings_files();
-            files.iter().filter_map(|path| read(path).transpose()).collect::<Result<_, _>>()?
+    let repository = Repository::read(workspace, args.sandbox_config.as_deref()).map_err(told)?;
+    let trust = match (&args.trust_config, &repository.file) {
+        (None, _) => None,
+        (Some(_), None) => return Err(told(RepositoryError::NoFile)),
+        (Some(given), Some(file)) => {
+            file.check(workspace, *given).map_err(told)?;
+            Some(Trust::Trusted)
         }
     };
-    let home = HostPath::new(&places.home).map_err(Failure::own)?;
-    let layers = Layers {
-        home: Some(&home),
-        attendance: if args.unattended { Attendance::Unattended } else { Attendance::Attended },
-        ceiling: ceiling.as_ref().map(Found::as_file),
-        user: user.as_ref().map(Found::as_file),
-        project: project.iter().map(Found::as_file).collect(),
-        flags: flags(args, agent)?,
-    };
-    Settings::resolve(layers).map_err(|error| {
-        let hint = error.hint();
-        Failure::own(error).hint(hint)
-    })
+    let files = Files::read(places)?;
+    let attendance = if args.unattended { Attendance::Unattended } else { Attendance::Attended };
+    let flags = flags(args, agent)?;
+    let resolve = |trust| files.settings(flags.clone(), attendance, &repository, trust);
+    let settings = resolve(trust.unwrap_or_default())?;
+    match &repository.file {
+        Some(file) if settings.waiting().next().is_some() => {
+            let hash = file.hash(workspace).map_err(told)?;
+            match TrustStore::new(places).is_trusted(workspace, hash).map_err(Failure::own)? {
+                true => resolve(Trust::Trusted),
+                false => Ok(settings),
+            }
+        }
+        _ => Ok(settings),
+    }
+}
+
+/// An error about a repository's files, with the way out.
+pub(crate) fn told(error: RepositoryError) -> Failure {
+    let hint = error.hint();
+    Failure::own(error).hint(hint)
+}
+
+/// The files of the administrator and the user.
+pub(crate) struct Files {
+    ceiling: Option<Found>,
+    user: Option<Found>,
+    home: HostPath,
+}
+
+impl Files {
+    /// Reads those that are there.
+    ///
+    /// # Errors
+    /// One that is there and cannot be read.
+    pub(crate) fn read(places: &Places) -> Result<Self, Failure> {
+        Ok(Self {
+            ceiling: read(CEILING.as_ref())?,
+            user: read(&places.config.join("config.toml"))?,
+            home: HostPath::new(&places.home).map_err(Failure::own)?,
+        })
+    }
+
+    /// The settings that these, a repository's files and the flags give together.
+    ///
+    /// # Errors
+    /// A mistake in one of them.
+    pub(crate) fn settings(
+        &self,
+        flags: Flags,
+        attendance: Attendance,
+        repository: &Repository,
+        trust: Trust,
+    ) -> Result<Settings, Failure> {
+        let layers = Layers {
+            home: Some(&self.home),
+            attendance,
+            ceiling: self.ceiling.as_ref().map(Found::as_file),
+            user: self.user.as_ref().map(Found::as_file),
+            project: repository.file.as_ref().map(|file| file.project.clone()),
+            trust,
+            agent_loop: repository.agent_loop.clone(),
+            flags,
+        };
+        Settings::resolve(layers).map_err(|error| {
+            let hint = error.hint();
+            Failure::own(error).hint(hint)
+        })
+    }
 }
 
 fn flags(args: &PolicyArgs, agent: Option<&str>) -> Result<Flags, Failure> {
@@ -97,6 +150,7 @@ fn flags(args: &PolicyArgs, agent: Option<&str>) -> Result<Flags, Failure> {
         agent: agent.map(str::to_owned),
         model: args.model.clone(),
         provider: args.provider.clone(),
+        workspace_mode: args.workspace,
         git: args.git,
         landlock: args.landlock,
         state: args.state,

@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use pinfold_policy::authority::Subject;
+use pinfold_policy::settings::Settings;
 use pinfold_provision::Event;
 use pinfold_session::agent::{self, AgentRun};
 use pinfold_session::identity::Identity;
@@ -27,6 +28,7 @@ pub(crate) fn run(args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(Failure::own)?;
     let workspace = policy::workspace(&places)?;
     let mut settings = policy::settings(&args.policy, args.agent.as_deref(), &places, &workspace)?;
+    say_what_waits(&settings);
     if learn {
         settings.allow_every_name("pinfold learn").map_err(Failure::own)?;
         eprintln!("pinfold: learning: every public host can be reached in this run");
@@ -91,6 +93,18 @@ pub(crate) fn run(args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
         pinfold_session::die_of_interrupt();
     }
     Ok(ExitCode::from(outcome.status))
+}
+
+/// Says that the repository asks for more than it gets.
+fn say_what_waits(settings: &Settings) {
+    let mut waiting = settings.waiting();
+    if let Some(first) = waiting.next() {
+        let more = match waiting.count() {
+            0 => String::new(),
+            more => format!(" ({more} more)"),
+        };
+        eprintln!("pinfold: note: waits for `pinfold trust`: {first}{more}");
+    }
 }
 
 /// One line on standard error that is written over, or a few lines when it is no terminal.

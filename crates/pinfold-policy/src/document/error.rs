@@ -31,12 +31,6 @@ pub enum Fault {
         /// The known key that resembles it.
         nearest: Option<String>,
     },
-    /// A key that a later version acts on.
-    #[error("is known, but not active in this version: refusing rather than ignoring it")]
-    Inactive {
-        /// What to do instead.
-        hint: &'static str,
-    },
     /// A required key is absent.
     #[error("missing; it must be given")]
     Missing,
@@ -80,15 +74,6 @@ impl FileError {
     pub fn fault(&self) -> &Fault {
         &self.0.fault
     }
-
-    /// What a person can do, where the message does not say it already.
-    #[must_use]
-    pub fn hint(&self) -> Option<String> {
-        match &self.0.fault {
-            Fault::Inactive { hint } => Some((*hint).to_owned()),
-            _ => None,
-        }
-    }
 }
 
 impl fmt::Display for FileError {
@@ -96,7 +81,6 @@ impl fmt::Display for FileError {
         let Inner { place, key, fault } = &*self.0;
         match (key.as_str(), fault) {
             ("", _) => write!(f, "{place}: {fault}"),
-            (key, Fault::Inactive { .. }) => write!(f, "{place}: `{key}` {fault}"),
             (key, _) => write!(f, "{place}: {key}: {fault}"),
         }
     }

@@ -22,18 +22,20 @@ pub(crate) enum Shape {
     Flag,
     /// A whole number, at least 1.
     Count,
+    /// A whole number, at least 0.
+    Whole,
     /// A number, at least 0.
     Amount,
     /// A number of CPUs.
     Cpus,
     /// A list.
     List(&'static Shape),
+    /// One shape or the other.
+    Either(&'static Shape, &'static Shape),
     /// A table whose keys are names that a regular expression describes.
     Map(&'static str, &'static Shape),
     /// A table with known keys.
     Table(&'static [Key]),
-    /// A key that a later version reads, with what to do instead.
-    Inactive(&'static str),
 }
 
 impl Key {

@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use super::keys::nearest;
-use super::{Document, Fault, FileError, Key, Member, Node, Shape, Value};
+use super::{Document, Fault, FileError, Key, Member, Node, Value};
 use crate::origin::Place;
 
 /// A table that is being read.
@@ -78,15 +78,11 @@ impl<'a> Section<'a> {
 
     fn refuse_unknown(&self, known: &'static [Key]) -> Result<(), FileError> {
         for item in self.items() {
-            let fault = match known.iter().find(|key| key.name == item.name) {
-                None => {
-                    let names = known.iter().map(|key| key.name);
-                    Fault::Unknown { nearest: nearest(item.name, names).map(str::to_owned) }
-                }
-                Some(Key { shape: Shape::Inactive(hint), .. }) => Fault::Inactive { hint },
-                Some(_) => continue,
-            };
-            return Err(item.fault(fault));
+            if known.iter().any(|key| key.name == item.name) {
+                continue;
+            }
+            let nearest = nearest(item.name, known.iter().map(|key| key.name)).map(str::to_owned);
+            return Err(item.fault(Fault::Unknown { nearest }));
         }
         Ok(())
     }
@@ -169,6 +165,26 @@ impl<'a> Item<'a> {
             Value::Integer(_) => Err(self.invalid("expected at least 1")),
             _ => Err(self.expected("a whole number")),
         }
+    }
+
+    /// A whole number, at least 0.
+    pub(crate) fn whole(&self) -> Result<u64, FileError> {
+        match self.node.value {
+            Value::Integer(number) => {
+                u64::try_from(number).map_err(|_| self.invalid("expected at least 0"))
+            }
+            _ => Err(self.expected("a whole number")),
+        }
+    }
+
+    /// Whether the value is a table, for keys that take one or something simpler.
+    pub(crate) fn is_table(&self) -> bool {
+        matches!(self.node.value, Value::Table(_))
+    }
+
+    /// Whether the value is a list, likewise.
+    pub(crate) fn is_list(&self) -> bool {
+        matches!(self.node.value, Value::Array(_))
     }
 
     /// Any number.

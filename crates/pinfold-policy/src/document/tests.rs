@@ -1,11 +1,8 @@
 use super::*;
 use proptest::prelude::*;
 
-const KEYS: &[Key] = &[
-    Key::new("memory", Shape::Text, ""),
-    Key::new("hostExec", Shape::Inactive("do it by hand"), ""),
-    Key::new("files", Shape::List(&Shape::Text), ""),
-];
+const KEYS: &[Key] =
+    &[Key::new("memory", Shape::Text, ""), Key::new("files", Shape::List(&Shape::Text), "")];
 
 fn document(name: &str, text: &str) -> Result<Document, FileError> {
     Document::parse(SettingsFile { path: Path::new(name), bytes: text.as_bytes() })
@@ -41,11 +38,6 @@ fn errors_give_file_line_and_key_in_both_formats() {
         "s.toml:1: memroy: unknown key; did you mean `memory`?"
     );
     assert_eq!(error("s.toml", "qqq = 3"), "s.toml:1: qqq: unknown key");
-    assert_eq!(
-        error("s.toml", "hostExec = 1"),
-        "s.toml:1: `hostExec` is known, but not active in this version: refusing rather than \
-         ignoring it"
-    );
 }
 
 #[test]

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::published;
 use crate::document::SettingsFile;
-use crate::settings::{Layers, Settings};
+use crate::settings::{Layers, Project, Settings};
 
 /// The published directory, at the root of the repository.
 const DIRECTORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schema");
@@ -36,7 +36,8 @@ fn parser_accepts(name: &str, text: &str) -> bool {
     let file = |path| SettingsFile { path: Path::new(path), bytes: text.as_bytes() };
     let layers = match name {
         "sandbox.schema.json" => {
-            Layers { project: vec![file("sandbox.json")], ..Layers::default() }
+            let Ok(project) = Project::read(&[file("sandbox.json")]) else { return false };
+            Layers { project, ..Layers::default() }
         }
         "config.schema.json" => Layers { user: Some(file("config.json")), ..Layers::default() },
         _ => Layers { ceiling: Some(file("policy.json")), ..Layers::default() },
@@ -65,7 +66,13 @@ fn schema_and_parser_agree_on_samples() {
         ("sandbox.schema.json", false, r#"{"resources": {"cpu": 1}}"#),
         ("sandbox.schema.json", false, r#"{"env": {"A B": "1"}}"#),
         ("sandbox.schema.json", false, r#"{"env": {"A": 1}}"#),
-        ("sandbox.schema.json", false, r#"{"vfs": {"shadow": ["node_modules"]}}"#),
+        ("sandbox.schema.json", true, r#"{"vfs": {"shadow": ["node_modules"]}}"#),
+        ("sandbox.schema.json", false, r#"{"vfs": {"shadow": "node_modules"}}"#),
+        ("sandbox.schema.json", true, r#"{"resumeCommands": ["a", {"run": "b", "retries": 0}]}"#),
+        ("sandbox.schema.json", false, r#"{"resumeCommands": [{"run": "b", "retries": -1}]}"#),
+        ("sandbox.schema.json", true, r#"{"hostExec": {"autoApprove": true}}"#),
+        ("sandbox.schema.json", true, r#"{"hostExec": {"autoApprove": [{"executable": "git"}]}}"#),
+        ("sandbox.schema.json", false, r#"{"hostExec": {"autoApprove": "all"}}"#),
         ("sandbox.schema.json", false, r#"{"hostExec": null}"#),
         ("sandbox.schema.json", false, r#"[]"#),
         (

@@ -2,7 +2,7 @@
 
 use crate::document::FileError;
 use crate::env::{EnvName, Reserved};
-use crate::origin::{Origin, Place, Valued};
+use crate::origin::{Origin, Valued};
 
 /// Why settings cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -19,17 +19,13 @@ pub enum SettingsError {
         /// The second file.
         second: String,
     },
-    /// A repository asks for more than the user gives.
-    #[error("{place}: {key}: {asked} is more than the {given}; a repository may only lower it")]
-    ProjectWidens {
-        /// Where the repository asks.
-        place: Place,
-        /// The key.
-        key: &'static str,
-        /// What it asks for.
-        asked: String,
-        /// What it may have, and who says so.
-        given: Box<Valued<String>>,
+    /// A section of Ralph's file is something else than an object; Ralph's own words.
+    #[error("'{section}' section in {file} must be an object")]
+    NoObject {
+        /// The section.
+        section: &'static str,
+        /// The file.
+        file: String,
     },
     /// A value is above the administrator's.
     #[error("{key}: {asked} is above {}, the ceiling set by {}", .ceiling.value, .ceiling.origin)]
@@ -50,6 +46,14 @@ pub enum SettingsError {
         asked: Box<Valued<String>>,
         /// The weakest that is allowed.
         ceiling: Box<Valued<String>>,
+    },
+    /// A repository needs a stronger wall than the one that was chosen.
+    #[error("boundary: {} needs at least {}, and {chosen} is weaker", .asked.origin, .asked.value)]
+    WeakWall {
+        /// What the repository needs.
+        asked: Box<Valued<String>>,
+        /// What was chosen, and by whom.
+        chosen: Box<Valued<String>>,
     },
     /// Two secrets want the same variable.
     #[error("{origin}: {name} already holds the placeholder of the secret at {other}")]
@@ -88,14 +92,9 @@ impl SettingsError {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::File(error) => error.hint(),
-            Self::TwoProjectFiles { .. } => None,
-            Self::ProjectWidens { key, asked, .. } => {
-                let (table, name) = key.rsplit_once('.').unwrap_or(("", key));
-                Some(format!(
-                    "set {name} = {asked} under [{table}] in your config.toml, or pass --{name} \
-                     {asked}"
-                ))
+            Self::File(_) | Self::TwoProjectFiles { .. } | Self::NoObject { .. } => None,
+            Self::WeakWall { asked, .. } => {
+                Some(format!("choose {} or a stronger one, or leave --boundary out", asked.value))
             }
             Self::AboveCeiling { .. } | Self::TooWeak { .. } | Self::NotAllowed { .. } => {
                 Some("ask the administrator of this machine, or choose what is allowed".to_owned())

@@ -1,6 +1,9 @@
 //! The keys of the three settings files. Readers and published schemas share these tables.
 
-use super::words::{AgentState, BoundaryName, GitMode, IdentityMode, LandlockMode, Window};
+use super::words::{
+    AgentState, BoundaryName, GitMode, IdentityMode, LandlockMode, ShadowMode, Window,
+    WorkspaceMode,
+};
 use crate::document::{Key, Shape};
 use crate::env::NAME_PATTERN;
 use crate::network::Spots;
@@ -29,53 +32,89 @@ pub(crate) const RESOURCES: &[Key] = &[
 pub(crate) const PROJECT: &[Key] = &[
     SCHEMA,
     Key::new("env", ENV, "Environment variables inside. Reserved names are refused."),
-    Key::new("resources", Shape::Table(RESOURCES), "Limits; they may only be lowered here."),
     Key::new(
-        "hostExec",
-        Shape::Inactive("run the commands on the host yourself"),
-        "Commands the inside may ask the host to run.",
+        "resources",
+        Shape::Table(RESOURCES),
+        "Limits; one that is above the user's waits until the user trusts the file.",
     ),
-    Key::new(
-        "snapshot",
-        Shape::Inactive("install what is needed on the host, which the inside sees read-only"),
-        "What the environment is built from.",
-    ),
-    Key::new(
-        "vfs",
-        Shape::Inactive("deny paths with deny under [files] in your config.toml"),
-        "Paths of the workspace that are replaced inside.",
-    ),
+    Key::new("hostExec", Shape::Table(HOST_EXEC), "Commands the inside may ask the host to run."),
+    Key::new("snapshot", Shape::Table(SNAPSHOT), "What the inside's system is built from."),
+    Key::new("vfs", Shape::Table(VFS), "Paths of the workspace that are replaced inside."),
     Key::new(
         "resumeCommands",
-        Shape::Inactive("run the commands as part of the session"),
-        "Commands run at every start.",
+        Shape::List(&Shape::Either(&Shape::Text, &Shape::Table(RESUME))),
+        "Commands run inside at every start, before the agent.",
     ),
     Key::new(
         "boundary",
-        Shape::Inactive("choose it with --boundary or in your config.toml"),
+        Shape::Choice(BoundaryName::WORDS),
         "The weakest wall that is acceptable.",
     ),
-    Key::new(
-        "network",
-        Shape::Inactive("no host but the model's provider can be reached"),
-        "Hosts that may be reached.",
-    ),
+    Key::new("network", Shape::Table(NETWORK), "Hosts that may be reached."),
     Key::new(
         "secrets",
-        Shape::Inactive("set the provider's key with `pinfold secret set`"),
-        "Credentials put in at the boundary.",
+        Shape::List(&Shape::Table(SECRET)),
+        "Secrets of which the inside has placeholders.",
     ),
+    Key::new("publish", TEXTS, "Ports inside that the host can reach: [HOST:]PORT."),
+    Key::new("workspaceMode", Shape::Choice(WorkspaceMode::WORDS), "How the workspace enters."),
+];
+
+/// `hostExec`.
+pub(super) const HOST_EXEC: &[Key] = &[Key::new(
+    "autoApprove",
+    Shape::Either(&Shape::Flag, &Shape::List(&Shape::Table(APPROVAL))),
+    "What is run without asking: rules, or true for every executable of the user's list.",
+)];
+
+/// An entry of `hostExec.autoApprove`.
+pub(super) const APPROVAL: &[Key] = &[
+    Key::new("executable", Shape::Pattern(ID_PATTERN), "The executable, by its exact name."),
+    Key::new("argsPrefix", TEXTS, "The first arguments, in this order."),
+    Key::new("argsContains", TEXTS, "Arguments that must be there, in any order."),
+    Key::new("argsExcludes", TEXTS, "Arguments that must not be there; looked for first."),
+];
+
+/// `snapshot`.
+pub(super) const SNAPSHOT: &[Key] = &[
     Key::new(
-        "publish",
-        Shape::Inactive("ports inside cannot be reached from the host"),
-        "Ports inside that the host can reach.",
+        "base",
+        Shape::Text,
+        "host, alpine, debian, an image, or a directory or tarball by a path with / or ./.",
     ),
+    Key::new("setupCommands", TEXTS, "Commands that are run on the base, in order, once."),
+    Key::new("allowedHosts", TEXTS, "Hosts that they may reach, beside package registries."),
+    Key::new("overlaySize", SIZE, "The space that a session may fill on top, 3G by default."),
+];
+
+/// `vfs`.
+pub(super) const VFS: &[Key] = &[
+    Key::new("shadow", TEXTS, "Paths, relative to the workspace."),
     Key::new(
-        "workspaceMode",
-        Shape::Inactive("the session works in the checkout itself"),
-        "How the workspace enters.",
+        "shadowMode",
+        Shape::Choice(ShadowMode::WORDS),
+        "What is there instead: private and writable (tmpfs, the default), or nothing (deny).",
     ),
 ];
+
+/// An entry of `resumeCommands`.
+pub(super) const RESUME: &[Key] = &[
+    Key::new("run", Shape::Text, "What a shell runs."),
+    Key::new("retries", Shape::Whole, "How often it is tried again; 0 by default."),
+    Key::new(
+        "retryBackoffMs",
+        Shape::Whole,
+        "Milliseconds before it is first tried again, 2000 by default; the wait grows linearly.",
+    ),
+    Key::new("when", Shape::Table(WHEN), "When it runs; always if absent."),
+];
+
+/// `when` of an entry of `resumeCommands`.
+pub(super) const WHEN: &[Key] = &[Key::new(
+    "workspaceMode",
+    Shape::List(&Shape::Choice(WorkspaceMode::WORDS)),
+    "The workspace modes in which it runs.",
+)];
 
 const USER_FILES: &[Key] = &[
     Key::new("read", TEXTS, "Paths granted for reading and running."),
@@ -86,7 +125,8 @@ const USER_FILES: &[Key] = &[
     Key::new("state", Shape::Choice(AgentState::WORDS), "What becomes of the agent's own state."),
 ];
 
-const USER_NETWORK: &[Key] = &[
+/// `network`, alike in the user's and the repository's file.
+const NETWORK: &[Key] = &[
     Key::new(
         "allow",
         TEXTS,
@@ -180,11 +220,12 @@ pub(crate) const USER: &[Key] = &[
     Key::new("provider", Shape::Pattern(ID_PATTERN), "The provider; --provider wins."),
     Key::new("git", Shape::Choice(GitMode::WORDS), "How the git directory is protected."),
     Key::new("landlock", Shape::Choice(LandlockMode::WORDS), "When the kernel lacks Landlock."),
+    Key::new("workspace_mode", Shape::Choice(WorkspaceMode::WORDS), "How the workspace enters."),
     Key::new("env", ENV, "Environment variables inside."),
     Key::new("forward_env", TEXTS, "Names of the caller's variables that enter."),
     Key::new("resources", Shape::Table(RESOURCES), "Limits."),
     Key::new("files", Shape::Table(USER_FILES), "Grants and denials beyond the workspace."),
-    Key::new("network", Shape::Table(USER_NETWORK), "What may be reached."),
+    Key::new("network", Shape::Table(NETWORK), "What may be reached."),
     Key::new("publish", TEXTS, "Ports inside that the host can reach: [HOST:]PORT."),
     Key::new(
         "secrets",

@@ -2,8 +2,10 @@
 
 use std::net::SocketAddr;
 
+use super::agent_loop::AgentLoop;
 use super::budget::Usd;
-use super::words::{AgentState, BoundaryName, GitMode, IdentityMode, LandlockMode};
+use super::project::Project;
+use super::words::{AgentState, BoundaryName, GitMode, IdentityMode, LandlockMode, WorkspaceMode};
 use crate::document::SettingsFile;
 use crate::env::EnvName;
 use crate::limits::{ByteSize, MilliCpus, WallTime};
@@ -20,6 +22,16 @@ pub enum Attendance {
     Unattended,
 }
 
+/// Whether a repository's file may widen what its user gives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Trust {
+    /// Nobody has looked at it.
+    #[default]
+    Untrusted,
+    /// The user has trusted this very content.
+    Trusted,
+}
+
 /// Everything that has a say, as it was found.
 #[derive(Clone, Debug, Default)]
 pub struct Layers<'a> {
@@ -31,8 +43,12 @@ pub struct Layers<'a> {
     pub ceiling: Option<SettingsFile<'a>>,
     /// The user's `config.toml`, if there is one.
     pub user: Option<SettingsFile<'a>>,
-    /// Whichever of `sandbox.json` and `sandbox.toml` were found; two are an error.
-    pub project: Vec<SettingsFile<'a>>,
+    /// The repository's `sandbox.json` or `sandbox.toml`, if there is one.
+    pub project: Option<Project>,
+    /// Whether its user trusts that file as it is.
+    pub trust: Trust,
+    /// The repository's `.agent-loop/config.json`, if there is one.
+    pub agent_loop: Option<AgentLoop>,
     /// The command line.
     pub flags: Flags,
 }
@@ -48,6 +64,8 @@ pub struct Flags {
     pub model: Option<String>,
     /// `--provider`.
     pub provider: Option<String>,
+    /// `--workspace`.
+    pub workspace_mode: Option<WorkspaceMode>,
     /// `--git`.
     pub git: Option<GitMode>,
     /// `--landlock`.

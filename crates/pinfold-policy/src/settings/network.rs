@@ -5,23 +5,23 @@ use std::net::{Ipv4Addr, SocketAddr};
 use super::SettingsError;
 use super::keys::{self, REQUESTS, SECRET};
 use super::layers::FlagNetwork;
-use super::read::{check_reserved, list, sub_table};
+use super::read::{Layer, check_reserved, list, sub_table};
 use crate::document::{FileError, Item, Section};
 use crate::env::Owner;
 use crate::network::{HostPattern, NetworkPolicy, NetworkRule, PathPattern, SecretRule, Spots};
 use crate::origin::{Origin, Valued};
 use crate::ssh::SshHostRule;
 
-/// The user's `[network]`.
-pub(super) fn policy(section: &Section<'_>) -> Result<NetworkPolicy, FileError> {
+/// `network` of the user's or a repository's file.
+pub(super) fn policy(section: &Section<'_>, layer: Layer) -> Result<NetworkPolicy, FileError> {
     let table = sub_table(section, keys::USER, "network")?;
     let table = table.as_ref();
-    let mut allow = list(table, "allow", Origin::User, Item::parsed)?;
-    allow.extend(list(table, "requests", Origin::User, requests)?);
+    let mut allow = list(table, "allow", layer, Item::parsed)?;
+    allow.extend(list(table, "requests", layer, requests)?);
     Ok(NetworkPolicy {
         allow,
-        internal: list(table, "allowedInternalHosts", Origin::User, Item::parsed)?,
-        intercept: list(table, "intercept", Origin::User, Item::parsed)?,
+        internal: list(table, "allowedInternalHosts", layer, Item::parsed)?,
+        intercept: list(table, "intercept", layer, Item::parsed)?,
     })
 }
 
@@ -61,11 +61,22 @@ fn method(item: &Item<'_>) -> Result<String, FileError> {
     }
 }
 
-/// The user's `[[secrets]]`.
-pub(super) fn secrets(section: &Section<'_>) -> Result<Vec<Valued<SecretRule>>, SettingsError> {
-    let secrets = list(Some(section), "secrets", Origin::User, secret)?;
-    for (index, Valued { value, origin }) in secrets.iter().enumerate() {
+/// `secrets` of the user's or a repository's file.
+pub(super) fn secrets(
+    section: &Section<'_>,
+    layer: Layer,
+) -> Result<Vec<Valued<SecretRule>>, SettingsError> {
+    let secrets = list(Some(section), "secrets", layer, secret)?;
+    for Valued { value, origin } in &secrets {
         check_reserved(&value.env, origin, Owner::Pinfold)?;
+    }
+    check_variables(&secrets)?;
+    Ok(secrets)
+}
+
+/// Refuses two secrets that want one variable.
+pub(super) fn check_variables(secrets: &[Valued<SecretRule>]) -> Result<(), SettingsError> {
+    for (index, Valued { value, origin }) in secrets.iter().enumerate() {
         if let Some(other) = secrets[..index].iter().find(|other| other.value.env == value.env) {
             return Err(SettingsError::TwoSecrets {
                 origin: origin.clone(),
@@ -74,7 +85,7 @@ pub(super) fn secrets(section: &Section<'_>) -> Result<Vec<Valued<SecretRule>>, 
             });
         }
     }
-    Ok(secrets)
+    Ok(())
 }
 
 fn secret(item: &Item<'_>) -> Result<SecretRule, FileError> {
@@ -138,9 +149,12 @@ pub fn parse_publish(text: &str) -> Result<SocketAddr, &'static str> {
         .ok_or("expected [HOST:]PORT, the host as an address of this machine")
 }
 
-/// The user's `publish`.
-pub(super) fn publish(section: &Section<'_>) -> Result<Vec<Valued<SocketAddr>>, FileError> {
-    list(Some(section), "publish", Origin::User, |item| {
+/// `publish` of the user's or a repository's file.
+pub(super) fn publish(
+    section: &Section<'_>,
+    layer: Layer,
+) -> Result<Vec<Valued<SocketAddr>>, FileError> {
+    list(Some(section), "publish", layer, |item| {
         parse_publish(item.text()?).map_err(|error| item.invalid(error))
     })
 }

@@ -64,6 +64,11 @@ impl Settings {
         rows.one("git", &self.git);
         rows.one("landlock", &self.landlock);
         rows.one("allow_weaker", &self.allow_weaker);
+        rows.one("workspace_mode", &self.workspace_mode);
+        rows.list("vfs.shadow", &self.shadow);
+        if !self.shadow.is_empty() {
+            rows.one("vfs.shadowMode", &self.shadow_mode);
+        }
         rows.optional("resources.cpus", self.limits.cpus.as_ref());
         rows.optional("resources.memory", self.limits.memory.as_ref());
         rows.optional("resources.pids", self.limits.pids.as_ref());
@@ -104,6 +109,12 @@ impl Settings {
         for (key, value, origin) in self.budgets.iter().flat_map(budget::rows) {
             rows.push(key, value, &origin);
         }
+        rows.optional("snapshot.base", self.snapshot.base.as_ref());
+        rows.list("snapshot.setupCommands", &self.snapshot.setup);
+        rows.list("snapshot.allowedHosts", &self.snapshot.hosts);
+        rows.optional("snapshot.overlaySize", self.snapshot.size.as_ref());
+        rows.list("resumeCommands", &self.resume);
+        rows.list("hostExec.autoApprove", &self.approve);
         rows.0
     }
 }

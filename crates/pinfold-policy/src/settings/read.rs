@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use super::budget::{self, Budget};
 use super::keys::{self, sub_keys};
-use super::words::{AgentState, BoundaryName, GitMode, IdentityMode, LandlockMode};
+use super::words::{AgentState, BoundaryName, GitMode, IdentityMode, LandlockMode, WorkspaceMode};
 use super::{EnvSetting, ProviderSettings, SettingsError};
 use super::{network, ssh};
 use crate::document::{Document, FileError, Item, Key, Section, SettingsFile};
@@ -18,13 +18,6 @@ use crate::path::HostPath;
 use crate::prices::{self, Price};
 use crate::ssh::SshSettings;
 
-/// What a repository's file says.
-#[derive(Debug, Default)]
-pub(super) struct ProjectFile {
-    pub(super) env: Vec<EnvSetting>,
-    pub(super) limits: Limits,
-}
-
 /// What the user's file says.
 #[derive(Debug, Default)]
 pub(super) struct UserFile {
@@ -34,6 +27,7 @@ pub(super) struct UserFile {
     pub(super) provider: Option<Valued<String>>,
     pub(super) git: Option<Valued<GitMode>>,
     pub(super) landlock: Option<Valued<LandlockMode>>,
+    pub(super) workspace_mode: Option<Valued<WorkspaceMode>>,
     pub(super) env: Vec<EnvSetting>,
     pub(super) forward_env: Vec<Valued<EnvName>>,
     pub(super) limits: Limits,
@@ -78,22 +72,16 @@ pub(super) struct CeilingFile {
 }
 
 /// Makes an origin of a place: which layer is being read.
-type Layer = fn(Place) -> Origin;
+pub(super) type Layer = fn(Place) -> Origin;
 
 /// The whole file. Of a `$schema` only the type is looked at.
-fn whole<'a>(document: &'a Document, known: &'static [Key]) -> Result<Section<'a>, FileError> {
+pub(super) fn whole<'a>(
+    document: &'a Document,
+    known: &'static [Key],
+) -> Result<Section<'a>, FileError> {
     let section = Section::of_document(document, known)?;
     section.read("$schema", |item| item.text().map(drop))?;
     Ok(section)
-}
-
-pub(super) fn project(file: SettingsFile<'_>) -> Result<ProjectFile, SettingsError> {
-    let document = Document::parse(file)?;
-    let section = whole(&document, keys::PROJECT)?;
-    Ok(ProjectFile {
-        env: env(&section, Origin::Project, Owner::User)?,
-        limits: limits(&section, Origin::Project)?,
-    })
 }
 
 pub(super) fn user(
@@ -109,13 +97,14 @@ pub(super) fn user(
         provider: text(&section, "provider")?,
         git: word(&section, "git", Origin::User)?,
         landlock: word(&section, "landlock", Origin::User)?,
+        workspace_mode: word(&section, "workspace_mode", Origin::User)?,
         env: env(&section, Origin::User, Owner::Administrator)?,
         forward_env: forward_env(&section)?,
         limits: limits(&section, Origin::User)?,
         files: user_files(&section, home)?,
-        network: network::policy(&section)?,
-        secrets: network::secrets(&section)?,
-        publish: network::publish(&section)?,
+        network: network::policy(&section, Origin::User)?,
+        secrets: network::secrets(&section, Origin::User)?,
+        publish: network::publish(&section, Origin::User)?,
         identity_mode: word(&section, "identity_mode", Origin::User)?,
         ssh: ssh::settings(&section, home)?,
         providers: providers(&section)?,
@@ -155,7 +144,7 @@ pub(super) fn ceiling(file: SettingsFile<'_>) -> Result<CeilingFile, SettingsErr
     })
 }
 
-fn word<T: std::str::FromStr<Err: ToString>>(
+pub(super) fn word<T: std::str::FromStr<Err: ToString>>(
     section: &Section<'_>,
     key: &str,
     layer: Layer,
@@ -197,7 +186,7 @@ pub(super) fn list<'a, T>(
     item.list()?.into_iter().map(value).collect()
 }
 
-fn limits(section: &Section<'_>, layer: Layer) -> Result<Limits, FileError> {
+pub(super) fn limits(section: &Section<'_>, layer: Layer) -> Result<Limits, FileError> {
     let Some(item) = section.get("resources") else { return Ok(Limits::default()) };
     let table = item.table(keys::RESOURCES)?;
     let count =
@@ -216,7 +205,7 @@ fn limits(section: &Section<'_>, layer: Layer) -> Result<Limits, FileError> {
 }
 
 /// `env`. `above` is the least owner that stands above the layer being read.
-fn env(
+pub(super) fn env(
     section: &Section<'_>,
     layer: Layer,
     above: Owner,

@@ -4,22 +4,27 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::net::SocketAddr;
 
+use super::agent_loop::AgentLoop;
 use super::budget::{self, Budget};
 use super::ceiling::{Ceiling, at_least, at_most};
 use super::error::SettingsError;
-use super::layers::{Attendance, FlagLimits, Flags, Layers};
+use super::layers::{Attendance, FlagLimits, Flags, Layers, Trust};
 use super::network;
-use super::read::{self, CeilingFile, ProjectFile, UserFile, UserFiles, check_reserved};
+use super::project::Project;
+use super::read::{self, CeilingFile, UserFile, UserFiles, check_reserved};
 use super::url::BaseUrl;
-use super::words::{AgentState, BoundaryName, GitMode, IdentityMode, LandlockMode};
-use crate::document::SettingsFile;
+use super::widen::{self, Asked};
+use super::words::{
+    AgentState, BoundaryName, GitMode, IdentityMode, LandlockMode, ShadowMode, WorkspaceMode,
+};
 use crate::env::{EnvName, Owner};
 use crate::glob::Glob;
 use crate::limits::Limits;
 use crate::network::{HostPattern, NetworkPolicy, NetworkRule, Ports, SecretRule};
 use crate::origin::{Origin, Valued};
-use crate::path::{Escaped, HostPath};
+use crate::path::HostPath;
 use crate::prices::Price;
+use crate::project::{AutoApprove, ResumeCommand, ShadowPath, Snapshot, Widening};
 use crate::ssh::SshSettings;
 
 /// A variable set in a file or on the command line.
@@ -77,6 +82,12 @@ pub struct Settings {
     pub landlock: Valued<LandlockMode>,
     /// Whether a wall that is missing is let pass.
     pub allow_weaker: Valued<bool>,
+    /// How the workspace enters.
+    pub workspace_mode: Valued<WorkspaceMode>,
+    /// Paths of the workspace that are replaced inside.
+    pub shadow: Vec<Valued<ShadowPath>>,
+    /// What is there instead.
+    pub shadow_mode: Valued<ShadowMode>,
     /// The limits.
     pub limits: Limits,
     /// Variables set by files and flags, in no particular order of layers.
@@ -105,6 +116,14 @@ pub struct Settings {
     pub budgets: Vec<Budget>,
     /// The user's own prices of models.
     pub prices: BTreeMap<String, Price>,
+    /// What the inside's system is made from.
+    pub snapshot: Snapshot,
+    /// What runs inside before the command.
+    pub resume: Vec<Valued<ResumeCommand>>,
+    /// What the host runs for the inside without asking.
+    pub approve: Vec<Valued<AutoApprove>>,
+    /// What the repository's file asks for beyond what its user gives.
+    pub widenings: Vec<Widening>,
     /// What remains to be checked when workspace, agent and boundary are known.
     pub ceiling: Ceiling,
 }
@@ -113,35 +132,26 @@ impl Settings {
     /// Reads the files and merges all layers.
     ///
     /// # Errors
-    /// When a file has a mistake, a repository asks for more than it may have, a value passes the
-    /// administrator's ceiling, or a reserved variable is set.
+    /// When a file has a mistake, a value passes the administrator's ceiling, a repository needs a
+    /// stronger wall than was chosen, or a reserved variable is set.
     pub fn resolve(layers: Layers<'_>) -> Result<Self, SettingsError> {
-        let Layers { home, attendance, ceiling, user, project, flags } = layers;
+        let Layers { home, attendance, ceiling, user, project, trust, agent_loop, flags } = layers;
         let ceiling = ceiling.map_or_else(|| Ok(CeilingFile::default()), read::ceiling)?;
         let user = user.map_or_else(|| Ok(UserFile::default()), |file| read::user(file, home))?;
-        let project = only(&project)?.map_or_else(|| Ok(ProjectFile::default()), read::project)?;
-        merge(ceiling, user, project, flags, attendance)
-    }
-}
-
-fn only<'a>(files: &[SettingsFile<'a>]) -> Result<Option<SettingsFile<'a>>, SettingsError> {
-    match files {
-        [] => Ok(None),
-        [one] => Ok(Some(*one)),
-        [first, second, ..] => Err(SettingsError::TwoProjectFiles {
-            first: Escaped(first.path).to_string(),
-            second: Escaped(second.path).to_string(),
-        }),
+        let repository = (project.unwrap_or_default(), trust, agent_loop.unwrap_or_default());
+        merge(ceiling, user, repository, flags, attendance)
     }
 }
 
 fn merge(
     mut ceiling: CeilingFile,
-    user: UserFile,
-    project: ProjectFile,
+    mut user: UserFile,
+    (mut project, trust, agent_loop): (Project, Trust, AgentLoop),
     mut flags: Flags,
     attendance: Attendance,
 ) -> Result<Settings, SettingsError> {
+    let mut asked = Asked::new(trust);
+    let shared = widen::shared(&mut asked, &mut user, &mut project, &flags.network)?;
     let managed = std::mem::take(&mut ceiling.env);
     let denied = std::mem::take(&mut ceiling.deny);
     let allotted = ceiling.budget.take();
@@ -154,18 +164,35 @@ fn merge(
     let git = flag("--git", flags.git).or(user.git).unwrap_or(Valued::default_of(unwatched));
     let best_effort = Valued::default_of(LandlockMode::BestEffort);
     let landlock = flag("--landlock", flags.landlock).or(user.landlock).unwrap_or(best_effort);
-    let settings = Settings {
-        boundary: flag("--boundary", flags.boundary).or(user.boundary),
-        agent: flag("AGENT", flags.agent).or(user.agent),
-        model: flag("--model", flags.model).or(user.model),
-        provider: flag("--provider", flags.provider).or(user.provider),
+    let agent = flag("AGENT", flags.agent).or(user.agent);
+    // Ralph's choice of a model is pi's alone.
+    let is_pi = agent.as_ref().is_some_and(|agent| agent.value == "pi");
+    let agent_loop = if is_pi { agent_loop } else { AgentLoop::default() };
+    let mut settings = Settings {
+        boundary: widen::boundary(
+            flag("--boundary", flags.boundary).or(user.boundary),
+            [project.boundary, agent_loop.boundary],
+        )?,
+        model: flag("--model", flags.model).or(user.model).or(agent_loop.model),
+        provider: flag("--provider", flags.provider).or(user.provider).or(agent_loop.provider),
+        agent,
         git: at_least("git", git, ceiling.git.as_ref())?,
         landlock: at_least("landlock", landlock, ceiling.landlock.as_ref())?,
         allow_weaker: match flags.allow_weaker {
             true => Valued::new(true, Origin::Flag { name: "--allow-weaker" }),
             false => Valued::default_of(false),
         },
-        limits: limits(&user.limits, &project.limits, flags.limits, &ceiling.limits)?,
+        workspace_mode: flag("--workspace", flags.workspace_mode)
+            .or(user.workspace_mode)
+            .or(project.workspace_mode)
+            .unwrap_or(Valued::default_of(WorkspaceMode::SharedMount)),
+        shadow: project.shadow,
+        shadow_mode: project.shadow_mode.unwrap_or(Valued::default_of(ShadowMode::Tmpfs)),
+        limits: limits(
+            (&user.limits, &ceiling.limits),
+            (&project.limits, &mut asked),
+            flags.limits,
+        )?,
         env: env(user.env, project.env, flags.env, managed)?,
         forward_env: forward_env(user.forward_env, flags.forward_env)?,
         files: files(
@@ -179,15 +206,15 @@ fn merge(
             },
             denied,
         ),
-        publish: network::published(user.publish, &mut flags.network),
+        publish: network::published(shared.publish, &mut flags.network),
         network: network::merged(
-            user.network,
-            &user.secrets,
+            shared.network,
+            &shared.secrets,
             // Without a key nobody logs in.
             user.ssh.hosts.iter().filter(|_| user.ssh.key.is_some() || flags.identity.is_some()),
             flags.network,
         ),
-        secrets: user.secrets,
+        secrets: shared.secrets,
         identity: flag("--identity", flags.identity),
         identity_mode: flag("--identity-mode", flags.identity_mode)
             .or(user.identity_mode)
@@ -202,8 +229,14 @@ fn merge(
         ),
         group,
         prices: user.prices,
+        snapshot: asked.snapshot(project.snapshot),
+        resume: Vec::new(),
+        approve: asked.approvals(project.approve),
+        widenings: Vec::new(),
         ceiling,
     };
+    settings.resume = asked.resume(project.resume, &settings);
+    settings.widenings = asked.widenings;
     settings.check_ceiling()?;
     Ok(settings)
 }
@@ -261,38 +294,29 @@ struct Limit<'a, T> {
 }
 
 impl<T: Copy + Ord + Display> Limit<'_, T> {
-    /// The user's or the default under the ceiling; the repository may lower that; a flag
-    /// replaces all of it, under the ceiling again.
-    fn resolve(self) -> Result<Option<Valued<T>>, SettingsError> {
+    /// The user's or the default under the ceiling; the repository may lower that, or raise it once
+    /// it is trusted; a flag replaces all of it, under the ceiling again.
+    fn resolve(self, asked: &mut Asked) -> Result<Option<Valued<T>>, SettingsError> {
         let ceiling = self.ceiling.as_ref();
         let given = at_most(self.key, self.user.clone().or(self.default), ceiling)?;
-        let lowered = match (self.project, given) {
+        let files = match (self.project, given) {
             (Some(project), Some(given)) if project.value > given.value => {
-                // What a flag says replaces both, so only then is the request harmless.
-                match (&project.origin, &self.flag) {
-                    (Origin::Project(place), None) => {
-                        return Err(SettingsError::ProjectWidens {
-                            place: place.clone(),
-                            key: self.key,
-                            asked: project.value.to_string(),
-                            given: given.shown(),
-                        });
-                    }
-                    _ => Some(given),
-                }
+                let asks = format!("use {} instead of {given}", project.value);
+                // What a flag says replaces both, so only then is there nothing to ask for.
+                let raises = self.flag.is_none() && asked.one(self.key, asks, &project.origin);
+                Some(if raises { project.clone() } else { given })
             }
             (Some(project), _) => Some(project.clone()),
             (None, given) => given,
         };
-        at_most(self.key, self.flag.or(lowered), ceiling)
+        at_most(self.key, self.flag.or(files), ceiling)
     }
 }
 
 fn limits(
-    user: &Limits,
-    project: &Limits,
+    (user, ceiling): (&Limits, &Limits),
+    (project, asked): (&Limits, &mut Asked),
     flags: FlagLimits,
-    ceiling: &Limits,
 ) -> Result<Limits, SettingsError> {
     let default = Limits::defaults();
     macro_rules! limit {
@@ -305,7 +329,7 @@ fn limits(
                 flag: flag($flag, flags.$field),
                 ceiling: &ceiling.$field,
             }
-            .resolve()?
+            .resolve(asked)?
         };
     }
     Ok(Limits {

@@ -11,6 +11,7 @@ use proptest::prelude::*;
 mod files;
 mod merging;
 mod network;
+mod project;
 mod ssh;
 
 /// The layers of a test, as text.
@@ -20,6 +21,8 @@ struct Case {
     user: &'static str,
     project: &'static str,
     flags: Flags,
+    trust: Trust,
+    agent_loop: &'static str,
 }
 
 impl Case {
@@ -30,12 +33,17 @@ impl Case {
                 .then(|| SettingsFile { path: Path::new(path), bytes: text.as_bytes() })
         };
         let name = if self.project.starts_with('{') { "sandbox.json" } else { "sandbox.toml" };
+        let project: Vec<SettingsFile<'_>> = file(name, self.project).into_iter().collect();
         Settings::resolve(Layers {
             home: Some(&home),
             attendance: Attendance::Attended,
             ceiling: file("policy.toml", self.ceiling),
             user: file("config.toml", self.user),
-            project: file(name, self.project).into_iter().collect(),
+            project: Project::read(&project)?,
+            trust: self.trust,
+            agent_loop: file(".agent-loop/config.json", self.agent_loop)
+                .map(AgentLoop::read)
+                .transpose()?,
             flags: self.flags.clone(),
         })
     }
@@ -59,6 +67,15 @@ fn project(text: &'static str) -> Case {
 
 fn ceiling(text: &'static str, user: &'static str) -> Case {
     Case { ceiling: text, user, ..Case::default() }
+}
+
+/// The same with its file trusted.
+fn trusted(text: &'static str) -> Case {
+    Case { trust: Trust::Trusted, ..project(text) }
+}
+
+fn waiting(settings: &Settings) -> Vec<String> {
+    settings.waiting().map(ToString::to_string).collect()
 }
 
 fn shown<T: std::fmt::Display>(valued: &Option<Valued<T>>) -> String {

@@ -88,6 +88,45 @@ words! {
     External = "external",
 }
 
+impl BoundaryName {
+    /// How strong the wall is, where that can be compared: 1 shares the host's kernel, 2 does not.
+    pub(super) fn strength(self) -> Option<u8> {
+        match self {
+            Self::Namespace | Self::Container | Self::Systemd => Some(1),
+            Self::Vm => Some(2),
+            Self::Cluster | Self::External => None,
+        }
+    }
+
+    /// Whether this wall is at least as strong as another.
+    #[must_use]
+    pub fn stands_for(self, asked: Self) -> bool {
+        self == asked || asked.strength().is_some_and(|asked| self.strength() >= Some(asked))
+    }
+}
+
+words! {
+    /// How the workspace enters (requirement 1.3).
+    WorkspaceMode, "workspace mode":
+    /// The checkout itself.
+    SharedMount = "shared_mount",
+    /// A worktree of its own, for a branch.
+    DedicatedWorktree = "dedicated_worktree",
+    /// An empty directory, gone with the session.
+    ScratchMount = "scratch_mount",
+    /// A copy-on-write view of the checkout.
+    Overlay = "overlay",
+}
+
+words! {
+    /// What a shadowed path is inside.
+    ShadowMode, "shadow mode":
+    /// A private, writable, empty directory, gone with the session.
+    Tmpfs = "tmpfs",
+    /// Nothing that can be written to.
+    Deny = "deny",
+}
+
 words! {
     /// How a repository's git directory is protected. Later is stricter.
     GitMode, "git mode":

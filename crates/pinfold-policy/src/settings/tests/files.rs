@@ -1,29 +1,6 @@
 use super::*;
 
 #[test]
-fn keys_of_later_versions_are_refused_rather_than_ignored() {
-    assert_eq!(
-        project("{\"env\": {},\n\"vfs\": {\"shadow\": [\"node_modules\"]}}").error(),
-        "sandbox.json:2: `vfs` is known, but not active in this version: refusing rather than \
-         ignoring it\nhint: deny paths with deny under [files] in your config.toml"
-    );
-    for key in [
-        "hostExec",
-        "snapshot",
-        "vfs",
-        "resumeCommands",
-        "boundary",
-        "network",
-        "secrets",
-        "publish",
-        "workspaceMode",
-    ] {
-        let text: &'static str = format!("{{\"{key}\": null}}").leak();
-        assert!(project(text).error().contains("not active"), "{key}");
-    }
-}
-
-#[test]
 fn the_schema_that_an_editor_names_is_accepted_and_ignored() {
     let with = "\"$schema\" = \"https://example.org/schema.json\"\n[resources]\npids = 7";
     assert_eq!(user(with).resolve(), user("\n[resources]\npids = 7").resolve());
@@ -178,7 +155,7 @@ proptest! {
     fn no_bytes_make_any_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
         for path in ["x.json", "x.toml"] {
             let file = SettingsFile { path: Path::new(path), bytes: &bytes };
-            let _ = Settings::resolve(Layers { project: vec![file], ..Layers::default() });
+            let _ = Project::read(&[file]);
             let _ = Settings::resolve(Layers { user: Some(file), ..Layers::default() });
             let _ = Settings::resolve(Layers { ceiling: Some(file), ..Layers::default() });
         }

@@ -29,12 +29,12 @@ fn flags_win_over_project_over_user() {
 }
 
 #[test]
-fn a_repository_may_only_lower_limits() {
+fn a_repository_that_nobody_trusts_may_only_lower_limits() {
+    let settings = project("\n[resources]\nmemory = \"16G\"").resolve().unwrap();
+    assert_eq!(shown(&settings.limits.memory), "8G by the built-in default");
     assert_eq!(
-        project("\n[resources]\nmemory = \"16G\"").error(),
-        "sandbox.toml:3: resources.memory: 16G is more than the 8G by the built-in default; \
-         a repository may only lower it\nhint: set memory = 16G under [resources] in your \
-         config.toml, or pass --memory 16G"
+        waiting(&settings),
+        ["sandbox.toml:3: resources.memory: use 16G instead of 8G by the built-in default"]
     );
     let cpus = project("[resources]\ncpus = 64").resolve().unwrap().limits.cpus;
     assert_eq!(shown(&cpus), "64 by sandbox.toml:2", "nothing is given, so anything narrows");
@@ -67,8 +67,7 @@ fn a_repository_may_not_set_reserved_variables() {
 #[test]
 fn both_project_files_are_an_error() {
     let file = |path| SettingsFile { path: Path::new(path), bytes: b"" };
-    let project = vec![file("sandbox.json"), file("sandbox.toml")];
-    let error = Settings::resolve(Layers { project, ..Layers::default() }).unwrap_err();
+    let error = Project::read(&[file("sandbox.json"), file("sandbox.toml")]).unwrap_err();
     assert_eq!(error.to_string(), "both sandbox.json and sandbox.toml are present; keep one");
 }
 
@@ -163,7 +162,9 @@ proptest! {
         if let Ok(settings) = case.resolve() {
             let pids = settings.limits.pids.unwrap().value;
             prop_assert!(pids <= top);
-            prop_assert_eq!(pids, flag.or(project).or(user).unwrap_or(top));
+            let given = user.unwrap_or(top);
+            let lowered = project.map_or(given, |project| project.min(given));
+            prop_assert_eq!(pids, flag.unwrap_or(lowered));
             if flag.is_none() {
                 prop_assert!(pids <= user.unwrap_or(top));
             }

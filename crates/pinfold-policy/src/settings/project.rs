@@ -1,0 +1,154 @@
+//! The repository's files, read into what they say. Nothing is merged here.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::keys::{self, sub_keys};
+use super::read::{env, limits, list, sub_table, whole, word};
+use super::words::{BoundaryName, ShadowMode, WorkspaceMode};
+use super::{EnvSetting, SettingsError, network};
+use crate::document::{Document, FileError, Item, Section, SettingsFile};
+use crate::env::Owner;
+use crate::limits::Limits;
+use crate::network::{NetworkPolicy, SecretRule};
+use crate::origin::{Origin, Valued};
+use crate::path::Escaped;
+use crate::project::{ApprovalRule, AutoApprove, ResumeCommand, ShadowPath, Snapshot};
+
+/// What a repository's `sandbox.json` or `sandbox.toml` says.
+#[derive(Clone, Debug, Default)]
+pub struct Project {
+    pub(super) env: Vec<EnvSetting>,
+    pub(super) limits: Limits,
+    pub(super) approve: Vec<Valued<AutoApprove>>,
+    pub(super) snapshot: Snapshot,
+    pub(super) shadow: Vec<Valued<ShadowPath>>,
+    pub(super) shadow_mode: Option<Valued<ShadowMode>>,
+    pub(super) resume: Vec<Valued<ResumeCommand>>,
+    pub(super) boundary: Option<Valued<BoundaryName>>,
+    pub(super) network: NetworkPolicy,
+    pub(super) secrets: Vec<Valued<SecretRule>>,
+    pub(super) publish: Vec<Valued<SocketAddr>>,
+    pub(super) workspace_mode: Option<Valued<WorkspaceMode>>,
+}
+
+impl Project {
+    /// Reads whichever of the two files was found.
+    ///
+    /// # Errors
+    /// When both were, or for a mistake in the file, with line and key.
+    pub fn read(files: &[SettingsFile<'_>]) -> Result<Option<Self>, SettingsError> {
+        match files {
+            [] => Ok(None),
+            [file] => one(*file).map(Some),
+            [first, second, ..] => Err(SettingsError::TwoProjectFiles {
+                first: Escaped(first.path).to_string(),
+                second: Escaped(second.path).to_string(),
+            }),
+        }
+    }
+
+    /// The commands that it has run, for who wants to know which files they run in turn.
+    pub fn commands(&self) -> impl Iterator<Item = &str> {
+        let setup = self.snapshot.setup.iter().map(|command| command.value.as_str());
+        setup.chain(self.resume.iter().map(|command| command.value.run.as_str()))
+    }
+}
+
+fn one(file: SettingsFile<'_>) -> Result<Project, SettingsError> {
+    let document = Document::parse(file)?;
+    let section = whole(&document, keys::PROJECT)?;
+    let vfs = sub_table(&section, keys::PROJECT, "vfs")?;
+    Ok(Project {
+        env: env(&section, Origin::Project, Owner::User)?,
+        limits: limits(&section, Origin::Project)?,
+        approve: match sub_table(&section, keys::PROJECT, "hostExec")? {
+            Some(table) => table.read("autoApprove", approve)?.unwrap_or_default(),
+            None => Vec::new(),
+        },
+        snapshot: snapshot(sub_table(&section, keys::PROJECT, "snapshot")?.as_ref())?,
+        shadow: list(vfs.as_ref(), "shadow", Origin::Project, Item::parsed)?,
+        shadow_mode: match &vfs {
+            Some(vfs) => word(vfs, "shadowMode", Origin::Project)?,
+            None => None,
+        },
+        resume: list(Some(&section), "resumeCommands", Origin::Project, resume)?,
+        boundary: word(&section, "boundary", Origin::Project)?,
+        network: network::policy(&section, Origin::Project)?,
+        secrets: network::secrets(&section, Origin::Project)?,
+        publish: network::publish(&section, Origin::Project)?,
+        workspace_mode: word(&section, "workspaceMode", Origin::Project)?,
+    })
+}
+
+/// `autoApprove`: nothing for `false`, which is what holds without it.
+fn approve(item: &Item<'_>) -> Result<Vec<Valued<AutoApprove>>, FileError> {
+    let valued = |item: &Item<'_>, what| Valued::new(what, Origin::Project(item.place()));
+    if !item.is_list() {
+        let all = item.flag().map_err(|_| item.expected("true, false or a list of rules"))?;
+        return Ok(if all { vec![valued(item, AutoApprove::All)] } else { Vec::new() });
+    }
+    let rule = |item: &Item<'_>| Ok(valued(item, AutoApprove::Rule(approval(item)?)));
+    item.list()?.iter().map(rule).collect()
+}
+
+fn approval(item: &Item<'_>) -> Result<ApprovalRule, FileError> {
+    let table = item.table(keys::APPROVAL)?;
+    let texts = |key| Ok(table.read(key, Item::texts)?.unwrap_or_default());
+    let executable = table.require("executable")?;
+    let name = executable.text()?;
+    if name.is_empty() || name.contains('/') {
+        return Err(executable.invalid("expected the name of an executable, without a slash"));
+    }
+    Ok(ApprovalRule {
+        executable: name.to_owned(),
+        prefix: texts("argsPrefix")?,
+        contains: texts("argsContains")?,
+        excludes: texts("argsExcludes")?,
+    })
+}
+
+fn snapshot(table: Option<&Section<'_>>) -> Result<Snapshot, FileError> {
+    let Some(table) = table else { return Ok(Snapshot::default()) };
+    Ok(Snapshot {
+        base: word(table, "base", Origin::Project)?,
+        setup: list(Some(table), "setupCommands", Origin::Project, command)?,
+        hosts: list(Some(table), "allowedHosts", Origin::Project, Item::parsed)?,
+        size: word(table, "overlaySize", Origin::Project)?,
+    })
+}
+
+/// A command for a shell.
+fn command(item: &Item<'_>) -> Result<String, FileError> {
+    match item.text()? {
+        text if text.trim().is_empty() => Err(item.invalid("expected a command")),
+        text => Ok(text.to_owned()),
+    }
+}
+
+fn resume(item: &Item<'_>) -> Result<ResumeCommand, FileError> {
+    let plain =
+        |run| ResumeCommand { run, retries: 0, backoff: ResumeCommand::BACKOFF, modes: None };
+    if !item.is_table() {
+        return Ok(plain(command(item).map_err(|error| match item.text() {
+            Ok(_) => error,
+            Err(_) => item.expected("a command, or a table with `run`"),
+        })?));
+    }
+    let table = item.table(keys::RESUME)?;
+    let small = |item: &Item<'_>| {
+        u32::try_from(item.whole()?).map_err(|_| item.invalid("expected at most 4294967295"))
+    };
+    let when = table.read("when", |item| item.table(sub_keys(keys::RESUME, "when")))?;
+    let modes = when.map(|when| {
+        when.read("workspaceMode", |item| item.list()?.iter().map(Item::parsed).collect())
+    });
+    let milliseconds = table.read("retryBackoffMs", small)?;
+    Ok(ResumeCommand {
+        retries: table.read("retries", small)?.unwrap_or(0),
+        backoff: milliseconds
+            .map_or(ResumeCommand::BACKOFF, |wait| Duration::from_millis(wait.into())),
+        modes: modes.transpose()?.flatten(),
+        ..plain(command(&table.require("run")?)?)
+    })
+}

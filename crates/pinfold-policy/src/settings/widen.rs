@@ -1,0 +1,255 @@
+//! What of a repository's file takes effect: what narrows always, what widens once its user trusts
+//! the file as it is.
+
+use std::net::SocketAddr;
+
+use super::layers::{FlagNetwork, Trust};
+use super::project::Project;
+use super::read::UserFile;
+use super::resolve::Settings;
+use super::words::BoundaryName;
+use super::{SettingsError, network};
+use crate::limits::ByteSize;
+use crate::network::{HostPattern, NetworkPolicy, NetworkRule, SecretRule};
+use crate::origin::{Origin, Valued};
+use crate::project::{AutoApprove, Base, ResumeCommand, Snapshot, Widening};
+
+/// What a repository asks for, as it is gone through.
+pub(super) struct Asked {
+    trust: Trust,
+    pub(super) widenings: Vec<Widening>,
+}
+
+impl Asked {
+    pub(super) fn new(trust: Trust) -> Self {
+        Self { trust, widenings: Vec::new() }
+    }
+
+    /// Notes something that widens; whether it takes effect.
+    pub(super) fn one(&mut self, key: &str, asks: String, origin: &Origin) -> bool {
+        self.note(key, asks, origin, false)
+    }
+
+    fn note(&mut self, key: &str, asks: String, origin: &Origin, harmless: bool) -> bool {
+        let in_effect = harmless || self.trust == Trust::Trusted;
+        // Everything that is asked for comes from a line of the repository's file.
+        if let Origin::Project(place) = origin {
+            let (key, place) = (key.to_owned(), place.clone());
+            self.widenings.push(Widening { key, asks, place, in_effect });
+        }
+        in_effect
+    }
+
+    /// Those that take effect. What is `given` anyway needs nobody's leave.
+    fn each<T>(
+        &mut self,
+        key: &str,
+        asked: Vec<Valued<T>>,
+        given: impl Fn(&T) -> bool,
+        says: impl Fn(&T) -> String,
+    ) -> Vec<Valued<T>> {
+        let takes =
+            |one: &Valued<T>| given(&one.value) || self.one(key, says(&one.value), &one.origin);
+        asked.into_iter().filter(takes).collect()
+    }
+
+    /// The repository's hosts.
+    pub(super) fn network(
+        &mut self,
+        asked: NetworkPolicy,
+        user: &NetworkPolicy,
+        flags: &FlagNetwork,
+    ) -> NetworkPolicy {
+        fn given<'a>(
+            user: &'a [Valued<NetworkRule>],
+            flags: &'a [NetworkRule],
+        ) -> impl Fn(&NetworkRule) -> bool + 'a {
+            // A rule on some requests gives no more than these.
+            move |rule| {
+                let mut given = user.iter().map(|rule| &rule.value).chain(flags);
+                given.any(|given| given == rule || !given.looks_at_requests() && given.covers(rule))
+            }
+        }
+        let ends_tls = |host: &HostPattern| user.intercept.iter().any(|given| given.value == *host);
+        NetworkPolicy {
+            allow: self.each(
+                "network.allow",
+                asked.allow,
+                given(&user.allow, &flags.allow),
+                |rule| format!("reach {rule}"),
+            ),
+            internal: self.each(
+                "network.allowedInternalHosts",
+                asked.internal,
+                given(&user.internal, &flags.internal),
+                |rule| format!("reach {rule} although it leads to a private address"),
+            ),
+            intercept: self.each("network.intercept", asked.intercept, ends_tls, |host| {
+                format!("end the TLS of {host}")
+            }),
+        }
+    }
+
+    /// The repository's secrets. One that the user's own file names is the user's to place.
+    pub(super) fn secrets(
+        &mut self,
+        asked: Vec<Valued<SecretRule>>,
+        mut user: Vec<Valued<SecretRule>>,
+    ) -> Result<Vec<Valued<SecretRule>>, SettingsError> {
+        let is_users =
+            |one: &Valued<SecretRule>| user.iter().any(|its| its.value.id == one.value.id);
+        let asked = asked.into_iter().filter(|one| !is_users(one)).collect();
+        let taken = self.each(
+            "secrets",
+            asked,
+            |_| false,
+            |secret| {
+                let hosts: Vec<String> = secret.hosts.iter().map(ToString::to_string).collect();
+                format!("send your secret {} to {}", secret.id, hosts.join(", "))
+            },
+        );
+        user.extend(taken);
+        network::check_variables(&user)?;
+        Ok(user)
+    }
+
+    /// The repository's ports.
+    pub(super) fn publish(
+        &mut self,
+        asked: Vec<Valued<SocketAddr>>,
+        mut user: Vec<Valued<SocketAddr>>,
+    ) -> Vec<Valued<SocketAddr>> {
+        let given = |address: &SocketAddr| user.iter().any(|its| its.value == *address);
+        let taken = self.each("publish", asked, given, |address| {
+            format!("let {address} on this machine lead to port {} inside", address.port())
+        });
+        user.extend(taken);
+        user
+    }
+
+    /// What runs on the host without asking.
+    pub(super) fn approvals(
+        &mut self,
+        asked: Vec<Valued<AutoApprove>>,
+    ) -> Vec<Valued<AutoApprove>> {
+        let says = |what: &AutoApprove| format!("run on this machine without asking: {what}");
+        self.each("hostExec.autoApprove", asked, |_| false, says)
+    }
+
+    /// What the system inside is built from.
+    pub(super) fn snapshot(&mut self, asked: Snapshot) -> Snapshot {
+        let optional = |one: Option<_>| one.into_iter().collect::<Vec<_>>();
+        let is_host = |base: &Base| *base == Base::Host;
+        let base = self.each("snapshot.base", optional(asked.base), is_host, |base| {
+            format!("run on the system {base} instead of this machine's")
+        });
+        let setup = self.each(
+            "snapshot.setupCommands",
+            asked.setup,
+            |_| false,
+            |command| {
+                format!("run with the package registries in reach: {}", command.escape_debug())
+            },
+        );
+        let hosts = self.each(
+            "snapshot.allowedHosts",
+            asked.hosts,
+            |_| false,
+            |rule| format!("let these commands reach {rule}"),
+        );
+        let size: Vec<Valued<ByteSize>> = asked.size.into_iter().collect();
+        let small = |size: &ByteSize| *size <= Snapshot::DEFAULT_SIZE;
+        let size = self.each("snapshot.overlaySize", size, small, |size| {
+            format!("fill {size} of this machine's disk")
+        });
+        Snapshot { base: base.into_iter().next(), setup, hosts, size: size.into_iter().next() }
+    }
+
+    /// What runs inside before the command. In a session with nothing to lose it may as well.
+    pub(super) fn resume(
+        &mut self,
+        asked: Vec<Valued<ResumeCommand>>,
+        settings: &Settings,
+    ) -> Vec<Valued<ResumeCommand>> {
+        let harmless = !settings.has_something_to_lose();
+        let takes = |one: &Valued<ResumeCommand>| {
+            let says = format!("run inside at each start: {}", one.value);
+            self.note("resumeCommands", says, &one.origin, harmless)
+        };
+        asked.into_iter().filter(takes).collect()
+    }
+}
+
+/// The boundary, which a repository may only want stronger than what was chosen.
+pub(super) fn boundary(
+    chosen: Option<Valued<BoundaryName>>,
+    asked: [Option<Valued<BoundaryName>>; 2],
+) -> Result<Option<Valued<BoundaryName>>, SettingsError> {
+    let default = BoundaryName::Namespace;
+    let mut boundary = chosen;
+    for asked in asked.into_iter().flatten() {
+        match &boundary {
+            Some(chosen) if !chosen.value.stands_for(asked.value) => {
+                return Err(SettingsError::WeakWall {
+                    asked: asked.shown(),
+                    chosen: chosen.shown(),
+                });
+            }
+            None if !default.stands_for(asked.value) => boundary = Some(asked),
+            _ => {}
+        }
+    }
+    Ok(boundary)
+}
+
+impl Settings {
+    /// Whether something can be reached, used or seen inside beyond the workspace and the system:
+    /// then a repository's commands do not run on its word alone.
+    fn has_something_to_lose(&self) -> bool {
+        let files = &self.files;
+        let granted =
+            [&files.read, &files.write, &files.sockets].into_iter().any(|paths| !paths.is_empty());
+        let variables = self.env.iter().any(|one| !matches!(one.origin, Origin::Project(_)));
+        self.agent.is_some()
+            || self.identity.is_some()
+            || self.ssh.key.is_some()
+            || granted
+            || variables
+            || !files.opt_in.is_empty()
+            || !self.forward_env.is_empty()
+            || !self.network.allow.is_empty()
+            || !self.secrets.is_empty()
+            || !self.publish.is_empty()
+    }
+
+    /// What the repository asks for and does not get while nobody trusts its file.
+    pub fn waiting(&self) -> impl Iterator<Item = &Widening> {
+        self.widenings.iter().filter(|widening| !widening.in_effect)
+    }
+}
+
+/// The part of the user's file that the repository's is held against.
+pub(super) struct Shared {
+    pub(super) network: NetworkPolicy,
+    pub(super) secrets: Vec<Valued<SecretRule>>,
+    pub(super) publish: Vec<Valued<SocketAddr>>,
+}
+
+/// Takes what both files can say out of them, merged.
+pub(super) fn shared(
+    asked: &mut Asked,
+    user: &mut UserFile,
+    project: &mut Project,
+    flags: &FlagNetwork,
+) -> Result<Shared, SettingsError> {
+    let mut network = std::mem::take(&mut user.network);
+    let taken = asked.network(std::mem::take(&mut project.network), &network, flags);
+    network.allow.extend(taken.allow);
+    network.internal.extend(taken.internal);
+    network.intercept.extend(taken.intercept);
+    let secrets =
+        asked.secrets(std::mem::take(&mut project.secrets), std::mem::take(&mut user.secrets))?;
+    let publish =
+        asked.publish(std::mem::take(&mut project.publish), std::mem::take(&mut user.publish));
+    Ok(Shared { network, secrets, publish })
+}

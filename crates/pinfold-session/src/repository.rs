@@ -1,0 +1,175 @@
+//! A repository's settings file, and whether its user trusts it as it is.
+//!
+//! What is trusted is a content: the file's own bytes and those of every file of the repository
+//! that its commands name. Its hash is kept for each repository in the user's state directory,
+//! which no session sees.
+
+mod content;
+mod kept;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use pinfold_policy::document::SettingsFile;
+use pinfold_policy::path::Escaped;
+use pinfold_policy::settings::{AgentLoop, Project, SettingsError};
+use thiserror::Error;
+
+pub use content::{ContentHash, InvalidHash};
+pub use kept::{TrustStore, Trusted, TrustedContent};
+
+use crate::workspace::Workspace;
+
+/// A larger settings file is a mistake or an attack: MoltNet's has some hundred bytes.
+const LARGEST: u64 = 1 << 20;
+
+/// Why a repository's files cannot be used.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum RepositoryError {
+    /// A file that cannot be read.
+    #[error("cannot read {}: {cause}", Escaped(.path))]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        cause: io::Error,
+    },
+    /// A mistake in one.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// A hash was given and there is no file that it could be of.
+    #[error("there is no sandbox.json or sandbox.toml whose content could be trusted")]
+    NoFile,
+    /// A hash was given, and the content has another.
+    #[error(
+        "the content of {file} is {found}, not {given}: it, or a file that it runs, has changed"
+    )]
+    Changed {
+        /// The file.
+        file: String,
+        /// The hash that was given.
+        given: ContentHash,
+        /// The content's own.
+        found: ContentHash,
+    },
+}
+
+impl RepositoryError {
+    /// The way out.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Settings(error) => error.hint(),
+            Self::Changed { .. } => {
+                Some("look at what it asks for with `pinfold trust`, then give its hash".to_owned())
+            }
+            Self::Read { .. } | Self::NoFile => None,
+        }
+    }
+}
+
+/// What a repository's files say, as they were read once.
+#[derive(Debug, Default)]
+pub struct Repository {
+    /// The settings file, if there is one.
+    pub file: Option<RepositoryFile>,
+    /// Ralph's file, if there is one.
+    pub agent_loop: Option<AgentLoop>,
+}
+
+/// A repository's settings file.
+#[derive(Debug)]
+pub struct RepositoryFile {
+    /// Where it was found.
+    pub path: PathBuf,
+    /// What it says.
+    pub project: Project,
+    bytes: Vec<u8>,
+}
+
+impl Repository {
+    /// Reads the files of a workspace, or the settings file that somebody names instead.
+    ///
+    /// # Errors
+    /// A file that cannot be read, two where one is meant, or a mistake in one.
+    pub fn read(workspace: &Workspace, instead: Option<&Path>) -> Result<Self, RepositoryError> {
+        let root = workspace.root.as_path();
+        let paths = match instead {
+            Some(path) => vec![path.to_owned()],
+            None => workspace.settings_files(),
+        };
+        let mut files = Vec::new();
+        for path in paths {
+            let bytes = read(&path)?.ok_or_else(|| RepositoryError::Read {
+                path: path.clone(),
+                cause: io::ErrorKind::NotFound.into(),
+            })?;
+            files.push((path, bytes));
+        }
+        let borrowed: Vec<SettingsFile<'_>> =
+            files.iter().map(|(path, bytes)| SettingsFile { path, bytes }).collect();
+        let project = Project::read(&borrowed)?;
+        let file = project.zip(files.into_iter().next());
+        let path = root.join(".agent-loop/config.json");
+        let agent_loop = match read(&path)? {
+            Some(bytes) => Some(AgentLoop::read(SettingsFile { path: &path, bytes: &bytes })?),
+            None => None,
+        };
+        Ok(Self {
+            file: file.map(|(project, (path, bytes))| RepositoryFile { path, project, bytes }),
+            agent_loop,
+        })
+    }
+}
+
+impl RepositoryFile {
+    /// The hash of what is trusted with it.
+    ///
+    /// # Errors
+    /// A file that its commands name and that cannot be read.
+    pub fn hash(&self, workspace: &Workspace) -> Result<ContentHash, RepositoryError> {
+        let root = workspace.root.as_path();
+        content::hash(&self.path, &self.bytes, self.project.commands(), root)
+    }
+
+    /// Holds the content against a hash that somebody gave.
+    ///
+    /// # Errors
+    /// Another content, or a file that cannot be read.
+    pub fn check(&self, workspace: &Workspace, given: ContentHash) -> Result<(), RepositoryError> {
+        let found = self.hash(workspace)?;
+        if found == given {
+            return Ok(());
+        }
+        Err(RepositoryError::Changed { file: Escaped(&self.path).to_string(), given, found })
+    }
+
+    /// The files of the repository that its commands name.
+    ///
+    /// # Errors
+    /// A workspace that cannot be opened.
+    pub fn runs(&self, workspace: &Workspace) -> Result<Vec<PathBuf>, RepositoryError> {
+        content::named_files(self.project.commands(), workspace.root.as_path())
+    }
+}
+
+/// A file that need not be there; of a size that a settings file has.
+fn read(path: &Path) -> Result<Option<Vec<u8>>, RepositoryError> {
+    let failed = |cause| RepositoryError::Read { path: path.to_owned(), cause };
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed(error)),
+        Ok(metadata) if !metadata.is_file() => {
+            Err(failed(io::Error::other("it is not a regular file")))
+        }
+        Ok(metadata) if metadata.len() > LARGEST => {
+            Err(failed(io::Error::other(format!("it is larger than {LARGEST} bytes"))))
+        }
+        Ok(_) => fs::read(path).map(Some).map_err(failed),
+    }
+}
+
+#[cfg(test)]
+mod tests;

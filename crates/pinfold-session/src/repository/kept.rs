@@ -1,0 +1,147 @@
+//! Which contents the user trusts, for each repository.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+
+use super::content::{ContentHash, name_of};
+use crate::places::Places;
+use crate::workspace::Workspace;
+
+/// How many contents of one repository are trusted at most: its branches may differ.
+const MOST: usize = 16;
+
+/// What is trusted of a repository.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trusted {
+    /// What is shared by all worktrees of the repository: its git directory, or the directory
+    /// itself without one.
+    pub repository: PathBuf,
+    /// The contents, the last one first.
+    pub contents: Vec<TrustedContent>,
+}
+
+/// A content that is trusted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrustedContent {
+    /// The content's hash.
+    pub hash: String,
+    /// The settings file that was looked at.
+    pub file: PathBuf,
+    /// When (RFC 3339, UTC).
+    pub since: String,
+}
+
+/// The user's directory of trusted contents, one file for each repository.
+#[derive(Debug)]
+pub struct TrustStore {
+    directory: PathBuf,
+}
+
+impl TrustStore {
+    /// The user's.
+    #[must_use]
+    pub fn new(places: &Places) -> Self {
+        Self { directory: places.state.join("trust") }
+    }
+
+    /// Whether this very content is trusted in the repository of a workspace.
+    ///
+    /// # Errors
+    /// What reading says; a record that cannot be read is not taken for none.
+    pub fn is_trusted(&self, workspace: &Workspace, hash: ContentHash) -> io::Result<bool> {
+        let hash = hash.to_string();
+        let record = self.record(&repository(workspace))?;
+        Ok(record.is_some_and(|record| record.contents.iter().any(|content| content.hash == hash)))
+    }
+
+    /// Trusts a content from now on.
+    ///
+    /// # Errors
+    /// What writing says.
+    pub fn trust(&self, workspace: &Workspace, file: &Path, hash: ContentHash) -> io::Result<()> {
+        Places::make_private(&self.directory)?;
+        let repository = repository(workspace);
+        let path = self.path(&repository);
+        let hash = hash.to_string();
+        let mut contents = self.record(&repository)?.map_or(Vec::new(), |record| record.contents);
+        contents.retain(|content| content.hash != hash);
+        contents.truncate(MOST - 1);
+        let since = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+        contents.insert(0, TrustedContent { hash, file: fs::canonicalize(file)?, since });
+        let record = Trusted { repository, contents };
+        let new = path.with_extension(format!("new-{}", std::process::id()));
+        let mut options = OpenOptions::new();
+        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        file.write_all(&serde_json::to_vec_pretty(&record)?)?;
+        file.sync_all()?;
+        fs::rename(&new, &path)?;
+        File::open(&self.directory)?.sync_all()
+    }
+
+    /// Trusts nothing of a workspace's repository any more; whether something was.
+    ///
+    /// # Errors
+    /// What unlink(2) says.
+    pub fn revoke(&self, workspace: &Workspace) -> io::Result<bool> {
+        match fs::remove_file(self.path(&repository(workspace))) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Everything that is trusted, by repository.
+    ///
+    /// # Errors
+    /// What reading says.
+    pub fn all(&self) -> io::Result<Vec<Trusted>> {
+        let entries = match fs::read_dir(&self.directory) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let mut all = Vec::new();
+        for entry in entries {
+            let path = entry?.path();
+            if path.extension().is_some_and(|extension| extension == "json") {
+                all.extend(read(&path)?);
+            }
+        }
+        all.sort_by(|one: &Trusted, other| one.repository.cmp(&other.repository));
+        Ok(all)
+    }
+
+    fn record(&self, repository: &Path) -> io::Result<Option<Trusted>> {
+        Ok(read(&self.path(repository))?.filter(|record| record.repository == repository))
+    }
+
+    fn path(&self, repository: &Path) -> PathBuf {
+        self.directory.join(name_of(repository.as_os_str().as_bytes())).with_extension("json")
+    }
+}
+
+fn read(path: &Path) -> io::Result<Option<Trusted>> {
+    let named =
+        |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+    match fs::read(path) {
+        Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| named(error.into())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(named(error)),
+    }
+}
+
+/// What all worktrees of a repository share.
+fn repository(workspace: &Workspace) -> PathBuf {
+    let own = workspace.root.as_path().join(".git");
+    match &workspace.git_outside {
+        Some(outside) => outside.as_path().to_owned(),
+        None if own.is_dir() => own,
+        None => workspace.root.as_path().to_owned(),
+    }
+}

@@ -1,0 +1,155 @@
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use super::*;
+use crate::places::Places;
+
+struct World {
+    directory: tempfile::TempDir,
+}
+
+impl World {
+    fn new(settings: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let world = Self { directory };
+        world.write("sandbox.json", settings);
+        world
+    }
+
+    fn root(&self) -> PathBuf {
+        self.directory.path().join("repo")
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let path = self.root().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn workspace(&self) -> Workspace {
+        let root = pinfold_policy::path::HostPath::new(self.root()).unwrap();
+        Workspace { cwd: root.clone(), root, git_outside: None }
+    }
+
+    fn file(&self) -> RepositoryFile {
+        Repository::read(&self.workspace(), None).unwrap().file.unwrap()
+    }
+
+    fn hash(&self) -> ContentHash {
+        self.file().hash(&self.workspace()).unwrap()
+    }
+
+    fn runs(&self) -> Vec<PathBuf> {
+        self.file().runs(&self.workspace()).unwrap()
+    }
+
+    fn places(&self) -> Places {
+        let path = self.directory.path().to_owned();
+        Places { config: path.clone(), state: path.clone(), cache: path.clone(), home: path }
+    }
+}
+
+fn commands(commands: &[&str]) -> World {
+    World::new(&serde_json::json!({ "resumeCommands": commands }).to_string())
+}
+
+#[test]
+fn trust_lapses_with_every_byte_that_is_trusted() {
+    let world = commands(&["sh scripts/setup.sh"]);
+    world.write("scripts/setup.sh", "true");
+    world.write("other.sh", "true");
+    let store = TrustStore::new(&world.places());
+    let trusted = || store.is_trusted(&world.workspace(), world.hash()).unwrap();
+    assert!(!trusted());
+    store.trust(&world.workspace(), &world.file().path, world.hash()).unwrap();
+    assert!(trusted());
+    world.write("other.sh", "changed");
+    assert!(trusted(), "what no command names counts for nothing");
+    world.write("scripts/setup.sh", "changed");
+    assert!(!trusted());
+    world.write("scripts/setup.sh", "true");
+    assert!(trusted());
+    world.write("sandbox.json", r#"{"resumeCommands": ["sh scripts/setup.sh "]}"#);
+    assert!(!trusted());
+}
+
+#[test]
+fn a_file_that_appears_where_a_command_names_one_counts() {
+    let world = commands(&["npm ci"]);
+    let before = world.hash();
+    world.write("ci", "#!/bin/sh");
+    assert_ne!(world.hash(), before);
+}
+
+#[test]
+fn the_files_that_commands_name_are_found_however_a_shell_would_spell_them() {
+    let world = commands(&[
+        "cd \"$MOLTNET_GUEST_WORKSPACE\" && ./a.sh; . b/env",
+        "bash -c 'source ${PINFOLD_WORKSPACE}/c.sh'",
+        "cd web && sh ../d.sh && ./build.sh --file=e.toml",
+        "cat <f.txt | tee >/dev/null",
+    ]);
+    for name in ["a.sh", "b/env", "c.sh", "d.sh", "web/build.sh", "e.toml", "f.txt", "not-named"] {
+        world.write(name, "");
+    }
+    let found = ["a.sh", "b/env", "c.sh", "d.sh", "e.toml", "f.txt", "web/build.sh"];
+    assert_eq!(world.runs(), found.map(PathBuf::from));
+}
+
+#[test]
+fn what_lies_outside_or_is_no_file_is_not_followed() {
+    let world = commands(&["./link ./fifo ./in /etc/hostname ../secret"]);
+    fs::write(world.directory.path().join("secret"), "s").unwrap();
+    symlink("/etc/hostname", world.root().join("link")).unwrap();
+    world.write("real", "x");
+    symlink("real", world.root().join("in")).unwrap();
+    let fifo = world.root().join("fifo");
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    assert_eq!(world.runs(), [PathBuf::from("in")]);
+    let before = world.hash();
+    world.write("real", "y");
+    assert_ne!(world.hash(), before, "what a link in the repository leads to counts");
+}
+
+#[test]
+fn a_hash_is_the_same_wherever_the_file_lies_and_differs_by_format() {
+    let one = World::new("{}");
+    let other = World::new("{}");
+    assert_eq!(one.hash(), other.hash());
+    fs::rename(one.root().join("sandbox.json"), one.root().join("sandbox.toml")).unwrap();
+    one.write("sandbox.toml", "");
+    other.write("sandbox.json", "{ }");
+    assert_ne!(one.hash(), other.hash());
+    let text = one.hash().to_string();
+    assert_eq!(text.parse(), Ok(one.hash()));
+    assert_eq!(format!("sha256:{text}").parse(), Ok(one.hash()));
+    for bad in ["", "ab", &"g".repeat(64)] {
+        assert!(bad.parse::<ContentHash>().is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn what_is_no_settings_file_is_refused_by_name() {
+    let world = World::new("{}");
+    let path = world.root().join("sandbox.json");
+    fs::remove_file(&path).unwrap();
+    symlink("/dev/zero", &path).unwrap();
+    let error = Repository::read(&world.workspace(), None).unwrap_err();
+    assert!(error.to_string().contains("sandbox.json: it is not a regular file"), "{error}");
+    let error = Repository::read(&world.workspace(), Some(Path::new("/no/such"))).unwrap_err();
+    assert!(error.to_string().contains("/no/such"), "{error}");
+}
+
+#[test]
+fn a_broken_record_is_no_trust_and_no_silence() {
+    let world = World::new("{}");
+    let store = TrustStore::new(&world.places());
+    store.trust(&world.workspace(), &world.file().path, world.hash()).unwrap();
+    let record = fs::read_dir(world.directory.path().join("trust")).unwrap().next().unwrap();
+    fs::write(record.unwrap().path(), "{").unwrap();
+    assert!(store.is_trusted(&world.workspace(), world.hash()).is_err());
+    assert!(store.revoke(&world.workspace()).unwrap());
+    assert!(!store.is_trusted(&world.workspace(), world.hash()).unwrap());
+}

@@ -1,0 +1,150 @@
+//! `pinfold trust`: what a repository's settings ask for, and the user's word on it.
+
+use std::io::{self, IsTerminal, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use pinfold_policy::path::Escaped;
+use pinfold_policy::settings::{Attendance, Flags, Settings, Trust};
+use pinfold_session::audit::{Audit, Event};
+use pinfold_session::places::Places;
+use pinfold_session::repository::{ContentHash, Repository, RepositoryFile, TrustStore};
+use pinfold_session::workspace::Workspace;
+use serde_json::json;
+
+use crate::cli::Output;
+use crate::exit::Failure;
+use crate::policy::{self, Files, told};
+
+/// `pinfold trust`
+#[derive(Debug, Args)]
+pub(crate) struct TrustArgs {
+    /// Trust it without being asked
+    #[arg(long, short, conflicts_with_all = ["hash", "revoke", "list"])]
+    yes: bool,
+    /// Print the hash of the content, for --trust-config, and trust nothing
+    #[arg(long, conflicts_with_all = ["revoke", "list"])]
+    hash: bool,
+    /// Trust nothing of this repository any more
+    #[arg(long, conflicts_with = "list")]
+    revoke: bool,
+    /// List everything that you trust
+    #[arg(long)]
+    list: bool,
+    /// Take the project's settings from this file instead
+    #[arg(long, value_name = "FILE")]
+    sandbox_config: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
+}
+
+pub(crate) fn trust(args: &TrustArgs) -> Result<ExitCode, Failure> {
+    let places = Places::find().map_err(Failure::new)?;
+    let store = TrustStore::new(&places);
+    if args.list {
+        return list(&store, args.output.json);
+    }
+    let workspace = policy::workspace(&places)?;
+    if args.revoke {
+        let was = store.revoke(&workspace).map_err(Failure::new)?;
+        eprintln!("pinfold: {}", if was { "trusted no more" } else { "nothing was trusted here" });
+        return Ok(ExitCode::SUCCESS);
+    }
+    let repository = Repository::read(&workspace, args.sandbox_config.as_deref()).map_err(told)?;
+    let Some(file) = &repository.file else {
+        return Err(Failure::new("there is no sandbox.json or sandbox.toml here"));
+    };
+    // What is shown and what is trusted are the bytes that were read just now.
+    let hash = file.hash(&workspace).map_err(told)?;
+    if args.hash {
+        println!("{hash}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let files = Files::read(&places)?;
+    let settings =
+        files.settings(Flags::default(), Attendance::Attended, &repository, Trust::Untrusted)?;
+    let known = store.is_trusted(&workspace, hash).map_err(Failure::new)?;
+    show(&settings, file, &workspace, (hash, known), args.output.json)?;
+    if known || settings.widenings.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !args.yes && !agreed()? {
+        eprintln!("pinfold: not trusted");
+        return Ok(ExitCode::FAILURE);
+    }
+    let audit = Audit::open(&places.state, None).map_err(Failure::new)?;
+    let event = Event::Trust { workspace: workspace.root.to_string(), content: hash.to_string() };
+    audit.record(&event).map_err(Failure::new)?;
+    store.trust(&workspace, &file.path, hash).map_err(Failure::new)?;
+    eprintln!("pinfold: trusted until it changes");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Shows what the file asks for, and which files are trusted with it.
+fn show(
+    settings: &Settings,
+    file: &RepositoryFile,
+    workspace: &Workspace,
+    (hash, known): (ContentHash, bool),
+    as_json: bool,
+) -> Result<(), Failure> {
+    let runs = file.runs(workspace).map_err(told)?;
+    if as_json {
+        let runs: Vec<String> = runs.iter().map(|path| Escaped(path).to_string()).collect();
+        let shown = json!({
+            "file": Escaped(&file.path).to_string(),
+            "hash": hash.to_string(),
+            "trusted": known,
+            "asks": settings.widenings,
+            "runs": runs,
+        });
+        println!("{}", serde_json::to_string_pretty(&shown).map_err(Failure::new)?);
+        return Ok(());
+    }
+    let name = Escaped(&file.path);
+    if settings.widenings.is_empty() {
+        println!("{name} asks for nothing beyond what you give: there is nothing to trust");
+        return Ok(());
+    }
+    println!("{name} asks to");
+    for widening in &settings.widenings {
+        println!("  {:>4}  {}  ({})", widening.place.line, widening.asks, widening.key);
+    }
+    if !runs.is_empty() {
+        println!("Its commands name these files, which are trusted as they are now:");
+        for path in &runs {
+            println!("        {}", Escaped(path));
+        }
+    }
+    println!("Content: {hash}{}", if known { " (trusted)" } else { "" });
+    Ok(())
+}
+
+/// Asks the person at the terminal.
+fn agreed() -> Result<bool, Failure> {
+    if !io::stdin().is_terminal() {
+        return Err(Failure::new("standard input is no terminal, so nobody can be asked")
+            .hint(Some("read the above, then say --yes".to_owned())));
+    }
+    eprint!("Trust this content? [y/N] ");
+    io::stderr().flush().map_err(Failure::new)?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer).map_err(Failure::new)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+fn list(store: &TrustStore, as_json: bool) -> Result<ExitCode, Failure> {
+    let all = store.all().map_err(Failure::new)?;
+    if as_json {
+        println!("{}", serde_json::to_string_pretty(&all).map_err(Failure::new)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    for trusted in all {
+        for content in &trusted.contents {
+            let repository = Escaped(&trusted.repository);
+            println!("{}  {repository}  {}", content.since, content.hash);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

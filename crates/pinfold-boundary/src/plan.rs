@@ -116,13 +116,22 @@ pub enum StdioEnd {
     Same(usize),
 }
 
+/// CPU time for each wall-clock time.
+#[derive(Debug, Clone, Copy)]
+pub struct CpuShare {
+    /// Thousandths of a CPU.
+    pub thousandths: u32,
+    /// Whether to refuse where it cannot be enforced; else it is left out.
+    pub required: bool,
+}
+
 /// What the inside may use up; `None` means that nothing is asked for.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ResourceLimits {
     /// Memory of the whole tree in bytes.
     pub memory: Option<u64>,
-    /// Thousandths of a CPU.
-    pub cpus: Option<u32>,
+    /// CPU time.
+    pub cpus: Option<CpuShare>,
     /// Tasks (processes and threads).
     pub pids: Option<u64>,
     /// Bytes in the private directories.

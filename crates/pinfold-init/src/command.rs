@@ -2,10 +2,10 @@
 
 use std::ffi::{CString, OsString};
 use std::os::fd::AsRawFd;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
-use pinfold_wire::Step;
+use pinfold_wire::{Step, Task};
 use rustix::io::Errno;
 
 use crate::Failure;
@@ -28,6 +28,23 @@ pub(crate) struct Prepared {
     argv: Vec<CString>,
     env: Vec<CString>,
     cwd: CString,
+}
+
+impl From<Task> for Command {
+    fn from(task: Task) -> Self {
+        let variable = |variable: Vec<u8>| {
+            let (name, value) = match variable.iter().position(|byte| *byte == b'=') {
+                Some(at) => (&variable[..at], &variable[at + 1..]),
+                None => (&variable[..], &b""[..]),
+            };
+            (OsString::from_vec(name.to_vec()), OsString::from_vec(value.to_vec()))
+        };
+        Self {
+            argv: task.argv.into_iter().map(OsString::from_vec).collect(),
+            env: task.env.into_iter().map(variable).collect(),
+            cwd: OsString::from_vec(task.cwd).into(),
+        }
+    }
 }
 
 impl Command {
@@ -80,17 +97,9 @@ impl Prepared {
     }
 
     /// Turns this process into the command; comes back only with the reason why not.
-    pub(crate) fn become_command(
-        &self,
-        streams: &Streams,
-        terminal: Option<&Terminal>,
-        restrict: impl FnOnce() -> Result<(), Errno>,
-    ) -> Failure {
+    pub(crate) fn become_command(&self, streams: &Streams, terminal: Option<&Terminal>) -> Failure {
         if let Err(failure) = self.take_streams(streams, terminal) {
             return failure;
-        }
-        if let Err(errno) = restrict() {
-            return Failure::at(Step::Landlock)(errno);
         }
         if let Err(errno) = rustix::process::chdir(&self.cwd) {
             return Failure::about(Step::Execute, self.cwd.as_bytes())(errno);

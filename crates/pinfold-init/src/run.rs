@@ -2,12 +2,13 @@
 
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 
-use pinfold_wire::{Channel, Ended, Order, Received, Report, Step};
+use pinfold_wire::{Channel, Ended, Order, Report, Step, Task};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions};
 
-use crate::stdio::{self, Streams};
+use crate::command::Prepared;
+use crate::stdio::{self, End, Streams, Terminal};
 use crate::watch::Watch;
 use crate::{Command, Failure};
 
@@ -23,21 +24,14 @@ pub struct Start {
     pub times: Vec<(Step, u64)>,
 }
 
-/// Runs the command to its end and reports it. The caller exits after this returns, and with it
-/// everything inside ends.
-///
-/// `restrict` runs in the command's process as the last thing before its streams are in place
-/// and it is executed.
+/// Runs the command to its end and reports it, and before and beside it what else is ordered. The
+/// caller exits after this returns, and with it everything inside ends.
 ///
 /// # Errors
 /// Whatever kept the command from being started.
-pub fn run(
-    mut start: Start,
-    channel: &Channel,
-    restrict: impl FnOnce() -> Result<(), Errno>,
-) -> Result<(), Failure> {
+pub fn run(mut start: Start, channel: &Channel) -> Result<(), Failure> {
     let signals = block_signals().map_err(Failure::at(Step::Execute))?;
-    let mut prepared = start.command.prepare()?;
+    let prepared = start.command.prepare()?;
     let terminal = if start.streams.wants_terminal() {
         let opened = stdio::open_terminal(start.streams.window);
         Some(opened.map_err(Failure::at(Step::Terminal))?)
@@ -50,48 +44,38 @@ pub fn run(
         sent.map_err(|_| Failure::at(Step::Terminal)(Errno::PIPE))?;
     }
     start.times.push((Step::Terminal, now()));
-    let Some(variables) = wait_for_start(channel) else { return Ok(()) };
-    prepared.add_variables(variables)?;
-    let command = crate::vfork::spawn(|| {
-        let failure = prepared.become_command(&start.streams, terminal.as_ref(), restrict);
-        let _ = channel.send(&failure.report(), &[]);
-    })
-    .map_err(Failure::at(Step::Execute))?;
-    start.times.push((Step::Execute, now()));
-    // The streams and the terminal belong to the command alone now, or no reader would ever
-    // see their end.
-    drop((start.streams, terminal));
-    Loop { channel, signals, command, watch: start.watch, times: start.times }.until_end();
-    Ok(())
+    let waiting = Some(Waiting { prepared, streams: start.streams, terminal });
+    let (watch, times) = (start.watch, start.times);
+    let tasks = Vec::new();
+    Loop { channel, signals, waiting, command: None, tasks, watch, times }.until_end()
 }
 
-/// Waits for the order to start, with variables that were not known before; `None` when the
-/// supervisor is gone.
-fn wait_for_start(channel: &Channel) -> Option<Vec<Vec<u8>>> {
-    loop {
-        match channel.receive::<Order>() {
-            Ok(Some(Received { message: Order::Start(variables), .. })) => return Some(variables),
-            Ok(Some(_)) => {}
-            Ok(None) | Err(_) => return None,
-        }
-    }
+/// The command until it is started.
+struct Waiting {
+    prepared: Prepared,
+    streams: Streams,
+    terminal: Option<Terminal>,
 }
 
 struct Loop<'a> {
     channel: &'a Channel,
     signals: OwnedFd,
-    command: Pid,
+    waiting: Option<Waiting>,
+    command: Option<Pid>,
+    /// What runs beside the command, each with what its end is told by.
+    tasks: Vec<(Pid, u32)>,
     watch: Watch,
     times: Vec<(Step, u64)>,
 }
 
 impl Loop<'_> {
-    fn until_end(mut self) {
-        while self.turn() {}
+    fn until_end(mut self) -> Result<(), Failure> {
+        while self.turn()? {}
+        Ok(())
     }
 
     /// Waits for one thing and deals with it; false when it is time to end.
-    fn turn(&mut self) -> bool {
+    fn turn(&mut self) -> Result<bool, Failure> {
         let mut ready =
             [PollFd::new(self.channel, PollFlags::IN), PollFd::new(&self.signals, PollFlags::IN)];
         let timeout = self.watch.patience().map(|patience| Timespec {
@@ -100,36 +84,74 @@ impl Loop<'_> {
         });
         match rustix::event::poll(&mut ready, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
-            Err(_) => return false,
+            Err(_) => return Ok(false),
         }
         let (ordered, signalled) = (!ready[0].revents().is_empty(), !ready[1].revents().is_empty());
         if let Some(limit) = self.watch.look() {
             let _ = self.channel.send(&Report::Limit(limit), &[]);
             if self.watch.ends(limit) {
-                return false;
+                return Ok(false);
             }
         }
-        (!signalled || self.children()) && (!ordered || self.order())
+        Ok((!signalled || self.children()) && (!ordered || self.order()?))
     }
 
-    fn order(&self) -> bool {
-        match self.channel.receive::<Order>() {
-            Ok(Some(received)) => {
-                match received.message {
-                    Order::Signal(number) => self.signal(number),
-                    Order::Socket => self.pass_socket(),
-                    Order::Cover(_) | Order::Mapped | Order::Seal(_) | Order::Start(_) => {}
-                }
-                true
-            }
-            Ok(None) | Err(_) => false,
+    /// Follows one order; false when the supervisor is gone.
+    fn order(&mut self) -> Result<bool, Failure> {
+        let Ok(Some(received)) = self.channel.receive::<Order>() else { return Ok(false) };
+        match received.message {
+            Order::Start(variables) => self.start(variables)?,
+            Order::Run(task) => self.run(task, received.descriptors),
+            Order::Signal(number) => self.signal(number),
+            Order::Socket => self.pass_socket(),
+            Order::Cover(_) | Order::Mapped | Order::Seal(_) => {}
         }
+        Ok(true)
+    }
+
+    /// Starts the command, once.
+    fn start(&mut self, variables: Vec<Vec<u8>>) -> Result<(), Failure> {
+        let Some(Waiting { mut prepared, streams, terminal }) = self.waiting.take() else {
+            return Ok(());
+        };
+        prepared.add_variables(variables)?;
+        let command = crate::vfork::spawn(|| {
+            let failure = prepared.become_command(&streams, terminal.as_ref());
+            let _ = self.channel.send(&failure.report(), &[]);
+        })
+        .map_err(Failure::at(Step::Execute))?;
+        self.times.push((Step::Execute, now()));
+        self.command = Some(command);
+        // The streams and the terminal belong to the command alone now, or no reader would ever
+        // see their end.
+        Ok(())
+    }
+
+    /// Runs something beside the command. What cannot be started has ended with status 127.
+    fn run(&mut self, task: Task, descriptors: Vec<OwnedFd>) {
+        let id = task.id;
+        match self.spawn(task, descriptors) {
+            Ok(pid) => self.tasks.push((pid, id)),
+            Err(_) => {
+                let ended = Ended::Code(127);
+                let _ = self.channel.send(&Report::TaskEnded { id, ended }, &[]);
+            }
+        }
+    }
+
+    fn spawn(&self, task: Task, descriptors: Vec<OwnedFd>) -> Result<Pid, Failure> {
+        let bad = |_| Failure::at(Step::Execute)(Errno::INVAL);
+        let ends: [OwnedFd; 3] = descriptors.try_into().map_err(bad)?;
+        let streams = Streams { ends: ends.map(End::Descriptor), window: None };
+        let prepared = Command::from(task).prepare()?;
+        crate::vfork::spawn(|| drop(prepared.become_command(&streams, None)))
+            .map_err(Failure::at(Step::Execute))
     }
 
     fn signal(&self, number: i32) {
-        if let Some(signal) = Signal::from_named_raw(number) {
+        if let (Some(signal), Some(command)) = (Signal::from_named_raw(number), self.command) {
             // A group that has just ended needs no signal.
-            let _ = rustix::process::kill_process_group(self.command, signal);
+            let _ = rustix::process::kill_process_group(command, signal);
         }
     }
 
@@ -147,17 +169,25 @@ impl Loop<'_> {
         let _ = rustix::io::read(&self.signals, &mut drain);
         let options = WaitOptions::NOHANG | WaitOptions::UNTRACED;
         while let Ok(Some((pid, status))) = rustix::process::wait(options) {
-            if pid != self.command {
+            let task = self.tasks.iter().position(|(task, _)| *task == pid);
+            if task.is_none() && Some(pid) != self.command {
                 continue;
             }
             if let Some(signal) = status.stopping_signal() {
-                let _ = self.channel.send(&Report::Stopped(signal), &[]);
+                if task.is_none() {
+                    let _ = self.channel.send(&Report::Stopped(signal), &[]);
+                }
                 continue;
             }
             let ended = match (status.exit_status(), status.terminating_signal()) {
                 (Some(code), _) => Ended::Code(code as u8),
                 (None, signal) => Ended::Signal(signal.unwrap_or(libc::SIGKILL) as u8),
             };
+            if let Some(index) = task {
+                let (_, id) = self.tasks.swap_remove(index);
+                let _ = self.channel.send(&Report::TaskEnded { id, ended }, &[]);
+                continue;
+            }
             // A limit that it has just run into is still there to be seen.
             if let Some(limit) = self.watch.last_look() {
                 let _ = self.channel.send(&Report::Limit(limit), &[]);

@@ -26,6 +26,7 @@ use serde_json::Value;
 use self::files::Files;
 pub use self::reader::Reader;
 use crate::SessionId;
+use crate::places::Places;
 
 /// Bytes of a file that is full: some four thousand runs.
 const LARGEST: u64 = 16 << 20;
@@ -223,6 +224,7 @@ impl Audit {
     /// # Errors
     /// What open(2) says, with the path: a session that cannot be recorded does not start.
     pub fn open(state: &Path, session: Option<SessionId>) -> io::Result<Self> {
+        Places::make_private(state)?;
         let files = Files::of(state);
         let file = files.open().map_err(|error| files.named("write", &error))?;
         Ok(Self { file: Mutex::new(file), files, largest: LARGEST, session })

@@ -24,6 +24,7 @@ pub mod provision;
 mod publish;
 pub mod repository;
 mod restrict;
+mod resume;
 mod run;
 pub mod ssh;
 mod state;

@@ -102,6 +102,16 @@ pub enum RunError {
         /// What the system said.
         source: io::Error,
     },
+    /// A command of the repository's that comes before failed; MoltNet's words.
+    #[error("resume step \"resumeCommands[{index}]\" failed (exit {status}):\n{tail}")]
+    Resume {
+        /// Which.
+        index: usize,
+        /// Its status, 128 + the signal that ended it.
+        status: u8,
+        /// The end of its output.
+        tail: String,
+    },
     /// The caller's terminal cannot be used.
     #[error("cannot use the terminal: {0}")]
     Terminal(io::Error),
@@ -150,6 +160,11 @@ impl RunError {
                     .to_owned(),
             ),
             Self::Refused { hint, .. } => hint.clone(),
+            Self::Resume { .. } => Some(
+                "the commands run with what the session has: see what waits for `pinfold trust`, \
+                 and which hosts are allowed"
+                    .to_owned(),
+            ),
             Self::NotExecutable { .. } | Self::Terminal(_) | Self::System(_) => None,
         }
     }

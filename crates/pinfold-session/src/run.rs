@@ -7,13 +7,12 @@ use std::time::Instant;
 
 use pinfold_boundary::namespace::{Namespace, inside_ids};
 use pinfold_boundary::{
-    Boundary, Entry, Identity, Inside, Landlock, LaunchPlan, Program, ResourceLimits,
+    Boundary, CpuShare, Entry, Identity, Inside, Landlock, LaunchPlan, Program, ResourceLimits,
 };
 use pinfold_policy::authority::{Authority, Subject};
 use pinfold_policy::origin::Origin;
-use pinfold_policy::path::InsidePath;
+use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_policy::settings::{BoundaryName, LandlockMode, Settings};
-use pinfold_wire::Order;
 use serde_json::json;
 
 use crate::audit::{Audit, Event};
@@ -24,9 +23,10 @@ use crate::git::settle::Kept;
 use crate::guard::Guard;
 use crate::outcome::{Outcome, RunError};
 use crate::places::Places;
+use crate::resume::Resume;
 use crate::ssh::Ssh;
 use crate::state::SessionState;
-use crate::supervise::{Progress, Supervision, last_words, send};
+use crate::supervise::{Progress, Supervision, last_words};
 use crate::terminal::CallerTerminal;
 use crate::timeline::Timeline;
 use crate::trust::{self, Trust};
@@ -74,6 +74,7 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
     let Request { subject, argv, env, settings, workspace, extra, places, mut timeline, .. } =
         request;
     check_boundary(&settings)?;
+    check_snapshot(&settings)?;
     let view = View::collect(subject, &settings, &workspace, extra)?;
     let authority = view.authority()?;
 
@@ -86,7 +87,7 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
     let signals = sys::signal_events().map_err(|errno| RunError::System(errno.into()))?;
     let program = Program {
         argv: argv.clone(),
-        env,
+        env: env.clone(),
         cwd: InsidePath::new(workspace.cwd.as_path()).map_err(RunError::path)?,
     };
     let mut state = SessionState::create(&places).map_err(RunError::System)?;
@@ -125,6 +126,11 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
         // The mounts carry the same verdicts; that one wall less stands is said and recorded.
         eprintln!("pinfold: note: this run has no Landlock wall (`pinfold doctor` says why)");
     }
+    if let Some(cpus) = &settings.limits.cpus
+        && !inside.enforced.cpus
+    {
+        eprintln!("pinfold: note: resources.cpus, {cpus}, cannot be enforced for this user");
+    }
     if let Some(note) = guard.note() {
         eprintln!("pinfold: note: {note}");
     }
@@ -150,21 +156,58 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
         sockets,
         serving: None,
         deadline: timeout.map(|timeout| Instant::now() + timeout.value.duration()),
+        running: None,
+        drained: Vec::new(),
         state: Progress { timeline, ..Progress::default() },
     };
-    supervision.take_terminal()?;
-    record_launch(&audit, &argv, &workspace).map_err(RunError::System)?;
-    send(&supervision.inside, &Order::Start(variables))?;
-    supervision.state.timeline.done("records the start");
-    let mut outcome = supervision.until_end()?;
-    outcome.notes = records.rest();
+    supervision.receive_terminal()?;
+    let resume = Resume {
+        commands: &settings.resume,
+        mode: settings.workspace_mode.value,
+        env: &env,
+        variables: &variables,
+        cwd: &workspace.root,
+        audit: &audit,
+    };
+    let ended = conduct(supervision, &resume, || record_launch(&audit, &argv, &workspace.cwd));
+    // Whatever has run inside, what it left is looked over.
+    let mut notes = records.rest();
+    notes.extend(settle(&guard, &settings, &audit).map_err(RunError::System)?);
+    let mut outcome = ended.inspect_err(|_| {
+        for note in &notes {
+            eprintln!("pinfold: {note}");
+        }
+    })?;
+    outcome.notes = notes;
     outcome.reached = records.reached();
-    outcome.notes.extend(settle(&guard, &settings, &audit).map_err(RunError::System)?);
     let limit = outcome.limit.map(crate::LimitReached::name);
     audit.record(&Event::End { status: outcome.status, limit }).map_err(RunError::System)?;
     drop((guard, state));
     outcome.timeline.done("settles and cleans up");
     Ok(outcome)
+}
+
+/// From the repository's commands to the end of everything inside.
+fn conduct(
+    mut supervision: Supervision,
+    resume: &Resume<'_>,
+    record: impl FnOnce() -> io::Result<()>,
+) -> Result<Outcome, RunError> {
+    match supervision.resume(resume) {
+        Ok(true) => {
+            record().map_err(RunError::System)?;
+            supervision.start(resume.variables.to_vec())?;
+            supervision.state.timeline.done("records the start");
+        }
+        // Its end is on its way.
+        Ok(false) => {}
+        Err(error) => {
+            supervision.inside.kill();
+            supervision.until_end()?;
+            return Err(error);
+        }
+    }
+    supervision.until_end()
 }
 
 /// One boundary exists in this version; a choice of another is refused, not replaced.
@@ -182,6 +225,16 @@ fn check_boundary(settings: &Settings) -> Result<(), RunError> {
         }
         _ => Ok(()),
     }
+}
+
+/// A system that the repository is trusted to ask for is made, or the run refused.
+fn check_snapshot(settings: &Settings) -> Result<(), RunError> {
+    if settings.snapshot.is_host() {
+        return Ok(());
+    }
+    let what = "snapshot: a system other than this machine's own is not in this version";
+    let hint = "take base and setupCommands out, and install what is needed on this machine";
+    Err(RunError::refused(what, Some(hint.to_owned())))
 }
 
 fn plan(
@@ -208,7 +261,11 @@ fn plan(
         stdio,
         limits: ResourceLimits {
             memory: limits.memory.as_ref().map(|limit| limit.value.bytes()),
-            cpus: limits.cpus.as_ref().map(|limit| limit.value.thousandths()),
+            cpus: limits.cpus.as_ref().map(|limit| CpuShare {
+                thousandths: limit.value.thousandths(),
+                // What a repository asks for is no person's wish.
+                required: !matches!(limit.origin, Origin::Project(_)),
+            }),
             pids: limits.pids.as_ref().map(|limit| limit.value),
             disk: limits.disk.as_ref().map(|limit| limit.value.bytes()),
             files: limits.files.as_ref().map(|limit| limit.value),
@@ -249,10 +306,14 @@ fn settle(guard: &Guard, settings: &Settings, audit: &Audit) -> io::Result<Vec<S
     Ok(settled.notes())
 }
 
-fn record_launch(audit: &Audit, argv: &[OsString], workspace: &Workspace) -> io::Result<()> {
+/// Records that a command is about to be started.
+///
+/// # Errors
+/// A log that cannot be written: then nothing is started.
+pub(crate) fn record_launch(audit: &Audit, argv: &[OsString], cwd: &HostPath) -> io::Result<()> {
     audit.record(&Event::Launch {
         argv: argv.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-        cwd: workspace.cwd.to_string(),
+        cwd: cwd.to_string(),
         handled_by: vec![Namespace.name().to_owned()],
     })
 }

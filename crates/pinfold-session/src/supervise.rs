@@ -16,6 +16,7 @@ use crate::control::Control;
 use crate::input::Feeding;
 use crate::outcome::{LimitReached, Outcome};
 use crate::publish::Sockets;
+use crate::resume::Running;
 use crate::stdio::Pump;
 use crate::terminal::{CallerTerminal, stop_self};
 use crate::timeline::Timeline;
@@ -45,6 +46,10 @@ pub(crate) struct Supervision {
     pub(crate) sockets: Option<Sockets>,
     pub(crate) serving: Option<(StopHandle, JoinHandle<io::Result<()>>)>,
     pub(crate) deadline: Option<Instant>,
+    /// What runs inside before the command.
+    pub(crate) running: Option<Running>,
+    /// The outputs of what earlier ones of these left running.
+    pub(crate) drained: Vec<OwnedFd>,
     pub(crate) state: Progress,
 }
 
@@ -54,6 +59,10 @@ pub(crate) struct Progress {
     pub(crate) ended: Option<Ended>,
     pub(crate) limit: Option<LimitReached>,
     pub(crate) timeline: Timeline,
+    /// When to look again, whatever happens.
+    pub(crate) waking: Option<Instant>,
+    /// Whether the command was ordered to start.
+    pub(crate) started: bool,
     /// When to stop being patient with a command that was asked to end.
     pub(crate) killing: Option<Instant>,
 }
@@ -68,28 +77,40 @@ impl Progress {
 }
 
 impl Supervision {
-    /// Waits for the inside's terminal, takes it, and starts moving bytes.
+    /// Waits for the inside's terminal.
     ///
     /// # Errors
     /// A start that failed before there was one.
-    pub(crate) fn take_terminal(&mut self) -> Result<(), RunError> {
-        let Some(terminal) = &self.terminal else { return Ok(()) };
+    pub(crate) fn receive_terminal(&mut self) -> Result<(), RunError> {
+        if self.terminal.is_none() {
+            return Ok(());
+        }
         let Some(received) = self.inside.channel.receive::<Report>().map_err(LaunchError::from)?
         else {
             return Err(LaunchError::Silent.into());
         };
-        let inner = match (received.message, received.descriptors.into_iter().next()) {
-            (Report::Terminal, Some(inner)) => inner,
+        match (received.message, received.descriptors.into_iter().next()) {
+            (Report::Terminal, Some(inner)) => self.inner = Some(inner),
             (report, _) => return Err(unexpected(report).into()),
-        };
-        terminal.enter(inner.as_fd()).map_err(RunError::terminal)?;
-        let pumps =
-            Pump::terminal(terminal.descriptor(), inner.as_fd()).map_err(RunError::terminal)?;
-        for pump in pumps {
-            self.outputs.extend(pump.start().map_err(RunError::thread)?);
         }
-        self.inner = Some(inner);
         Ok(())
+    }
+
+    /// Orders the command to start, with the caller's terminal as its own.
+    ///
+    /// # Errors
+    /// A terminal that cannot be used, or an inside that has failed.
+    pub(crate) fn start(&mut self, variables: Vec<Vec<u8>>) -> Result<(), RunError> {
+        if let (Some(terminal), Some(inner)) = (&self.terminal, &self.inner) {
+            terminal.enter(inner.as_fd()).map_err(RunError::terminal)?;
+            let pumps =
+                Pump::terminal(terminal.descriptor(), inner.as_fd()).map_err(RunError::terminal)?;
+            for pump in pumps {
+                self.outputs.extend(pump.start().map_err(RunError::thread)?);
+            }
+        }
+        self.state.started = true;
+        send(&self.inside, &Order::Start(variables))
     }
 
     /// Runs the loop until everything inside has ended.
@@ -131,7 +152,10 @@ impl Supervision {
     }
 
     /// Waits for one thing and deals with it; false at the end.
-    fn turn(&mut self) -> Result<bool, RunError> {
+    ///
+    /// # Errors
+    /// A command that could not be executed, or a start that failed late.
+    pub(crate) fn turn(&mut self) -> Result<bool, RunError> {
         let ready = self.wait()?;
         if ready.signal {
             while let Some(signal) = sys::next_signal(&self.signals) {
@@ -154,6 +178,9 @@ impl Supervision {
         if ready.door {
             self.open_door()?;
         }
+        if ready.output {
+            self.read_outputs();
+        }
         if ready.report && !self.report()? {
             return Ok(false);
         }
@@ -173,6 +200,10 @@ impl Supervision {
         let first_socket = watched.len();
         let sockets = self.sockets.iter().map(Sockets::waiting);
         watched.extend(sockets.map(|wish| PollFd::from_borrowed_fd(wish, PollFlags::IN)));
+        let first_output = watched.len();
+        let outputs = self.outputs_of_tasks();
+        watched
+            .extend(outputs.map(|output| PollFd::from_borrowed_fd(output.as_fd(), PollFlags::IN)));
         let first_door = watched.len();
         let doors = self.egress.iter().flat_map(Egress::sockets);
         watched.extend(doors.map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)));
@@ -190,7 +221,8 @@ impl Supervision {
             ended: is(1),
             signal: is(2),
             control: (3..first_socket).any(is),
-            sockets: (first_socket..first_door).any(is),
+            sockets: (first_socket..first_output).any(is),
+            output: (first_output..first_door).any(is),
             door: (first_door..watched.len()).any(is),
         })
     }
@@ -200,9 +232,9 @@ impl Supervision {
         let now = Instant::now();
         let until = |at: Instant| at.saturating_duration_since(now);
         let looks = self.inside.group.as_ref().is_some_and(|group| group.needs_a_look());
-        let waits =
-            [self.deadline.map(until), self.state.killing.map(until), looks.then_some(LOOK)];
-        waits.into_iter().flatten().min()
+        let waits = [self.deadline, self.state.killing, self.state.waking].map(|at| at.map(until));
+        let waits = waits.into_iter().chain([looks.then_some(LOOK)]);
+        waits.flatten().min()
     }
 
     fn look_at_limits(&mut self) {
@@ -236,6 +268,7 @@ impl Supervision {
         };
         match received.message {
             Report::Times(times) => self.state.timeline.add(&times),
+            Report::TaskEnded { id, ended } => self.task_ended(id, ended),
             Report::Stopped(_) => self.stopped(),
             Report::Limit(limit) => self.state.reach(reached(limit)),
             Report::Socket => {
@@ -272,7 +305,13 @@ impl Supervision {
     }
 
     fn signal(&mut self, signal: i32) {
+        const ENDING: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGQUIT, libc::SIGHUP];
         match signal {
+            // There is no command yet to be told.
+            ending if !self.state.started && ENDING.contains(&ending) => {
+                self.state.ended = Some(Ended::Signal(ending as u8));
+                self.inside.kill();
+            }
             libc::SIGWINCH => {
                 if let (Some(terminal), Some(inner)) = (&self.terminal, &self.inner) {
                     terminal.resize(inner.as_fd());
@@ -310,6 +349,7 @@ struct Ready {
     signal: bool,
     control: bool,
     sockets: bool,
+    output: bool,
     door: bool,
 }
 

@@ -10,7 +10,7 @@ mod message;
 
 pub use channel::{Channel, ChannelError, MAX_DESCRIPTORS, Received};
 pub use codec::{DecodeError, MAX_MESSAGE};
-pub use message::{Cover, CoverKind, Ended, Limit, Order, Report, Step, Wire};
+pub use message::{Cover, CoverKind, Ended, Limit, Order, Report, Step, Task, Wire};
 
 #[cfg(test)]
 mod tests;

@@ -39,6 +39,19 @@ pub struct Cover {
     pub kind: CoverKind,
 }
 
+/// Something to be run beside the command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Task {
+    /// By what its end is told.
+    pub id: u32,
+    /// The program and its arguments.
+    pub argv: Vec<Vec<u8>>,
+    /// The complete environment, `NAME=VALUE`.
+    pub env: Vec<Vec<u8>>,
+    /// The working directory.
+    pub cwd: Vec<u8>,
+}
+
 /// From the supervisor to init.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {
@@ -51,6 +64,8 @@ pub enum Order {
     /// Everything is recorded and in place: start the command, with these variables (`NAME=VALUE`)
     /// beside its others.
     Start(Vec<Vec<u8>>),
+    /// Run this beside the command, with the three descriptors that come along as its streams.
+    Run(Task),
     /// Send this signal to the command's process group.
     Signal(i32),
     /// Make a TCP socket in the inside's network and pass it out, unconnected.
@@ -81,12 +96,12 @@ pub enum Step {
     Limits = 9,
     /// Dropping privileges.
     Privileges = 10,
+    /// Standing behind the second wall, Landlock.
+    Landlock = 11,
     /// Loading the system call filter.
-    Seccomp = 11,
+    Seccomp = 12,
     /// Opening the terminal.
-    Terminal = 12,
-    /// Restricting the command with Landlock.
-    Landlock = 13,
+    Terminal = 13,
     /// Executing the command.
     Execute = 14,
 }
@@ -104,9 +119,9 @@ impl Step {
         Self::Pivot,
         Self::Limits,
         Self::Privileges,
+        Self::Landlock,
         Self::Seccomp,
         Self::Terminal,
-        Self::Landlock,
         Self::Execute,
     ];
 
@@ -123,9 +138,9 @@ impl Step {
             Self::Pivot => "leaving the old root",
             Self::Limits => "applying resource limits",
             Self::Privileges => "dropping privileges",
+            Self::Landlock => "standing behind Landlock",
             Self::Seccomp => "loading the system call filter",
             Self::Terminal => "opening the terminal",
-            Self::Landlock => "restricting the command with Landlock",
             Self::Execute => "executing the command",
         }
     }
@@ -185,6 +200,13 @@ pub enum Report {
     Limit(Limit),
     /// The command ended; what it left is being ended.
     Ended(Ended),
+    /// What ran beside the command ended; 127 also if it could not be started.
+    TaskEnded {
+        /// Which.
+        id: u32,
+        /// How.
+        ended: Ended,
+    },
     /// The start failed at a step.
     Failed {
         /// Where.
@@ -201,11 +223,11 @@ impl Wire for Order {
         let mut writer = Writer::default();
         match self {
             Self::Cover(covers) => write_covers(writer.u8(1), covers),
-            Self::Start(variables) => {
-                writer.u8(2).u32(variables.len() as u32);
-                for variable in variables {
-                    writer.bytes(variable);
-                }
+            Self::Start(variables) => write_list(writer.u8(2), variables),
+            Self::Run(task) => {
+                write_list(writer.u8(7).u32(task.id), &task.argv);
+                write_list(&mut writer, &task.env);
+                writer.bytes(&task.cwd);
             }
             Self::Mapped => {
                 writer.u8(4);
@@ -225,10 +247,13 @@ impl Wire for Order {
         let mut reader = Reader::new(message);
         let order = match reader.u8()? {
             1 => Self::Cover(read_covers(&mut reader)?),
-            2 => {
-                let count = reader.u32()?;
-                Self::Start((0..count).map(|_| reader.bytes()).collect::<Result<_, _>>()?)
-            }
+            2 => Self::Start(read_list(&mut reader)?),
+            7 => Self::Run(Task {
+                id: reader.u32()?,
+                argv: read_list(&mut reader)?,
+                env: read_list(&mut reader)?,
+                cwd: reader.bytes()?,
+            }),
             3 => Self::Signal(reader.i32()?),
             6 => Self::Socket,
             4 => Self::Mapped,
@@ -238,6 +263,18 @@ impl Wire for Order {
         reader.finish()?;
         Ok(order)
     }
+}
+
+fn write_list(writer: &mut Writer, list: &[Vec<u8>]) {
+    writer.u32(list.len() as u32);
+    for item in list {
+        writer.bytes(item);
+    }
+}
+
+fn read_list(reader: &mut Reader<'_>) -> Result<Vec<Vec<u8>>, DecodeError> {
+    let count = reader.u32()?;
+    (0..count).map(|_| reader.bytes()).collect()
 }
 
 fn write_covers(writer: &mut Writer, covers: &[Cover]) {
@@ -297,12 +334,8 @@ impl Wire for Report {
             Self::Limit(limit) => {
                 writer.u8(5).u8(*limit as u8);
             }
-            Self::Ended(Ended::Code(code)) => {
-                writer.u8(6).u8(*code);
-            }
-            Self::Ended(Ended::Signal(signal)) => {
-                writer.u8(7).u8(*signal);
-            }
+            Self::Ended(ended) => write_ended(writer.u8(6), *ended),
+            Self::TaskEnded { id, ended } => write_ended(writer.u8(7).u32(*id), *ended),
             Self::Failed { step, errno, detail } => {
                 writer
                     .u8(8)
@@ -330,8 +363,8 @@ impl Wire for Report {
             }
             4 => Self::Stopped(reader.i32()?),
             5 => Self::Limit(read_limit(reader.u8()?)?),
-            6 => Self::Ended(Ended::Code(reader.u8()?)),
-            7 => Self::Ended(Ended::Signal(reader.u8()?)),
+            6 => Self::Ended(read_ended(&mut reader)?),
+            7 => Self::TaskEnded { id: reader.u32()?, ended: read_ended(&mut reader)? },
             8 => Self::Failed {
                 step: Step::from_wire(reader.u8()?)?,
                 errno: reader.i32()?,
@@ -343,6 +376,21 @@ impl Wire for Report {
         };
         reader.finish()?;
         Ok(report)
+    }
+}
+
+fn write_ended(writer: &mut Writer, ended: Ended) {
+    match ended {
+        Ended::Code(code) => writer.u8(1).u8(code),
+        Ended::Signal(signal) => writer.u8(2).u8(signal),
+    };
+}
+
+fn read_ended(reader: &mut Reader<'_>) -> Result<Ended, DecodeError> {
+    match reader.u8()? {
+        1 => Ok(Ended::Code(reader.u8()?)),
+        2 => Ok(Ended::Signal(reader.u8()?)),
+        value => Err(DecodeError::Unknown { what: "end", value }),
     }
 }
 

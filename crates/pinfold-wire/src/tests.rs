@@ -2,7 +2,9 @@ use std::os::fd::AsFd;
 
 use proptest::prelude::*;
 
-use crate::{Channel, Cover, CoverKind, DecodeError, Ended, Limit, Order, Report, Step, Wire};
+use crate::{
+    Channel, Cover, CoverKind, DecodeError, Ended, Limit, Order, Report, Step, Task, Wire,
+};
 
 fn cover() -> impl Strategy<Value = Cover> {
     let kind = prop_oneof![
@@ -41,10 +43,22 @@ fn every_report_comes_back_as_it_went() {
         Report::Limit(Limit::Disk),
         Report::Ended(Ended::Code(3)),
         Report::Ended(Ended::Signal(9)),
+        Report::TaskEnded { id: 7, ended: Ended::Code(1) },
         Report::Failed { step: Step::Grants, errno: 2, detail: b"/x\xff".to_vec() },
     ];
     for report in reports {
         assert_eq!(Report::decode(&report.encode()).unwrap(), report);
+    }
+}
+
+#[test]
+fn orders_to_run_come_back_as_they_went() {
+    let words = |words: &[&str]| words.iter().map(|word| word.as_bytes().to_vec()).collect();
+    let (argv, env) = (words(&["sh", "-c", "true"]), words(&["A=", "B=x=y"]));
+    for order in
+        [Order::Start(words(&["A=1"])), Order::Run(Task { id: 3, argv, env, cwd: b"/w".to_vec() })]
+    {
+        assert_eq!(Order::decode(&order.encode()).unwrap(), order);
     }
 }
 

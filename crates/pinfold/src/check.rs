@@ -107,7 +107,6 @@ fn record(
     allowed: bool,
     reason: Option<&str>,
 ) -> std::io::Result<()> {
-    Places::make_private(&places.state)?;
     Audit::open(&places.state, None)?.record(&Event::Decision {
         access: access.word(),
         path: Escaped(path).to_string(),

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use pinfold_policy::path::Escaped;
+use pinfold_policy::project::Widening;
 use pinfold_policy::settings::{Attendance, Flags, Settings, Trust};
 use pinfold_session::audit::{Audit, Event};
 use pinfold_session::places::Places;
@@ -108,11 +109,13 @@ fn show(
         return Ok(());
     }
     println!("{name} asks to");
-    for widening in &settings.widenings {
+    let mut asks: Vec<&Widening> = settings.widenings.iter().collect();
+    asks.sort_by_key(|widening| widening.place.line);
+    for widening in asks {
         println!("  {:>4}  {}  ({})", widening.place.line, widening.asks, widening.key);
     }
     if !runs.is_empty() {
-        println!("Its commands name these files, which are trusted as they are now:");
+        println!("Its commands run these files, which are trusted as they are now:");
         for path in &runs {
             println!("        {}", Escaped(path));
         }

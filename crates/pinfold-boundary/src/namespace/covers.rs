@@ -28,7 +28,9 @@ pub(super) fn receive(root: &Root, channel: &Channel) -> Result<bool, Failure> {
         let (covers, last) = match received {
             Order::Cover(covers) => (covers, false),
             Order::Seal(covers) => (covers, true),
-            Order::Start(_) | Order::Mapped | Order::Signal(_) | Order::Socket => continue,
+            Order::Start(_) | Order::Run(_) | Order::Mapped | Order::Signal(_) | Order::Socket => {
+                continue;
+            }
         };
         for cover in covers {
             links += 1;

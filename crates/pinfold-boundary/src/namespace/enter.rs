@@ -111,7 +111,9 @@ fn become_inside(
     drop_privileges().map_err(Failure::at(Step::Privileges))?;
     clock.done(Step::Privileges);
 
-    let ruleset = second_wall(&plan)?;
+    second_wall(&plan)?;
+    clock.done(Step::Landlock);
+
     seccomp::load(plan.nested, own_ids.is_none()).map_err(Failure::at(Step::Seccomp))?;
     clock.done(Step::Seccomp);
 
@@ -125,7 +127,7 @@ fn become_inside(
         watch: Watch::new(watched),
         times: clock.0,
     };
-    pinfold_init::run(start, channel, || ruleset.map_or(Ok(()), |ruleset| ruleset.restrict()))
+    pinfold_init::run(start, channel)
 }
 
 /// Descriptors of the caller, and the caller's terminal as standard streams, stay outside.
@@ -199,12 +201,14 @@ fn drop_privileges() -> Result<(), Errno> {
     Ok(())
 }
 
-/// The rules of the second wall, where there is one; `launch` has refused a plan that requires
-/// it in vain.
-fn second_wall(plan: &LaunchPlan) -> Result<Option<Ruleset>, Failure> {
+/// The second wall, where there is one; `launch` has refused a plan that requires it in vain. This
+/// process stands behind it too, so that everything it starts is in one domain and can signal and
+/// debug each other.
+fn second_wall(plan: &LaunchPlan) -> Result<(), Failure> {
+    let failed = Failure::at(Step::Landlock);
     match landlock::abi_for(plan) {
-        0 => Ok(None),
-        abi => Ruleset::for_plan(plan, abi).map(Some).map_err(Failure::at(Step::Landlock)),
+        0 => Ok(()),
+        abi => Ruleset::for_plan(plan, abi).and_then(Ruleset::restrict).map_err(failed),
     }
 }
 

@@ -13,7 +13,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::LaunchError;
-use crate::plan::ResourceLimits;
+use crate::plan::{CpuShare, ResourceLimits};
 
 const MOUNTED: &str = "/sys/fs/cgroup";
 const PREFIX: &str = "pinfold-";
@@ -38,31 +38,45 @@ pub struct Group {
     descriptor: Option<OwnedFd>,
     memory: bool,
     pids: bool,
+    shares: bool,
 }
 
 impl Group {
-    /// Makes the groups that these limits need, if the caller may.
+    /// Makes the groups that these limits need, if the caller may. A CPU share that is not required
+    /// is left out where it cannot be had.
     ///
     /// # Errors
-    /// A CPU share that no group can enforce: nothing else could.
+    /// A required CPU share that no group can enforce: nothing else could.
     pub(super) fn make(limits: &ResourceLimits) -> Result<Option<Self>, LaunchError> {
         let wanted = limits.memory.is_some() || limits.pids.is_some() || limits.cpus.is_some();
         if !wanted {
             return Ok(None);
         }
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-        let made = Self::version_2(&own, limits).or_else(|| Self::version_1(&own, limits));
-        let shares = made.as_ref().is_some_and(|(_, cpus)| *cpus);
-        if limits.cpus.is_some() && !shares {
-            let cause = "no control group with the cpu controller can be made by this user";
-            return Err(LaunchError::Limit { limit: "cpus", cause: cause.to_owned() });
+        let made = |limits| Self::version_2(&own, limits).or_else(|| Self::version_1(&own, limits));
+        let group = made(limits);
+        let shares = group.as_ref().is_some_and(|group| group.shares);
+        match limits.cpus {
+            Some(share) if !shares && share.required => {
+                let cause = "no control group with the cpu controller can be made by this user";
+                Err(LaunchError::Limit { limit: "cpus", cause: cause.to_owned() })
+            }
+            Some(_) if !shares => {
+                drop(group);
+                Ok(made(&ResourceLimits { cpus: None, ..*limits }))
+            }
+            _ => Ok(group),
         }
-        Ok(made.map(|(group, _)| group))
+    }
+
+    /// Whether it bounds the CPU time.
+    pub(super) fn shares_cpus(&self) -> bool {
+        self.shares
     }
 
     /// Version 2: a sibling of the caller's group, because a group with processes cannot hand
     /// controllers on.
-    fn version_2(own: &str, limits: &ResourceLimits) -> Option<(Self, bool)> {
+    fn version_2(own: &str, limits: &ResourceLimits) -> Option<Self> {
         let path = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
         let controllers = Path::new(MOUNTED).join("cgroup.controllers");
         if !controllers.exists() {
@@ -78,7 +92,7 @@ impl Group {
                 continue;
             }
             if let Some(group) = Self::in_parent(parent, limits) {
-                return Some((group, has("cpu")));
+                return Some(group);
             }
         }
         None
@@ -91,6 +105,7 @@ impl Group {
             descriptor: None,
             memory: limits.memory.is_some(),
             pids: limits.pids.is_some(),
+            shares: limits.cpus.is_some(),
         };
         let set = |name: &str, value: Option<String>| match value {
             Some(value) => fs::write(directory.join(name), value),
@@ -108,15 +123,19 @@ impl Group {
     }
 
     /// Version 1: a child of the caller's group in each hierarchy that is needed.
-    fn version_1(own: &str, limits: &ResourceLimits) -> Option<(Self, bool)> {
+    fn version_1(own: &str, limits: &ResourceLimits) -> Option<Self> {
         let settings = [
             ("memory", "memory.limit_in_bytes", limits.memory.map(|bytes| bytes.to_string())),
             ("pids", "pids.max", limits.pids.map(|count| count.to_string())),
             ("cpu", "cpu.cfs_quota_us", limits.cpus.map(|share| quota(share).to_string())),
         ];
-        let mut group =
-            Self { directories: Vec::new(), descriptor: None, memory: false, pids: false };
-        let mut shares = false;
+        let mut group = Self {
+            directories: Vec::new(),
+            descriptor: None,
+            memory: false,
+            pids: false,
+            shares: false,
+        };
         for (controller, file, value) in settings {
             let Some(value) = value else { continue };
             let Some(hierarchy) = hierarchy(own, controller) else { continue };
@@ -126,10 +145,10 @@ impl Group {
             match controller {
                 "memory" => group.memory = set,
                 "pids" => group.pids = set,
-                _ => shares = set,
+                _ => group.shares = set,
             }
         }
-        (!group.directories.is_empty()).then_some((group, shares))
+        (!group.directories.is_empty()).then_some(group)
     }
 
     /// The group to be born in.
@@ -219,8 +238,8 @@ fn needed(limits: &ResourceLimits) -> Vec<&'static str> {
 }
 
 /// Microseconds of CPU time in each period.
-fn quota(thousandths: u32) -> u64 {
-    u64::from(thousandths) * PERIOD / 1000
+fn quota(share: CpuShare) -> u64 {
+    u64::from(share.thousandths) * PERIOD / 1000
 }
 
 /// The caller's own group in a version 1 hierarchy.

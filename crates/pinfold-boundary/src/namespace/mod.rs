@@ -63,7 +63,7 @@ impl Boundary for Namespace {
         let watched = watched(&plan, group.as_ref());
         let enforced = Capabilities {
             memory: group.as_ref().is_some_and(Group::bounds_memory),
-            cpus: plan.limits.cpus.is_some(),
+            cpus: group.as_ref().is_some_and(Group::shares_cpus),
             pids: plan.limits.pids.is_some(),
             landlock: abi,
         };

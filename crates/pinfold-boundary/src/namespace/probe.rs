@@ -5,7 +5,9 @@ use pinfold_policy::path::InsidePath;
 use pinfold_wire::Report;
 
 use super::{Namespace, explain, group::Group, inside_ids, landlock};
-use crate::plan::{Door, Identity, Landlock, LaunchPlan, Program, ResourceLimits, Stdio, StdioEnd};
+use crate::plan::{
+    CpuShare, Door, Identity, Landlock, LaunchPlan, Program, ResourceLimits, Stdio, StdioEnd,
+};
 use crate::{Boundary, Capabilities, Finding, LaunchError, Probe, sys};
 
 pub(super) fn probe() -> Probe {
@@ -49,16 +51,13 @@ fn capabilities() -> Capabilities {
     let limits = ResourceLimits {
         memory: Some(1 << 30),
         pids: Some(64),
-        cpus: Some(1000),
+        cpus: Some(CpuShare { thousandths: 1000, required: false }),
         ..ResourceLimits::default()
     };
-    let without_cpus = ResourceLimits { cpus: None, ..limits };
-    let shares = Group::make(&limits).ok().flatten();
-    let cpus = shares.is_some();
-    let group = shares.or_else(|| Group::make(&without_cpus).ok().flatten());
+    let group = Group::make(&limits).ok().flatten();
     Capabilities {
         memory: group.as_ref().is_some_and(Group::bounds_memory),
-        cpus,
+        cpus: group.as_ref().is_some_and(Group::shares_cpus),
         // RLIMIT_NPROC counts for each user namespace, with or without a group.
         pids: true,
         landlock: sys::landlock_abi().unwrap_or(0),

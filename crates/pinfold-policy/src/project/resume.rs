@@ -31,6 +31,6 @@ impl ResumeCommand {
 
 impl fmt::Display for ResumeCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.run.escape_debug())
+        f.write_str(&self.run)
     }
 }

@@ -12,6 +12,7 @@ use super::{SettingsError, network};
 use crate::limits::ByteSize;
 use crate::network::{HostPattern, NetworkPolicy, NetworkRule, SecretRule};
 use crate::origin::{Origin, Valued};
+use crate::path::Escaped;
 use crate::project::{AutoApprove, Base, ResumeCommand, Snapshot, Widening};
 
 /// What a repository asks for, as it is gone through.
@@ -148,7 +149,7 @@ impl Asked {
             asked.setup,
             |_| false,
             |command| {
-                format!("run with the package registries in reach: {}", command.escape_debug())
+                format!("run with the package registries in reach: {}", Escaped(command.as_ref()))
             },
         );
         let hosts = self.each(
@@ -173,7 +174,7 @@ impl Asked {
     ) -> Vec<Valued<ResumeCommand>> {
         let harmless = !settings.has_something_to_lose();
         let takes = |one: &Valued<ResumeCommand>| {
-            let says = format!("run inside at each start: {}", one.value);
+            let says = format!("run inside at each start: {}", Escaped(one.value.run.as_ref()));
             self.note("resumeCommands", says, &one.origin, harmless)
         };
         asked.into_iter().filter(takes).collect()

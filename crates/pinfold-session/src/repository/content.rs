@@ -115,9 +115,11 @@ fn feed(context: &mut Context, mut content: impl io::Read) -> io::Result<()> {
     }
 }
 
-/// The regular files of the repository that words of the commands name, relative to its root, to a
-/// directory that another word names (`cd web && ./build.sh`), or by one of the variables that
-/// hold the workspace. What such a file runs in turn is not followed.
+/// The regular files of the repository that the commands run, relative to its root: files that a
+/// word names, relative to the root, to a directory that another word names (`cd web &&
+/// ./build.sh`) or by one of the variables that hold the workspace, and that are programs: by their
+/// mode, their first two bytes or their ending, or because the word before is an interpreter's. What
+/// such a file runs in turn is not followed.
 ///
 /// # Errors
 /// A root that cannot be opened.
@@ -134,14 +136,22 @@ pub(super) fn named_files<'a>(
             Some(top) => top,
             None => top.insert(directory(root).map_err(failed)?),
         };
-        let words: BTreeSet<PathBuf> = words(command, root).collect();
-        let directories = words.iter().filter(|word| is_directory(top, word));
-        let bases: Vec<&Path> = directories.map(PathBuf::as_path).chain([Path::new("")]).collect();
-        for word in &words {
+        let words: Vec<Word> = words(command, root).collect();
+        let paths = words.iter().map(|word| word.path.as_path());
+        let directories = paths.filter(|path| is_directory(top, path));
+        let bases: Vec<&Path> = directories.chain([Path::new("")]).collect();
+        for word in words.iter().filter(|word| !word.is_written) {
             for base in &bases {
-                let Some(path) = below(base, word) else { continue };
-                if open(top, &path).is_ok_and(|file| file.is_some()) {
-                    files.insert(path);
+                let Some(path) = below(base, &word.path) else { continue };
+                match open(top, &path) {
+                    Ok(Some((file, _))) if word.is_script || is_program(&path, &file) => {
+                        files.insert(path);
+                    }
+                    // One that cannot be opened is told when it is hashed.
+                    Err(_) => {
+                        files.insert(path);
+                    }
+                    Ok(_) => {}
                 }
             }
         }
@@ -149,20 +159,61 @@ pub(super) fn named_files<'a>(
     Ok(files.into_iter().collect())
 }
 
-/// What could be a path in a command for a shell: what stands between blanks, quotes and the
-/// shell's own characters.
-fn words<'a>(command: &'a str, root: &'a Path) -> impl Iterator<Item = PathBuf> + 'a {
+/// What could be a path in a command.
+struct Word {
+    path: PathBuf,
+    /// Whether the command writes there.
+    is_written: bool,
+    /// Whether the word before reads programs.
+    is_script: bool,
+}
+
+/// The words of a command for a shell: what stands between blanks, quotes and the shell's own
+/// characters.
+fn words<'a>(command: &'a str, root: &'a Path) -> impl Iterator<Item = Word> + 'a {
     const VARIABLES: [&str; 3] = ["MOLTNET_GUEST_WORKSPACE", "PINFOLD_WORKSPACE", "PWD"];
     let between = |c: char| c.is_whitespace() || "\"'`;|&()<>{}$=,\\".contains(c);
+    let mut last = "";
     let words = command.split(between).filter(|word| !word.is_empty());
     words.filter_map(move |word| {
+        let start = word.as_ptr() as usize - command.as_ptr() as usize;
+        let before = command[..start].trim_end();
+        let is_script = before.ends_with('<') || reads_programs(last);
+        // `bash -x script`: the interpreter is still meant.
+        if !word.starts_with('-') && !VARIABLES.contains(&word) {
+            last = word;
+        }
         let path = Path::new(word);
         let own = VARIABLES.iter().find_map(|name| path.strip_prefix(name).ok());
         let path = own.or_else(|| path.strip_prefix(root).ok()).unwrap_or(path);
         // After a variable in braces or quotes the rest begins with a slash.
-        let rest = path.strip_prefix("/").unwrap_or(path);
-        Some(rest.to_owned()).filter(|rest| !rest.as_os_str().is_empty())
+        let path = path.strip_prefix("/").unwrap_or(path).to_owned();
+        let is_written = before.ends_with('>');
+        (!path.as_os_str().is_empty()).then_some(Word { path, is_written, is_script })
     })
+}
+
+/// Whether a word names what runs the file that comes next.
+fn reads_programs(word: &str) -> bool {
+    const INTERPRETERS: [&str; 19] = [
+        ".", "source", "sh", "bash", "dash", "zsh", "ksh", "fish", "node", "ruby", "perl", "php",
+        "lua", "deno", "bun", "npx", "tsx", "Rscript", "awk",
+    ];
+    let name = word.rsplit('/').next().unwrap_or(word);
+    INTERPRETERS.contains(&name) || name.starts_with("python")
+}
+
+/// Whether a file is a program by its mode, its first bytes (execve(2)) or its name.
+fn is_program(path: &Path, mut file: &File) -> bool {
+    const ENDINGS: [&str; 16] = [
+        "sh", "bash", "zsh", "fish", "py", "js", "mjs", "cjs", "ts", "mts", "rb", "pl", "php",
+        "lua", "mk", "ps1",
+    ];
+    let by_name =
+        path.extension().and_then(OsStr::to_str).is_some_and(|end| ENDINGS.contains(&end));
+    let by_mode = rustix::fs::fstat(file).is_ok_and(|stat| stat.st_mode & 0o111 != 0);
+    let mut first = [0; 2];
+    by_name || by_mode || file.read_exact(&mut first).is_ok() && first == *b"#!"
 }
 
 /// A path below a base, without `.` and `..`; none if it leads out.

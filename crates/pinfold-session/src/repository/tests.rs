@@ -75,10 +75,13 @@ fn trust_lapses_with_every_byte_that_is_trusted() {
 }
 
 #[test]
-fn a_file_that_appears_where_a_command_names_one_counts() {
-    let world = commands(&["npm ci"]);
+fn a_program_that_appears_where_a_command_names_one_counts() {
+    let world = commands(&["tools/fetch; ./gen >out.sh"]);
     let before = world.hash();
-    world.write("ci", "#!/bin/sh");
+    world.write("tools/fetch", "text that nothing runs");
+    world.write("out.sh", "what a command writes");
+    assert_eq!(world.hash(), before);
+    world.write("tools/fetch", "#!/bin/sh");
     assert_ne!(world.hash(), before);
 }
 
@@ -86,20 +89,21 @@ fn a_file_that_appears_where_a_command_names_one_counts() {
 fn the_files_that_commands_name_are_found_however_a_shell_would_spell_them() {
     let world = commands(&[
         "cd \"$MOLTNET_GUEST_WORKSPACE\" && ./a.sh; . b/env",
-        "bash -c 'source ${PINFOLD_WORKSPACE}/c.sh'",
-        "cd web && sh ../d.sh && ./build.sh --file=e.toml",
-        "cat <f.txt | tee >/dev/null",
+        "bash -c 'source ${PINFOLD_WORKSPACE}/c'",
+        "cd web && sh -x ../d && ./build --file=e.py; bash <f",
+        "python3.11 g h.json",
     ]);
-    for name in ["a.sh", "b/env", "c.sh", "d.sh", "web/build.sh", "e.toml", "f.txt", "not-named"] {
+    for name in ["a.sh", "b/env", "c", "d", "e.py", "f", "g", "h.json", "not-named.sh"] {
         world.write(name, "");
     }
-    let found = ["a.sh", "b/env", "c.sh", "d.sh", "e.toml", "f.txt", "web/build.sh"];
+    world.write("web/build", "#!/bin/sh");
+    let found = ["a.sh", "b/env", "c", "d", "e.py", "f", "g", "web/build"];
     assert_eq!(world.runs(), found.map(PathBuf::from));
 }
 
 #[test]
 fn what_lies_outside_or_is_no_file_is_not_followed() {
-    let world = commands(&["./link ./fifo ./in /etc/hostname ../secret"]);
+    let world = commands(&["sh ./link; sh ./fifo; sh ./in; sh /etc/hostname; sh ../secret"]);
     fs::write(world.directory.path().join("secret"), "s").unwrap();
     symlink("/etc/hostname", world.root().join("link")).unwrap();
     world.write("real", "x");

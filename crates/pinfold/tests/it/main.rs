@@ -17,5 +17,6 @@ mod invocation;
 mod limits;
 mod logins;
 mod network;
+mod project;
 mod ssh;
 mod terminal;

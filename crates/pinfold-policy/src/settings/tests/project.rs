@@ -68,9 +68,12 @@ fn what_widens_waits_and_what_narrows_does_not() {
     assert_eq!(settings.shadow.len(), 1);
 }
 
+/// Gives a session something to lose.
+type Give = fn(&mut Flags);
+
 #[test]
 fn commands_of_a_repository_wait_in_a_session_with_something_to_lose() {
-    let something: [(&str, fn(&mut Flags)); 6] = [
+    let something: [(&str, Give); 6] = [
         ("an agent", |flags| flags.agent = Some("pi".to_owned())),
         ("a host", |flags| flags.network.allow.push("a.example".parse().unwrap())),
         ("a port", |flags| flags.network.publish.push(([127, 0, 0, 1], 80).into())),

@@ -1,0 +1,239 @@
+//! `resumeCommands` (requirement 1.8): what runs inside before the command, at every start.
+//!
+//! Each runs in a fresh shell, which stops at the first failure (`set -eu`, and `pipefail` where
+//! the shell has it), with the session's whole environment. What it leaves running stays; its
+//! further output is dropped.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::time::{Duration, Instant};
+
+use pinfold_policy::origin::Valued;
+use pinfold_policy::path::{Escaped, HostPath};
+use pinfold_policy::project::ResumeCommand;
+use pinfold_policy::settings::WorkspaceMode;
+use pinfold_wire::{Ended, Order, Task};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use crate::RunError;
+use crate::audit::Audit;
+use crate::run::record_launch;
+use crate::supervise::{Supervision, send};
+
+/// How much of a failed command's output is shown, in characters: MoltNet's number.
+const SHOWN: usize = 800;
+/// The most bytes that so many characters take.
+const KEPT: usize = SHOWN * 4;
+/// How much output is taken at once.
+const CHUNK: usize = 64 * 1024;
+
+/// Bash where the inside has it, since that is what people write for; else the system's shell.
+const SHELL: &str = "\
+if command -v bash >/dev/null 2>&1; then exec bash -euo pipefail -c \"$1\"; fi
+set -eu
+if (set -o pipefail) 2>/dev/null; then set -o pipefail; fi
+eval \"$1\"";
+
+/// The commands of a start, and what they run in.
+pub(crate) struct Resume<'a> {
+    pub(crate) commands: &'a [Valued<ResumeCommand>],
+    pub(crate) mode: WorkspaceMode,
+    /// The command's environment, and what was added to it since (`NAME=VALUE`).
+    pub(crate) env: &'a [(OsString, OsString)],
+    pub(crate) variables: &'a [Vec<u8>],
+    pub(crate) cwd: &'a HostPath,
+    pub(crate) audit: &'a Audit,
+}
+
+/// A command that runs inside.
+#[derive(Debug)]
+pub(crate) struct Running {
+    id: u32,
+    /// Until its end is seen.
+    output: Option<OwnedFd>,
+    /// The end of what was read.
+    tail: Vec<u8>,
+    ended: Option<Ended>,
+}
+
+impl Resume<'_> {
+    /// The commands that run in this mode, each with its place in the list. Of the others it says
+    /// that they do not.
+    fn commands(&self) -> impl Iterator<Item = (usize, &ResumeCommand)> {
+        let all = self.commands.iter().map(|command| &command.value).enumerate();
+        all.filter(|(index, command)| {
+            let runs = command.runs_in(self.mode);
+            if !runs {
+                eprintln!(
+                    "pinfold: resumeCommands[{index}] is left out: it is not for {}",
+                    self.mode
+                );
+            }
+            runs
+        })
+    }
+
+    fn task(&self, id: u32, command: &str) -> Task {
+        let words = ["/bin/sh", "-c", SHELL, "sh", command];
+        let variable =
+            |name: &OsString, value: &OsString| [name.as_bytes(), b"=", value.as_bytes()].concat();
+        let name =
+            |variable: &[u8]| variable.split(|byte| *byte == b'=').next().map(<[u8]>::to_vec);
+        let added: Vec<_> = self.variables.iter().map(|variable| name(variable)).collect();
+        let own = self.env.iter().map(|(name, value)| variable(name, value));
+        let own = own.filter(|variable| !added.contains(&name(variable)));
+        Task {
+            id,
+            argv: words.map(|word| word.as_bytes().to_vec()).to_vec(),
+            env: own.chain(self.variables.iter().cloned()).collect(),
+            cwd: self.cwd.as_bytes().to_vec(),
+        }
+    }
+}
+
+impl Supervision {
+    /// Runs the commands in order; false where the session ended meanwhile.
+    ///
+    /// # Errors
+    /// A command that failed as often as it may.
+    pub(crate) fn resume(&mut self, resume: &Resume<'_>) -> Result<bool, RunError> {
+        for (index, command) in resume.commands() {
+            eprintln!("pinfold: resumeCommands[{index}]: {}", Escaped(command.run.as_ref()));
+            let mut attempt = 0;
+            loop {
+                let argv = ["sh".into(), "-c".into(), OsString::from(&command.run)];
+                record_launch(resume.audit, &argv, resume.cwd).map_err(RunError::System)?;
+                let task = resume.task(index as u32, &command.run);
+                let Some((ended, tail)) = self.run_task(task)? else { return Ok(false) };
+                if ended == Ended::Code(0) {
+                    break;
+                }
+                if attempt == command.retries {
+                    return Err(RunError::Resume { index, status: status(ended), tail });
+                }
+                attempt += 1;
+                let wait = command.backoff.saturating_mul(attempt);
+                eprintln!(
+                    "pinfold: resumeCommands[{index}] failed (exit {}); again in {}",
+                    status(ended),
+                    humantime::format_duration(wait)
+                );
+                if !self.pause(wait)? {
+                    return Ok(false);
+                }
+            }
+        }
+        self.state.timeline.done("runs resumeCommands");
+        Ok(true)
+    }
+
+    /// Runs one to its end; none where the session ended first.
+    fn run_task(&mut self, task: Task) -> Result<Option<(Ended, String)>, RunError> {
+        let (output, theirs) = pipe().map_err(|errno| RunError::System(errno.into()))?;
+        let nothing = File::open("/dev/null").map_err(RunError::System)?;
+        let id = task.id;
+        let streams = [nothing.as_fd(), theirs.as_fd(), theirs.as_fd()];
+        self.inside.channel.send(&Order::Run(task), &streams).map_err(|_| {
+            match send(&self.inside, &Order::Signal(0)) {
+                Ok(()) => RunError::refused("the environment is too large for the inside", None),
+                Err(error) => error,
+            }
+        })?;
+        drop((nothing, theirs));
+        self.running = Some(Running { id, output: Some(output), tail: Vec::new(), ended: None });
+        while self.running.as_ref().is_some_and(|running| running.ended.is_none()) {
+            if !self.turn()? {
+                self.running = None;
+                return Ok(None);
+            }
+        }
+        self.read_outputs();
+        let Some(Running { output, tail, ended: Some(ended), .. }) = self.running.take() else {
+            return Ok(None);
+        };
+        self.drained.extend(output);
+        Ok(Some((ended, shown(&tail))))
+    }
+
+    /// Waits, with everything that happens meanwhile dealt with; false where the session ended.
+    fn pause(&mut self, time: Duration) -> Result<bool, RunError> {
+        let until = Instant::now().checked_add(time);
+        self.state.waking = until;
+        let mut lives = true;
+        while lives && until.is_some_and(|until| Instant::now() < until) {
+            lives = self.turn()?;
+        }
+        self.state.waking = None;
+        Ok(lives)
+    }
+
+    /// A command's end was told.
+    pub(crate) fn task_ended(&mut self, id: u32, ended: Ended) {
+        if let Some(running) = self.running.as_mut().filter(|running| running.id == id) {
+            running.ended = Some(ended);
+        }
+    }
+
+    /// The outputs that are read: the running command's, and those of what earlier ones left.
+    pub(crate) fn outputs_of_tasks(&self) -> impl Iterator<Item = &OwnedFd> {
+        let running = self.running.iter().filter_map(|running| running.output.as_ref());
+        running.chain(&self.drained)
+    }
+
+    /// Takes what is there; keeps the end of the running command's.
+    pub(crate) fn read_outputs(&mut self) {
+        let mut buffer = vec![0; CHUNK];
+        if let Some(running) = &mut self.running {
+            while let Some(output) = &running.output {
+                match rustix::io::read(output, &mut buffer) {
+                    Ok(0) => running.output = None,
+                    Ok(count) => {
+                        running.tail.extend_from_slice(&buffer[..count]);
+                        let surplus = running.tail.len().saturating_sub(KEPT);
+                        running.tail.drain(..surplus);
+                    }
+                    Err(_) => break,
+                }
+            }
+        }
+        let is_open = |output: &OwnedFd| match rustix::io::read(output, &mut buffer) {
+            Ok(count) => count > 0,
+            Err(errno) => matches!(errno, Errno::AGAIN | Errno::INTR),
+        };
+        self.drained.retain(is_open);
+    }
+}
+
+/// A pipe of which only the reader does not wait.
+fn pipe() -> Result<(OwnedFd, OwnedFd), Errno> {
+    let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    rustix::fs::fcntl_setfl(&reader, OFlags::NONBLOCK)?;
+    Ok((reader, writer))
+}
+
+/// The status that a shell would give.
+fn status(ended: Ended) -> u8 {
+    match ended {
+        Ended::Code(code) => code,
+        Ended::Signal(signal) => 128_u8.saturating_add(signal),
+    }
+}
+
+/// The last characters of an output; what would drive a terminal is escaped.
+fn shown(output: &[u8]) -> String {
+    let text = String::from_utf8_lossy(output);
+    let surplus = text.chars().count().saturating_sub(SHOWN);
+    let mut shown = String::new();
+    for character in text.chars().skip(surplus) {
+        match character {
+            '\n' | '\t' => shown.push(character),
+            '\r' => {}
+            control if control.is_control() => shown.extend(control.escape_default()),
+            plain => shown.push(plain),
+        }
+    }
+    shown
+}

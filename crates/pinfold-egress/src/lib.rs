@@ -10,6 +10,7 @@ mod door;
 mod download;
 mod gateway;
 mod publish;
+mod registry;
 mod serve;
 mod ssh;
 mod upstream;
@@ -28,6 +29,7 @@ pub use gateway::{
 };
 pub use http::HeaderName;
 pub use publish::{Published, SocketStock, SocketSupply, socket_supply};
+pub use registry::{Image, InvalidReference, LayerBlob, Reference, Registry, RegistryError};
 pub use serve::{Egress, Publishing};
 #[cfg(fuzzing)]
 pub use ssh::read_agent_message;

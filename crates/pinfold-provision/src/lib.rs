@@ -17,6 +17,7 @@ mod plain;
 pub mod platform;
 pub mod recipe;
 mod seal;
+pub mod shelf;
 pub mod steps;
 pub mod unpack;
 
@@ -25,4 +26,6 @@ pub use digest::{Integrity, LayerId};
 pub use names::{LayerPath, PackageName, Registry};
 pub use platform::{Cpu, Libc, Platform};
 pub use recipe::{Recipe, RecipeError};
+pub use seal::remove_tree;
+pub use shelf::{Shelf, ShelfError};
 pub use steps::{Event, Fetch, Fetched, Job, StepError, Unpack};

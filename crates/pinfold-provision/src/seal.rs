@@ -103,7 +103,10 @@ fn check_link(inside: &Path, path: &Path) -> Result<(), SealError> {
 }
 
 /// Removes a tree that may be read-only. Nothing is followed.
-pub(crate) fn remove_tree(dir: &Path) -> io::Result<()> {
+///
+/// # Errors
+/// What chmod(2), readdir(3) and unlink(2) say.
+pub fn remove_tree(dir: &Path) -> io::Result<()> {
     make_removable(dir)?;
     fs::remove_dir_all(dir)
 }

@@ -32,6 +32,7 @@ mod stdio;
 mod supervise;
 mod survey;
 mod sys;
+pub mod system;
 mod terminal;
 mod timeline;
 pub mod toolchains;

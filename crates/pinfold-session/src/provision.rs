@@ -35,6 +35,7 @@ impl Fetch for Registry {
                 expect: Integrity::parse(&job.integrity.to_string()).map_err(StepError::failed)?,
                 max_size: job.size.unwrap_or(LARGEST),
                 into: File::create_new(&job.file)?,
+                authorization: None,
             });
         }
         let report = RefCell::new(progress);
@@ -55,23 +56,37 @@ const OWN: &str = "/run/pinfold/pinfold";
 
 impl Unpack for Pen {
     fn unpack(&self, tarballs: &Path, tree: &Path) -> Result<(), StepError> {
-        let (errors, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
-            .map_err(|errno| StepError::from(std::io::Error::from(errno)))?;
-        let plan = plan(tarballs, tree, writer).map_err(StepError::failed)?;
-        match run_quietly(plan).map_err(StepError::failed)? {
-            Ended::Code(0) => Ok(()),
-            Ended::Code(DISK_FULL) => Err(StepError::DiskFull),
-            ended => {
-                let mut said = String::new();
-                // What it managed to say is what there is.
-                let _ = File::from(errors).take(4096).read_to_string(&mut said);
-                Err(StepError::failed(format!("{} ({ended:?})", Escaped(said.trim().as_ref()))))
-            }
+        unpack_in_pen("unpack", tarballs, tree)
+    }
+}
+
+/// Runs a subcommand of this program that unpacks what lies in one directory into another, in a
+/// boundary that holds these two and this program, and has no network.
+///
+/// # Errors
+/// A boundary that does not start, or what the unpacker says.
+pub(crate) fn unpack_in_pen(subcommand: &str, from: &Path, tree: &Path) -> Result<(), StepError> {
+    let (errors, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+        .map_err(|errno| StepError::from(std::io::Error::from(errno)))?;
+    let plan = plan(subcommand, from, tree, writer).map_err(StepError::failed)?;
+    match run_quietly(plan).map_err(StepError::failed)? {
+        Ended::Code(0) => Ok(()),
+        Ended::Code(DISK_FULL) => Err(StepError::DiskFull),
+        ended => {
+            let mut said = String::new();
+            // What it managed to say is what there is.
+            let _ = File::from(errors).take(4096).read_to_string(&mut said);
+            Err(StepError::failed(format!("{} ({ended:?})", Escaped(said.trim().as_ref()))))
         }
     }
 }
 
-fn plan(tarballs: &Path, tree: &Path, errors: OwnedFd) -> Result<LaunchPlan, Error> {
+fn plan(
+    subcommand: &str,
+    tarballs: &Path,
+    tree: &Path,
+    errors: OwnedFd,
+) -> Result<LaunchPlan, Error> {
     let null = || -> Result<StdioEnd, Error> {
         Ok(StdioEnd::Descriptor(File::options().read(true).write(true).open("/dev/null")?.into()))
     };
@@ -89,7 +104,7 @@ fn plan(tarballs: &Path, tree: &Path, errors: OwnedFd) -> Result<LaunchPlan, Err
             entry(OWN, Place::ReadOnly(host(&own_program()?)?))?,
         ],
         program: Program {
-            argv: [OWN, "unpack", TARBALLS, TREE].map(Into::into).into(),
+            argv: [OWN, subcommand, TARBALLS, TREE].map(Into::into).into(),
             env: Vec::new(),
             cwd: InsidePath::root(),
         },

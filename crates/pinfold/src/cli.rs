@@ -56,6 +56,9 @@ pub(crate) enum Command {
     /// Unpack an agent's packages; runs inside a boundary
     #[command(hide = true)]
     Unpack(UnpackArgs),
+    /// Unpack a system's archives; runs inside a boundary
+    #[command(hide = true)]
+    UnpackSystem(UnpackArgs),
     /// Take what was committed inside into the host's repository, in a boundary
     #[command(hide = true)]
     ImportObjects(ImportArgs),

@@ -38,6 +38,7 @@ fn main() -> ExitCode {
         Command::Audit(args) => log::audit(&args),
         Command::ImportObjects(args) => import::import(args),
         Command::Unpack(args) => Ok(unpack::unpack(&args)),
+        Command::UnpackSystem(args) => Ok(unpack::unpack_system(&args)),
         Command::Secret(command) => secret_command(command),
     };
     outcome.unwrap_or_else(exit::Failure::show)

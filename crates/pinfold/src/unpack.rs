@@ -1,4 +1,5 @@
-//! `pinfold unpack`: runs inside a boundary, where an agent's packages are unpacked.
+//! `pinfold unpack` and `pinfold unpack-system`: run inside a boundary, where packages and systems are
+//! unpacked.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -6,6 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 use pinfold_provision::unpack::unpack_dir;
 use pinfold_session::provision::DISK_FULL;
+use pinfold_snapshot::layer::apply_all;
 
 /// Where from and where to.
 #[derive(Debug, Args)]
@@ -16,6 +18,16 @@ pub(crate) struct UnpackArgs {
 
 pub(crate) fn unpack(args: &UnpackArgs) -> ExitCode {
     match unpack_dir(&args.tarballs, &args.tree) {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            if error.is_disk_full() { ExitCode::from(DISK_FULL) } else { ExitCode::FAILURE }
+        }
+    }
+}
+
+pub(crate) fn unpack_system(args: &UnpackArgs) -> ExitCode {
+    match apply_all(&args.tarballs, &args.tree) {
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::try_join_all;
-use http::header::{CONTENT_LENGTH, HeaderValue, LOCATION, USER_AGENT};
-use http::{Request, Response, Uri};
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, HeaderValue, LOCATION, USER_AGENT};
+use http::{HeaderMap, HeaderName, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::{Client, Error};
@@ -53,6 +53,16 @@ pub struct Download {
     pub max_size: u64,
     /// Where to; what was in it is overwritten.
     pub into: File,
+    /// What the server wants to see; no server that it redirects to does.
+    pub authorization: Option<HeaderValue>,
+}
+
+/// A short answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Vec<u8>,
 }
 
 /// How far many downloads have come.
@@ -86,8 +96,38 @@ impl Downloader {
         into: &mut File,
         progress: &mut dyn FnMut(u64, Option<u64>),
     ) -> Result<(), DownloadError> {
-        let order = Order { url, expect, max_size };
+        let order = Order { url, expect, max_size, authorization: None };
         self.block_on(async |client| order.run(&client, into, progress).await)
+    }
+
+    /// Asks for something short that may be refused. Blocks; must not be called inside an async
+    /// runtime.
+    ///
+    /// # Errors
+    /// [`DownloadError`]; a status that is no success is none.
+    pub(crate) fn ask(
+        &self,
+        url: &str,
+        headers: Vec<(HeaderName, HeaderValue)>,
+        max_size: u64,
+    ) -> Result<Answer, DownloadError> {
+        let headers: HeaderMap = headers.into_iter().collect();
+        self.block_on(async |client| {
+            let (url, response) = answer(&client, checked(url)?, &headers).await?;
+            let (status, headers) = (response.status(), response.headers().clone());
+            let mut body = Vec::new();
+            let mut incoming = response.into_body();
+            while let Some(chunk) = next_chunk(&mut incoming).await.map_err(|cause| {
+                let received = body.len() as u64;
+                DownloadError::Interrupted { url: shown(&url), received, cause }
+            })? {
+                if (body.len() + chunk.len()) as u64 > max_size {
+                    return Err(DownloadError::TooLarge { url: shown(&url), max: max_size });
+                }
+                body.extend_from_slice(&chunk);
+            }
+            Ok(Answer { status, headers, body })
+        })
     }
 
     /// Fetches many files, some at a time, over as few connections as the servers allow. The
@@ -106,8 +146,11 @@ impl Downloader {
             loop {
                 // Of its own, so that the borrow does not last over the download.
                 let next = waiting.borrow_mut().next();
-                let Some(Download { url, expect, max_size, into }) = next else { return Ok(()) };
-                let order = Order { url, expect, max_size: *max_size };
+                let Some(Download { url, expect, max_size, into, authorization }) = next else {
+                    return Ok(());
+                };
+                let authorization = authorization.clone();
+                let order = Order { url, expect, max_size: *max_size, authorization };
                 let mut counted = 0;
                 order.run(&client, into, &mut |now, _| tally.count(&mut counted, now)).await?;
                 tally.done();
@@ -165,6 +208,7 @@ struct Order<'o> {
     url: &'o str,
     expect: &'o Integrity,
     max_size: u64,
+    authorization: Option<HeaderValue>,
 }
 
 impl Order<'_> {
@@ -196,7 +240,8 @@ impl Order<'_> {
         let write = |cause| DownloadError::Write { url: without_query(self.url), cause };
         into.rewind().and_then(|()| into.set_len(0)).map_err(write)?;
         progress(0, None);
-        let (url, response) = answer(client, checked(self.url)?).await?;
+        let headers = self.authorization.iter().map(|value| (AUTHORIZATION, value.clone()));
+        let (url, response) = answer(client, checked(self.url)?, &headers.collect()).await?;
         if !response.status().is_success() {
             return Err(DownloadError::Status { url: shown(&url), status: response.status() });
         }
@@ -228,14 +273,21 @@ impl Order<'_> {
     }
 }
 
-/// Asks, and follows redirects as far as they lead to https.
+/// Asks, and follows redirects as far as they lead to https. Another server than the first does not
+/// see what the first is shown.
 async fn answer(
     client: &HttpClient,
     mut url: Uri,
+    headers: &HeaderMap,
 ) -> Result<(Uri, Response<Incoming>), DownloadError> {
+    let first = url.authority().cloned();
     for _ in 0..=MAX_REDIRECTS {
         let mut request = Request::new(Empty::new());
         *request.uri_mut() = url.clone();
+        *request.headers_mut() = headers.clone();
+        if url.authority() != first.as_ref() {
+            request.headers_mut().remove(AUTHORIZATION);
+        }
         request.headers_mut().insert(USER_AGENT, HeaderValue::from_static(AGENT));
         let response = match timeout(STALL, client.request(request)).await {
             Ok(Ok(response)) => response,

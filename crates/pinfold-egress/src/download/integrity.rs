@@ -71,6 +71,11 @@ impl Integrity {
         strongest.ok_or_else(invalid)
     }
 
+    /// From the 32 bytes of a SHA-256.
+    pub(crate) fn sha256(digest: Vec<u8>) -> Self {
+        Self { algorithm: Algorithm::Sha256, digest }
+    }
+
     pub(super) fn start(&self) -> Context {
         Context::new(self.algorithm.ring())
     }

@@ -207,6 +207,7 @@ fn many_files_share_few_connections() {
             url: format!("https://localhost:{port}/file-{n}"),
             expect: sri(format!("/file-{n}").as_bytes()),
             max_size: 100,
+            authorization: None,
             into: tempfile::tempfile().unwrap(),
         })
         .collect();
@@ -228,6 +229,7 @@ fn one_wrong_file_of_many_ends_all() {
             url: format!("https://localhost:{port}/file-{n}"),
             expect: sri(if n == 7 { "other".into() } else { format!("/file-{n}") }.as_bytes()),
             max_size: 100,
+            authorization: None,
             into: tempfile::tempfile().unwrap(),
         })
         .collect();

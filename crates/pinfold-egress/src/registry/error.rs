@@ -1,0 +1,79 @@
+//! Everything that can go wrong with an image.
+
+use std::io;
+use std::path::PathBuf;
+
+use http::StatusCode;
+
+use crate::download::DownloadError;
+
+/// Why an image could not be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegistryError {
+    /// Something could not be fetched.
+    #[error(transparent)]
+    Download(#[from] DownloadError),
+    /// There is none of this name.
+    #[error("there is no image {image} in its registry")]
+    NoImage {
+        /// The image.
+        image: String,
+    },
+    /// It is not given to everybody.
+    #[error("the registry does not give {image} without an account, which pinfold does not use")]
+    Account {
+        /// The image.
+        image: String,
+    },
+    /// The registry has another answer.
+    #[error("the registry answers {status} for {image}")]
+    Status {
+        /// The image.
+        image: String,
+        /// Its status.
+        status: StatusCode,
+    },
+    /// A manifest that says nothing of use.
+    #[error("the manifest of {image} cannot be used: {what}")]
+    Manifest {
+        /// The image.
+        image: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// Not the content that was asked for.
+    #[error("the registry gives {found} for {image}, not {expected}; nothing of it was used")]
+    WrongContent {
+        /// The image.
+        image: String,
+        /// The digest that was asked for.
+        expected: String,
+        /// The digest of what came.
+        found: String,
+    },
+    /// A layer could not be written.
+    #[error("cannot write {}: {cause}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        cause: io::Error,
+    },
+}
+
+impl RegistryError {
+    /// The way out, where the message does not say it already.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Account { .. } => {
+                Some("export it to a tarball, and name that as the base".to_owned())
+            }
+            Self::NoImage { .. } => {
+                Some("check the name, or name a directory by a path that begins with ./".to_owned())
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Directories that are made once, by one process, and are either whole or not there.
+//!
+//! ```text
+//! <id>/<summary>      written last, so its presence says that the rest is whole
+//! <id>.lock           held while it is made
+//! <id>.tmp-<pid>/     where it is made; worthless once nobody holds the lock
+//! ```
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use crate::lock::Lock;
+use crate::seal::remove_tree;
+use crate::steps::is_disk_full;
+
+/// A directory of such directories; one user's.
+#[derive(Debug, Clone)]
+pub struct Shelf {
+    dir: PathBuf,
+    summary: &'static str,
+}
+
+/// Why something could not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ShelfError {
+    /// A file could not be read or written.
+    #[error("cannot {doing} {}: {source}", path.display())]
+    File {
+        /// What was tried.
+        doing: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// No space or quota left. What was there of it has been removed.
+    #[error(
+        "no space left in {} while {doing}; free some, or set XDG_CACHE_HOME to another disk",
+        dir.display()
+    )]
+    DiskFull {
+        /// What was being done.
+        doing: &'static str,
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// Somebody else could write there.
+    #[error(
+        "{} belongs to somebody else, who could change what is in it; set XDG_CACHE_HOME to a \
+         directory of your own",
+        dir.display()
+    )]
+    NotOwn {
+        /// The directory.
+        dir: PathBuf,
+    },
+}
+
+impl Shelf {
+    /// The shelf in a directory; `summary` names the file that says that one is whole.
+    #[must_use]
+    pub fn new(dir: PathBuf, summary: &'static str) -> Self {
+        Self { dir, summary }
+    }
+
+    /// Its directory.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Where what has this id lies, if it is whole, with its summary.
+    #[must_use]
+    pub fn find(&self, id: &str) -> Option<(PathBuf, Vec<u8>)> {
+        let home = self.dir.join(id);
+        let summary = fs::read(home.join(self.summary)).ok()?;
+        Some((home, summary))
+    }
+
+    /// The ids of everything that is whole.
+    ///
+    /// # Errors
+    /// A directory that is there and cannot be read.
+    pub fn ids(&self) -> Result<Vec<String>, ShelfError> {
+        let entries = match fs::read_dir(&self.dir) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(self.failed("read", &self.dir, error)),
+        };
+        let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        let mut ids: Vec<String> = names.filter(|id| self.find(id).is_some()).collect();
+        ids.sort();
+        Ok(ids)
+    }
+
+    /// Makes what has this id, unless it is there or another process makes it meanwhile: then
+    /// `waiting` is told, and that one's is returned. `usable` says whether a summary is of use;
+    /// `make` fills an empty directory and returns the summary.
+    ///
+    /// # Errors
+    /// [`ShelfError`], or what `make` says. What a failed attempt left is removed; what a killed
+    /// one left is removed by the next call.
+    pub fn ensure<T, E: From<ShelfError>>(
+        &self,
+        id: &str,
+        waiting: &dyn Fn(),
+        usable: impl Fn(&Path, &[u8]) -> Option<T>,
+        make: impl FnOnce(&Path) -> Result<Vec<u8>, E>,
+    ) -> Result<T, E> {
+        let found = || self.find(id).and_then(|(home, summary)| usable(&home, &summary));
+        if let Some(found) = found() {
+            return Ok(found);
+        }
+        self.open()?;
+        let _lock = self.lock(id, waiting)?;
+        if let Some(found) = found() {
+            return Ok(found);
+        }
+        self.sweep(id);
+        let staging = self.dir.join(format!("{id}.tmp-{}", std::process::id()));
+        fs::create_dir(&staging).map_err(|error| self.failed("create", &staging, error))?;
+        let made = make(&staging).and_then(|summary| Ok(self.publish(id, &staging, &summary)?));
+        if let Err(error) = made {
+            // The first error is the one to tell; what this leaves, the next start sweeps.
+            remove_tree(&staging).unwrap_or_default();
+            return Err(error);
+        }
+        found().ok_or_else(|| {
+            let home = self.dir.join(id);
+            self.failed("use", &home, io::Error::other("it is not what was made")).into()
+        })
+    }
+
+    /// Removes what has this id, unless a process makes it just now; whether it did.
+    ///
+    /// # Errors
+    /// What unlink(2) says.
+    pub fn remove(&self, id: &str) -> Result<bool, ShelfError> {
+        let path = self.dir.join(format!("{id}.lock"));
+        let home = self.dir.join(id);
+        let failed = |error| self.failed("remove", &home, error);
+        let Some(_lock) = Lock::try_take(&path).map_err(failed)? else { return Ok(false) };
+        // Not found by anybody from here on, even if this is cut short.
+        let gone = self.dir.join(format!("{id}.tmp-{}", std::process::id()));
+        fs::rename(&home, &gone).map_err(failed)?;
+        remove_tree(&gone).map_err(failed)?;
+        Ok(true)
+    }
+
+    /// An error about a file, which may be that the disk is full.
+    #[must_use]
+    pub fn failed(&self, doing: &'static str, path: &Path, source: io::Error) -> ShelfError {
+        if is_disk_full(&source) {
+            return ShelfError::DiskFull { doing: "writing", dir: self.dir.clone() };
+        }
+        ShelfError::File { doing, path: path.to_owned(), source }
+    }
+
+    /// Makes the directory; it has to be the caller's own.
+    fn open(&self) -> Result<(), ShelfError> {
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir);
+        let found = made.and_then(|()| fs::metadata(&self.dir));
+        let found = found.map_err(|error| self.failed("create", &self.dir, error))?;
+        if found.uid() != rustix::process::geteuid().as_raw() {
+            return Err(ShelfError::NotOwn { dir: self.dir.clone() });
+        }
+        Ok(())
+    }
+
+    fn lock(&self, id: &str, waiting: &dyn Fn()) -> Result<Lock, ShelfError> {
+        let path = self.dir.join(format!("{id}.lock"));
+        let taken = Lock::try_take(&path).and_then(|lock| match lock {
+            Some(lock) => Ok(lock),
+            None => {
+                waiting();
+                Lock::take(&path)
+            }
+        });
+        taken.map_err(|source| self.failed("lock", &path, source))
+    }
+
+    /// Removes what killed processes left: staging directories whose lock nobody else holds.
+    fn sweep(&self, mine: &str) {
+        let Ok(entries) = fs::read_dir(&self.dir) else { return };
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            let Some((id, _)) = name.to_str().and_then(|name| name.split_once(".tmp-")) else {
+                continue;
+            };
+            let lock = (id != mine).then(|| Lock::try_take(&self.dir.join(format!("{id}.lock"))));
+            let abandoned = lock.as_ref().is_none_or(|lock| matches!(lock, Ok(Some(_))));
+            if abandoned {
+                // A failure is not in the way of this one; the next start tries again.
+                remove_tree(&entry.path()).unwrap_or_default();
+            }
+        }
+    }
+
+    /// Writes the summary, waits for the disk, and moves all of it to its place.
+    fn publish(&self, id: &str, staging: &Path, summary: &[u8]) -> Result<(), ShelfError> {
+        let path = staging.join(self.summary);
+        fs::write(&path, summary).map_err(|error| self.failed("write", &path, error))?;
+        // One syncfs instead of an fsync for each of thousands of files.
+        let synced = File::open(staging).and_then(|staging| Ok(rustix::fs::syncfs(staging)?));
+        synced.map_err(|error| self.failed("sync", staging, error))?;
+        let home = self.dir.join(id);
+        // Only one that is not whole, or of no use, can be in the way.
+        remove_tree(&home)
+            .or_else(|error| match error.kind() {
+                io::ErrorKind::NotFound => Ok(()),
+                _ => Err(error),
+            })
+            .map_err(|error| self.failed("replace", &home, error))?;
+        fs::rename(staging, &home).map_err(|error| self.failed("put in place", &home, error))?;
+        File::open(&self.dir)
+            .and_then(|dir| dir.sync_all())
+            .map_err(|error| self.failed("sync", &self.dir, error))
+    }
+}

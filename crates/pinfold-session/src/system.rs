@@ -1,0 +1,250 @@
+//! The systems that sessions can run on instead of this machine's own (requirement 3.3): trees in
+//! the user's cache, each made once from an image, a tarball or a directory.
+//!
+//! An image is downloaded and verified here and unpacked inside a boundary; nothing of it runs on
+//! the host. A tag is looked up once and then means what it meant, until it is asked for anew.
+
+mod error;
+mod memo;
+
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use pinfold_egress::{Image, Progress, Reference, Registry};
+use pinfold_policy::project::Base;
+use pinfold_provision::{Shelf, StepError};
+use serde::{Deserialize, Serialize};
+
+pub use error::SystemError;
+
+use self::memo::{Memo, digest_of_file};
+use crate::places::Places;
+use crate::provision::unpack_in_pen;
+
+/// What `alpine` and `debian` stand for.
+const ALPINE: &str = "docker.io/library/alpine:3.22";
+const DEBIAN: &str = "docker.io/library/debian:12-slim";
+
+const SUMMARY: &str = "base.json";
+const TREE: &str = "tree";
+const ARCHIVES: &str = "archives";
+const FORMAT: u32 = 1;
+
+/// A system that is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct System {
+    /// What its content is named by: `sha256:` and hexadecimal digits for what cannot change, a
+    /// path for a directory.
+    pub id: String,
+    /// Its tree on the host.
+    pub tree: PathBuf,
+}
+
+/// A base on the shelf, as `base.json` describes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Summary {
+    format: u32,
+    /// Its digest.
+    pub id: String,
+    /// What it was asked for as.
+    pub from: String,
+}
+
+/// What is being done, for a person who waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Doing {
+    /// Another process makes the same; this one waits for it.
+    Waiting,
+    /// Layers are coming in.
+    Fetching(Progress),
+    /// A boundary is unpacking.
+    Unpacking,
+}
+
+/// The user's systems.
+#[expect(missing_debug_implementations, reason = "holds a closure")]
+pub struct Systems<'a> {
+    shelf: Shelf,
+    memo: Memo,
+    registry: Registry,
+    doing: &'a dyn Fn(Doing),
+}
+
+impl<'a> Systems<'a> {
+    /// Those in the user's cache; `doing` is told what takes time.
+    #[must_use]
+    pub fn new(places: &Places, doing: &'a dyn Fn(Doing)) -> Self {
+        let dir = places.cache.join("bases");
+        let memo = Memo::new(dir.join("names"));
+        Self { shelf: Shelf::new(dir, SUMMARY), memo, registry: Registry::default(), doing }
+    }
+
+    /// Every one that is there, but for directories.
+    ///
+    /// # Errors
+    /// A cache that cannot be read.
+    pub fn all(&self) -> Result<Vec<Summary>, SystemError> {
+        let summary = |id: String| {
+            let (_, bytes) = self.shelf.find(&id)?;
+            serde_json::from_slice(&bytes).ok()
+        };
+        Ok(self.shelf.ids()?.into_iter().filter_map(summary).collect())
+    }
+
+    /// Removes one; whether nobody was making it just then.
+    ///
+    /// # Errors
+    /// What removing says.
+    pub fn remove(&self, id: &str) -> Result<bool, SystemError> {
+        Ok(self.shelf.remove(plain(id))?)
+    }
+
+    /// The system of a base, made now if need be; none for the host's own. Paths are relative to
+    /// `root`.
+    ///
+    /// # Errors
+    /// See [`SystemError`]; what a failed attempt left is removed.
+    pub fn ensure(&self, base: &Base, root: &Path) -> Result<Option<System>, SystemError> {
+        match base {
+            Base::Host => Ok(None),
+            Base::Alpine => self.image(ALPINE, "alpine").map(Some),
+            Base::Debian => self.image(DEBIAN, "debian").map(Some),
+            Base::Image(name) => self.image(name, name).map(Some),
+            Base::Tarball(path) => self.tarball(&root.join(path)).map(Some),
+            Base::Directory(path) => directory(&root.join(path)).map(Some),
+        }
+    }
+
+    fn image(&self, name: &str, asked: &str) -> Result<System, SystemError> {
+        let reference: Reference = name.parse()?;
+        let known = match reference.digest() {
+            Some(digest) => Some(digest.to_owned()),
+            None => self.memo.get(&reference.to_string()),
+        };
+        if let Some(found) = known.as_deref().and_then(|digest| self.find(digest)) {
+            return Ok(found);
+        }
+        let architecture = match std::env::consts::ARCH {
+            "x86_64" => "amd64",
+            "aarch64" => "arm64",
+            other => other,
+        };
+        let failed = |source| SystemError::Image { base: asked.to_owned(), source };
+        let image = self.registry.resolve(&reference, architecture).map_err(failed)?;
+        let system = self.ensure_tree(&image.digest, asked, |archives| {
+            self.fetch(&reference, &image, archives).map_err(failed)
+        })?;
+        self.memo.put(&reference.to_string(), &image.digest)?;
+        Ok(system)
+    }
+
+    fn fetch(
+        &self,
+        reference: &Reference,
+        image: &Image,
+        archives: &Path,
+    ) -> Result<(), pinfold_egress::RegistryError> {
+        let doing = self.doing;
+        let mut tell = |progress| doing(Doing::Fetching(progress));
+        self.registry.fetch(reference, image, archives, &mut tell)
+    }
+
+    fn tarball(&self, path: &Path) -> Result<System, SystemError> {
+        let failed = |source| SystemError::Path { path: path.to_owned(), source };
+        let found = fs::metadata(path).map_err(failed)?;
+        if !found.is_file() {
+            return Err(SystemError::NotWhatItSays { path: path.to_owned(), what: "a tarball" });
+        }
+        // Reading a large file takes longer than a start may.
+        let version = format!(
+            "{}:{}:{}:{}.{}:{}.{}",
+            found.dev(),
+            found.ino(),
+            found.size(),
+            found.mtime(),
+            found.mtime_nsec(),
+            found.ctime(),
+            found.ctime_nsec()
+        );
+        let digest = match self.memo.get(&version) {
+            Some(digest) => digest,
+            None => digest_of_file(path).map_err(failed)?,
+        };
+        let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or("tar");
+        let from = path.display().to_string();
+        let system = self.ensure_tree(&digest, &from, |archives| {
+            let copy = archives.join(format!("0000.{ending}"));
+            fs::copy(path, &copy).map_err(failed)?;
+            // The name it gets is the content's, whatever has become of the file meanwhile.
+            match digest_of_file(&copy).map_err(failed)? == digest {
+                true => Ok(()),
+                false => Err(SystemError::Changing { path: path.to_owned() }),
+            }
+        })?;
+        self.memo.put(&version, &digest)?;
+        Ok(system)
+    }
+
+    fn find(&self, digest: &str) -> Option<System> {
+        let (home, summary) = self.shelf.find(plain(digest))?;
+        usable(&home, &summary, digest)
+    }
+
+    /// The tree of what `fill` puts into a directory as archives.
+    fn ensure_tree(
+        &self,
+        digest: &str,
+        from: &str,
+        fill: impl FnOnce(&Path) -> Result<(), SystemError>,
+    ) -> Result<System, SystemError> {
+        let make = |staging: &Path| {
+            let (archives, tree) = (staging.join(ARCHIVES), staging.join(TREE));
+            for dir in [&archives, &tree] {
+                fs::create_dir(dir).map_err(|error| self.shelf.failed("create", dir, error))?;
+            }
+            fill(&archives)?;
+            (self.doing)(Doing::Unpacking);
+            unpack_in_pen("unpack-system", &archives, &tree).map_err(|error| match error {
+                StepError::DiskFull => SystemError::DiskFull { base: from.to_owned() },
+                StepError::Failed(source) => SystemError::Unpack { base: from.to_owned(), source },
+            })?;
+            pinfold_provision::remove_tree(&archives)
+                .map_err(|error| self.shelf.failed("remove", &archives, error))?;
+            let (id, from) = (digest.to_owned(), from.to_owned());
+            let summary = Summary { format: FORMAT, id, from };
+            serde_json::to_vec_pretty(&summary)
+                .map_err(|error| self.shelf.failed("describe", staging, error.into()).into())
+        };
+        self.shelf.ensure(
+            plain(digest),
+            &|| (self.doing)(Doing::Waiting),
+            |home, summary| usable(home, summary, digest),
+            make,
+        )
+    }
+}
+
+/// A digest as the name of a file.
+fn plain(digest: &str) -> &str {
+    digest.strip_prefix("sha256:").unwrap_or(digest)
+}
+
+fn usable(home: &Path, summary: &[u8], digest: &str) -> Option<System> {
+    let summary: Summary = serde_json::from_slice(summary).ok()?;
+    let fits = summary.format == FORMAT && summary.id == digest;
+    let tree = home.join(TREE);
+    (fits && tree.is_dir()).then(|| System { id: summary.id, tree })
+}
+
+/// A directory as it lies there. It is looked at when it is used, and used as it is.
+fn directory(path: &Path) -> Result<System, SystemError> {
+    let failed = |source| SystemError::Path { path: path.to_owned(), source };
+    let tree = fs::canonicalize(path).map_err(failed)?;
+    let is_system = ["usr", "bin"].iter().any(|name| tree.join(name).is_dir());
+    if !is_system || File::open(&tree).is_err() {
+        return Err(SystemError::NotWhatItSays { path: tree, what: "a system with /usr or /bin" });
+    }
+    Ok(System { id: tree.display().to_string(), tree })
+}

@@ -1,0 +1,91 @@
+//! Why there is no system.
+
+use std::error::Error;
+use std::io;
+use std::path::PathBuf;
+
+use pinfold_egress::{InvalidReference, RegistryError};
+use pinfold_policy::path::Escaped;
+use pinfold_provision::ShelfError;
+use thiserror::Error;
+
+/// Why a system cannot be had.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum SystemError {
+    /// A base that names no image.
+    #[error("snapshot.base: {0}")]
+    Reference(#[from] InvalidReference),
+    /// An image that cannot be had.
+    #[error("snapshot.base: cannot get {base}: {source}")]
+    Image {
+        /// The base, as it was asked for.
+        base: String,
+        /// Why.
+        source: RegistryError,
+    },
+    /// The cache cannot be used.
+    #[error(transparent)]
+    Shelf(#[from] ShelfError),
+    /// A file or directory that cannot be used.
+    #[error("snapshot.base: cannot use {}: {source}", Escaped(.path))]
+    Path {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Something else lies there.
+    #[error("snapshot.base: {} is not {what}", Escaped(.path))]
+    NotWhatItSays {
+        /// Where.
+        path: PathBuf,
+        /// What it should be.
+        what: &'static str,
+    },
+    /// A file that somebody is writing.
+    #[error("snapshot.base: {} changes while it is read", Escaped(.path))]
+    Changing {
+        /// Which.
+        path: PathBuf,
+    },
+    /// Archives that cannot be unpacked.
+    #[error("snapshot.base: cannot unpack {base}: {source}")]
+    Unpack {
+        /// The base, as it was asked for.
+        base: String,
+        /// Why.
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// No space left.
+    #[error(
+        "no space left while {base} was unpacked; free some, or set XDG_CACHE_HOME to another disk"
+    )]
+    DiskFull {
+        /// The base, as it was asked for.
+        base: String,
+    },
+    /// What a name stood for cannot be read or written.
+    #[error("cannot use {}: {source}", Escaped(.path))]
+    Memo {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl SystemError {
+    /// The way out, where the message does not say it already.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Image { source, .. } => source.hint(),
+            Self::NotWhatItSays { .. } | Self::Path { .. } => Some(
+                "name a directory or tarball by a path with / or ./, relative to the repository"
+                    .to_owned(),
+            ),
+            _ => None,
+        }
+    }
+}

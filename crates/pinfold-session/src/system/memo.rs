@@ -1,0 +1,59 @@
+//! What a name stood for when it was last looked up.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use ring::digest::{Context, SHA256, digest};
+
+use super::SystemError;
+use crate::places::Places;
+
+/// Digests by name, each in a file of its own. One that is lost is looked up again.
+#[derive(Debug)]
+pub(super) struct Memo(PathBuf);
+
+impl Memo {
+    pub(super) fn new(dir: PathBuf) -> Self {
+        Self(dir)
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<String> {
+        let text = fs::read_to_string(self.path(name)).ok()?;
+        let (known, digest) = text.split_once('\n')?;
+        (known == name).then(|| digest.trim_end().to_owned())
+    }
+
+    pub(super) fn put(&self, name: &str, digest: &str) -> Result<(), SystemError> {
+        let path = self.path(name);
+        let new = path.with_extension(format!("new-{}", std::process::id()));
+        Places::make_private(&self.0)
+            .and_then(|()| fs::write(&new, format!("{name}\n{digest}\n")))
+            .and_then(|()| fs::rename(&new, &path))
+            .map_err(|source| SystemError::Memo { path, source })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(hex(digest(&SHA256, name.as_bytes()).as_ref()))
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The digest of a file's content.
+///
+/// # Errors
+/// What reading says.
+pub(super) fn digest_of_file(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let mut context = Context::new(&SHA256);
+    let mut buffer = vec![0; 128 * 1024];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(format!("sha256:{}", hex(context.finish().as_ref()))),
+            count => context.update(&buffer[..count]),
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Why an archive cannot be applied.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::budget::{MOST_BYTES, MOST_ENTRIES};
+
+/// Why an archive cannot be applied.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LayerError {
+    /// It is no archive, or only a part of one.
+    #[error("the archive is damaged: {0}")]
+    Damaged(io::Error),
+    /// It holds something that no honest archive does.
+    #[error("the archive holds `{name}`, {why}; it is refused")]
+    Refused {
+        /// The entry's name, escaped.
+        name: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// It holds more than a system may.
+    #[error("the archives unpack to more than {MOST_BYTES} bytes or {MOST_ENTRIES} entries")]
+    TooMuch,
+    /// It unpacks to far more than what it was packed to.
+    #[error("the archive unpacks to more than {times} times its size: it is refused as a bomb")]
+    Bomb {
+        /// The ratio from which it is refused.
+        times: u64,
+    },
+    /// The tree could not be written.
+    #[error("cannot write {}: {source}", path.display())]
+    File {
+        /// The path, in the tree.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+impl LayerError {
+    pub(super) fn damaged(error: io::Error) -> Self {
+        match error.get_ref().and_then(|inner| inner.downcast_ref::<Bomb>()) {
+            Some(Bomb(times)) => Self::Bomb { times: *times },
+            None => Self::Damaged(error),
+        }
+    }
+
+    pub(super) fn refused(name: &[u8], why: &'static str) -> Self {
+        let shown = name.escape_ascii().to_string().chars().take(200).collect();
+        Self::Refused { name: shown, why }
+    }
+
+    pub(super) fn file(path: &Path) -> impl FnOnce(rustix::io::Errno) -> Self + '_ {
+        |errno| Self::File { path: path.to_owned(), source: errno.into() }
+    }
+
+    /// Whether the disk or a quota is full, which is told differently.
+    #[must_use]
+    pub fn is_disk_full(&self) -> bool {
+        let full = |source: &io::Error| {
+            matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+        };
+        matches!(self, Self::File { source, .. } if full(source))
+    }
+}
+
+/// What a reader says that was asked to unpack a bomb.
+#[derive(Debug, thiserror::Error)]
+#[error("more than {0} times its size")]
+pub(super) struct Bomb(pub(super) u64);

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use pinfold_policy::path::{HostPath, PathError};
+use pinfold_policy::settings::{Settings, WorkspaceMode};
 use thiserror::Error;
 
 /// Why there is no workspace.
@@ -89,6 +90,11 @@ impl Workspace {
         }
         let git_outside = git_outside(root)?.map(HostPath::new).transpose()?;
         Ok(Self { root: HostPath::new(root)?, cwd: HostPath::new(&cwd)?, git_outside })
+    }
+
+    /// The root, if the settings give the inside a copy-on-write view of it.
+    pub(crate) fn under_view(&self, settings: &Settings) -> Option<&HostPath> {
+        (settings.workspace_mode.value == WorkspaceMode::Overlay).then_some(&self.root)
     }
 
     /// The repository's own settings files that exist.

@@ -72,7 +72,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     }
     let subject = Subject::AgentSession { agent: agent.into() };
     let view = View::collect(subject, &settings, &workspace, extra)?;
-    let prospect = prospect(&view, &settings, &places)?;
+    let prospect = prospect(&view, &settings, &workspace, &places)?;
     let path = workspace.cwd.as_path().join(&args.path);
     let access = args.access.access();
     let mut explanation =

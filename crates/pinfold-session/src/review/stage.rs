@@ -1,0 +1,162 @@
+//! Copies of what is taken over, beside where it will lie.
+//!
+//! Everything that can fail for want of space or rights fails here, before the workspace is
+//! changed: afterwards there are only renames.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::changes::{Change, What};
+use super::journal::{give, written};
+use super::tree::{Node, Tree, attributes, directory_at, names};
+
+/// The directory of staged files in a workspace, for one session.
+pub(crate) struct Staging<'a> {
+    workspace: &'a Tree,
+    name: String,
+    directory: OwnedFd,
+    next: usize,
+    /// Where the first of several hard links was staged.
+    links: HashMap<(u64, u64), usize>,
+}
+
+impl<'a> Staging<'a> {
+    fn name(session: &str) -> String {
+        format!(".pinfold-{session}")
+    }
+
+    /// Makes an empty one.
+    ///
+    /// # Errors
+    /// What mkdir(2) says.
+    pub(crate) fn make(workspace: &'a Tree, session: &str) -> io::Result<Self> {
+        clear(workspace, session)?;
+        let name = Self::name(session);
+        rustix::fs::mkdirat(workspace.root(), &name, Mode::from_raw_mode(0o700))?;
+        let directory = directory_at(workspace.root(), OsStr::new(&name))?;
+        Ok(Self { workspace, name, directory, next: 0, links: HashMap::new() })
+    }
+
+    /// Copies what a change left at its path, and gives its number.
+    ///
+    /// # Errors
+    /// What reading and writing say, such as `ENOSPC`.
+    pub(crate) fn add(&mut self, upper: &Tree, change: &Change, after: &Node) -> io::Result<usize> {
+        let number = self.next;
+        self.next += 1;
+        let name = number.to_string();
+        if after.kind == FileType::Symlink {
+            let target = upper.link(&change.path)?;
+            rustix::fs::symlinkat(&target, &self.directory, &name)?;
+            self.own_link(&name, after)?;
+            return Ok(number);
+        }
+        if after.links > 1 {
+            if let Some(first) = self.links.get(&after.inode) {
+                let first = first.to_string();
+                let flags = AtFlags::empty();
+                rustix::fs::linkat(&self.directory, &first, &self.directory, &name, flags)?;
+                return Ok(number);
+            }
+            self.links.insert(after.inode, number);
+        }
+        let from = upper.file(&change.path)?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(0o600);
+        let to = File::from(rustix::fs::openat(&self.directory, &name, flags, mode)?);
+        copy(&from, &to, after.size)?;
+        give(&to, &written(attributes(&from)?), after.owner)?;
+        rustix::fs::fchmod(&to, Mode::from_raw_mode(mode_of(change, after)))?;
+        Ok(number)
+    }
+
+    fn own_link(&self, name: &str, after: &Node) -> io::Result<()> {
+        use rustix::fs::{Gid, Uid, chownat};
+        if rustix::process::geteuid().is_root() {
+            let (uid, gid) = (Uid::from_raw(after.owner.0), Gid::from_raw(after.owner.1));
+            let flags = AtFlags::SYMLINK_NOFOLLOW;
+            chownat(&self.directory, name, Some(uid), Some(gid), flags)?;
+        }
+        Ok(())
+    }
+
+    /// The directory.
+    pub(crate) fn directory(&self) -> &OwnedFd {
+        &self.directory
+    }
+
+    /// Removes what was staged.
+    ///
+    /// # Errors
+    /// What unlink(2) says.
+    pub(crate) fn remove(self) -> io::Result<()> {
+        empty(self.workspace, &self.name, &self.directory)
+    }
+}
+
+/// What an earlier process staged for a session, if anything.
+///
+/// # Errors
+/// What openat(2) says.
+pub(crate) fn find(workspace: &Tree, session: &str) -> io::Result<Option<OwnedFd>> {
+    match directory_at(workspace.root(), OsStr::new(&Staging::name(session))) {
+        Ok(directory) => Ok(Some(directory)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Removes what an earlier process staged for a session.
+///
+/// # Errors
+/// What unlink(2) says.
+pub(crate) fn clear(workspace: &Tree, session: &str) -> io::Result<()> {
+    match find(workspace, session)? {
+        Some(directory) => empty(workspace, &Staging::name(session), &directory),
+        None => Ok(()),
+    }
+}
+
+fn empty(workspace: &Tree, name: &str, directory: &OwnedFd) -> io::Result<()> {
+    for file in names(directory)? {
+        rustix::fs::unlinkat(directory, &file, AtFlags::empty())?;
+    }
+    rustix::fs::unlinkat(workspace.root(), Path::new(name), AtFlags::REMOVEDIR)?;
+    Ok(())
+}
+
+/// No change brings a program that runs with its owner's rights; one that had them keeps them as
+/// long as it holds the same.
+fn mode_of(change: &Change, after: &Node) -> u32 {
+    let kept = match (&change.before, change.what) {
+        (Some(before), What::Mode) => before.mode & 0o6000,
+        _ => 0,
+    };
+    after.mode & (0o777 | kept)
+}
+
+/// Copies a file with its holes (lseek(2), "Seeking file data and holes").
+fn copy(mut from: &File, mut to: &File, size: u64) -> io::Result<()> {
+    let mut at = 0;
+    while at < size {
+        let seek = |from: &File, position| rustix::fs::seek(from.as_fd(), position);
+        let start = match seek(from, rustix::fs::SeekFrom::Data(at)) {
+            Ok(start) => start,
+            Err(Errno::NXIO) => break,
+            Err(errno) => return Err(errno.into()),
+        };
+        let end = seek(from, rustix::fs::SeekFrom::Hole(start))?;
+        from.seek(SeekFrom::Start(start))?;
+        to.seek(SeekFrom::Start(start))?;
+        io::copy(&mut io::Read::take(from, end - start), &mut to)?;
+        at = end;
+    }
+    to.set_len(size)
+}

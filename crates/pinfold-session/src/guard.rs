@@ -30,6 +30,7 @@ use crate::places::Places;
 use crate::protect::{Finding, Rules, Surveyor, What, Zone};
 use crate::restrict::{Protect, Substitute};
 use crate::review::{Named, Names};
+use crate::shadow::{self, Shadow};
 use crate::state::{SessionId, SessionState};
 use crate::survey::{Walk, walk};
 use crate::tracked::Tracked;
@@ -70,6 +71,7 @@ pub(crate) struct Guard {
     names: Names,
     /// What of it the host would execute because something names it.
     named: Vec<Named>,
+    shadows: Vec<Shadow>,
 }
 
 /// A granted root as it was walked.
@@ -113,7 +115,8 @@ pub fn prospect(
 ) -> Result<Prospect, RunError> {
     let state = SessionState::create(places).map_err(RunError::System)?;
     let over = workspace.under_view(settings);
-    let mut guard = Guard::new(state.private(), state.id(), over)?;
+    let mut guard =
+        Guard::new(state.private(), state.id(), over, shadow::find(settings, workspace)?)?;
     let restrictions = guard.find(&view.authority()?, settings, places)?;
     Ok(Prospect { authority: view.restricted(restrictions)?, tracked: guard.tracked })
 }
@@ -136,6 +139,7 @@ impl Guard {
         private: &Path,
         session: &SessionId,
         over: Option<&HostPath>,
+        shadows: Vec<Shadow>,
     ) -> Result<Self, RunError> {
         let private = private.join("git");
         fs::DirBuilder::new().mode(0o700).create(&private).map_err(RunError::System)?;
@@ -155,6 +159,7 @@ impl Guard {
             over: over.map(|root| root.as_path().to_owned()),
             names: Names::default(),
             named: Vec::new(),
+            shadows,
         })
     }
 
@@ -253,6 +258,9 @@ impl Guard {
         match mode {
             GitMode::Guarded => self.guard_git(&git, &rules, places)?,
             GitMode::Quarantine => self.copy_git(git, &granted, places)?,
+        }
+        for shadow in &self.shadows {
+            shadow.protect(&mut self.protect);
         }
         let restrictions = self.protect.finish()?;
         let restrictions = self.without_view(restrictions);

@@ -27,6 +27,7 @@ mod restrict;
 mod resume;
 pub mod review;
 mod run;
+mod shadow;
 pub mod ssh;
 mod state;
 mod stdio;

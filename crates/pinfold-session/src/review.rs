@@ -34,4 +34,4 @@ pub use record::Protected;
 pub(crate) use conclude::conclude;
 pub(crate) use layer::Layer;
 pub(crate) use names::Names;
-pub(crate) use record::{Named, Record, Repository, Top};
+pub(crate) use record::{AnyPath, Named, Record, Repository, Top};

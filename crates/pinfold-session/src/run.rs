@@ -26,6 +26,7 @@ use crate::outcome::{Outcome, RunError};
 use crate::places::Places;
 use crate::resume::Resume;
 use crate::review::{self, Layer, Review};
+use crate::shadow::{self, Shadow};
 use crate::ssh::Ssh;
 use crate::state::SessionState;
 use crate::supervise::{Progress, Supervision, last_words};
@@ -96,13 +97,19 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
     let over = workspace.under_view(&settings);
     let mut layer = over.map(|root| Layer::create(&places, state.id(), root)).transpose()?;
     let private = layer.as_ref().map_or(state.private(), Layer::private);
-    let mut guard = Guard::new(private, state.id(), over)?;
+    let shadows = shadow::find(&settings, &workspace)?;
+    let mounts = shadows.iter().map(Shadow::entries).collect::<Result<Vec<_>, _>>()?;
+    if let Some(layer) = &layer {
+        layer.make_places(&workspace.root, &shadows).map_err(RunError::System)?;
+    }
+    let mut guard = Guard::new(private, state.id(), over, shadows)?;
     let mut plan = plan(&view, &authority, &settings, program, streams.stdio)?;
     if let Some(layer) = &layer {
         put_view(&mut plan, &workspace.root, layer)?;
     }
     plan.tree.extend(guard.entries(workspace.root.as_path(), &places)?);
     plan.tree.extend(request.files);
+    plan.tree.extend(mounts.into_iter().flatten());
     let trust = match trust::is_needed(&settings) {
         true => Some(Trust::new(&state).map_err(RunError::System)?),
         false => None,

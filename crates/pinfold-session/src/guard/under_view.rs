@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use pinfold_policy::authority::{Effect, Restriction};
 
 use super::Guard;
-use crate::review::{Named, Protected, Record, Repository, Top};
+use crate::review::{AnyPath, Named, Protected, Record, Repository, Top};
 
 impl Guard {
     /// The restrictions that hold although there is a view; the others are remembered.
@@ -37,6 +37,8 @@ impl Guard {
     /// Adds to a session's record what is needed to take its changes over.
     pub(crate) fn complete(&mut self, record: &mut Record) {
         record.named = std::mem::take(&mut self.named);
+        let shadowed = self.shadows.iter().map(|shadow| AnyPath(shadow.relative().to_owned()));
+        record.shadowed = shadowed.collect();
         let copied = self.copies.directories.iter();
         record.repositories = copied
             .map(|copied| Repository {

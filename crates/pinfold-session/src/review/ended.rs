@@ -11,7 +11,7 @@ use pinfold_policy::path::Escaped;
 use rustix::fs::{FileType, FlockOperation};
 
 use super::apply::Applied;
-use super::changes::{Change, Changes};
+use super::changes::{Change, Changes, What};
 use super::error::ReviewError;
 use super::journal::Journal;
 use super::layer::{LAYERS, LOCK, NAMES, RECORD, UPPER, remove, reviews};
@@ -194,10 +194,28 @@ impl Review {
         let applied = self.applied().map_err(failed())?;
         let mut list = seen.judge(all);
         list.retain(|change| !applied.contains(&change.path));
+        self.drop_shadows(&mut list);
         list.sort_by(|one, other| one.path.cmp(&other.path));
         drop_needless(&mut list);
         find_renames(&mut list, &upper, &lower);
         Ok(Changes { list })
+    }
+
+    /// Drops directories that were made only to be shadowed.
+    fn drop_shadows(&self, list: &mut Vec<Change>) {
+        let shadowed = || self.record.shadowed.iter().map(|path| path.0.as_path());
+        list.retain(|change| !shadowed().any(|path| change.path == path));
+        let is_bare = |change: &Change, all: &[Change]| {
+            change.what == What::Added
+                && shadowed().any(|path| path.starts_with(&change.path))
+                && !all.iter().any(|other| {
+                    other.path != change.path
+                        && other.path.starts_with(&change.path)
+                        && !shadowed().any(|path| path.starts_with(&other.path))
+                })
+        };
+        let all = list.clone();
+        list.retain(|change| !is_bare(change, &all));
     }
 
     /// The state of the workspace at the first look after the session's end, which this may be.

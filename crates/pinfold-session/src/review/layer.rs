@@ -17,6 +17,7 @@ use super::seen::write_whole;
 use super::tree::Tree;
 use crate::RunError;
 use crate::places::Places;
+use crate::shadow::Shadow;
 use crate::state::{self, SessionId};
 
 /// The changes of a session that runs.
@@ -58,8 +59,7 @@ impl Layer {
             }
             let mode = fs::Permissions::from_mode(above.mode() & 0o7777);
             fs::set_permissions(layers.join(UPPER), mode)?;
-            let start = File::create_new(layer.directory.join("start"))?.metadata()?;
-            layer.started = (start.ctime(), start.ctime_nsec() as u64);
+            layer.started = mark(&layer.directory.join("start"))?;
             Ok(layer)
         };
         make().map_err(RunError::System)
@@ -73,6 +73,33 @@ impl Layer {
     /// Where private copies of git directories lie, as long as the changes do.
     pub(crate) fn private(&self) -> &Path {
         &self.directory
+    }
+
+    /// Makes directories in the layer for shadowed paths that are missing, with those above them
+    /// as they are in the workspace. Nothing runs yet that could make any of them a link.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(crate) fn make_places(&self, workspace: &HostPath, shadows: &[Shadow]) -> io::Result<()> {
+        let upper = self.layers().join(UPPER);
+        for shadow in shadows.iter().filter(|shadow| shadow.is_missing()) {
+            let mut above: Vec<&Path> = shadow.relative().ancestors().collect();
+            // The last one is the layer itself.
+            above.pop();
+            for path in above.into_iter().rev() {
+                let (made, known) = (upper.join(path), workspace.as_path().join(path));
+                match fs::create_dir(&made) {
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                    made => made?,
+                }
+                let like = fs::metadata(&known).or_else(|_| fs::metadata(&upper))?;
+                if rustix::process::geteuid().is_root() {
+                    chown(&made, Some(like.uid()), Some(like.gid()))?;
+                }
+                fs::set_permissions(&made, fs::Permissions::from_mode(like.mode() & 0o7777))?;
+            }
+        }
+        Ok(())
     }
 
     /// What the session is, but for what the look over its workspace found.
@@ -96,6 +123,7 @@ impl Layer {
             named: Vec::new(),
             repositories: Vec::new(),
             tops: Vec::new(),
+            shadowed: Vec::new(),
         })
     }
 
@@ -117,6 +145,17 @@ impl Drop for Layer {
             remove(&self.directory);
         }
     }
+}
+
+/// The present by the clock of the file system: whatever changes from now on has no earlier time.
+/// The kernel's clock for files ticks every few milliseconds; a file whose time somebody has looked
+/// at gets the exact one (Linux 6.13), and nothing an earlier one after it.
+fn mark(path: &Path) -> io::Result<(i64, u64)> {
+    let file = File::create_new(path)?;
+    file.metadata()?;
+    file.set_permissions(fs::Permissions::from_mode(0o400))?;
+    let marked = file.metadata()?;
+    Ok((marked.ctime(), marked.ctime_nsec() as u64))
 }
 
 /// Overlayfs takes no layer with other file systems mounted in it (`clone_private_mount`).

@@ -38,6 +38,8 @@ pub(crate) struct Record {
     pub(crate) repositories: Vec<Repository>,
     /// Tops of the working trees that the inside could write, each with its git directory.
     pub(crate) tops: Vec<Top>,
+    /// Shadowed paths, relative to the workspace: what lies there is none of the session's.
+    pub(crate) shadowed: Vec<AnyPath>,
 }
 
 /// A path that something names.

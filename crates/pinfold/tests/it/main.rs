@@ -21,3 +21,4 @@ mod overlay;
 mod project;
 mod ssh;
 mod terminal;
+mod workspace;

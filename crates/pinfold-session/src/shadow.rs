@@ -46,7 +46,7 @@ pub(crate) struct Shadow {
 /// # Errors
 /// A path that leads through or to a link, or that is part of a git directory.
 pub(crate) fn find(settings: &Settings, workspace: &Workspace) -> Result<Vec<Shadow>, RunError> {
-    if settings.shadow.is_empty() || workspace.is_scratch() {
+    if settings.shadow.is_empty() || workspace.is_scratch {
         return Ok(Vec::new());
     }
     let root = workspace.root.as_path();

@@ -93,7 +93,7 @@ impl View {
     }
 
     fn workspace(&mut self, settings: &Settings, workspace: &Workspace) -> Result<(), RunError> {
-        if workspace.is_scratch() {
+        if workspace.is_scratch {
             let path = InsidePath::new(workspace.root.as_path()).map_err(RunError::path)?;
             self.scratch = Some(path).filter(|path| {
                 !userland::PRIVATE.iter().any(|known| path.as_path() == Path::new(known))

@@ -72,7 +72,8 @@ pub struct Workspace {
     pub cwd: HostPath,
     /// The git directory outside the root that a linked worktree or a submodule needs.
     pub git_outside: Option<HostPath>,
-    is_scratch: bool,
+    /// Whether it is empty and gone with the session: nothing of the host's is granted for it.
+    pub is_scratch: bool,
 }
 
 impl Workspace {
@@ -119,11 +120,6 @@ impl Workspace {
             }),
             WorkspaceMode::DedicatedWorktree => Err(WorkspaceError::Mode(origin.to_string())),
         }
-    }
-
-    /// Whether it is empty and gone with the session: nothing of the host's is granted.
-    pub fn is_scratch(&self) -> bool {
-        self.is_scratch
     }
 
     /// The root, if the settings give the inside a copy-on-write view of it.

@@ -82,7 +82,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     explanation.note = host.and_then(|host| prospect.note(host.as_path())).map(str::to_owned);
     let private = explanation.grant.is_none()
         && (userland::is_private(&path)
-            || (workspace.is_scratch() && path.starts_with(workspace.root.as_path())));
+            || (workspace.is_scratch && path.starts_with(workspace.root.as_path())));
     let allowed = private || explanation.verdict == Verdict::Allow;
     let reason = if private {
         Some("private to the session".to_owned())

@@ -80,7 +80,7 @@ impl Review {
         let (upper, lower) = (self.upper()?, self.lower()?);
         let failed = || ReviewError::system("nothing was taken over");
         let taken = with_directories(changes, selection);
-        let mut staging = Staging::make(&lower, &self.session).map_err(failed())?;
+        let mut staging = Staging::make(&lower, &upper, &self.session).map_err(failed())?;
         let staged = stage(&mut staging, &upper, &taken);
         let written_down = staged.and_then(|steps| {
             // Before the first rename everything lies on the disk.
@@ -95,8 +95,8 @@ impl Review {
         }
         drop(staging);
         let mut applied = self.go_on()?;
-        let rest = self.changes()?;
-        applied.complete = rest.list.is_empty() && !self.has_commits();
+        let is_all = taken.len() == changes.list.len() && applied.skipped.is_empty();
+        applied.complete = is_all && !self.has_commits();
         if applied.complete {
             self.discard()?;
         }

@@ -226,6 +226,7 @@ impl Review {
         let names = names::read(&self.file(NAMES))?;
         let seen = Seen::first(all, self.record.started, names.as_ref());
         if !self.is_live {
+            File::open(self.file(RECORD))?.sync_all()?;
             seen.write(&self.file(SEEN))?;
         }
         Ok(seen)

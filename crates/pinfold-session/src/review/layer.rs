@@ -13,7 +13,6 @@ use pinfold_policy::settings::Settings;
 
 use super::names::Names;
 use super::record::{Record, VERSION};
-use super::seen::write_whole;
 use super::tree::Tree;
 use crate::RunError;
 use crate::places::Places;
@@ -133,7 +132,11 @@ impl Layer {
     /// What the file system says.
     pub(crate) fn record(&mut self, record: &Record, names: &Names) -> io::Result<()> {
         names.write(&self.directory.join(NAMES))?;
-        write_whole(&self.directory.join(RECORD), &serde_json::to_vec(record)?)?;
+        // Whole or not there, whatever kills this process. That it is on the disk is waited for at
+        // the session's end: the start would take several times as long.
+        let new = self.directory.join("record.new");
+        fs::write(&new, serde_json::to_vec(record)?)?;
+        fs::rename(new, self.directory.join(RECORD))?;
         self.keep = true;
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! Copies of what is taken over, beside where it will lie.
+//! What is taken over, beside where it will lie: the layer's own files where they are on the same
+//! disk, or else copies.
 //!
 //! Everything that can fail for want of space or rights fails here, before the workspace is
 //! changed: afterwards there are only renames.
@@ -10,12 +11,18 @@ use std::io::{self, Seek, SeekFrom};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timespec, Timestamps, UTIME_NOW};
 use rustix::io::Errno;
 
 use super::changes::{Change, What};
 use super::journal::{give, written};
-use super::tree::{Node, Tree, attributes, directory_at, names};
+use super::tree::{Node, Tree, attributes, directory_at, has_notes, names};
+
+/// For utimensat(2).
+const NOW: Timestamps = {
+    let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+    Timestamps { last_access: now, last_modification: now }
+};
 
 /// The directory of staged files in a workspace, for one session.
 pub(crate) struct Staging<'a> {
@@ -23,6 +30,8 @@ pub(crate) struct Staging<'a> {
     name: String,
     directory: OwnedFd,
     next: usize,
+    /// Whether files of the layer can be staged as they are.
+    on_one_disk: bool,
     /// Where the first of several hard links was staged.
     links: HashMap<(u64, u64), usize>,
 }
@@ -36,15 +45,17 @@ impl<'a> Staging<'a> {
     ///
     /// # Errors
     /// What mkdir(2) says.
-    pub(crate) fn make(workspace: &'a Tree, session: &str) -> io::Result<Self> {
+    pub(crate) fn make(workspace: &'a Tree, upper: &Tree, session: &str) -> io::Result<Self> {
         clear(workspace, session)?;
+        let disk = |tree: &Tree| tree.node_of_root().map(|node| node.inode.0);
+        let on_one_disk = disk(workspace)? == disk(upper)?;
         let name = Self::name(session);
         rustix::fs::mkdirat(workspace.root(), &name, Mode::from_raw_mode(0o700))?;
         let directory = directory_at(workspace.root(), OsStr::new(&name))?;
-        Ok(Self { workspace, name, directory, next: 0, links: HashMap::new() })
+        Ok(Self { workspace, name, directory, next: 0, on_one_disk, links: HashMap::new() })
     }
 
-    /// Copies what a change left at its path, and gives its number.
+    /// Stages what a change left at its path, and gives its number.
     ///
     /// # Errors
     /// What reading and writing say, such as `ENOSPC`.
@@ -67,14 +78,36 @@ impl<'a> Staging<'a> {
             }
             self.links.insert(after.inode, number);
         }
+        let mode = Mode::from_raw_mode(mode_of(change, after));
         let from = upper.file(&change.path)?;
+        if !has_notes(&from)? && self.link(upper, &change.path, &name)? {
+            // A program that builds what is newer than its product has not seen it yet.
+            rustix::fs::futimens(&from, &NOW)?;
+            rustix::fs::fchmod(&from, mode)?;
+            return Ok(number);
+        }
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let mode = Mode::from_raw_mode(0o600);
-        let to = File::from(rustix::fs::openat(&self.directory, &name, flags, mode)?);
+        let closed = Mode::from_raw_mode(0o600);
+        let to = File::from(rustix::fs::openat(&self.directory, &name, flags, closed)?);
         copy(&from, &to, after.size)?;
         give(&to, &written(attributes(&from)?), after.owner)?;
-        rustix::fs::fchmod(&to, Mode::from_raw_mode(mode_of(change, after)))?;
+        rustix::fs::fchmod(&to, mode)?;
         Ok(number)
+    }
+
+    /// Stages the layer's own file, where layer and workspace lie on one file system: nobody
+    /// writes to the layer any more. False where it has to be copied.
+    fn link(&self, upper: &Tree, path: &Path, name: &str) -> io::Result<bool> {
+        if !self.on_one_disk {
+            return Ok(false);
+        }
+        let (above, from) = upper.above(path)?;
+        match rustix::fs::linkat(above, from, &self.directory, name, AtFlags::empty()) {
+            Ok(()) => Ok(true),
+            // Another mount of it, too many links, or a file system without any.
+            Err(Errno::XDEV | Errno::MLINK | Errno::PERM | Errno::OPNOTSUPP) => Ok(false),
+            Err(errno) => Err(errno.into()),
+        }
     }
 
     fn own_link(&self, name: &str, after: &Node) -> io::Result<()> {

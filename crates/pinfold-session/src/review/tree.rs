@@ -200,6 +200,18 @@ pub(crate) fn attributes(place: impl AsFd) -> Result<Vec<(OsString, Vec<u8>)>, E
     Ok(found)
 }
 
+/// Whether overlayfs has written something about a file to its extended attributes.
+///
+/// # Errors
+/// What flistxattr(2) says.
+pub(crate) fn has_notes(place: impl AsFd) -> Result<bool, Errno> {
+    let list = match grown(|buffer| rustix::fs::flistxattr(&place, buffer)) {
+        Err(Errno::NOTSUP) => return Ok(false),
+        list => list?,
+    };
+    Ok(list.split(|byte| *byte == 0).any(|name| name.starts_with(OF_THE_KERNEL)))
+}
+
 /// Whether overlayfs shows nothing of what lies below a directory of a layer.
 ///
 /// # Errors

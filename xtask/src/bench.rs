@@ -8,6 +8,7 @@ mod peers;
 mod sample;
 mod start;
 mod work;
+mod workspace;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -42,6 +43,9 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
     }
     if wanted("work") {
         work::run(&pinfold, effort)?;
+    }
+    if wanted("workspace") {
+        workspace::run(&pinfold, effort)?;
     }
     if wanted("memory") {
         memory::run(&pinfold)?;

@@ -9,7 +9,7 @@ const USAGE: &str = "\
 usage: cargo xtask TASK
 
 tasks:
-  bench [--smoke] [start|work|memory|gateway|door]
+  bench [--smoke] [start|work|workspace|memory|gateway|door]
                               measure the promises of SPECIFICATION.md
   lock AGENT VERSION [FILE]   write agents/recipes/FILE.json (FILE: AGENT) from npm";
 

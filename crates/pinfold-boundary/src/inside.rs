@@ -43,6 +43,14 @@ pub enum LaunchError {
         /// Which, and why.
         what: String,
     },
+    /// The kernel or a file system cannot make a copy-on-write view.
+    #[error("cannot make a copy-on-write view of {path}: {cause}")]
+    View {
+        /// The directory.
+        path: String,
+        /// Why, in words.
+        cause: String,
+    },
     /// A step inside failed.
     #[error("failed while {}{}: {source}", step.words(), detail_words(detail))]
     Step {

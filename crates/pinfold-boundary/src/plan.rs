@@ -45,6 +45,14 @@ pub enum Place {
     ReadOnly(HostPath),
     /// A file or directory of the host, writable.
     Writable(HostPath),
+    /// A copy-on-write view of a directory of the host, which itself stays as it is.
+    Overlay {
+        /// The directory.
+        lower: HostPath,
+        /// A directory that holds `upper`, where changes land, and `work`, an empty one for the
+        /// kernel; on a file system with extended attributes.
+        layers: HostPath,
+    },
     /// A private, writable, empty directory, gone with the session.
     Private,
     /// A generated file. `writable` ones belong to the inside.

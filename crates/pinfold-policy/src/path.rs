@@ -36,7 +36,7 @@ impl fmt::Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for chunk in self.0.as_os_str().as_bytes().utf8_chunks() {
             for character in chunk.valid().chars() {
-                if is_plain(character) {
+                if is_plain(character) && character != '\\' {
                     write!(f, "{character}")?;
                 } else {
                     write!(f, "{}", character.escape_default())?;
@@ -50,12 +50,12 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// Whether a character may be shown as it is: no control, and none that reorders the line
-/// (Unicode Bidirectional Algorithm, UAX #9) or breaks it.
-fn is_plain(character: char) -> bool {
+/// Whether a character may be shown on a terminal as it is: no control, and none that reorders the
+/// line (Unicode Bidirectional Algorithm, UAX #9) or breaks it.
+#[must_use]
+pub fn is_plain(character: char) -> bool {
     !character.is_control()
         && !matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-        && character != '\\'
 }
 
 /// Removes `.` and repeated separators; refuses what has no meaning without a file system.

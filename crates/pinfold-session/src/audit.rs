@@ -135,6 +135,19 @@ pub enum Event<'a> {
         /// The rule.
         rule: String,
     },
+    /// A person has decided on what a session changed in a view of its workspace.
+    Review {
+        /// `apply` or `discard`.
+        what: &'a str,
+        /// The workspace on the host.
+        workspace: String,
+        /// How many paths it is about.
+        changes: usize,
+        /// Whether protected paths are taken, too.
+        protected: bool,
+        /// Whether what others changed meanwhile is overwritten.
+        overwrite: bool,
+    },
     /// A user is about to trust a repository's settings as they are.
     Trust {
         /// The workspace on the host.

@@ -29,14 +29,18 @@ use crate::mounts;
 use crate::places::Places;
 use crate::protect::{Finding, Rules, Surveyor, What, Zone};
 use crate::restrict::{Protect, Substitute};
-use crate::state::SessionState;
+use crate::review::{Named, Names};
+use crate::shadow::{self, Shadow};
+use crate::state::{SessionId, SessionState};
 use crate::survey::{Walk, walk};
 use crate::tracked::Tracked;
 use crate::userland::HOME;
 use crate::view::View;
+use crate::workspace::Workspace;
 
 mod repositories;
 mod secrets;
+mod under_view;
 
 use repositories::{Git, of_the_user};
 
@@ -61,6 +65,13 @@ pub(crate) struct Guard {
     /// What git has of the files that are secret by name.
     tracked: Tracked,
     session: String,
+    /// The granted root of which the inside has a copy-on-write view, if it has one.
+    over: Option<PathBuf>,
+    /// The names in it.
+    names: Names,
+    /// What of it the host would execute because something names it.
+    named: Vec<Named>,
+    shadows: Vec<Shadow>,
 }
 
 /// A granted root as it was walked.
@@ -96,9 +107,16 @@ impl Prospect {
 ///
 /// # Errors
 /// As for the start of a run.
-pub fn prospect(view: &View, settings: &Settings, places: &Places) -> Result<Prospect, RunError> {
+pub fn prospect(
+    view: &View,
+    settings: &Settings,
+    workspace: &Workspace,
+    places: &Places,
+) -> Result<Prospect, RunError> {
     let state = SessionState::create(places).map_err(RunError::System)?;
-    let mut guard = Guard::new(&state)?;
+    let over = workspace.under_view(settings);
+    let mut guard =
+        Guard::new(state.private(), state.id(), over, shadow::find(settings, workspace)?)?;
     let restrictions = guard.find(&view.authority()?, settings, places)?;
     Ok(Prospect { authority: view.restricted(restrictions)?, tracked: guard.tracked })
 }
@@ -117,8 +135,13 @@ impl Guard {
     ///
     /// # Errors
     /// What mkdir(2) says.
-    pub(crate) fn new(state: &SessionState) -> Result<Self, RunError> {
-        let private = state.private().join("git");
+    pub(crate) fn new(
+        private: &Path,
+        session: &SessionId,
+        over: Option<&HostPath>,
+        shadows: Vec<Shadow>,
+    ) -> Result<Self, RunError> {
+        let private = private.join("git");
         fs::DirBuilder::new().mode(0o700).create(&private).map_err(RunError::System)?;
         hand_over(&private).map_err(RunError::System)?;
         Ok(Self {
@@ -132,7 +155,11 @@ impl Guard {
             copies: Copies::default(),
             tops: Vec::new(),
             tracked: Tracked::default(),
-            session: state.id().to_string(),
+            session: session.to_string(),
+            over: over.map(|root| root.as_path().to_owned()),
+            names: Names::default(),
+            named: Vec::new(),
+            shadows,
         })
     }
 
@@ -153,7 +180,10 @@ impl Guard {
         let private = Entry { path, place: Place::Writable(host) };
         let protection = Protection::default();
         let missing = protection.missing(RootIs::Ordinary).map(|missing| missing.relative);
-        let absent = missing.filter(|name| fs::symlink_metadata(workspace.join(name)).is_err());
+        let is_placed = |name: &&Path| {
+            self.over.is_none() && fs::symlink_metadata(workspace.join(name)).is_err()
+        };
+        let absent = missing.filter(is_placed);
         let lines = absent.flat_map(|name| [b"/", bytes(name).as_slice(), b"/\n"].concat());
         let place = Place::File { content: lines.collect(), mode: 0o644, keep: true };
         let path = Path::new(HOME).join(".config/git/ignore");
@@ -223,11 +253,17 @@ impl Guard {
         self.own(authority, places);
         self.hide_secrets(&git, &rules.roots);
         let git = self.tops(git, &rules)?;
-        match settings.git.value {
+        // What comes out of a view is decided on later, commits included.
+        let mode = if self.over.is_some() { GitMode::Quarantine } else { settings.git.value };
+        match mode {
             GitMode::Guarded => self.guard_git(&git, &rules, places)?,
             GitMode::Quarantine => self.copy_git(git, &granted, places)?,
         }
+        for shadow in &self.shadows {
+            shadow.protect(&mut self.protect);
+        }
         let restrictions = self.protect.finish()?;
+        let restrictions = self.without_view(restrictions);
         let hosts = restrictions.iter().map(|restriction| restriction.host.as_path().to_owned());
         self.protected = hosts.collect();
         self.protection = rules.protection;
@@ -245,14 +281,19 @@ impl Guard {
             return Ok(());
         }
         let mut surveyor = Surveyor::new(rules, &root.path, root.is, root.writable);
+        let is_view = self.over.as_ref() == Some(&root.path);
+        let names = &mut self.names;
         let walked = walk(&root.path, zone, &mut |listing, zone, below| {
+            if is_view {
+                names.add(listing);
+            }
             surveyor.visit(listing, zone, below);
         });
         let walk = walked.map_err(|errno| {
             let what = format!("cannot look {} over: {errno}", root.path.display());
             RunError::refused(what, Some("grant a directory below it instead".to_owned()))
         })?;
-        if root.writable {
+        if root.writable && !is_view {
             self.roots.push(Walked { path: root.path.clone(), is: root.is, walk });
         }
         for finding in surveyor.findings {
@@ -347,7 +388,9 @@ impl Guard {
         for repository in &self.repositories {
             settle::settle(repository, git.as_deref(), &mut settled);
         }
-        self.collect(git.as_deref(), &mut settled);
+        if self.over.is_none() {
+            self.collect(git.as_deref(), &mut settled);
+        }
         settled.kept.extend(after::look(self, files, &self.protection));
         settled.kept.sort();
         settled
@@ -360,7 +403,7 @@ impl Guard {
             let collected = match git {
                 Some(git) => {
                     let (session, tops) = (self.session.as_str(), self.tops.as_slice());
-                    Collect { copied, git, session, out, tops }.collect(settled)
+                    Collect { copied, git, session, out, tops, before: None }.collect(settled)
                 }
                 None => Err("there is no git on the host".to_owned()),
             };

@@ -71,6 +71,26 @@ impl Launcher {
         Self::finish(Self::spawn(argv, variables, input.is_some(), None)?, input)
     }
 
+    /// Starts the person's pager, a line for a shell as environ(7) has it. It shows on the caller's
+    /// terminal what is written to its input, and ends when that does.
+    ///
+    /// # Errors
+    /// What starting it says.
+    #[expect(clippy::disallowed_methods, reason = "this is the launcher")]
+    pub fn pager(self, line: &OsStr) -> io::Result<Child> {
+        /// What a pager asks for its terminal; what names programs for its input is none of it.
+        const TERMINAL: [&str; 5] = ["TERM", "COLUMNS", "LINES", "LC_ALL", "LC_CTYPE"];
+        let kept = ENVIRONMENT.iter().chain(&TERMINAL);
+        let kept = kept.filter_map(|name| Some((name, std::env::var_os(name)?)));
+        std::process::Command::new("/bin/sh")
+            .args([OsStr::new("-c"), line])
+            .env_clear()
+            .env("LESSSECURE", "1")
+            .envs(kept)
+            .stdin(Stdio::piped())
+            .spawn()
+    }
+
     /// Runs a program to its end for the owner of what it writes: a caller who is root becomes
     /// that user, so that the files stay theirs.
     ///

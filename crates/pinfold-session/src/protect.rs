@@ -15,7 +15,7 @@ use crate::survey::{Listing, beneath};
 /// Where packages are installed. What lies in them is code that the host runs as soon as it uses
 /// them, so their editor settings add nothing; the keys in them were published with them; and
 /// package managers move and remove these directories, which a mount in them would forbid.
-const INSTALLED: [&[u8]; 2] = [b"node_modules", b"site-packages"];
+pub(crate) const INSTALLED: [&[u8]; 2] = [b"node_modules", b"site-packages"];
 /// Directories of a git directory that hold only what git made, or that are covered as a whole.
 const OF_GIT: [&[u8]; 7] = [b"objects", b"refs", b"logs", b"lfs", b"rr-cache", b"hooks", b"info"];
 

@@ -69,7 +69,14 @@ impl Protect {
         content: Option<&'static [u8]>,
         reason: Reason,
     ) {
-        let Some(root) = self.writable_root(path).map(Path::to_owned) else { return };
+        if self.place_missing(path, content) {
+            self.restrict(path.to_owned(), Effect::ReadOnly, reason);
+        }
+    }
+
+    /// Makes something stand for a path that is missing, if the inside could make it.
+    pub(crate) fn place_missing(&mut self, path: &Path, content: Option<&'static [u8]>) -> bool {
+        let Some(root) = self.writable_root(path).map(Path::to_owned) else { return false };
         let above = path.ancestors().skip(1).take_while(|above| above.starts_with(&root));
         let absent: Vec<PathBuf> = above
             .take_while(|above| fs::symlink_metadata(above).is_err())
@@ -78,7 +85,24 @@ impl Protect {
         let made = absent.into_iter().rev().map(|path| Placeholder { path, content: None });
         self.placeholders.extend(made);
         self.placeholders.push(Placeholder { path: path.to_owned(), content });
-        self.restrict(path.to_owned(), Effect::ReadOnly, reason);
+        true
+    }
+
+    /// Puts something else in the place of whatever was found at a path.
+    pub(crate) fn shadow(
+        &mut self,
+        path: &Path,
+        effect: Effect,
+        substitute: Option<Substitute>,
+        reason: Reason,
+        origin: Origin,
+    ) {
+        self.restrictions.retain(|(known, ..)| known != path);
+        match substitute {
+            Some(substitute) => self.substitutes.insert(path.to_owned(), substitute),
+            None => self.substitutes.remove(path),
+        };
+        self.restrict_by(path.to_owned(), effect, reason, origin);
     }
 
     /// The writable root that a path lies in, if any.

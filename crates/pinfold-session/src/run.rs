@@ -5,9 +5,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pinfold_boundary::namespace::{Namespace, inside_ids};
+use pinfold_boundary::namespace::{Namespace, explain, inside_ids};
 use pinfold_boundary::{
-    Boundary, CpuShare, Entry, Identity, Inside, Landlock, LaunchPlan, Program, ResourceLimits,
+    Boundary, CpuShare, Entry, Identity, Inside, Landlock, LaunchPlan, Place, Program,
+    ResourceLimits,
 };
 use pinfold_policy::authority::{Authority, Subject};
 use pinfold_policy::origin::Origin;
@@ -24,6 +25,8 @@ use crate::guard::Guard;
 use crate::outcome::{Outcome, RunError};
 use crate::places::Places;
 use crate::resume::Resume;
+use crate::review::{self, Layer, Review};
+use crate::shadow::{self, Shadow};
 use crate::ssh::Ssh;
 use crate::state::SessionState;
 use crate::supervise::{Progress, Supervision, last_words};
@@ -91,10 +94,22 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
         cwd: InsidePath::new(workspace.cwd.as_path()).map_err(RunError::path)?,
     };
     let mut state = SessionState::create(&places).map_err(RunError::System)?;
-    let mut guard = Guard::new(&state)?;
+    let over = workspace.under_view(&settings);
+    let mut layer = over.map(|root| Layer::create(&places, state.id(), root)).transpose()?;
+    let private = layer.as_ref().map_or(state.private(), Layer::private);
+    let shadows = shadow::find(&settings, &workspace)?;
+    let mounts = shadows.iter().map(Shadow::entries).collect::<Result<Vec<_>, _>>()?;
+    if let Some(layer) = &layer {
+        layer.make_places(&workspace.root, &shadows).map_err(RunError::System)?;
+    }
+    let mut guard = Guard::new(private, state.id(), over, shadows)?;
     let mut plan = plan(&view, &authority, &settings, program, streams.stdio)?;
+    if let Some(layer) = &layer {
+        put_view(&mut plan, &workspace.root, layer)?;
+    }
     plan.tree.extend(guard.entries(workspace.root.as_path(), &places)?);
     plan.tree.extend(request.files);
+    plan.tree.extend(mounts.into_iter().flatten());
     let trust = match trust::is_needed(&settings) {
         true => Some(Trust::new(&state).map_err(RunError::System)?),
         false => None,
@@ -113,11 +128,12 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
     timeline.done("clones init");
 
     state.clean_dead().map_err(RunError::System)?;
+    Review::go_on_with_all(&places);
     let audit = Audit::open(&places.state, Some(state.id().clone())).map_err(RunError::System)?;
     let audit = Arc::new(audit);
     let authority = guard.prepare(&view, &authority, &settings, &places, &mut state)?;
     let records = Arc::new(Records::new(Arc::clone(&audit), terminal.is_none()));
-    let doors = inside.doors()?;
+    let doors = inside.doors().map_err(explain)?;
     let with = (trust.as_ref(), request.ssh);
     let Opened { egress, variables, covers: trusted, policy, sockets } =
         door::open(doors, request.provider, &settings, &places, &records, with)?;
@@ -136,6 +152,13 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
     }
     timeline.done("looks the workspace over");
     record_session(&audit, &authority, &workspace, &inside).map_err(RunError::System)?;
+    if let Some(layer) = &mut layer {
+        let mut record = layer
+            .describe(&workspace.root, authority.subject(), &argv, &settings)
+            .map_err(RunError::System)?;
+        guard.complete(&mut record);
+        layer.record(&record, guard.names()).map_err(RunError::System)?;
+    }
     inside.channel.seal(covers).map_err(|_| last_words(&inside))?;
 
     let control = policy.map(|policy| {
@@ -173,16 +196,29 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
     // Whatever has run inside, what it left is looked over.
     let mut notes = records.rest();
     notes.extend(settle(&guard, &settings, &audit).map_err(RunError::System)?);
-    let mut outcome = ended.inspect_err(|_| {
-        for note in &notes {
-            eprintln!("pinfold: {note}");
+    let mut outcome = match ended {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            let session = state.id().clone();
+            drop((guard, state));
+            if layer.is_some() {
+                notes.extend(review::conclude(&places, &session));
+            }
+            for note in &notes {
+                eprintln!("pinfold: {note}");
+            }
+            return Err(error);
         }
-    })?;
+    };
     outcome.notes = notes;
     outcome.reached = records.reached();
     let limit = outcome.limit.map(crate::LimitReached::name);
     audit.record(&Event::End { status: outcome.status, limit }).map_err(RunError::System)?;
+    let session = state.id().clone();
     drop((guard, state));
+    if layer.is_some() {
+        outcome.notes.extend(review::conclude(&places, &session));
+    }
     outcome.timeline.done("settles and cleans up");
     Ok(outcome)
 }
@@ -235,6 +271,16 @@ fn check_snapshot(settings: &Settings) -> Result<(), RunError> {
     let what = "snapshot: a system other than this machine's own is not in this version";
     let hint = "take base and setupCommands out, and install what is needed on this machine";
     Err(RunError::refused(what, Some(hint.to_owned())))
+}
+
+/// Gives the inside a view of the workspace instead of the workspace.
+fn put_view(plan: &mut LaunchPlan, root: &HostPath, layer: &Layer) -> Result<(), RunError> {
+    let layers = HostPath::new(layer.layers()).map_err(RunError::path)?;
+    let is_root = |place: &Place| matches!(place, Place::Writable(host) if host == root);
+    for entry in plan.tree.iter_mut().filter(|entry| is_root(&entry.place)) {
+        entry.place = Place::Overlay { lower: root.clone(), layers: layers.clone() };
+    }
+    Ok(())
 }
 
 fn plan(

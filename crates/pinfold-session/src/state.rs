@@ -35,6 +35,13 @@ impl SessionId {
         Ok(Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
     }
 
+    /// A name that was written down.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_name = text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_name.then(|| Self(text.to_owned()))
+    }
+
     /// The name.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -194,7 +201,7 @@ fn remove_placeholders(placeholders: &[PathBuf], kept: &HashSet<PathBuf>, pool: 
 }
 
 /// Removes private copies, also where the inside took away the permissions to do so.
-fn remove_private(path: &Path) {
+pub(crate) fn remove_private(path: &Path) {
     let is_directory = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
     if !is_directory {
         // The socket by which a session is changed.
@@ -217,6 +224,18 @@ fn open_up(path: &Path) {
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {
         open_up(&entry.path());
     }
+}
+
+/// The names of the sessions that run.
+pub fn live_sessions(places: &Places) -> HashSet<String> {
+    let entries = fs::read_dir(places.state.join("sessions")).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter(|name| name != COMMON && is_live(places, name)).collect()
+}
+
+/// Whether a session of this name runs.
+pub(crate) fn is_live(places: &Places, session: &str) -> bool {
+    is_alive(&places.state.join("sessions").join(session))
 }
 
 /// Whether a session's supervisor holds its record.

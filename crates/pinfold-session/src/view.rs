@@ -1,6 +1,7 @@
 //! What the inside sees, from one authority: the tree that a boundary mounts comes from the
 //! same grants that decide.
 
+use std::path::Path;
 use std::time::SystemTime;
 
 use pinfold_boundary::{Entry, Place};
@@ -39,6 +40,8 @@ pub struct Extra {
 pub struct View {
     builder: AuthorityBuilder,
     links: Vec<(InsidePath, std::ffi::OsString)>,
+    /// An empty workspace.
+    scratch: Option<InsidePath>,
 }
 
 impl View {
@@ -52,7 +55,8 @@ impl View {
         workspace: &Workspace,
         extra: Vec<Extra>,
     ) -> Result<Self, RunError> {
-        let mut view = Self { builder: Authority::builder(subject), links: Vec::new() };
+        let builder = Authority::builder(subject);
+        let mut view = Self { builder, links: Vec::new(), scratch: None };
         view.userland().map_err(RunError::path)?;
         view.workspace(settings, workspace)?;
         for path in &settings.files.read {
@@ -89,6 +93,13 @@ impl View {
     }
 
     fn workspace(&mut self, settings: &Settings, workspace: &Workspace) -> Result<(), RunError> {
+        if workspace.is_scratch {
+            let path = InsidePath::new(workspace.root.as_path()).map_err(RunError::path)?;
+            self.scratch = Some(path).filter(|path| {
+                !userland::PRIVATE.iter().any(|known| path.as_path() == Path::new(known))
+            });
+            return Ok(());
+        }
         let roots = [
             ("workspace", Some(&workspace.root)),
             ("git directory", workspace.git_outside.as_ref()),
@@ -156,6 +167,8 @@ impl View {
             tree.push(Entry { path, place: Place::Private });
         }
         tree.extend(mounts::grants(authority)?);
+        let scratch = self.scratch.iter().cloned();
+        tree.extend(scratch.map(|path| Entry { path, place: Place::Private }));
         for (path, target) in &self.links {
             tree.push(Entry { path: path.clone(), place: Place::Symlink(target.clone()) });
         }

@@ -4,7 +4,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use pinfold_policy::origin::Valued;
 use pinfold_policy::path::{HostPath, PathError};
+use pinfold_policy::settings::{Settings, WorkspaceMode};
 use thiserror::Error;
 
 /// Why there is no workspace.
@@ -33,6 +35,9 @@ pub enum WorkspaceError {
         /// Where it leads.
         directory: String,
     },
+    /// This version makes no worktrees.
+    #[error("workspace mode dedicated_worktree (by {0}) is not in this version")]
+    Mode(String),
     /// A path that cannot be named.
     #[error(transparent)]
     Path(#[from] PathError),
@@ -49,6 +54,10 @@ impl WorkspaceError {
             Self::NotMutual { .. } => {
                 Some("run `git worktree repair` in the main worktree if it is your own".to_owned())
             }
+            Self::Mode(_) => Some(
+                "make it with `git worktree add` and start there, or say --workspace overlay"
+                    .to_owned(),
+            ),
             Self::Path(_) => None,
         }
     }
@@ -63,6 +72,8 @@ pub struct Workspace {
     pub cwd: HostPath,
     /// The git directory outside the root that a linked worktree or a submodule needs.
     pub git_outside: Option<HostPath>,
+    /// Whether it is empty and gone with the session: nothing of the host's is granted for it.
+    pub is_scratch: bool,
 }
 
 impl Workspace {
@@ -88,7 +99,32 @@ impl Workspace {
             return Err(WorkspaceError::TooWide { path, what: "the root directory" });
         }
         let git_outside = git_outside(root)?.map(HostPath::new).transpose()?;
-        Ok(Self { root: HostPath::new(root)?, cwd: HostPath::new(&cwd)?, git_outside })
+        let (root, cwd) = (HostPath::new(root)?, HostPath::new(&cwd)?);
+        Ok(Self { root, cwd, git_outside, is_scratch: false })
+    }
+
+    /// The workspace that the settings make of it. An empty one lies where the caller stands, so
+    /// that paths mean the same inside as outside.
+    ///
+    /// # Errors
+    /// A mode that this version does not have.
+    pub fn in_mode(self, settings: &Settings) -> Result<Self, WorkspaceError> {
+        let Valued { value, origin } = &settings.workspace_mode;
+        match value {
+            WorkspaceMode::SharedMount | WorkspaceMode::Overlay => Ok(self),
+            WorkspaceMode::ScratchMount => Ok(Self {
+                root: self.cwd.clone(),
+                cwd: self.cwd,
+                git_outside: None,
+                is_scratch: true,
+            }),
+            WorkspaceMode::DedicatedWorktree => Err(WorkspaceError::Mode(origin.to_string())),
+        }
+    }
+
+    /// The root, if the settings give the inside a copy-on-write view of it.
+    pub(crate) fn under_view(&self, settings: &Settings) -> Option<&HostPath> {
+        (settings.workspace_mode.value == WorkspaceMode::Overlay).then_some(&self.root)
     }
 
     /// The repository's own settings files that exist.

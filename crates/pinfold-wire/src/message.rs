@@ -104,11 +104,13 @@ pub enum Step {
     Terminal = 13,
     /// Executing the command.
     Execute = 14,
+    /// Making a copy-on-write view.
+    View = 15,
 }
 
 impl Step {
     /// Every step, in order.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Identity,
         Self::Loopback,
         Self::Listeners,
@@ -123,6 +125,7 @@ impl Step {
         Self::Seccomp,
         Self::Terminal,
         Self::Execute,
+        Self::View,
     ];
 
     /// Words that read well after "failed while".
@@ -142,6 +145,7 @@ impl Step {
             Self::Seccomp => "loading the system call filter",
             Self::Terminal => "opening the terminal",
             Self::Execute => "executing the command",
+            Self::View => "making a copy-on-write view",
         }
     }
 

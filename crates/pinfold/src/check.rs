@@ -63,6 +63,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(Failure::new)?;
     let workspace = policy::workspace(&places)?;
     let settings = policy::settings(&args.policy, args.profile.as_deref(), &places, &workspace)?;
+    let workspace = policy::in_mode(workspace, &settings)?;
     let agent = settings.agent.as_ref().map_or("command", |agent| agent.value.as_str());
     let mut extra = Vec::new();
     if args.profile.is_some() {
@@ -72,14 +73,16 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     }
     let subject = Subject::AgentSession { agent: agent.into() };
     let view = View::collect(subject, &settings, &workspace, extra)?;
-    let prospect = prospect(&view, &settings, &places)?;
+    let prospect = prospect(&view, &settings, &workspace, &places)?;
     let path = workspace.cwd.as_path().join(&args.path);
     let access = args.access.access();
     let mut explanation =
         prospect.authority.explain(&HostTree, access, &path).map_err(Failure::new)?;
     let host = explanation.host.as_ref().filter(|_| explanation.restriction.is_none());
     explanation.note = host.and_then(|host| prospect.note(host.as_path())).map(str::to_owned);
-    let private = explanation.grant.is_none() && userland::is_private(&path);
+    let private = explanation.grant.is_none()
+        && (userland::is_private(&path)
+            || (workspace.is_scratch && path.starts_with(workspace.root.as_path())));
     let allowed = private || explanation.verdict == Verdict::Allow;
     let reason = if private {
         Some("private to the session".to_owned())

@@ -18,6 +18,7 @@ use crate::check::CheckArgs;
 use crate::config::ConfigArgs;
 use crate::import::ImportArgs;
 use crate::network::ChangeArgs;
+use crate::review::{ApplyArgs, DiffArgs, DiscardArgs, PsArgs};
 use crate::secret::SecretCommand;
 use crate::trust::TrustArgs;
 use crate::unpack::UnpackArgs;
@@ -40,6 +41,14 @@ pub(crate) enum Command {
     Allow(ChangeArgs),
     /// Take a rule from a live session; connections that nothing else allows are cut
     Forbid(ChangeArgs),
+    /// List sessions that run, or that changed a view of a workspace
+    Ps(PsArgs),
+    /// Show what a session changed in a view of its workspace
+    Diff(DiffArgs),
+    /// Take over what a session changed in a view of its workspace
+    Apply(ApplyArgs),
+    /// Drop what a session changed in a view of its workspace
+    Discard(DiscardArgs),
     /// Say whether an access would be allowed inside, and why
     Check(Deferred<CheckArgs>),
     /// Show the settings that a run here would have

@@ -17,6 +17,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use pinfold_session::RunError;
+use pinfold_session::review::ReviewError;
 
 /// A failure on its way to the user.
 #[derive(Debug)]
@@ -63,8 +64,19 @@ impl Failure {
 
 /// Whether standard error takes colours (no-color.org).
 fn colours() -> bool {
+    takes_colours() && std::io::stderr().is_terminal()
+}
+
+/// Whether the person wants colours where there is a terminal.
+pub(crate) fn takes_colours() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
-        && std::io::stderr().is_terminal()
+}
+
+impl From<ReviewError> for Failure {
+    fn from(error: ReviewError) -> Self {
+        let hint = error.hint();
+        Self::new(error).hint(hint)
+    }
 }
 
 impl From<RunError> for Failure {

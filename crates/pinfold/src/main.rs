@@ -10,6 +10,7 @@ mod import;
 mod log;
 mod network;
 mod policy;
+mod review;
 mod run;
 mod secret;
 mod trust;
@@ -31,6 +32,10 @@ fn main() -> ExitCode {
         Command::Learn(args) => run::run(args.0, true),
         Command::Allow(args) => network::change_session(&Way::Allow, &args),
         Command::Forbid(args) => network::change_session(&Way::Forbid, &args),
+        Command::Ps(args) => review::ps(&args),
+        Command::Diff(args) => review::diff(&args),
+        Command::Apply(args) => review::apply(&args),
+        Command::Discard(args) => review::discard(&args),
         Command::Check(args) => check::check(&args.0),
         Command::Config(args) => config::config(&args.0),
         Command::Trust(args) => trust::trust(&args.0),

@@ -12,7 +12,7 @@ use pinfold_policy::settings::{
 };
 use pinfold_session::places::Places;
 use pinfold_session::repository::{Repository, RepositoryError, TrustStore};
-use pinfold_session::workspace::Workspace;
+use pinfold_session::workspace::{Workspace, WorkspaceError};
 
 use crate::cli::PolicyArgs;
 use crate::exit::Failure;
@@ -46,10 +46,20 @@ fn read(path: &Path) -> Result<Option<Found>, Failure> {
 /// # Errors
 /// A directory that is gone or too wide to be granted.
 pub(crate) fn workspace(places: &Places) -> Result<Workspace, Failure> {
-    Workspace::find(&places.home).map_err(|error| {
-        let hint = error.hint();
-        Failure::own(error).hint(hint)
-    })
+    Workspace::find(&places.home).map_err(no_workspace)
+}
+
+/// The workspace that the settings make of it.
+///
+/// # Errors
+/// A mode that this version does not have.
+pub(crate) fn in_mode(workspace: Workspace, settings: &Settings) -> Result<Workspace, Failure> {
+    workspace.in_mode(settings).map_err(no_workspace)
+}
+
+fn no_workspace(error: WorkspaceError) -> Failure {
+    let hint = error.hint();
+    Failure::own(error).hint(hint)
 }
 
 /// The settings of a run in this workspace.

@@ -29,6 +29,8 @@ pub(crate) fn run(args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
     let workspace = policy::workspace(&places)?;
     let mut settings = policy::settings(&args.policy, args.agent.as_deref(), &places, &workspace)?;
     say_what_waits(&settings);
+    let project = workspace.clone();
+    let workspace = policy::in_mode(workspace, &settings)?;
     if learn {
         settings.allow_every_name("pinfold learn").map_err(Failure::own)?;
         eprintln!("pinfold: learning: every public host can be reached in this run");
@@ -64,7 +66,7 @@ pub(crate) fn run(args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
         Toolchains::find(&places.home, workspace.root.as_path()).map_err(Failure::own)?;
     let path: Vec<String> = run.path.into_iter().chain(toolchains.path).collect();
     timeline.done("reads settings, agent and toolchains");
-    let identity = Identity::find(&settings, &workspace)?;
+    let identity = Identity::find(&settings, &project)?;
     let ssh = Ssh::find(&settings, identity.as_ref(), &places)?;
     let (identity_env, identity_files) =
         identity.map(|identity| (identity.env, identity.files)).unwrap_or_default();

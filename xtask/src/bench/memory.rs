@@ -8,10 +8,14 @@ use super::{Outcome, command};
 
 /// A session that waits for its input, looked at once the command runs.
 pub(super) fn run(pinfold: &Path) -> Outcome {
-    println!("\nmemory of a session's two processes");
+    ["shared_mount", "overlay"].into_iter().try_for_each(|mode| in_mode(pinfold, mode))
+}
+
+fn in_mode(pinfold: &Path, mode: &str) -> Outcome {
+    println!("\nmemory of a session's two processes, {mode}");
     let workspace = tempfile::Builder::new().prefix("bench").tempdir_in(super::start::base())?;
     let mut session = command(pinfold)
-        .args(["run", "--", "/bin/sh", "-c", "echo ready; read line"])
+        .args(["run", "--workspace", mode, "--", "/bin/sh", "-c", "echo ready; read line"])
         .current_dir(workspace.path())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -10,6 +10,9 @@ use crate::LaunchError;
 /// Restates a failed step as the machine's setting behind it, where there is one.
 pub fn explain(error: LaunchError) -> LaunchError {
     match error {
+        LaunchError::Step { step: Step::View, source, detail } => {
+            LaunchError::View { path: detail, cause: view(&source) }
+        }
         LaunchError::Step { step, source, detail } => {
             let errno = source.raw_os_error().map(Errno::from_raw_os_error);
             let refused = matches!(errno, Some(Errno::PERM | Errno::ACCESS));
@@ -75,6 +78,25 @@ fn known_cause(step: Step, errno: Errno) -> Option<(&'static str, &'static str)>
         ));
     }
     None
+}
+
+/// Why overlayfs refused (`ovl_fill_super` in the kernel's fs/overlayfs).
+fn view(source: &std::io::Error) -> String {
+    match source.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(Errno::NODEV) => {
+            "the kernel has no overlayfs (`modprobe overlay` loads it)".to_owned()
+        }
+        Some(Errno::PERM) => {
+            "the kernel lets only root mount overlayfs: Linux 5.11 is needed, and \
+                              no security module that forbids it"
+                .to_owned()
+        }
+        Some(Errno::INVAL) => "overlayfs takes one of the two file systems for no layer: changes \
+                               cannot lie on another overlay (as in a container), on NFS or FUSE, \
+                               or where `user.` attributes are off"
+            .to_owned(),
+        _ => format!("overlayfs says: {source}"),
+    }
 }
 
 fn sysctl(name: &str) -> Option<String> {

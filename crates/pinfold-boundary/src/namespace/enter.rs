@@ -136,7 +136,7 @@ fn close_inherited(stdio: &Stdio, sources: &[Source], channel: &Channel) -> Resu
         StdioEnd::Descriptor(fd) => Some(fd.as_fd()),
         StdioEnd::Terminal | StdioEnd::Same(_) => None,
     });
-    let sources = sources.iter().filter_map(Source::descriptor);
+    let sources = sources.iter().flat_map(Source::descriptors);
     let keep: Vec<BorrowedFd<'_>> =
         [channel.as_fd()].into_iter().chain(streams).chain(sources).collect();
     sys::close_all_but(&keep)?;

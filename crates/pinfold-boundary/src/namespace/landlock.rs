@@ -96,7 +96,9 @@ impl Ruleset {
         allow("/proc".as_ref(), WRITE_FILE | TRUNCATE)?;
         for entry in &plan.tree {
             match entry.place {
-                Place::Writable(_) | Place::Private => allow(entry.path.as_path(), writable)?,
+                Place::Writable(_) | Place::Overlay { .. } | Place::Private => {
+                    allow(entry.path.as_path(), writable)?;
+                }
                 Place::ReadOnly(_) | Place::File { .. } | Place::Symlink(_) => {}
             }
         }

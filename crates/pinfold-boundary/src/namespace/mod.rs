@@ -13,6 +13,7 @@ mod idmap;
 mod landlock;
 mod netlink;
 mod network;
+mod overlay;
 mod probe;
 mod root;
 mod seccomp;
@@ -20,6 +21,7 @@ mod seccomp;
 use std::os::fd::{AsFd, OwnedFd};
 
 use pinfold_init::Watched;
+use pinfold_policy::path::HostPath;
 use pinfold_wire::{Channel, Order, Step};
 use rustix::io::Errno;
 
@@ -162,7 +164,8 @@ fn child_sources(plan: &LaunchPlan) -> Vec<Source> {
 /// For a caller who is root the child has nobody's rights from the first step, so every source
 /// is opened here; writable ones show their owner as the inside's user.
 fn detached_sources(plan: &LaunchPlan) -> Result<Vec<Source>, LaunchError> {
-    let open = |host: &std::path::Path, writable: bool| -> Result<Source, LaunchError> {
+    let open = |host: &HostPath, writable: bool| -> Result<OwnedFd, LaunchError> {
+        let host = host.as_path();
         let failed = |errno: Errno| LaunchError::Source {
             path: host.display().to_string(),
             source: errno.into(),
@@ -173,13 +176,16 @@ fn detached_sources(plan: &LaunchPlan) -> Result<Vec<Source>, LaunchError> {
                 LaunchError::Source { path: host.display().to_string(), source }
             })?;
         }
-        Ok(Source::Detached(mount))
+        Ok(mount)
     };
     plan.tree
         .iter()
         .map(|entry| match &entry.place {
-            Place::ReadOnly(host) => open(host.as_path(), false),
-            Place::Writable(host) => open(host.as_path(), true),
+            Place::ReadOnly(host) => Ok(Source::Detached(open(host, false)?)),
+            Place::Writable(host) => Ok(Source::Detached(open(host, true)?)),
+            Place::Overlay { lower, layers } => {
+                Ok(Source::Layers { lower: open(lower, true)?, layers: open(layers, true)? })
+            }
             Place::Private | Place::File { .. } | Place::Symlink(_) => Ok(Source::Child),
         })
         .collect()

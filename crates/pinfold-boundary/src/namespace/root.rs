@@ -22,8 +22,8 @@ use crate::plan::{Entry, LaunchPlan, Place};
 use crate::sys;
 
 const READ_ONLY: u64 = libc::MOUNT_ATTR_RDONLY;
-const NO_SUID: u64 = libc::MOUNT_ATTR_NOSUID;
-const NO_DEVICES: u64 = libc::MOUNT_ATTR_NODEV;
+pub(super) const NO_SUID: u64 = libc::MOUNT_ATTR_NOSUID;
+pub(super) const NO_DEVICES: u64 = libc::MOUNT_ATTR_NODEV;
 const NO_EXEC: u64 = libc::MOUNT_ATTR_NOEXEC;
 /// A device on a read-only mount is written to as ever; its times and modes, which are the
 /// host's, stay.
@@ -48,7 +48,7 @@ const LINKS: [(&str, &str); 5] = [
 const DIRECTORY: Mode = Mode::from_raw_mode(0o755);
 
 /// What something is mounted on.
-enum Kind {
+pub(super) enum Kind {
     Directory,
     File,
 }
@@ -59,14 +59,18 @@ pub(super) enum Source {
     Child,
     /// A detached mount that the parent made.
     Detached(OwnedFd),
+    /// The two detached mounts of a copy-on-write view.
+    Layers { lower: OwnedFd, layers: OwnedFd },
 }
 
 impl Source {
-    pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        match self {
-            Self::Child => None,
-            Self::Detached(mount) => Some(mount.as_fd()),
-        }
+    pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let (first, second) = match self {
+            Self::Child => (None, None),
+            Self::Detached(mount) => (Some(mount), None),
+            Self::Layers { lower, layers } => (Some(lower), Some(layers)),
+        };
+        first.into_iter().chain(second).map(AsFd::as_fd)
     }
 }
 
@@ -94,7 +98,11 @@ fn clone_tree(directory: impl AsFd, path: impl AsRef<Path>, set: u64) -> Result<
     Ok(tree)
 }
 
-fn new_filesystem(kind: &str, options: &[(&str, &str)], set: u64) -> Result<OwnedFd, Errno> {
+pub(super) fn new_filesystem(
+    kind: &str,
+    options: &[(&str, &str)],
+    set: u64,
+) -> Result<OwnedFd, Errno> {
     let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
     for (key, value) in options {
         fsconfig_set_string(&context, *key, *value)?;
@@ -104,7 +112,11 @@ fn new_filesystem(kind: &str, options: &[(&str, &str)], set: u64) -> Result<Owne
     fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
 }
 
-fn attach(mount: impl AsFd, directory: impl AsFd, path: impl AsRef<Path>) -> Result<(), Errno> {
+pub(super) fn attach(
+    mount: impl AsFd,
+    directory: impl AsFd,
+    path: impl AsRef<Path>,
+) -> Result<(), Errno> {
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     move_mount(mount, "", directory, path.as_ref(), flags)
 }
@@ -213,10 +225,17 @@ impl Root {
     pub(super) fn attach_all(&self, tree: &[Entry], sources: Vec<Source>) -> Result<(), Failure> {
         for (entry, source) in tree.iter().zip(sources) {
             let path = entry.path.as_path();
-            let failed = Failure::about(Step::Grants, path.as_os_str().as_bytes());
+            let step = match &entry.place {
+                Place::Overlay { .. } => Step::View,
+                _ => Step::Grants,
+            };
+            let failed = Failure::about(step, path.as_os_str().as_bytes());
             match &entry.place {
                 Place::ReadOnly(host) => self.grant(path, host.as_path(), false, source),
                 Place::Writable(host) => self.grant(path, host.as_path(), true, source),
+                Place::Overlay { lower, layers } => {
+                    self.overlay(path, lower.as_path(), layers.as_path(), source)
+                }
                 Place::Symlink(to) => self.link(path, to),
                 Place::Private | Place::File { .. } => Ok(()),
             }
@@ -227,8 +246,8 @@ impl Root {
 
     fn grant(&self, path: &Path, host: &Path, writable: bool, source: Source) -> Result<(), Errno> {
         let mount = match source {
-            Source::Child => clone_host(host, writable)?,
             Source::Detached(mount) => mount,
+            Source::Child | Source::Layers { .. } => clone_host(host, writable)?,
         };
         let kind = if is_directory(&mount)? { Kind::Directory } else { Kind::File };
         self.put(mount, inside(path), kind)
@@ -340,7 +359,7 @@ impl Root {
     /// Attaches a mount at a path, where an empty mount point is made if nothing lies there. A
     /// link that lies there is not followed, so that it keeps a directory or file from being
     /// attached (move_mount(2)).
-    fn put(&self, mount: impl AsFd, path: &Path, kind: Kind) -> Result<(), Errno> {
+    pub(super) fn put(&self, mount: impl AsFd, path: &Path, kind: Kind) -> Result<(), Errno> {
         let (above, name) = self.above(path)?;
         let made = match kind {
             Kind::Directory => rustix::fs::mkdirat(&above, name, DIRECTORY),
@@ -405,7 +424,7 @@ fn hidden(directory: bool) -> &'static str {
 }
 
 /// An absolute inside path as one relative to the new root.
-fn inside(path: &Path) -> &Path {
+pub(super) fn inside(path: &Path) -> &Path {
     debug_assert!(!path.components().any(|part| part == Component::ParentDir));
     path.strip_prefix("/").unwrap_or(path)
 }

@@ -40,6 +40,9 @@ pub(crate) struct Collect<'a> {
     pub(crate) out: PathBuf,
     /// Tops of the working trees that the inside could write, each with its git directory.
     pub(crate) tops: &'a [(PathBuf, PathBuf)],
+    /// Where the host's working trees were, by git directory, before an interrupted attempt; none
+    /// at the first one.
+    pub(crate) before: Option<HashMap<PathBuf, Head>>,
 }
 
 /// What a repository holds.
@@ -50,6 +53,17 @@ struct Held {
 }
 
 impl Collect<'_> {
+    /// Whether there may be something to take over.
+    pub(crate) fn has_news(&self) -> bool {
+        !self.is_unchanged(&worktrees::list(&self.copied.host, self.tops))
+    }
+
+    /// Where the host's working trees are, by git directory.
+    pub(crate) fn heads(&self) -> HashMap<PathBuf, Head> {
+        let all = worktrees::list(&self.copied.host, self.tops);
+        all.iter().map(|worktree| (worktree.git.clone(), self.head_of(worktree))).collect()
+    }
+
     /// Takes over what is new.
     ///
     /// # Errors
@@ -59,7 +73,7 @@ impl Collect<'_> {
         // The inside could put a link in its place.
         open_directory(&self.copied.private).map_err(|errno| format!("the copy: {errno}"))?;
         let all = worktrees::list(&self.copied.host, self.tops);
-        if self.is_unchanged(&all) {
+        if self.before.is_none() && self.is_unchanged(&all) {
             return Ok(());
         }
         self.refuse_pipes()?;
@@ -69,7 +83,11 @@ impl Collect<'_> {
             all.into_iter().partition(|worktree| worktree.within);
         let ours = self.ours()?;
         let (theirs, heads) = self.export(&ours, &within)?;
-        let before: Vec<Head> = within.iter().map(|worktree| self.head_of(worktree)).collect();
+        let known = |worktree: &Worktree| self.before.as_ref()?.get(&worktree.git).cloned();
+        let before: Vec<Head> = within
+            .iter()
+            .map(|worktree| known(worktree).unwrap_or_else(|| self.head_of(worktree)))
+            .collect();
         let moved: Vec<(&String, &String)> = theirs
             .refs
             .iter()

@@ -34,7 +34,7 @@ pub(crate) struct Copied {
     /// What it held at the start.
     pub(crate) start: Start,
     /// A name for it.
-    number: usize,
+    pub(crate) number: usize,
 }
 
 impl Copied {

@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use serde::{Deserialize, Serialize};
+
 /// References and the objects that they name, sorted.
 pub(crate) type Refs = BTreeMap<String, String>;
 
 /// Where a HEAD is.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Head {
     /// The branch; none where HEAD is detached.
     pub(crate) branch: Option<String>,

@@ -5,18 +5,20 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
+
 use super::read::{open_directory, read_bounded};
 use super::refs::is_component;
 
 /// References, HEADs and stashes by name. Of a repository that keeps its references in tables
 /// (`reftable`) nothing is known, so nothing is said of deletions in it.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Start {
     /// What the HEAD of each worktree holds.
-    heads: HashMap<String, Vec<u8>>,
+    heads: HashMap<String, String>,
     loose: HashSet<String>,
-    packed: Vec<u8>,
-    stash: Vec<u8>,
+    packed: String,
+    stash: String,
 }
 
 /// Packed references of more bytes are not read; one takes some sixty.
@@ -28,7 +30,8 @@ impl Start {
     pub(crate) fn read(copy: &Path) -> Self {
         let content = |path: &str| {
             let directory = open_directory(copy).ok()?;
-            Some(read_bounded(directory, Path::new(path), LARGEST).ok()??.bytes)
+            let content = read_bounded(directory, Path::new(path), LARGEST).ok()??;
+            Some(String::from_utf8_lossy(&content.bytes).into_owned())
         };
         let worktrees = fs::read_dir(copy.join("worktrees")).into_iter().flatten().flatten();
         let ids = worktrees.filter_map(|entry| entry.file_name().into_string().ok());
@@ -58,27 +61,23 @@ impl Start {
 
     /// Whether this HEAD holds what it held.
     pub(crate) fn had_head(&self, head: &str, now: &[u8]) -> bool {
-        self.heads.get(head).is_some_and(|was| was == now)
+        self.heads.get(head).is_some_and(|was| *was == String::from_utf8_lossy(now))
     }
 
     /// Those of these names that were there.
     pub(crate) fn had<'n>(&self, names: impl Iterator<Item = &'n String>) -> Vec<&'n String> {
-        let packed: HashSet<&[u8]> = lines(&self.packed).filter_map(|line| word(line, 1)).collect();
+        let packed: HashSet<&str> = self.packed.lines().filter_map(|line| word(line, 1)).collect();
         let was_there =
-            |name: &&String| self.loose.contains(*name) || packed.contains(name.as_bytes());
+            |name: &&String| self.loose.contains(*name) || packed.contains(name.as_str());
         names.filter(was_there).collect()
     }
 
     /// Whether this commit was an entry of the stash.
     pub(crate) fn had_stash(&self, commit: &str) -> bool {
-        lines(&self.stash).any(|line| word(line, 1) == Some(commit.as_bytes()))
+        self.stash.lines().any(|line| word(line, 1) == Some(commit))
     }
 }
 
-fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
-    bytes.split(|byte| *byte == b'\n')
-}
-
-fn word(line: &[u8], number: usize) -> Option<&[u8]> {
-    line.split(|byte| *byte == b' ').nth(number)
+fn word(line: &str, number: usize) -> Option<&str> {
+    line.split(' ').nth(number)
 }

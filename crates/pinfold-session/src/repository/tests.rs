@@ -29,7 +29,7 @@ impl World {
 
     fn workspace(&self) -> Workspace {
         let root = pinfold_policy::path::HostPath::new(self.root()).unwrap();
-        Workspace { cwd: root.clone(), root, git_outside: None }
+        Workspace { cwd: root.clone(), root, git_outside: None, is_scratch: false }
     }
 
     fn file(&self) -> RepositoryFile {

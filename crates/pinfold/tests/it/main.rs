@@ -17,6 +17,8 @@ mod invocation;
 mod limits;
 mod logins;
 mod network;
+mod overlay;
 mod project;
 mod ssh;
 mod terminal;
+mod workspace;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::host::HostGit;
 use super::super::index::{self, Index};
-use super::super::read::{kind_at, open_directory, read_beneath, read_bounded};
+use super::super::read::{Content, kind_at, open_directory, read_beneath, read_bounded};
 use super::super::refs::Head;
 use super::super::settle::{Settled, owner};
 use super::super::worktrees::Worktree;
@@ -39,7 +39,9 @@ impl Collect<'_> {
         let git = HostGit { program: self.git, directory: &worktree.git };
         let directory = open_directory(&worktree.git).map_err(|errno| errno.to_string())?;
         let now = read_beneath(directory, Path::new("HEAD")).ok().flatten();
-        if !now.is_some_and(|now| self.copied.start.had_head(&worktree.head, &now.bytes)) {
+        let is_there = self.before.is_some() && self.head_of(worktree) == *head;
+        let had = |now: Content| self.copied.start.had_head(&worktree.head, &now.bytes);
+        if !is_there && !now.is_some_and(had) {
             let kept = format!("refs/pinfold/{}/{}", self.session, worktree.head);
             self.host().run(&["update-ref", &kept, commit], None)?;
             let what = format!("HEAD of {}, kept as {kept}", worktree.top.display());

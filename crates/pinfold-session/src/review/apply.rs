@@ -1,0 +1,280 @@
+//! Taking changes over into the workspace: staged, written down, then done.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::changes::{Change, Changes, Left, What, is_within};
+use super::ended::Review;
+use super::error::ReviewError;
+use super::journal::{Action, Journal, Skipped, Step, identity, written};
+use super::record::AnyPath;
+use super::seen::write_whole;
+use super::stage::{self, Staging};
+use super::tree::{Node, Tree, attributes};
+use crate::git::collect::Collect;
+use crate::git::quarantine::Copied;
+use crate::git::refs::Head;
+use crate::git::settle::{Kept, Settled};
+use crate::launcher;
+
+/// What is to be taken over.
+#[derive(Debug, Clone, Default)]
+pub struct Selection {
+    /// Paths relative to the workspace, with what lies below them; everything when there are none.
+    pub paths: Vec<PathBuf>,
+    /// Take what somebody else changed meanwhile, too.
+    pub overwrite: bool,
+    /// Take what the host would execute, too.
+    pub protected: bool,
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub struct Applied {
+    /// How many paths were taken over.
+    pub done: usize,
+    /// What could not be.
+    pub skipped: Vec<Skipped>,
+    /// What a person should know of commits, one line each.
+    pub notes: Vec<String>,
+    /// Whether nothing is left to decide on: then the changes are gone.
+    pub complete: bool,
+}
+
+impl Selection {
+    /// Whether a change is asked for and may be taken.
+    fn takes(&self, change: &Change) -> bool {
+        let is_let = match &change.left {
+            None => true,
+            Some(Left::Protected(_)) => self.protected,
+            Some(Left::Never(_)) => false,
+        };
+        is_let && is_within(&change.path, &self.paths)
+    }
+}
+
+impl Review {
+    /// The changes of a selection that somebody else's changes stand against.
+    pub fn conflicts<'c>(&self, changes: &'c Changes, selection: &Selection) -> Vec<&'c Change> {
+        let taken = changes.list.iter().filter(|change| selection.takes(change));
+        taken.filter(|change| change.conflict.is_some()).collect()
+    }
+
+    /// Takes changes over. With the whole selection the session's commits come, too.
+    ///
+    /// # Errors
+    /// A session that runs, or what staging says: then nothing was changed. After that every
+    /// change is made, now or by the next pinfold.
+    pub fn apply(
+        mut self,
+        changes: &Changes,
+        selection: &Selection,
+    ) -> Result<Applied, ReviewError> {
+        if self.is_live() {
+            return Err(ReviewError::Live(self.session));
+        }
+        let (upper, lower) = (self.upper()?, self.lower()?);
+        let failed = || ReviewError::system("nothing was taken over");
+        let taken = with_directories(changes, selection);
+        let mut staging = Staging::make(&lower, &upper, &self.session).map_err(failed())?;
+        let staged = stage(&mut staging, &upper, &taken);
+        let written_down = staged.and_then(|steps| {
+            // Before the first rename everything lies on the disk.
+            rustix::fs::syncfs(staging.directory())?;
+            let journal = Journal { steps, commits: selection.paths.is_empty() };
+            journal.write(&self.journal())
+        });
+        if let Err(error) = written_down {
+            // The next `apply` clears what cannot be removed now.
+            let _ = staging.remove();
+            return Err(failed()(error));
+        }
+        drop(staging);
+        let mut applied = self.go_on()?;
+        let is_all = taken.len() == changes.list.len() && applied.skipped.is_empty();
+        applied.complete = is_all && !self.has_commits();
+        if applied.complete {
+            self.discard()?;
+        }
+        Ok(applied)
+    }
+
+    /// Does what the journal says, or what is left of it.
+    ///
+    /// # Errors
+    /// A workspace that is gone, or what the file system says.
+    pub(crate) fn go_on(&mut self) -> Result<Applied, ReviewError> {
+        let Some(journal) = self.read_journal()? else { return Ok(Applied::default()) };
+        let lower = self.lower()?;
+        let failed =
+            || ReviewError::system("the changes are not complete; the next pinfold goes on");
+        let staging = stage::find(&lower, &self.session).map_err(failed())?;
+        let skipped = journal.carry_out(&lower, staging.as_ref());
+        rustix::fs::syncfs(lower.root()).map_err(|errno| failed()(errno.into()))?;
+        let not_done: HashSet<&PathBuf> = skipped.iter().map(|skipped| &skipped.path).collect();
+        let done: HashSet<PathBuf> = journal
+            .steps
+            .iter()
+            .map(|step| step.path.clone())
+            .filter(|path| !not_done.contains(path))
+            .collect();
+        let count = done.len();
+        self.mark_applied(done.into_iter()).map_err(failed())?;
+        let notes = if journal.commits { self.collect() } else { Vec::new() };
+        stage::clear(&lower, &self.session).map_err(failed())?;
+        fs::remove_file(self.journal()).map_err(failed())?;
+        Ok(Applied { done: count, skipped, notes, complete: false })
+    }
+
+    /// Whether the session made commits, branches, tags, notes or stashes that nobody has.
+    pub fn has_commits(&self) -> bool {
+        let tops = self.tops();
+        let copied = self.copied();
+        let collects = copied.iter().map(|copied| self.collecting(copied, &tops, "git".as_ref()));
+        !self.is_collected() && { collects }.any(|collect| collect.has_news())
+    }
+
+    fn tops(&self) -> Vec<(PathBuf, PathBuf)> {
+        self.record.tops.iter().map(|top| (top.top.clone(), top.git.clone())).collect()
+    }
+
+    fn copied(&self) -> Vec<Copied> {
+        let repositories = self.record.repositories.iter();
+        repositories
+            .map(|it| Copied {
+                host: it.host.clone(),
+                private: it.private.clone(),
+                base: it.base.clone(),
+                start: it.start.clone(),
+                number: it.number,
+            })
+            .collect()
+    }
+
+    fn collecting<'a>(
+        &'a self,
+        copied: &'a Copied,
+        tops: &'a [(PathBuf, PathBuf)],
+        git: &'a std::path::Path,
+    ) -> Collect<'a> {
+        let out = self.directory.join(format!("out-{}", copied.number));
+        Collect { copied, git, session: &self.session, out, tops, before: None }
+    }
+
+    /// Takes the commits of one repository over. Where its working trees were is written down
+    /// first: an interrupted attempt may have moved some references, and not yet the index.
+    fn collect_one(&self, mut collect: Collect<'_>, settled: &mut Settled) -> Result<(), String> {
+        let said = |error: io::Error| error.to_string();
+        let file = self.directory.join(format!("heads-{}", collect.copied.number));
+        let places: Vec<Place> = match fs::read(&file) {
+            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| error.to_string())?,
+            Err(_) if !collect.has_news() => return Ok(()),
+            Err(_) => {
+                let heads = collect.heads().into_iter();
+                let places = heads.map(|(git, head)| Place { git: AnyPath(git), head });
+                let places: Vec<Place> = places.collect();
+                let bytes = serde_json::to_vec(&places).map_err(|error| error.to_string())?;
+                write_whole(&file, &bytes).map_err(said)?;
+                places
+            }
+        };
+        collect.before = Some(places.into_iter().map(|it| (it.git.0, it.head)).collect());
+        // What an interrupted attempt left.
+        let _ = fs::remove_dir_all(&collect.out);
+        collect.collect(settled)
+    }
+
+    /// Takes the commits over, as at the end of a run in `git = quarantine`.
+    fn collect(&self) -> Vec<String> {
+        let mut settled = Settled::default();
+        if self.is_collected() {
+            return Vec::new();
+        }
+        let git = launcher::find("git", std::slice::from_ref(&self.record.workspace));
+        let (copied, tops) = (self.copied(), self.tops());
+        let mut failed = false;
+        for copied in &copied {
+            let collected = match &git {
+                Some(git) => {
+                    let collect = self.collecting(copied, &tops, git);
+                    self.collect_one(collect, &mut settled)
+                }
+                None => Err("there is no git on the host".to_owned()),
+            };
+            if let Err(error) = collected {
+                failed = true;
+                let what = format!("commits in {} ({error})", copied.host.display());
+                settled.kept.push(Kept::new(what, "they could not be taken over"));
+            }
+        }
+        if !failed && let Err(error) = self.mark_collected() {
+            settled.kept.push(Kept::new(format!("a note of it ({error})"), "it may come again"));
+        }
+        settled.notes()
+    }
+}
+
+/// Where a working tree was.
+#[derive(Debug, Serialize, Deserialize)]
+struct Place {
+    git: AnyPath,
+    head: Head,
+}
+
+/// The changes of a selection, with the new directories that they lie in.
+fn with_directories<'c>(changes: &'c Changes, selection: &Selection) -> Vec<&'c Change> {
+    let chosen: Vec<&Change> =
+        changes.list.iter().filter(|change| selection.takes(change)).collect();
+    let above: HashSet<&std::path::Path> =
+        chosen.iter().flat_map(|change| change.path.ancestors().skip(1)).collect();
+    let is_needed = |change: &Change| {
+        selection.takes(change)
+            || (change.becomes_directory()
+                && change.what != What::Mode
+                && above.contains(change.path.as_path()))
+    };
+    changes.list.iter().filter(|change| is_needed(change)).collect()
+}
+
+/// Stages what is put in place and returns the steps: removals from the inside out, then
+/// directories, then files, then what directories are to be like, from the inside out.
+fn stage(staging: &mut Staging<'_>, upper: &Tree, taken: &[&Change]) -> io::Result<Vec<Step>> {
+    let step = |change: &Change, action| Step { path: change.path.clone(), action };
+    let is_directory = |node: &Option<Node>| node.as_ref().is_some_and(Node::is_directory);
+    let (mut removals, mut made, mut put, mut finished) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for change in taken {
+        let was_directory = is_directory(&change.before);
+        let goes = change.what == What::Deleted
+            || (change.what == What::Replaced && was_directory != is_directory(&change.after));
+        if goes {
+            removals.push(step(
+                change,
+                match was_directory {
+                    true => Action::RemoveDirectory,
+                    false => Action::Remove { expected: identity(change.before.as_ref()) },
+                },
+            ));
+        }
+        let Some(after) = &change.after else { continue };
+        if after.is_directory() {
+            if change.what != What::Mode {
+                made.push(step(change, Action::MakeDirectory));
+            }
+            let attributes = written(attributes(upper.directory(&change.path)?)?);
+            let (mode, owner) = (after.mode & 0o777, after.owner);
+            finished.push(step(change, Action::Finish { mode, attributes, owner }));
+        } else {
+            let expected = identity(change.before.as_ref().filter(|_| !goes));
+            let staged = staging.add(upper, change, after)?;
+            put.push(step(change, Action::Put { staged, expected }));
+        }
+    }
+    removals.reverse();
+    finished.reverse();
+    Ok([removals, made, put, finished].into_iter().flatten().collect())
+}

@@ -1,0 +1,36 @@
+//! The end of a session with a copy-on-write view.
+
+use super::ended::Review;
+use super::error::ReviewError;
+use crate::places::Places;
+use crate::state::SessionId;
+
+/// Looks at what a session that has just ended changed, so that what others change from now on is
+/// told from it, and says what a person can do with it. What is empty goes.
+pub(crate) fn conclude(places: &Places, session: &SessionId) -> Vec<String> {
+    let look = || {
+        let review = Review::open(places, session.as_str())?;
+        let changes = review.changes()?;
+        let has_commits = review.has_commits();
+        if changes.list.is_empty() && !has_commits {
+            review.discard()?;
+            return Ok(None);
+        }
+        Ok(Some((changes.counts(), has_commits)))
+    };
+    match look() {
+        Ok(None) => Vec::new(),
+        Ok(Some(((added, changed, deleted), has_commits))) => {
+            let commits = if has_commits { ", and commits" } else { "" };
+            vec![format!(
+                "changed in a view of the workspace: {added} added, {changed} changed, {deleted} \
+                 deleted{commits}; `pinfold diff {session}` shows it, `pinfold apply {session}` \
+                 takes it over, `pinfold discard {session}` drops it"
+            )]
+        }
+        Err(error) => {
+            let error: ReviewError = error;
+            vec![format!("what session {session} changed cannot be looked at: {error}")]
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! A session with changes, as a person decides on it.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use pinfold_policy::path::Escaped;
+use rustix::fs::{FileType, FlockOperation};
+
+use super::apply::Applied;
+use super::changes::{Change, Changes, What};
+use super::error::ReviewError;
+use super::journal::Journal;
+use super::layer::{LAYERS, LOCK, NAMES, RECORD, UPPER, remove, reviews};
+use super::names;
+use super::record::{AnyPath, Judge, Record, VERSION};
+use super::renames::find_renames;
+use super::scan::scan;
+use super::seen::{Seen, write_whole};
+use super::tree::Tree;
+use crate::places::Places;
+use crate::state;
+
+const SEEN: &str = "seen";
+const APPLIED: &str = "applied";
+const JOURNAL: &str = "journal";
+const COLLECTED: &str = "collected";
+
+/// A session whose changes nobody has decided on.
+#[derive(Debug)]
+pub struct Review {
+    pub(crate) directory: PathBuf,
+    pub(crate) session: String,
+    pub(crate) record: Record,
+    is_live: bool,
+    /// What came of an interrupted `apply` that was finished now.
+    resumed: Option<Applied>,
+    /// Held as long as this value.
+    _lock: File,
+}
+
+/// What is known of a session with changes without looking at them.
+#[derive(Debug, Clone)]
+pub struct Summary {
+    /// Its name.
+    pub session: String,
+    /// The directory that it worked on.
+    pub workspace: PathBuf,
+    /// Who ran.
+    pub subject: String,
+    /// What was run, for people.
+    pub command: String,
+    /// When it started.
+    pub started: SystemTime,
+    /// Whether it still runs.
+    pub is_live: bool,
+}
+
+/// What a file holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// These bytes.
+    Bytes(Vec<u8>),
+    /// More than is shown.
+    TooLarge,
+}
+
+impl Review {
+    /// The sessions with changes, the newest first. What an interrupted start or `discard` left is
+    /// removed.
+    ///
+    /// # Errors
+    /// What reading the state directory says.
+    pub fn sessions(places: &Places) -> Result<Vec<Summary>, ReviewError> {
+        let reviews = reviews(places);
+        let entries = match fs::read_dir(&reviews) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(ReviewError::system(reviews.display())(error)),
+        };
+        let mut found = Vec::new();
+        for entry in entries.flatten() {
+            let Ok(session) = entry.file_name().into_string() else { continue };
+            match fs::metadata(entry.path().join("start")).and_then(|start| start.modified()) {
+                Ok(started) if entry.path().join(RECORD).exists() => {
+                    let record = read_record(&entry.path(), &session)?;
+                    let is_live = state::is_live(places, &session);
+                    let Record { workspace, subject, command, .. } = record;
+                    found.push(Summary { session, workspace, subject, command, started, is_live });
+                }
+                _ if state::is_live(places, &session) => {}
+                _ => remove(&entry.path()),
+            }
+        }
+        found.sort_by_key(|summary| std::cmp::Reverse(summary.started));
+        Ok(found)
+    }
+
+    /// Opens the changes of a session, and goes on with what an interrupted `apply` began.
+    ///
+    /// # Errors
+    /// A session that is not there, or in use.
+    pub fn open(places: &Places, session: &str) -> Result<Self, ReviewError> {
+        let directory = reviews(places).join(session);
+        let record = read_record(&directory, session)?;
+        let lock =
+            File::open(directory.join(LOCK)).map_err(ReviewError::system(directory.display()))?;
+        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|_| ReviewError::Busy(session.to_owned()))?;
+        let is_live = state::is_live(places, session);
+        let session = session.to_owned();
+        let mut review = Self { directory, session, record, is_live, resumed: None, _lock: lock };
+        if review.journal().exists() {
+            match review.go_on() {
+                Ok(applied) => review.resumed = Some(applied),
+                // Then nothing can be compared with it either, and it can be dropped.
+                Err(ReviewError::Workspace { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(review)
+    }
+
+    /// Finishes every interrupted `apply` of this user.
+    pub fn go_on_with_all(places: &Places) {
+        let entries = fs::read_dir(reviews(places)).into_iter().flatten().flatten();
+        for entry in entries.filter(|entry| entry.path().join(JOURNAL).exists()) {
+            // What cannot be finished now is told when somebody asks for that session.
+            let _ = entry.file_name().to_str().map(|session| Self::open(places, session));
+        }
+    }
+
+    /// What came of an interrupted `apply` that opening this finished.
+    pub fn resumed(&self) -> Option<&Applied> {
+        self.resumed.as_ref()
+    }
+
+    /// The session's name.
+    pub fn session(&self) -> &str {
+        &self.session
+    }
+
+    /// Whether it still runs.
+    pub fn is_live(&self) -> bool {
+        self.is_live
+    }
+
+    /// The directory that it worked on.
+    pub fn workspace(&self) -> &Path {
+        &self.record.workspace
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    pub(crate) fn journal(&self) -> PathBuf {
+        self.file(JOURNAL)
+    }
+
+    pub(crate) fn upper(&self) -> Result<Tree, ReviewError> {
+        let upper = self.file(LAYERS).join(UPPER);
+        Tree::open(&upper).map_err(|errno| ReviewError::system(upper.display())(errno.into()))
+    }
+
+    /// The workspace, if it still is the same directory.
+    pub(crate) fn lower(&self) -> Result<Tree, ReviewError> {
+        let refuse = |why: String| ReviewError::Workspace {
+            session: self.session.clone(),
+            workspace: Escaped(&self.record.workspace).to_string(),
+            why,
+        };
+        let tree = Tree::open(&self.record.workspace).map_err(|errno| refuse(errno.to_string()))?;
+        let node = tree.node_of_root().map_err(|errno| refuse(errno.to_string()))?;
+        if node.inode != self.record.inode {
+            return Err(refuse("another one has been put in its place".to_owned()));
+        }
+        Ok(tree)
+    }
+
+    /// What the session changed and nobody has decided on yet.
+    ///
+    /// # Errors
+    /// A workspace that is gone, or what reading says.
+    pub fn changes(&self) -> Result<Changes, ReviewError> {
+        let (upper, lower) = (self.upper()?, self.lower()?);
+        let failed = || ReviewError::system(format!("cannot look at session {}", self.session));
+        let judge = Judge::new(&self.record).map_err(failed())?;
+        let all = scan(&upper, &lower, &judge).map_err(failed())?;
+        let seen = self.seen(&all).map_err(failed())?;
+        let applied = self.applied().map_err(failed())?;
+        let mut list = seen.judge(all);
+        list.retain(|change| !applied.contains(&change.path));
+        self.drop_shadows(&mut list);
+        list.sort_by(|one, other| one.path.cmp(&other.path));
+        drop_needless(&mut list);
+        find_renames(&mut list, &upper, &lower);
+        Ok(Changes { list })
+    }
+
+    /// Drops directories that were made only to be shadowed.
+    fn drop_shadows(&self, list: &mut Vec<Change>) {
+        let shadowed = || self.record.shadowed.iter().map(|path| path.0.as_path());
+        list.retain(|change| !shadowed().any(|path| change.path == path));
+        let is_bare = |change: &Change, all: &[Change]| {
+            change.what == What::Added
+                && shadowed().any(|path| path.starts_with(&change.path))
+                && !all.iter().any(|other| {
+                    other.path != change.path
+                        && other.path.starts_with(&change.path)
+                        && !shadowed().any(|path| path.starts_with(&other.path))
+                })
+        };
+        let all = list.clone();
+        list.retain(|change| !is_bare(change, &all));
+    }
+
+    /// The state of the workspace at the first look after the session's end, which this may be.
+    fn seen(&self, all: &[Change]) -> io::Result<Seen> {
+        if let Some(seen) = Seen::read(&self.file(SEEN))? {
+            return Ok(seen);
+        }
+        let names = names::read(&self.file(NAMES))?;
+        let seen = Seen::first(all, self.record.started, names.as_ref());
+        if !self.is_live {
+            File::open(self.file(RECORD))?.sync_all()?;
+            seen.write(&self.file(SEEN))?;
+        }
+        Ok(seen)
+    }
+
+    pub(crate) fn applied(&self) -> io::Result<BTreeSet<PathBuf>> {
+        match fs::read(self.file(APPLIED)) {
+            Ok(bytes) => Ok(serde_json::from_slice::<Vec<AnyPath>>(&bytes)?
+                .into_iter()
+                .map(|path| path.0)
+                .collect()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Default::default()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Adds to what was taken over.
+    pub(crate) fn mark_applied(&self, paths: impl Iterator<Item = PathBuf>) -> io::Result<()> {
+        let mut all = self.applied()?;
+        all.extend(paths);
+        let all: Vec<_> = all.into_iter().map(AnyPath).collect();
+        write_whole(&self.file(APPLIED), &serde_json::to_vec(&all)?)
+    }
+
+    /// Whether commits were taken over already.
+    pub(crate) fn is_collected(&self) -> bool {
+        self.file(COLLECTED).exists()
+    }
+
+    pub(crate) fn mark_collected(&self) -> io::Result<()> {
+        write_whole(&self.file(COLLECTED), b"")
+    }
+
+    /// What lay at a change's path before, or lies there after it; a link's content is where it
+    /// leads. `None` where there is nothing.
+    ///
+    /// # Errors
+    /// What reading says.
+    pub fn content(&self, change: &Change, after: bool) -> Result<Option<Content>, ReviewError> {
+        /// More is not compared line by line.
+        const LARGEST: u64 = 32 << 20;
+        let node = if after { &change.after } else { &change.before };
+        let Some(node) = node else { return Ok(None) };
+        let tree = if after { self.upper()? } else { self.lower()? };
+        let path = match &change.renamed_from {
+            Some(from) if !after => from,
+            _ => &change.path,
+        };
+        let read = || -> io::Result<Option<Content>> {
+            match node.kind {
+                FileType::Symlink => {
+                    let target = tree.link(path)?.into_os_string();
+                    let bytes = target.into_vec();
+                    Ok(Some(Content::Bytes(bytes)))
+                }
+                FileType::RegularFile if node.size > LARGEST => Ok(Some(Content::TooLarge)),
+                FileType::RegularFile => {
+                    let mut bytes = Vec::new();
+                    let mut file = tree.file(path)?.take(LARGEST);
+                    file.read_to_end(&mut bytes)?;
+                    Ok(Some(Content::Bytes(bytes)))
+                }
+                _ => Ok(None),
+            }
+        };
+        read().map_err(ReviewError::system(format!("cannot read {}", Escaped(path))))
+    }
+
+    /// Drops the changes for good.
+    ///
+    /// # Errors
+    /// A session that runs.
+    pub fn discard(self) -> Result<(), ReviewError> {
+        if self.is_live {
+            return Err(ReviewError::Live(self.session));
+        }
+        remove(&self.directory);
+        Ok(())
+    }
+
+    /// Reads the journal of an interrupted `apply`.
+    pub(crate) fn read_journal(&self) -> Result<Option<Journal>, ReviewError> {
+        Journal::read(&self.journal()).map_err(ReviewError::system(self.journal().display()))
+    }
+}
+
+fn read_record(directory: &Path, session: &str) -> Result<Record, ReviewError> {
+    let bytes = match fs::read(directory.join(RECORD)) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(ReviewError::Missing(session.escape_debug().to_string()));
+        }
+        Err(error) => return Err(ReviewError::system(directory.display())(error)),
+    };
+    let record: Record = serde_json::from_slice(&bytes)
+        .map_err(|error| ReviewError::system(directory.display())(error.into()))?;
+    if record.version != VERSION {
+        let (session, version) = (session.to_owned(), record.version);
+        return Err(ReviewError::Version { session, version });
+    }
+    Ok(record)
+}
+
+/// Of directories that somebody else removed, only those matter that hold a change.
+fn drop_needless(list: &mut Vec<Change>) {
+    let is_empty = |at: usize| {
+        let next = list.get(at + 1);
+        !next.is_some_and(|next| next.path.starts_with(&list[at].path))
+    };
+    let needless: BTreeSet<PathBuf> = (0..list.len())
+        .filter(|at| list[*at].is_gone_directory() && is_empty(*at))
+        .map(|at| list[at].path.clone())
+        .collect();
+    list.retain(|change| !needless.contains(&change.path));
+}

@@ -1,0 +1,66 @@
+//! Why changes cannot be looked at, or taken over.
+
+use std::io;
+
+use thiserror::Error;
+
+/// Why a session's changes cannot be looked at, or taken over.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ReviewError {
+    /// There is no such session.
+    #[error("no session {0} has changes to be looked at")]
+    Missing(String),
+    /// It runs.
+    #[error("session {0} still runs")]
+    Live(String),
+    /// Another process holds it.
+    #[error("another pinfold is at work on the changes of session {0}")]
+    Busy(String),
+    /// The workspace is gone, or another directory stands in its place.
+    #[error("{workspace} is not the directory that session {session} worked on: {why}")]
+    Workspace {
+        /// The session.
+        session: String,
+        /// Its workspace.
+        workspace: String,
+        /// What is the matter.
+        why: String,
+    },
+    /// Another version wrote it.
+    #[error("the changes of session {session} were recorded by another version ({version})")]
+    Version {
+        /// The session.
+        session: String,
+        /// The version of the record.
+        version: u32,
+    },
+    /// The file system said something.
+    #[error("{what}: {source}")]
+    System {
+        /// What was being done.
+        what: String,
+        /// What it said.
+        source: io::Error,
+    },
+}
+
+impl ReviewError {
+    /// The way out.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Missing(_) => Some("`pinfold ps --all` lists them".to_owned()),
+            Self::Live(_) => Some("let it end first".to_owned()),
+            Self::Workspace { session, .. } => {
+                Some(format!("put it back, or drop the changes: `pinfold discard {session}`"))
+            }
+            Self::Version { .. } => Some("use that version for it".to_owned()),
+            Self::Busy(_) | Self::System { .. } => None,
+        }
+    }
+
+    pub(crate) fn system(what: impl ToString) -> impl FnOnce(io::Error) -> Self {
+        let what = what.to_string();
+        move |source| Self::System { what, source }
+    }
+}

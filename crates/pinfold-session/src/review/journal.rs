@@ -1,0 +1,249 @@
+//! What is to be done to the workspace, written down before any of it is done.
+//!
+//! Every step can be done again: one that is done already, or that somebody else made impossible
+//! meanwhile, changes nothing. So whatever ends the process, the next one goes on.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Mode};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use super::record::as_bytes;
+use super::seen::write_whole;
+use super::tree::{Node, Tree, directory_at, node_at};
+
+/// Everything that one `apply` does.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Journal {
+    pub(crate) steps: Vec<Step>,
+    /// Whether the commits are taken over, too.
+    pub(crate) commits: bool,
+}
+
+/// Something to be done at a path.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Step {
+    #[serde(with = "as_bytes")]
+    pub(crate) path: PathBuf,
+    pub(crate) action: Action,
+}
+
+/// What is done.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Action {
+    /// Removes a file that is this one, as [`identity`] tells.
+    Remove { expected: String },
+    /// Removes an empty directory.
+    RemoveDirectory,
+    /// Makes a directory.
+    MakeDirectory,
+    /// Puts what was staged in the place of this file.
+    Put { staged: usize, expected: String },
+    /// Gives a directory its mode and extended attributes.
+    Finish { mode: u32, attributes: Vec<(Vec<u8>, Vec<u8>)>, owner: (u32, u32) },
+}
+
+/// A step that was not done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skipped {
+    /// Relative to the workspace.
+    pub path: PathBuf,
+    /// Why, as a fragment.
+    pub why: String,
+}
+
+/// Which file it is, and what it holds. The change time is no part of it: it moves when another
+/// name of the same file is removed, which an earlier step may do.
+pub(crate) fn identity(node: Option<&Node>) -> String {
+    let Some(node) = node else { return "-".to_owned() };
+    let (seconds, nanoseconds) = node.modified;
+    format!(
+        "{:?} {:o} {} {} {seconds}.{nanoseconds}",
+        node.kind, node.mode, node.inode.1, node.size
+    )
+}
+
+impl Journal {
+    /// Reads what was written; `None` when there is nothing to be done.
+    ///
+    /// # Errors
+    /// What reading says; `InvalidData` for what no `apply` wrote.
+    pub(crate) fn read(file: &Path) -> io::Result<Option<Self>> {
+        match fs::read(file) {
+            Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes it, on disk when this returns: from here on it is done.
+    ///
+    /// # Errors
+    /// What the file system says; then nothing is done.
+    pub(crate) fn write(&self, file: &Path) -> io::Result<()> {
+        write_whole(file, &serde_json::to_vec(self)?)
+    }
+
+    /// Does every step, or what is left of it.
+    pub(crate) fn carry_out(&self, workspace: &Tree, staging: Option<&OwnedFd>) -> Vec<Skipped> {
+        let mut work = Work { workspace, staging, above: None };
+        let mut skipped = Vec::new();
+        for step in &self.steps {
+            if let Err(why) = work.step(step) {
+                skipped.push(Skipped { path: step.path.clone(), why });
+            }
+        }
+        skipped
+    }
+}
+
+const CHANGED: &str = "somebody changed it meanwhile";
+
+struct Work<'a> {
+    workspace: &'a Tree,
+    /// Where staged files lie; none when all of them are in their places.
+    staging: Option<&'a OwnedFd>,
+    /// The directory that was opened last.
+    above: Option<(PathBuf, OwnedFd)>,
+}
+
+impl Work<'_> {
+    fn step(&mut self, step: &Step) -> Result<(), String> {
+        let said = |errno: Errno| match errno {
+            Errno::LOOP => "a symbolic link stands on the way to it".to_owned(),
+            Errno::NOTEMPTY => "it holds what was made meanwhile, or was left".to_owned(),
+            errno => errno.to_string(),
+        };
+        let Some(name) = step.path.file_name() else {
+            return Err("it has no name".to_owned());
+        };
+        let above = match self.above(&step.path) {
+            Ok(above) => above,
+            // With the directory it is gone, too.
+            Err(Errno::NOENT | Errno::NOTDIR) if step.action.is_removal() => return Ok(()),
+            Err(errno) => return Err(said(errno)),
+        };
+        let now = node_at(above, name).map_err(said)?;
+        match &step.action {
+            Action::Remove { expected } => remove(above, name, now, expected).map_err(said)?,
+            Action::RemoveDirectory => match now {
+                Some(now) if now.is_directory() => {
+                    self.above = None;
+                    let above = self.above(&step.path).map_err(said)?;
+                    rustix::fs::unlinkat(above, name, AtFlags::REMOVEDIR).map_err(said)?;
+                    Ok(())
+                }
+                _ => Ok(()),
+            },
+            Action::MakeDirectory => match now {
+                None => {
+                    let mode = Mode::from_raw_mode(0o700);
+                    rustix::fs::mkdirat(above, name, mode).map_err(said)?;
+                    Ok(())
+                }
+                Some(now) if now.is_directory() => Ok(()),
+                Some(_) => Err(CHANGED),
+            },
+            Action::Put { staged, expected } => {
+                let Some(staging) = self.staging else { return Ok(()) };
+                let staged = staged.to_string();
+                if node_at(staging, OsStr::new(&staged)).map_err(said)?.is_none() {
+                    return Ok(());
+                }
+                let above = self.above(&step.path).map_err(said)?;
+                if identity(now.as_ref()) == *expected {
+                    rustix::fs::renameat(staging, &staged, above, name).map_err(said)?;
+                    Ok(())
+                } else {
+                    Err(CHANGED)
+                }
+            }
+            Action::Finish { mode, attributes, owner } => match now {
+                Some(now) if now.is_directory() => {
+                    finish(above, name, &now, *mode, attributes, *owner).map_err(said)?;
+                    Ok(())
+                }
+                _ => Err(CHANGED),
+            },
+        }
+        .map_err(str::to_owned)
+    }
+
+    fn above(&mut self, path: &Path) -> Result<&OwnedFd, Errno> {
+        let directory = path.parent().unwrap_or(Path::new(""));
+        if self.above.as_ref().is_none_or(|(known, _)| known != directory) {
+            self.above = Some((directory.to_owned(), self.workspace.directory(directory)?));
+        }
+        self.above.as_ref().map(|(_, opened)| opened).ok_or(Errno::NOENT)
+    }
+}
+
+impl Action {
+    fn is_removal(&self) -> bool {
+        matches!(self, Self::Remove { .. } | Self::RemoveDirectory)
+    }
+}
+
+/// What stands there as a directory came after the file was removed.
+fn remove(
+    above: &OwnedFd,
+    name: &OsStr,
+    now: Option<Node>,
+    expected: &str,
+) -> Result<Result<(), &'static str>, Errno> {
+    match now {
+        Some(now) if identity(Some(&now)) == expected => {
+            rustix::fs::unlinkat(above, name, AtFlags::empty())?;
+            Ok(Ok(()))
+        }
+        Some(now) if !now.is_directory() => Ok(Err(CHANGED)),
+        _ => Ok(Ok(())),
+    }
+}
+
+fn finish(
+    above: &OwnedFd,
+    name: &OsStr,
+    now: &Node,
+    mode: u32,
+    attributes: &[(Vec<u8>, Vec<u8>)],
+    owner: (u32, u32),
+) -> Result<(), Errno> {
+    let directory = directory_at(above, name)?;
+    give(&directory, attributes, owner)?;
+    // What a directory inherited from the one above stays.
+    rustix::fs::fchmod(directory, Mode::from_raw_mode(mode | (now.mode & 0o7000)))
+}
+
+/// Gives a new file or directory its owner, where the caller may, and its extended attributes.
+///
+/// # Errors
+/// What fchown(2) and fsetxattr(2) say. A file system that has no attributes gets none.
+pub(crate) fn give(
+    place: impl AsFd,
+    attributes: &[(Vec<u8>, Vec<u8>)],
+    owner: (u32, u32),
+) -> Result<(), Errno> {
+    use rustix::fs::{Gid, Uid, XattrFlags, fchown, fsetxattr};
+    if rustix::process::geteuid().is_root() {
+        fchown(&place, Some(Uid::from_raw(owner.0)), Some(Gid::from_raw(owner.1)))?;
+    }
+    for (name, value) in attributes {
+        match fsetxattr(&place, name.as_slice(), value, XattrFlags::empty()) {
+            Ok(()) | Err(Errno::NOTSUP) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
+/// Extended attributes as they are written down.
+pub(crate) fn written(attributes: Vec<(OsString, Vec<u8>)>) -> Vec<(Vec<u8>, Vec<u8>)> {
+    use std::os::unix::ffi::OsStringExt;
+    attributes.into_iter().map(|(name, value)| (name.into_vec(), value)).collect()
+}

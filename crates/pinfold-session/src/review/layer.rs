@@ -1,0 +1,214 @@
+//! Where the changes of a session lie, from its start on.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+
+use pinfold_policy::authority::Subject;
+use pinfold_policy::path::{Escaped, HostPath};
+use pinfold_policy::settings::Settings;
+
+use super::names::Names;
+use super::record::{Record, VERSION};
+use super::tree::Tree;
+use crate::RunError;
+use crate::places::Places;
+use crate::shadow::Shadow;
+use crate::state::{self, SessionId};
+
+/// The changes of a session that runs.
+#[derive(Debug)]
+pub(crate) struct Layer {
+    directory: PathBuf,
+    /// By the clock of the file system: every change from here on has a later time.
+    started: (i64, u64),
+    /// Whether something is to be kept when this value goes.
+    keep: bool,
+}
+
+impl Layer {
+    /// Makes an empty layer for a session.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(crate) fn create(
+        places: &Places,
+        session: &SessionId,
+        workspace: &HostPath,
+    ) -> Result<Self, RunError> {
+        refuse_mounts(workspace.as_path())?;
+        let make = || -> io::Result<Self> {
+            let reviews = reviews(places);
+            Places::make_private(&reviews)?;
+            let directory = reviews.join(session.as_str());
+            let make = |path: &Path| fs::DirBuilder::new().mode(0o700).create(path);
+            make(&directory)?;
+            let mut layer = Self { directory, started: (0, 0), keep: false };
+            File::create_new(layer.directory.join(LOCK))?;
+            let layers = layer.layers();
+            let above = fs::metadata(workspace.as_path())?;
+            for path in [layers.clone(), layers.join(UPPER), layers.join("work")] {
+                make(&path)?;
+                if rustix::process::geteuid().is_root() {
+                    chown(&path, Some(above.uid()), Some(above.gid()))?;
+                }
+            }
+            let mode = fs::Permissions::from_mode(above.mode() & 0o7777);
+            fs::set_permissions(layers.join(UPPER), mode)?;
+            layer.started = mark(&layer.directory.join("start"))?;
+            Ok(layer)
+        };
+        make().map_err(RunError::System)
+    }
+
+    /// What the boundary takes as layers.
+    pub(crate) fn layers(&self) -> PathBuf {
+        self.directory.join(LAYERS)
+    }
+
+    /// Where private copies of git directories lie, as long as the changes do.
+    pub(crate) fn private(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Makes directories in the layer for shadowed paths that are missing, with those above them
+    /// as they are in the workspace. Nothing runs yet that could make any of them a link.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(crate) fn make_places(&self, workspace: &HostPath, shadows: &[Shadow]) -> io::Result<()> {
+        let upper = self.layers().join(UPPER);
+        for shadow in shadows.iter().filter(|shadow| shadow.is_missing()) {
+            let mut above: Vec<&Path> = shadow.relative().ancestors().collect();
+            // The last one is the layer itself.
+            above.pop();
+            for path in above.into_iter().rev() {
+                let (made, known) = (upper.join(path), workspace.as_path().join(path));
+                match fs::create_dir(&made) {
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                    made => made?,
+                }
+                let like = fs::metadata(&known).or_else(|_| fs::metadata(&upper))?;
+                if rustix::process::geteuid().is_root() {
+                    chown(&made, Some(like.uid()), Some(like.gid()))?;
+                }
+                fs::set_permissions(&made, fs::Permissions::from_mode(like.mode() & 0o7777))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the session is, but for what the look over its workspace found.
+    pub(crate) fn describe(
+        &self,
+        workspace: &HostPath,
+        subject: &Subject,
+        argv: &[OsString],
+        settings: &Settings,
+    ) -> io::Result<Record> {
+        let inode = Tree::open(workspace.as_path())?.node_of_root()?.inode;
+        let words: Vec<_> = argv.iter().map(|word| word.to_string_lossy()).collect();
+        Ok(Record {
+            version: VERSION,
+            workspace: workspace.as_path().to_owned(),
+            inode,
+            started: self.started,
+            subject: subject.to_string(),
+            command: words.join(" "),
+            opt_in: settings.files.opt_in.iter().map(|name| name.value.clone()).collect(),
+            named: Vec::new(),
+            repositories: Vec::new(),
+            tops: Vec::new(),
+            shadowed: Vec::new(),
+        })
+    }
+
+    /// Writes down what the session is, before anything inside runs.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(crate) fn record(&mut self, record: &Record, names: &Names) -> io::Result<()> {
+        names.write(&self.directory.join(NAMES))?;
+        // Whole or not there, whatever kills this process. That it is on the disk is waited for at
+        // the session's end: the start would take several times as long.
+        let new = self.directory.join("record.new");
+        fs::write(&new, serde_json::to_vec(record)?)?;
+        fs::rename(new, self.directory.join(RECORD))?;
+        self.keep = true;
+        Ok(())
+    }
+}
+
+impl Drop for Layer {
+    fn drop(&mut self) {
+        if !self.keep {
+            remove(&self.directory);
+        }
+    }
+}
+
+/// The present by the clock of the file system: whatever changes from now on has no earlier time.
+/// The kernel's clock for files ticks every few milliseconds; a file whose time somebody has looked
+/// at gets the exact one (Linux 6.13), and nothing an earlier one after it.
+fn mark(path: &Path) -> io::Result<(i64, u64)> {
+    let file = File::create_new(path)?;
+    file.metadata()?;
+    file.set_permissions(fs::Permissions::from_mode(0o400))?;
+    let marked = file.metadata()?;
+    Ok((marked.ctime(), marked.ctime_nsec() as u64))
+}
+
+/// Overlayfs takes no layer with other file systems mounted in it (`clone_private_mount`).
+fn refuse_mounts(workspace: &Path) -> Result<(), RunError> {
+    let mounts = fs::read("/proc/self/mountinfo").map_err(RunError::System)?;
+    let points = mounts.split(|byte| *byte == b'\n').filter_map(|line| {
+        let point = line.split(|byte| *byte == b' ').nth(4)?;
+        Some(unescape(point))
+    });
+    let mut within = points.filter(|point| point != workspace && point.starts_with(workspace));
+    match within.next() {
+        None => Ok(()),
+        Some(point) => Err(RunError::refused(
+            format!(
+                "a copy-on-write view of {} cannot be made: {} is mounted in it",
+                Escaped(workspace),
+                Escaped(&point)
+            ),
+            Some("unmount it, or work on the checkout itself".to_owned()),
+        )),
+    }
+}
+
+/// A path as proc(5) writes it: blanks and backslashes as three octal digits.
+fn unescape(path: &[u8]) -> PathBuf {
+    let mut out = Vec::with_capacity(path.len());
+    let mut rest = path;
+    while let Some((first, after)) = rest.split_first() {
+        let digits = after.get(..3).filter(|_| *first == b'\\');
+        let byte =
+            digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
+        out.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { &after[3..] } else { after };
+    }
+    PathBuf::from(OsString::from_vec(out))
+}
+
+pub(super) const LAYERS: &str = "layers";
+pub(super) const UPPER: &str = "upper";
+pub(super) const RECORD: &str = "record";
+pub(super) const NAMES: &str = "names";
+pub(super) const LOCK: &str = "lock";
+
+/// Where the changes of all sessions lie.
+pub(super) fn reviews(places: &Places) -> PathBuf {
+    places.state.join("review")
+}
+
+/// Without its record there is nothing to look at, whatever ends this process meanwhile.
+pub(super) fn remove(directory: &Path) {
+    let _ = fs::remove_file(directory.join(RECORD));
+    state::remove_private(directory);
+}

@@ -1,0 +1,195 @@
+//! What is taken over, beside where it will lie: the layer's own files where they are on the same
+//! disk, or else copies.
+//!
+//! Everything that can fail for want of space or rights fails here, before the workspace is
+//! changed: afterwards there are only renames.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timespec, Timestamps, UTIME_NOW};
+use rustix::io::Errno;
+
+use super::changes::{Change, What};
+use super::journal::{give, written};
+use super::tree::{Node, Tree, attributes, directory_at, has_notes, names};
+
+/// For utimensat(2).
+const NOW: Timestamps = {
+    let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+    Timestamps { last_access: now, last_modification: now }
+};
+
+/// The directory of staged files in a workspace, for one session.
+pub(crate) struct Staging<'a> {
+    workspace: &'a Tree,
+    name: String,
+    directory: OwnedFd,
+    next: usize,
+    /// Whether files of the layer can be staged as they are.
+    on_one_disk: bool,
+    /// Where the first of several hard links was staged.
+    links: HashMap<(u64, u64), usize>,
+}
+
+impl<'a> Staging<'a> {
+    fn name(session: &str) -> String {
+        format!(".pinfold-{session}")
+    }
+
+    /// Makes an empty one.
+    ///
+    /// # Errors
+    /// What mkdir(2) says.
+    pub(crate) fn make(workspace: &'a Tree, upper: &Tree, session: &str) -> io::Result<Self> {
+        clear(workspace, session)?;
+        let disk = |tree: &Tree| tree.node_of_root().map(|node| node.inode.0);
+        let on_one_disk = disk(workspace)? == disk(upper)?;
+        let name = Self::name(session);
+        rustix::fs::mkdirat(workspace.root(), &name, Mode::from_raw_mode(0o700))?;
+        let directory = directory_at(workspace.root(), OsStr::new(&name))?;
+        Ok(Self { workspace, name, directory, next: 0, on_one_disk, links: HashMap::new() })
+    }
+
+    /// Stages what a change left at its path, and gives its number.
+    ///
+    /// # Errors
+    /// What reading and writing say, such as `ENOSPC`.
+    pub(crate) fn add(&mut self, upper: &Tree, change: &Change, after: &Node) -> io::Result<usize> {
+        let number = self.next;
+        self.next += 1;
+        let name = number.to_string();
+        if after.kind == FileType::Symlink {
+            let target = upper.link(&change.path)?;
+            rustix::fs::symlinkat(&target, &self.directory, &name)?;
+            self.own_link(&name, after)?;
+            return Ok(number);
+        }
+        if after.links > 1 {
+            if let Some(first) = self.links.get(&after.inode) {
+                let first = first.to_string();
+                let flags = AtFlags::empty();
+                rustix::fs::linkat(&self.directory, &first, &self.directory, &name, flags)?;
+                return Ok(number);
+            }
+            self.links.insert(after.inode, number);
+        }
+        let mode = Mode::from_raw_mode(mode_of(change, after));
+        let from = upper.file(&change.path)?;
+        if !has_notes(&from)? && self.link(upper, &change.path, &name)? {
+            // A program that builds what is newer than its product has not seen it yet.
+            rustix::fs::futimens(&from, &NOW)?;
+            rustix::fs::fchmod(&from, mode)?;
+            return Ok(number);
+        }
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let closed = Mode::from_raw_mode(0o600);
+        let to = File::from(rustix::fs::openat(&self.directory, &name, flags, closed)?);
+        copy(&from, &to, after.size)?;
+        give(&to, &written(attributes(&from)?), after.owner)?;
+        rustix::fs::fchmod(&to, mode)?;
+        Ok(number)
+    }
+
+    /// Stages the layer's own file, where layer and workspace lie on one file system: nobody
+    /// writes to the layer any more. False where it has to be copied.
+    fn link(&self, upper: &Tree, path: &Path, name: &str) -> io::Result<bool> {
+        if !self.on_one_disk {
+            return Ok(false);
+        }
+        let (above, from) = upper.above(path)?;
+        match rustix::fs::linkat(above, from, &self.directory, name, AtFlags::empty()) {
+            Ok(()) => Ok(true),
+            // Another mount of it, too many links, or a file system without any.
+            Err(Errno::XDEV | Errno::MLINK | Errno::PERM | Errno::OPNOTSUPP) => Ok(false),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    fn own_link(&self, name: &str, after: &Node) -> io::Result<()> {
+        use rustix::fs::{Gid, Uid, chownat};
+        if rustix::process::geteuid().is_root() {
+            let (uid, gid) = (Uid::from_raw(after.owner.0), Gid::from_raw(after.owner.1));
+            let flags = AtFlags::SYMLINK_NOFOLLOW;
+            chownat(&self.directory, name, Some(uid), Some(gid), flags)?;
+        }
+        Ok(())
+    }
+
+    /// The directory.
+    pub(crate) fn directory(&self) -> &OwnedFd {
+        &self.directory
+    }
+
+    /// Removes what was staged.
+    ///
+    /// # Errors
+    /// What unlink(2) says.
+    pub(crate) fn remove(self) -> io::Result<()> {
+        empty(self.workspace, &self.name, &self.directory)
+    }
+}
+
+/// What an earlier process staged for a session, if anything.
+///
+/// # Errors
+/// What openat(2) says.
+pub(crate) fn find(workspace: &Tree, session: &str) -> io::Result<Option<OwnedFd>> {
+    match directory_at(workspace.root(), OsStr::new(&Staging::name(session))) {
+        Ok(directory) => Ok(Some(directory)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Removes what an earlier process staged for a session.
+///
+/// # Errors
+/// What unlink(2) says.
+pub(crate) fn clear(workspace: &Tree, session: &str) -> io::Result<()> {
+    match find(workspace, session)? {
+        Some(directory) => empty(workspace, &Staging::name(session), &directory),
+        None => Ok(()),
+    }
+}
+
+fn empty(workspace: &Tree, name: &str, directory: &OwnedFd) -> io::Result<()> {
+    for file in names(directory)? {
+        rustix::fs::unlinkat(directory, &file, AtFlags::empty())?;
+    }
+    rustix::fs::unlinkat(workspace.root(), Path::new(name), AtFlags::REMOVEDIR)?;
+    Ok(())
+}
+
+/// No change brings a program that runs with its owner's rights; one that had them keeps them as
+/// long as it holds the same.
+fn mode_of(change: &Change, after: &Node) -> u32 {
+    let kept = match (&change.before, change.what) {
+        (Some(before), What::Mode) => before.mode & 0o6000,
+        _ => 0,
+    };
+    after.mode & (0o777 | kept)
+}
+
+/// Copies a file with its holes (lseek(2), "Seeking file data and holes").
+fn copy(mut from: &File, mut to: &File, size: u64) -> io::Result<()> {
+    let mut at = 0;
+    while at < size {
+        let seek = |from: &File, position| rustix::fs::seek(from.as_fd(), position);
+        let start = match seek(from, rustix::fs::SeekFrom::Data(at)) {
+            Ok(start) => start,
+            Err(Errno::NXIO) => break,
+            Err(errno) => return Err(errno.into()),
+        };
+        let end = seek(from, rustix::fs::SeekFrom::Hole(start))?;
+        from.seek(SeekFrom::Start(start))?;
+        to.seek(SeekFrom::Start(start))?;
+        io::copy(&mut io::Read::take(from, end - start), &mut to)?;
+        at = end;
+    }
+    to.set_len(size)
+}

@@ -1,0 +1,243 @@
+//! A directory tree that may be hostile, read and changed by descriptors beneath its root; no
+//! symbolic link is followed.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::io::Errno;
+
+/// Names of extended attributes that overlayfs uses for itself (`userxattr`).
+const OF_THE_KERNEL: &[u8] = b"user.overlay.";
+/// What an inside may set.
+const OF_USERS: &[u8] = b"user.";
+
+/// What lies at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Node {
+    pub(crate) kind: FileType,
+    /// Permission bits, with set-user-id, set-group-id and sticky.
+    pub(crate) mode: u32,
+    /// Bytes.
+    pub(crate) size: u64,
+    /// Device and number of the inode.
+    pub(crate) inode: (u64, u64),
+    pub(crate) links: u64,
+    pub(crate) owner: (u32, u32),
+    /// Seconds and nanoseconds.
+    pub(crate) modified: (i64, u64),
+    /// Seconds and nanoseconds.
+    pub(crate) changed: (i64, u64),
+    device: u64,
+}
+
+impl Node {
+    #[expect(
+        clippy::useless_conversion,
+        clippy::unnecessary_cast,
+        reason = "their types differ between architectures"
+    )]
+    fn of(stat: &Stat) -> Self {
+        Self {
+            kind: FileType::from_raw_mode(stat.st_mode),
+            mode: stat.st_mode & 0o7777,
+            size: stat.st_size as u64,
+            inode: (stat.st_dev.into(), stat.st_ino.into()),
+            links: stat.st_nlink.into(),
+            owner: (stat.st_uid, stat.st_gid),
+            modified: (stat.st_mtime as i64, stat.st_mtime_nsec as u64),
+            changed: (stat.st_ctime as i64, stat.st_ctime_nsec as u64),
+            device: stat.st_rdev.into(),
+        }
+    }
+
+    pub(crate) fn is_directory(&self) -> bool {
+        self.kind == FileType::Directory
+    }
+
+    /// Whether it says that something was deleted: overlayfs makes a character device 0:0, which
+    /// no inside can make.
+    pub(crate) fn is_whiteout(&self) -> bool {
+        self.kind == FileType::CharacterDevice && self.device == 0
+    }
+}
+
+/// The root of a tree.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    root: OwnedFd,
+}
+
+impl Tree {
+    /// Opens a tree.
+    ///
+    /// # Errors
+    /// What open(2) says; `ELOOP` for a link.
+    pub(crate) fn open(path: &Path) -> Result<Self, Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(Self { root: rustix::fs::open(path, flags, Mode::empty())? })
+    }
+
+    pub(crate) fn root(&self) -> BorrowedFd<'_> {
+        self.root.as_fd()
+    }
+
+    /// Device and number of the root's inode.
+    ///
+    /// # Errors
+    /// What fstat(2) says.
+    pub(crate) fn node_of_root(&self) -> Result<Node, Errno> {
+        Ok(Node::of(&rustix::fs::fstat(&self.root)?))
+    }
+
+    fn open_at(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        rustix::fs::openat2(&self.root, path, flags | OFlags::CLOEXEC, Mode::empty(), how)
+    }
+
+    /// A directory, to be read or changed.
+    ///
+    /// # Errors
+    /// What openat2(2) says; `ELOOP` where a link is on the way.
+    pub(crate) fn directory(&self, path: &Path) -> Result<OwnedFd, Errno> {
+        self.open_at(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW)
+    }
+
+    /// The directory above a path, and the path's last component.
+    ///
+    /// # Errors
+    /// As [`Self::directory`].
+    pub(crate) fn above<'p>(&self, path: &'p Path) -> Result<(OwnedFd, &'p OsStr), Errno> {
+        let name = path.file_name().ok_or(Errno::INVAL)?;
+        Ok((self.directory(path.parent().unwrap_or(Path::new("")))?, name))
+    }
+
+    /// A regular file, to be read.
+    ///
+    /// # Errors
+    /// What openat2(2) says; `EINVAL` for what is no regular file.
+    pub(crate) fn file(&self, path: &Path) -> Result<File, Errno> {
+        // A FIFO must not make the reader wait.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = self.open_at(path, flags)?;
+        let kind = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode);
+        if kind == FileType::RegularFile { Ok(file.into()) } else { Err(Errno::INVAL) }
+    }
+
+    /// Where a symbolic link leads.
+    ///
+    /// # Errors
+    /// What readlinkat(2) says.
+    pub(crate) fn link(&self, path: &Path) -> Result<PathBuf, Errno> {
+        let (above, name) = self.above(path)?;
+        let target = rustix::fs::readlinkat(above, name, Vec::new())?;
+        Ok(PathBuf::from(OsString::from_vec(target.into_bytes())))
+    }
+}
+
+/// What lies at a name in a directory; `None` where nothing does.
+///
+/// # Errors
+/// What fstatat(2) says.
+pub(crate) fn node_at(directory: impl AsFd, name: &OsStr) -> Result<Option<Node>, Errno> {
+    match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => Ok(Some(Node::of(&stat))),
+        Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// A directory at a name in another.
+///
+/// # Errors
+/// What openat(2) says; `ELOOP` or `ENOTDIR` for a link.
+pub(crate) fn directory_at(directory: impl AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(directory, name, flags, Mode::empty())
+}
+
+/// The names in a directory, sorted.
+///
+/// # Errors
+/// What getdents64(2) says.
+pub(crate) fn names(directory: impl AsFd) -> Result<Vec<OsString>, Errno> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(directory)? {
+        let name = entry?.file_name().to_bytes().to_vec();
+        if name != b"." && name != b".." {
+            names.push(OsString::from_vec(name));
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Extended attributes that an inside may set on a file or directory, sorted by name. A file
+/// system without them has none.
+///
+/// # Errors
+/// What flistxattr(2) and fgetxattr(2) say.
+pub(crate) fn attributes(place: impl AsFd) -> Result<Vec<(OsString, Vec<u8>)>, Errno> {
+    let list = grown(|buffer| rustix::fs::flistxattr(&place, buffer));
+    let list = match list {
+        Ok(list) => list,
+        Err(Errno::NOTSUP) => return Ok(Vec::new()),
+        Err(errno) => return Err(errno),
+    };
+    let mut found = Vec::new();
+    for name in list.split(|byte| *byte == 0) {
+        if name.starts_with(OF_USERS) && !name.starts_with(OF_THE_KERNEL) {
+            let name = OsStr::from_bytes(name);
+            let value = grown(|buffer| rustix::fs::fgetxattr(&place, name, buffer))?;
+            found.push((name.to_owned(), value));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Whether overlayfs has written something about a file to its extended attributes.
+///
+/// # Errors
+/// What flistxattr(2) says.
+pub(crate) fn has_notes(place: impl AsFd) -> Result<bool, Errno> {
+    let list = match grown(|buffer| rustix::fs::flistxattr(&place, buffer)) {
+        Err(Errno::NOTSUP) => return Ok(false),
+        list => list?,
+    };
+    Ok(list.split(|byte| *byte == 0).any(|name| name.starts_with(OF_THE_KERNEL)))
+}
+
+/// Whether overlayfs shows nothing of what lies below a directory of a layer.
+///
+/// # Errors
+/// What fgetxattr(2) says.
+pub(crate) fn is_opaque(directory: impl AsFd) -> Result<bool, Errno> {
+    let mut value = [0_u8; 1];
+    match rustix::fs::fgetxattr(directory, "user.overlay.opaque", &mut value[..]) {
+        Ok(length) => Ok(length == 1 && value == *b"y"),
+        Err(Errno::NODATA | Errno::NOTSUP | Errno::RANGE) => Ok(false),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Calls with a buffer that is as large as the answer.
+fn grown(call: impl Fn(&mut [u8]) -> Result<usize, Errno>) -> Result<Vec<u8>, Errno> {
+    /// What the kernel allows (`XATTR_SIZE_MAX`, `XATTR_LIST_MAX`).
+    const MOST: usize = 64 * 1024;
+    let mut small = [0_u8; 256];
+    match call(&mut small) {
+        Ok(length) => Ok(small[..length].to_vec()),
+        Err(Errno::RANGE) => {
+            let mut buffer = vec![0_u8; MOST];
+            let length = call(&mut buffer)?;
+            buffer.truncate(length);
+            Ok(buffer)
+        }
+        Err(errno) => Err(errno),
+    }
+}

@@ -1,0 +1,162 @@
+//! `pinfold apply` and `pinfold discard`.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Args;
+use pinfold_policy::path::Escaped;
+use pinfold_session::SessionId;
+use pinfold_session::audit::{Audit, Event};
+use pinfold_session::places::Places;
+use pinfold_session::review::{Applied, Change, Changes, Left, Review, Selection};
+
+use super::{Chosen, choose};
+use crate::exit::Failure;
+
+/// More are not listed.
+const MOST_LISTED: usize = 20;
+
+/// `pinfold apply`
+#[derive(Debug, Args)]
+#[command(override_usage = "pinfold apply [OPTIONS] [SESSION] [PATH…]")]
+pub(crate) struct ApplyArgs {
+    /// The session, by the beginning of its name (without it, the newest here), and paths to take;
+    /// without paths, all
+    #[arg(value_name = "SESSION|PATH")]
+    words: Vec<OsString>,
+    /// Take the session's side of what others changed meanwhile, too
+    #[arg(long)]
+    overwrite: bool,
+    /// Take what programs on the host would execute, too; look at it first
+    #[arg(long)]
+    protected: bool,
+}
+
+/// `pinfold discard`
+#[derive(Debug, Args)]
+pub(crate) struct DiscardArgs {
+    /// The session, by the beginning of its name; without it, the newest here
+    #[arg(value_name = "SESSION")]
+    session: Option<OsString>,
+}
+
+pub(crate) fn apply(args: &ApplyArgs) -> Result<ExitCode, Failure> {
+    let Chosen { places, review, paths } = choose(&args.words)?;
+    let ApplyArgs { overwrite, protected, .. } = *args;
+    let selection = Selection { paths, overwrite, protected };
+    let changes = review.changes()?;
+    if let Some(path) =
+        selection.paths.iter().find(|path| changes.of(std::slice::from_ref(*path)).next().is_none())
+    {
+        return Err(Failure::new(format!("the session changed nothing at {}", Escaped(path))));
+    }
+    let conflicts = review.conflicts(&changes, &selection);
+    if !conflicts.is_empty() && !overwrite {
+        return Err(refuse(&conflicts, review.session()));
+    }
+    let session = review.session().to_owned();
+    let workspace = Escaped(review.workspace()).to_string();
+    let left: Vec<&Change> =
+        changes.left(&selection.paths).into_iter().filter(|it| is_left(it, protected)).collect();
+    record(&places, &review, "apply", &changes, &selection)?;
+    let applied = review.apply(&changes, &selection)?;
+    let paths =
+        if applied.done == 1 { "1 path".to_owned() } else { format!("{} paths", applied.done) };
+    eprintln!("pinfold: took {paths} over into {workspace}");
+    tell(&applied);
+    for change in left.iter().take(MOST_LISTED) {
+        let path = Escaped(&change.path);
+        match &change.left {
+            Some(Left::Protected(protected)) => eprintln!(
+                "pinfold: left: {path}: {} (`pinfold apply {session} --protected PATH` takes it)",
+                protected.reason
+            ),
+            Some(Left::Never(why)) => eprintln!("pinfold: left: {path}: {why}"),
+            None => {}
+        }
+    }
+    if left.len() > MOST_LISTED {
+        eprintln!("pinfold: left: {} more", left.len() - MOST_LISTED);
+    }
+    if !applied.complete {
+        eprintln!(
+            "pinfold: the rest waits: `pinfold diff {session}` shows it, `pinfold discard \
+             {session}` drops it"
+        );
+    }
+    Ok(ExitCode::from(u8::from(!applied.skipped.is_empty())))
+}
+
+/// Whether a change is passed by although it was asked for.
+fn is_left(change: &Change, protected: bool) -> bool {
+    match change.left {
+        None => false,
+        Some(Left::Protected(_)) => !protected,
+        Some(Left::Never(_)) => true,
+    }
+}
+
+fn refuse(conflicts: &[&Change], session: &str) -> Failure {
+    let list: Vec<String> = conflicts
+        .iter()
+        .take(MOST_LISTED)
+        .filter_map(|change| Some((change.conflict?.words(), Escaped(&change.path))))
+        .map(|(how, path)| format!("\n  {how}: {path}"))
+        .collect();
+    let (count, more) = (conflicts.len(), conflicts.len().saturating_sub(MOST_LISTED));
+    let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };
+    Failure::new(format!(
+        "the session and somebody else both changed {count} {}; nothing was taken over{}{more}",
+        if count == 1 { "path" } else { "paths" },
+        list.concat()
+    ))
+    .hint(Some(format!(
+        "`pinfold diff {session}` shows what would be; name other paths, or take the session's \
+         side with --overwrite"
+    )))
+}
+
+/// Says what could not be taken over, and what came of commits.
+pub(super) fn tell(applied: &Applied) {
+    for skipped in &applied.skipped {
+        eprintln!("pinfold: not taken over: {}: {}", Escaped(&skipped.path), skipped.why);
+    }
+    for note in &applied.notes {
+        eprintln!("pinfold: {note}");
+    }
+}
+
+pub(crate) fn discard(args: &DiscardArgs) -> Result<ExitCode, Failure> {
+    let words: Vec<OsString> = args.session.iter().cloned().collect();
+    let Chosen { places, review, paths } = choose(&words)?;
+    if let Some(path) = paths.first() {
+        return Err(Failure::new(format!("no session is called {}", Escaped(path)))
+            .hint(Some("`pinfold ps --all` lists them".to_owned())));
+    }
+    // A workspace that is gone keeps nobody from dropping what was changed in it.
+    let changes = review.changes().unwrap_or_default();
+    record(&places, &review, "discard", &changes, &Selection::default())?;
+    let session = review.session().to_owned();
+    review.discard()?;
+    eprintln!("pinfold: dropped what session {session} changed");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn record(
+    places: &Places,
+    review: &Review,
+    what: &str,
+    changes: &Changes,
+    selection: &Selection,
+) -> Result<(), Failure> {
+    let session = SessionId::parse(review.session());
+    let audit = Audit::open(&places.state, session).map_err(Failure::new)?;
+    let event = Event::Review {
+        what,
+        workspace: review.workspace().display().to_string(),
+        changes: changes.of(&selection.paths).count(),
+        protected: selection.protected,
+        overwrite: selection.overwrite,
+    };
+    audit.record(&event).map_err(Failure::new)
+}

@@ -1,0 +1,101 @@
+//! `pinfold ps`.
+
+use std::collections::HashSet;
+use std::process::ExitCode;
+
+use clap::Args;
+use pinfold_policy::path::Escaped;
+use pinfold_session::audit::Reader;
+use pinfold_session::live_sessions;
+use pinfold_session::places::Places;
+use pinfold_session::review::Review;
+use serde::Serialize;
+
+use crate::cli::Output;
+use crate::exit::Failure;
+
+/// `pinfold ps`
+#[derive(Debug, Args)]
+pub(crate) struct PsArgs {
+    /// List sessions that have ended and left changes, too
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    session: String,
+    state: &'static str,
+    started: String,
+    workspace: String,
+    command: String,
+}
+
+pub(crate) fn ps(args: &PsArgs) -> Result<ExitCode, Failure> {
+    let places = Places::find().map_err(Failure::new)?;
+    Review::go_on_with_all(&places);
+    let live = live_sessions(&places);
+    let mut rows = from_audit(&places, &live)?;
+    if args.all {
+        for ended in Review::sessions(&places)?.into_iter().filter(|summary| !summary.is_live) {
+            rows.push(Row {
+                session: ended.session,
+                state: "to review",
+                started: humantime::format_rfc3339_seconds(ended.started).to_string(),
+                workspace: Escaped(&ended.workspace).to_string(),
+                command: Escaped(ended.command.as_ref()).to_string(),
+            });
+        }
+    }
+    if args.output.json {
+        println!("{}", serde_json::to_string_pretty(&rows).map_err(Failure::new)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    if rows.is_empty() {
+        eprintln!("pinfold: no sessions{}", if args.all { "" } else { " run" });
+        return Ok(ExitCode::SUCCESS);
+    }
+    println!("{:<12}  {:<9}  {:<20}  {:<30}  COMMAND", "SESSION", "STATE", "STARTED", "WORKSPACE");
+    for row in rows {
+        println!(
+            "{:<12}  {:<9}  {:<20}  {:<30}  {}",
+            row.session, row.state, row.started, row.workspace, row.command
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the audit log says of sessions that run.
+fn from_audit(places: &Places, live: &HashSet<String>) -> Result<Vec<Row>, Failure> {
+    let mut rows: Vec<Row> = Vec::new();
+    if live.is_empty() {
+        return Ok(rows);
+    }
+    let mut reader = Reader::open(&places.state).map_err(Failure::new)?;
+    while let Some(record) =
+        reader.as_mut().map_or(Ok(None), Reader::next_record).map_err(Failure::new)?
+    {
+        let Some(session) = record["session"].as_str().filter(|id| live.contains(*id)) else {
+            continue;
+        };
+        let text = |key: &str| record[key].as_str().unwrap_or("-").to_owned();
+        if record["event"] == "session" {
+            rows.push(Row {
+                session: session.to_owned(),
+                state: "runs",
+                started: text("time"),
+                workspace: text("workspace"),
+                command: String::new(),
+            });
+        } else if record["event"] == "launch"
+            && let Some(row) = rows.iter_mut().rev().find(|row| row.session == session)
+        {
+            let words = record["argv"].as_array().into_iter().flatten();
+            let words: Vec<&str> = words.filter_map(|word| word.as_str()).collect();
+            row.command = Escaped(words.join(" ").as_ref()).to_string();
+        }
+    }
+    Ok(rows)
+}

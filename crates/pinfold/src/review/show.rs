@@ -1,0 +1,206 @@
+//! `pinfold diff`.
+
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use pinfold_policy::path::Escaped;
+use pinfold_session::launcher::Launcher;
+use pinfold_session::review::{Change, Changes, Content, Left, Review, What};
+use serde_json::json;
+
+use super::lines::{Printer, Texts, quoted};
+use super::{Chosen, choose};
+use crate::cli::Output;
+use crate::exit::{Failure, takes_colours};
+
+/// `pinfold diff`
+#[derive(Debug, Args)]
+#[command(override_usage = "pinfold diff [OPTIONS] [SESSION] [PATH…]")]
+pub(crate) struct DiffArgs {
+    /// The session, by the beginning of its name (without it, the newest here), and paths to show;
+    /// without paths, all
+    #[arg(value_name = "SESSION|PATH")]
+    words: Vec<OsString>,
+    /// Count lines instead
+    #[arg(long, conflicts_with_all = ["name_only", "json"])]
+    stat: bool,
+    /// Show paths alone
+    #[arg(long, conflicts_with = "json")]
+    name_only: bool,
+    /// Show it at once, without a pager
+    #[arg(long)]
+    no_pager: bool,
+    #[command(flatten)]
+    output: Output,
+}
+
+pub(crate) fn diff(args: &DiffArgs) -> Result<ExitCode, Failure> {
+    let Chosen { review, paths, .. } = choose(&args.words)?;
+    let changes = review.changes()?;
+    let chosen: Vec<&Change> = changes.of(&paths).collect();
+    if args.output.json {
+        let rows: Vec<_> = chosen.iter().map(|change| row(change)).collect();
+        println!("{}", serde_json::to_string_pretty(&rows).map_err(Failure::new)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let is_terminal = io::stdout().is_terminal();
+    let notes = notes(&review, &changes, &paths);
+    let written = with_output(is_terminal && !args.no_pager, |out| {
+        let mut printer = Printer { out, is_terminal, colours: is_terminal && takes_colours() };
+        if is_terminal {
+            notes.iter().try_for_each(|note| printer.note(note))?;
+        }
+        if args.name_only {
+            return shown(&changes, &paths)
+                .iter()
+                .try_for_each(|change| writeln!(printer.out, "{}", quoted("", &change.path)));
+        }
+        if args.stat {
+            return stat(&review, &shown(&changes, &paths), &mut printer);
+        }
+        let renamed: HashSet<&Path> =
+            chosen.iter().filter_map(|change| change.renamed_from.as_deref()).collect();
+        let files = chosen.iter().filter(|change| !change.is_directory());
+        for change in files.filter(|change| !renamed.contains(change.path.as_path())) {
+            printer.change(change, &texts(&review, change)?)?;
+        }
+        Ok(())
+    });
+    match written {
+        // The reader has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+        written => written.map_err(Failure::new)?,
+    }
+    if !is_terminal {
+        for note in notes {
+            eprintln!("pinfold: {note}");
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes to standard output, or to the person's pager.
+fn with_output(
+    paged: bool,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
+    let set = std::env::var_os("PAGER");
+    let line = set.as_deref().unwrap_or(OsStr::new("less -FRX"));
+    // As git has it: these show nothing page by page.
+    if !paged || line.is_empty() || line == "cat" {
+        let mut out = BufWriter::new(io::stdout().lock());
+        write(&mut out)?;
+        return out.flush();
+    }
+    let mut pager = Launcher.pager(line)?;
+    let written = match pager.stdin.take() {
+        Some(input) => {
+            let mut out = BufWriter::new(input);
+            write(&mut out).and_then(|()| out.flush())
+        }
+        None => Ok(()),
+    };
+    pager.wait()?;
+    written
+}
+
+/// What both sides hold.
+fn texts(review: &Review, change: &Change) -> io::Result<Texts> {
+    let content = |after| review.content(change, after).map_err(io::Error::other);
+    let side = |after| -> io::Result<Option<Vec<u8>>> {
+        Ok(match content(after)? {
+            Some(Content::Bytes(bytes)) => Some(bytes),
+            Some(Content::TooLarge) | None => None,
+        })
+    };
+    let is_whole = |after| Ok::<_, io::Error>(content(after)? != Some(Content::TooLarge));
+    Ok(Texts {
+        before: side(false)?,
+        after: side(true)?,
+        whole: is_whole(false)? && is_whole(true)?,
+    })
+}
+
+/// The changes to list: a directory that is new or gone speaks through what lies in it.
+fn shown<'c>(changes: &'c Changes, paths: &'c [PathBuf]) -> Vec<&'c Change> {
+    let mut shown: Vec<&Change> = Vec::new();
+    for change in changes.of(paths) {
+        if let Some(last) = shown.last()
+            && last.is_directory()
+            && last.what != What::Mode
+            && change.path.starts_with(&last.path)
+        {
+            shown.pop();
+        }
+        shown.push(change);
+    }
+    shown
+}
+
+fn stat(review: &Review, shown: &[&Change], printer: &mut Printer<'_>) -> io::Result<()> {
+    let (mut added, mut removed, mut files) = (0, 0, 0);
+    let names: Vec<String> = shown.iter().map(|change| quoted("", &change.path)).collect();
+    let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).min(60);
+    for (change, name) in shown.iter().zip(&names) {
+        if change.is_directory() {
+            writeln!(printer.out, " {name:<width$} | directory {}", change.what.word())?;
+            continue;
+        }
+        let (more, less) = printer.count(name, width, &texts(review, change)?)?;
+        (added, removed, files) = (added + more, removed + less, files + 1);
+    }
+    let files = if files == 1 { "1 file".to_owned() } else { format!("{files} files") };
+    writeln!(printer.out, " {files} changed, {added} lines added, {removed} lines removed")
+}
+
+/// What a patch does not say.
+fn notes(review: &Review, changes: &Changes, paths: &[PathBuf]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for change in changes.of(paths) {
+        let path = Escaped(&change.path);
+        if let Some(conflict) = change.conflict {
+            notes.push(format!("{path}: {} by somebody else, too", conflict.words()));
+        }
+        if change.loses_bits() {
+            notes.push(format!("{path}: `apply` takes no set-user-id or set-group-id bit"));
+        }
+    }
+    for change in changes.left(paths) {
+        let path = Escaped(&change.path);
+        match &change.left {
+            Some(Left::Protected(protected)) => {
+                notes.push(format!("{path}: `apply` leaves it: {}", protected.reason));
+            }
+            Some(Left::Never(why)) => notes.push(format!("{path}: `apply` leaves it: {why}")),
+            None => {}
+        }
+    }
+    if review.has_commits() {
+        notes.push("the session also made commits or references; `apply` takes them over".into());
+    }
+    notes
+}
+
+fn row(change: &Change) -> serde_json::Value {
+    let octal = |mode: Option<u32>| mode.map(|mode| format!("{mode:06o}"));
+    let (before, after) = change.modes();
+    let (left, reason) = match &change.left {
+        None => (None, None),
+        Some(Left::Protected(protected)) => (Some("protected"), Some(protected.reason.as_str())),
+        Some(Left::Never(why)) => (Some("never"), Some(*why)),
+    };
+    json!({
+        "path": Escaped(&change.path).to_string(),
+        "change": change.what.word(),
+        "mode_before": octal(before),
+        "mode_after": octal(after),
+        "renamed_from": change.renamed_from.as_ref().map(|from| Escaped(from).to_string()),
+        "conflict": change.conflict.map(|conflict| conflict.words()),
+        "left": left,
+        "reason": reason,
+    })
+}

@@ -14,8 +14,8 @@ pub use capability::{Capabilities, Finding, Probe};
 pub use inside::{Doors, Inside, LaunchError, step_failed};
 pub use pinfold_wire::{Cover, CoverKind, Step};
 pub use plan::{
-    CpuShare, Door, Entry, Identity, Landlock, LaunchPlan, Place, Program, ResourceLimits, Stdio,
-    StdioEnd,
+    Changes, CpuShare, Door, Entry, Identity, Landlock, LaunchPlan, Place, Program, ResourceLimits,
+    Stdio, StdioEnd,
 };
 
 /// One way to keep a session in.

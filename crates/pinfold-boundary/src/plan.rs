@@ -45,13 +45,13 @@ pub enum Place {
     ReadOnly(HostPath),
     /// A file or directory of the host, writable.
     Writable(HostPath),
-    /// A copy-on-write view of a directory of the host, which itself stays as it is.
+    /// A copy-on-write view of directories of the host put over each other, which themselves stay as
+    /// they are.
     Overlay {
-        /// The directory.
-        lower: HostPath,
-        /// A directory that holds `upper`, where changes land, and `work`, an empty one for the
-        /// kernel; on a file system with extended attributes.
-        layers: HostPath,
+        /// The directories, the uppermost first.
+        lower: Vec<HostPath>,
+        /// Where changes land.
+        changes: Changes,
     },
     /// A private, writable, empty directory, gone with the session.
     Private,
@@ -66,6 +66,16 @@ pub enum Place {
     },
     /// A symbolic link.
     Symlink(OsString),
+}
+
+/// Where changes to a view land.
+#[derive(Debug)]
+pub enum Changes {
+    /// In this directory, which holds `upper`, where they are, and `work`, an empty one for the
+    /// kernel; on a file system with extended attributes.
+    Kept(HostPath),
+    /// In memory, gone with the session.
+    Private,
 }
 
 /// A command with its surroundings.
@@ -144,6 +154,8 @@ pub struct ResourceLimits {
     pub pids: Option<u64>,
     /// Bytes in the private directories.
     pub disk: Option<u64>,
+    /// Bytes of private changes to views.
+    pub changes: Option<u64>,
     /// Open files of one process.
     pub files: Option<u64>,
 }

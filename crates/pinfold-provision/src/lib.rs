@@ -23,6 +23,7 @@ pub mod unpack;
 
 pub use cache::{Cache, CacheError, Layer};
 pub use digest::{Integrity, LayerId};
+pub use lock::Lock;
 pub use names::{LayerPath, PackageName, Registry};
 pub use platform::{Cpu, Libc, Platform};
 pub use recipe::{Recipe, RecipeError};

@@ -10,7 +10,7 @@ use rustix::fs::{FlockOperation, flock};
 /// A held lock. The file stays when it is dropped: removing it would let two processes hold locks
 /// on two files of one name.
 #[derive(Debug)]
-pub(crate) struct Lock {
+pub struct Lock {
     _file: File,
 }
 
@@ -27,9 +27,18 @@ impl Lock {
 
     /// Waits for the lock.
     pub(crate) fn take(path: &Path) -> io::Result<Self> {
+        Self::wait(path, FlockOperation::LockExclusive)
+    }
+
+    /// Waits for a share in the lock, which keeps others from having it alone.
+    pub(crate) fn share(path: &Path) -> io::Result<Self> {
+        Self::wait(path, FlockOperation::LockShared)
+    }
+
+    fn wait(path: &Path, operation: FlockOperation) -> io::Result<Self> {
         let file = open(path)?;
         loop {
-            match flock(&file, FlockOperation::LockExclusive) {
+            match flock(&file, operation) {
                 Ok(()) => return Ok(Self { _file: file }),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),

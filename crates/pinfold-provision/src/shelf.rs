@@ -134,7 +134,16 @@ impl Shelf {
         })
     }
 
-    /// Removes what has this id, unless a process makes it just now; whether it did.
+    /// Keeps what has this id from being removed as long as the lock is held.
+    ///
+    /// # Errors
+    /// What flock(2) says.
+    pub fn hold(&self, id: &str) -> Result<Lock, ShelfError> {
+        let path = self.dir.join(format!("{id}.lock"));
+        Lock::share(&path).map_err(|error| self.failed("lock", &path, error))
+    }
+
+    /// Removes what has this id, unless a process makes or holds it just now; whether it did.
     ///
     /// # Errors
     /// What unlink(2) says.

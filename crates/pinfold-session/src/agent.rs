@@ -24,6 +24,7 @@ use pinfold_secrets::{SecretId, Store};
 use crate::gateway::{self, GATEWAY_URL, Provider};
 use crate::places::Places;
 use crate::provision::{Pen, Registry as Npm};
+use crate::system::Stack;
 use crate::userland::{self, HOME};
 use crate::workspace::Workspace;
 use crate::{Extra, RunError};
@@ -137,10 +138,10 @@ pub fn prepare(
     (agent, secret): (ResolvedAgent, Option<SecretId>),
     user_args: Vec<OsString>,
     unattended: bool,
-    context: (&Settings, &Places, &Workspace),
+    context: (&Settings, &Places, &Workspace, Option<&Stack>),
     progress: &dyn Fn(Event),
 ) -> Result<AgentRun, RunError> {
-    let (settings, places, workspace) = context;
+    let (settings, places, workspace, stack) = context;
     let provider = match secret {
         Some(id) => Some(gateway::provider(&agent, id, settings)?),
         None => None,
@@ -156,7 +157,7 @@ pub fn prepare(
     };
     let mut extra = state_grants(&agent, settings, places)?;
     extra.extend(read_grants(&agent.profile, settings, places)?);
-    let layer = layer(&agent, places, progress)?;
+    let layer = layer(&agent, places, stack, progress)?;
     let path = layer.as_ref().map(|_| COMMANDS.to_owned());
     extra.extend(layer);
     let mut argv: Vec<OsString> = vec![agent.profile.cli_command.clone().into()];
@@ -252,6 +253,7 @@ pub fn read_grants(
 fn layer(
     agent: &ResolvedAgent,
     places: &Places,
+    stack: Option<&Stack>,
     progress: &dyn Fn(Event),
 ) -> Result<Option<Extra>, RunError> {
     let Some(name) = &agent.profile.recipe else { return Ok(None) };
@@ -271,7 +273,7 @@ fn layer(
             }
         },
     };
-    let libc = userland::is_musl().map_err(RunError::System)?;
+    let libc = userland::is_musl(stack).map_err(RunError::System)?;
     let libc = if libc { Libc::Musl } else { Libc::Glibc };
     let platform = Platform::this_machine(libc)
         .ok_or_else(|| RunError::refused("recipes are for x86-64 and arm64 only", None))?;

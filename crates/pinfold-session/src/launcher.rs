@@ -4,6 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
@@ -54,6 +55,21 @@ impl Launcher {
             .stdin(if input { Stdio::piped() } else { Stdio::null() })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
+            .spawn()
+    }
+
+    /// Starts this very program with other arguments, in its own environment, with what it says on
+    /// both outputs going to one place.
+    ///
+    /// # Errors
+    /// What starting it says.
+    #[expect(clippy::disallowed_methods, reason = "this is the launcher")]
+    pub(crate) fn start_own(self, arguments: &[&OsStr], output: OwnedFd) -> io::Result<Child> {
+        std::process::Command::new(std::env::current_exe()?)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
             .spawn()
     }
 

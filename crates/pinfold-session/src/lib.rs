@@ -28,6 +28,7 @@ mod resume;
 pub mod review;
 mod run;
 mod shadow;
+pub mod snapshot;
 pub mod ssh;
 mod state;
 mod stdio;

@@ -31,7 +31,7 @@ const KEPT: usize = SHOWN * 4;
 const CHUNK: usize = 64 * 1024;
 
 /// Bash where the inside has it, since that is what people write for; else the system's shell.
-const SHELL: &str = "\
+pub(crate) const SHELL: &str = "\
 if command -v bash >/dev/null 2>&1; then exec bash -euo pipefail -c \"$1\"; fi
 set -eu
 if (set -o pipefail) 2>/dev/null; then set -o pipefail; fi
@@ -223,7 +223,7 @@ fn status(ended: Ended) -> u8 {
 }
 
 /// The last characters of an output; what would drive a terminal is escaped.
-fn shown(output: &[u8]) -> String {
+pub(crate) fn shown(output: &[u8]) -> String {
     let text = String::from_utf8_lossy(output);
     let surplus = text.chars().count().saturating_sub(SHOWN);
     let mut shown = String::new();

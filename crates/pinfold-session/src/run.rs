@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use pinfold_boundary::namespace::{Namespace, explain, inside_ids};
 use pinfold_boundary::{
-    Boundary, CpuShare, Entry, Identity, Inside, Landlock, LaunchPlan, Place, Program,
+    Boundary, Changes, CpuShare, Entry, Identity, Inside, Landlock, LaunchPlan, Place, Program,
     ResourceLimits,
 };
 use pinfold_policy::authority::{Authority, Subject};
@@ -30,6 +30,7 @@ use crate::shadow::{self, Shadow};
 use crate::ssh::Ssh;
 use crate::state::SessionState;
 use crate::supervise::{Progress, Supervision, last_words};
+use crate::system::Stack;
 use crate::terminal::CallerTerminal;
 use crate::timeline::Timeline;
 use crate::trust::{self, Trust};
@@ -53,6 +54,8 @@ pub struct Request {
     pub extra: Vec<Extra>,
     /// Files that come with the agent.
     pub files: Vec<Entry>,
+    /// The system it runs on; this machine's own if there is none.
+    pub stack: Option<Stack>,
     /// The agent's model provider.
     pub provider: Option<Provider>,
     /// The key that signs for the inside.
@@ -77,8 +80,7 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
     let Request { subject, argv, env, settings, workspace, extra, places, mut timeline, .. } =
         request;
     check_boundary(&settings)?;
-    check_snapshot(&settings)?;
-    let view = View::collect(subject, &settings, &workspace, extra)?;
+    let view = View::collect(subject, &settings, &workspace, request.stack.as_ref(), extra)?;
     let authority = view.authority()?;
 
     let mut terminal = CallerTerminal::find().map_err(RunError::terminal)?;
@@ -103,7 +105,8 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
         layer.make_places(&workspace.root, &shadows).map_err(RunError::System)?;
     }
     let mut guard = Guard::new(private, state.id(), over, shadows)?;
-    let mut plan = plan(&view, &authority, &settings, program, streams.stdio)?;
+    let mut plan =
+        plan(&view, &authority, (&settings, request.stack.as_ref()), program, streams.stdio)?;
     if let Some(layer) = &layer {
         put_view(&mut plan, &workspace.root, layer)?;
     }
@@ -263,22 +266,13 @@ fn check_boundary(settings: &Settings) -> Result<(), RunError> {
     }
 }
 
-/// A system that the repository is trusted to ask for is made, or the run refused.
-fn check_snapshot(settings: &Settings) -> Result<(), RunError> {
-    if settings.snapshot.is_host() {
-        return Ok(());
-    }
-    let what = "snapshot: a system other than this machine's own is not in this version";
-    let hint = "take base and setupCommands out, and install what is needed on this machine";
-    Err(RunError::refused(what, Some(hint.to_owned())))
-}
-
 /// Gives the inside a view of the workspace instead of the workspace.
 fn put_view(plan: &mut LaunchPlan, root: &HostPath, layer: &Layer) -> Result<(), RunError> {
     let layers = HostPath::new(layer.layers()).map_err(RunError::path)?;
     let is_root = |place: &Place| matches!(place, Place::Writable(host) if host == root);
     for entry in plan.tree.iter_mut().filter(|entry| is_root(&entry.place)) {
-        entry.place = Place::Overlay { lower: root.clone(), layers: layers.clone() };
+        let (lower, changes) = (vec![root.clone()], Changes::Kept(layers.clone()));
+        entry.place = Place::Overlay { lower, changes };
     }
     Ok(())
 }
@@ -286,13 +280,16 @@ fn put_view(plan: &mut LaunchPlan, root: &HostPath, layer: &Layer) -> Result<(),
 fn plan(
     view: &View,
     authority: &Authority,
-    settings: &Settings,
+    (settings, stack): (&Settings, Option<&Stack>),
     program: Program,
     stdio: pinfold_boundary::Stdio,
 ) -> Result<LaunchPlan, RunError> {
-    let (uid, gid) = inside_ids();
-    let mut tree = view.tree(authority)?;
-    tree.extend(userland::generated(uid, gid).map_err(RunError::path)?);
+    let (uid, gid) = match stack {
+        Some(stack) if stack.is_built() => (0, 0),
+        _ => inside_ids(),
+    };
+    let mut tree = view.tree(authority, stack)?;
+    tree.extend(userland::generated(uid, gid, stack).map_err(RunError::path)?);
     let limits = &settings.limits;
     Ok(LaunchPlan {
         tree,
@@ -314,6 +311,7 @@ fn plan(
             }),
             pids: limits.pids.as_ref().map(|limit| limit.value),
             disk: limits.disk.as_ref().map(|limit| limit.value.bytes()),
+            changes: stack.and_then(Stack::bytes),
             files: limits.files.as_ref().map(|limit| limit.value),
         },
         landlock: match settings.landlock.value {

@@ -97,3 +97,12 @@ pub fn die_of_interrupt() {
         libc::raise(libc::SIGINT);
     }
 }
+
+/// Sends a signal on to a child that has not been waited for.
+pub(crate) fn pass_signal(child: &std::process::Child, signal: i32) {
+    let pid = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
+    if let (Some(pid), Some(signal)) = (pid, rustix::process::Signal::from_named_raw(signal)) {
+        // One that has just ended needs no signal.
+        let _ = rustix::process::kill_process(pid, signal);
+    }
+}

@@ -6,17 +6,21 @@
 
 mod error;
 mod memo;
+mod stack;
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use pinfold_egress::{Image, Progress, Reference, Registry};
 use pinfold_policy::project::Base;
-use pinfold_provision::{Shelf, StepError};
+use pinfold_provision::{Lock, Shelf, StepError};
 use serde::{Deserialize, Serialize};
 
 pub use error::SystemError;
+pub(crate) use stack::Seen;
+pub use stack::{Landing, Stack};
 
 use self::memo::{Memo, digest_of_file};
 use crate::places::Places;
@@ -32,13 +36,15 @@ const ARCHIVES: &str = "archives";
 const FORMAT: u32 = 1;
 
 /// A system that is there.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct System {
     /// What its content is named by: `sha256:` and hexadecimal digits for what cannot change, a
     /// path for a directory.
     pub id: String,
     /// Its tree on the host.
     pub tree: PathBuf,
+    /// What keeps it from being removed meanwhile; none for a directory.
+    pub held: Option<Arc<Lock>>,
 }
 
 /// A base on the shelf, as `base.json` describes it.
@@ -124,7 +130,7 @@ impl<'a> Systems<'a> {
             None => self.memo.get(&reference.to_string()),
         };
         if let Some(found) = known.as_deref().and_then(|digest| self.find(digest)) {
-            return Ok(found);
+            return self.hold(found);
         }
         let architecture = match std::env::consts::ARCH {
             "x86_64" => "amd64",
@@ -187,6 +193,11 @@ impl<'a> Systems<'a> {
         Ok(system)
     }
 
+    fn hold(&self, system: System) -> Result<System, SystemError> {
+        let held = Some(Arc::new(self.shelf.hold(plain(&system.id))?));
+        Ok(System { held, ..system })
+    }
+
     fn find(&self, digest: &str) -> Option<System> {
         let (home, summary) = self.shelf.find(plain(digest))?;
         usable(&home, &summary, digest)
@@ -214,15 +225,15 @@ impl<'a> Systems<'a> {
                 .map_err(|error| self.shelf.failed("remove", &archives, error))?;
             let (id, from) = (digest.to_owned(), from.to_owned());
             let summary = Summary { format: FORMAT, id, from };
-            serde_json::to_vec_pretty(&summary)
-                .map_err(|error| self.shelf.failed("describe", staging, error.into()).into())
+            let summary = serde_json::to_vec_pretty(&summary);
+            Ok(summary.map_err(|error| self.shelf.failed("describe", staging, error.into()))?)
         };
-        self.shelf.ensure(
+        self.hold(self.shelf.ensure::<_, SystemError>(
             plain(digest),
             &|| (self.doing)(Doing::Waiting),
             |home, summary| usable(home, summary, digest),
             make,
-        )
+        )?)
     }
 }
 
@@ -235,7 +246,7 @@ fn usable(home: &Path, summary: &[u8], digest: &str) -> Option<System> {
     let summary: Summary = serde_json::from_slice(summary).ok()?;
     let fits = summary.format == FORMAT && summary.id == digest;
     let tree = home.join(TREE);
-    (fits && tree.is_dir()).then(|| System { id: summary.id, tree })
+    (fits && tree.is_dir()).then_some(System { id: summary.id, tree, held: None })
 }
 
 /// A directory as it lies there. It is looked at when it is used, and used as it is.
@@ -246,5 +257,5 @@ fn directory(path: &Path) -> Result<System, SystemError> {
     if !is_system || File::open(&tree).is_err() {
         return Err(SystemError::NotWhatItSays { path: tree, what: "a system with /usr or /bin" });
     }
-    Ok(System { id: tree.display().to_string(), tree })
+    Ok(System { id: tree.display().to_string(), tree, held: None })
 }

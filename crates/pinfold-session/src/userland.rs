@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use pinfold_boundary::{Entry, Place};
 use pinfold_policy::path::{HostPath, InsidePath, PathError};
 
+use crate::system::Stack;
+
 /// Directories of programs and libraries (Filesystem Hierarchy Standard 3.0; Nix).
 const PROGRAMS: [&str; 9] =
     ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store"];
@@ -54,21 +56,30 @@ pub const HOME: &str = "/home/agent";
 /// The first directories of `PATH` inside, before an agent's own.
 pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The login shell inside: the best that the host has.
-pub fn shell() -> &'static str {
+/// The login shell inside: the best that the session's system has.
+#[must_use]
+pub fn shell(stack: Option<&Stack>) -> &'static str {
+    if let Some(stack) = stack {
+        return stack.shell();
+    }
     if Path::new("/bin/bash").exists() { "/bin/bash" } else { "/bin/sh" }
 }
 
-/// Whether programs of this host are linked to musl: what its shell asks the kernel for as its
+/// Whether programs of the session's system are linked to musl: what its shell asks the kernel for as its
 /// loader (`PT_INTERP`, elf(5)), which lies in the first page. A loader of the other kind may be
 /// installed beside it, so its file says nothing.
 ///
 /// # Errors
 /// A shell that cannot be read.
-pub(crate) fn is_musl() -> io::Result<bool> {
+pub(crate) fn is_musl(stack: Option<&Stack>) -> io::Result<bool> {
     const LOADER: &[u8] = b"/ld-musl-";
     let mut page = Vec::new();
-    fs::File::open("/bin/sh")?.take(4096).read_to_end(&mut page)?;
+    let shell = Path::new("/bin/sh");
+    let shell = match stack {
+        Some(stack) => stack.file(shell).ok_or(io::ErrorKind::NotFound)?,
+        None => shell.to_owned(),
+    };
+    fs::File::open(shell)?.take(4096).read_to_end(&mut page)?;
     Ok(page.windows(LOADER.len()).any(|window| window == LOADER))
 }
 
@@ -112,18 +123,27 @@ pub(crate) fn pieces() -> Result<Vec<Piece>, PathError> {
 ///
 /// # Errors
 /// Never: the paths are constants.
-pub(crate) fn generated(uid: u32, gid: u32) -> Result<Vec<Entry>, PathError> {
-    let shell = shell();
+pub(crate) fn generated(
+    uid: u32,
+    gid: u32,
+    stack: Option<&Stack>,
+) -> Result<Vec<Entry>, PathError> {
+    let shell = shell(stack);
+    let known = |file: &str, id: u32| others(stack, file, id);
     let files: [(&str, String); 6] = [
         (
             "/etc/passwd",
             format!(
                 "root:x:0:0:root:/root:/usr/sbin/nologin\n\
                  agent:x:{uid}:{gid}:agent:{HOME}:{shell}\n\
-                 nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
+                 nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n{}",
+                known("/etc/passwd", uid)
             ),
         ),
-        ("/etc/group", format!("root:x:0:\nagent:x:{gid}:\nnogroup:x:65534:\n")),
+        (
+            "/etc/group",
+            format!("root:x:0:\nagent:x:{gid}:\nnogroup:x:65534:\n{}", known("/etc/group", gid)),
+        ),
         ("/etc/hosts", "127.0.0.1 localhost pinfold\n::1 localhost pinfold\n".to_owned()),
         ("/etc/hostname", "pinfold\n".to_owned()),
         ("/etc/resolv.conf", "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n".to_owned()),
@@ -134,11 +154,31 @@ pub(crate) fn generated(uid: u32, gid: u32) -> Result<Vec<Entry>, PathError> {
                 .to_owned(),
         ),
     ];
+    // A system that is built keeps its own users.
+    let is_own = |path: &str| {
+        uid == 0 && ["passwd", "group", "nsswitch.conf"].iter().any(|name| path.ends_with(name))
+    };
     files
         .into_iter()
+        .filter(|(path, _)| !is_own(path))
         .map(|(path, content)| {
             let place = Place::File { content: content.into_bytes(), mode: 0o644, keep: false };
             Ok(Entry { path: InsidePath::new(path)?, place })
         })
         .collect()
+}
+
+/// The lines of a stack's own users or groups, but for those that are described here (passwd(5),
+/// group(5)).
+fn others(stack: Option<&Stack>, file: &str, own: u32) -> String {
+    const DESCRIBED: [&str; 4] = ["root", "agent", "nobody", "nogroup"];
+    let file = stack.and_then(|stack| stack.file(Path::new(file)));
+    let text = file.and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default();
+    let is_other = |line: &&str| {
+        let mut fields = line.split(':');
+        let name = fields.next().unwrap_or_default();
+        let id = fields.nth(1).unwrap_or_default();
+        !name.is_empty() && !DESCRIBED.contains(&name) && id != own.to_string()
+    };
+    text.lines().filter(is_other).fold(String::new(), |all, line| all + line + "\n")
 }

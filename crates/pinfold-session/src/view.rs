@@ -1,6 +1,7 @@
 //! What the inside sees, from one authority: the tree that a boundary mounts comes from the
 //! same grants that decide.
 
+use std::io;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -15,6 +16,7 @@ use pinfold_policy::settings::{Settings, SettingsError};
 
 use crate::RunError;
 use crate::mounts;
+use crate::system::{Seen, Stack};
 use crate::userland::{self, Piece};
 use crate::workspace::Workspace;
 
@@ -40,6 +42,8 @@ pub struct Extra {
 pub struct View {
     builder: AuthorityBuilder,
     links: Vec<(InsidePath, std::ffi::OsString)>,
+    /// The system's directories that may be written to, each with what lies over what.
+    views: Vec<(InsidePath, Vec<HostPath>)>,
     /// An empty workspace.
     scratch: Option<InsidePath>,
 }
@@ -53,11 +57,15 @@ impl View {
         subject: Subject,
         settings: &Settings,
         workspace: &Workspace,
+        stack: Option<&Stack>,
         extra: Vec<Extra>,
     ) -> Result<Self, RunError> {
         let builder = Authority::builder(subject);
-        let mut view = Self { builder, links: Vec::new(), scratch: None };
-        view.userland().map_err(RunError::path)?;
+        let mut view = Self { builder, links: Vec::new(), views: Vec::new(), scratch: None };
+        match stack {
+            Some(stack) => view.stack(stack).map_err(RunError::System)?,
+            None => view.userland().map_err(RunError::path)?,
+        }
         view.workspace(settings, workspace)?;
         for path in &settings.files.read {
             view.setting("read", path, Access::READ_ONLY)?;
@@ -82,14 +90,30 @@ impl View {
         for piece in userland::pieces()? {
             match piece {
                 Piece::Link(path, target) => self.links.push((path, target)),
-                Piece::Granted(host, inside) => {
-                    let id = RootId::new(format!("userland {inside}"));
-                    let root = Root { id, kind: RootKind::System, host, inside };
-                    self.add(Grant::new(root, Access::READ_ONLY, Origin::Default));
-                }
+                Piece::Granted(host, inside) => self.system(host, inside, Access::READ_ONLY),
             }
         }
         Ok(())
+    }
+
+    /// A system of trees, every directory of which can be written to: nothing of it is kept, or all
+    /// of it for somebody to look at.
+    fn stack(&mut self, stack: &Stack) -> io::Result<()> {
+        let Seen { views, links } = stack.seen()?;
+        self.links.extend(links);
+        for (inside, places) in &views {
+            if let Some(uppermost) = places.first() {
+                self.system(uppermost.clone(), inside.clone(), Access::FULL);
+            }
+        }
+        self.views = views;
+        Ok(())
+    }
+
+    fn system(&mut self, host: HostPath, inside: InsidePath, access: Access) {
+        let id = RootId::new(format!("userland {inside}"));
+        let root = Root { id, kind: RootKind::System, host, inside };
+        self.add(Grant::new(root, access, Origin::Default));
     }
 
     fn workspace(&mut self, settings: &Settings, workspace: &Workspace) -> Result<(), RunError> {
@@ -160,13 +184,27 @@ impl View {
     ///
     /// # Errors
     /// A grant whose rules no boundary enforces.
-    pub fn tree(&self, authority: &Authority) -> Result<Vec<Entry>, RunError> {
+    pub fn tree(
+        &self,
+        authority: &Authority,
+        stack: Option<&Stack>,
+    ) -> Result<Vec<Entry>, RunError> {
         let mut tree = Vec::new();
         for path in userland::PRIVATE {
             let path = InsidePath::new(path).map_err(RunError::path)?;
-            tree.push(Entry { path, place: Place::Private });
+            // What a view holds is its own.
+            if !self.views.iter().any(|(view, _)| path.starts_with(view)) {
+                tree.push(Entry { path, place: Place::Private });
+            }
         }
-        tree.extend(mounts::grants(authority)?);
+        let views = |path: &InsidePath| self.views.iter().find(|(view, _)| view == path);
+        for mut entry in mounts::grants(authority)? {
+            if let (Some((_, lower)), Some(stack)) = (views(&entry.path), stack) {
+                let changes = stack.changes(&entry.path).map_err(RunError::System)?;
+                entry.place = Place::Overlay { lower: lower.clone(), changes };
+            }
+            tree.push(entry);
+        }
         let scratch = self.scratch.iter().cloned();
         tree.extend(scratch.map(|path| Entry { path, place: Place::Private }));
         for (path, target) in &self.links {

@@ -103,6 +103,12 @@ impl Workspace {
         Ok(Self { root, cwd, git_outside, is_scratch: false })
     }
 
+    /// An empty one.
+    #[must_use]
+    pub fn scratch(root: HostPath) -> Self {
+        Self { cwd: root.clone(), root, git_outside: None, is_scratch: true }
+    }
+
     /// The workspace that the settings make of it. An empty one lies where the caller stands, so
     /// that paths mean the same inside as outside.
     ///
@@ -112,12 +118,7 @@ impl Workspace {
         let Valued { value, origin } = &settings.workspace_mode;
         match value {
             WorkspaceMode::SharedMount | WorkspaceMode::Overlay => Ok(self),
-            WorkspaceMode::ScratchMount => Ok(Self {
-                root: self.cwd.clone(),
-                cwd: self.cwd,
-                git_outside: None,
-                is_scratch: true,
-            }),
+            WorkspaceMode::ScratchMount => Ok(Self::scratch(self.cwd)),
             WorkspaceMode::DedicatedWorktree => Err(WorkspaceError::Mode(origin.to_string())),
         }
     }

@@ -2,8 +2,8 @@
 //! "Image Layer Filesystem Changeset") and tarballs, which are the same without whiteouts.
 //!
 //! Whoever made the archive may be hostile, so this runs inside a boundary. Besides, every path is
-//! resolved beneath the tree by the kernel (openat2(2), `RESOLVE_IN_ROOT`), whatever links an
-//! earlier entry has planted, and the last component is never followed. Everything belongs to who
+//! walked from the tree's root down, so that links which an earlier entry has planted lead nowhere
+//! but into the tree, and the last component is never followed. Everything belongs to who
 //! unpacks; set-user-ID bits, owners, attributes, devices and FIFOs are left out.
 
 mod budget;

@@ -72,7 +72,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
         extra = read_grants(&profile, &settings, &places)?;
     }
     let subject = Subject::AgentSession { agent: agent.into() };
-    let view = View::collect(subject, &settings, &workspace, extra)?;
+    let view = View::collect(subject, &settings, &workspace, None, extra)?;
     let prospect = prospect(&view, &settings, &workspace, &places)?;
     let path = workspace.cwd.as_path().join(&args.path);
     let access = args.access.access();

@@ -20,6 +20,7 @@ use crate::import::ImportArgs;
 use crate::network::ChangeArgs;
 use crate::review::{ApplyArgs, DiffArgs, DiscardArgs, PsArgs};
 use crate::secret::SecretCommand;
+use crate::snapshot::{SnapshotCommand, StepArgs};
 use crate::trust::TrustArgs;
 use crate::unpack::UnpackArgs;
 
@@ -62,6 +63,12 @@ pub(crate) enum Command {
     /// Keep the credentials that the gateway uses
     #[command(subcommand)]
     Secret(SecretCommand),
+    /// Make, list and remove the systems that sessions run on instead of this machine's own
+    #[command(subcommand)]
+    Snapshot(SnapshotCommand),
+    /// Run one of a snapshot's set-up commands
+    #[command(hide = true)]
+    SnapshotStep(StepArgs),
     /// Unpack an agent's packages; runs inside a boundary
     #[command(hide = true)]
     Unpack(UnpackArgs),

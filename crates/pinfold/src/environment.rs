@@ -6,6 +6,7 @@ use pinfold_policy::env::{EnvLayer, EnvName, EnvVar, compose_env};
 use pinfold_policy::origin::Origin;
 use pinfold_policy::settings::Settings;
 use pinfold_session::ssh::Ssh;
+use pinfold_session::system::Stack;
 use pinfold_session::workspace::Workspace;
 use pinfold_session::{door, trust, userland};
 
@@ -34,11 +35,11 @@ pub(crate) fn environment(
     workspace: &Workspace,
     agent: Vec<EnvVar>,
     path_first: &[String],
-    has_ssh: bool,
+    (has_ssh, stack): (bool, Option<&Stack>),
 ) -> Vec<(OsString, OsString)> {
     let mut variables = agent;
     variables.extend(forwarded(settings));
-    variables.extend(fixed(workspace, path_first));
+    variables.extend(fixed(workspace, path_first, stack));
     if trust::is_needed(settings) {
         variables.extend(trusted());
     }
@@ -81,7 +82,7 @@ fn forwarded(settings: &Settings) -> Vec<EnvVar> {
 }
 
 /// What is right inside. An empty template directory keeps `git init` from planting hooks.
-fn fixed(workspace: &Workspace, path_first: &[String]) -> Vec<EnvVar> {
+fn fixed(workspace: &Workspace, path_first: &[String], stack: Option<&Stack>) -> Vec<EnvVar> {
     let parts = path_first.iter().map(String::as_str).chain([userland::PATH]);
     let path = parts.collect::<Vec<_>>().join(":");
     let root = workspace.root.as_path().as_os_str();
@@ -90,7 +91,7 @@ fn fixed(workspace: &Workspace, path_first: &[String]) -> Vec<EnvVar> {
         ("HOME", userland::HOME.into(), EnvLayer::Fixed),
         ("USER", "agent".into(), EnvLayer::Fixed),
         ("LOGNAME", "agent".into(), EnvLayer::Fixed),
-        ("SHELL", userland::shell().into(), EnvLayer::Fixed),
+        ("SHELL", userland::shell(stack).into(), EnvLayer::Fixed),
         ("GIT_TEMPLATE_DIR", OsString::new(), EnvLayer::Fixed),
         ("PINFOLD_WORKSPACE", root.to_owned(), EnvLayer::Door),
         ("MOLTNET_GUEST_WORKSPACE", root.to_owned(), EnvLayer::Door),

@@ -13,6 +13,7 @@ mod policy;
 mod review;
 mod run;
 mod secret;
+mod snapshot;
 mod trust;
 mod unpack;
 
@@ -42,6 +43,8 @@ fn main() -> ExitCode {
         Command::Doctor(output) => Ok(doctor::doctor(output)),
         Command::Audit(args) => log::audit(&args),
         Command::ImportObjects(args) => import::import(args),
+        Command::Snapshot(command) => snapshot::snapshot(&command),
+        Command::SnapshotStep(args) => snapshot::step(&args),
         Command::Unpack(args) => Ok(unpack::unpack(&args)),
         Command::UnpackSystem(args) => Ok(unpack::unpack_system(&args)),
         Command::Secret(command) => secret_command(command),

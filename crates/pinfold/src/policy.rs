@@ -98,6 +98,17 @@ pub(crate) fn settings(
     }
 }
 
+/// The settings of this workspace without a flag, and with everything that its repository asks for:
+/// for showing what that is.
+///
+/// # Errors
+/// As [`settings`].
+pub(crate) fn plain_settings(places: &Places, workspace: &Workspace) -> Result<Settings, Failure> {
+    let repository = Repository::read(workspace, None).map_err(told)?;
+    let (flags, attendance) = (Flags::default(), Attendance::Attended);
+    Files::read(places)?.settings(flags, attendance, &repository, Trust::Trusted)
+}
+
 /// An error about a repository's files, with the way out.
 pub(crate) fn told(error: RepositoryError) -> Failure {
     let hint = error.hint();

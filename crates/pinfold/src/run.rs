@@ -16,7 +16,7 @@ use pinfold_session::{Outcome, Request, Timeline, Who};
 use crate::cli::RunArgs;
 use crate::environment::environment;
 use crate::exit::Failure;
-use crate::{network, policy};
+use crate::{network, policy, snapshot};
 
 /// Runs an agent or a command; `learn` lets it reach every public host and says which it did.
 ///
@@ -35,6 +35,7 @@ pub(crate) fn run(args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
         settings.allow_every_name("pinfold learn").map_err(Failure::own)?;
         eprintln!("pinfold: learning: every public host can be reached in this run");
     }
+    let stack = snapshot::stack(&settings, &places, &project)?;
     let command = |rest| AgentRun {
         argv: rest,
         env: Vec::new(),
@@ -52,7 +53,7 @@ pub(crate) fn run(args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
         (_, Some(agent)) => {
             let name = agent.value.clone();
             let resolved = agent::resolve(&name, &settings, &places)?;
-            let context = (&settings, &places, &workspace);
+            let context = (&settings, &places, &workspace, stack.as_ref());
             let run =
                 agent::prepare(resolved, args.rest, args.policy.unattended, context, &progress)?;
             (name, run)
@@ -62,8 +63,11 @@ pub(crate) fn run(args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
                 .hint(Some("say `pinfold run AGENT` or `pinfold run -- COMMAND`".to_owned())));
         }
     };
-    let toolchains =
-        Toolchains::find(&places.home, workspace.root.as_path()).map_err(Failure::own)?;
+    let toolchains = match &stack {
+        None => Toolchains::find(&places.home, workspace.root.as_path()).map_err(Failure::own)?,
+        // What this machine's programs need may not be there.
+        Some(_) => Toolchains::default(),
+    };
     let path: Vec<String> = run.path.into_iter().chain(toolchains.path).collect();
     timeline.done("reads settings, agent and toolchains");
     let identity = Identity::find(&settings, &project)?;
@@ -73,10 +77,11 @@ pub(crate) fn run(args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
     let env = run.env.into_iter().chain(identity_env).collect();
     let request = Request {
         subject: Subject::AgentSession { agent: name.into() },
-        env: environment(&settings, &workspace, env, &path, ssh.is_some()),
+        env: environment(&settings, &workspace, env, &path, (ssh.is_some(), stack.as_ref())),
         argv: run.argv,
         settings,
         workspace,
+        stack,
         extra: run.extra.into_iter().chain(toolchains.extra).collect(),
         files: run.files.into_iter().chain(identity_files).collect(),
         provider: run.provider,

@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use super::landlock::{self, Ruleset};
 use super::network::Network;
 use super::root::{Root, Source};
+use super::seccomp::Character;
 use super::{covers, group, seccomp};
 use crate::plan::{LaunchPlan, Stdio, StdioEnd};
 use crate::sys;
@@ -114,7 +115,12 @@ fn become_inside(
     second_wall(&plan)?;
     clock.done(Step::Landlock);
 
-    seccomp::load(plan.nested, own_ids.is_none()).map_err(Failure::at(Step::Seccomp))?;
+    let character = Character {
+        nested: plan.nested,
+        root_by_name: plan.identity.uid == 0,
+        caller_is_root: own_ids.is_none(),
+    };
+    seccomp::load(character).map_err(Failure::at(Step::Seccomp))?;
     clock.done(Step::Seccomp);
 
     let start = Start {

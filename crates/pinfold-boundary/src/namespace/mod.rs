@@ -30,7 +30,7 @@ pub use group::{Exceeded, Group};
 
 use self::enter::Birth;
 use self::root::Source;
-use crate::plan::{Landlock, LaunchPlan, Place};
+use crate::plan::{Changes, Landlock, LaunchPlan, Place};
 use crate::sys::{self, Side};
 use crate::{Boundary, Capabilities, Inside, LaunchError, Probe};
 
@@ -183,9 +183,13 @@ fn detached_sources(plan: &LaunchPlan) -> Result<Vec<Source>, LaunchError> {
         .map(|entry| match &entry.place {
             Place::ReadOnly(host) => Ok(Source::Detached(open(host, false)?)),
             Place::Writable(host) => Ok(Source::Detached(open(host, true)?)),
-            Place::Overlay { lower, layers } => {
-                Ok(Source::Layers { lower: open(lower, true)?, layers: open(layers, true)? })
-            }
+            Place::Overlay { lower, changes } => Ok(Source::Layers {
+                lower: lower.iter().map(|lower| open(lower, true)).collect::<Result<_, _>>()?,
+                changes: match changes {
+                    Changes::Kept(layers) => Some(open(layers, true)?),
+                    Changes::Private => None,
+                },
+            }),
             Place::Private | Place::File { .. } | Place::Symlink(_) => Ok(Source::Child),
         })
         .collect()

@@ -5,54 +5,125 @@
 //! root both layers are idmapped mounts (Linux 5.19), so that files keep their owner.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
+use pinfold_policy::path::HostPath;
+use rustix::fs::{AtFlags, Mode};
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, UnmountFlags, fsconfig_create, fsconfig_set_flag,
     fsconfig_set_string, fsmount, fsopen, unmount,
 };
 
-use super::root::{Kind, NO_DEVICES, NO_SUID, OWN, Root, Source, clone_host, inside};
+use super::root::{
+    DIRECTORY, Kind, NO_DEVICES, NO_SUID, OWN, Root, Source, clone_host, clone_tree, inside,
+    new_filesystem,
+};
+use crate::plan::{Changes, Entry, LaunchPlan, Place};
+
+/// Where private changes lie while views are made.
+const CHANGES: &str = "run/pinfold/changes";
 
 impl Root {
-    /// Attaches a view of `lower` at a path; changes land in `layers`.
+    /// Mounts the file system for private changes, so that one size bounds them together.
+    ///
+    /// # Errors
+    /// What the mount calls say.
+    pub(super) fn mount_changes(&self, plan: &LaunchPlan) -> Result<(), Errno> {
+        if !has_private(&plan.tree) {
+            return Ok(());
+        }
+        let size = plan.limits.changes.map(|bytes| bytes.to_string());
+        let mut options = vec![("mode", "0755")];
+        options.extend(size.as_deref().map(|size| ("size", size)));
+        let changes = new_filesystem("tmpfs", &options, NO_SUID | NO_DEVICES)?;
+        self.put(&changes, CHANGES.as_ref(), Kind::Directory)
+    }
+
+    /// Takes the place where private changes lay out of sight: the views have clones of it.
+    ///
+    /// # Errors
+    /// What umount2(2) says.
+    pub(super) fn leave_changes(&self, tree: &[Entry]) -> Result<(), Errno> {
+        if !has_private(tree) {
+            return Ok(());
+        }
+        let place = self.resolve(CHANGES.as_ref())?;
+        unmount(by_descriptor(&place), UnmountFlags::DETACH)
+    }
+
+    /// Attaches a view of `lower` at a path.
     ///
     /// # Errors
     /// What the mount calls say: `EINVAL` where the kernel or the file system of a layer cannot.
     pub(super) fn overlay(
         &self,
         path: &Path,
-        lower: &Path,
-        layers: &Path,
+        lower: &[HostPath],
+        changes: &Changes,
         source: Source,
     ) -> Result<(), Errno> {
         let (lower, layers) = match source {
-            Source::Layers { lower, layers } => (lower, layers),
+            Source::Layers { lower, changes } => (lower, changes),
             Source::Child | Source::Detached(_) => {
-                (clone_host(lower, true)?, clone_host(layers, true)?)
+                let clone = |host: &HostPath| clone_host(host.as_path(), true);
+                let layers = match changes {
+                    Changes::Kept(layers) => Some(clone(layers)?),
+                    Changes::Private => None,
+                };
+                (lower.iter().map(clone).collect::<Result<_, _>>()?, layers)
             }
+        };
+        let layers = match layers {
+            Some(layers) => layers,
+            None => self.private_layers(path, lower.first().ok_or(Errno::INVAL)?)?,
         };
         // Before Linux 6.15 a layer has to be attached in the namespace of who mounts the view.
         // The view holds clones of its own, so the stage goes at once.
         let stage = Path::new(OWN).join("layers");
-        self.put(&lower, &stage.join("lower"), Kind::Directory)?;
-        self.put(&layers, &stage.join("changes"), Kind::Directory)?;
+        for (index, layer) in lower.iter().chain([&layers]).enumerate() {
+            self.put(layer, &stage.join(index.to_string()), Kind::Directory)?;
+        }
         let view = mount(&lower, &layers)?;
-        for layer in [lower, layers] {
+        for layer in lower.into_iter().chain([layers]) {
             unmount(by_descriptor(&layer), UnmountFlags::DETACH)?;
         }
         self.put(view, inside(path), Kind::Directory)
     }
+
+    /// Directories for private changes below a path. The view's own directory looks like its
+    /// uppermost layer's, so this one gets the mode of the next.
+    fn private_layers(&self, path: &Path, below: &OwnedFd) -> Result<OwnedFd, Errno> {
+        let mode = Mode::from_raw_mode(rustix::fs::fstat(below)?.st_mode & 0o7777);
+        let name = inside(path).as_os_str().as_bytes().escape_ascii().to_string();
+        let home = Path::new(CHANGES).join(name.replace('/', "-"));
+        for (name, mode) in [("", DIRECTORY), ("upper", mode), ("work", DIRECTORY)] {
+            let place = if name.is_empty() { home.clone() } else { home.join(name) };
+            let above = self.resolve(place.parent().ok_or(Errno::INVAL)?)?;
+            let last = place.file_name().ok_or(Errno::INVAL)?;
+            rustix::fs::mkdirat(&above, last, mode)?;
+            // The mask of the process has no say.
+            rustix::fs::chmodat(&above, last, mode, AtFlags::empty())?;
+        }
+        clone_tree(self.resolve(&home)?, "", NO_SUID | NO_DEVICES)
+    }
 }
 
-fn mount(lower: &OwnedFd, layers: &OwnedFd) -> Result<OwnedFd, Errno> {
+fn has_private(tree: &[Entry]) -> bool {
+    let is =
+        |entry: &Entry| matches!(entry.place, Place::Overlay { changes: Changes::Private, .. });
+    tree.iter().any(is)
+}
+
+fn mount(lower: &[OwnedFd], layers: &OwnedFd) -> Result<OwnedFd, Errno> {
     let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
     // By descriptor: a path may hold what separates options, and shows in /proc/self/mounts.
+    let below = lower.iter().map(by_descriptor).collect::<Vec<_>>().join(":");
     let changes = by_descriptor(layers);
-    fsconfig_set_string(&context, "source", "workspace")?;
+    fsconfig_set_string(&context, "source", "view")?;
     fsconfig_set_flag(&context, "userxattr")?;
-    fsconfig_set_string(&context, "lowerdir", by_descriptor(lower))?;
+    fsconfig_set_string(&context, "lowerdir", below)?;
     fsconfig_set_string(&context, "upperdir", format!("{changes}/upper"))?;
     fsconfig_set_string(&context, "workdir", format!("{changes}/work"))?;
     fsconfig_create(&context)?;

@@ -45,7 +45,7 @@ const LINKS: [(&str, &str); 5] = [
 ];
 
 /// Directories that are made on the way to something.
-const DIRECTORY: Mode = Mode::from_raw_mode(0o755);
+pub(super) const DIRECTORY: Mode = Mode::from_raw_mode(0o755);
 
 /// What something is mounted on.
 pub(super) enum Kind {
@@ -59,18 +59,18 @@ pub(super) enum Source {
     Child,
     /// A detached mount that the parent made.
     Detached(OwnedFd),
-    /// The two detached mounts of a copy-on-write view.
-    Layers { lower: OwnedFd, layers: OwnedFd },
+    /// The detached mounts of a copy-on-write view; changes that are private have none yet.
+    Layers { lower: Vec<OwnedFd>, changes: Option<OwnedFd> },
 }
 
 impl Source {
     pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let (first, second) = match self {
-            Self::Child => (None, None),
-            Self::Detached(mount) => (Some(mount), None),
-            Self::Layers { lower, layers } => (Some(lower), Some(layers)),
+        let (first, more) = match self {
+            Self::Child => (None, &[][..]),
+            Self::Detached(mount) => (Some(mount), &[][..]),
+            Self::Layers { lower, changes } => (changes.as_ref(), lower.as_slice()),
         };
-        first.into_iter().chain(second).map(AsFd::as_fd)
+        first.into_iter().chain(more).map(AsFd::as_fd)
     }
 }
 
@@ -86,7 +86,11 @@ fn grant_attributes(writable: bool) -> u64 {
     NO_SUID | NO_DEVICES | if writable { 0 } else { READ_ONLY }
 }
 
-fn clone_tree(directory: impl AsFd, path: impl AsRef<Path>, set: u64) -> Result<OwnedFd, Errno> {
+pub(super) fn clone_tree(
+    directory: impl AsFd,
+    path: impl AsRef<Path>,
+    set: u64,
+) -> Result<OwnedFd, Errno> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE
@@ -146,6 +150,7 @@ impl Root {
         root.put(proc, "proc".as_ref(), Kind::Directory)?;
         root.mount_devices()?;
         root.mount_private(plan)?;
+        root.mount_changes(plan)?;
         root.make_empty()?;
         root.seal_kernel_files()?;
         Ok(root)
@@ -233,15 +238,13 @@ impl Root {
             match &entry.place {
                 Place::ReadOnly(host) => self.grant(path, host.as_path(), false, source),
                 Place::Writable(host) => self.grant(path, host.as_path(), true, source),
-                Place::Overlay { lower, layers } => {
-                    self.overlay(path, lower.as_path(), layers.as_path(), source)
-                }
+                Place::Overlay { lower, changes } => self.overlay(path, lower, changes, source),
                 Place::Symlink(to) => self.link(path, to),
                 Place::Private | Place::File { .. } => Ok(()),
             }
             .map_err(failed)?;
         }
-        Ok(())
+        self.leave_changes(tree).map_err(Failure::at(Step::View))
     }
 
     fn grant(&self, path: &Path, host: &Path, writable: bool, source: Source) -> Result<(), Errno> {

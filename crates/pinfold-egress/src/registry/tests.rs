@@ -85,7 +85,9 @@ fn an_index_leads_to_this_machines_manifest() {
 #[test]
 fn hostile_manifests_are_refused() {
     let layer = |digest: &str, size: u64, kind: &str| {
-        format!(r#"{{"layers": [{{"mediaType": "{kind}", "digest": "{digest}", "size": {size}}}]}}"#)
+        format!(
+            r#"{{"layers": [{{"mediaType": "{kind}", "digest": "{digest}", "size": {size}}}]}}"#
+        )
     };
     let tar = "application/vnd.oci.image.layer.v1.tar";
     let many = format!(r#"{{"layers": [{}]}}"#, vec![r#"{"digest":"","size":1}"#; 600].join(","));

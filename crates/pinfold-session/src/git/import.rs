@@ -161,7 +161,7 @@ fn plan(
         };
         tree.push(Entry { path: InsidePath::new(inside)?, place });
     }
-    tree.extend(userland::generated(uid, gid)?);
+    tree.extend(userland::generated(uid, gid, None)?);
     let env = [
         ("PATH", userland::PATH),
         ("HOME", "/tmp"),

@@ -5,9 +5,9 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::LayerError;
@@ -170,12 +170,53 @@ impl Tree {
         Some((self.resolve(parent, DIRECTORY).ok()?, path.file_name()?))
     }
 
-    /// What lies at a path; links on the way are followed within the tree.
+    /// What lies at a path; links on the way are followed within the tree, as a root of its own would.
+    /// A link at the end is followed unless `flags` say otherwise. (openat2(2) does the same, and
+    /// is not to be had inside: its mode lies where no filter sees it.)
     fn resolve(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
-        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-        let how = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-        rustix::fs::openat2(&self.root, path, flags | OFlags::CLOEXEC, Mode::empty(), how)
+        let mut above: Vec<OwnedFd> = Vec::new();
+        let mut rest: Vec<OsString> = parts(path).rev().collect();
+        let mut links = 0;
+        while let Some(part) = rest.pop() {
+            if part == OsStr::new("..") {
+                above.pop();
+                continue;
+            }
+            let here = above.last().unwrap_or(&self.root);
+            let place = rustix::fs::openat(here, &part, PLACE, Mode::empty())?;
+            let kind = FileType::from_raw_mode(rustix::fs::fstat(&place)?.st_mode);
+            if kind == FileType::Symlink && !(rest.is_empty() && flags.contains(OFlags::NOFOLLOW)) {
+                links += 1;
+                if links > MOST_LINKS {
+                    return Err(Errno::LOOP);
+                }
+                let target = rustix::fs::readlinkat(&place, "", Vec::new())?;
+                let target = Path::new(OsStr::from_bytes(target.as_bytes()));
+                if target.has_root() {
+                    above.clear();
+                }
+                rest.extend(parts(target).rev());
+            } else {
+                above.push(place);
+            }
+        }
+        let place = above.last().unwrap_or(&self.root);
+        // The place itself, which nobody can have changed since: only who is asked is new.
+        rustix::fs::openat(place, ".", flags | OFlags::CLOEXEC, Mode::empty())
     }
+}
+
+/// What a path leads through is looked at, not followed.
+const PLACE: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+/// As the kernel has it (path_resolution(7)).
+const MOST_LINKS: usize = 40;
+
+fn parts(path: &Path) -> impl DoubleEndedIterator<Item = OsString> + '_ {
+    path.components().filter_map(|part| match part {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some("..".into()),
+        Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+    })
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -32,6 +32,8 @@ const fn errno(code: i32) -> u32 {
 }
 const REFUSE: u32 = errno(libc::EPERM);
 const ABSENT: u32 = errno(libc::ENOSYS);
+/// Returns 0 without having done anything (seccomp(2), `SECCOMP_RET_ERRNO` with no error).
+const PRETEND: u32 = errno(0);
 
 /// CLONE_NEWTIME lies in the byte that clone(2) uses for the exit signal; for unshare(2) it is
 /// a flag like the others.
@@ -133,7 +135,8 @@ impl Assembler {
     /// Emits a verdict for these numbers.
     fn verdict(&mut self, verdict: Verdict, numbers: &Range<u32>) {
         match verdict {
-            Verdict::Allow => self.give(PASS),
+            Verdict::Allow | Verdict::Owner => self.give(PASS),
+            Verdict::Pretend => self.give(PRETEND),
             Verdict::Refuse | Verdict::Nested => self.give(REFUSE),
             Verdict::Absent => self.give(ABSENT),
             Verdict::Namespaces => self.namespaces(),

@@ -13,17 +13,28 @@ use rustix::io::Errno;
 use bpf::Assembler;
 use table::{TABLE, Verdict};
 
-/// The filter as a program, for a boundary with or without nested sandboxes. What the inside of
-/// a caller who is root makes may belong to root's group on the host: it may then not set group
-/// ids either. (For others it may: a shared directory has that bit.)
-pub(super) fn program(nested: bool, caller_is_root: bool) -> Vec<libc::sock_filter> {
-    let mut assembler = Assembler::refusing_modes(if caller_is_root {
+/// What an inside is to the filter.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Character {
+    /// It may make namespaces of its own.
+    pub(super) nested: bool,
+    /// It is root by name only: what only root can do to owners and ids succeeds without effect,
+    /// as package managers want it.
+    pub(super) root_by_name: bool,
+    /// What it makes may belong to root's group on the host: it may then not set group ids either.
+    /// (For others it may: a shared directory has that bit.)
+    pub(super) caller_is_root: bool,
+}
+
+/// The filter as a program.
+pub(super) fn program(character: Character) -> Vec<libc::sock_filter> {
+    let mut assembler = Assembler::refusing_modes(if character.caller_is_root {
         libc::S_ISUID | libc::S_ISGID
     } else {
         libc::S_ISUID
     });
     assembler.check_architecture();
-    assembler.search(&ranges(nested));
+    assembler.search(&ranges(character));
     assembler.finish()
 }
 
@@ -31,8 +42,8 @@ pub(super) fn program(nested: bool, caller_is_root: bool) -> Vec<libc::sock_filt
 ///
 /// # Errors
 /// What seccomp(2) says; `EINVAL` where the kernel lacks filters.
-pub(super) fn load(nested: bool, caller_is_root: bool) -> Result<(), Errno> {
-    crate::sys::seccomp_load(&program(nested, caller_is_root))
+pub(super) fn load(character: Character) -> Result<(), Errno> {
+    crate::sys::seccomp_load(&program(character))
 }
 
 /// Consecutive numbers with one verdict, from `first` up to the next range.
@@ -43,7 +54,7 @@ struct Range {
 }
 
 /// The table as ranges that cover every number; holes are absent calls.
-fn ranges(nested: bool) -> Vec<Range> {
+fn ranges(character: Character) -> Vec<Range> {
     let mut ranges = vec![Range { first: 0, verdict: Verdict::Absent }];
     let mut push = |first: u32, verdict: Verdict| match ranges.last_mut() {
         Some(last) if last.verdict == verdict => {}
@@ -55,7 +66,7 @@ fn ranges(nested: bool) -> Vec<Range> {
         if row.number > next {
             push(next, Verdict::Absent);
         }
-        push(row.number, effective(row.verdict, nested));
+        push(row.number, effective(row.verdict, character));
         next = row.number + 1;
     }
     push(next, Verdict::Absent);
@@ -64,12 +75,16 @@ fn ranges(nested: bool) -> Vec<Range> {
     ranges
 }
 
-/// What a verdict comes to once it is known whether nested sandboxes are asked for.
-fn effective(verdict: Verdict, nested: bool) -> Verdict {
-    match (verdict, nested) {
-        (Verdict::Nested | Verdict::Namespaces, true) => Verdict::Allow,
-        (Verdict::Nested, false) => Verdict::Refuse,
-        (other, _) => other,
+/// What a verdict comes to for an inside of this character.
+fn effective(verdict: Verdict, character: Character) -> Verdict {
+    match verdict {
+        Verdict::Nested | Verdict::Namespaces if character.nested => Verdict::Allow,
+        Verdict::Nested => Verdict::Refuse,
+        Verdict::Owner if character.root_by_name => Verdict::Pretend,
+        Verdict::Owner => Verdict::Allow,
+        // Every mount is nosuid, and nothing of it is kept with such a bit.
+        Verdict::Setuid if character.root_by_name => Verdict::Allow,
+        other => other,
     }
 }
 

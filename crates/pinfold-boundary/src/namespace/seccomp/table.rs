@@ -13,6 +13,9 @@ pub(super) enum Verdict {
     Personality,
     Init,
     Setuid,
+    Owner,
+    /// Succeeds without effect; no row says so itself.
+    Pretend,
 }
 
 /// One system call.

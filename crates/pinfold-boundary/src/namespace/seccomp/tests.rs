@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use super::Character;
 use super::table::{TABLE, Verdict};
 use super::{effective, program};
 
@@ -41,33 +42,53 @@ fn evaluate(program: &[libc::sock_filter], arch: u32, number: u32, arguments: [u
     }
 }
 
+/// Zero, without the call having been made.
+const PRETENDED: u32 = 0x0005_0000;
+
 const NATIVE: u32 = if cfg!(target_arch = "x86_64") { 0xc000_003e } else { 0xc000_00b7 };
 
 fn answer(nested: bool, number: i64, arguments: [u64; 6]) -> u32 {
-    evaluate(&program(nested, false), NATIVE, number as u32, arguments)
+    evaluate(
+        &program(Character { nested, ..Character::default() }),
+        NATIVE,
+        number as u32,
+        arguments,
+    )
 }
 
 #[test]
 fn every_call_of_the_kernel_is_answered_as_the_reviewed_list_says() {
     let listed: BTreeMap<u32, (&str, Verdict)> =
         TABLE.iter().map(|row| (row.number, (row.name, row.verdict))).collect();
-    for nested in [false, true] {
-        let program = program(nested, false);
+    for (nested, root_by_name) in [(false, false), (true, false), (false, true)] {
+        let character = Character { nested, root_by_name, ..Character::default() };
+        let program = program(character);
         for number in 0..1200 {
             let got = evaluate(&program, NATIVE, number, [0; 6]);
             let Some((name, verdict)) = listed.get(&number) else {
                 assert_eq!(got, ENOSYS, "unlisted call {number}");
                 continue;
             };
-            let expected = match effective(*verdict, nested) {
+            let expected = match effective(*verdict, character) {
                 Verdict::Refuse | Verdict::Nested => EPERM,
                 Verdict::Absent => ENOSYS,
                 // Family 0 is AF_UNSPEC.
                 Verdict::Families => EAFNOSUPPORT,
+                Verdict::Pretend => PRETENDED,
                 _ => ALLOW,
             };
-            assert_eq!(got, expected, "{name}, nested {nested}");
+            assert_eq!(got, expected, "{name}, {character:?}");
         }
+    }
+}
+
+#[test]
+fn root_by_name_changes_owners_and_ids_without_effect() {
+    let root = Character { root_by_name: true, ..Character::default() };
+    for name in ["fchownat", "setresuid", "setgroups", "capset"] {
+        let row = TABLE.iter().find(|row| row.name == name).unwrap();
+        assert_eq!(effective(row.verdict, root), Verdict::Pretend, "{name}");
+        assert_eq!(effective(row.verdict, Character::default()), Verdict::Allow, "{name}");
     }
 }
 
@@ -94,7 +115,7 @@ fn the_list_knows_every_call_of_the_kernel_headers() {
 
 #[test]
 fn other_architectures_and_x32_end_the_process() {
-    let program = program(false, false);
+    let program = program(Character::default());
     assert_eq!(evaluate(&program, 0x4000_0003, 1, [0; 6]), KILL, "i386 write");
     if cfg!(target_arch = "x86_64") {
         assert_eq!(evaluate(&program, NATIVE, 0x4000_0000 | 1, [0; 6]), KILL, "x32 write");
@@ -143,7 +164,7 @@ fn terminals_and_modes_are_filtered_by_argument() {
     assert_eq!(answer(false, libc::SYS_fchmod, [3, 0o4755, 0, 0, 0, 0]), EPERM);
     assert_eq!(answer(false, libc::SYS_fchmod, [3, 0o2755, 0, 0, 0, 0]), ALLOW);
     assert_eq!(answer(false, libc::SYS_fchmodat, [3, 0, 0o4755, 0, 0, 0]), EPERM);
-    let of_root = program(false, true);
+    let of_root = program(Character { caller_is_root: true, ..Character::default() });
     let number = libc::SYS_fchmod as u32;
     assert_eq!(evaluate(&of_root, NATIVE, number, [3, 0o2755, 0, 0, 0, 0]), EPERM);
     let open =
@@ -175,5 +196,9 @@ fn init_cannot_be_limited_slowed_or_joined() {
 #[test]
 fn the_longest_path_stays_short() {
     // The kernel runs the filter for each call when it is loaded: see the module's head.
-    assert!(program(false, false).len() < 400, "{} instructions", program(false, false).len());
+    assert!(
+        program(Character::default()).len() < 400,
+        "{} instructions",
+        program(Character::default()).len()
+    );
 }

@@ -1,0 +1,196 @@
+//! Running the set-up commands: each in a session of its own on what those before it left.
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::Path;
+
+use pinfold_policy::path::Escaped;
+use pinfold_policy::settings::Settings;
+use rustix::event::{PollFd, PollFlags};
+
+use super::step::Step;
+use super::{LOG, SnapshotError, Summary, TREE};
+use crate::launcher::Launcher;
+use crate::resume::shown;
+use crate::sys;
+use crate::system::System;
+
+/// Where changes land while commands run.
+const LANDING: &str = "landing";
+/// Directories that a base may lack and that set-up commands write to.
+const SEED: &str = "seed";
+const SEEDED: [&str; 6] = ["home/agent", "root", "opt", "srv", "usr/local", "var/lib"];
+/// Files that each session has its own of.
+const OWN_FILES: [&str; 3] = ["hosts", "hostname", "resolv.conf"];
+/// How much of the output is kept to be shown, in bytes.
+const KEPT: usize = 8192;
+
+/// What is being done, for a person who waits.
+#[derive(Debug)]
+pub enum Building<'a> {
+    /// Another process makes the same; this one waits for it.
+    Waiting,
+    /// A command begins.
+    Command {
+        /// Which.
+        index: usize,
+        /// Of how many.
+        of: usize,
+        /// What it is.
+        command: &'a str,
+    },
+    /// It says this.
+    Output(&'a [u8]),
+}
+
+/// The making of one snapshot.
+pub(super) struct Work<'a> {
+    pub(super) system: &'a System,
+    pub(super) summary: &'a Summary,
+    pub(super) settings: &'a Settings,
+    /// An empty directory.
+    pub(super) staging: &'a Path,
+    pub(super) tell: &'a dyn Fn(Building<'_>),
+}
+
+impl Work<'_> {
+    /// Runs the commands and leaves what they changed as a tree.
+    ///
+    /// # Errors
+    /// The first command that failed, or what kept it from being run.
+    pub(super) fn run(&self) -> Result<(), SnapshotError> {
+        let (landing, seed) = (self.staging.join(LANDING), self.staging.join(SEED));
+        fs::create_dir(&landing)?;
+        for name in SEEDED {
+            fs::create_dir_all(seed.join(name))?;
+        }
+        let mut log = OpenOptions::new().append(true).create(true).open(self.staging.join(LOG))?;
+        let signals = sys::signal_events().map_err(io::Error::from)?;
+        let of = self.summary.setup.len();
+        for (index, command) in self.summary.setup.iter().enumerate() {
+            (self.tell)(Building::Command { index, of, command });
+            writeln!(log, "+ {command}")?;
+            let step = Step {
+                trees: vec![self.system.tree.clone(), seed.clone()],
+                landing: landing.clone(),
+                command: command.clone(),
+                hosts: self.summary.hosts.clone(),
+                internal: self
+                    .settings
+                    .network
+                    .internal
+                    .iter()
+                    .map(|rule| rule.value.to_string())
+                    .collect(),
+            };
+            let (status, tail) = self.step(&step, &mut log, &signals)?;
+            if status != 0 {
+                let command = Escaped(command.as_ref()).to_string();
+                return Err(SnapshotError::Command { index, command, status, tail: shown(&tail) });
+            }
+        }
+        self.settle(&landing)
+    }
+
+    /// Runs one command in a process of its own, since a boundary starts from a process with one
+    /// thread; its status, and the end of its output.
+    fn step(
+        &self,
+        step: &Step,
+        log: &mut File,
+        signals: &OwnedFd,
+    ) -> Result<(i32, Vec<u8>), SnapshotError> {
+        let path = self.staging.join("step.json");
+        fs::write(&path, serde_json::to_vec(step).map_err(io::Error::from)?)?;
+        let (output, theirs) =
+            rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(io::Error::from)?;
+        let mut child =
+            Launcher.start_own(&["snapshot-step".as_ref(), path.as_os_str()], theirs)?;
+        let mut output = File::from(output);
+        let (mut tail, mut buffer) = (Vec::new(), vec![0; 64 * 1024]);
+        let mut ended_by = None;
+        loop {
+            let mut ready = [
+                PollFd::from_borrowed_fd(output.as_fd(), PollFlags::IN),
+                PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN),
+            ];
+            match rustix::event::poll(&mut ready, None) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => return Err(io::Error::from(errno).into()),
+            }
+            let (said, signalled) =
+                (!ready[0].revents().is_empty(), !ready[1].revents().is_empty());
+            if signalled && let Some(signal) = sys::next_signal(signals) {
+                ended_by = Some(signal).filter(|signal| *signal != libc::SIGWINCH).or(ended_by);
+                sys::pass_signal(&child, signal);
+            }
+            if !said {
+                continue;
+            }
+            let count = output.read(&mut buffer)?;
+            if count == 0 {
+                break;
+            }
+            let said = &buffer[..count];
+            (self.tell)(Building::Output(said));
+            log.write_all(said)?;
+            tail.extend_from_slice(said);
+            let surplus = tail.len().saturating_sub(KEPT);
+            tail.drain(..surplus);
+        }
+        let status = child.wait()?;
+        if let Some(signal) = ended_by {
+            return Err(SnapshotError::Interrupted { signal });
+        }
+        Ok((status.code().unwrap_or(128 + libc::SIGKILL), tail))
+    }
+
+    /// Turns what landed into one tree, of which nothing has a set-user-ID bit.
+    fn settle(&self, landing: &Path) -> Result<(), SnapshotError> {
+        let tree = self.staging.join(TREE);
+        fs::create_dir(&tree)?;
+        for entry in fs::read_dir(landing)? {
+            let entry = entry?;
+            let upper = entry.path().join("upper");
+            let name = entry.file_name();
+            // The session's home is the one view that does not lie at the top.
+            let place = match name == "home-agent" {
+                true => tree.join("home/agent"),
+                false => tree.join(&name),
+            };
+            fs::create_dir_all(place.parent().unwrap_or(&tree))?;
+            fs::rename(upper, place)?;
+        }
+        for name in OWN_FILES {
+            match fs::remove_file(tree.join("etc").join(name)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+                _ => {}
+            }
+        }
+        without_special_bits(&tree)?;
+        for name in [LANDING, SEED] {
+            pinfold_provision::remove_tree(&self.staging.join(name))?;
+        }
+        fs::remove_file(self.staging.join("step.json"))?;
+        Ok(())
+    }
+}
+
+/// Takes set-user-ID and set-group-ID bits away, and lets the owner into every directory.
+fn without_special_bits(directory: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let (path, found) = (entry.path(), entry.metadata()?);
+        let mode = found.mode();
+        if found.is_dir() {
+            let wanted = (mode | 0o700) & 0o1777;
+            fs::set_permissions(&path, Permissions::from_mode(wanted))?;
+            without_special_bits(&path)?;
+        } else if found.is_file() && mode & 0o6000 != 0 {
+            fs::set_permissions(&path, Permissions::from_mode(mode & 0o1777))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! One set-up command, in a process of its own.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use pinfold_boundary::{Entry, Place};
+use pinfold_policy::authority::Subject;
+use pinfold_policy::limits::WallTime;
+use pinfold_policy::origin::{Origin, Valued};
+use pinfold_policy::path::{HostPath, InsidePath, PathError};
+use pinfold_policy::settings::{Layers, Settings};
+use serde::{Deserialize, Serialize};
+
+use super::build_hosts;
+use crate::door;
+use crate::outcome::{Outcome, RunError};
+use crate::places::Places;
+use crate::resume::SHELL;
+use crate::run::{Request, run};
+use crate::system::{Landing, Stack};
+use crate::timeline::Timeline;
+use crate::userland::{HOME, PATH};
+use crate::workspace::Workspace;
+
+/// How long a command may take that nobody watches.
+const LONGEST: Duration = Duration::from_secs(3600);
+
+/// A command with what it works on.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Step {
+    pub(super) trees: Vec<PathBuf>,
+    pub(super) landing: PathBuf,
+    pub(super) command: String,
+    /// Hosts beside the registries.
+    pub(super) hosts: Vec<String>,
+    /// Hosts that may lead to private addresses, by the user's word.
+    pub(super) internal: Vec<String>,
+}
+
+impl Step {
+    /// Reads what the build has written down.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn read(path: &Path) -> io::Result<Self> {
+        Ok(serde_json::from_slice(&std::fs::read(path)?)?)
+    }
+
+    /// Runs the command as root by name, with the registries and its hosts in reach and nothing of
+    /// the user's in sight. It ends with the build that started it.
+    ///
+    /// # Errors
+    /// As [`run`].
+    pub fn run(self, places: Places) -> Result<Outcome, RunError> {
+        let parent = Some(rustix::process::Signal::KILL);
+        rustix::process::set_parent_process_death_signal(parent)
+            .map_err(|errno| RunError::System(errno.into()))?;
+        let mut settings = Settings::resolve(Layers::default()).map_err(RunError::settings)?;
+        let rules = |texts: &[String]| -> Result<Vec<_>, RunError> {
+            let read = |text: &String| {
+                let rule = text.parse().map_err(|error| RunError::refused(error, None))?;
+                Ok(Valued::new(rule, Origin::Default))
+            };
+            texts.iter().map(read).collect()
+        };
+        settings.network.allow = build_hosts().map_err(|error| RunError::refused(error, None))?;
+        settings.network.allow.extend(rules(&self.hosts)?);
+        settings.network.internal = rules(&self.internal)?;
+        settings.limits.timeout = Some(Valued::default_of(WallTime::new(LONGEST)));
+        let root = HostPath::new("/tmp").map_err(RunError::path)?;
+        run(Request {
+            subject: Subject::AgentSession { agent: "snapshot".into() },
+            argv: ["/bin/sh", "-c", SHELL, "sh", &self.command].map(OsString::from).to_vec(),
+            env: environment(),
+            settings,
+            workspace: Workspace::scratch(root),
+            stack: Some(Stack {
+                trees: self.trees,
+                landing: Landing::Kept(self.landing),
+                held: Arc::default(),
+            }),
+            extra: Vec::new(),
+            files: vec![apt().map_err(RunError::path)?],
+            provider: None,
+            ssh: None,
+            nested: false,
+            places,
+            timeline: Timeline::default(),
+        })
+    }
+}
+
+fn environment() -> Vec<(OsString, OsString)> {
+    [
+        ("PATH", PATH),
+        ("HOME", HOME),
+        ("USER", "root"),
+        ("LOGNAME", "root"),
+        ("SHELL", "/bin/sh"),
+        ("TERM", "dumb"),
+        ("LANG", "C.UTF-8"),
+        ("DEBIAN_FRONTEND", "noninteractive"),
+        // apt drops its rights for downloads, which it cannot where there is only one user.
+        ("APT_CONFIG", APT_CONFIG),
+        ("HTTP_PROXY", door::PROXY_URL),
+        ("HTTPS_PROXY", door::PROXY_URL),
+        ("NO_PROXY", door::NO_PROXY),
+        ("http_proxy", door::PROXY_URL),
+        ("https_proxy", door::PROXY_URL),
+        ("no_proxy", door::NO_PROXY),
+    ]
+    .map(|(name, value)| (name.into(), value.into()))
+    .to_vec()
+}
+
+/// A file of apt's for the build alone.
+const APT_CONFIG: &str = "/run/pinfold/apt.conf";
+
+fn apt() -> Result<Entry, PathError> {
+    let content = b"APT::Sandbox::User \"root\";\n".to_vec();
+    let place = Place::File { content, mode: 0o644, keep: false };
+    Ok(Entry { path: InsidePath::new(APT_CONFIG)?, place })
+}

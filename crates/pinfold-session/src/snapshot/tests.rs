@@ -1,0 +1,53 @@
+use super::*;
+
+use pinfold_policy::document::SettingsFile;
+use pinfold_policy::settings::{Layers, Project, Trust};
+
+fn snapshot(text: &str) -> Snapshot {
+    let file = SettingsFile { path: Path::new("sandbox.json"), bytes: text.as_bytes() };
+    let project = Project::read(&[file]).unwrap();
+    let layers = Layers { project, trust: Trust::Trusted, ..Layers::default() };
+    Settings::resolve(layers).unwrap().snapshot
+}
+
+#[test]
+fn the_hash_is_of_base_commands_and_hosts_alone() {
+    let of = |text: &str| hash("sha256:00", &snapshot(text));
+    let base = of(r#"{"snapshot": {"setupCommands": ["a", "b"], "allowedHosts": ["x.example"]}}"#);
+    for same in [
+        r#"{"snapshot": {"allowedHosts": ["x.example"], "setupCommands": ["a", "b"]}}"#,
+        r#"{"snapshot": {"setupCommands": ["a", "b"], "allowedHosts": ["x.example"],
+            "overlaySize": "1G"}, "resumeCommands": ["make"], "env": {"A": "1"}}"#,
+    ] {
+        assert_eq!(of(same), base, "{same}");
+    }
+    for other in [
+        r#"{"snapshot": {"setupCommands": ["b", "a"], "allowedHosts": ["x.example"]}}"#,
+        r#"{"snapshot": {"setupCommands": ["a b"], "allowedHosts": ["x.example"]}}"#,
+        r#"{"snapshot": {"setupCommands": ["a"], "allowedHosts": ["b", "x.example"]}}"#,
+        r#"{"snapshot": {"setupCommands": ["a", "b"]}}"#,
+    ] {
+        assert_ne!(of(other), base, "{other}");
+    }
+    let text = r#"{"snapshot": {"setupCommands": ["a", "b"], "allowedHosts": ["x.example"]}}"#;
+    assert_ne!(hash("sha256:01", &snapshot(text)), base);
+}
+
+#[test]
+fn commands_for_apk_select_alpine() {
+    let base = |text: &str| base_of(&snapshot(text)).to_string();
+    for (commands, expected) in [
+        (r#"["apk add --no-cache go"]"#, "alpine"),
+        (r#"["true", "(apk update)"]"#, "alpine"),
+        (r#"["apt-get install apktool"]"#, "host"),
+    ] {
+        assert_eq!(base(&format!(r#"{{"snapshot": {{"setupCommands": {commands}}}}}"#)), expected);
+    }
+    let named = r#"{"snapshot": {"base": "debian", "setupCommands": ["apk add x"]}}"#;
+    assert_eq!(base(named), "debian");
+}
+
+#[test]
+fn the_list_of_build_hosts_is_sound() {
+    assert!(build_hosts().unwrap().len() > 20);
+}

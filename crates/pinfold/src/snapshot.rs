@@ -1,0 +1,275 @@
+//! `pinfold snapshot`: the systems that sessions run on instead of this machine's own.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::io::{IsTerminal, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use pinfold_policy::path::Escaped;
+use pinfold_policy::settings::Settings;
+use pinfold_session::places::Places;
+use pinfold_session::snapshot::step::Step;
+use pinfold_session::snapshot::{
+    Building, Event, SnapshotError, Snapshots, Summary, base_of, build_hosts,
+};
+use pinfold_session::system::{Doing, Stack};
+use pinfold_session::workspace::Workspace;
+
+use crate::cli::{Output, PolicyArgs};
+use crate::exit::Failure;
+use crate::policy;
+
+/// How many snapshots of a repository are kept: the current one, and one old.
+const KEPT: usize = 2;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SnapshotCommand {
+    /// Make the system that this repository's settings ask for
+    Build(Box<BuildArgs>),
+    /// List the snapshots that are there
+    Ls(Output),
+    /// Show what a snapshot is made of, and which hosts a build may reach
+    Inspect(InspectArgs),
+    /// Remove old snapshots; of each repository the current one and one old are kept
+    Prune(PruneArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BuildArgs {
+    #[command(flatten)]
+    policy: PolicyArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InspectArgs {
+    /// The snapshot, by the beginning of its hash; without it, the one that is asked for here
+    id: Option<String>,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PruneArgs {
+    /// Keep none
+    #[arg(long)]
+    all: bool,
+}
+
+/// One set-up command.
+#[derive(Debug, Args)]
+pub(crate) struct StepArgs {
+    step: PathBuf,
+}
+
+pub(crate) fn snapshot(command: &SnapshotCommand) -> Result<ExitCode, Failure> {
+    let places = Places::find().map_err(Failure::new)?;
+    match command {
+        SnapshotCommand::Build(args) => build(args, &places),
+        SnapshotCommand::Ls(output) => list(&places, *output),
+        SnapshotCommand::Inspect(args) => inspect(args, &places),
+        SnapshotCommand::Prune(args) => prune(args, &places),
+    }
+}
+
+/// Runs one set-up command, in a process that a build has started.
+pub(crate) fn step(args: &StepArgs) -> Result<ExitCode, Failure> {
+    let places = Places::find().map_err(Failure::own)?;
+    let outcome = Step::read(&args.step).map_err(Failure::own)?.run(places)?;
+    for note in &outcome.notes {
+        eprintln!("pinfold: {note}");
+    }
+    if let Some(limit) = outcome.limit {
+        eprintln!("pinfold: the {} limit was reached", limit.name());
+    }
+    Ok(ExitCode::from(outcome.status))
+}
+
+/// The system of a run, made now if need be.
+///
+/// # Errors
+/// Whatever kept it from being made, with the way out.
+pub(crate) fn stack(
+    settings: &Settings,
+    places: &Places,
+    project: &Workspace,
+) -> Result<Option<Stack>, Failure> {
+    let progress = Progress::default();
+    let tell = |event: Event<'_>| progress.tell(&event);
+    let made = Snapshots::new(places, &tell).ensure(settings, project.root.as_path());
+    progress.end();
+    made.map_err(told)
+}
+
+fn told(error: SnapshotError) -> Failure {
+    let hint = error.hint();
+    Failure::own(error).hint(hint)
+}
+
+fn build(args: &BuildArgs, places: &Places) -> Result<ExitCode, Failure> {
+    let workspace = policy::workspace(places)?;
+    let settings = policy::settings(&args.policy, None, places, &workspace)?;
+    for widening in settings.waiting() {
+        eprintln!("pinfold: note: waits for `pinfold trust`: {widening}");
+    }
+    match stack(&settings, places, &workspace)? {
+        None => eprintln!("pinfold: sessions here run on this machine's own system"),
+        Some(stack) => {
+            for tree in &stack.trees {
+                println!("{}", Escaped(tree));
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn all(places: &Places) -> Result<Vec<Summary>, Failure> {
+    Snapshots::new(places, &|_| {}).all().map_err(told)
+}
+
+fn list(places: &Places, output: Output) -> Result<ExitCode, Failure> {
+    let all = all(places)?;
+    if output.json {
+        println!("{}", serde_json::to_string_pretty(&all).map_err(Failure::new)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    for one in all {
+        let (from, repository) = (Escaped(one.from.as_ref()), Escaped(one.repository.as_ref()));
+        println!(
+            "{}  {}  {from}  {} commands  {repository}",
+            &one.id[..12],
+            one.made,
+            one.setup.len()
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn inspect(args: &InspectArgs, places: &Places) -> Result<ExitCode, Failure> {
+    let registries: Vec<String> =
+        build_hosts().map_err(told)?.iter().map(|rule| rule.value.to_string()).collect();
+    let Some(prefix) = &args.id else { return inspect_here(args, places, &registries) };
+    let found: Vec<Summary> =
+        all(places)?.into_iter().filter(|one| one.id.starts_with(prefix.as_str())).collect();
+    let [one] = found.as_slice() else {
+        let what = if found.is_empty() { "no snapshot" } else { "more than one snapshot" };
+        return Err(Failure::new(format!("{what} whose hash begins with {prefix}"))
+            .hint(Some("`pinfold snapshot ls` lists them".to_owned())));
+    };
+    if args.output.json {
+        println!("{}", serde_json::to_string_pretty(one).map_err(Failure::new)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    println!("hash        {}", one.id);
+    println!("base        {} ({})", Escaped(one.from.as_ref()), Escaped(one.base.as_ref()));
+    println!("made        {}", one.made);
+    println!("repository  {}", Escaped(one.repository.as_ref()));
+    let log = Snapshots::new(places, &|_| {}).log(&one.id);
+    println!("log         {}", Escaped(&log));
+    recipe(&one.setup, &one.hosts, &registries);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn inspect_here(
+    args: &InspectArgs,
+    places: &Places,
+    registries: &[String],
+) -> Result<ExitCode, Failure> {
+    let workspace = policy::workspace(places)?;
+    let settings = policy::plain_settings(places, &workspace)?;
+    let snapshot = &settings.snapshot;
+    let setup: Vec<String> = snapshot.setup.iter().map(|one| one.value.clone()).collect();
+    let hosts: Vec<String> = snapshot.hosts.iter().map(|one| one.value.to_string()).collect();
+    let base = base_of(snapshot).to_string();
+    if args.output.json {
+        let shown = serde_json::json!({
+            "base": base, "setup": setup, "hosts": hosts, "registries": registries,
+        });
+        println!("{}", serde_json::to_string_pretty(&shown).map_err(Failure::new)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    println!("base        {}", Escaped(base.as_ref()));
+    recipe(&setup, &hosts, registries);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn recipe(setup: &[String], hosts: &[String], registries: &[String]) {
+    for command in setup {
+        println!("command     {}", Escaped(command.as_ref()));
+    }
+    for host in hosts {
+        println!("host        {host}");
+    }
+    for host in registries {
+        println!("registry    {host}");
+    }
+}
+
+fn prune(args: &PruneArgs, places: &Places) -> Result<ExitCode, Failure> {
+    let snapshots = Snapshots::new(places, &|_| {});
+    let mut kept: HashMap<String, usize> = HashMap::new();
+    for one in all(places)? {
+        let count = kept.entry(one.repository.clone()).or_default();
+        *count += 1;
+        if *count <= KEPT && !args.all {
+            continue;
+        }
+        match snapshots.remove(&one.id).map_err(told)? {
+            true => println!("{}", one.id),
+            false => eprintln!("pinfold: {} is in use and stays", &one.id[..12]),
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a person sees who waits.
+#[derive(Default)]
+struct Progress {
+    /// Whether a line is being written over.
+    open: Cell<bool>,
+}
+
+impl Progress {
+    fn tell(&self, event: &Event<'_>) {
+        let words = match event {
+            Event::Base(Doing::Waiting) | Event::Building(Building::Waiting) => {
+                "another process makes this system; waiting".to_owned()
+            }
+            Event::Base(Doing::Fetching(progress)) => format!(
+                "downloading layers: {} of {}, {} MB",
+                progress.done,
+                progress.files,
+                progress.bytes >> 20
+            ),
+            Event::Base(Doing::Unpacking) => {
+                "unpacking the system inside a boundary without network".to_owned()
+            }
+            Event::Building(Building::Command { index, of, command }) => {
+                self.end();
+                eprintln!("pinfold: set-up {} of {of}: {}", index + 1, Escaped(command.as_ref()));
+                return;
+            }
+            Event::Building(Building::Output(said)) => {
+                // It has been written down; a terminal shows it without what would drive it.
+                let text = String::from_utf8_lossy(said);
+                let plain = |c: char| !c.is_control() || c == '\n' || c == '\t';
+                let shown: String = text.chars().filter(|c| plain(*c)).collect();
+                let _ = std::io::stderr().write_all(shown.as_bytes());
+                return;
+            }
+        };
+        if std::io::stderr().is_terminal() {
+            eprint!("\r\x1b[Kpinfold: {words}");
+            self.open.set(true);
+        } else if !matches!(event, Event::Base(Doing::Fetching(progress)) if progress.bytes > 0) {
+            eprintln!("pinfold: {words}");
+        }
+    }
+
+    fn end(&self) {
+        if self.open.replace(false) {
+            eprint!("\r\x1b[K");
+        }
+    }
+}

@@ -8,6 +8,7 @@ pub mod control;
 pub mod door;
 mod gateway;
 mod git;
+mod gitconfig;
 mod guard;
 pub mod identity;
 mod input;

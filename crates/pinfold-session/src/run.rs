@@ -35,7 +35,7 @@ use crate::timeline::Timeline;
 use crate::trust::{self, Trust};
 use crate::view::{Extra, View};
 use crate::workspace::Workspace;
-use crate::{stdio, sys, userland};
+use crate::{gitconfig, stdio, sys, userland};
 
 /// What to run, and how.
 pub struct Request {
@@ -122,6 +122,7 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
     if let Some(ssh) = &request.ssh {
         plan.tree.extend(ssh.entries()?);
     }
+    plan.tree.extend(gitconfig::entry(&settings, request.ssh.as_ref())?);
     plan.doors = door::wanted(request.provider.is_some(), &settings.network, request.ssh.as_ref())?;
     timeline.done("plans the inside");
     let inside = Namespace.launch(plan)?;

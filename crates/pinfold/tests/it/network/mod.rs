@@ -9,6 +9,7 @@ mod clients;
 mod dns;
 mod faults;
 mod git;
+mod github;
 mod isolation;
 mod names;
 mod protocols;

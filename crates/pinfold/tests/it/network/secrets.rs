@@ -221,7 +221,7 @@ fn a_redirect_to_another_host_carries_the_placeholder_alone() {
 }
 
 /// Waits until the program inside has made a file.
-fn await_file(world: &World, name: &str) {
+pub(super) fn await_file(world: &World, name: &str) {
     let began = Instant::now();
     while !world.stage.workspace().join(name).exists() {
         assert!(began.elapsed() < Duration::from_secs(20), "no {name}");

@@ -187,6 +187,7 @@ class Web(http.server.BaseHTTPRequestHandler):
             "CONTENT_LENGTH": str(len(body)),
             "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
             "HTTP_GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
+            "GIVEN_TOKEN": os.environ.get("GIVEN_TOKEN", ""),
         }
         done = subprocess.run(
             ["git", "http-backend"], input=body, env=variables, capture_output=True, check=True

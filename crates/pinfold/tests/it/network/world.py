@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 
+import github
 import web
 
 DIR, UID, GID = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -27,6 +28,8 @@ NAMES = {
     "registry.example.org": ["93.184.216.38"],
     "h2.example.com": ["93.184.216.39"],
     "faults.example.com": ["93.184.216.40"],
+    "github.com": ["93.184.216.41"],
+    "api.github.com": ["93.184.216.42"],
     "loopback.example.net": ["127.0.0.1"],
     "metadata.example.net": ["169.254.169.254"],
     "private.example.net": ["10.1.2.3"],
@@ -129,6 +132,8 @@ def start(server):
         web.serve_internal(DIR, ["127.0.0.1", *INTERNAL])
     elif server == "registry":
         web.serve(DIR, [NAMES["registry.example.org"][0], NAMES["git.example.org"][0]], [])
+    elif server == "github":
+        github.serve(DIR, [NAMES["github.com"][0], NAMES["api.github.com"][0]])
     elif server == "h2":
         script = os.path.join(os.path.dirname(__file__), "h2.mjs")
         address = NAMES["h2.example.com"][0]

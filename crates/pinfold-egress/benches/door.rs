@@ -202,7 +202,7 @@ fn door(servers: &Servers, intercept: bool) -> Result<(Way, StopHandle, SocketAd
     let mut policy = NetworkPolicy {
         allow: rules().collect::<Result<_, Failed>>()?,
         internal: rules().collect::<Result<_, Failed>>()?,
-        intercept: Vec::new(),
+        ..NetworkPolicy::default()
     };
     let authority = SessionAuthority::generate()?;
     let mut roots = RootCertStore::empty();

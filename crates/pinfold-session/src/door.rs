@@ -116,7 +116,7 @@ pub(crate) fn open(
     };
     let names = UdpSocket::from(next()?);
     let outward = sockets.map(TcpListener::from).collect();
-    let secrets = placed::place(&settings.secrets, places)?;
+    let secrets = placed::place(settings, places)?;
     let variables = placed::environment(&secrets);
     let (authority, covers) = match trust {
         Some(trust) => {

@@ -9,6 +9,7 @@ pub mod door;
 mod gateway;
 mod git;
 mod gitconfig;
+mod github;
 mod guard;
 pub mod identity;
 mod input;

@@ -35,7 +35,7 @@ use crate::timeline::Timeline;
 use crate::trust::{self, Trust};
 use crate::view::{Extra, View};
 use crate::workspace::Workspace;
-use crate::{gitconfig, stdio, sys, userland};
+use crate::{gitconfig, github, stdio, sys, userland};
 
 /// What to run, and how.
 pub struct Request {
@@ -74,10 +74,11 @@ pub struct Request {
 /// # Errors
 /// Whatever kept the command from being run; nothing is left behind then.
 pub fn run(request: Request) -> Result<Outcome, RunError> {
-    let Request { subject, argv, env, settings, workspace, extra, places, mut timeline, .. } =
-        request;
+    let Request { subject, argv, env, mut settings, workspace, extra, places, .. } = request;
+    let mut timeline = request.timeline;
     check_boundary(&settings)?;
     check_snapshot(&settings)?;
+    github::broker(&mut settings, &workspace)?;
     let view = View::collect(subject, &settings, &workspace, extra)?;
     let authority = view.authority()?;
 
@@ -346,7 +347,7 @@ fn record_session(
 
 /// Takes over what is harmless of the changes inside, and records what is not.
 fn settle(guard: &Guard, settings: &Settings, audit: &Audit) -> io::Result<Vec<String>> {
-    let settled = guard.settle(&settings.files);
+    let settled = guard.settle(settings);
     for Kept { what, why, .. } in &settled.kept {
         audit.record(&Event::Kept { what: what.clone(), reason: why.to_string() })?;
     }

@@ -218,7 +218,7 @@ impl Line {
         let mut body = Either::Right(body);
         let path = head.uri.path().to_owned();
         for held in secrets {
-            let (after, used) = place(held, head, body).await?;
+            let (after, used) = place(held, asked, head, body).await?;
             body = after;
             if used {
                 let event = Event::SecretUse {
@@ -228,6 +228,10 @@ impl Line {
                     path: shortened(&path),
                 };
                 self.shared.journal.record(&event).map_err(|_| NoWay::NotRecorded)?;
+                if held.git.is_some() {
+                    // Two tokens cannot log in at once.
+                    break;
+                }
             }
         }
         if !secrets.is_empty() {
@@ -289,8 +293,7 @@ impl Line {
         if policy.allows_request(asked, method, path) {
             return Ok(());
         }
-        let rule = Box::new(rule.value.clone());
-        Err(self.shared.refuse(Refused::Request { asked: asked.clone(), rule }))
+        Err(self.shared.refuse(policy.refused_request(asked, &rule.value)))
     }
 
     async fn send(

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_TYPE, HeaderName};
 use http::{HeaderValue, Response, StatusCode};
 use http_body_util::Full;
-use pinfold_policy::network::Refused;
+use pinfold_policy::network::{Cure, Refused};
 
 /// Tells programs that the answer is pinfold's and not the server's.
 const REFUSAL: HeaderName = HeaderName::from_static("x-pinfold-refusal");
@@ -37,9 +37,13 @@ pub(super) enum NoWay {
 
 fn cure(refused: &Refused) -> String {
     match refused.cure() {
-        Some(flag) => format!(
+        Some(Cure::Flag(flag)) => format!(
             "If the work needs it, the person who started this session can allow it with \
              `pinfold run {flag}` or under [network] in config.toml"
+        ),
+        Some(Cure::Setting(words)) => format!(
+            "If the work needs it, the person who started this session can allow it with {words} \
+             in config.toml"
         ),
         None => "Nothing allows this".to_owned(),
     }

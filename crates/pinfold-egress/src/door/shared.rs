@@ -53,7 +53,7 @@ impl Shared {
     /// Records a refusal.
     pub(super) fn refuse(&self, refused: Refused) -> NoWay {
         let (asked, reason) = (refused.asked().to_string(), refused.to_string());
-        let cure = refused.cure();
+        let cure = refused.cure().map(|cure| cure.to_string());
         let event = Event::Refused { asked: &asked, reason: &reason, cure: cure.as_deref() };
         // What is refused stays refused, recorded or not.
         let _ = self.journal.record(&event);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
-use pinfold_policy::network::{Endpoint, SecretRule};
+use pinfold_policy::network::{Endpoint, Repository, SecretRule};
 use pinfold_secrets::Secret;
 use tokio::task::spawn_blocking;
 
@@ -37,8 +37,11 @@ pub trait LiveSecret: Send + Sync {
 pub struct PlacedSecret {
     /// Where it may go.
     pub rule: SecretRule,
-    /// What the inside has instead.
+    /// What the inside has instead, or would have.
     pub placeholder: String,
+    /// The repositories for which git alone has it, and without asking; `None` for a secret whose
+    /// placeholder is inside.
+    pub git: Option<Vec<Repository>>,
     /// Its value at the beginning, which must not come back even before it was used here: another
     /// session may have sent it to the same host.
     pub value: Secret,
@@ -53,6 +56,7 @@ pub(super) struct Vault(Vec<Arc<Held>>);
 pub(super) struct Held {
     pub(super) rule: SecretRule,
     pub(super) placeholder: String,
+    pub(super) git: Option<Vec<Repository>>,
     source: Arc<dyn LiveSecret>,
     values: Mutex<Values>,
     /// One resolution at a time; whoever comes meanwhile waits for it.
@@ -71,9 +75,9 @@ pub(super) struct Gone;
 
 impl Vault {
     pub(super) fn new(secrets: Vec<PlacedSecret>) -> Self {
-        let held = |PlacedSecret { rule, placeholder, value, source }| {
+        let held = |PlacedSecret { rule, placeholder, git, value, source }| {
             let values = Mutex::new(Values { current: None, used: vec![Arc::new(value)] });
-            Arc::new(Held { rule, placeholder, source, values, resolving: Default::default() })
+            Arc::new(Held { rule, placeholder, git, source, values, resolving: Default::default() })
         };
         Self(secrets.into_iter().map(held).collect())
     }

@@ -116,3 +116,127 @@ fn has_branch(stage: &Stage, bare: &Path, branch: &str) {
     let log = stage.command("git").args(args).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&log.stdout), format!("{branch}\n"), "{log:?}");
 }
+
+/// The settings with a group, and what they say of it.
+fn grouped(about: &str) -> String {
+    format!("group = \"work\"\n{CONFIG}{about}")
+}
+
+#[test]
+fn an_admin_group_has_the_token_and_a_member_group_has_git_alone() {
+    let script = format!(
+        "env | grep -c -e GH_TOKEN -e ghp_\n\
+         echo author $GIT_AUTHOR_NAME $GIT_AUTHOR_EMAIL $GIT_COMMITTER_NAME $GIT_COMMITTER_EMAIL\n\
+         {PUSH}git ls-remote git@github.com:me/tool.git refs/heads/change\n\
+         gh api user 2>&1; curl -s https://api.github.com/user\n\
+         git ls-remote https://github.com/them/other.git 2>&1; git fetch -q origin && echo fetched\n"
+    );
+    let author = "author Ada ada@example.org Ada ada@example.org\n";
+    for person in people_with("groups", &["git", "gh", "curl"]) {
+        for git in ["guarded", "quarantine"] {
+            let world = world(person, &grouped(""));
+            let said = world.shell(&["--git", git], &script);
+            said.has(&["0\n", author, "pushed with ghp_", "refs/heads/change", "fetched"]);
+            assert!(!said.out.contains(REAL) && !said.err.contains(REAL), "{said:?}");
+            said.has(&["gh auth login", "requested URL returned error: 403"]);
+            let note = "note: group work does not get the token github: only git has it, for \
+                me/tool (trust = \"admin\" under [groups.work] gives it)";
+            assert!(said.err.contains(note), "{}", said.err);
+            let refused = "api.github.com:443: group work does not get the token github: only git \
+                has it, for me/tool (trust = \"admin\" under [groups.work])";
+            assert!(said.refusals().contains(&refused), "{}", said.err);
+            assert_eq!(seen(&world, &["api.github.com"]), (0, 0), "{}", world.seen());
+            assert_eq!(seen(&world, &["them"]), (0, 0), "{}", world.seen());
+            // Unlike git's own way, nothing is asked for first without the token.
+            assert_eq!(seen(&world, &["git-receive-pack\""]), (2, 2), "{}", world.seen());
+            has_branch(&world.stage, &world.stage.path("world/git/me/tool.git"), "change");
+            let uses = world.audit().matches("\"event\":\"credential-use\"").count();
+            assert_eq!(uses, seen(&world, &[]).1, "{}", world.audit());
+        }
+        let world = world(person, &grouped("[groups.work]\ntrust = \"admin\"\n"));
+        let said = world.shell(&[], &script);
+        said.has(&["1\n", author, "pushed with ghp_", "refs/heads/change", "fetched"]);
+        assert_eq!(seen(&world, &["api.github.com"]), (2, 1), "{}", world.seen());
+    }
+}
+
+/// Requests that are nearly git's, each with what it may look like to a server that is lenient.
+const NEARLY: &str = "
+import base64
+REFS = 'info/refs?service=git-upload-pack'
+own = 'Authorization: Basic ' + base64.b64encode(b'x-access-token:mine').decode() + '\\r\\n'
+def ask(method, path, host='github.com', headers=''):
+    s = tls(connect((host, 443)), host)
+    text = f'{method} {path} HTTP/1.1\\r\\nHost: {host}\\r\\nConnection: close\\r\\nContent-Length: 0\\r\\n{headers}\\r\\n'
+    print(method, path, status(speak(s, text)))
+for path in ('/them/other.git/', '/me/tool.git/../../them/other.git/', '/me/tool.git/%2e%2e/%2e%2e/them/other.git/',
+             '/me/tool.git/..%2f..%2fthem/other.git/', '/me%2ftool.git/', '/ME/tool.git/', '//me/tool.git/',
+             '/me/tool.git//', '/me/tool.git/./', '/me/tool.git;x/', '/me/tool.wiki.git/', '/me/tool2/',
+             '/me/', '/moved/r.git/', '\\\\me/tool.git/', '/me/tool.git\\t/'):
+    ask('GET', path + REFS)
+for method, path in (('GET', '/me/tool.git/' + REFS + '&x=1'), ('GET', '/me/tool.git/info/refs'),
+                     ('GET', '/me/tool.git/info/refs?service=git-archive'), ('HEAD', '/me/tool.git/' + REFS),
+                     ('POST', '/me/tool.git/' + REFS), ('GET', '/me/tool.git/git-receive-pack'),
+                     ('POST', '/me/tool.git/git-receive-pack?x'), ('DELETE', '/me/tool'), ('GET', '/me/tool/settings'),
+                     ('POST', '/me/tool.git/git-receive-pack/..'), ('POST', '/me/tool.git/info/lfs/objects/batch'),
+                     ('PUT', '/me/tool.git/git-receive-pack'), ('GET', '/graphql'), ('POST', '/graphql'),
+                     ('GET', 'https://api.github.com/user'), ('GET', 'https://github.com/user')):
+    ask(method, path)
+ask('GET', '/user', headers='Host: api.github.com\\r\\n')
+s = tls(connect(('github.com', 443)), 'github.com')
+s.sendall(b'POST /graphql HTTP/1.1\\r\\nHost: github.com\\r\\nContent-Length: 5\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\n0\\r\\n\\r\\nGET /user HTTP/1.1\\r\\nHost: github.com\\r\\n\\r\\n')
+print('smuggled', status(read(s)))
+print('done')
+ask('GET', '/me/tool/' + REFS, headers=own)
+ask('GET', '/me/tool.git/' + REFS)
+";
+
+#[test]
+fn nothing_but_gits_own_requests_has_a_brokered_token() {
+    for person in people_with("brokered attacks", &["git"]) {
+        let world = world(person, &grouped(""));
+        let alone = world.python(&[], NEARLY);
+        alone.has(&["GET /me/tool/info/refs?service=git-upload-pack 200"]);
+        alone.has(&["GET /me/tool.git/info/refs?service=git-upload-pack 200"]);
+        let (nearly, _) = alone.out.split_once("done").unwrap();
+        assert_eq!(nearly.lines().count(), 34, "{nearly}");
+        assert!(!nearly.contains(" 200\n"), "{nearly}");
+        // What is nearly a request of git's may arrive, but the token with it does not.
+        assert_eq!(seen(&world, &[]).1, 2, "{}", world.seen());
+        assert_eq!(seen(&world, &["mine"]), (0, 0), "{}", world.seen());
+        eprintln!("{nearly}");
+        // The same where both hosts may be reached as a whole.
+        let open = ["--allow-host", "github.com", "--allow-host", "api.github.com"];
+        let open = world.python(&open, &format!("{NEARLY}ask('GET', '/user', 'api.github.com')"));
+        assert!(open.ok, "{open:?}");
+        let (nearly, more) = open.out.split_once("done").unwrap();
+        assert!(!nearly.contains(" 200\n"), "{nearly}");
+        assert_eq!(more.matches(" 200\n").count(), 2, "{more}");
+        assert!(more.contains("GET /user 401"), "{more}");
+        assert_eq!(seen(&world, &[]).1, 4, "{}", world.seen());
+        assert_eq!(seen(&world, &["mine"]), (0, 0), "{}", world.seen());
+    }
+}
+
+#[test]
+fn a_remote_that_the_inside_adds_has_no_token_then_or_later() {
+    for person in people_with("remotes", &["git"]) {
+        let world = world(person, &grouped(""));
+        let add = "git remote add evil https://github.com/them/other.git; git ls-remote evil 2>&1\n\
+            git remote set-url --add --push origin git@github.com:them/other.git\n\
+            git remote add mirror https://github.com/me/tool && git ls-remote mirror";
+        let said = world.shell(&[], add);
+        said.has(&["returned error: 403", "refs/heads/main"]);
+        for key in ["remote.evil.url", "remote.evil.fetch", "remote.origin.pushurl"] {
+            assert!(said.err.contains(&format!("not taken over: {key} in ")), "{}", said.err);
+        }
+        let said =
+            world.shell(&[], "git remote -v; git ls-remote https://github.com/them/other 2>&1");
+        said.has(&["mirror", "returned error: 403"]);
+        assert!(
+            !said.out.contains("evil") && said.out.matches("them/other").count() == 1,
+            "{said:?}"
+        );
+        assert_eq!(seen(&world, &["them"]), (0, 0), "{}", world.seen());
+    }
+}

@@ -8,7 +8,7 @@ use pinfold_policy::network::{Endpoint, Host, HostName, Protocol, Refused};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
-use super::outward::{reset, turn_away};
+use super::explain::{reset, turn_away};
 use super::peek::{Beginning, LONGEST, peek};
 use super::refusal::NoWay;
 use super::shared::Shared;
@@ -54,7 +54,7 @@ async fn converse(
         Ok(Way::Intercept) => intercept::intercept(shared, client, upstream, asked).await,
         Ok(Way::Http1) => http::serve_host(shared, client, upstream, asked, false).await,
         Ok(Way::Http2) => http::serve_host(shared, client, upstream, asked, true).await,
-        Err(no_way) => turn_away(client, &no_way).await,
+        Err(no_way) => turn_away(shared, client, &asked, &no_way).await,
     }
 }
 
@@ -107,7 +107,10 @@ fn check_name(shared: &Shared, asked: &Endpoint, name: Option<&str>) -> Result<(
 
 /// What the client says first; a server that speaks first has decided that it is neither TLS nor
 /// HTTP, where the client begins.
-async fn first_words(client: &TcpStream, upstream: Option<&TcpStream>) -> io::Result<Beginning> {
+pub(super) async fn first_words(
+    client: &TcpStream,
+    upstream: Option<&TcpStream>,
+) -> io::Result<Beginning> {
     let mut buffer = vec![0; LONGEST];
     let mut seen = 0;
     loop {

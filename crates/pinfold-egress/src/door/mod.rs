@@ -7,6 +7,7 @@
 mod carry;
 mod dial;
 mod dns;
+mod explain;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod http;

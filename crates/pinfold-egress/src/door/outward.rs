@@ -10,10 +10,10 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::peek::{Beginning, LONGEST, peek};
+use super::peek::{LONGEST, peek};
 use super::refusal::NoWay;
 use super::shared::Shared;
-use super::{carry, dns, http};
+use super::{carry, dns, explain, http};
 
 /// Connections open at once. More wait in the listener's queue.
 const MAX_CONNECTIONS: usize = 8 * 1024;
@@ -21,11 +21,11 @@ const MAX_CONNECTIONS: usize = 8 * 1024;
 /// Pause after `accept` has failed for a lack of something, such as descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// How long a refused client may take to show that it speaks HTTP, and gets words for an answer.
-const WORDS: Duration = Duration::from_millis(40);
-
 /// How long a client of the proxy may take for the head of its request.
 const HEAD_LIMIT: Duration = Duration::from_secs(30);
+
+/// What a client of the proxy hears when its tunnel begins.
+pub(super) const ESTABLISHED: &[u8] = b"HTTP/1.1 200 Connection established\r\n\r\n";
 
 /// Accepts until the runtime ends.
 pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>) {
@@ -77,41 +77,8 @@ async fn handed_over(stream: TcpStream, to: SocketAddr, shared: &Arc<Shared>) ->
     };
     match admitted {
         Ok((protocol, upstream)) => carry::carry(shared, stream, upstream, asked, protocol).await,
-        Err(no_way) => turn_away(stream, &no_way).await,
+        Err(no_way) => explain::turn_away(shared, stream, &asked, &no_way).await,
     }
-}
-
-/// Ends a connection with words if the client understands them, else with a reset: either way
-/// at once.
-pub(super) async fn turn_away(mut stream: TcpStream, no_way: &NoWay) -> io::Result<()> {
-    let mut buffer = [0; 64];
-    let beginning = tokio::time::timeout(WORDS, peek(&stream, &mut buffer, 0)).await;
-    let speaks =
-        matches!(beginning, Ok(Ok(length)) if Beginning::of(&buffer[..length]) == Beginning::Http1);
-    if speaks {
-        return say(&mut stream, &no_way.bytes()).await;
-    }
-    reset(&stream)
-}
-
-/// A reset instead of an orderly end: nothing was served here.
-pub(super) fn reset(stream: &TcpStream) -> io::Result<()> {
-    rustix::net::sockopt::set_socket_linger(stream, Some(Duration::ZERO))?;
-    Ok(())
-}
-
-/// Writes a last answer and lets the client read it: what it has sent is read first, since
-/// closing with unread bytes would reset the connection under the answer.
-pub(super) async fn say(stream: &mut TcpStream, answer: &[u8]) -> io::Result<()> {
-    const PATIENCE: Duration = Duration::from_secs(1);
-    stream.write_all(answer).await?;
-    stream.shutdown().await?;
-    let drain = async {
-        let mut sink = [0; 4096];
-        while tokio::io::AsyncReadExt::read(stream, &mut sink).await? > 0 {}
-        Ok(())
-    };
-    tokio::time::timeout(PATIENCE, drain).await.unwrap_or(Ok(()))
 }
 
 /// A client that was told of the proxy: `CONNECT`, or a request with a whole URL.
@@ -123,7 +90,7 @@ async fn by_proxy(mut stream: TcpStream, shared: &Arc<Shared>) -> io::Result<()>
         Head::Connect(length, asked) => (length, asked),
         Head::Request => return http::serve_proxy(shared, stream).await,
         Head::Malformed(why) => {
-            return say(&mut stream, &NoWay::Malformed(why).bytes()).await;
+            return explain::say(&mut stream, &NoWay::Malformed(why).bytes()).await;
         }
     };
     take(&mut stream, length).await?;
@@ -133,10 +100,10 @@ async fn by_proxy(mut stream: TcpStream, shared: &Arc<Shared>) -> io::Result<()>
     };
     match admitted {
         Ok((protocol, upstream)) => {
-            stream.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await?;
+            stream.write_all(ESTABLISHED).await?;
             carry::carry(shared, stream, upstream, asked, protocol).await
         }
-        Err(no_way) => say(&mut stream, &no_way.bytes()).await,
+        Err(no_way) => explain::turn_away_tunnel(shared, stream, &asked, &no_way).await,
     }
 }
 

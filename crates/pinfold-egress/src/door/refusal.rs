@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_TYPE, HeaderName};
 use http::{HeaderValue, Response, StatusCode};
 use http_body_util::Full;
+use hyper::ext::ReasonPhrase;
 use pinfold_policy::network::{Cure, Refused};
 
 /// Tells programs that the answer is pinfold's and not the server's.
@@ -66,6 +67,9 @@ impl NoWay {
     pub(super) fn response(&self) -> Response<Full<Bytes>> {
         let mut response = Response::new(Full::new(Bytes::from(format!("{self}\n"))));
         *response.status_mut() = self.status();
+        if let Ok(reason) = ReasonPhrase::try_from(self.reason()) {
+            response.extensions_mut().insert(reason);
+        }
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
@@ -75,15 +79,30 @@ impl NoWay {
         response
     }
 
+    /// The reason in one line, for the status line (RFC 9112, 4): of an answer to `CONNECT` many
+    /// clients show nothing else.
+    fn reason(&self) -> String {
+        const LONGEST: usize = 300;
+        let text = match self {
+            Self::Refused(refused) => match refused.cure() {
+                Some(cure) => format!("pinfold: {refused} ({cure})"),
+                None => format!("pinfold: {refused}"),
+            },
+            other => other.to_string(),
+        };
+        let shown = |c: char| if c == ' ' || c.is_ascii_graphic() { c } else { '?' };
+        text.chars().take(LONGEST).map(shown).collect()
+    }
+
     /// The same as bytes of HTTP/1.1, for a client whose request was read by hand.
     pub(super) fn bytes(&self) -> Vec<u8> {
-        let (status, body) = (self.status(), format!("{self}\n"));
+        let (status, reason, body) = (self.status().as_u16(), self.reason(), format!("{self}\n"));
         let refusal = match self {
             Self::Refused(_) => format!("{REFUSAL}: network\r\n"),
             _ => String::new(),
         };
         format!(
-            "HTTP/1.1 {status}\r\ncontent-type: text/plain; charset=utf-8\r\n{refusal}\
+            "HTTP/1.1 {status} {reason}\r\ncontent-type: text/plain; charset=utf-8\r\n{refusal}\
              content-length: {}\r\nconnection: close\r\n\r\n{body}",
             body.len()
         )

@@ -23,6 +23,7 @@ mod placeholder;
 pub mod places;
 mod protect;
 pub mod provision;
+mod proxy;
 mod publish;
 pub mod repository;
 mod restrict;

@@ -25,7 +25,7 @@ const FIRST_WORDS: Duration = Duration::from_secs(30);
 pub(super) async fn carry(
     shared: &Arc<Shared>,
     client: TcpStream,
-    upstream: TcpStream,
+    upstream: Option<TcpStream>,
     asked: Endpoint,
     protocol: Protocol,
 ) -> io::Result<()> {
@@ -38,22 +38,32 @@ pub(super) async fn carry(
 async fn converse(
     shared: &Arc<Shared>,
     client: TcpStream,
-    upstream: TcpStream,
+    upstream: Option<TcpStream>,
     asked: Endpoint,
     protocol: Protocol,
 ) -> io::Result<()> {
     let beginning = match protocol {
         Protocol::Tcp if shared.requests_rule(&asked).is_none() => {
-            first_words(&client, Some(&upstream)).await?
+            first_words(&client, upstream.as_ref()).await?
         }
         _ => tokio::time::timeout(FIRST_WORDS, first_words(&client, None)).await??,
     };
-    match check(shared, &asked, protocol, beginning) {
-        Ok(Way::End) => Ok(()),
-        Ok(Way::Tunnel) => tunnel(client, upstream).await,
-        Ok(Way::Intercept) => intercept::intercept(shared, client, upstream, asked).await,
-        Ok(Way::Http1) => http::serve_host(shared, client, upstream, asked, false).await,
-        Ok(Way::Http2) => http::serve_host(shared, client, upstream, asked, true).await,
+    let way = match check(shared, &asked, protocol, beginning) {
+        Ok(Way::End) => return Ok(()),
+        Ok(Way::Http1) => return http::serve_host(shared, client, upstream, asked, false).await,
+        Ok(way) => match upstream {
+            Some(upstream) => Ok((way, upstream)),
+            // A proxy passes on no requests of HTTP/2.
+            None => shared.dial(&asked).await.map(|upstream| (way, upstream)),
+        },
+        Err(no_way) => Err(no_way),
+    };
+    match way {
+        Ok((Way::Tunnel, upstream)) => tunnel(client, upstream).await,
+        Ok((Way::Intercept, upstream)) => {
+            intercept::intercept(shared, client, upstream, asked).await
+        }
+        Ok((_, upstream)) => http::serve_host(shared, client, Some(upstream), asked, true).await,
         Err(no_way) => turn_away(shared, client, &asked, &no_way).await,
     }
 }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pinfold_policy::network::{Endpoint, Host, Refused};
+use pinfold_policy::network::{Endpoint, Host, Protocol, Refused};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -71,14 +71,24 @@ async fn handed_over(stream: TcpStream, to: SocketAddr, shared: &Arc<Shared>) ->
         IpAddr::V6(_) => Host::address(to.ip()),
     };
     let asked = Endpoint::new(host, to.port());
-    let admitted = match shared.admit(&asked) {
-        Ok(protocol) => shared.dial(&asked).await.map(|upstream| (protocol, upstream)),
-        Err(no_way) => Err(no_way),
-    };
-    match admitted {
+    match admitted(shared, &asked).await {
         Ok((protocol, upstream)) => carry::carry(shared, stream, upstream, asked, protocol).await,
         Err(no_way) => explain::turn_away(shared, stream, &asked, &no_way).await,
     }
+}
+
+/// Decides on a connection and opens the other side of it; none where each request will be passed
+/// on by a proxy.
+async fn admitted(
+    shared: &Shared,
+    asked: &Endpoint,
+) -> Result<(Protocol, Option<TcpStream>), NoWay> {
+    let protocol = shared.admit(asked)?;
+    let by_request = shared.way.proxies.request_to(&asked.host).is_some();
+    if protocol == Protocol::Http && by_request {
+        return Ok((protocol, None));
+    }
+    Ok((protocol, Some(shared.dial(asked).await?)))
 }
 
 /// A client that was told of the proxy: `CONNECT`, or a request with a whole URL.
@@ -94,11 +104,7 @@ async fn by_proxy(mut stream: TcpStream, shared: &Arc<Shared>) -> io::Result<()>
         }
     };
     take(&mut stream, length).await?;
-    let admitted = match shared.admit(&asked) {
-        Ok(protocol) => shared.dial(&asked).await.map(|upstream| (protocol, upstream)),
-        Err(no_way) => Err(no_way),
-    };
-    match admitted {
+    match admitted(shared, &asked).await {
         Ok((protocol, upstream)) => {
             stream.write_all(ESTABLISHED).await?;
             carry::carry(shared, stream, upstream, asked, protocol).await

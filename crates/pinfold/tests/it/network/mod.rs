@@ -13,6 +13,7 @@ mod github;
 mod isolation;
 mod names;
 mod protocols;
+mod proxy;
 mod refusals;
 mod registries;
 mod secrets;

@@ -30,6 +30,7 @@ NAMES = {
     "faults.example.com": ["93.184.216.40"],
     "github.com": ["93.184.216.41"],
     "api.github.com": ["93.184.216.42"],
+    "proxy.example.net": ["93.184.216.43"],
     "loopback.example.net": ["127.0.0.1"],
     "metadata.example.net": ["169.254.169.254"],
     "private.example.net": ["10.1.2.3"],
@@ -134,6 +135,8 @@ def start(server):
         web.serve(DIR, [NAMES["registry.example.org"][0], NAMES["git.example.org"][0]], [])
     elif server == "github":
         github.serve(DIR, [NAMES["github.com"][0], NAMES["api.github.com"][0]])
+    elif server == "squid":
+        start_squid(log)
     elif server == "h2":
         script = os.path.join(os.path.dirname(__file__), "h2.mjs")
         address = NAMES["h2.example.com"][0]
@@ -147,6 +150,17 @@ def start(server):
         start_postgres(log)
     else:
         sys.exit(f"no such server: {server}")
+
+
+def start_squid(log):
+    """As a company has it: tunnels to port 443 alone, names that only it knows. squid does not run
+    as root."""
+    address = NAMES["proxy.example.net"][0]
+    who = {"user": 65534, "group": 65534} if os.getuid() == 0 else {}
+    # By its name it tells its shared memory from that of others.
+    child("/usr/sbin/squid", "-N", "-n", f"t{os.getpid()}", "-f", os.path.join(DIR, "squid.conf"), stdout=log, stderr=log,
+          cwd="/tmp", **who)
+    await_port(address, 3128)
 
 
 def start_postgres(log):

@@ -6,7 +6,9 @@ use std::io;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use http::header::{ACCEPT_ENCODING, HOST, PROXY_AUTHORIZATION, SEC_WEBSOCKET_EXTENSIONS};
+use http::header::{
+    ACCEPT_ENCODING, CONTENT_TYPE, HOST, PROXY_AUTHORIZATION, SEC_WEBSOCKET_EXTENSIONS,
+};
 use http::request::Parts;
 use http::uri::{PathAndQuery, Scheme};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
@@ -93,8 +95,11 @@ pub(super) async fn serve_refusal(
     no_way: &NoWay,
     is_http2: bool,
 ) -> io::Result<()> {
-    let answer = no_way.response();
-    let service = service_fn(|_| std::future::ready(Ok::<_, Infallible>(answer.clone())));
+    let service = service_fn(|request: Request<Incoming>| {
+        std::future::ready(Ok::<_, Infallible>(
+            no_way.response_to(request.headers().get(CONTENT_TYPE)),
+        ))
+    });
     let client = TokioIo::new(client);
     let served = match is_http2 {
         true => http2::Builder::new(TokioExecutor::new()).serve_connection(client, service).await,
@@ -190,9 +195,10 @@ impl Line {
     async fn handle(&self, mut request: Request<Incoming>) -> Response<Body> {
         // With the response the server's side of an upgrade is given away; take it first.
         let upgrade = request.extensions_mut().remove::<OnUpgrade>();
+        let kind = request.headers().get(CONTENT_TYPE).cloned();
         match self.forward(request, upgrade).await {
             Ok(response) => response,
-            Err(no_way) => no_way.response().map(Either::Left),
+            Err(no_way) => no_way.response_to(kind.as_ref()).map(Either::Left),
         }
     }
 

@@ -36,6 +36,15 @@ pub(super) enum NoWay {
     Unreachable(String),
 }
 
+/// A message as gRPC has it in a header ("Percent-Encoded").
+fn grpc_encoded(text: &str) -> String {
+    let encode = |byte: u8| match byte {
+        b' '..=b'~' if byte != b'%' => char::from(byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    };
+    text.bytes().map(encode).collect()
+}
+
 fn cure(refused: &Refused) -> String {
     match refused.cure() {
         Some(Cure::Flag(flag)) => format!(
@@ -76,6 +85,30 @@ impl NoWay {
         if let Self::Refused(_) = self {
             headers.insert(REFUSAL, HeaderValue::from_static("network"));
         }
+        response
+    }
+
+    /// The answer to a request of this content type: to one of gRPC as its libraries show it (gRPC
+    /// over HTTP/2, "Responses", Trailers-Only).
+    pub(super) fn response_to(&self, kind: Option<&HeaderValue>) -> Response<Full<Bytes>> {
+        let kind = kind.map(HeaderValue::as_bytes).unwrap_or_default();
+        let message = HeaderValue::try_from(grpc_encoded(&self.to_string()));
+        let (true, Ok(message)) = (kind.starts_with(b"application/grpc"), message) else {
+            return self.response();
+        };
+        const PERMISSION_DENIED: u16 = 7;
+        const INTERNAL: u16 = 13;
+        const UNAVAILABLE: u16 = 14;
+        let status = match self {
+            Self::Refused(_) | Self::NoSecret(_) => PERMISSION_DENIED,
+            Self::Malformed(_) => INTERNAL,
+            Self::NotRecorded | Self::Unreachable(_) => UNAVAILABLE,
+        };
+        let mut response = Response::new(Full::default());
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+        headers.insert(HeaderName::from_static("grpc-status"), status.into());
+        headers.insert(HeaderName::from_static("grpc-message"), message);
         response
     }
 

@@ -308,6 +308,13 @@ where
         }
     }
 
+    /// Of an answer without a body the head is the end: gRPC tells errors so, and takes an empty
+    /// body after the head for a broken stream.
+    fn is_end_stream(&self) -> bool {
+        let nothing_left = self.pending.is_empty() && self.trailers.is_none();
+        nothing_left && (self.ended || !self.begun && self.inner.is_end_stream())
+    }
+
     fn size_hint(&self) -> SizeHint {
         SizeHint::default()
     }

@@ -10,6 +10,7 @@ mod dns;
 mod faults;
 mod git;
 mod github;
+mod grpc;
 mod isolation;
 mod names;
 mod protocols;

@@ -30,6 +30,7 @@ NAMES = {
     "faults.example.com": ["93.184.216.40"],
     "github.com": ["93.184.216.41"],
     "api.github.com": ["93.184.216.42"],
+    "grpc.example.com": ["93.184.216.44"],
     "proxy.example.net": ["93.184.216.43"],
     "loopback.example.net": ["127.0.0.1"],
     "metadata.example.net": ["169.254.169.254"],
@@ -135,6 +136,11 @@ def start(server):
         web.serve(DIR, [NAMES["registry.example.org"][0], NAMES["git.example.org"][0]], [])
     elif server == "github":
         github.serve(DIR, [NAMES["github.com"][0], NAMES["api.github.com"][0]])
+    elif server == "grpc":
+        # The system's Python, for which the package is made.
+        child("/usr/bin/python3", os.path.join(DIR, "grpc_server.py"), DIR,
+              NAMES["grpc.example.com"][0], stdout=log, stderr=log)
+        await_port(NAMES["grpc.example.com"][0], 443)
     elif server == "squid":
         start_squid(log)
     elif server == "h2":

@@ -4,6 +4,7 @@
 //! addresses, with real servers, a resolver that writes down what it is asked, and a certificate
 //! authority that only there is trusted. pinfold runs in it, and the program in pinfold.
 
+mod apt;
 mod attacks;
 mod clients;
 mod dns;

@@ -153,7 +153,7 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
         eprintln!("pinfold: note: {note}");
     }
     timeline.done("looks the workspace over");
-    record_session(&audit, &authority, &workspace, &inside).map_err(RunError::System)?;
+    record_session(&audit, &authority, &settings, &workspace, &inside).map_err(RunError::System)?;
     if let Some(layer) = &mut layer {
         let mut record = layer
             .describe(&workspace.root, authority.subject(), &argv, &settings)
@@ -329,11 +329,13 @@ fn plan(
 fn record_session(
     audit: &Audit,
     authority: &Authority,
+    settings: &Settings,
     workspace: &Workspace,
     inside: &Inside,
 ) -> io::Result<()> {
     audit.record(&Event::Session {
         subject: authority.subject().to_string(),
+        identity: settings.identity.as_ref().map(|identity| identity.value.as_str()),
         workspace: workspace.root.to_string(),
         boundary: Namespace.name(),
         enforced: json!({

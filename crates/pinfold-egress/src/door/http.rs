@@ -25,7 +25,7 @@ use tokio::sync::Mutex;
 use super::message::{Body, is_address, relayed, rewrite, switch};
 use super::place::{RequestBody, place};
 use super::refusal::NoWay;
-use super::scrub::{Patterns, READABLE};
+use super::scrub::READABLE;
 use super::sender::{MAX_BUFFER, Sender, Stream};
 use super::shared::Shared;
 use super::vault::Held;
@@ -218,13 +218,11 @@ impl Line {
         };
         let body = self.place(&asked, &secrets, &mut head, body).await?;
         let response = self.send(&asked, Request::from_parts(head, body)).await?;
-        let mut patterns = Patterns::default();
-        secrets.iter().for_each(|held| held.add_patterns(&mut patterns));
         match upgrade {
             Some(client) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
-                Ok(switch(&self.shared, client, response, asked, patterns))
+                Ok(switch(&self.shared, client, response, asked, secrets))
             }
-            _ => relayed(response, patterns),
+            _ => relayed(response, secrets),
         }
     }
 

@@ -4,7 +4,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use super::World;
-use super::world::people_with;
+use super::world::{Said, people_with};
 use crate::agents::key::{descendants, disguised, search_memory};
 
 /// Not a real one. Its last characters are those in which the two alphabets of base64 differ.
@@ -276,6 +276,40 @@ for step in ('first', 'second', 'third'):
         let lines: Vec<&str> = seen.lines().collect();
         assert_eq!(lines.len(), 2, "{seen}");
         assert!(lines[0].contains(REAL) && lines[1].contains(ROTATED), "{seen}");
+    }
+}
+
+#[test]
+fn a_value_that_is_set_while_an_answer_is_under_way_is_scrubbed_from_it() {
+    let program = format!(
+        "{ASK}
+HOST = 'web.example.com'
+def begun(s):
+    said = b''
+    while b'begun' not in said: said += s.recv(1000)
+ask('old', HOST, '/headers', BEARER)
+stream = tls(connect((HOST, 443)), HOST)
+stream.sendall(f'GET /stream HTTP/1.1\\r\\nHost: {{HOST}}\\r\\nConnection: close\\r\\n\\r\\n'.encode())
+begun(stream)
+open('did-begin', 'w').close()
+while not os.path.exists('go-on'): time.sleep(0.01)
+ask('tell', HOST, '/tell', BEARER)
+print('stream', read(stream).replace('\\r\\n', ' '))
+print('placeholder', SVC)
+"
+    );
+    for person in people_with("rotation in a stream", &[]) {
+        let world = with_secrets(person, &["web"]);
+        let program = format!("{}\n{program}", include_str!("inside.py"));
+        let mut run = world.pinfold(&["run", "--", "python3", "-c", &program]);
+        let run = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        await_file(&world, "did-begin");
+        world.set_secret("svc", ROTATED);
+        world.stage.write("ws/go-on", "");
+        let said = Said::of(run.wait_with_output().unwrap());
+        assert!(said.ok && !said.out.contains("ROTATED") && !said.out.contains("REAL"), "{said:?}");
+        assert!(said.line("stream").contains(said.line("placeholder")), "{said:?}");
+        assert!(world.seen().contains(ROTATED), "{}", world.seen());
     }
 }
 

@@ -4,10 +4,10 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_LENGTH, HOST, PROXY_AUTHORIZATION, TE, UPGRADE};
+use http::header::{CONNECTION, CONTENT_LENGTH, HOST, PROXY_AUTHORIZATION, TE, TRAILER, UPGRADE};
 use http::request::Parts;
 use http::uri::{PathAndQuery, Scheme};
-use http::{HeaderValue, Response, Uri, Version};
+use http::{HeaderMap, HeaderValue, Response, Uri, Version};
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
@@ -38,7 +38,7 @@ pub(super) fn rewrite(
     let (scheme, known) = if secure { (Scheme::HTTPS, 443) } else { (Scheme::HTTP, 80) };
     let malformed = |_| NoWay::Malformed("the request's target");
     let wants_trailers = head.headers.get(TE).is_some_and(|value| value == "trailers");
-    strip_hop_by_hop(&mut head.headers);
+    strip(&mut head.headers);
     head.headers.remove(PROXY_AUTHORIZATION);
     let path = head.uri.path_and_query().cloned();
     let path = path.unwrap_or_else(|| PathAndQuery::from_static("/"));
@@ -62,8 +62,22 @@ pub(super) fn rewrite(
     if is_upgrade {
         head.headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
         head.headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    } else if wants_trailers {
+        // It belongs to the hop, which is told so (RFC 9110, 10.1.4).
+        head.headers.insert(CONNECTION, HeaderValue::from_static("TE"));
+        head.headers.insert(TE, HeaderValue::from_static("trailers"));
     }
     Ok(())
+}
+
+/// Removes what belongs to one hop. Trailers are carried, so their announcement stays: without it
+/// none would be sent in HTTP/1.1.
+fn strip(headers: &mut HeaderMap) {
+    let announced: Vec<HeaderValue> = headers.get_all(TRAILER).iter().cloned().collect();
+    strip_hop_by_hop(headers);
+    for names in announced {
+        headers.append(TRAILER, names);
+    }
 }
 
 /// An answer as it passes: status, headers and body, without what must not come back.
@@ -72,7 +86,7 @@ pub(super) fn relayed(
     secrets: Vec<Arc<Held>>,
 ) -> Result<Response<Body>, NoWay> {
     let (mut head, body) = upstream.into_parts();
-    strip_hop_by_hop(&mut head.headers);
+    strip(&mut head.headers);
     if secrets.is_empty() {
         return Ok(Response::from_parts(head, Either::Right(Either::Left(body))));
     }

@@ -165,8 +165,15 @@ print('placeholder', SVC)
         for coded in ["UkVBTDAxMjM0NTY3", "FTDAxMjM0NTY3ODlh", "SRUFMMDEyMzQ1Njc4"] {
             assert!(!said.out.contains(coded), "{}", said.out);
         }
-        for name in ["coded-identity", "coded-gzip", "coded-br", "coded-GZIP", "headers", "stream"]
-        {
+        for name in [
+            "coded-identity",
+            "coded-gzip",
+            "coded-br",
+            "coded-GZIP",
+            "headers",
+            "stream",
+            "trailers",
+        ] {
             assert!(said.line(name).contains(placeholder), "{name}: {}", said.line(name));
         }
         for name in ["coded-zstd", "coded-deflate", "coded-gzip,gzip"] {

@@ -47,13 +47,14 @@ class Web(http.server.BaseHTTPRequestHandler):
         return super().parse_request()
 
     def read_body(self):
+        self.trailers = []
         if "chunked" in self.headers.get("Transfer-Encoding", ""):
             body = b""
             while size := int(self.rfile.readline().split(b";")[0], 16):
                 body += self.rfile.read(size)
                 self.rfile.readline()
-            while self.rfile.readline().strip():
-                pass
+            while line := self.rfile.readline().strip():
+                self.trailers.append(line.decode("latin-1"))
             return body
         return self.rfile.read(int(self.headers.get("Content-Length", 0)))
 
@@ -66,6 +67,7 @@ class Web(http.server.BaseHTTPRequestHandler):
             "path": self.path,
             "headers": self.headers.items(),
             "body": body.decode("latin-1"),
+            "trailers": self.trailers,
         }
         with LOCK, open(os.path.join(DIR, "seen"), "a", encoding="utf-8") as log:
             log.write(json.dumps(seen) + "\n")

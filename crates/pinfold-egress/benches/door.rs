@@ -202,7 +202,7 @@ fn door(servers: &Servers, intercept: bool) -> Result<(Way, StopHandle, SocketAd
     let mut policy = NetworkPolicy {
         allow: rules().collect::<Result<_, Failed>>()?,
         internal: rules().collect::<Result<_, Failed>>()?,
-        intercept: Vec::new(),
+        ..NetworkPolicy::default()
     };
     let authority = SessionAuthority::generate()?;
     let mut roots = RootCertStore::empty();
@@ -218,10 +218,9 @@ fn door(servers: &Servers, intercept: bool) -> Result<(Way, StopHandle, SocketAd
     let config = DoorConfig {
         policy,
         journal: Arc::new(NoJournal),
-        proxy: None,
         authority: Some(authority),
         secrets: Vec::new(),
-        roots: TrustRoots::Only(vec![servers.certificate.to_vec()]),
+        way: TrustRoots::Only(vec![servers.certificate.to_vec()]).into(),
     };
     let (door, _) = NetworkDoor::new(config, DoorSockets { names, outward: vec![outward] });
     let (stop, stopped) = stop_channel();

@@ -220,7 +220,7 @@ fn ways(scheme: &str) -> Result<(Way, Way), Failed> {
         }],
         journal: Arc::new(NoJournal),
         budget: Arc::new(NoBudget),
-        roots: TrustRoots::Only(vec![certificate.to_vec()]),
+        way: TrustRoots::Only(vec![certificate.to_vec()]).into(),
     })?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let inside = listener.local_addr()?;

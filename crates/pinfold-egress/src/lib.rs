@@ -18,8 +18,8 @@ mod upstream;
 #[cfg(fuzzing)]
 pub use door::fuzzing;
 pub use door::{
-    DoorConfig, DoorSockets, InvalidProxy, LiveSecret, NetworkDoor, NoAuthority, PlacedSecret,
-    PolicyHandle, SessionAuthority, TrustStores, UpstreamProxy, placeholder_like,
+    DoorConfig, DoorSockets, LiveSecret, NetworkDoor, NoAuthority, PlacedSecret, PolicyHandle,
+    SessionAuthority, TrustStores, placeholder_like,
 };
 pub use download::{Download, DownloadError, Downloader, Integrity, InvalidIntegrity, Progress};
 pub use gateway::{
@@ -37,4 +37,4 @@ pub use ssh::{
     InvalidSshKey, SshConfig, SshDoor, SshHost, SshKeyError, SshPrivateKey, SshPublicKey,
     SshSigner, host_keys, host_label,
 };
-pub use upstream::TrustRoots;
+pub use upstream::{InvalidProxy, Proxies, TrustRoots, UpstreamProxy, WayOut};

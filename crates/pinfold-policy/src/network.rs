@@ -6,6 +6,7 @@
 
 mod address;
 mod authority;
+mod github;
 mod host;
 mod pattern;
 mod policy;
@@ -14,9 +15,10 @@ mod secret;
 
 pub use address::AddressClass;
 pub use authority::{Endpoint, InvalidEndpoint};
+pub use github::{Brokered, Repository};
 pub use host::{Host, HostName, InvalidHost};
 pub use pattern::{HostPattern, InvalidPattern};
-pub use policy::{NetworkPolicy, Refused};
+pub use policy::{Cure, NetworkPolicy, Refused};
 pub use rule::{InvalidRule, NetworkRule, PathPattern, Ports, Protocol};
 
 pub use secret::{InvalidSpot, SecretRule, Spots};

@@ -8,6 +8,7 @@ mod agent_loop;
 mod budget;
 mod ceiling;
 mod error;
+mod group;
 pub(crate) mod keys;
 mod layers;
 mod network;
@@ -31,8 +32,8 @@ pub use project::Project;
 pub use resolve::{EnvSetting, FileSettings, ProviderSettings, Settings};
 pub use url::{BaseUrl, BaseUrlError};
 pub use words::{
-    AgentState, BoundaryName, GitMode, IdentityMode, LandlockMode, ShadowMode, UnknownWord, Window,
-    WorkspaceMode,
+    AgentState, BoundaryName, GitMode, GroupTrust, IdentityMode, LandlockMode, ShadowMode,
+    UnknownWord, Window, WorkspaceMode,
 };
 
 #[cfg(test)]

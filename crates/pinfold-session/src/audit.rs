@@ -52,6 +52,9 @@ pub enum Event<'a> {
     Session {
         /// Whose authority it has.
         subject: String,
+        /// Whose name it works in, if in somebody's.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        identity: Option<&'a str>,
         /// The workspace on the host.
         workspace: String,
         /// The boundary that keeps it in.

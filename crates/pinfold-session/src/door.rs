@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pinfold_boundary::{Cover, Door, Doors, LaunchError};
 use pinfold_egress::{
     DoorConfig, DoorSockets, Egress, Event as DoorEvent, Journal, NetworkDoor, PolicyHandle,
-    SessionAuthority, TrustRoots, UpstreamProxy,
+    SessionAuthority, WayOut,
 };
 use pinfold_policy::network::{NetworkPolicy, NetworkRule};
 use pinfold_policy::settings::Settings;
@@ -20,6 +20,7 @@ use crate::gateway::{self, Provider};
 use crate::pace::Pace;
 use crate::placed;
 use crate::places::Places;
+use crate::proxy::way_out;
 use crate::publish::{self, Sockets};
 use crate::ssh::Ssh;
 use crate::trust::Trust;
@@ -116,7 +117,7 @@ pub(crate) fn open(
     };
     let names = UdpSocket::from(next()?);
     let outward = sockets.map(TcpListener::from).collect();
-    let secrets = placed::place(&settings.secrets, places)?;
+    let secrets = placed::place(settings, places)?;
     let variables = placed::environment(&secrets);
     let (authority, covers) = match trust {
         Some(trust) => {
@@ -130,10 +131,9 @@ pub(crate) fn open(
     let config = DoorConfig {
         policy: policy.clone(),
         journal: Arc::clone(records) as Arc<dyn Journal>,
-        proxy: if is_open(gateway.is_some(), policy) { proxy()? } else { None },
         authority,
         secrets,
-        roots: TrustRoots::System,
+        way: if is_open(gateway.is_some(), policy) { way_out()? } else { WayOut::default() },
     };
     let is_open = is_open(gateway.is_some(), policy);
     let (door, policy) = NetworkDoor::new(config, DoorSockets { names, outward });
@@ -147,23 +147,6 @@ pub(crate) fn open(
     };
     let egress = Egress { gateway, door: Some(door), ssh, publishing };
     Ok(Opened { egress, variables, covers, sockets, policy: is_open.then_some(policy) })
-}
-
-/// The proxy that this host needs, as curl and others find it.
-fn proxy() -> Result<Option<UpstreamProxy>, RunError> {
-    let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let names = ["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"];
-    let Some((name, value)) = names.iter().find_map(|name| Some((name, set(name)?))) else {
-        return Ok(None);
-    };
-    let proxy: UpstreamProxy = value.parse().map_err(|error| {
-        RunError::refused(
-            format!("the proxy in ${name} cannot be used: {error}"),
-            Some(format!("set ${name} to another one, or unset it for this run")),
-        )
-    })?;
-    let except = set("no_proxy").or_else(|| set("NO_PROXY")).unwrap_or_default();
-    Ok(Some(proxy.except(&except)))
 }
 
 /// Hands what happens at the doors to the audit log, and refusals to the person as well.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pinfold_egress::{
     Api, BodyForm, Credential, CredentialKind, EphemeralKey, Gateway, GatewayConfig, HeaderName,
-    Journal, LoginTerms, ProviderId, Renewal, Route, TrustRoots, Upstream,
+    Journal, LoginTerms, ProviderId, Renewal, Route, Upstream,
 };
 use pinfold_policy::agents::{AuthMode, RefreshForm, RefreshTerms, ResolvedAgent};
 use pinfold_policy::prices::Prices;
@@ -16,6 +16,7 @@ use crate::agent::key_for;
 use crate::budget::Budgets;
 use crate::live::StoreSecret;
 use crate::places::Places;
+use crate::proxy::way_out;
 
 /// The gateway's port inside. It lies below 1024, so nothing inside can take it (there is no
 /// CAP_NET_BIND_SERVICE), and is on no list of ports that clients refuse (fetch.spec.whatwg.org,
@@ -91,19 +92,20 @@ impl Provider {
     /// needs it, long after init was cloned.
     ///
     /// # Errors
-    /// Never for a configuration made here.
+    /// A proxy of the host that cannot be used.
     pub(crate) fn gateway(
         self,
         places: &Places,
         settings: &Settings,
         journal: Arc<dyn Journal>,
     ) -> Result<Gateway, RunError> {
+        let way = way_out()?;
         let id = self.secret;
         let secret = StoreSecret::new(id.clone(), places);
         let mut secret = secret.map_err(|error| RunError::refused(error, None))?;
         if let Some(terms) = self.login {
             let store = Store::new(places.secrets());
-            secret = secret.renewed_by(Renewal::new(store, id.clone(), terms, TrustRoots::System));
+            secret = secret.renewed_by(Renewal::new(store, id.clone(), terms, way.clone()));
         }
         let credential = Credential {
             kind: self.kind,
@@ -125,7 +127,7 @@ impl Provider {
             routes: vec![route],
             journal,
             budget: Arc::new(Budgets::new(settings.budgets.clone(), prices, places)),
-            roots: TrustRoots::System,
+            way,
         })
         .map_err(|error| RunError::refused(error, None))
     }

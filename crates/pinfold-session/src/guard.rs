@@ -13,7 +13,7 @@ use pinfold_policy::authority::{Authority, Effect, Reason, Restriction, RootKind
 use pinfold_policy::origin::Origin;
 use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_policy::protect::{Missing, Placeholder as Kind, Protection, RootIs};
-use pinfold_policy::settings::{FileSettings, GitMode, Settings};
+use pinfold_policy::settings::{GitMode, Settings};
 use rustix::fs::FileType;
 
 use crate::RunError;
@@ -23,7 +23,7 @@ use crate::git::collect::Collect;
 use crate::git::directory::{INSIDE, Repository};
 use crate::git::person;
 use crate::git::quarantine::Copies;
-use crate::git::settle::{self, Kept, Settled};
+use crate::git::settle::{self, Kept, Settled, Terms};
 use crate::launcher;
 use crate::mounts;
 use crate::places::Places;
@@ -42,7 +42,8 @@ mod repositories;
 mod secrets;
 mod under_view;
 
-use repositories::{Git, of_the_user};
+use repositories::Git;
+pub(crate) use repositories::of_the_user;
 
 /// What one session protects.
 #[derive(Debug)]
@@ -381,17 +382,18 @@ impl Guard {
 
     /// Takes over what is harmless of the inside's changes. Call it when everything inside has
     /// ended.
-    pub(crate) fn settle(&self, files: &FileSettings) -> Settled {
+    pub(crate) fn settle(&self, settings: &Settings) -> Settled {
         let writable: Vec<PathBuf> = self.roots.iter().map(|root| root.path.clone()).collect();
         let git = launcher::find("git", &writable);
         let mut settled = Settled::default();
+        let terms = Terms { git: git.as_deref(), fixed_remotes: settings.has_github_token() };
         for repository in &self.repositories {
-            settle::settle(repository, git.as_deref(), &mut settled);
+            settle::settle(repository, terms, &mut settled);
         }
         if self.over.is_none() {
             self.collect(git.as_deref(), &mut settled);
         }
-        settled.kept.extend(after::look(self, files, &self.protection));
+        settled.kept.extend(after::look(self, &settings.files, &self.protection));
         settled.kept.sort();
         settled
     }

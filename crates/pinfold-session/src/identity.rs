@@ -8,6 +8,7 @@ mod directory;
 mod inject;
 mod variables;
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use pinfold_boundary::Entry;
@@ -18,6 +19,9 @@ use pinfold_policy::settings::{IdentityMode, Settings};
 use self::directory::Directory;
 use crate::RunError;
 use crate::git::config::{Config, Setting};
+use crate::github::configuration;
+use crate::guard::of_the_user;
+use crate::places::Places;
 use crate::workspace::Workspace;
 
 const ORIGIN: Origin = Origin::Flag { name: "--identity" };
@@ -63,16 +67,7 @@ impl Identity {
             let what = format!("{} cannot be read as git reads it", directory.shown("gitconfig"));
             return Err(RunError::refused(what, None));
         }
-        for (key, names) in [
-            ("user.name", ["GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"]),
-            ("user.email", ["GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"]),
-        ] {
-            let Some(value) = config.last(key) else { continue };
-            for name in names.iter().filter_map(|name| name.parse().ok()) {
-                let (layer, origin) = (EnvLayer::Identity, ORIGIN);
-                env.push(EnvVar { name, value: value.clone(), layer, origin });
-            }
-        }
+        env.extend(author(&config, EnvLayer::Identity, &ORIGIN));
         let key = directory.path(Path::new("ssh/id_ed25519"))?;
         let signs =
             |setting: &Setting| matches!(setting.key.as_str(), "commit.gpgsign" | "tag.gpgsign");
@@ -83,6 +78,39 @@ impl Identity {
         }
         Ok(Self { env, files: Vec::new(), key, signing })
     }
+}
+
+/// The variables that say who commits, in sessions of a group: as git on the host would have it.
+/// Every other way to say it wins over them.
+pub fn of_the_person(settings: &Settings, workspace: &Workspace, places: &Places) -> Vec<EnvVar> {
+    let Some(group) = &settings.group else { return Vec::new() };
+    let read = of_the_user(places).into_iter().filter_map(|file| fs::read(file).ok());
+    let own = read.map(|bytes| Config::parse(&bytes));
+    let mut all = Config::default();
+    for config in own.chain([configuration(&workspace.git_directory())]) {
+        all.settings.extend(config.settings);
+    }
+    author(&all, EnvLayer::Profile, &group.origin).collect()
+}
+
+/// The variables that say who commits.
+fn author(
+    config: &Config,
+    layer: EnvLayer,
+    origin: &Origin,
+) -> impl Iterator<Item = EnvVar> + use<> {
+    let of = |key: &str, names: [&str; 2]| {
+        let value = config.last(key);
+        let names = names.into_iter().filter_map(|name| name.parse().ok());
+        let variable = |name| {
+            let (value, origin) = (value.clone()?, origin.clone());
+            Some(EnvVar { name, value, layer, origin })
+        };
+        names.filter_map(variable).collect::<Vec<_>>()
+    };
+    let name = of("user.name", ["GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"]);
+    let email = of("user.email", ["GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"]);
+    name.into_iter().chain(email)
 }
 
 #[cfg(test)]

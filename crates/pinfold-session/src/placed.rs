@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use pinfold_egress::{LiveSecret as _, PlacedSecret, placeholder_like};
-use pinfold_policy::network::SecretRule;
 use pinfold_policy::origin::Valued;
+use pinfold_policy::settings::Settings;
 use pinfold_secrets::SecretId;
 
 use crate::RunError;
@@ -16,12 +16,11 @@ use crate::places::Places;
 ///
 /// # Errors
 /// A required secret that cannot be had, with the way to set it.
-pub(crate) fn place(
-    rules: &[Valued<SecretRule>],
-    places: &Places,
-) -> Result<Vec<PlacedSecret>, RunError> {
+pub(crate) fn place(settings: &Settings, places: &Places) -> Result<Vec<PlacedSecret>, RunError> {
     let mut placed = Vec::new();
-    for Valued { value: rule, origin } in rules {
+    for Valued { value: rule, origin } in &settings.secrets {
+        let brokered = &settings.network.brokered;
+        let brokered = brokered.iter().find(|brokered| brokered.secret.value == *rule);
         let id = SecretId::new(rule.id.clone());
         let source = id.and_then(|id| StoreSecret::new(id, places));
         let source = source.map_err(|error| RunError::refused(error, None))?;
@@ -31,6 +30,7 @@ pub(crate) fn place(
                 placed.push(PlacedSecret {
                     rule: rule.clone(),
                     placeholder,
+                    git: brokered.map(|brokered| brokered.repositories.clone()),
                     value: secret,
                     source: Arc::new(source),
                 });
@@ -42,6 +42,10 @@ pub(crate) fn place(
                     Some(set),
                 ));
             }
+            Err(_) if brokered.is_some() => eprintln!(
+                "pinfold: note: there is no secret {0}, so git has none (`pinfold secret set {0}`)",
+                rule.id
+            ),
             Err(_) => eprintln!(
                 "pinfold: note: there is no secret {}, so {} is not set (`pinfold secret set {}`)",
                 rule.id, rule.env, rule.id
@@ -54,5 +58,6 @@ pub(crate) fn place(
 /// The variables that hold the placeholders, as `NAME=VALUE`.
 pub(crate) fn environment(placed: &[PlacedSecret]) -> Vec<Vec<u8>> {
     let variable = |secret: &PlacedSecret| format!("{}={}", secret.rule.env, secret.placeholder);
-    placed.iter().map(|secret| variable(secret).into_bytes()).collect()
+    let inside = placed.iter().filter(|secret| secret.git.is_none());
+    inside.map(|secret| variable(secret).into_bytes()).collect()
 }

@@ -16,6 +16,7 @@ use pinfold_policy::path::{Escaped, HostPath, InsidePath};
 use pinfold_provision::{Fetch, Fetched, Job, StepError, Unpack};
 use pinfold_wire::{Ended, Order, Report};
 
+use crate::proxy::way_out;
 use crate::userland;
 
 /// The largest tarball of a recipe that does not say: native agents come near 200 MB.
@@ -42,7 +43,8 @@ impl Fetch for Registry {
         let mut forward = |Progress { done, bytes, .. }: Progress| {
             report.borrow()(Fetched { packages: done, bytes });
         };
-        Downloader::default().fetch_all(&mut downloads, &mut forward).map_err(StepError::failed)
+        let downloader = Downloader::new(way_out().map_err(StepError::failed)?);
+        downloader.fetch_all(&mut downloads, &mut forward).map_err(StepError::failed)
     }
 }
 

@@ -36,7 +36,7 @@ use crate::timeline::Timeline;
 use crate::trust::{self, Trust};
 use crate::view::{Extra, View};
 use crate::workspace::Workspace;
-use crate::{stdio, sys, userland};
+use crate::{gitconfig, github, stdio, sys, userland};
 
 /// What to run, and how.
 pub struct Request {
@@ -77,9 +77,10 @@ pub struct Request {
 /// # Errors
 /// Whatever kept the command from being run; nothing is left behind then.
 pub fn run(request: Request) -> Result<Outcome, RunError> {
-    let Request { subject, argv, env, settings, workspace, extra, places, mut timeline, .. } =
-        request;
+    let Request { subject, argv, env, mut settings, workspace, extra, places, .. } = request;
+    let mut timeline = request.timeline;
     check_boundary(&settings)?;
+    github::broker(&mut settings, &workspace)?;
     let view = View::collect(subject, &settings, &workspace, request.stack.as_ref(), extra)?;
     let authority = view.authority()?;
 
@@ -125,6 +126,7 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
     if let Some(ssh) = &request.ssh {
         plan.tree.extend(ssh.entries()?);
     }
+    plan.tree.extend(gitconfig::entry(&settings, request.ssh.as_ref())?);
     plan.doors = door::wanted(request.provider.is_some(), &settings.network, request.ssh.as_ref())?;
     timeline.done("plans the inside");
     let inside = Namespace.launch(plan)?;
@@ -154,7 +156,7 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
         eprintln!("pinfold: note: {note}");
     }
     timeline.done("looks the workspace over");
-    record_session(&audit, &authority, &workspace, &inside).map_err(RunError::System)?;
+    record_session(&audit, &authority, &settings, &workspace, &inside).map_err(RunError::System)?;
     if let Some(layer) = &mut layer {
         let mut record = layer
             .describe(&workspace.root, authority.subject(), &argv, &settings)
@@ -325,11 +327,13 @@ fn plan(
 fn record_session(
     audit: &Audit,
     authority: &Authority,
+    settings: &Settings,
     workspace: &Workspace,
     inside: &Inside,
 ) -> io::Result<()> {
     audit.record(&Event::Session {
         subject: authority.subject().to_string(),
+        identity: settings.identity.as_ref().map(|identity| identity.value.as_str()),
         workspace: workspace.root.to_string(),
         boundary: Namespace.name(),
         enforced: json!({
@@ -343,7 +347,7 @@ fn record_session(
 
 /// Takes over what is harmless of the changes inside, and records what is not.
 fn settle(guard: &Guard, settings: &Settings, audit: &Audit) -> io::Result<Vec<String>> {
-    let settled = guard.settle(&settings.files);
+    let settled = guard.settle(settings);
     for Kept { what, why, .. } in &settled.kept {
         audit.record(&Event::Kept { what: what.clone(), reason: why.to_string() })?;
     }

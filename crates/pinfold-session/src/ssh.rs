@@ -21,7 +21,7 @@ use rustix::fs::{Mode, OFlags, ResolveFlags};
 use zeroize::Zeroizing;
 
 use crate::RunError;
-use crate::git::config::{Setting, write};
+use crate::git::config::Setting;
 use crate::git::read::{open_directory, read_beneath};
 use crate::identity::Identity;
 use crate::places::Places;
@@ -99,7 +99,22 @@ impl Ssh {
         InsidePath::new(SOCKET).map(Door::Unix).map_err(RunError::path)
     }
 
-    /// The files that make git and ssh use the door.
+    /// The key for who signs. Whether a commit is signed is left to `-S`, `commit.gpgsign` and the
+    /// identity.
+    pub(crate) fn git_settings(&self) -> Vec<Setting> {
+        let setting = |key: &str, value: String| {
+            let value = Some(value.into_bytes());
+            Setting { key: key.to_owned(), value }
+        };
+        let mut settings = vec![
+            setting("gpg.format", "ssh".to_owned()),
+            setting("user.signingkey", format!("key::{}", self.key)),
+        ];
+        settings.extend_from_slice(&self.signing);
+        settings
+    }
+
+    /// The files that make ssh use the door.
     ///
     /// # Errors
     /// Never: the paths are constants.
@@ -112,7 +127,6 @@ impl Ssh {
         let entries = [
             file("/etc/ssh/ssh_config", ssh_config(&self.hosts).into_bytes(), 0o444),
             file(&format!("{HOME}/.ssh/known_hosts"), known.into_bytes(), 0o444),
-            file(&format!("{HOME}/.gitconfig"), git_config(&self.key, &self.signing), 0o644),
         ];
         entries.into_iter().collect::<Result<_, _>>().map_err(RunError::path)
     }
@@ -302,19 +316,6 @@ fn ssh_config(hosts: &[SshHost]) -> String {
          StrictHostKeyChecking yes\n    UpdateHostKeys no\n    ForwardAgent no\n"
     ));
     text
-}
-
-/// The key for who signs. Whether a commit is signed is left to `-S`, `commit.gpgsign` and the
-/// identity.
-fn git_config(key: &SshPublicKey, signing: &[Setting]) -> Vec<u8> {
-    let setting =
-        |key: &str, value: String| Setting { key: key.to_owned(), value: Some(value.into_bytes()) };
-    let mut settings = vec![
-        setting("gpg.format", "ssh".to_owned()),
-        setting("user.signingkey", format!("key::{key}")),
-    ];
-    settings.extend_from_slice(signing);
-    write(&settings)
 }
 
 #[cfg(test)]

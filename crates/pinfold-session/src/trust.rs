@@ -31,8 +31,10 @@ const BUNDLES: [&str; 5] = [
 const JAVA: [&str; 2] = ["/etc/ssl/certs/java/cacerts", "/etc/pki/java/cacerts"];
 
 /// Variables that name a bundle in place of a program's own: OpenSSL and Go, curl, Python's
-/// requests and pip, git, cargo, AWS, Deno.
-const BUNDLE_VARIABLES: [&str; 8] = [
+/// requests and pip, git, cargo, AWS, Deno, gRPC, programs from Nix, npm (whose `cafile` is all that
+/// it trusts, Node's own left out). Java has no such variable that it does not announce on standard
+/// error, so only the system's store is covered for it.
+const BUNDLE_VARIABLES: [&str; 11] = [
     "SSL_CERT_FILE",
     "CURL_CA_BUNDLE",
     "REQUESTS_CA_BUNDLE",
@@ -41,10 +43,13 @@ const BUNDLE_VARIABLES: [&str; 8] = [
     "CARGO_HTTP_CAINFO",
     "AWS_CA_BUNDLE",
     "DENO_CERT",
+    "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
+    "NIX_SSL_CERT_FILE",
+    "npm_config_cafile",
 ];
 
-/// Variables that name certificates beside a program's own: Node, npm.
-const OWN_VARIABLES: [&str; 2] = ["NODE_EXTRA_CA_CERTS", "npm_config_cafile"];
+/// Names certificates beside a program's own: Node.
+const OWN_VARIABLE: &str = "NODE_EXTRA_CA_CERTS";
 
 /// Whether some host's TLS is ended outside, so that the inside needs another authority.
 #[must_use]
@@ -55,7 +60,7 @@ pub fn is_needed(settings: &Settings) -> bool {
 /// The variables that point programs at the stores.
 pub fn environment() -> impl Iterator<Item = (&'static str, String)> {
     let bundle = BUNDLE_VARIABLES.iter().map(|name| (*name, format!("{INSIDE}/bundle.pem")));
-    bundle.chain(OWN_VARIABLES.iter().map(|name| (*name, format!("{INSIDE}/own.pem"))))
+    bundle.chain([(OWN_VARIABLE, format!("{INSIDE}/own.pem"))])
 }
 
 /// The directory that the inside sees; it is filled when the authority is made, which must not be

@@ -128,6 +128,14 @@ impl Workspace {
         (settings.workspace_mode.value == WorkspaceMode::Overlay).then_some(&self.root)
     }
 
+    /// Where git keeps the repository's configuration, if this is one.
+    pub(crate) fn git_directory(&self) -> PathBuf {
+        match &self.git_outside {
+            Some(outside) => outside.as_path().to_owned(),
+            None => self.root.as_path().join(".git"),
+        }
+    }
+
     /// The repository's own settings files that exist.
     pub fn settings_files(&self) -> Vec<PathBuf> {
         ["sandbox.json", "sandbox.toml"]

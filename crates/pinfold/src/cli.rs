@@ -239,7 +239,7 @@ pub(crate) struct PolicyArgs {
     /// End the run after this time, such as 90s or 2h
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<WallTime>,
-    /// The group whose budget this session counts for
+    /// The group of this session: whose budget counts, how far it is trusted
     #[arg(long, value_name = "NAME")]
     pub(crate) group: Option<String>,
     /// The most that this session may cost at its model's provider, such as 2.50

@@ -7,7 +7,7 @@ use pinfold_policy::authority::Subject;
 use pinfold_policy::settings::Settings;
 use pinfold_provision::Event;
 use pinfold_session::agent::{self, AgentRun};
-use pinfold_session::identity::Identity;
+use pinfold_session::identity::{self, Identity};
 use pinfold_session::places::Places;
 use pinfold_session::ssh::Ssh;
 use pinfold_session::toolchains::Toolchains;
@@ -71,10 +71,11 @@ pub(crate) fn run(args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
     let path: Vec<String> = run.path.into_iter().chain(toolchains.path).collect();
     timeline.done("reads settings, agent and toolchains");
     let identity = Identity::find(&settings, &project)?;
+    let person = identity::of_the_person(&settings, &project, &places);
     let ssh = Ssh::find(&settings, identity.as_ref(), &places)?;
     let (identity_env, identity_files) =
         identity.map(|identity| (identity.env, identity.files)).unwrap_or_default();
-    let env = run.env.into_iter().chain(identity_env).collect();
+    let env = run.env.into_iter().chain(person).chain(identity_env).collect();
     let request = Request {
         subject: Subject::AgentSession { agent: name.into() },
         env: environment(&settings, &workspace, env, &path, (ssh.is_some(), stack.as_ref())),

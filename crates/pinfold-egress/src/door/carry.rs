@@ -8,7 +8,7 @@ use pinfold_policy::network::{Endpoint, Host, HostName, Protocol, Refused};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
-use super::outward::{reset, turn_away};
+use super::explain::{reset, turn_away};
 use super::peek::{Beginning, LONGEST, peek};
 use super::refusal::NoWay;
 use super::shared::Shared;
@@ -25,7 +25,7 @@ const FIRST_WORDS: Duration = Duration::from_secs(30);
 pub(super) async fn carry(
     shared: &Arc<Shared>,
     client: TcpStream,
-    upstream: TcpStream,
+    upstream: Option<TcpStream>,
     asked: Endpoint,
     protocol: Protocol,
 ) -> io::Result<()> {
@@ -38,23 +38,33 @@ pub(super) async fn carry(
 async fn converse(
     shared: &Arc<Shared>,
     client: TcpStream,
-    upstream: TcpStream,
+    upstream: Option<TcpStream>,
     asked: Endpoint,
     protocol: Protocol,
 ) -> io::Result<()> {
     let beginning = match protocol {
         Protocol::Tcp if shared.requests_rule(&asked).is_none() => {
-            first_words(&client, Some(&upstream)).await?
+            first_words(&client, upstream.as_ref()).await?
         }
         _ => tokio::time::timeout(FIRST_WORDS, first_words(&client, None)).await??,
     };
-    match check(shared, &asked, protocol, beginning) {
-        Ok(Way::End) => Ok(()),
-        Ok(Way::Tunnel) => tunnel(client, upstream).await,
-        Ok(Way::Intercept) => intercept::intercept(shared, client, upstream, asked).await,
-        Ok(Way::Http1) => http::serve_host(shared, client, upstream, asked, false).await,
-        Ok(Way::Http2) => http::serve_host(shared, client, upstream, asked, true).await,
-        Err(no_way) => turn_away(client, &no_way).await,
+    let way = match check(shared, &asked, protocol, beginning) {
+        Ok(Way::End) => return Ok(()),
+        Ok(Way::Http1) => return http::serve_host(shared, client, upstream, asked, false).await,
+        Ok(way) => match upstream {
+            Some(upstream) => Ok((way, upstream)),
+            // A proxy passes on no requests of HTTP/2.
+            None => shared.dial(&asked).await.map(|upstream| (way, upstream)),
+        },
+        Err(no_way) => Err(no_way),
+    };
+    match way {
+        Ok((Way::Tunnel, upstream)) => tunnel(client, upstream).await,
+        Ok((Way::Intercept, upstream)) => {
+            intercept::intercept(shared, client, upstream, asked).await
+        }
+        Ok((_, upstream)) => http::serve_host(shared, client, Some(upstream), asked, true).await,
+        Err(no_way) => turn_away(shared, client, &asked, &no_way).await,
     }
 }
 
@@ -107,7 +117,10 @@ fn check_name(shared: &Shared, asked: &Endpoint, name: Option<&str>) -> Result<(
 
 /// What the client says first; a server that speaks first has decided that it is neither TLS nor
 /// HTTP, where the client begins.
-async fn first_words(client: &TcpStream, upstream: Option<&TcpStream>) -> io::Result<Beginning> {
+pub(super) async fn first_words(
+    client: &TcpStream,
+    upstream: Option<&TcpStream>,
+) -> io::Result<Beginning> {
     let mut buffer = vec![0; LONGEST];
     let mut seen = 0;
     loop {

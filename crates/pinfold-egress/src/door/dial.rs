@@ -11,6 +11,7 @@ use tokio::net::TcpStream;
 
 use super::refusal::NoWay;
 use super::shared::Shared;
+use crate::upstream::UpstreamProxy;
 
 /// Time for the name, the connection and a proxy on the way together.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -37,17 +38,44 @@ impl Shared {
     async fn dial_unhurried(&self, asked: &Endpoint) -> Result<TcpStream, NoWay> {
         let unreachable =
             |error: io::Error| NoWay::Unreachable(format!("{asked} cannot be reached: {error}"));
-        if let Some(proxy) = self.proxy.as_ref().filter(|proxy| proxy.serves(&asked.host)) {
+        if let Some(proxy) = self.way.proxies.tunnel_to(&asked.host) {
             if let Host::Address(address) = asked.host {
                 self.check(asked, address)?;
             }
-            let addresses = self.resolve(&proxy.at.host).await?;
-            let mut stream = connect(&addresses, proxy.at.port).await.map_err(unreachable)?;
+            let mut stream = self.connect_to_proxy(proxy).await?;
             proxy.tunnel(&mut stream, asked).await.map_err(unreachable)?;
             return Ok(stream);
         }
         let addresses = self.addresses(asked).await?;
         connect(&addresses, asked.port).await.map_err(unreachable)
+    }
+
+    /// Opens a connection to a proxy on which requests to an admitted host can be made.
+    ///
+    /// # Errors
+    /// An address that the policy does not allow, or no connection.
+    pub(super) async fn dial_proxy(
+        &self,
+        proxy: &UpstreamProxy,
+        asked: &Endpoint,
+    ) -> Result<TcpStream, NoWay> {
+        if let Host::Address(address) = asked.host {
+            self.check(asked, address)?;
+        }
+        let connected = tokio::time::timeout(LIMIT, self.connect_to_proxy(proxy)).await;
+        connected.unwrap_or_else(|_| {
+            let seconds = LIMIT.as_secs();
+            let why = format!("the proxy {} did not answer within {seconds} seconds", proxy.at);
+            Err(NoWay::Unreachable(why))
+        })
+    }
+
+    async fn connect_to_proxy(&self, proxy: &UpstreamProxy) -> Result<TcpStream, NoWay> {
+        let addresses = self.resolve(&proxy.at.host).await?;
+        let connected = connect(&addresses, proxy.at.port).await;
+        connected.map_err(|error| {
+            NoWay::Unreachable(format!("the proxy {} cannot be reached: {error}", proxy.at))
+        })
     }
 
     /// The addresses of a host that may be used for it.

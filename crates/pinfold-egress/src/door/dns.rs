@@ -249,7 +249,8 @@ impl Shared {
     /// Whether a name leads anywhere. Behind a proxy only the proxy knows.
     async fn exists(&self, name: &HostName) -> Result<(), Missing> {
         let host = Host::Name(name.clone());
-        if self.proxy.as_ref().is_some_and(|proxy| proxy.serves(&host)) {
+        let proxies = &self.way.proxies;
+        if proxies.tunnel_to(&host).is_some() || proxies.request_to(&host).is_some() {
             return Ok(());
         }
         match self.dns.clone().resolve(name.as_str().to_owned()).await {

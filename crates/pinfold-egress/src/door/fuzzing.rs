@@ -16,7 +16,7 @@ use super::scrub::{Patterns, Scrubber};
 use super::shared::Shared;
 use super::vault::Vault;
 use crate::gateway::{Event, Journal};
-use crate::upstream::{Dns, TrustRoots};
+use crate::upstream::{Dns, WayOut};
 
 /// A journal that keeps nothing.
 struct Nothing;
@@ -40,10 +40,9 @@ fn shared() -> &'static Shared {
             journal: Arc::new(Nothing),
             names: Mutex::default(),
             dns: Dns::default(),
-            proxy: None,
             authority: None,
             vault: Vault::new(Vec::new()),
-            roots: TrustRoots::System,
+            way: WayOut::default(),
             tls: OnceLock::new(),
         }
     })

@@ -6,10 +6,12 @@ use std::io;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use http::header::{ACCEPT_ENCODING, HOST, SEC_WEBSOCKET_EXTENSIONS};
+use http::header::{
+    ACCEPT_ENCODING, CONTENT_TYPE, HOST, PROXY_AUTHORIZATION, SEC_WEBSOCKET_EXTENSIONS,
+};
 use http::request::Parts;
-use http::uri::Scheme;
-use http::{Method, Request, Response, StatusCode, Version};
+use http::uri::{PathAndQuery, Scheme};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use http_body_util::Either;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
@@ -23,12 +25,12 @@ use tokio::sync::Mutex;
 use super::message::{Body, is_address, relayed, rewrite, switch};
 use super::place::{RequestBody, place};
 use super::refusal::NoWay;
-use super::scrub::{Patterns, READABLE};
+use super::scrub::READABLE;
 use super::sender::{MAX_BUFFER, Sender, Stream};
 use super::shared::Shared;
 use super::vault::Held;
 use crate::gateway::{Event, is_websocket, shortened};
-use crate::upstream::{H2, HTTP1};
+use crate::upstream::{H2, HTTP1, UpstreamProxy, WANTS_PASSWORD};
 
 /// Time for the head of a request, which is also how long an unused connection is kept.
 const HEAD_LIMIT: Duration = Duration::from_secs(60);
@@ -48,19 +50,23 @@ pub(super) async fn serve_proxy(shared: &Arc<Shared>, client: TcpStream) -> io::
     }
 }
 
-/// Serves a client that was connected to one host.
+/// Serves a client that was connected to one host; without `upstream` a connection is opened with
+/// the first request.
 ///
 /// # Errors
 /// Whatever broke a connection.
 pub(super) async fn serve_host(
     shared: &Arc<Shared>,
     client: TcpStream,
-    upstream: TcpStream,
+    upstream: Option<TcpStream>,
     asked: Endpoint,
     is_http2: bool,
 ) -> io::Result<()> {
-    let sender = Sender::open(upstream, is_http2).await.map_err(io::Error::other)?;
-    let line = Arc::new(Line::new(shared, Some(asked), false, Some(sender)));
+    let sender = match upstream {
+        Some(upstream) => Some(Sender::open(upstream, is_http2).await.map_err(io::Error::other)?),
+        None => None,
+    };
+    let line = Arc::new(Line::new(shared, Some(asked), false, sender));
     if is_http2 { serve2(line, client).await } else { serve1(line, client).await }
 }
 
@@ -89,8 +95,11 @@ pub(super) async fn serve_refusal(
     no_way: &NoWay,
     is_http2: bool,
 ) -> io::Result<()> {
-    let answer = no_way.response();
-    let service = service_fn(|_| std::future::ready(Ok::<_, Infallible>(answer.clone())));
+    let service = service_fn(|request: Request<Incoming>| {
+        std::future::ready(Ok::<_, Infallible>(
+            no_way.response_to(request.headers().get(CONTENT_TYPE)),
+        ))
+    });
     let client = TokioIo::new(client);
     let served = match is_http2 {
         true => http2::Builder::new(TokioExecutor::new()).serve_connection(client, service).await,
@@ -128,6 +137,11 @@ async fn serve2(line: Arc<Line>, client: impl Stream) -> io::Result<()> {
         .map_err(io::Error::other)
 }
 
+/// Whether a proxy wants to know who asks.
+fn wants_password(response: &Response<Incoming>) -> bool {
+    response.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED
+}
+
 /// One client's connection, with the upstream's that belongs to it.
 struct Line {
     shared: Arc<Shared>,
@@ -143,6 +157,8 @@ struct Line {
 struct Open {
     asked: Endpoint,
     sender: Sender,
+    /// Whether the other end is a proxy that passes requests on.
+    is_proxy: bool,
 }
 
 impl Line {
@@ -152,7 +168,11 @@ impl Line {
         secure: bool,
         sender: Option<Sender>,
     ) -> Self {
-        let open = fixed.clone().zip(sender).map(|(asked, sender)| Open { asked, sender });
+        let open = fixed.clone().zip(sender).map(|(asked, sender)| Open {
+            asked,
+            sender,
+            is_proxy: false,
+        });
         let (open, last) = (Mutex::new(open), std::sync::Mutex::default());
         Self { shared: Arc::clone(shared), fixed, secure, open, last }
     }
@@ -175,9 +195,10 @@ impl Line {
     async fn handle(&self, mut request: Request<Incoming>) -> Response<Body> {
         // With the response the server's side of an upgrade is given away; take it first.
         let upgrade = request.extensions_mut().remove::<OnUpgrade>();
+        let kind = request.headers().get(CONTENT_TYPE).cloned();
         match self.forward(request, upgrade).await {
             Ok(response) => response,
-            Err(no_way) => no_way.response().map(Either::Left),
+            Err(no_way) => no_way.response_to(kind.as_ref()).map(Either::Left),
         }
     }
 
@@ -197,13 +218,11 @@ impl Line {
         };
         let body = self.place(&asked, &secrets, &mut head, body).await?;
         let response = self.send(&asked, Request::from_parts(head, body)).await?;
-        let mut patterns = Patterns::default();
-        secrets.iter().for_each(|held| held.add_patterns(&mut patterns));
         match upgrade {
             Some(client) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
-                Ok(switch(&self.shared, client, response, asked, patterns))
+                Ok(switch(&self.shared, client, response, asked, secrets))
             }
-            _ => relayed(response, patterns),
+            _ => relayed(response, secrets),
         }
     }
 
@@ -218,7 +237,7 @@ impl Line {
         let mut body = Either::Right(body);
         let path = head.uri.path().to_owned();
         for held in secrets {
-            let (after, used) = place(held, head, body).await?;
+            let (after, used) = place(held, asked, head, body).await?;
             body = after;
             if used {
                 let event = Event::SecretUse {
@@ -228,6 +247,10 @@ impl Line {
                     path: shortened(&path),
                 };
                 self.shared.journal.record(&event).map_err(|_| NoWay::NotRecorded)?;
+                if held.git.is_some() {
+                    // Two tokens cannot log in at once.
+                    break;
+                }
             }
         }
         if !secrets.is_empty() {
@@ -289,8 +312,7 @@ impl Line {
         if policy.allows_request(asked, method, path) {
             return Ok(());
         }
-        let rule = Box::new(rule.value.clone());
-        Err(self.shared.refuse(Refused::Request { asked: asked.clone(), rule }))
+        Err(self.shared.refuse(policy.refused_request(asked, &rule.value)))
     }
 
     async fn send(
@@ -309,7 +331,10 @@ impl Line {
         }
         // A kept connection may turn out to be closed before anything was sent on it: once.
         for last in [false, true] {
-            let Some(Open { sender, .. }) = open.as_mut() else { break };
+            let Some(Open { sender, is_proxy, .. }) = open.as_mut() else { break };
+            if *is_proxy {
+                request = self.for_proxy(asked, request)?;
+            }
             let mut error = match sender {
                 Sender::Two(sender) => {
                     let mut sender = sender.clone();
@@ -319,6 +344,9 @@ impl Line {
                 Sender::One(sender) => {
                     sender.ready().await.map_err(|error| broke(&error))?;
                     match sender.try_send_request(request).await {
+                        Ok(response) if *is_proxy && wants_password(&response) => {
+                            return Err(NoWay::Unreachable(WANTS_PASSWORD.to_owned()));
+                        }
                         Ok(response) => return Ok(response),
                         Err(error) => error,
                     }
@@ -338,7 +366,13 @@ impl Line {
             let refused = Refused::Protocol { asked: asked.clone(), expected: "TLS" };
             return Err(self.shared.refuse(refused));
         }
-        let upstream = self.shared.dial(asked).await?;
+        let proxies = &self.shared.way.proxies;
+        let in_clear = !self.secure && !is_http2;
+        let proxy = proxies.request_to(&asked.host).filter(|_| in_clear);
+        let upstream = match proxy {
+            Some(proxy) => self.shared.dial_proxy(proxy, asked).await?,
+            None => self.shared.dial(asked).await?,
+        };
         let sender = if self.secure {
             let protocol = if is_http2 { H2 } else { HTTP1 };
             let upstream = self.shared.secure(upstream, asked, vec![protocol.to_vec()]).await?;
@@ -348,6 +382,26 @@ impl Line {
         };
         let sender = sender.map_err(|error| NoWay::Unreachable(format!("{asked}: {error}")))?;
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(asked.clone());
-        Ok(Open { asked: asked.clone(), sender })
+        Ok(Open { asked: asked.clone(), sender, is_proxy: proxy.is_some() })
+    }
+
+    /// A request as a proxy is asked to pass it on (RFC 9112, 3.2.2).
+    fn for_proxy(
+        &self,
+        asked: &Endpoint,
+        mut request: Request<RequestBody>,
+    ) -> Result<Request<RequestBody>, NoWay> {
+        let malformed = |_| NoWay::Malformed("the request's target");
+        let path = request.uri().path_and_query().map_or("/", PathAndQuery::as_str);
+        let whole = Uri::builder().scheme(Scheme::HTTP).authority(asked.to_string());
+        *request.uri_mut() = whole.path_and_query(path.to_owned()).build().map_err(malformed)?;
+        let proxy = self.shared.way.proxies.request_to(&asked.host);
+        if let Some(authorization) = proxy.and_then(UpstreamProxy::authorization) {
+            let mut value = HeaderValue::try_from(authorization)
+                .map_err(|_| NoWay::Malformed("the proxy's password"))?;
+            value.set_sensitive(true);
+            request.headers_mut().insert(PROXY_AUTHORIZATION, value);
+        }
+        Ok(request)
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pinfold_policy::network::{Endpoint, Host};
 use rustls::pki_types::ServerName;
-use rustls::server::Acceptor;
+use rustls::server::{Acceptor, ClientHello};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::{LazyConfigAcceptor, TlsConnector};
@@ -35,12 +35,7 @@ pub(super) async fn intercept(
         return Err(io::Error::other("no authority for a host whose TLS is to be ended"));
     };
     let begun = LazyConfigAcceptor::new(Acceptor::default(), client).await?;
-    let offered: Vec<Vec<u8>> = match begun.client_hello().alpn() {
-        Some(offers) => {
-            offers.filter(|one| *one == H2 || *one == HTTP1).map(<[u8]>::to_vec).collect()
-        }
-        None => Vec::new(),
-    };
+    let offered = offered(&begun.client_hello());
     // The server chooses first, so that both sides speak the same.
     let upstream = shared.secure(upstream, &asked, offered.clone()).await;
     let chosen = match &upstream {
@@ -54,6 +49,12 @@ pub(super) async fn intercept(
         Ok(upstream) => http::serve_secure(shared, client, upstream, asked, is_http2).await,
         Err(no_way) => http::serve_refusal(client, &no_way, is_http2).await,
     }
+}
+
+/// The protocols of HTTP that a client offers (RFC 7301), as it would have them.
+pub(super) fn offered(hello: &ClientHello<'_>) -> Vec<Vec<u8>> {
+    let offers = hello.alpn().into_iter().flatten();
+    offers.filter(|one| *one == H2 || *one == HTTP1).map(<[u8]>::to_vec).collect()
 }
 
 impl Shared {

@@ -4,10 +4,10 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_LENGTH, HOST, PROXY_AUTHORIZATION, TE, UPGRADE};
+use http::header::{CONNECTION, CONTENT_LENGTH, HOST, PROXY_AUTHORIZATION, TE, TRAILER, UPGRADE};
 use http::request::Parts;
 use http::uri::{PathAndQuery, Scheme};
-use http::{HeaderValue, Response, Uri, Version};
+use http::{HeaderMap, HeaderValue, Response, Uri, Version};
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
@@ -16,8 +16,9 @@ use pinfold_policy::network::{Endpoint, Host};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
 use super::refusal::NoWay;
-use super::scrub::{Patterns, Scrubbed, Scrubber, Unreadable};
+use super::scrub::{Scrubbed, Scrubber, Unreadable};
 use super::shared::Shared;
+use super::vault::{Held, Watch};
 use crate::gateway::strip_hop_by_hop;
 
 /// The body of an answer: pinfold's own, as it comes, or without what must not pass.
@@ -37,7 +38,7 @@ pub(super) fn rewrite(
     let (scheme, known) = if secure { (Scheme::HTTPS, 443) } else { (Scheme::HTTP, 80) };
     let malformed = |_| NoWay::Malformed("the request's target");
     let wants_trailers = head.headers.get(TE).is_some_and(|value| value == "trailers");
-    strip_hop_by_hop(&mut head.headers);
+    strip(&mut head.headers);
     head.headers.remove(PROXY_AUTHORIZATION);
     let path = head.uri.path_and_query().cloned();
     let path = path.unwrap_or_else(|| PathAndQuery::from_static("/"));
@@ -61,29 +62,43 @@ pub(super) fn rewrite(
     if is_upgrade {
         head.headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
         head.headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    } else if wants_trailers {
+        // It belongs to the hop, which is told so (RFC 9110, 10.1.4).
+        head.headers.insert(CONNECTION, HeaderValue::from_static("TE"));
+        head.headers.insert(TE, HeaderValue::from_static("trailers"));
     }
     Ok(())
+}
+
+/// Removes what belongs to one hop. Trailers are carried, so their announcement stays: without it
+/// none would be sent in HTTP/1.1.
+fn strip(headers: &mut HeaderMap) {
+    let announced: Vec<HeaderValue> = headers.get_all(TRAILER).iter().cloned().collect();
+    strip_hop_by_hop(headers);
+    for names in announced {
+        headers.append(TRAILER, names);
+    }
 }
 
 /// An answer as it passes: status, headers and body, without what must not come back.
 pub(super) fn relayed(
     upstream: Response<Incoming>,
-    patterns: Patterns,
+    secrets: Vec<Arc<Held>>,
 ) -> Result<Response<Body>, NoWay> {
     let (mut head, body) = upstream.into_parts();
-    strip_hop_by_hop(&mut head.headers);
-    if patterns.is_empty() {
+    strip(&mut head.headers);
+    if secrets.is_empty() {
         return Ok(Response::from_parts(head, Either::Right(Either::Left(body))));
     }
     // One of these is the reason phrase, which may hold anything.
     head.extensions.clear();
-    patterns.scrub_headers(&mut head.headers);
     // Decoding and scrubbing change the length.
     head.headers.remove(CONTENT_LENGTH);
-    let body = Scrubbed::new(body, &mut head.headers, patterns).map_err(|Unreadable| {
-        let why = "the server answers in an encoding that cannot be searched for secrets";
-        NoWay::Unreachable(why.to_owned())
-    })?;
+    let body =
+        Scrubbed::new(body, &mut head.headers, Watch::new(secrets)).map_err(|Unreadable| {
+            let why = "the server answers in an encoding that cannot be searched for secrets";
+            NoWay::Unreachable(why.to_owned())
+        })?;
     Ok(Response::from_parts(head, Either::Right(Either::Right(body))))
 }
 
@@ -93,7 +108,7 @@ pub(super) fn switch(
     client: OnUpgrade,
     upstream: Response<Incoming>,
     asked: Endpoint,
-    patterns: Patterns,
+    secrets: Vec<Arc<Held>>,
 ) -> Response<Body> {
     let shared = Arc::clone(shared);
     let mut response = Response::new(Either::Left(Full::new(Bytes::new())));
@@ -101,7 +116,8 @@ pub(super) fn switch(
     *response.headers_mut() = upstream.headers().clone();
     let headers = response.headers_mut();
     strip_hop_by_hop(headers);
-    patterns.scrub_headers(headers);
+    let mut watch = Watch::new(secrets);
+    watch.patterns().scrub_headers(headers);
     headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
     headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
     tokio::spawn(async move {
@@ -111,8 +127,8 @@ pub(super) fn switch(
             let (mut down_read, mut down_write) = tokio::io::split(TokioIo::new(client));
             let both_ways = async {
                 tokio::try_join!(
-                    copy(&mut down_read, &mut up_write, Patterns::default()),
-                    copy(&mut up_read, &mut down_write, patterns),
+                    copy(&mut down_read, &mut up_write, Watch::default()),
+                    copy(&mut up_read, &mut down_write, watch),
                 )
             };
             // However it ends, both connections are closed and both ends see it.
@@ -129,10 +145,10 @@ pub(super) fn switch(
 async fn copy(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
-    patterns: Patterns,
+    watch: Watch,
 ) -> io::Result<()> {
     const BUFFER: usize = 16 * 1024;
-    let mut scrubber = Scrubber::new(patterns);
+    let mut scrubber = Scrubber::new(watch);
     let mut buffer = vec![0; BUFFER];
     loop {
         let count = from.read(&mut buffer).await?;

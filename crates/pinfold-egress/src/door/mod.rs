@@ -7,6 +7,7 @@
 mod carry;
 mod dial;
 mod dns;
+mod explain;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod http;
@@ -18,7 +19,6 @@ mod outward;
 mod peek;
 mod place;
 mod placeholder;
-mod proxy;
 mod refusal;
 mod scrub;
 mod sender;
@@ -30,7 +30,6 @@ mod vault;
 
 pub use mint::{NoAuthority, SessionAuthority};
 pub use placeholder::placeholder_like;
-pub use proxy::{InvalidProxy, UpstreamProxy};
 pub use serve::{DoorConfig, DoorSockets, NetworkDoor, PolicyHandle};
 pub(crate) use splice::join;
 pub use stores::TrustStores;

@@ -5,15 +5,15 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pinfold_policy::network::{Endpoint, Host, Refused};
+use pinfold_policy::network::{Endpoint, Host, Protocol, Refused};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::peek::{Beginning, LONGEST, peek};
+use super::peek::{LONGEST, peek};
 use super::refusal::NoWay;
 use super::shared::Shared;
-use super::{carry, dns, http};
+use super::{carry, dns, explain, http};
 
 /// Connections open at once. More wait in the listener's queue.
 const MAX_CONNECTIONS: usize = 8 * 1024;
@@ -21,11 +21,11 @@ const MAX_CONNECTIONS: usize = 8 * 1024;
 /// Pause after `accept` has failed for a lack of something, such as descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// How long a refused client may take to show that it speaks HTTP, and gets words for an answer.
-const WORDS: Duration = Duration::from_millis(40);
-
 /// How long a client of the proxy may take for the head of its request.
 const HEAD_LIMIT: Duration = Duration::from_secs(30);
+
+/// What a client of the proxy hears when its tunnel begins.
+pub(super) const ESTABLISHED: &[u8] = b"HTTP/1.1 200 Connection established\r\n\r\n";
 
 /// Accepts until the runtime ends.
 pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>) {
@@ -71,47 +71,24 @@ async fn handed_over(stream: TcpStream, to: SocketAddr, shared: &Arc<Shared>) ->
         IpAddr::V6(_) => Host::address(to.ip()),
     };
     let asked = Endpoint::new(host, to.port());
-    let admitted = match shared.admit(&asked) {
-        Ok(protocol) => shared.dial(&asked).await.map(|upstream| (protocol, upstream)),
-        Err(no_way) => Err(no_way),
-    };
-    match admitted {
+    match admitted(shared, &asked).await {
         Ok((protocol, upstream)) => carry::carry(shared, stream, upstream, asked, protocol).await,
-        Err(no_way) => turn_away(stream, &no_way).await,
+        Err(no_way) => explain::turn_away(shared, stream, &asked, &no_way).await,
     }
 }
 
-/// Ends a connection with words if the client understands them, else with a reset: either way
-/// at once.
-pub(super) async fn turn_away(mut stream: TcpStream, no_way: &NoWay) -> io::Result<()> {
-    let mut buffer = [0; 64];
-    let beginning = tokio::time::timeout(WORDS, peek(&stream, &mut buffer, 0)).await;
-    let speaks =
-        matches!(beginning, Ok(Ok(length)) if Beginning::of(&buffer[..length]) == Beginning::Http1);
-    if speaks {
-        return say(&mut stream, &no_way.bytes()).await;
+/// Decides on a connection and opens the other side of it; none where each request will be passed
+/// on by a proxy.
+async fn admitted(
+    shared: &Shared,
+    asked: &Endpoint,
+) -> Result<(Protocol, Option<TcpStream>), NoWay> {
+    let protocol = shared.admit(asked)?;
+    let by_request = shared.way.proxies.request_to(&asked.host).is_some();
+    if protocol == Protocol::Http && by_request {
+        return Ok((protocol, None));
     }
-    reset(&stream)
-}
-
-/// A reset instead of an orderly end: nothing was served here.
-pub(super) fn reset(stream: &TcpStream) -> io::Result<()> {
-    rustix::net::sockopt::set_socket_linger(stream, Some(Duration::ZERO))?;
-    Ok(())
-}
-
-/// Writes a last answer and lets the client read it: what it has sent is read first, since
-/// closing with unread bytes would reset the connection under the answer.
-pub(super) async fn say(stream: &mut TcpStream, answer: &[u8]) -> io::Result<()> {
-    const PATIENCE: Duration = Duration::from_secs(1);
-    stream.write_all(answer).await?;
-    stream.shutdown().await?;
-    let drain = async {
-        let mut sink = [0; 4096];
-        while tokio::io::AsyncReadExt::read(stream, &mut sink).await? > 0 {}
-        Ok(())
-    };
-    tokio::time::timeout(PATIENCE, drain).await.unwrap_or(Ok(()))
+    Ok((protocol, Some(shared.dial(asked).await?)))
 }
 
 /// A client that was told of the proxy: `CONNECT`, or a request with a whole URL.
@@ -123,20 +100,16 @@ async fn by_proxy(mut stream: TcpStream, shared: &Arc<Shared>) -> io::Result<()>
         Head::Connect(length, asked) => (length, asked),
         Head::Request => return http::serve_proxy(shared, stream).await,
         Head::Malformed(why) => {
-            return say(&mut stream, &NoWay::Malformed(why).bytes()).await;
+            return explain::say(&mut stream, &NoWay::Malformed(why).bytes()).await;
         }
     };
     take(&mut stream, length).await?;
-    let admitted = match shared.admit(&asked) {
-        Ok(protocol) => shared.dial(&asked).await.map(|upstream| (protocol, upstream)),
-        Err(no_way) => Err(no_way),
-    };
-    match admitted {
+    match admitted(shared, &asked).await {
         Ok((protocol, upstream)) => {
-            stream.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await?;
+            stream.write_all(ESTABLISHED).await?;
             carry::carry(shared, stream, upstream, asked, protocol).await
         }
-        Err(no_way) => say(&mut stream, &no_way.bytes()).await,
+        Err(no_way) => explain::turn_away_tunnel(shared, stream, &asked, &no_way).await,
     }
 }
 

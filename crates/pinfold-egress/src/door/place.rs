@@ -12,7 +12,8 @@ use http::{HeaderMap, HeaderValue};
 use http_body_util::{BodyExt as _, Either, Full, Limited};
 use hyper::body::Incoming;
 use memchr::memmem;
-use pinfold_policy::network::Spots;
+use pinfold_policy::network::{Endpoint, Repository, Spots};
+use zeroize::Zeroizing;
 
 use super::refusal::NoWay;
 use super::vault::Held;
@@ -23,12 +24,21 @@ pub(super) type RequestBody = Either<Full<Bytes>, Incoming>;
 /// The largest JSON body that is looked into, in bytes.
 const LARGEST_BODY: usize = 4 * 1024 * 1024;
 
-/// Replaces the placeholder of one secret wherever it may stand. Says whether it stood anywhere.
+/// Puts one secret in: for its placeholder wherever that may stand, or into requests of git's if it
+/// is for these alone. Says whether it was put in anywhere.
 pub(super) async fn place(
     held: &Arc<Held>,
+    asked: &Endpoint,
     head: &mut Parts,
     body: RequestBody,
 ) -> Result<(RequestBody, bool), NoWay> {
+    if let Some(repositories) = &held.git {
+        let used = is_gits(repositories, asked, head);
+        if used {
+            log_in(held, head).await?;
+        }
+        return Ok((body, used));
+    }
     let spots = held.rule.spots;
     let placeholder = held.placeholder.as_str();
     let body = match spots.contains(Spots::BODY_JSON) && is_json(&head.headers) {
@@ -80,6 +90,25 @@ pub(super) async fn place(
         body => body,
     };
     Ok((body, true))
+}
+
+/// Whether a request is git's, for one of these.
+fn is_gits(repositories: &[Repository], asked: &Endpoint, head: &Parts) -> bool {
+    let (method, path, query) = (head.method.as_str(), head.uri.path(), head.uri.query());
+    Repository::is_at(asked)
+        && repositories.iter().any(|repository| repository.is_asked_for(method, path, query))
+}
+
+/// Logs a request in, as whoever it says it is.
+async fn log_in(held: &Arc<Held>, head: &mut Parts) -> Result<(), NoWay> {
+    let missing = || NoWay::NoSecret(held.rule.id.clone());
+    let value = held.value().await.map_err(|_| missing())?;
+    let pair = Zeroizing::new(format!("{}:{}", Repository::USER, value.expose()));
+    let header = format!("Basic {}", STANDARD.encode(pair.as_bytes()));
+    let mut header = HeaderValue::try_from(header).map_err(|_| missing())?;
+    header.set_sensitive(true);
+    head.headers.insert(AUTHORIZATION, header);
+    Ok(())
 }
 
 /// Where a placeholder stands and may be replaced.

@@ -4,7 +4,8 @@ use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_TYPE, HeaderName};
 use http::{HeaderValue, Response, StatusCode};
 use http_body_util::Full;
-use pinfold_policy::network::Refused;
+use hyper::ext::ReasonPhrase;
+use pinfold_policy::network::{Cure, Refused};
 
 /// Tells programs that the answer is pinfold's and not the server's.
 const REFUSAL: HeaderName = HeaderName::from_static("x-pinfold-refusal");
@@ -35,11 +36,24 @@ pub(super) enum NoWay {
     Unreachable(String),
 }
 
+/// A message as gRPC has it in a header ("Percent-Encoded").
+fn grpc_encoded(text: &str) -> String {
+    let encode = |byte: u8| match byte {
+        b' '..=b'~' if byte != b'%' => char::from(byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    };
+    text.bytes().map(encode).collect()
+}
+
 fn cure(refused: &Refused) -> String {
     match refused.cure() {
-        Some(flag) => format!(
+        Some(Cure::Flag(flag)) => format!(
             "If the work needs it, the person who started this session can allow it with \
              `pinfold run {flag}` or under [network] in config.toml"
+        ),
+        Some(Cure::Setting(words)) => format!(
+            "If the work needs it, the person who started this session can allow it with {words} \
+             in config.toml"
         ),
         None => "Nothing allows this".to_owned(),
     }
@@ -62,6 +76,9 @@ impl NoWay {
     pub(super) fn response(&self) -> Response<Full<Bytes>> {
         let mut response = Response::new(Full::new(Bytes::from(format!("{self}\n"))));
         *response.status_mut() = self.status();
+        if let Ok(reason) = ReasonPhrase::try_from(self.reason()) {
+            response.extensions_mut().insert(reason);
+        }
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
@@ -71,15 +88,54 @@ impl NoWay {
         response
     }
 
+    /// The answer to a request of this content type: to one of gRPC as its libraries show it (gRPC
+    /// over HTTP/2, "Responses", Trailers-Only).
+    pub(super) fn response_to(&self, kind: Option<&HeaderValue>) -> Response<Full<Bytes>> {
+        let kind = kind.map(HeaderValue::as_bytes).unwrap_or_default();
+        let message = HeaderValue::try_from(grpc_encoded(&self.to_string()));
+        let (true, Ok(message)) = (kind.starts_with(b"application/grpc"), message) else {
+            return self.response();
+        };
+        const PERMISSION_DENIED: u16 = 7;
+        const INTERNAL: u16 = 13;
+        const UNAVAILABLE: u16 = 14;
+        let status = match self {
+            Self::Refused(_) | Self::NoSecret(_) => PERMISSION_DENIED,
+            Self::Malformed(_) => INTERNAL,
+            Self::NotRecorded | Self::Unreachable(_) => UNAVAILABLE,
+        };
+        let mut response = Response::new(Full::default());
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+        headers.insert(HeaderName::from_static("grpc-status"), status.into());
+        headers.insert(HeaderName::from_static("grpc-message"), message);
+        response
+    }
+
+    /// The reason in one line, for the status line (RFC 9112, 4): of an answer to `CONNECT` many
+    /// clients show nothing else.
+    fn reason(&self) -> String {
+        const LONGEST: usize = 300;
+        let text = match self {
+            Self::Refused(refused) => match refused.cure() {
+                Some(cure) => format!("pinfold: {refused} ({cure})"),
+                None => format!("pinfold: {refused}"),
+            },
+            other => other.to_string(),
+        };
+        let shown = |c: char| if c == ' ' || c.is_ascii_graphic() { c } else { '?' };
+        text.chars().take(LONGEST).map(shown).collect()
+    }
+
     /// The same as bytes of HTTP/1.1, for a client whose request was read by hand.
     pub(super) fn bytes(&self) -> Vec<u8> {
-        let (status, body) = (self.status(), format!("{self}\n"));
+        let (status, reason, body) = (self.status().as_u16(), self.reason(), format!("{self}\n"));
         let refusal = match self {
             Self::Refused(_) => format!("{REFUSAL}: network\r\n"),
             _ => String::new(),
         };
         format!(
-            "HTTP/1.1 {status}\r\ncontent-type: text/plain; charset=utf-8\r\n{refusal}\
+            "HTTP/1.1 {status} {reason}\r\ncontent-type: text/plain; charset=utf-8\r\n{refusal}\
              content-length: {}\r\nconnection: close\r\n\r\n{body}",
             body.len()
         )

@@ -13,6 +13,8 @@ use http::header::CONTENT_ENCODING;
 use http_body::{Body, Frame, SizeHint};
 use memchr::memmem;
 
+use super::vault::Watch;
+
 /// What is looked for, and what stands there instead.
 #[derive(Clone, Default)]
 pub(super) struct Patterns(Vec<Pattern>);
@@ -33,10 +35,6 @@ impl Patterns {
             // Where one pattern lies within another the longer one is meant.
             self.0.sort_by_key(|pattern| std::cmp::Reverse(pattern.found.len()));
         }
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 
     /// The first occurrence of any, at or after `from`.
@@ -87,16 +85,25 @@ impl Patterns {
 /// than may be the beginning of a pattern.
 pub(super) struct Scrubber {
     patterns: Patterns,
+    /// Where the patterns come from, and new ones.
+    watch: Watch,
     held: Vec<u8>,
 }
 
 impl Scrubber {
-    pub(super) fn new(patterns: Patterns) -> Self {
-        Self { patterns, held: Vec::new() }
+    pub(super) fn new(mut watch: Watch) -> Self {
+        Self { patterns: watch.patterns(), watch, held: Vec::new() }
+    }
+
+    fn refresh(&mut self) {
+        if let Some(patterns) = self.watch.changed() {
+            self.patterns = patterns;
+        }
     }
 
     /// What of the stream can go on, now that this chunk is there.
     pub(super) fn push(&mut self, chunk: &[u8]) -> Vec<u8> {
+        self.refresh();
         self.held.extend_from_slice(chunk);
         let held = self.held.as_slice();
         let mut clean = Vec::with_capacity(held.len());
@@ -121,6 +128,7 @@ impl Scrubber {
 
     /// What is left at the end.
     pub(super) fn finish(&mut self) -> Vec<u8> {
+        self.refresh();
         self.patterns.scrub(&std::mem::take(&mut self.held))
     }
 }
@@ -231,14 +239,12 @@ pub(super) struct Scrubbed<B> {
 }
 
 impl<B> Scrubbed<B> {
-    /// Wraps the body of a message with these headers; the encoding is taken off both.
-    pub(super) fn new(
-        inner: B,
-        headers: &mut HeaderMap,
-        patterns: Patterns,
-    ) -> Result<Self, Unreadable> {
+    /// Wraps the body of a message with these headers, and scrubs these; the encoding is taken off
+    /// both.
+    pub(super) fn new(inner: B, headers: &mut HeaderMap, watch: Watch) -> Result<Self, Unreadable> {
+        let scrubber = Scrubber::new(watch);
+        scrubber.patterns.scrub_headers(headers);
         let coding = Coding::of(headers)?;
-        let scrubber = Scrubber::new(patterns);
         let (pending, trailers) = (Bytes::new(), None);
         Ok(Self { inner, coding, scrubber, pending, trailers, begun: false, ended: false })
     }
@@ -308,6 +314,13 @@ where
         }
     }
 
+    /// Of an answer without a body the head is the end: gRPC tells errors so, and takes an empty
+    /// body after the head for a broken stream.
+    fn is_end_stream(&self) -> bool {
+        let nothing_left = self.pending.is_empty() && self.trailers.is_none();
+        nothing_left && (self.ended || !self.begun && self.inner.is_end_stream())
+    }
+
     fn size_hint(&self) -> SizeHint {
         SizeHint::default()
     }
@@ -325,12 +338,16 @@ mod tests {
         patterns
     }
 
+    fn scrubber(patterns: Patterns) -> Scrubber {
+        Scrubber { patterns, ..Scrubber::new(Watch::default()) }
+    }
+
     #[test]
     fn every_split_of_a_stream_is_scrubbed() {
         let text = [b"a s3cr3t-", SECRET, b" b ", SECRET, SECRET, b" s3cr3t-s3cr3t-valu"].concat();
         let expected: &[u8] = b"a s3cr3t-placeholder b placeholderplaceholder s3cr3t-s3cr3t-valu";
         for size in 1..text.len() {
-            let mut scrubber = Scrubber::new(patterns());
+            let mut scrubber = scrubber(patterns());
             let mut clean: Vec<u8> =
                 text.chunks(size).flat_map(|chunk| scrubber.push(chunk)).collect();
             clean.extend(scrubber.finish());
@@ -347,7 +364,7 @@ mod tests {
         let whole = patterns.scrub(&text);
         assert_eq!(whole, b"second placeholder placeholder-placeholder");
         for size in 1..text.len() {
-            let mut scrubber = Scrubber::new(patterns.clone());
+            let mut scrubber = scrubber(patterns.clone());
             let mut clean: Vec<u8> =
                 text.chunks(size).flat_map(|chunk| scrubber.push(chunk)).collect();
             clean.extend(scrubber.finish());
@@ -357,7 +374,7 @@ mod tests {
 
     #[test]
     fn no_more_is_held_back_than_may_be_a_beginning() {
-        let mut scrubber = Scrubber::new(patterns());
+        let mut scrubber = scrubber(patterns());
         assert_eq!(scrubber.push(b"data: hello\n\n"), b"data: hello\n\n");
         assert_eq!(scrubber.push(b"x s3c"), b"x ");
         assert_eq!(scrubber.push(b"ond"), b"s3cond");

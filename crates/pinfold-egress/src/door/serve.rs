@@ -9,12 +9,11 @@ use pinfold_policy::network::NetworkPolicy;
 use tokio::sync::watch;
 
 use super::mint::SessionAuthority;
-use super::proxy::UpstreamProxy;
 use super::shared::Shared;
 use super::vault::{PlacedSecret, Vault};
 use super::{dns, outward};
 use crate::gateway::Journal;
-use crate::upstream::TrustRoots;
+use crate::upstream::WayOut;
 
 /// What a door is made from.
 pub struct DoorConfig {
@@ -22,14 +21,12 @@ pub struct DoorConfig {
     pub policy: NetworkPolicy,
     /// Where every connection and every refusal is recorded.
     pub journal: Arc<dyn Journal>,
-    /// The proxy that this host itself needs.
-    pub proxy: Option<UpstreamProxy>,
     /// Who vouches inside for hosts whose TLS is ended here; needed if there are any.
     pub authority: Option<SessionAuthority>,
     /// Secrets of which the inside has placeholders.
     pub secrets: Vec<PlacedSecret>,
-    /// Which authorities vouch for servers.
-    pub roots: TrustRoots,
+    /// How servers are reached.
+    pub way: WayOut,
 }
 
 /// The sockets inside that are served outside.
@@ -87,10 +84,9 @@ impl NetworkDoor {
             journal: self.config.journal,
             names: std::sync::Mutex::default(),
             dns: crate::upstream::Dns::default(),
-            proxy: self.config.proxy,
             authority: self.config.authority,
             vault: Vault::new(self.config.secrets),
-            roots: self.config.roots,
+            way: self.config.way,
             tls: std::sync::OnceLock::new(),
         });
         self.sockets.names.set_nonblocking(true)?;

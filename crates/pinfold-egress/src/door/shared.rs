@@ -8,11 +8,10 @@ use tokio::sync::watch;
 
 use super::mint::SessionAuthority;
 use super::names::Names;
-use super::proxy::UpstreamProxy;
 use super::refusal::NoWay;
 use super::vault::Vault;
 use crate::gateway::{Event, Journal};
-use crate::upstream::{Dns, Failure, TrustRoots, client_config};
+use crate::upstream::{Dns, Failure, WayOut, client_config};
 
 /// What every connection of one session's door needs.
 pub(super) struct Shared {
@@ -20,10 +19,9 @@ pub(super) struct Shared {
     pub(super) journal: Arc<dyn Journal>,
     pub(super) names: Mutex<Names>,
     pub(super) dns: Dns,
-    pub(super) proxy: Option<UpstreamProxy>,
     pub(super) authority: Option<SessionAuthority>,
     pub(super) vault: Vault,
-    pub(super) roots: TrustRoots,
+    pub(super) way: WayOut,
     pub(super) tls: OnceLock<Arc<ClientConfig>>,
 }
 
@@ -53,7 +51,7 @@ impl Shared {
     /// Records a refusal.
     pub(super) fn refuse(&self, refused: Refused) -> NoWay {
         let (asked, reason) = (refused.asked().to_string(), refused.to_string());
-        let cure = refused.cure();
+        let cure = refused.cure().map(|cure| cure.to_string());
         let event = Event::Refused { asked: &asked, reason: &reason, cure: cure.as_deref() };
         // What is refused stays refused, recorded or not.
         let _ = self.journal.record(&event);
@@ -76,7 +74,7 @@ impl Shared {
         if let Some(config) = self.tls.get() {
             return Ok(Arc::clone(config));
         }
-        let config = client_config(&self.roots)?;
+        let config = client_config(&self.way.roots)?;
         Ok(Arc::clone(self.tls.get_or_init(|| Arc::new(config))))
     }
 

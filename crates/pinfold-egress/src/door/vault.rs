@@ -1,11 +1,12 @@
 //! The secrets of one session: placeholders inside, values outside.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
-use pinfold_policy::network::{Endpoint, SecretRule};
+use pinfold_policy::network::{Endpoint, Repository, SecretRule};
 use pinfold_secrets::Secret;
 use tokio::task::spawn_blocking;
 
@@ -37,8 +38,11 @@ pub trait LiveSecret: Send + Sync {
 pub struct PlacedSecret {
     /// Where it may go.
     pub rule: SecretRule,
-    /// What the inside has instead.
+    /// What the inside has instead, or would have.
     pub placeholder: String,
+    /// The repositories for which git alone has it, and without asking; `None` for a secret whose
+    /// placeholder is inside.
+    pub git: Option<Vec<Repository>>,
     /// Its value at the beginning, which must not come back even before it was used here: another
     /// session may have sent it to the same host.
     pub value: Secret,
@@ -53,8 +57,11 @@ pub(super) struct Vault(Vec<Arc<Held>>);
 pub(super) struct Held {
     pub(super) rule: SecretRule,
     pub(super) placeholder: String,
+    pub(super) git: Option<Vec<Repository>>,
     source: Arc<dyn LiveSecret>,
     values: Mutex<Values>,
+    /// Grows with each value that was not in use before.
+    generation: AtomicU64,
     /// One resolution at a time; whoever comes meanwhile waits for it.
     resolving: tokio::sync::Mutex<()>,
 }
@@ -71,9 +78,17 @@ pub(super) struct Gone;
 
 impl Vault {
     pub(super) fn new(secrets: Vec<PlacedSecret>) -> Self {
-        let held = |PlacedSecret { rule, placeholder, value, source }| {
+        let held = |PlacedSecret { rule, placeholder, git, value, source }| {
             let values = Mutex::new(Values { current: None, used: vec![Arc::new(value)] });
-            Arc::new(Held { rule, placeholder, source, values, resolving: Default::default() })
+            Arc::new(Held {
+                rule,
+                placeholder,
+                git,
+                source,
+                values,
+                generation: AtomicU64::default(),
+                resolving: Default::default(),
+            })
         };
         Self(secrets.into_iter().map(held).collect())
     }
@@ -85,6 +100,37 @@ impl Vault {
 
     pub(super) fn knows(&self, asked: &Endpoint) -> bool {
         self.0.iter().any(|held| held.rule.is_for(asked))
+    }
+}
+
+/// Secrets that must not come back, watched for new values as long as an answer lasts.
+#[derive(Default)]
+pub(super) struct Watch {
+    held: Vec<Arc<Held>>,
+    seen: u64,
+}
+
+impl Watch {
+    pub(super) fn new(held: Vec<Arc<Held>>) -> Self {
+        Self { held, seen: 0 }
+    }
+
+    /// What is looked for at the beginning.
+    pub(super) fn patterns(&mut self) -> Patterns {
+        // First the number: a value that comes in between is found again.
+        self.seen = self.generation();
+        let mut patterns = Patterns::default();
+        self.held.iter().for_each(|held| held.add_patterns(&mut patterns));
+        patterns
+    }
+
+    /// What is looked for from now on, if that has changed.
+    pub(super) fn changed(&mut self) -> Option<Patterns> {
+        (self.generation() != self.seen).then(|| self.patterns())
+    }
+
+    fn generation(&self) -> u64 {
+        self.held.iter().map(|held| held.generation.load(Ordering::SeqCst)).sum()
     }
 }
 
@@ -110,6 +156,10 @@ impl Held {
         self.values().current = None;
         let value = Arc::new(source.value().map_err(|_| Gone)?);
         let mut values = self.values();
+        if values.used.iter().all(|used| used.expose() != value.expose()) {
+            // Before the value goes anywhere, so that no answer can hold it unnoticed.
+            self.generation.fetch_add(1, Ordering::SeqCst);
+        }
         values.used.retain(|used| used.expose() != value.expose());
         values.used.insert(0, Arc::clone(&value));
         values.used.truncate(FORMER);
@@ -123,7 +173,7 @@ impl Held {
 
     /// Adds what must not come back: every value that was in use, as it is, as a URL has it, and
     /// as base64 has it at each of the three offsets.
-    pub(super) fn add_patterns(&self, patterns: &mut Patterns) {
+    fn add_patterns(&self, patterns: &mut Patterns) {
         let placeholder = self.placeholder.as_str();
         for value in &self.values().used {
             let value = value.expose();

@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 
 use super::url::{checked, redirected, shown, without_query};
 use super::{DownloadError, Integrity};
-use crate::upstream::{Connector, Failure, Offer, TrustRoots};
+use crate::upstream::{Connector, Failure, Offer, WayOut};
 
 /// Downloads at once. Registries answer small files in one round trip, so this hides latency;
 /// more gains little.
@@ -39,7 +39,7 @@ type HttpClient = Client<Connector, Empty<Bytes>>;
 /// Fetches files over https. Making one does nothing yet.
 #[derive(Debug, Clone, Default)]
 pub struct Downloader {
-    roots: TrustRoots,
+    way: WayOut,
 }
 
 /// One file of many.
@@ -77,10 +77,10 @@ pub struct Progress {
 }
 
 impl Downloader {
-    /// A downloader that trusts these authorities.
+    /// A downloader that goes this way.
     #[must_use]
-    pub fn new(roots: TrustRoots) -> Self {
-        Self { roots }
+    pub fn new(way: impl Into<WayOut>) -> Self {
+        Self { way: way.into() }
     }
 
     /// Fetches one file. `progress` gets the bytes received and, where the server says, of how
@@ -173,7 +173,7 @@ impl Downloader {
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
             .http2_adaptive_window(true)
-            .build(Connector::new(self.roots.clone(), Offer::Http2));
+            .build(Connector::new(self.way.clone(), Offer::Http2));
         runtime.block_on(work(client))
     }
 }

@@ -9,7 +9,7 @@ use http::{HeaderName, Uri};
 use pinfold_secrets::SecretId;
 
 use super::{Budget, EphemeralKey, Journal, LiveCredential};
-use crate::TrustRoots;
+use crate::WayOut;
 
 /// Everything a gateway needs. Nothing of it is opened, read or resolved before the first
 /// request that needs it.
@@ -23,7 +23,7 @@ pub struct GatewayConfig {
     /// What may be used.
     pub budget: Arc<dyn Budget>,
     /// Which authorities vouch for upstream servers.
-    pub roots: TrustRoots,
+    pub way: WayOut,
 }
 
 /// One provider that the session may use.

@@ -69,7 +69,7 @@ struct Outgoing {
 impl Forwarder {
     /// Starts nothing; every connection is opened when a request needs it.
     pub(super) fn new(config: GatewayConfig) -> Result<Self, http::Error> {
-        let connector = Connector::new(config.roots.clone(), Offer::Http1);
+        let connector = Connector::new(config.way.clone(), Offer::Http1);
         let line = |route: &Route| {
             let Upstream { scheme, authority, .. } = route.upstream.clone();
             let host = HeaderValue::from_str(authority.as_str())?;

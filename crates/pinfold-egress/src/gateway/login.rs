@@ -14,7 +14,7 @@ use pinfold_secrets::{Login, LoginLock, Secret, SecretId, Store};
 
 use super::live::{Lack, Renewed, Times, now};
 use super::token::{self, LoginTerms, TokenError};
-use crate::TrustRoots;
+use crate::WayOut;
 
 /// A token that upstreams refuse although it is younger than this, in milliseconds, is not
 /// refreshed again: its age is not what is wrong with it.
@@ -31,7 +31,7 @@ pub struct Renewal {
     store: Store,
     id: SecretId,
     terms: LoginTerms,
-    roots: TrustRoots,
+    way: WayOut,
     /// The stamp of a login of which the server has said that it has ended.
     ended: Mutex<Option<u64>>,
     gate: Gate,
@@ -40,8 +40,9 @@ pub struct Renewal {
 impl Renewal {
     /// A refresher for the login of an id. Sends and reads nothing yet.
     #[must_use]
-    pub fn new(store: Store, id: SecretId, terms: LoginTerms, roots: TrustRoots) -> Self {
-        Self { store, id, terms, roots, ended: Mutex::default(), gate: Gate::default() }
+    pub fn new(store: Store, id: SecretId, terms: LoginTerms, way: impl Into<WayOut>) -> Self {
+        let way = way.into();
+        Self { store, id, terms, way, ended: Mutex::default(), gate: Gate::default() }
     }
 
     /// Refreshes the login if it needs it; see [`super::LiveCredential::renew`].
@@ -87,7 +88,7 @@ impl Renewal {
         let in_use = !was_refused && login.expires_at.is_none_or(|end| now() < end);
         let mut pauses = PAUSES.iter().filter(|_| !in_use);
         loop {
-            match token::refresh(&self.terms, refresh, &self.roots) {
+            match token::refresh(&self.terms, refresh, &self.way) {
                 Ok(tokens) => return Ok(tokens.into_login(login, now())),
                 Err(TokenError::Refused) => {
                     *locked(&self.ended) = Some(self.store.stamp(&self.id));

@@ -11,7 +11,7 @@ use pinfold_secrets::{Login, Secret};
 use tower_service::Service as _;
 
 use super::config::{ConfigError, Upstream};
-use crate::TrustRoots;
+use crate::WayOut;
 use crate::upstream::{Connector, Failure, Offer};
 
 /// Time for the whole exchange. Long: once the question is sent, giving up may lose the answer.
@@ -90,13 +90,13 @@ impl Tokens {
 pub(super) fn refresh(
     terms: &LoginTerms,
     refresh: &Secret,
-    roots: &TrustRoots,
+    way: &WayOut,
 ) -> Result<Tokens, TokenError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| TokenError::Failed(error.to_string()))?;
     let host = terms.url.host().unwrap_or_default();
     let failed = |cause: String| TokenError::Failed(format!("{host}: {cause}"));
-    let asking = async { tokio::time::timeout(LIMIT, ask(terms, refresh, roots)).await };
+    let asking = async { tokio::time::timeout(LIMIT, ask(terms, refresh, way)).await };
     let (status, body) = runtime
         .block_on(asking)
         .map_err(|_| failed(format!("no answer within {} seconds", LIMIT.as_secs())))?
@@ -113,9 +113,9 @@ pub(super) fn refresh(
 async fn ask(
     terms: &LoginTerms,
     refresh: &Secret,
-    roots: &TrustRoots,
+    way: &WayOut,
 ) -> Result<(StatusCode, Bytes), String> {
-    let connecting = Connector::new(roots.clone(), Offer::Http1).call(terms.url.clone());
+    let connecting = Connector::new(way.clone(), Offer::Http1).call(terms.url.clone());
     let stream = connecting.await.map_err(|error| error.to_string())?;
     let broke =
         |error: hyper::Error| format!("the connection broke: {}", Failure::innermost(&error));

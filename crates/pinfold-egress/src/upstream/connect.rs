@@ -11,6 +11,7 @@ use http::uri::Scheme;
 use hyper_rustls::MaybeHttpsStream;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioIo;
+use pinfold_policy::network::Endpoint;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
@@ -18,6 +19,7 @@ use tokio_rustls::TlsConnector;
 use tower_service::Service;
 
 use super::dns::Dns;
+use super::proxy::{Proxies, WayOut};
 use super::{Failure, H2, HTTP1, TrustRoots, client_config};
 
 /// Seconds for name, TCP and TLS together.
@@ -43,6 +45,7 @@ pub(crate) enum Offer {
 #[derive(Clone)]
 pub(crate) struct Connector {
     http: HttpConnector<Dns>,
+    proxies: Arc<Proxies>,
     tls: Arc<Tls>,
 }
 
@@ -53,24 +56,51 @@ struct Tls {
 }
 
 impl Connector {
-    pub(crate) fn new(roots: TrustRoots, offer: Offer) -> Self {
+    pub(crate) fn new(way: WayOut, offer: Offer) -> Self {
+        let WayOut { roots, proxies } = way;
         let mut http = HttpConnector::new_with_resolver(Dns::default());
         http.enforce_http(false);
         http.set_nodelay(true);
         http.set_keepalive(Some(KEEPALIVE));
         http.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
         http.set_keepalive_retries(Some(KEEPALIVE_PROBES));
-        Self { http, tls: Arc::new(Tls { roots, offer, config: OnceLock::new() }) }
+        let tls = Tls { roots, offer, config: OnceLock::new() };
+        Self { http, proxies: Arc::new(proxies), tls: Arc::new(tls) }
+    }
+
+    /// A connection on which TLS can begin.
+    async fn tunnelled(&mut self, to: Uri) -> Result<TokioIo<TcpStream>, Failure> {
+        let authority = to.authority().map_or("", |authority| authority.as_str());
+        let proxies = Arc::clone(&self.proxies);
+        let endpoint = Endpoint::parse(authority, Some(443)).ok();
+        let proxy = endpoint.and_then(|endpoint| {
+            let proxy = proxies.tunnel_to(&endpoint.host)?;
+            Some((proxy, endpoint))
+        });
+        let Some((proxy, endpoint)) = proxy else {
+            return self.http.call(to).await.map_err(|error| tcp_failure(&error));
+        };
+        let failed = |error: &dyn std::fmt::Display| Failure::Connect(error.to_string());
+        let at: Uri = format!("http://{}", proxy.at).parse().map_err(|error| {
+            let error: http::uri::InvalidUri = error;
+            failed(&error)
+        })?;
+        let mut stream = self.http.call(at).await.map_err(|error| tcp_failure(&error))?;
+        let tunnel = proxy.tunnel(stream.inner_mut(), &endpoint).await;
+        tunnel.map_err(|error| failed(&error))?;
+        Ok(stream)
     }
 
     async fn connect(mut self, to: Uri) -> Result<MaybeHttpsStream<TokioIo<TcpStream>>, Failure> {
         let host = to.host().unwrap_or_default();
         let name = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         let encrypted = to.scheme() != Some(&Scheme::HTTP);
-        let tcp = self.http.call(to).await.map_err(|error| tcp_failure(&error))?;
         if !encrypted {
+            // Only towards this machine.
+            let tcp = self.http.call(to).await.map_err(|error| tcp_failure(&error))?;
             return Ok(MaybeHttpsStream::Http(tcp));
         }
+        let tcp = self.tunnelled(to).await?;
         let config = self.tls.config()?;
         let name = ServerName::try_from(name).map_err(|error| Failure::Tls(error.to_string()))?;
         let tls = TlsConnector::from(config).connect(name, TokioIo::new(tcp)).await;

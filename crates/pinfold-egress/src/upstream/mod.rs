@@ -3,11 +3,14 @@
 mod connect;
 mod dns;
 mod failure;
+mod proxy;
 mod roots;
 mod tls;
 
 pub(crate) use connect::{Connector, Offer};
 pub(crate) use dns::Dns;
 pub(crate) use failure::Failure;
+pub(crate) use proxy::WANTS_PASSWORD;
+pub use proxy::{InvalidProxy, Proxies, UpstreamProxy, WayOut};
 pub use roots::TrustRoots;
 pub(crate) use tls::{H2, HTTP1, client_config};

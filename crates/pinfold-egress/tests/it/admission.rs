@@ -240,8 +240,8 @@ fn a_gateway_without_purpose_is_not_made() {
     let make = |session_keys, routes| {
         let journal = Arc::new(Recorder::default());
         let budget = Arc::new(super::support::NoBudget);
-        let roots = TrustRoots::System;
-        let config = GatewayConfig { session_keys, routes, journal, budget, roots };
+        let way = TrustRoots::System.into();
+        let config = GatewayConfig { session_keys, routes, journal, budget, way };
         Gateway::new(config).err()
     };
     let one = || route("a", "https://a.example");

@@ -110,7 +110,7 @@ impl Pen {
             routes,
             journal: journal.clone(),
             budget,
-            roots,
+            way: roots.into(),
         });
         let gateway = gateway.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use super::address::AddressClass;
 use super::authority::Endpoint;
+use super::github::Brokered;
 use super::host::{Host, HostName};
 use super::pattern::HostPattern;
 use super::rule::{NetworkRule, Ports};
@@ -19,6 +20,8 @@ pub struct NetworkPolicy {
     pub internal: Vec<Valued<NetworkRule>>,
     /// Hosts whose TLS is ended here although no rule needs it.
     pub intercept: Vec<Valued<HostPattern>>,
+    /// Tokens that the session does not get, and git has outside.
+    pub brokered: Vec<Brokered>,
 }
 
 /// Why something cannot be reached, in words that name the cure.
@@ -57,6 +60,13 @@ pub enum Refused {
         /// What the client then said, shortened and escaped.
         said: String,
     },
+    /// The host belongs to a token that the session does not get.
+    Brokered {
+        /// Where.
+        asked: Endpoint,
+        /// The token.
+        brokered: Box<Brokered>,
+    },
     /// Something else is spoken than the rule says.
     Protocol {
         /// Where.
@@ -85,6 +95,9 @@ impl NetworkPolicy {
         if let Some(rule) = strict.or_else(|| fits().next()) {
             return Ok(rule);
         }
+        if let Some(refused) = self.brokered_at(asked) {
+            return Err(refused);
+        }
         let allowed: Vec<Ports> = named().map(|rule| rule.value.ports).collect();
         Err(match (&asked.host, allowed.is_empty()) {
             (_, false) => Refused::Port { asked: asked.clone(), allowed },
@@ -112,6 +125,14 @@ impl NetworkPolicy {
             Some(_) => strict().any(|rule| rule.allows_request(method, path)),
             None => self.rules_for(asked).next().is_some(),
         }
+    }
+
+    /// Why a request that is not allowed is refused, where this rule admitted the connection.
+    #[must_use]
+    pub fn refused_request(&self, asked: &Endpoint, rule: &NetworkRule) -> Refused {
+        let rule = Box::new(rule.clone());
+        let refused = Refused::Request { asked: asked.clone(), rule };
+        self.brokered_at(asked).unwrap_or(refused)
     }
 
     /// Whether requests to a host have to be seen: TLS with it is ended here.
@@ -169,28 +190,47 @@ impl Refused {
             | Self::Internal { asked, .. }
             | Self::Request { asked, .. }
             | Self::OtherName { asked, .. }
+            | Self::Brokered { asked, .. }
             | Self::Protocol { asked, .. } => asked,
         }
     }
 
-    /// What would allow it, as a flag; `None` where nothing should.
+    /// What would allow it; `None` where nothing should.
     #[must_use]
-    pub fn cure(&self) -> Option<String> {
-        match self {
-            Self::Host(Endpoint { host, port: 80 | 443 }) => Some(format!("--allow-host {host}")),
+    pub fn cure(&self) -> Option<Cure> {
+        let flag = match self {
+            Self::Host(Endpoint { host, port: 80 | 443 }) => format!("--allow-host {host}"),
             Self::Address(Endpoint { host: Host::Address(address), port })
                 if !AddressClass::of(*address).is_public() =>
             {
                 let host = Host::Address(*address);
-                Some(format!("--allow-internal-host {host}:{port}"))
+                format!("--allow-internal-host {host}:{port}")
             }
             Self::Host(asked) | Self::Port { asked, .. } | Self::Address(asked) => {
-                Some(format!("--allow-host {asked}"))
+                format!("--allow-host {asked}")
             }
-            Self::Internal { asked, .. } => Some(format!("--allow-internal-host {asked}")),
-            Self::Protocol { asked, .. } => Some(format!("--allow-host {asked}/tcp")),
-            Self::Request { .. } | Self::OtherName { .. } => None,
-        }
+            Self::Internal { asked, .. } => format!("--allow-internal-host {asked}"),
+            Self::Protocol { asked, .. } => format!("--allow-host {asked}/tcp"),
+            Self::Brokered { brokered, .. } => return brokered.cure.clone(),
+            Self::Request { .. } | Self::OtherName { .. } => return None,
+        };
+        Some(Cure::Flag(flag))
+    }
+}
+
+/// What would allow something that was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cure {
+    /// A flag of `pinfold run`.
+    Flag(String),
+    /// Words for `config.toml`.
+    Setting(String),
+}
+
+impl fmt::Display for Cure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Flag(text) | Self::Setting(text)) = self;
+        f.write_str(text)
     }
 }
 
@@ -223,6 +263,7 @@ impl fmt::Display for Refused {
             Self::OtherName { asked, said } => {
                 write!(f, "the connection is for {asked}, and the client then named {said}")
             }
+            Self::Brokered { asked, brokered } => write!(f, "{asked}: {brokered}"),
             Self::Protocol { asked, expected } => {
                 write!(f, "the rule for {asked} expects {expected}, and something else was spoken")
             }

@@ -78,6 +78,11 @@ impl Ports {
 pub struct PathPattern(String);
 
 impl PathPattern {
+    /// A path that is known to be plain.
+    pub(super) fn exactly(path: String) -> Self {
+        Self(path)
+    }
+
     /// Whether a path is meant. One that could mean another to the server (an empty or dotted
     /// segment, an encoded slash or dot, a backslash) is meant by no pattern.
     #[must_use]

@@ -7,7 +7,7 @@ fn policy(rules: &[&str], internal: &[&str]) -> NetworkPolicy {
     let read = |rules: &[&str]| {
         rules.iter().map(|rule| Valued::default_of(rule.parse().expect("a rule"))).collect()
     };
-    NetworkPolicy { allow: read(rules), internal: read(internal), intercept: Vec::new() }
+    NetworkPolicy { allow: read(rules), internal: read(internal), ..Default::default() }
 }
 
 fn endpoint(text: &str) -> Endpoint {
@@ -190,7 +190,7 @@ fn a_refusal_names_the_cure() {
         ("10.0.0.1:443", "--allow-internal-host 10.0.0.1:443"),
     ] {
         let refused = policy.decide(&endpoint(asked)).expect_err(asked);
-        assert_eq!(refused.cure().as_deref(), Some(cure));
+        assert_eq!(refused.cure(), Some(Cure::Flag(cure.to_owned())));
         let rule = cure.split_once(' ').expect("a flag and a rule").1;
         let cured = self::policy(&[rule], &[]);
         assert!(cured.decide(&endpoint(asked)).is_ok(), "{cure} allows {asked}");
@@ -208,4 +208,66 @@ fn a_ceiling_rule_covers_what_is_narrower() {
     assert!(!covers("*.a.com", "a.com") && !covers("a.com", "*.a.com"));
     assert!(!covers("a.com", "a.com:22") && !covers("*", "1.2.3.4:443"));
     assert!(!covers("a.com", "a.com:443/tcp"));
+}
+
+#[test]
+fn a_remote_is_a_repository_on_github_in_every_way_that_git_writes_it() {
+    for url in [
+        "https://github.com/me/tool.git",
+        "https://github.com/me/tool",
+        "https://GitHub.com:443/me/tool/",
+        "https://me:secret@github.com/me/tool.git",
+        "git@github.com:me/tool.git",
+        "github.com:me/tool",
+        "ssh://git@github.com/me/tool.git",
+        "ssh://git@ssh.github.com:443/me/tool.git",
+    ] {
+        let repository = Repository::of_url(url).unwrap_or_else(|| panic!("{url}"));
+        assert_eq!(repository.to_string(), "me/tool", "{url}");
+    }
+    for url in [
+        "https://github.com.evil.org/me/tool",
+        "https://evil.org/github.com/me/tool",
+        "https://github.com@evil.org/me/tool",
+        "https://gist.github.com/me/tool",
+        "http://github.com/me/tool",
+        "https://github.com/me",
+        "https://github.com/me/tool/extra",
+        "https://github.com/me/..",
+        "https://github.com/../tool",
+        "https://github.com/me/.git",
+        "https://github.com/me/t%6fol",
+        "https://github.com/me/tool?x",
+        "./github.com:me/tool",
+        "file:///github.com/me/tool",
+        "",
+    ] {
+        assert_eq!(Repository::of_url(url), None, "{url}");
+    }
+}
+
+#[test]
+fn only_gits_own_requests_are_for_a_repository() {
+    let repository = Repository::of_url("https://github.com/me/tool").expect("a repository");
+    let (fetch, push) = (Some("service=git-upload-pack"), Some("service=git-receive-pack"));
+    for (method, path, query, expected) in [
+        ("GET", "/me/tool.git/info/refs", fetch, true),
+        ("GET", "/me/tool/info/refs", push, true),
+        ("POST", "/me/tool.git/git-upload-pack", None, true),
+        ("POST", "/me/tool/git-receive-pack", None, true),
+        ("GET", "/me/tool.git/info/refs", None, false),
+        ("GET", "/me/tool.git/info/refs", Some("service=git-upload-pack&x"), false),
+        ("GET", "/me/tool.git/info/refs", Some("service=git-upload-packs"), false),
+        ("POST", "/me/tool.git/info/refs", fetch, false),
+        ("GET", "/me/tool.git/git-receive-pack", None, false),
+        ("POST", "/me/tool.git/git-receive-pack", Some(""), false),
+        ("POST", "/me/tool.git/git-receive-pack/", None, false),
+        ("GET", "/me/Tool.git/info/refs", fetch, false),
+        ("GET", "/me/tool.git.git/info/refs", fetch, false),
+        ("GET", "/me/tool2/info/refs", fetch, false),
+        ("GET", "/me/tool.git/../tool.git/info/refs", fetch, false),
+    ] {
+        let asked = repository.is_asked_for(method, path, query);
+        assert_eq!(asked, expected, "{method} {path} {query:?}");
+    }
 }

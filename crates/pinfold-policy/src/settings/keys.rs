@@ -1,7 +1,7 @@
 //! The keys of the three settings files. Readers and published schemas share these tables.
 
 use super::words::{
-    AgentState, BoundaryName, GitMode, IdentityMode, LandlockMode, ShadowMode, Window,
+    AgentState, BoundaryName, GitMode, GroupTrust, IdentityMode, LandlockMode, ShadowMode, Window,
     WorkspaceMode,
 };
 use crate::document::{Key, Shape};
@@ -211,6 +211,13 @@ pub(super) const GROUPED: &[Key] = &[
     Key::new("group", Shape::Map(ID_PATTERN, &Shape::Table(BUDGET)), "Budgets of groups."),
 ];
 
+/// `[groups.NAME]`.
+pub(super) const GROUP: &[Key] = &[Key::new(
+    "trust",
+    Shape::Choice(GroupTrust::WORDS),
+    "Whether its sessions get tokens for GitHub (admin), or git alone has them (member, default).",
+)];
+
 /// The user's `config.toml`.
 pub(crate) const USER: &[Key] = &[
     SCHEMA,
@@ -243,7 +250,8 @@ pub(crate) const USER: &[Key] = &[
         Shape::Map(ID_PATTERN, &Shape::Table(PROVIDER)),
         "What holds for providers.",
     ),
-    Key::new("group", Shape::Pattern(ID_PATTERN), "The group whose budget counts; --group wins."),
+    Key::new("group", Shape::Pattern(ID_PATTERN), "The group of sessions; --group wins."),
+    Key::new("groups", Shape::Map(ID_PATTERN, &Shape::Table(GROUP)), "What holds for groups."),
     Key::new("budget", Shape::Table(GROUPED), "What may be used of models."),
     Key::new("prices", Shape::Map(".", &Shape::Table(PRICE)), "Prices of models, in USD."),
 ];
@@ -272,6 +280,11 @@ pub(crate) const CEILING: &[Key] = &[
     Key::new("agents", TEXTS, "The agents that may be run."),
     Key::new("env", ENV, "Environment variables that nobody overrides."),
     Key::new("budget", Shape::Table(BUDGET), "What a user may use of models at most."),
+    Key::new(
+        "group_trust",
+        Shape::Choice(GroupTrust::WORDS),
+        "The most that sessions are trusted with; member keeps tokens for GitHub from all.",
+    ),
     Key::new("allow_weaker", Shape::Flag, "Whether --allow-weaker is permitted."),
     Key::new("nested", Shape::Flag, "Whether profiles may ask for nested user namespaces."),
 ];

@@ -22,6 +22,7 @@ pub(super) fn policy(section: &Section<'_>, layer: Layer) -> Result<NetworkPolic
         allow,
         internal: list(table, "allowedInternalHosts", layer, Item::parsed)?,
         intercept: list(table, "intercept", layer, Item::parsed)?,
+        brokered: Vec::new(),
     })
 }
 
@@ -169,18 +170,14 @@ pub(super) fn published(
     addresses
 }
 
-/// The user's policy with what the secrets and logins need and the flags add. A host that is allowed
-/// as an internal one is allowed.
+/// The user's policy with what logins need and the flags add. A host that is allowed as an internal
+/// one is allowed.
 pub(super) fn merged<'a>(
     mut policy: NetworkPolicy,
-    secrets: &[Valued<SecretRule>],
     hosts: impl Iterator<Item = &'a Valued<SshHostRule>>,
     flags: FlagNetwork,
 ) -> NetworkPolicy {
     policy.allow.extend(hosts.map(|host| Valued::new(host.value.rule(), host.origin.clone())));
-    for Valued { value, origin } in secrets {
-        policy.allow.extend(value.rules().map(|rule| Valued::new(rule, origin.clone())));
-    }
     fn by<T>(name: &'static str) -> impl Fn(T) -> Valued<T> {
         move |value| Valued::new(value, Origin::Flag { name })
     }

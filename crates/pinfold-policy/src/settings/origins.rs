@@ -106,6 +106,9 @@ impl Settings {
             }
         }
         rows.optional("group", self.group.as_ref());
+        if let Some(group) = &self.group {
+            rows.one(format!("groups.{}.trust", group.value), &self.group_trust);
+        }
         for (key, value, origin) in self.budgets.iter().flat_map(budget::rows) {
             rows.push(key, value, &origin);
         }

@@ -5,9 +5,11 @@ use std::net::SocketAddr;
 
 use super::budget::{self, Budget};
 use super::keys::{self, sub_keys};
-use super::words::{AgentState, BoundaryName, GitMode, IdentityMode, LandlockMode, WorkspaceMode};
+use super::words::{
+    AgentState, BoundaryName, GitMode, GroupTrust, IdentityMode, LandlockMode, WorkspaceMode,
+};
 use super::{EnvSetting, ProviderSettings, SettingsError};
-use super::{network, ssh};
+use super::{group, network, ssh};
 use crate::document::{Document, FileError, Item, Key, Section, SettingsFile};
 use crate::env::{EnvName, Owner, reserved};
 use crate::glob::Glob;
@@ -39,6 +41,7 @@ pub(super) struct UserFile {
     pub(super) ssh: SshSettings,
     pub(super) providers: Vec<(String, ProviderSettings)>,
     pub(super) group: Option<Valued<String>>,
+    pub(super) groups: Vec<(String, Valued<GroupTrust>)>,
     pub(super) budgets: Vec<Budget>,
     pub(super) prices: BTreeMap<String, Price>,
 }
@@ -69,6 +72,7 @@ pub(super) struct CeilingFile {
     pub(super) allow_weaker: Option<Valued<bool>>,
     pub(super) nested: Option<Valued<bool>>,
     pub(super) budget: Option<Budget>,
+    pub(super) group_trust: Option<Valued<GroupTrust>>,
 }
 
 /// Makes an origin of a place: which layer is being read.
@@ -109,6 +113,7 @@ pub(super) fn user(
         ssh: ssh::settings(&section, home)?,
         providers: providers(&section)?,
         group: text(&section, "group")?,
+        groups: group::groups(&section)?,
         budgets: budget::of_user(&section)?,
         prices: section.read("prices", prices::read)?.unwrap_or_default(),
     })
@@ -141,6 +146,7 @@ pub(super) fn ceiling(file: SettingsFile<'_>) -> Result<CeilingFile, SettingsErr
         allow_weaker: flag(&section, "allow_weaker")?,
         nested: flag(&section, "nested")?,
         budget: budget::of_ceiling(&section)?,
+        group_trust: word(&section, "group_trust", Origin::Ceiling)?,
     })
 }
 

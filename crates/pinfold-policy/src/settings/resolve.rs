@@ -9,14 +9,15 @@ use super::budget::{self, Budget};
 use super::ceiling::{Ceiling, at_least, at_most};
 use super::error::SettingsError;
 use super::layers::{Attendance, FlagLimits, Flags, Layers, Trust};
-use super::network;
 use super::project::Project;
 use super::read::{self, CeilingFile, UserFile, UserFiles, check_reserved};
 use super::url::BaseUrl;
 use super::widen::{self, Asked};
 use super::words::{
-    AgentState, BoundaryName, GitMode, IdentityMode, LandlockMode, ShadowMode, WorkspaceMode,
+    AgentState, BoundaryName, GitMode, GroupTrust, IdentityMode, LandlockMode, ShadowMode,
+    WorkspaceMode,
 };
+use super::{group, network};
 use crate::env::{EnvName, Owner};
 use crate::glob::Glob;
 use crate::limits::Limits;
@@ -112,6 +113,8 @@ pub struct Settings {
     pub providers: BTreeMap<String, ProviderSettings>,
     /// The group whose budget counts.
     pub group: Option<Valued<String>>,
+    /// How far the session is trusted.
+    pub group_trust: Valued<GroupTrust>,
     /// What may be used of models; every one of them counts.
     pub budgets: Vec<Budget>,
     /// The user's own prices of models.
@@ -156,7 +159,16 @@ fn merge(
     let denied = std::mem::take(&mut ceiling.deny);
     let allotted = ceiling.budget.take();
     let group = flag("--group", flags.group).or(user.group);
+    let group_trust = group::trust(group.as_ref(), &user.groups, ceiling.group_trust.as_ref())?;
     let ceiling = Ceiling::of(ceiling);
+    // Without a key nobody logs in.
+    let logs_in = user.ssh.key.is_some() || flags.identity.is_some();
+    let hosts = user.ssh.hosts.iter().filter(|_| logs_in);
+    let publish = network::published(shared.publish, &mut flags.network);
+    let mut network = network::merged(shared.network, hosts, flags.network);
+    for secret in &shared.secrets {
+        group::admit(&mut network, secret, group.as_ref(), &group_trust);
+    }
     let unwatched = match attendance {
         Attendance::Attended => GitMode::Guarded,
         Attendance::Unattended => GitMode::Quarantine,
@@ -206,14 +218,8 @@ fn merge(
             },
             denied,
         ),
-        publish: network::published(shared.publish, &mut flags.network),
-        network: network::merged(
-            shared.network,
-            &shared.secrets,
-            // Without a key nobody logs in.
-            user.ssh.hosts.iter().filter(|_| user.ssh.key.is_some() || flags.identity.is_some()),
-            flags.network,
-        ),
+        publish,
+        network,
         secrets: shared.secrets,
         identity: flag("--identity", flags.identity),
         identity_mode: flag("--identity-mode", flags.identity_mode)
@@ -228,6 +234,7 @@ fn merge(
             allotted,
         ),
         group,
+        group_trust,
         prices: user.prices,
         snapshot: asked.snapshot(project.snapshot),
         resume: Vec::new(),

@@ -9,6 +9,7 @@ use crate::path::HostPath;
 use proptest::prelude::*;
 
 mod files;
+mod group;
 mod merging;
 mod network;
 mod project;

@@ -88,6 +88,7 @@ impl Asked {
             intercept: self.each("network.intercept", asked.intercept, ends_tls, |host| {
                 format!("end the TLS of {host}")
             }),
+            brokered: Vec::new(),
         }
     }
 

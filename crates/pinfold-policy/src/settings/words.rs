@@ -72,6 +72,15 @@ words! {
 }
 
 words! {
+    /// How far the sessions of a group are trusted. Later is further.
+    GroupTrust, "trust":
+    /// Tokens for GitHub stay outside: git has them for the repository's own remotes.
+    Member = "member",
+    /// Tokens for GitHub are of use for everything that they allow.
+    Admin = "admin",
+}
+
+words! {
     /// Where a session runs (requirement 2.1).
     BoundaryName, "boundary":
     /// Namespaces, Landlock and seccomp, embedded.

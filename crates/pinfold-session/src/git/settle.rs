@@ -14,10 +14,11 @@ use std::path::{Path, PathBuf};
 
 use pinfold_policy::protect::{GIT_CONFIG, GIT_HOOKS};
 
-use super::config::Config;
+use super::config::{Config, Setting, split};
 use super::directory::{CONFIGS, LINK, Repository};
 use super::keys::{Verdict, judge};
 use super::read::{Content, open_directory, read_beneath};
+use crate::github::{repositories, repository};
 use crate::launcher::Launcher;
 
 /// Something that the inside wrote and the host did not take.
@@ -60,8 +61,18 @@ impl Settled {
 /// More hooks are not listed.
 const MOST_LISTED: usize = 64;
 
-/// Settles one repository. `git` is the host's own program.
-pub(crate) fn settle(repository: &Repository, git: Option<&Path>, settled: &mut Settled) {
+/// What the host goes by when it takes settings over.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terms<'a> {
+    /// The host's own program.
+    pub(crate) git: Option<&'a Path>,
+    /// Whether there is a token for GitHub, which git may have for the remotes of a repository:
+    /// then the inside names none there.
+    pub(crate) fixed_remotes: bool,
+}
+
+/// Settles one repository.
+pub(crate) fn settle(repository: &Repository, terms: Terms<'_>, settled: &mut Settled) {
     let Ok(private) = open_directory(&repository.private) else { return };
     for name in CONFIGS {
         let copy = repository.copies.iter().find(|(copied, _)| copied == Path::new(name));
@@ -83,12 +94,13 @@ pub(crate) fn settle(repository: &Repository, git: Option<&Path>, settled: &mut 
             settled.kept.push(Kept::new(what, "it is not well-formed"));
             continue;
         }
-        carry(&file, &before, &now, git, settled);
+        carry(&file, &before, &now, terms, settled);
     }
     new_hooks(repository, settled);
 }
 
-fn carry(file: &Path, before: &Config, now: &Config, git: Option<&Path>, settled: &mut Settled) {
+fn carry(file: &Path, before: &Config, now: &Config, terms: Terms<'_>, settled: &mut Settled) {
+    let remotes = if terms.fixed_remotes { new_remotes(before, now) } else { BTreeSet::new() };
     let keys: BTreeSet<&str> =
         before.settings.iter().chain(&now.settings).map(|setting| setting.key.as_str()).collect();
     for key in keys {
@@ -102,10 +114,14 @@ fn carry(file: &Path, before: &Config, now: &Config, git: Option<&Path>, settled
         // A setting that is gone is judged by what it was.
         let judged = if new.is_empty() { &old } else { &new };
         let shown = format!("{} in {}", key.escape_debug(), file.display());
-        if judged.iter().all(|setting| judge(setting) == Verdict::Take) {
+        let remote = split(key).filter(|(section, ..)| *section == "remote");
+        if remote.and_then(|(_, name, _)| name).is_some_and(|name| remotes.contains(name)) {
+            let why = "git would have the token for GitHub there; if it should, set it on the host";
+            settled.kept.push(Kept::new(shown, why));
+        } else if judged.iter().all(|setting| judge(setting) == Verdict::Take) {
             let values: Vec<&[u8]> =
                 new.iter().map(|setting| setting.value.as_deref().unwrap_or(b"true")).collect();
-            match set(git, file, key, &values) {
+            match set(terms.git, file, key, &values) {
                 Ok(()) if redirects(key) && !old.is_empty() => settled.taken.push(shown),
                 Ok(()) => {}
                 Err(error) => {
@@ -122,6 +138,14 @@ fn carry(file: &Path, before: &Config, now: &Config, git: Option<&Path>, settled
             });
         }
     }
+}
+
+/// The names of remotes that now lead to repositories on github.com to which none led before.
+fn new_remotes<'a>(before: &Config, now: &'a Config) -> BTreeSet<&'a str> {
+    let known = repositories(before);
+    let is_new = |setting: &&Setting| repository(setting).is_some_and(|one| !known.contains(&one));
+    let remotes = now.settings.iter().filter(is_new);
+    remotes.filter_map(|setting| split(&setting.key)?.1).collect()
 }
 
 /// Whether a changed setting sends what the person pushes or fetches elsewhere than before.

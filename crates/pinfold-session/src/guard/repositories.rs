@@ -142,7 +142,7 @@ impl Guard {
 }
 
 /// Where git looks for the person's own configuration, the last one winning.
-pub(super) fn of_the_user(places: &Places) -> [PathBuf; 2] {
+pub(crate) fn of_the_user(places: &Places) -> [PathBuf; 2] {
     let config = places.config.parent().unwrap_or(&places.home);
     [config.join("git/config"), places.home.join(".gitconfig")]
 }

@@ -6,7 +6,7 @@ use super::World;
 use super::world::people_with;
 use crate::common::Stage;
 
-fn run(stage: &Stage, program: &str, args: &[&str]) {
+pub(super) fn run(stage: &Stage, program: &str, args: &[&str]) {
     let output = stage.command(program).args(args).output().unwrap();
     assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
 }

@@ -4,14 +4,18 @@
 //! addresses, with real servers, a resolver that writes down what it is asked, and a certificate
 //! authority that only there is trusted. pinfold runs in it, and the program in pinfold.
 
+mod apt;
 mod attacks;
 mod clients;
 mod dns;
 mod faults;
 mod git;
+mod github;
+mod grpc;
 mod isolation;
 mod names;
 mod protocols;
+mod proxy;
 mod refusals;
 mod registries;
 mod secrets;

@@ -116,6 +116,29 @@ fn http2_with_trailers_works_for_node_and_curl() {
     }
 }
 
+#[test]
+fn trailers_of_http1_are_carried_both_ways() {
+    let program = "
+def ask(name, port, secure, extra):
+    s = connect((name, port))
+    if secure: s = tls(s, name)
+    head = f'POST /trailers HTTP/1.1\\r\\nHost: {name}\\r\\nConnection: close\\r\\nAuthorization: last\\r\\n{extra}'
+    said = speak(s, head + 'Transfer-Encoding: chunked\\r\\nTrailer: X-Sum\\r\\n\\r\\n3\\r\\nabc\\r\\n0\\r\\nX-Sum: 7\\r\\n\\r\\n')
+    print(port, 'trailer' if 'x-last: last' in said.lower().split('\\r\\n0\\r\\n')[-1] else said.replace('\\r\\n', ' '))
+ask('web.example.com', 80, False, 'TE: trailers\\r\\n')
+ask('web.example.com', 443, True, 'TE: trailers\\r\\n')
+ask('web.example.com', 8080, False, '')
+";
+    for person in people_with("trailers", &[]) {
+        let world = World::new(person, &["web"]);
+        let said = world.python(&OPTIONS, program);
+        assert!(said.out.starts_with("80 trailer\n443 trailer\n8080 HTTP/1.1 200"), "{}", said.out);
+        let seen = world.seen();
+        assert_eq!(seen.matches("\"trailers\": [\"x-sum: 7\"]").count(), 3, "{seen}");
+        assert_eq!(seen.to_lowercase().matches("[\"te\", \"trailers\"]").count(), 2, "{seen}");
+    }
+}
+
 const JAVA: &str = r#"
 import java.net.*; import java.net.http.*; import java.nio.file.*; import java.security.*;
 import java.security.cert.*; import javax.net.ssl.*;

@@ -28,7 +28,10 @@ fn npm_installs_from_a_registry() {
             "export NODE_EXTRA_CA_CERTS=/etc/ssl/certs/ca-certificates.crt; \
              export npm_config_cafile=/etc/ssl/certs/ca-certificates.crt; {script}"
         );
-        for said in [world.shell(&ALLOWED, &own), world.shell(&INTERCEPTED, script)] {
+        // Where another host's TLS is ended npm is told of an authority, and still trusts the rest.
+        let other = [&ALLOWED[..], &["--intercept", "other.example.org"]].concat();
+        let runs = [(&ALLOWED[..], own.as_str()), (&INTERCEPTED, script), (&other, script)];
+        for said in runs.map(|(options, script)| world.shell(options, script)) {
             assert_eq!(
                 (said.err.as_str(), said.out.contains("tiny by npm")),
                 ("", true),

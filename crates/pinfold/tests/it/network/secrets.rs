@@ -4,7 +4,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use super::World;
-use super::world::people_with;
+use super::world::{Said, people_with};
 use crate::agents::key::{descendants, disguised, search_memory};
 
 /// Not a real one. Its last characters are those in which the two alphabets of base64 differ.
@@ -165,8 +165,15 @@ print('placeholder', SVC)
         for coded in ["UkVBTDAxMjM0NTY3", "FTDAxMjM0NTY3ODlh", "SRUFMMDEyMzQ1Njc4"] {
             assert!(!said.out.contains(coded), "{}", said.out);
         }
-        for name in ["coded-identity", "coded-gzip", "coded-br", "coded-GZIP", "headers", "stream"]
-        {
+        for name in [
+            "coded-identity",
+            "coded-gzip",
+            "coded-br",
+            "coded-GZIP",
+            "headers",
+            "stream",
+            "trailers",
+        ] {
             assert!(said.line(name).contains(placeholder), "{name}: {}", said.line(name));
         }
         for name in ["coded-zstd", "coded-deflate", "coded-gzip,gzip"] {
@@ -177,6 +184,10 @@ print('placeholder', SVC)
         {
             assert!(said.line(name).contains("HTTP/1.1 200"), "{name}: {}", said.line(name));
             assert!(!said.line(name).contains("<reset>"), "{name}: {}", said.line(name));
+        }
+        for name in ["head-gzip", "head-br"] {
+            // Of a body that is not sent nobody knows the length.
+            assert!(!said.line(name).to_lowercase().contains("content-length: 0"), "{}", said.out);
         }
         let frames = said.line("websocket");
         assert_eq!(frames, format!("HTTP/1.1 101 Bearer {placeholder} none echo still"));
@@ -221,7 +232,7 @@ fn a_redirect_to_another_host_carries_the_placeholder_alone() {
 }
 
 /// Waits until the program inside has made a file.
-fn await_file(world: &World, name: &str) {
+pub(super) fn await_file(world: &World, name: &str) {
     let began = Instant::now();
     while !world.stage.workspace().join(name).exists() {
         assert!(began.elapsed() < Duration::from_secs(20), "no {name}");
@@ -272,6 +283,40 @@ for step in ('first', 'second', 'third'):
         let lines: Vec<&str> = seen.lines().collect();
         assert_eq!(lines.len(), 2, "{seen}");
         assert!(lines[0].contains(REAL) && lines[1].contains(ROTATED), "{seen}");
+    }
+}
+
+#[test]
+fn a_value_that_is_set_while_an_answer_is_under_way_is_scrubbed_from_it() {
+    let program = format!(
+        "{ASK}
+HOST = 'web.example.com'
+def begun(s):
+    said = b''
+    while b'begun' not in said: said += s.recv(1000)
+ask('old', HOST, '/headers', BEARER)
+stream = tls(connect((HOST, 443)), HOST)
+stream.sendall(f'GET /stream HTTP/1.1\\r\\nHost: {{HOST}}\\r\\nConnection: close\\r\\n\\r\\n'.encode())
+begun(stream)
+open('did-begin', 'w').close()
+while not os.path.exists('go-on'): time.sleep(0.01)
+ask('tell', HOST, '/tell', BEARER)
+print('stream', read(stream).replace('\\r\\n', ' '))
+print('placeholder', SVC)
+"
+    );
+    for person in people_with("rotation in a stream", &[]) {
+        let world = with_secrets(person, &["web"]);
+        let program = format!("{}\n{program}", include_str!("inside.py"));
+        let mut run = world.pinfold(&["run", "--", "python3", "-c", &program]);
+        let run = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        await_file(&world, "did-begin");
+        world.set_secret("svc", ROTATED);
+        world.stage.write("ws/go-on", "");
+        let said = Said::of(run.wait_with_output().unwrap());
+        assert!(said.ok && !said.out.contains("ROTATED") && !said.out.contains("REAL"), "{said:?}");
+        assert!(said.line("stream").contains(said.line("placeholder")), "{said:?}");
+        assert!(world.seen().contains(ROTATED), "{}", world.seen());
     }
 }
 

@@ -47,13 +47,14 @@ class Web(http.server.BaseHTTPRequestHandler):
         return super().parse_request()
 
     def read_body(self):
+        self.trailers = []
         if "chunked" in self.headers.get("Transfer-Encoding", ""):
             body = b""
             while size := int(self.rfile.readline().split(b";")[0], 16):
                 body += self.rfile.read(size)
                 self.rfile.readline()
-            while self.rfile.readline().strip():
-                pass
+            while line := self.rfile.readline().strip():
+                self.trailers.append(line.decode("latin-1"))
             return body
         return self.rfile.read(int(self.headers.get("Content-Length", 0)))
 
@@ -66,6 +67,7 @@ class Web(http.server.BaseHTTPRequestHandler):
             "path": self.path,
             "headers": self.headers.items(),
             "body": body.decode("latin-1"),
+            "trailers": self.trailers,
         }
         with LOCK, open(os.path.join(DIR, "seen"), "a", encoding="utf-8") as log:
             log.write(json.dumps(seen) + "\n")
@@ -187,6 +189,7 @@ class Web(http.server.BaseHTTPRequestHandler):
             "CONTENT_LENGTH": str(len(body)),
             "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
             "HTTP_GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
+            "GIVEN_TOKEN": os.environ.get("GIVEN_TOKEN", ""),
         }
         done = subprocess.run(
             ["git", "http-backend"], input=body, env=variables, capture_output=True, check=True

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 
+import github
 import web
 
 DIR, UID, GID = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -27,6 +28,10 @@ NAMES = {
     "registry.example.org": ["93.184.216.38"],
     "h2.example.com": ["93.184.216.39"],
     "faults.example.com": ["93.184.216.40"],
+    "github.com": ["93.184.216.41"],
+    "api.github.com": ["93.184.216.42"],
+    "grpc.example.com": ["93.184.216.44"],
+    "proxy.example.net": ["93.184.216.43"],
     "loopback.example.net": ["127.0.0.1"],
     "metadata.example.net": ["169.254.169.254"],
     "private.example.net": ["10.1.2.3"],
@@ -129,6 +134,15 @@ def start(server):
         web.serve_internal(DIR, ["127.0.0.1", *INTERNAL])
     elif server == "registry":
         web.serve(DIR, [NAMES["registry.example.org"][0], NAMES["git.example.org"][0]], [])
+    elif server == "github":
+        github.serve(DIR, [NAMES["github.com"][0], NAMES["api.github.com"][0]])
+    elif server == "grpc":
+        # The system's Python, for which the package is made.
+        child("/usr/bin/python3", os.path.join(DIR, "grpc_server.py"), DIR,
+              NAMES["grpc.example.com"][0], stdout=log, stderr=log)
+        await_port(NAMES["grpc.example.com"][0], 443)
+    elif server == "squid":
+        start_squid(log)
     elif server == "h2":
         script = os.path.join(os.path.dirname(__file__), "h2.mjs")
         address = NAMES["h2.example.com"][0]
@@ -142,6 +156,17 @@ def start(server):
         start_postgres(log)
     else:
         sys.exit(f"no such server: {server}")
+
+
+def start_squid(log):
+    """As a company has it: tunnels to port 443 alone, names that only it knows. squid does not run
+    as root."""
+    address = NAMES["proxy.example.net"][0]
+    who = {"user": 65534, "group": 65534} if os.getuid() == 0 else {}
+    # By its name it tells its shared memory from that of others.
+    child("/usr/sbin/squid", "-N", "-n", f"t{os.getpid()}", "-f", os.path.join(DIR, "squid.conf"), stdout=log, stderr=log,
+          cwd="/tmp", **who)
+    await_port(address, 3128)
 
 
 def start_postgres(log):

@@ -60,6 +60,7 @@ impl World {
         for (name, content) in [
             ("world.py", include_str!("world.py")),
             ("web.py", include_str!("web.py")),
+            ("github.py", include_str!("github.py")),
             ("h2.mjs", include_str!("h2.mjs")),
             ("resolv.conf", "nameserver 127.0.0.1\n"),
             ("hosts", "127.0.0.1 localhost\n::1 localhost\n"),
@@ -196,7 +197,7 @@ pub(super) struct Said {
 }
 
 impl Said {
-    fn of(output: Output) -> Self {
+    pub(super) fn of(output: Output) -> Self {
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         Self { ok: output.status.success(), out: text(output.stdout), err: text(output.stderr) }
     }
@@ -235,7 +236,7 @@ fn certify(stage: &Stage) {
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.distinguished_name.push(DnType::CommonName, "a test's authority");
     let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-    let names = ["example.com", "example.org", "example.net"];
+    let names = ["example.com", "example.org", "example.net", "github.com"];
     let all: Vec<String> = names
         .iter()
         .flat_map(|name| [(*name).to_owned(), format!("*.{name}")])

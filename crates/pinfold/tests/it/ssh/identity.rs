@@ -98,6 +98,8 @@ fn a_brokered_identity_signs_and_none_of_its_secrets_is_inside() {
             let (ok, text) = said(&stage, &stage.workspace(), &[], &script);
             assert!(ok && text.contains("alice 42 none none"), "{text}");
             signed_by_alice(&stage, &stage.workspace(), place);
+            let audit = stage.pinfold(&["audit", "--json"]).output().unwrap().stdout;
+            assert!(String::from_utf8_lossy(&audit).contains("\"identity\":\"alice\""));
         }
     }
 }

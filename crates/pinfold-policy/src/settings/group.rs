@@ -1,0 +1,90 @@
+//! Groups of sessions, and how far they are trusted.
+
+use super::ceiling::at_most;
+use super::keys::GROUP;
+use super::words::GroupTrust;
+use super::{Settings, SettingsError};
+use crate::document::{FileError, Item, Section};
+use crate::network::{Brokered, Cure, NetworkPolicy, Repository, SecretRule};
+use crate::origin::{Origin, Valued};
+
+/// The user's `[groups]`: what is said of the trust in each.
+pub(super) fn groups(
+    section: &Section<'_>,
+) -> Result<Vec<(String, Valued<GroupTrust>)>, FileError> {
+    let Some(item) = section.get("groups") else { return Ok(Vec::new()) };
+    let mut groups = Vec::new();
+    for item in item.map()?.items() {
+        let trust = item.table(GROUP)?.read("trust", |item| {
+            Ok(Valued::new(Item::parsed(item)?, Origin::User(item.place())))
+        })?;
+        groups.extend(trust.map(|trust| (item.name().to_owned(), trust)));
+    }
+    Ok(groups)
+}
+
+/// How far a session is trusted. One of no group is the person's own, and has what the person's
+/// settings give it.
+pub(super) fn trust(
+    group: Option<&Valued<String>>,
+    groups: &[(String, Valued<GroupTrust>)],
+    ceiling: Option<&Valued<GroupTrust>>,
+) -> Result<Valued<GroupTrust>, SettingsError> {
+    let given = match group {
+        None => Valued::default_of(GroupTrust::Admin),
+        Some(group) => {
+            let named = groups.iter().find(|(name, _)| *name == group.value);
+            named.map_or(Valued::default_of(GroupTrust::Member), |(_, trust)| trust.clone())
+        }
+    };
+    let trust = at_most("groups.trust", Some(given), ceiling)?;
+    Ok(trust.unwrap_or(Valued::default_of(GroupTrust::Member)))
+}
+
+/// What becomes of a secret: it opens its hosts, or it is brokered.
+pub(super) fn admit(
+    policy: &mut NetworkPolicy,
+    secret: &Valued<SecretRule>,
+    group: Option<&Valued<String>>,
+    trust: &Valued<GroupTrust>,
+) {
+    if trust.value == GroupTrust::Admin || !secret.value.is_for_github() {
+        let rules = secret.value.rules();
+        policy.allow.extend(rules.map(|rule| Valued::new(rule, secret.origin.clone())));
+        return;
+    }
+    let whom = group.map_or("this session".to_owned(), |group| format!("group {}", group.value));
+    let cure = group.map(|group| format!("trust = \"admin\" under [groups.{}]", group.value));
+    let is_ours = !matches!(trust.origin, Origin::Ceiling(_));
+    policy.brokered.push(Brokered {
+        secret: secret.clone(),
+        whom,
+        cure: cure.filter(|_| is_ours).map(Cure::Setting),
+        repositories: Vec::new(),
+    });
+}
+
+impl Settings {
+    /// Lets git have brokered tokens for these repositories.
+    ///
+    /// # Errors
+    /// When the administrator's rules do not cover github.com.
+    pub fn broker(&mut self, repositories: &[Repository]) -> Result<(), SettingsError> {
+        self.network.broker(repositories);
+        self.network.allow.iter().try_for_each(|rule| self.ceiling.check_host(rule))
+    }
+
+    /// The secrets of which the inside has placeholders, without those that are brokered.
+    pub fn placed(&self) -> impl Iterator<Item = &Valued<SecretRule>> {
+        let brokered = |secret: &Valued<SecretRule>| {
+            self.network.brokered.iter().any(|brokered| brokered.secret == *secret)
+        };
+        self.secrets.iter().filter(move |secret| !brokered(secret))
+    }
+
+    /// Whether there is a token for GitHub, for whomever.
+    #[must_use]
+    pub fn has_github_token(&self) -> bool {
+        self.secrets.iter().any(|secret| secret.value.is_for_github())
+    }
+}

@@ -211,6 +211,18 @@ impl Records {
         rules
     }
 
+    /// Records a fault of ours, and tells the person once.
+    pub(crate) fn fault(&self, what: &str) {
+        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        refusals.show(format!("a fault of pinfold's own: {what}"));
+        let step = refusals.pace.step();
+        drop(refusals);
+        if step.is_some() {
+            // The session goes on whether or not that can be recorded.
+            let _ = self.audit.record(&Event::Fault { what: what.to_owned() });
+        }
+    }
+
     fn refused(
         &self,
         door: &'static str,

@@ -11,6 +11,7 @@ mod faults;
 mod git;
 mod isolation;
 mod names;
+mod ours;
 mod protocols;
 mod refusals;
 mod registries;

@@ -10,7 +10,7 @@ use http::header::{ACCEPT_ENCODING, HOST, SEC_WEBSOCKET_EXTENSIONS};
 use http::request::Parts;
 use http::uri::Scheme;
 use http::{Method, Request, Response, StatusCode, Version};
-use http_body_util::Either;
+use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -28,7 +28,7 @@ use super::sender::{MAX_BUFFER, Sender, Stream};
 use super::shared::Shared;
 use super::vault::Held;
 use crate::gateway::{Event, is_websocket, shortened};
-use crate::upstream::{H2, HTTP1};
+use crate::upstream::{H2, HTTP1, copy_of, is_silence};
 
 /// Time for the head of a request, which is also how long an unused connection is kept.
 const HEAD_LIMIT: Duration = Duration::from_secs(60);
@@ -142,6 +142,8 @@ struct Line {
 
 struct Open {
     asked: Endpoint,
+    /// Whether a request was sent on it before.
+    used: bool,
     sender: Sender,
 }
 
@@ -152,7 +154,8 @@ impl Line {
         secure: bool,
         sender: Option<Sender>,
     ) -> Self {
-        let open = fixed.clone().zip(sender).map(|(asked, sender)| Open { asked, sender });
+        let open =
+            fixed.clone().zip(sender).map(|(asked, sender)| Open { asked, used: false, sender });
         let (open, last) = (Mutex::new(open), std::sync::Mutex::default());
         Self { shared: Arc::clone(shared), fixed, secure, open, last }
     }
@@ -307,9 +310,11 @@ impl Line {
         if !open.as_ref().is_some_and(usable) {
             *open = Some(self.open(asked, is_http2).await?);
         }
-        // A kept connection may turn out to be closed before anything was sent on it: once.
+        // A kept connection may turn out to be closed: once.
         for last in [false, true] {
-            let Some(Open { sender, .. }) = open.as_mut() else { break };
+            let Some(Open { sender, used, .. }) = open.as_mut() else { break };
+            let copy = used.then(|| copy_of(&request, Either::Left(Full::default()))).flatten();
+            *used = true;
             let mut error = match sender {
                 Sender::Two(sender) => {
                     let mut sender = sender.clone();
@@ -317,15 +322,17 @@ impl Line {
                     return sender.send_request(request).await.map_err(|error| broke(&error));
                 }
                 Sender::One(sender) => {
-                    sender.ready().await.map_err(|error| broke(&error))?;
+                    // One that is closed gives the request back.
+                    let _ = sender.ready().await;
                     match sender.try_send_request(request).await {
                         Ok(response) => return Ok(response),
                         Err(error) => error,
                     }
                 }
             };
-            match error.take_message() {
-                Some(unsent) if !last => request = unsent,
+            let copy = copy.filter(|_| is_silence(error.error()));
+            match error.take_message().or(copy) {
+                Some(unanswered) if !last => request = unanswered,
                 _ => return Err(broke(&error.into_error())),
             }
             *open = Some(self.open(asked, is_http2).await?);
@@ -348,6 +355,6 @@ impl Line {
         };
         let sender = sender.map_err(|error| NoWay::Unreachable(format!("{asked}: {error}")))?;
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(asked.clone());
-        Ok(Open { asked: asked.clone(), sender })
+        Ok(Open { asked: asked.clone(), used: false, sender })
     }
 }

@@ -1,25 +1,35 @@
 //! Bytes from one connection to the other.
 //!
-//! The first bytes go through a small buffer. A direction that has moved much goes on through a
-//! pipe by splice(2), which moves pages instead of copying them twice; a pipe costs two
-//! descriptors and is not worth it before.
+//! Bytes go through a buffer that all connections of the thread share: one call to take them and
+//! one to pass them on. A direction that is a stream gets a larger one of its own, as long as it is
+//! one.
 
+use std::cell::RefCell;
+use std::future::poll_fn;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::ops::ControlFlow;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
-use rustix::pipe::{PipeFlags, SpliceFlags};
-use tokio::io::{AsyncWriteExt as _, Interest};
+use tokio::io::{AsyncRead as _, AsyncReadExt as _, AsyncWriteExt as _, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::sync::Semaphore;
 
-/// Bytes moved by copying before a pipe is made.
-const MUCH: u64 = 256 * 1024;
+/// Bytes in full buffers, one after the other, that make a stream.
+const MUCH: usize = 256 * 1024;
+
+/// Bytes at once that are none any more.
+const LITTLE: usize = 16 * 1024;
 
 /// Bytes copied at once.
-const BUFFER: usize = 16 * 1024;
+const BUFFER: usize = 64 * 1024;
 
-/// Bytes that the pipe is asked to hold (pipe(7)). The system may grant less.
-const PIPE: usize = 1024 * 1024;
+/// Bytes copied at once of a stream.
+const LARGE: usize = 256 * 1024;
+
+/// Streams at once that have a buffer of their own.
+static STREAMS: Semaphore = Semaphore::const_new(64);
 
 /// Moves bytes both ways until both sides have ended. An end of one side is passed on to the
 /// other, which may go on.
@@ -33,49 +43,59 @@ pub(crate) async fn join(left: &mut TcpStream, right: &mut TcpStream) -> io::Res
     Ok(())
 }
 
-async fn pump(from: ReadHalf<'_>, mut to: WriteHalf<'_>) -> io::Result<()> {
-    let mut moved = 0;
-    while moved < MUCH {
-        // A connection that says nothing holds no buffer.
-        from.readable().await?;
-        let mut buffer = vec![0; BUFFER];
-        let count = match from.try_read(&mut buffer) {
-            Ok(0) => return to.shutdown().await,
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
-            Err(error) => return Err(error),
-        };
-        to.write_all(&buffer[..count]).await?;
-        moved += count as u64;
-    }
-    through_pipe(from.as_ref(), to.as_ref()).await?;
-    to.shutdown().await
-}
-
-async fn through_pipe(from: &TcpStream, to: &TcpStream) -> io::Result<()> {
-    let (out, into) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-    // A smaller pipe moves less at once, that is all.
-    let _ = rustix::pipe::fcntl_setpipe_size(&into, PIPE);
+async fn pump(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>) -> io::Result<()> {
     loop {
-        // The pipe is empty here, so "try again" can only mean the connection.
-        let mut left = take(from, &into).await?;
-        if left == 0 {
-            return Ok(());
+        let mut streamed = 0;
+        while streamed < MUCH {
+            let (count, rest) = poll_fn(|context| copy(&mut from, &to, context)).await?;
+            if count == 0 {
+                return to.shutdown().await;
+            }
+            to.write_all(&rest).await?;
+            streamed = if count == BUFFER { streamed + count } else { 0 };
         }
-        while left > 0 {
-            left -= give(&out, to, left).await?.min(left);
+        let Ok(_place) = STREAMS.try_acquire() else { continue };
+        if stream(&mut from, &mut to).await?.is_break() {
+            return to.shutdown().await;
         }
     }
 }
 
-const FLAGS: SpliceFlags = SpliceFlags::NONBLOCK.union(SpliceFlags::MOVE);
-
-async fn take(from: &TcpStream, into: &OwnedFd) -> io::Result<usize> {
-    let splice = || Ok(rustix::pipe::splice(from, None, into, None, PIPE, FLAGS)?);
-    from.async_io(Interest::READABLE, splice).await
+thread_local! {
+    /// What bytes are copied through. A connection that says nothing holds no buffer.
+    static BETWEEN: RefCell<Vec<u8>> = RefCell::new(vec![0; BUFFER]);
 }
 
-async fn give(out: &OwnedFd, to: &TcpStream, count: usize) -> io::Result<usize> {
-    let splice = || Ok(rustix::pipe::splice(out, None, to, None, count, FLAGS)?);
-    to.async_io(Interest::WRITABLE, splice).await
+/// Passes on what is there; gives how much was read, and what could not be written at once.
+fn copy(
+    from: &mut ReadHalf<'_>,
+    to: &WriteHalf<'_>,
+    context: &mut Context<'_>,
+) -> Poll<io::Result<(usize, Vec<u8>)>> {
+    BETWEEN.with_borrow_mut(|buffer| {
+        let mut read = ReadBuf::new(buffer);
+        // Unlike `try_read` this takes a read that is not full for the last: no call in vain.
+        ready!(Pin::new(from).poll_read(context, &mut read))?;
+        let bytes = read.filled();
+        let written = match to.try_write(bytes) {
+            Ok(written) => written,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+            Err(error) => return Poll::Ready(Err(error)),
+        };
+        Poll::Ready(Ok((bytes.len(), bytes[written..].to_vec())))
+    })
+}
+
+/// Passes a stream on; goes on when it is none any more, and breaks off at its end.
+async fn stream(from: &mut ReadHalf<'_>, to: &mut WriteHalf<'_>) -> io::Result<ControlFlow<()>> {
+    let mut buffer = vec![0; LARGE];
+    loop {
+        let count = from.read(&mut buffer).await?;
+        to.write_all(&buffer[..count]).await?;
+        match count {
+            0 => return Ok(ControlFlow::Break(())),
+            ..LITTLE => return Ok(ControlFlow::Continue(())),
+            LITTLE.. => {}
+        }
+    }
 }

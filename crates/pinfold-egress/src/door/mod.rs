@@ -11,6 +11,7 @@ mod dns;
 pub mod fuzzing;
 mod http;
 mod intercept;
+mod join;
 mod message;
 mod mint;
 mod names;
@@ -24,14 +25,14 @@ mod scrub;
 mod sender;
 mod serve;
 mod shared;
-mod splice;
+
 mod stores;
 mod vault;
 
+pub(crate) use join::join;
 pub use mint::{NoAuthority, SessionAuthority};
 pub use placeholder::placeholder_like;
 pub use proxy::{InvalidProxy, UpstreamProxy};
 pub use serve::{DoorConfig, DoorSockets, NetworkDoor, PolicyHandle};
-pub(crate) use splice::join;
 pub use stores::TrustStores;
 pub use vault::{LiveSecret, PlacedSecret};

@@ -94,7 +94,7 @@ async fn stream(from: &mut ReadHalf<'_>, to: &mut WriteHalf<'_>) -> io::Result<C
         to.write_all(&buffer[..count]).await?;
         match count {
             0 => return Ok(ControlFlow::Break(())),
-            ..LITTLE => return Ok(ControlFlow::Continue(())),
+            1..LITTLE => return Ok(ControlFlow::Continue(())),
             LITTLE.. => {}
         }
     }

@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: the promises of SPECIFICATION.md, measured side by side in one run.
 //!
 //! Every figure is a ratio against a peer or the native run, taken in turns so that the
-//! machine's mood is the same for both. It prints; it judges nothing.
+//! machine's mood is the same for both. It prints; it judges nothing but the soak.
 
 mod memory;
 mod peers;
@@ -34,6 +34,16 @@ const SMOKE: Effort = Effort { starts: 20, rounds: 2, files: 2_000 };
 pub(crate) fn run(words: &[&str]) -> Outcome {
     let smoke = words.contains(&"--smoke");
     let effort = if smoke { SMOKE } else { FULL };
+    if words.contains(&"soak") {
+        let minutes =
+            words.iter().position(|word| *word == "--minutes").map(|at| words.get(at + 1));
+        let minutes = match minutes {
+            Some(minutes) => minutes.ok_or("--minutes needs a number")?,
+            None if smoke => "0.1",
+            None => "10",
+        };
+        return egress("door", &["soak", minutes]);
+    }
     let named: Vec<&str> = words.iter().copied().filter(|word| !word.starts_with("--")).collect();
     let wanted = |name: &str| named.is_empty() || named.contains(&name);
     let pinfold = build()?;
@@ -52,7 +62,11 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
     }
     let seconds = if smoke { "0.1" } else { "1" };
     for name in ["gateway", "door"].into_iter().filter(|name| wanted(name)) {
-        egress(name, seconds)?;
+        println!("\n{name}, against the same server without it");
+        egress(name, &[seconds])?;
+    }
+    if smoke && named.is_empty() {
+        egress("door", &["soak", "0.1"])?;
     }
     Ok(())
 }
@@ -74,12 +88,17 @@ fn build() -> Result<PathBuf, Box<dyn std::error::Error>> {
     executable.ok_or_else(|| "cargo named no executable".into())
 }
 
-/// A benchmark of the crate of that name, each part for so many seconds.
-fn egress(name: &str, seconds: &str) -> Outcome {
-    println!("\n{name}, against the same server without it");
-    let status = command("cargo")
-        .args(["bench", "--quiet", "--package", "pinfold-egress", "--bench", name, "--", seconds])
-        .status()?;
+/// A benchmark of the doors' crate.
+fn egress(name: &str, arguments: &[&str]) -> Outcome {
+    let mut bench = command("cargo");
+    bench.args(["bench", "--quiet", "--package", "pinfold-egress", "--bench", name, "--"]);
+    if name == "door" && !arguments.contains(&"soak") {
+        // It says itself why there is none.
+        let found = command("scripts/mitmproxy").stderr(Stdio::inherit()).output()?;
+        let path = String::from_utf8_lossy(&found.stdout).trim().to_owned();
+        bench.env("MITMDUMP", if path.is_empty() { "mitmdump" } else { &path });
+    }
+    let status = bench.args(arguments).status()?;
     if status.success() { Ok(()) } else { Err(format!("the {name}'s benchmark failed").into()) }
 }
 

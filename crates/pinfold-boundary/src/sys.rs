@@ -27,7 +27,8 @@ pub(crate) enum Side {
     Child,
 }
 
-/// clone3(2) without shared memory: a fork into new namespaces, and into a cgroup when given.
+/// clone3(2) without shared memory: a fork into new namespaces, and into a cgroup when given. A
+/// panic ends the child at once.
 ///
 /// # Errors
 /// What clone3(2) says; `ENOSPC`, `EPERM` and `EUSERS` mean that user namespaces are off or
@@ -50,6 +51,7 @@ pub(crate) fn clone_into(flags: u64, cgroup: Option<BorrowedFd<'_>>) -> Result<S
         libc::syscall(libc::SYS_clone3, &raw mut arguments, size_of::<libc::clone_args>())
     })?;
     if returned == 0 {
+        pinfold_init::end_on_panic();
         return Ok(Side::Child);
     }
     // SAFETY: the kernel stored a new descriptor that nobody else owns.
@@ -376,3 +378,6 @@ pub(crate) fn close_all_but(keep: &[BorrowedFd<'_>]) -> Result<(), Errno> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

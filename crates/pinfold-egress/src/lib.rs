@@ -15,8 +15,12 @@ mod serve;
 mod ssh;
 mod upstream;
 
+/// What the fuzz targets call.
 #[cfg(fuzzing)]
-pub use door::fuzzing;
+pub mod fuzzing {
+    pub use crate::door::fuzzing::*;
+    pub use crate::gateway::fuzzing::*;
+}
 pub use door::{
     DoorConfig, DoorSockets, LiveSecret, NetworkDoor, NoAuthority, PlacedSecret, PolicyHandle,
     SessionAuthority, TrustStores, placeholder_like,

@@ -16,9 +16,11 @@ use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinSet;
 
 use crate::door::join;
-use crate::gateway::{Event, Journal};
+use crate::gateway::Event;
+use crate::serve::Publishing;
 
 /// How long init may take to make a socket, and a server inside to accept.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -47,9 +49,9 @@ pub struct SocketStock {
 
 /// A supply and its stock; `ask` is called for each socket that is needed.
 #[must_use]
-pub fn socket_supply(ask: Box<dyn Fn() + Send + Sync>) -> (SocketSupply, SocketStock) {
+pub fn socket_supply(ask: Box<dyn Fn() + Send + Sync>) -> (SocketSupply, Arc<SocketStock>) {
     let (sender, receiver) = unbounded_channel();
-    (SocketSupply(sender), SocketStock { sockets: Mutex::new(receiver), ask })
+    (SocketSupply(sender), Arc::new(SocketStock { sockets: Mutex::new(receiver), ask }))
 }
 
 impl SocketSupply {
@@ -77,26 +79,25 @@ impl SocketStock {
 ///
 /// # Errors
 /// A listener could not be registered.
-pub(crate) fn start(
-    published: Vec<Published>,
-    stock: SocketStock,
-    journal: &Arc<dyn Journal>,
-) -> io::Result<()> {
-    let stock = Arc::new(stock);
-    for Published { listener, port } in published {
+pub(crate) fn start(publishing: &Publishing, acceptors: &mut JoinSet<()>) -> io::Result<()> {
+    for Published { listener, port } in &publishing.published {
+        let listener = listener.try_clone()?;
         listener.set_nonblocking(true)?;
         let listener = TcpListener::from_std(listener)?;
-        let (stock, journal) = (Arc::clone(&stock), Arc::clone(journal));
-        tokio::spawn(async move {
+        let (stock, journal) = (Arc::clone(&publishing.stock), Arc::clone(&publishing.journal));
+        let port = *port;
+        acceptors.spawn(async move {
             loop {
                 match listener.accept().await {
                     Ok((client, from)) => {
-                        let what = format!("port {port} inside, from {from}");
-                        let event = Event::Connect { asked: &what, rule: "--publish" };
-                        // What cannot be recorded does not happen.
-                        if journal.record(&event).is_ok() {
-                            tokio::spawn(carry(client, Arc::clone(&stock), port));
-                        }
+                        let (stock, journal) = (Arc::clone(&stock), Arc::clone(&journal));
+                        tokio::spawn(async move {
+                            let what = format!("port {port} inside, from {from}");
+                            let event = Event::Connect { asked: &what, rule: "--publish" };
+                            // What cannot be recorded does not happen.
+                            journal.record(&event)?;
+                            carry(client, &stock, port).await
+                        });
                     }
                     Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
                 }
@@ -106,8 +107,8 @@ pub(crate) fn start(
     Ok(())
 }
 
-async fn carry(mut client: TcpStream, stock: Arc<SocketStock>, port: u16) -> io::Result<()> {
-    let mut inside = connect(&stock, port).await?;
+async fn carry(mut client: TcpStream, stock: &SocketStock, port: u16) -> io::Result<()> {
+    let mut inside = connect(stock, port).await?;
     client.set_nodelay(true)?;
     inside.set_nodelay(true)?;
     join(&mut client, &mut inside).await

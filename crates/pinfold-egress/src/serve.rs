@@ -1,9 +1,13 @@
 //! All doors of a session on one thread.
 
+use std::future::Future;
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+
+use tokio::task::JoinSet;
 
 use crate::door::NetworkDoor;
 use crate::gateway::{Gateway, Journal, Stop};
@@ -28,7 +32,7 @@ pub struct Publishing {
     /// Each with its listener.
     pub published: Vec<Published>,
     /// Sockets of the inside's network.
-    pub stock: SocketStock,
+    pub stock: Arc<SocketStock>,
     /// Where connections are recorded.
     pub journal: Arc<dyn Journal>,
 }
@@ -49,31 +53,51 @@ impl Egress {
     /// socket first becomes readable: nothing is lost until then, and a session that never uses
     /// its doors pays for no runtime.
     ///
+    /// A panic ends the connection that it is about. What is worse ends the serving, and can be
+    /// followed by another: rules, names, secrets, the session's authority and what budgets have
+    /// counted are as they were, and only open connections are lost.
+    ///
     /// # Errors
-    /// The runtime could not be made, or a socket could not be registered.
-    pub fn serve(self, stop: Stop) -> io::Result<()> {
+    /// The runtime could not be made, a socket could not be registered, or nobody accepts any more.
+    pub fn serve(&self, stop: Stop) -> io::Result<()> {
+        self.serve_until(stop.stopped())?;
         let credentials = self.gateway.iter().flat_map(|(gateway, _)| gateway.credentials());
-        let credentials: Vec<_> = credentials.collect();
+        credentials.for_each(|credential| credential.finish());
+        Ok(())
+    }
+
+    fn serve_until(&self, stop: impl Future<Output = ()>) -> io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let outcome = runtime.block_on(async {
-            if let Some((gateway, listeners)) = self.gateway {
-                gateway.start(listeners)?;
-            }
-            if let Some(door) = self.door {
-                door.start()?;
-            }
-            if let Some(Publishing { published, stock, journal }) = self.publishing {
-                publish::start(published, stock, &journal)?;
-            }
-            if let Some(ssh) = self.ssh {
-                ssh.start()?;
-            }
-            stop.stopped().await;
-            Ok(())
-        });
+        let serving = AssertUnwindSafe(|| runtime.block_on(self.accept_until(stop)));
+        let outcome = catch_unwind(serving);
         // A command that is being asked for a credential must not hold up the end.
         runtime.shutdown_background();
-        credentials.iter().for_each(|credential| credential.finish());
-        outcome
+        outcome.unwrap_or_else(|_| Err(io::Error::other("the doors' thread broke")))
+    }
+
+    async fn accept_until(&self, stop: impl Future<Output = ()>) -> io::Result<()> {
+        // None of these ends by itself.
+        let mut acceptors = JoinSet::new();
+        if let Some((gateway, listeners)) = &self.gateway {
+            gateway.start(listeners, &mut acceptors)?;
+        }
+        if let Some(door) = &self.door {
+            door.start(&mut acceptors)?;
+        }
+        if let Some(publishing) = &self.publishing {
+            publish::start(publishing, &mut acceptors)?;
+        }
+        if let Some(ssh) = &self.ssh {
+            ssh.start(&mut acceptors)?;
+        }
+        tokio::select! {
+            () = stop => Ok(()),
+            Some(_) = acceptors.join_next() => {
+                Err(io::Error::other("what accepts connections broke"))
+            }
+        }
     }
 }
+
+#[cfg(test)]
+mod tests;

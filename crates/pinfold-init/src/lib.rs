@@ -6,6 +6,7 @@
 
 mod command;
 mod doors;
+mod panics;
 mod run;
 mod stdio;
 mod vfork;
@@ -13,6 +14,7 @@ mod watch;
 
 pub use command::Command;
 pub use doors::{datagrams, listen, listen_at, unix};
+pub use panics::{PANICKED, end_on_panic};
 pub use run::{Start, now, run};
 pub use stdio::{End, Streams};
 pub use watch::{Watch, Watched};

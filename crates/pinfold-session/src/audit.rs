@@ -167,6 +167,11 @@ pub enum Event<'a> {
         /// Why.
         reason: String,
     },
+    /// Something of pinfold's own broke, and the session went on.
+    Fault {
+        /// What, and where in the program.
+        what: String,
+    },
     /// What the inside wrote and the host did not take.
     Kept {
         /// What.

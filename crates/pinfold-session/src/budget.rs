@@ -1,12 +1,14 @@
 //! Counting what sessions use of models, against what they may.
 //!
 //! A session's own count is in memory. What lasts a day or a month is one small file for each
-//! budget, `<state>/budget/NAME.json`, under a lock beside it and replaced as a whole: sessions at
-//! once share it, and one that is killed loses nothing of what it has written down.
+//! budget, `<state>/budget/NAME.json`, under a lock beside it and written in one piece: sessions at
+//! once share it, and one that is killed loses nothing of what it has written down. That a request
+//! was admitted is on the disk before it is sent; of its answer the last seconds may be lost with
+//! the machine's power.
 
-use std::fs::{self, File, OpenOptions};
-use std::io;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -21,6 +23,10 @@ use crate::places::Places;
 
 /// Seconds of a day, leap seconds left out as POSIX time does.
 const DAY: u64 = 24 * 60 * 60;
+
+/// Bytes of a count's file. Within one sector of a disk a write is done or not done, so that the
+/// file is never between two counts; blanks fill it up.
+const SIZE: usize = 256;
 
 /// The budgets that a session is under.
 pub(crate) struct Budgets {
@@ -193,10 +199,13 @@ fn with_file<T>(path: &Path, per: Window, work: impl FnOnce(&mut Count) -> T) ->
     }
     let _lock = locked(&path.with_extension("lock"))?;
     let window = window(per, now());
-    let mut count = match fs::read(path) {
-        Ok(bytes) => serde_json::from_slice::<Count>(&bytes)?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Count::default(),
-        Err(error) => return Err(error),
+    let mut file = private().read(true).open(path)?;
+    let mut text = Vec::with_capacity(SIZE);
+    file.read_to_end(&mut text)?;
+    let mut count = match text.as_slice() {
+        // It was made, and nothing was counted yet.
+        [] => Count::default(),
+        text => serde_json::from_slice::<Count>(text)?,
     };
     if count.window != window {
         count = Count { window, ..Count::default() };
@@ -204,18 +213,28 @@ fn with_file<T>(path: &Path, per: Window, work: impl FnOnce(&mut Count) -> T) ->
     let before = count.clone();
     let outcome = work(&mut count);
     if count != before {
-        let new = path.with_extension("new");
-        fs::write(&new, serde_json::to_vec(&count)?)?;
-        fs::rename(new, path)?;
+        let mut text = serde_json::to_vec(&count)?;
+        text.resize(text.len().max(SIZE), b' ');
+        file.write_all_at(&text, 0)?;
+        // Once for a request, not for each piece of its answer.
+        if count.requests != before.requests {
+            file.sync_data()?;
+        }
     }
     Ok(outcome)
 }
 
-/// A lock that goes with its file's descriptor (flock(2)).
-fn locked(path: &Path) -> io::Result<File> {
+/// How a file of the user's own is opened, or made.
+fn private() -> OpenOptions {
     let nofollow = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
     let mut options = OpenOptions::new();
-    let file = options.write(true).create(true).mode(0o600).custom_flags(nofollow).open(path)?;
+    options.write(true).create(true).mode(0o600).custom_flags(nofollow);
+    options
+}
+
+/// A lock that goes with its file's descriptor (flock(2)).
+fn locked(path: &Path) -> io::Result<File> {
+    let file = private().open(path)?;
     loop {
         match rustix::fs::flock(&file, FlockOperation::LockExclusive) {
             Ok(()) => return Ok(file),

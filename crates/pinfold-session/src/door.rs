@@ -194,6 +194,18 @@ impl Records {
         rules
     }
 
+    /// Records a fault of ours, and tells the person once.
+    pub(crate) fn fault(&self, what: &str) {
+        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        refusals.show(format!("a fault of pinfold's own: {what}"));
+        let step = refusals.pace.step();
+        drop(refusals);
+        if step.is_some() {
+            // The session goes on whether or not that can be recorded.
+            let _ = self.audit.record(&Event::Fault { what: what.to_owned() });
+        }
+    }
+
     fn refused(
         &self,
         door: &'static str,
@@ -204,6 +216,13 @@ impl Records {
         let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
         let cure = cure.map_or(String::new(), |cure| format!(" ({cure})"));
         refusals.show(format!("refused: {reason}{cure}"));
+        drop(refusals);
+        self.denied(door, asked.to_owned(), reason.to_owned())
+    }
+
+    /// Records what was refused, if it does not come too fast; what does is counted.
+    fn denied(&self, door: &'static str, what: String, reason: String) -> io::Result<()> {
+        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(skipped) = refusals.pace.step() else { return Ok(()) };
         drop(refusals);
         let denial =
@@ -212,7 +231,7 @@ impl Records {
             let reason = "refused faster than is recorded one by one".to_owned();
             denial(format!("{skipped} more"), reason)?;
         }
-        denial(asked.to_owned(), reason.to_owned())
+        denial(what, reason)
     }
 }
 
@@ -246,11 +265,8 @@ impl Journal for Records {
                 })
             }
             DoorEvent::Denied { status, reason, method, host, path } => {
-                self.audit.record(&Event::Denial {
-                    door: "gateway",
-                    what: format!("{method} {host}{path}"),
-                    reason: format!("{status}: {reason}"),
-                })
+                let what = format!("{method} {host}{path}");
+                self.denied("gateway", what, format!("{status}: {reason}"))
             }
             DoorEvent::Usage { provider, model, tokens, cost, estimated } => {
                 self.audit.record(&Event::Usage {
@@ -308,3 +324,6 @@ impl Journal for Records {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

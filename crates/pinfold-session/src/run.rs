@@ -26,6 +26,7 @@ use crate::outcome::{Outcome, RunError};
 use crate::places::Places;
 use crate::resume::Resume;
 use crate::review::{self, Layer, Review};
+use crate::serving::Serving;
 use crate::shadow::{self, Shadow};
 use crate::ssh::Ssh;
 use crate::state::SessionState;
@@ -179,10 +180,9 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
         inner: None,
         outputs,
         input,
-        egress: Some(egress),
+        serving: Serving::new(egress, Arc::clone(&records)),
         control: control.transpose().map_err(RunError::System)?,
         sockets,
-        serving: None,
         deadline: timeout.map(|timeout| Instant::now() + timeout.value.duration()),
         running: None,
         drained: Vec::new(),

@@ -1,13 +1,11 @@
 //! From the order to start to the end: one loop over everything that can happen.
 
-use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use pinfold_boundary::namespace::{Exceeded, explain};
 use pinfold_boundary::{Inside, LaunchError, step_failed};
-use pinfold_egress::{Egress, StopHandle, stop_channel};
 use pinfold_wire::{Ended, Limit, Order, Report, Step};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
@@ -17,6 +15,7 @@ use crate::input::Feeding;
 use crate::outcome::{LimitReached, Outcome};
 use crate::publish::Sockets;
 use crate::resume::Running;
+use crate::serving::Serving;
 use crate::stdio::Pump;
 use crate::terminal::{CallerTerminal, stop_self};
 use crate::timeline::Timeline;
@@ -37,14 +36,12 @@ pub(crate) struct Supervision {
     pub(crate) outputs: Vec<JoinHandle<()>>,
     /// Held until everything inside has ended.
     pub(crate) input: Option<Feeding>,
-    /// The doors, until something first comes: a command that never uses them does not pay for
-    /// their runtime.
-    pub(crate) egress: Option<Egress>,
+    /// Who serves the doors.
+    pub(crate) serving: Serving,
     /// Where the session can be changed.
     pub(crate) control: Option<Control>,
     /// Where sockets of the inside's network are asked for and handed in.
     pub(crate) sockets: Option<Sockets>,
-    pub(crate) serving: Option<(StopHandle, JoinHandle<io::Result<()>>)>,
     pub(crate) deadline: Option<Instant>,
     /// What runs inside before the command.
     pub(crate) running: Option<Running>,
@@ -132,12 +129,9 @@ impl Supervision {
         if let Some(terminal) = &self.terminal {
             terminal.restore();
         }
-        if let Some((stop, thread)) = self.serving.take() {
-            stop.stop();
-            let _ = thread.join();
-        }
-        self.state.timeline.done("everything inside ends");
         let mut outcome = self.outcome();
+        self.serving.stop();
+        self.state.timeline.done("everything inside ends");
         outcome.timeline = std::mem::take(&mut self.state.timeline);
         Ok(outcome)
     }
@@ -176,7 +170,7 @@ impl Supervision {
             }
         }
         if ready.door {
-            self.open_door()?;
+            self.serving.turn()?;
         }
         if ready.output {
             self.read_outputs();
@@ -205,7 +199,7 @@ impl Supervision {
         watched
             .extend(outputs.map(|output| PollFd::from_borrowed_fd(output.as_fd(), PollFlags::IN)));
         let first_door = watched.len();
-        let doors = self.egress.iter().flat_map(Egress::sockets);
+        let doors = self.serving.waiting().into_iter();
         watched.extend(doors.map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)));
         let timeout = self.patience().map(|patience| Timespec {
             tv_sec: patience.as_secs() as i64,
@@ -329,17 +323,6 @@ impl Supervision {
     fn order(&self, signal: i32) {
         // An init that is gone has nobody left to signal.
         let _ = self.inside.channel.send(&Order::Signal(signal), &[]);
-    }
-
-    /// Something is there for the first time: serve the doors on a thread of their own.
-    fn open_door(&mut self) -> Result<(), RunError> {
-        let Some(egress) = self.egress.take() else { return Ok(()) };
-        sys::allow_many_files();
-        let (stop, stopped) = stop_channel();
-        let serve = move || egress.serve(stopped);
-        let thread = std::thread::Builder::new().name("egress".to_owned()).spawn(serve);
-        self.serving = Some((stop, thread.map_err(RunError::thread)?));
-        Ok(())
     }
 }
 

@@ -117,6 +117,7 @@ impl Guardian {
         // whatever it may do.
         match unsafe { libc::fork() } {
             0 => {
+                pinfold_boundary::end_on_panic();
                 drop(writer);
                 Self::watch(&reader, terminal, saved);
                 // SAFETY: _exit(2) has no preconditions; destructors belong to the parent.

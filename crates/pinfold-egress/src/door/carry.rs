@@ -12,7 +12,7 @@ use super::explain::{reset, turn_away};
 use super::peek::{Beginning, LONGEST, peek};
 use super::refusal::NoWay;
 use super::shared::Shared;
-use super::{http, intercept, splice};
+use super::{http, intercept, join};
 
 /// How long a client may take to say what it speaks where it has to speak first.
 const FIRST_WORDS: Duration = Duration::from_secs(30);
@@ -147,7 +147,7 @@ pub(super) async fn first_words(
 
 /// Passes bytes until both sides have ended or one breaks.
 async fn tunnel(mut client: TcpStream, mut upstream: TcpStream) -> io::Result<()> {
-    let joined = splice::join(&mut client, &mut upstream).await;
+    let joined = join::join(&mut client, &mut upstream).await;
     if joined.is_err() {
         // The other side sees that it was no orderly end.
         reset(&client)?;

@@ -6,6 +6,7 @@
 //! other names, to HTTP/3 and to encrypted server names.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,6 +33,9 @@ const LOOKUPS: usize = 256;
 /// How long a connection may wait for its next question (RFC 7766, 6.2.3).
 const IDLE: Duration = Duration::from_secs(10);
 
+/// Pause after the system could not give a question.
+const PAUSE: Duration = Duration::from_millis(10);
+
 /// "Blocked", of the extended errors (RFC 8914, 4.16).
 const BLOCKED: u16 = 15;
 
@@ -44,10 +48,15 @@ pub(super) async fn serve_udp(socket: UdpSocket, shared: Arc<Shared>) {
     let lookups = Arc::new(Semaphore::new(LOOKUPS));
     let mut buffer = [0; LARGEST as usize];
     loop {
-        // An error here is about an earlier answer whose asker is gone.
-        let Ok((length, asker)) = socket.recv_from(&mut buffer).await else { continue };
-        let Some(question) = Question::read(&buffer[..length]) else { continue };
-        let question = match question.answer_at_once(&shared) {
+        let Ok((length, asker)) = socket.recv_from(&mut buffer).await else {
+            // A lack of memory passes, and must not be waited for in a circle.
+            tokio::time::sleep(PAUSE).await;
+            continue;
+        };
+        let answered = || Some(Question::read(&buffer[..length])?.answer_at_once(&shared));
+        // A question that breaks us gets no answer, and is the only one.
+        let Ok(Some(answered)) = catch_unwind(AssertUnwindSafe(answered)) else { continue };
+        let question = match answered {
             Ok(answer) => {
                 // UDP: an answer that does not arrive is asked for again.
                 let _ = socket.try_send_to(&answer, asker);

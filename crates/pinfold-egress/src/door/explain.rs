@@ -101,11 +101,14 @@ pub(super) fn reset(stream: &TcpStream) -> io::Result<()> {
 /// closing with unread bytes would reset the connection under the answer.
 pub(super) async fn say(stream: &mut TcpStream, answer: &[u8]) -> io::Result<()> {
     const PATIENCE: Duration = Duration::from_secs(1);
+    /// Bytes that are read at most.
+    const MOST: u64 = 256 * 1024;
     stream.write_all(answer).await?;
     stream.shutdown().await?;
     let drain = async {
         let mut sink = [0; 4096];
-        while stream.read(&mut sink).await? > 0 {}
+        let mut rest = stream.take(MOST);
+        while rest.read(&mut sink).await? > 0 {}
         Ok(())
     };
     tokio::time::timeout(PATIENCE, drain).await.unwrap_or(Ok(()))

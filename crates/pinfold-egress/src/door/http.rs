@@ -12,7 +12,7 @@ use http::header::{
 use http::request::Parts;
 use http::uri::{PathAndQuery, Scheme};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
-use http_body_util::Either;
+use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -30,7 +30,7 @@ use super::sender::{MAX_BUFFER, Sender, Stream};
 use super::shared::Shared;
 use super::vault::Held;
 use crate::gateway::{Event, is_websocket, shortened};
-use crate::upstream::{H2, HTTP1, UpstreamProxy, WANTS_PASSWORD};
+use crate::upstream::{H2, HTTP1, UpstreamProxy, WANTS_PASSWORD, copy_of, is_silence};
 
 /// Time for the head of a request, which is also how long an unused connection is kept.
 const HEAD_LIMIT: Duration = Duration::from_secs(60);
@@ -156,6 +156,8 @@ struct Line {
 
 struct Open {
     asked: Endpoint,
+    /// Whether a request was sent on it before.
+    used: bool,
     sender: Sender,
     /// Whether the other end is a proxy that passes requests on.
     is_proxy: bool,
@@ -170,6 +172,7 @@ impl Line {
     ) -> Self {
         let open = fixed.clone().zip(sender).map(|(asked, sender)| Open {
             asked,
+            used: false,
             sender,
             is_proxy: false,
         });
@@ -329,12 +332,14 @@ impl Line {
         if !open.as_ref().is_some_and(usable) {
             *open = Some(self.open(asked, is_http2).await?);
         }
-        // A kept connection may turn out to be closed before anything was sent on it: once.
+        // A kept connection may turn out to be closed: once.
         for last in [false, true] {
-            let Some(Open { sender, is_proxy, .. }) = open.as_mut() else { break };
+            let Some(Open { sender, used, is_proxy, .. }) = open.as_mut() else { break };
             if *is_proxy {
                 request = self.for_proxy(asked, request)?;
             }
+            let copy = used.then(|| copy_of(&request, Either::Left(Full::default()))).flatten();
+            *used = true;
             let mut error = match sender {
                 Sender::Two(sender) => {
                     let mut sender = sender.clone();
@@ -342,7 +347,8 @@ impl Line {
                     return sender.send_request(request).await.map_err(|error| broke(&error));
                 }
                 Sender::One(sender) => {
-                    sender.ready().await.map_err(|error| broke(&error))?;
+                    // One that is closed gives the request back.
+                    let _ = sender.ready().await;
                     match sender.try_send_request(request).await {
                         Ok(response) if *is_proxy && wants_password(&response) => {
                             return Err(NoWay::Unreachable(WANTS_PASSWORD.to_owned()));
@@ -352,8 +358,9 @@ impl Line {
                     }
                 }
             };
-            match error.take_message() {
-                Some(unsent) if !last => request = unsent,
+            let copy = copy.filter(|_| is_silence(error.error()));
+            match error.take_message().or(copy) {
+                Some(unanswered) if !last => request = unanswered,
                 _ => return Err(broke(&error.into_error())),
             }
             *open = Some(self.open(asked, is_http2).await?);
@@ -382,7 +389,7 @@ impl Line {
         };
         let sender = sender.map_err(|error| NoWay::Unreachable(format!("{asked}: {error}")))?;
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(asked.clone());
-        Ok(Open { asked: asked.clone(), sender, is_proxy: proxy.is_some() })
+        Ok(Open { asked: asked.clone(), used: false, sender, is_proxy: proxy.is_some() })
     }
 
     /// A request as a proxy is asked to pass it on (RFC 9112, 3.2.2).

@@ -12,6 +12,7 @@ mod explain;
 pub mod fuzzing;
 mod http;
 mod intercept;
+mod join;
 mod message;
 mod mint;
 mod names;
@@ -24,13 +25,13 @@ mod scrub;
 mod sender;
 mod serve;
 mod shared;
-mod splice;
+
 mod stores;
 mod vault;
 
+pub(crate) use join::join;
 pub use mint::{NoAuthority, SessionAuthority};
 pub use placeholder::placeholder_like;
 pub use serve::{DoorConfig, DoorSockets, NetworkDoor, PolicyHandle};
-pub(crate) use splice::join;
 pub use stores::TrustStores;
 pub use vault::{LiveSecret, PlacedSecret};

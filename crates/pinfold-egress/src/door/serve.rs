@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use pinfold_policy::network::NetworkPolicy;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use super::mint::SessionAuthority;
 use super::shared::Shared;
@@ -39,9 +40,8 @@ pub struct DoorSockets {
 
 /// The network door of one session.
 pub struct NetworkDoor {
-    config: DoorConfig,
+    shared: Arc<Shared>,
     sockets: DoorSockets,
-    policy: watch::Receiver<Arc<NetworkPolicy>>,
 }
 
 /// Changes the policy of a door while it is served.
@@ -65,8 +65,18 @@ impl NetworkDoor {
     /// A door that is served later; nothing is opened or started.
     #[must_use]
     pub fn new(config: DoorConfig, sockets: DoorSockets) -> (Self, PolicyHandle) {
-        let (handle, policy) = watch::channel(Arc::new(config.policy.clone()));
-        (Self { config, sockets, policy }, PolicyHandle(Arc::new(handle)))
+        let (handle, policy) = watch::channel(Arc::new(config.policy));
+        let shared = Arc::new(Shared {
+            policy,
+            journal: config.journal,
+            names: std::sync::Mutex::default(),
+            dns: crate::upstream::Dns::default(),
+            authority: config.authority,
+            vault: Vault::new(config.secrets),
+            way: config.way,
+            tls: std::sync::OnceLock::new(),
+        });
+        (Self { shared, sockets }, PolicyHandle(Arc::new(handle)))
     }
 
     pub(crate) fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
@@ -78,24 +88,18 @@ impl NetworkDoor {
     ///
     /// # Errors
     /// A socket could not be registered.
-    pub(crate) fn start(self) -> io::Result<()> {
-        let shared = Arc::new(Shared {
-            policy: self.policy,
-            journal: self.config.journal,
-            names: std::sync::Mutex::default(),
-            dns: crate::upstream::Dns::default(),
-            authority: self.config.authority,
-            vault: Vault::new(self.config.secrets),
-            way: self.config.way,
-            tls: std::sync::OnceLock::new(),
-        });
-        self.sockets.names.set_nonblocking(true)?;
-        let names = tokio::net::UdpSocket::from_std(self.sockets.names)?;
-        tokio::spawn(dns::serve_udp(names, Arc::clone(&shared)));
-        for listener in self.sockets.outward {
+    pub(crate) fn start(&self, acceptors: &mut JoinSet<()>) -> io::Result<()> {
+        // Lookups run on tasks of a runtime that may be another now.
+        self.shared.dns.forget();
+        let names = self.sockets.names.try_clone()?;
+        names.set_nonblocking(true)?;
+        let names = tokio::net::UdpSocket::from_std(names)?;
+        acceptors.spawn(dns::serve_udp(names, Arc::clone(&self.shared)));
+        for listener in &self.sockets.outward {
+            let listener = listener.try_clone()?;
             listener.set_nonblocking(true)?;
             let listener = tokio::net::TcpListener::from_std(listener)?;
-            tokio::spawn(outward::accept(listener, Arc::clone(&shared)));
+            acceptors.spawn(outward::accept(listener, Arc::clone(&self.shared)));
         }
         Ok(())
     }

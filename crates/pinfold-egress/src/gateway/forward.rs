@@ -36,7 +36,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(15 * 60);
 
 /// Everything the connections of one gateway share.
 pub(super) struct Forwarder {
-    config: GatewayConfig,
+    config: Arc<GatewayConfig>,
     /// One for each route, in the same order.
     lines: Vec<Line>,
 }
@@ -68,7 +68,7 @@ struct Outgoing {
 
 impl Forwarder {
     /// Starts nothing; every connection is opened when a request needs it.
-    pub(super) fn new(config: GatewayConfig) -> Result<Self, http::Error> {
+    pub(super) fn new(config: Arc<GatewayConfig>) -> Result<Self, http::Error> {
         let connector = Connector::new(config.way.clone(), Offer::Http1);
         let line = |route: &Route| {
             let Upstream { scheme, authority, .. } = route.upstream.clone();

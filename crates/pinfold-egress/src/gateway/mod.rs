@@ -6,6 +6,8 @@ mod budget;
 mod config;
 mod credential;
 mod forward;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod headers;
 mod journal;
 mod key;

@@ -151,7 +151,8 @@ impl Scan {
 /// The body of a request on its way out: what was held back, then the rest as it comes.
 pub(super) struct Outbound {
     held: VecDeque<Bytes>,
-    rest: Incoming,
+    /// None of a request that is sent again.
+    rest: Option<Incoming>,
     scan: Option<Scan>,
     /// Why it was cut off.
     cut: Arc<OnceLock<Unsound>>,
@@ -162,7 +163,13 @@ pub(super) struct Outbound {
 impl Outbound {
     /// A body that passes as it comes.
     pub(super) fn whole(rest: Incoming) -> Self {
-        Self { held: VecDeque::new(), rest, scan: None, cut: Arc::default(), sent: Arc::default() }
+        Self { rest: Some(rest), ..Self::empty() }
+    }
+
+    /// No body.
+    pub(super) fn empty() -> Self {
+        let (cut, sent) = (Arc::default(), Arc::default());
+        Self { held: VecDeque::new(), rest: None, scan: None, cut, sent }
     }
 
     /// Where a reason appears when the body is cut off.
@@ -219,7 +226,8 @@ impl Body for Outbound {
             return Poll::Ready(Some(Ok(Frame::data(held))));
         }
         let this = &mut *self;
-        let polled = Pin::new(&mut this.rest).poll_frame(context).map_err(Into::into);
+        let Some(rest) = &mut this.rest else { return Poll::Ready(None) };
+        let polled = Pin::new(rest).poll_frame(context).map_err(Into::into);
         let Poll::Ready(Some(Ok(frame))) = &polled else { return polled };
         let Some(data) = frame.data_ref() else { return polled };
         this.sent.fetch_add(data.len() as u64, Ordering::Relaxed);
@@ -234,12 +242,12 @@ impl Body for Outbound {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.held.is_empty() && self.rest.is_end_stream()
+        self.held.is_empty() && self.rest.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
         let held: u64 = self.held.iter().map(|held| held.len() as u64).sum();
-        let rest = self.rest.size_hint();
+        let rest = self.rest.as_ref().map_or(SizeHint::with_exact(0), Body::size_hint);
         let mut hint = SizeHint::new();
         hint.set_lower(rest.lower() + held);
         if let Some(upper) = rest.upper() {

@@ -12,7 +12,7 @@ use hyper::client::conn::http1::{self, SendRequest};
 use tower_service::Service as _;
 
 use super::model::Outbound;
-use crate::upstream::{Connector, Failure};
+use crate::upstream::{Connector, Failure, copy_of, is_silence};
 
 /// How long an unused connection is kept.
 const IDLE: Duration = Duration::from_secs(90);
@@ -53,22 +53,26 @@ impl Pool {
         Self { to, connector, kept: Mutex::default() }
     }
 
-    /// Sends a request whose target is a path alone. A kept connection that turns out to be
-    /// closed before anything was sent is replaced by another.
+    /// Sends a request whose target is a path alone. A kept connection that turns out to be closed
+    /// is replaced by another, if nothing was sent or the request may be sent twice.
     pub(super) async fn send(
         &self,
         mut request: Request<Outbound>,
     ) -> Result<Response<Incoming>, SendError> {
         while let Some(mut sender) = self.take() {
+            let copy = copy_of(&request, Outbound::empty());
             match sender.try_send_request(request).await {
                 Ok(response) => {
                     self.keep(sender);
                     return Ok(response);
                 }
-                Err(mut error) => match error.take_message() {
-                    Some(unsent) => request = unsent,
-                    None => return Err(SendError::Broke(error.into_error())),
-                },
+                Err(mut error) => {
+                    let copy = copy.filter(|_| is_silence(error.error()));
+                    match error.take_message().or(copy) {
+                        Some(unanswered) => request = unanswered,
+                        None => return Err(SendError::Broke(error.into_error())),
+                    }
+                }
             }
         }
         let mut sender = self.open().await?;

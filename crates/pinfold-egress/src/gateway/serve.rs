@@ -12,6 +12,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 
 use super::LiveCredential;
 use super::config::{ConfigError, GatewayConfig};
@@ -34,7 +35,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// The gateway of one session.
 pub struct Gateway {
-    config: GatewayConfig,
+    config: Arc<GatewayConfig>,
 }
 
 impl Gateway {
@@ -51,7 +52,7 @@ impl Gateway {
                 return Err(ConfigError::TwoRoutes { provider: route.provider.clone() });
             }
         }
-        Ok(Self { config })
+        Ok(Self { config: Arc::new(config) })
     }
 
     /// Where the credentials of the routes come from.
@@ -63,13 +64,19 @@ impl Gateway {
     ///
     /// # Errors
     /// A listener could not be registered.
-    pub(crate) fn start(self, listeners: Vec<std::net::TcpListener>) -> io::Result<()> {
-        let forwarder = Arc::new(Forwarder::new(self.config).map_err(io::Error::other)?);
+    pub(crate) fn start(
+        &self,
+        listeners: &[std::net::TcpListener],
+        acceptors: &mut JoinSet<()>,
+    ) -> io::Result<()> {
+        let forwarder = Forwarder::new(Arc::clone(&self.config)).map_err(io::Error::other)?;
+        let forwarder = Arc::new(forwarder);
         let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         for listener in listeners {
+            let listener = listener.try_clone()?;
             listener.set_nonblocking(true)?;
             let listener = TcpListener::from_std(listener)?;
-            tokio::spawn(accept(listener, Arc::clone(&forwarder), Arc::clone(&places)));
+            acceptors.spawn(accept(listener, Arc::clone(&forwarder), Arc::clone(&places)));
         }
         tokio::spawn(tick());
         Ok(())

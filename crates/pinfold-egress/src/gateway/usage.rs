@@ -179,7 +179,8 @@ fn tokens(usage: &Value) -> Option<Tokens> {
     let usage = usage.as_object()?;
     let count = |key: &str| usage.get(key).and_then(Value::as_u64);
     let detail = |key: &str, inner: &str| usage.get(key).and_then(|v| v[inner].as_u64());
-    let sum = |keys: [&str; 2]| keys.iter().filter_map(|key| count(key)).sum();
+    let sum =
+        |[one, other]: [&str; 2]| count(one).unwrap_or(0).saturating_add(count(other).unwrap_or(0));
     // Chat Completions and Responses count what a cache held as input too; so does Gemini.
     let (all, cached, output) = if count("prompt_tokens").is_some() {
         let cached = detail("prompt_tokens_details", "cached_tokens");

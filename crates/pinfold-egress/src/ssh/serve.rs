@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 
 use super::conversation::{Conversation, Permit, Purpose, Refusal, Verdict};
 use super::fields::put_string;
@@ -24,10 +25,11 @@ impl SshDoor {
     ///
     /// # Errors
     /// What registering the socket says.
-    pub(crate) fn start(self) -> io::Result<()> {
-        self.listener.set_nonblocking(true)?;
-        let listener = UnixListener::from_std(self.listener)?;
-        tokio::spawn(accept(listener, self.config));
+    pub(crate) fn start(&self, acceptors: &mut JoinSet<()>) -> io::Result<()> {
+        let listener = self.listener.try_clone()?;
+        listener.set_nonblocking(true)?;
+        let listener = UnixListener::from_std(listener)?;
+        acceptors.spawn(accept(listener, Arc::clone(&self.config)));
         Ok(())
     }
 }

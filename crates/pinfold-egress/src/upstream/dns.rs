@@ -33,6 +33,11 @@ struct Cached {
 type Stamp = (u64, u64, i64, i64);
 
 impl Dns {
+    /// Begins anew, with the settings as they are then.
+    pub(crate) fn forget(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     fn resolver(&self) -> Result<TokioResolver, ResolveError> {
         let stamp = FILES.map(|path| std::fs::metadata(path).ok().map(|m| stamp_of(&m)));
         let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,6 @@
 //! The way out: names, connections, TLS. Shared by the gateway and the downloads.
 
+mod again;
 mod connect;
 mod dns;
 mod failure;
@@ -7,6 +8,7 @@ mod proxy;
 mod roots;
 mod tls;
 
+pub(crate) use again::{copy_of, is_silence};
 pub(crate) use connect::{Connector, Offer};
 pub(crate) use dns::Dns;
 pub(crate) use failure::Failure;

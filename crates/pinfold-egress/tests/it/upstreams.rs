@@ -113,3 +113,35 @@ fn an_upstream_that_speaks_something_else_is_a_502() {
     let answer = Pen::before(upstream.address).get("/v1/x", "");
     assert_eq!(status(&answer), 502);
 }
+
+#[test]
+fn a_kept_connection_that_is_dead_is_replaced_where_twice_is_as_once() {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let remember = Arc::clone(&asked);
+    // Answers one request on each connection, reads another and hangs up.
+    let upstream = Server::start(move |mut stream| {
+        for answer in [OK, ""] {
+            let request = read_request(&mut stream)?;
+            remember.lock().unwrap().push(request.split(' ').next().unwrap().to_owned());
+            stream.get_mut().write_all(answer.as_bytes())?;
+        }
+        Ok(())
+    });
+    let pen = Pen::before(upstream.address);
+    let post = |pen: &Pen| {
+        let key = &pen.key;
+        pen.raw(
+            format!(
+                "POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nx-api-key: {key}\r\n\
+                 Content-Length: 2\r\nConnection: close\r\n\r\n{{}}"
+            )
+            .as_bytes(),
+        )
+    };
+    assert_eq!(status(&pen.get("/v1/models", "")), 200);
+    assert_eq!(status(&pen.get("/v1/models", "")), 200, "it is asked again on another connection");
+    assert_eq!(upstream.connections(), 2);
+    assert_eq!(status(&post(&pen)), 502, "it may have been done, so it is not done again");
+    assert_eq!(*asked.lock().unwrap(), ["GET", "GET", "GET", "POST"]);
+    assert_eq!(status(&post(&pen)), 200, "the dead connection is not used again");
+}

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::Path;
 
 use pinfold_policy::origin::Valued;
@@ -101,4 +102,18 @@ fn another_window_begins_anew_and_a_broken_count_lets_nothing_pass() {
     fs::write(&file, "{").unwrap();
     assert!(matches!(budgets.admit(None), Err(Over::Broken { .. })));
     assert_eq!(window(Window::Month, Duration::from_secs(1_763_800_000)), "2025-11");
+}
+
+#[test]
+fn a_count_that_was_only_begun_is_none_and_one_that_is_damaged_admits_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    let limit =
+        || settings::Budget { requests: Some(Valued::default_of(9)), ..budget(Window::Month) };
+    let file = places(root.path()).state.join("budget/user.json");
+    budgets(root.path(), limit()).admit(None).unwrap();
+    assert_eq!(fs::metadata(&file).unwrap().len(), SIZE as u64);
+    fs::write(&file, "").unwrap();
+    budgets(root.path(), limit()).admit(None).unwrap();
+    fs::write(&file, "{\"window\":").unwrap();
+    assert!(matches!(budgets(root.path(), limit()).admit(None), Err(Over::Broken { .. })));
 }

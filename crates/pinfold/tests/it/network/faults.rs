@@ -110,3 +110,78 @@ time.sleep(0.3)
         assert_eq!(said.err, "");
     }
 }
+
+#[test]
+fn clients_that_say_too_much_harm_nobody() {
+    let program = "\
+def endless(s, beginning, piece):
+    # Until it is refused; more than any bound must not be taken.
+    sent = 0
+    try:
+        s.sendall(beginning)
+        while sent < 8 << 20:
+            s.sendall(piece); sent += len(piece)
+    except OSError:
+        return 'ended'
+    return f'took {sent}'
+def hello(name):
+    entry = b'\\0' + struct.pack('!H', len(name)) + name
+    names = struct.pack('!H', len(entry)) + entry
+    extensions = struct.pack('!HH', 0, len(names)) + names
+    body = b'\\3\\3' + b'r' * 32 + b'\\0\\0\\2\\x13\\1\\1\\0' + struct.pack('!H', len(extensions)) + extensions
+    handshake = b'\\1' + struct.pack('!I', len(body))[1:] + body
+    return b'\\x16\\3\\1' + struct.pack('!H', len(handshake)) + handshake
+header = b'X-Long: ' + b'a' * 65536 + b'\\r\\n'
+for name, to in (('clear', ('web.example.com', 80)), ('proxy', PROXY)):
+    print(name, endless(connect(to), b'GET http://web.example.com/ HTTP/1.1\\r\\nHost: web.example.com\\r\\n', header))
+print('connect', endless(connect(PROXY), b'CONNECT web.example.com:443 HTTP/1.1\\r\\n', header))
+print('tls', endless(tls(connect(('web.example.com', 443)), 'web.example.com'), b'GET / HTTP/1.1\\r\\nHost: web.example.com\\r\\n', header))
+for length in (0, 254, 300, 15000):
+    print('sni', length, speak(connect(('web.example.com', 443), 3), hello(b'a' * length)))
+for _ in range(2000): tunnel('no.example.net:443')[1].close()
+print('then', status(speak(connect(('web.example.com', 80)), 'GET / HTTP/1.0\\r\\n\\r\\n')))
+";
+    for person in people_with("clients that say too much", &[]) {
+        let world = World::new(person, &["web"]);
+        let options = ["--allow-host", "web.example.com", "--intercept", "web.example.com"];
+        let said = world.python(&options, program);
+        assert!(said.ok, "{said:?}");
+        for name in ["clear", "proxy", "connect", "tls"] {
+            assert_eq!(said.line(name), "ended", "{}", said.out);
+        }
+        for line in said.out.lines().filter(|line| line.starts_with("sni ")) {
+            assert!(line.ends_with("<reset>"), "{line}");
+        }
+        assert_eq!(said.line("then"), "200");
+        assert!(said.refusals().len() < 10, "{}", said.err);
+        let denials = world.audit().matches("\"event\":\"denial\"").count();
+        assert!(denials < 2000, "{denials}");
+    }
+}
+
+#[test]
+fn a_hundred_thousand_names_are_a_start_and_lookups_as_usual() {
+    let program = "\
+def refused(): return status(tunnel('no.example.net:443')[0])
+timed('first', lambda: status(speak(connect(('web.example.com', 80)), 'GET / HTTP/1.0\\r\\n\\r\\n')))
+timed('refused', refused)
+timed('unknown', lambda: socket.gethostbyname('no.example.net'))
+began = time.monotonic()
+for _ in range(20): refused()
+print('each', f'{(time.monotonic() - began) / 20 * 1000:.1f} ms')
+";
+    for person in people_with("a hundred thousand names", &[]) {
+        let world = World::new(person, &["web"]);
+        let names: Vec<String> = (0..100_000)
+            .map(|number| format!("\"n{number}.example{}.org\"", number % 1000))
+            .collect();
+        world.config(&format!("[network]\nallow = [{}, \"web.example.com\"]\n", names.join(",")));
+        let began = std::time::Instant::now();
+        let said = world.python(&[], program);
+        eprintln!("{:?} in all, a refusal {}", began.elapsed(), said.line("each"));
+        assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+        assert_eq!(said.line("first"), "200 at once", "{said:?}");
+        assert_eq!(said.line("refused"), "403 at once");
+        assert_eq!(said.line("unknown"), "gaierror at once");
+    }
+}

@@ -14,6 +14,7 @@ mod github;
 mod grpc;
 mod isolation;
 mod names;
+mod ours;
 mod protocols;
 mod proxy;
 mod refusals;

@@ -1,0 +1,24 @@
+//! Requests that may be sent twice.
+
+use http::Request;
+use http_body::Body;
+
+/// A copy of a request, for when a connection that was used before turns out to have been closed by
+/// the server meanwhile: the request may have been sent, and no answer came. None where twice is
+/// not as once (RFC 9110, 9.2.2), and where the body could only be sent once.
+pub(crate) fn copy_of<B: Body, C>(request: &Request<B>, empty: C) -> Option<Request<C>> {
+    if !request.method().is_idempotent() || !request.body().is_end_stream() {
+        return None;
+    }
+    let mut copy = Request::new(empty);
+    *copy.method_mut() = request.method().clone();
+    *copy.uri_mut() = request.uri().clone();
+    *copy.version_mut() = request.version();
+    *copy.headers_mut() = request.headers().clone();
+    Some(copy)
+}
+
+/// Whether a connection broke without an answer; one that cannot be read is an answer.
+pub(crate) fn is_silence(error: &hyper::Error) -> bool {
+    !error.is_parse() && !error.is_user()
+}

@@ -1,0 +1,49 @@
+use pinfold_egress::ProviderId;
+
+use super::*;
+
+#[test]
+fn no_flood_of_refusals_fills_the_log_or_the_screen() {
+    let state = tempfile::tempdir().unwrap();
+    let audit = Arc::new(Audit::open(state.path(), None).unwrap());
+    let records = Records::new(audit, false);
+    let began = std::time::Instant::now();
+    for number in 0..20_000 {
+        let (asked, path) = (format!("n{number}.example.net:443"), format!("/v1/{number}"));
+        let refused = DoorEvent::Refused { asked: &asked, reason: &asked, cure: None };
+        let denied = DoorEvent::Denied {
+            status: 404,
+            reason: "no such route",
+            method: "GET",
+            host: "localhost",
+            path: &path,
+        };
+        records.record(&refused).unwrap();
+        records.record(&denied).unwrap();
+        records.fault("one place");
+    }
+    let lines = std::fs::read_to_string(state.path().join("audit.jsonl")).unwrap();
+    // 200 at once, then 20 each second, each with the number of those that were left out.
+    let most = 200 + 40 * (usize::try_from(began.elapsed().as_secs()).unwrap() + 1);
+    assert!((200..=most).contains(&lines.lines().count()), "{}", lines.lines().count());
+    assert_eq!(records.rest().len(), MOST_LINES + 1);
+}
+
+#[test]
+fn what_is_used_is_recorded_however_fast_it_comes() {
+    let state = tempfile::tempdir().unwrap();
+    let audit = Arc::new(Audit::open(state.path(), None).unwrap());
+    let records = Records::new(audit, false);
+    let provider = ProviderId::new("p").unwrap();
+    for _ in 0..1000 {
+        let used = DoorEvent::CredentialUse {
+            provider: &provider,
+            method: "POST",
+            host: "example.com",
+            path: "/v1/messages",
+        };
+        records.record(&used).unwrap();
+    }
+    let lines = std::fs::read_to_string(state.path().join("audit.jsonl")).unwrap();
+    assert_eq!(lines.lines().count(), 1000);
+}

@@ -86,7 +86,14 @@ impl Review {
             let Ok(session) = entry.file_name().into_string() else { continue };
             match fs::metadata(entry.path().join("start")).and_then(|start| start.modified()) {
                 Ok(started) if entry.path().join(RECORD).exists() => {
-                    let record = read_record(&entry.path(), &session)?;
+                    let record = match read_record(&entry.path(), &session) {
+                        Ok(record) => record,
+                        Err(error) => {
+                            // One that nobody can read hides no other.
+                            eprintln!("pinfold: note: {error}");
+                            continue;
+                        }
+                    };
                     let is_live = state::is_live(places, &session);
                     let Record { workspace, subject, command, .. } = record;
                     found.push(Summary { session, workspace, subject, command, started, is_live });
@@ -225,7 +232,8 @@ impl Review {
         }
         let names = names::read(&self.file(NAMES))?;
         let seen = Seen::first(all, self.record.started, names.as_ref());
-        if !self.is_live {
+        // Where nothing was changed, nothing is waited for.
+        if !self.is_live && !all.is_empty() {
             File::open(self.file(RECORD))?.sync_all()?;
             seen.write(&self.file(SEEN))?;
         }

@@ -84,6 +84,8 @@ impl Collect<'_> {
             bytes = new.without(skipped).unwrap_or(bytes);
         }
         let new = git.join(format!("index.pinfold-{}", self.session));
+        // What an interrupted attempt of this session left.
+        let _ = fs::remove_file(&new);
         let mut file = fs::File::create_new(&new).map_err(said)?;
         file.write_all(&bytes).map_err(said)?;
         if let Some((uid, gid)) = owner(&git.join("HEAD")) {

@@ -85,6 +85,21 @@ fn a_session_whose_supervisor_was_killed_can_be_reviewed() {
     }
 }
 
+#[test]
+fn a_record_that_was_lost_hides_no_other_session() {
+    for person in people() {
+        let stage = Stage::new(person);
+        work(&stage, "echo 1 >first");
+        let lost = stage.state().join("review").join(sessions(&stage).remove(0)).join("record");
+        work(&stage, "echo 2 >second");
+        std::fs::write(lost, "").unwrap();
+        let (shown, told) = pinfold(&stage, &["diff", "--name-only"]).unwrap();
+        assert_eq!(shown, "second\n");
+        assert!(told.contains("note: "), "{told}");
+        assert_eq!(sessions(&stage).len(), 2, "what was changed is still there");
+    }
+}
+
 /// Runs a line as a person in a mount namespace of root's making, so that mounts go with it.
 fn with_mount(stage: &Stage, person: Person, mount: &str, line: &str) -> (String, String) {
     let root = Person { uid: 0, gid: 0 };

@@ -96,6 +96,18 @@ fn files_keep_their_owner() {
 }
 
 #[test]
+fn what_was_taken_over_is_newer_than_what_was_built_before() {
+    for person in people() {
+        let stage = Stage::new(person);
+        host(&stage, "echo a >source");
+        work(&stage, "echo b >source; touch -d 2001-01-01 source");
+        host(&stage, "touch product");
+        pinfold(&stage, &["apply"]).unwrap();
+        host(&stage, "test source -nt product; test \"$(stat -c %h source)\" = 1");
+    }
+}
+
+#[test]
 fn a_session_that_changes_nothing_leaves_nothing() {
     for person in people() {
         let stage = Stage::new(person);

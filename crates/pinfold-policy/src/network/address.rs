@@ -16,7 +16,7 @@ pub enum AddressClass {
     LinkLocal,
     /// Many hosts at once.
     Multicast,
-    /// No host at all: unspecified, reserved, for documentation or for benchmarks.
+    /// No host at all: unspecified, reserved or for benchmarks.
     Reserved,
 }
 
@@ -48,14 +48,13 @@ fn of_v4(address: Ipv4Addr) -> AddressClass {
         (10, ..) | (172, 16..=31, _) | (192, 168, _) | (100, 64..=127, _) => AddressClass::Private,
         (169, 254, _) => AddressClass::LinkLocal,
         (224..=239, ..) => AddressClass::Multicast,
-        // "This network", IETF protocol assignments, documentation (RFC 5737), 6to4 relays (RFC
-        // 7526), benchmarks (RFC 2544), and the former class E with broadcast.
-        (0 | 240..=255, ..)
-        | (192, 0, 0 | 2)
-        | (192, 88, 99)
-        | (198, 18..=19, _)
-        | (198, 51, 100)
-        | (203, 0, 113) => AddressClass::Reserved,
+        // "This network", IETF protocol assignments, 6to4 relays (RFC 7526), benchmarks (RFC 2544),
+        // and the former class E with broadcast. The ranges for documentation (RFC 5737) are not
+        // among them: networks that answer for public names with a gateway of their own use them,
+        // and nothing else does.
+        (0 | 240..=255, ..) | (192, 0, 0) | (192, 88, 99) | (198, 18..=19, _) => {
+            AddressClass::Reserved
+        }
         // Azure's metadata and DHCP service, a public address that is only reached from inside.
         (168, 63, 129) if address.octets()[3] == 16 => AddressClass::LinkLocal,
         _ => AddressClass::Public,
@@ -71,10 +70,8 @@ fn of_v6(address: Ipv6Addr) -> AddressClass {
         // Site-local, deprecated by RFC 3879, still routed by some.
         0xfec0..=0xfeff => AddressClass::Private,
         0xff00..=0xffff => AddressClass::Multicast,
-        // Documentation (RFC 3849, RFC 9637), benchmarks (RFC 5180), ORCHID (RFC 7343).
-        0x2001 if segments[1] == 0x0db8 => AddressClass::Reserved,
+        // Benchmarks (RFC 5180), ORCHID (RFC 7343); documentation (RFC 3849, RFC 9637) as in IPv4.
         0x2001 if segments[1] < 0x0200 => AddressClass::Reserved,
-        0x3fff if segments[1] < 0x1000 => AddressClass::Reserved,
         // Global unicast as it is assigned today (RFC 4291, 2.4).
         0x2000..=0x3fff => AddressClass::Public,
         _ => AddressClass::Reserved,

@@ -119,6 +119,9 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
         true => Some(Trust::new(&state).map_err(RunError::System)?),
         false => None,
     };
+    if trust.is_none() && request.stack.as_ref().is_some_and(|stack| !stack.is_built()) {
+        plan.tree.extend(trust::of_host().map_err(RunError::path)?);
+    }
     plan.tree.extend(trust.as_ref().map(Trust::entry).transpose()?);
     plan.nested = request.nested;
     if request.nested {

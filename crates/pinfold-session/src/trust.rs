@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use pinfold_boundary::{Cover, CoverKind, Entry, Place};
 use pinfold_egress::{SessionAuthority, TrustStores};
-use pinfold_policy::path::{HostPath, InsidePath};
+use pinfold_policy::path::{HostPath, InsidePath, PathError};
 use pinfold_policy::settings::Settings;
 
 use crate::RunError;
@@ -61,6 +61,23 @@ pub fn is_needed(settings: &Settings) -> bool {
 pub fn environment() -> impl Iterator<Item = (&'static str, String)> {
     let bundle = BUNDLE_VARIABLES.iter().map(|name| (*name, format!("{INSIDE}/bundle.pem")));
     bundle.chain([(OWN_VARIABLE, format!("{INSIDE}/own.pem"))])
+}
+
+/// The host's own authorities where the variables point to: for a system that need not know them,
+/// behind a gateway whose authority only the host knows, or without a store at all.
+///
+/// # Errors
+/// Never: the paths are valid.
+pub fn of_host() -> Result<Vec<Entry>, PathError> {
+    let Some(bundle) = BUNDLES.iter().find_map(|path| fs::canonicalize(path).ok()) else {
+        return Ok(Vec::new());
+    };
+    let host = HostPath::new(bundle)?;
+    let entry = |name: &str| {
+        let path = InsidePath::new(Path::new(INSIDE).join(name))?;
+        Ok(Entry { path, place: Place::ReadOnly(host.clone()) })
+    };
+    ["bundle.pem", "own.pem"].into_iter().map(entry).collect()
 }
 
 /// The directory that the inside sees; it is filled when the authority is made, which must not be

@@ -197,6 +197,11 @@ impl View {
                 tree.push(Entry { path, place: Place::Private });
             }
         }
+        if stack.is_some() {
+            // Services and package managers of a whole system expect it.
+            let path = InsidePath::new("/run").map_err(RunError::path)?;
+            tree.push(Entry { path, place: Place::Private });
+        }
         let views = |path: &InsidePath| self.views.iter().find(|(view, _)| view == path);
         for mut entry in mounts::grants(authority)? {
             if let (Some((_, lower)), Some(stack)) = (views(&entry.path), stack) {

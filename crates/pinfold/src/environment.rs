@@ -40,7 +40,7 @@ pub(crate) fn environment(
     let mut variables = agent;
     variables.extend(forwarded(settings));
     variables.extend(fixed(workspace, path_first, stack));
-    if trust::is_needed(settings) {
+    if trust::is_needed(settings) || stack.is_some() {
         variables.extend(trusted());
     }
     if has_ssh {

@@ -101,7 +101,7 @@ fn become_inside(
     if !covers::receive(&root, channel)? {
         return Ok(());
     }
-    root.seal().map_err(Failure::at(Step::Root))?;
+    root.open_run(&plan.tree).and_then(|()| root.seal()).map_err(Failure::at(Step::Root))?;
     // The new namespace begins at the group that this process joined, and hides where it lies.
     sys::unshare(libc::CLONE_NEWCGROUP).map_err(Failure::at(Step::Identity))?;
     clock.done(Step::Covers);

@@ -202,7 +202,8 @@ impl Root {
         let options: Vec<(&str, &str)> = options.iter().map(|(k, v)| (*k, v.as_str())).collect();
         let private = new_filesystem("tmpfs", &options, NO_SUID | NO_DEVICES)?;
         self.put(&private, STAGE.as_ref(), Kind::Directory)?;
-        let entries = plan.tree.iter().filter(|entry| matches!(entry.place, Place::Private));
+        let is_made_here = |entry: &&Entry| matches!(entry.place, Place::Private) && !is_run(entry);
+        let entries = plan.tree.iter().filter(is_made_here);
         for (index, entry) in entries.enumerate() {
             let name = index.to_string();
             // The sticky bit of a shared /tmp has no meaning for one user, but programs look.
@@ -339,6 +340,18 @@ impl Root {
         attach(tree, place, "")
     }
 
+    /// Lets the inside write to /run, if the plan says so, but for what is ours in it.
+    ///
+    /// # Errors
+    /// What the mount calls say.
+    pub(super) fn open_run(&self, tree: &[Entry]) -> Result<(), Errno> {
+        if !tree.iter().any(is_run) {
+            return Ok(());
+        }
+        self.cover_with_itself(self.resolve(OWN.as_ref())?, true)?;
+        self.cover_with_itself(self.resolve("run".as_ref())?, false)
+    }
+
     /// Makes the root itself read-only; private and writable places are mounts of their own.
     ///
     /// # Errors
@@ -420,6 +433,11 @@ impl Root {
         // The caller's umask took bits from the mode.
         rustix::fs::fchmod(&file, mode)
     }
+}
+
+/// Whether this is /run, private: where our own things lie too.
+fn is_run(entry: &Entry) -> bool {
+    matches!(entry.place, Place::Private) && entry.path.as_path() == Path::new("/run")
 }
 
 fn hidden(directory: bool) -> &'static str {

@@ -22,6 +22,7 @@ use crate::resume::SHELL;
 use crate::run::{Request, run};
 use crate::system::{Landing, Stack};
 use crate::timeline::Timeline;
+use crate::trust;
 use crate::userland::{HOME, PATH};
 use crate::workspace::Workspace;
 
@@ -71,6 +72,8 @@ impl Step {
         settings.network.internal = rules(&self.internal)?;
         settings.limits.timeout = Some(Valued::default_of(WallTime::new(LONGEST)));
         let root = HostPath::new("/tmp").map_err(RunError::path)?;
+        let mut files = trust::of_host().map_err(RunError::path)?;
+        files.push(apt().map_err(RunError::path)?);
         run(Request {
             subject: Subject::AgentSession { agent: "snapshot".into() },
             argv: ["/bin/sh", "-c", SHELL, "sh", &self.command].map(OsString::from).to_vec(),
@@ -83,7 +86,7 @@ impl Step {
                 held: Arc::default(),
             }),
             extra: Vec::new(),
-            files: vec![apt().map_err(RunError::path)?],
+            files,
             provider: None,
             ssh: None,
             nested: false,
@@ -112,8 +115,11 @@ fn environment() -> Vec<(OsString, OsString)> {
         ("https_proxy", door::PROXY_URL),
         ("no_proxy", door::NO_PROXY),
     ]
+    .map(|(name, value)| (name, value.to_owned()))
+    .into_iter()
+    .chain(trust::environment())
     .map(|(name, value)| (name.into(), value.into()))
-    .to_vec()
+    .collect()
 }
 
 /// A file of apt's for the build alone.

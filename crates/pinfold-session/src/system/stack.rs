@@ -96,6 +96,10 @@ impl Stack {
             Landing::Memory(_) => Ok(Changes::Private),
             Landing::Kept(dir) => {
                 let home = dir.join(landing_name(path.as_path()));
+                // What an earlier view left in it says that it was not synced, and is refused.
+                pinfold_provision::remove_tree(&home.join("work")).or_else(|error| {
+                    if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
+                })?;
                 for name in ["upper", "work"] {
                     fs::create_dir_all(home.join(name))?;
                 }

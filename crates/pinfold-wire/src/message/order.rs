@@ -1,0 +1,153 @@
+//! What the supervisor says to init.
+
+use super::Wire;
+use crate::codec::{DecodeError, Reader, Writer};
+
+/// What a cover puts over a path inside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CoverKind {
+    /// Nothing can be read there: an empty, inaccessible file or directory.
+    Hide,
+    /// What is there, read-only.
+    ReadOnly,
+    /// What is there, writable, but neither removable nor renamable: the path is a mount point.
+    Pin,
+    /// A symbolic link to this inside path, so that writers who replace the file by renaming
+    /// (git does) write beside the link's target.
+    Link(Vec<u8>),
+    /// The file or directory at this inside path.
+    Replace(Vec<u8>),
+}
+
+/// One path inside that looks different from what lies there on the host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cover {
+    /// Absolute path inside.
+    pub path: Vec<u8>,
+    /// What is put over it.
+    pub kind: CoverKind,
+}
+
+/// Something to be run beside the command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Task {
+    /// By what its end is told.
+    pub id: u32,
+    /// The program and its arguments.
+    pub argv: Vec<Vec<u8>>,
+    /// The complete environment, `NAME=VALUE`.
+    pub env: Vec<Vec<u8>>,
+    /// The working directory.
+    pub cwd: Vec<u8>,
+}
+
+/// From the supervisor to init.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Order {
+    /// Covers to put in place before the command starts; may come several times.
+    Cover(Vec<Cover>),
+    /// The id maps are written; only a supervisor that is root writes them itself.
+    Mapped,
+    /// Put these last covers in place, close the root and drop every privilege.
+    Seal(Vec<Cover>),
+    /// Everything is recorded and in place: start the command, with these variables (`NAME=VALUE`)
+    /// beside its others.
+    Start(Vec<Vec<u8>>),
+    /// Run this beside the command, with the three descriptors that come along as its streams.
+    Run(Task),
+    /// Send this signal to the command's process group.
+    Signal(i32),
+    /// Make a TCP socket in the inside's network and pass it out, unconnected.
+    Socket,
+}
+
+impl Wire for Order {
+    fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::default();
+        match self {
+            Self::Cover(covers) => write_covers(writer.u8(1), covers),
+            Self::Start(variables) => write_list(writer.u8(2), variables),
+            Self::Run(task) => {
+                write_list(writer.u8(7).u32(task.id), &task.argv);
+                write_list(&mut writer, &task.env);
+                writer.bytes(&task.cwd);
+            }
+            Self::Mapped => {
+                writer.u8(4);
+            }
+            Self::Seal(covers) => write_covers(writer.u8(5), covers),
+            Self::Signal(signal) => {
+                writer.u8(3).i32(*signal);
+            }
+            Self::Socket => {
+                writer.u8(6);
+            }
+        }
+        writer.finish()
+    }
+
+    fn decode(message: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(message);
+        let order = match reader.u8()? {
+            1 => Self::Cover(read_covers(&mut reader)?),
+            2 => Self::Start(read_list(&mut reader)?),
+            7 => Self::Run(Task {
+                id: reader.u32()?,
+                argv: read_list(&mut reader)?,
+                env: read_list(&mut reader)?,
+                cwd: reader.bytes()?,
+            }),
+            3 => Self::Signal(reader.i32()?),
+            6 => Self::Socket,
+            4 => Self::Mapped,
+            5 => Self::Seal(read_covers(&mut reader)?),
+            value => return Err(DecodeError::Unknown { what: "order", value }),
+        };
+        reader.finish()?;
+        Ok(order)
+    }
+}
+
+fn write_list(writer: &mut Writer, list: &[Vec<u8>]) {
+    writer.u32(list.len() as u32);
+    for item in list {
+        writer.bytes(item);
+    }
+}
+
+fn read_list(reader: &mut Reader<'_>) -> Result<Vec<Vec<u8>>, DecodeError> {
+    let count = reader.u32()?;
+    (0..count).map(|_| reader.bytes()).collect()
+}
+
+fn write_covers(writer: &mut Writer, covers: &[Cover]) {
+    writer.u32(covers.len() as u32);
+    for cover in covers {
+        writer.bytes(&cover.path);
+        match &cover.kind {
+            CoverKind::Hide => writer.u8(1),
+            CoverKind::ReadOnly => writer.u8(2),
+            CoverKind::Pin => writer.u8(3),
+            CoverKind::Link(to) => writer.u8(4).bytes(to),
+            CoverKind::Replace(from) => writer.u8(5).bytes(from),
+        };
+    }
+}
+
+fn read_covers(reader: &mut Reader<'_>) -> Result<Vec<Cover>, DecodeError> {
+    let count = reader.u32()?;
+    (0..count).map(|_| read_cover(reader)).collect()
+}
+
+fn read_cover(reader: &mut Reader<'_>) -> Result<Cover, DecodeError> {
+    let path = reader.bytes()?;
+    let kind = match reader.u8()? {
+        1 => CoverKind::Hide,
+        2 => CoverKind::ReadOnly,
+        3 => CoverKind::Pin,
+        4 => CoverKind::Link(reader.bytes()?),
+        5 => CoverKind::Replace(reader.bytes()?),
+        value => return Err(DecodeError::Unknown { what: "cover", value }),
+    };
+    Ok(Cover { path, kind })
+}

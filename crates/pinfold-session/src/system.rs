@@ -72,6 +72,7 @@ pub enum Doing {
 /// The user's systems.
 #[expect(missing_debug_implementations, reason = "holds a closure")]
 pub struct Systems<'a> {
+    places: &'a Places,
     shelf: Shelf,
     memo: Memo,
     registry: Registry,
@@ -81,10 +82,10 @@ pub struct Systems<'a> {
 impl<'a> Systems<'a> {
     /// Those in the user's cache; `doing` is told what takes time.
     #[must_use]
-    pub fn new(places: &Places, doing: &'a dyn Fn(Doing)) -> Self {
+    pub fn new(places: &'a Places, doing: &'a dyn Fn(Doing)) -> Self {
         let dir = places.cache.join("bases");
         let memo = Memo::new(dir.join("names"));
-        Self { shelf: Shelf::new(dir, SUMMARY), memo, registry: Registry::default(), doing }
+        Self { places, shelf: Shelf::new(dir, SUMMARY), memo, registry: Registry::default(), doing }
     }
 
     /// Every one that is there, but for directories.
@@ -119,7 +120,7 @@ impl<'a> Systems<'a> {
             Base::Debian => self.image(DEBIAN, "debian").map(Some),
             Base::Image(name) => self.image(name, name).map(Some),
             Base::Tarball(path) => self.tarball(&root.join(path)).map(Some),
-            Base::Directory(path) => directory(&root.join(path)).map(Some),
+            Base::Directory(path) => self.directory(&root.join(path)).map(Some),
         }
     }
 
@@ -193,6 +194,25 @@ impl<'a> Systems<'a> {
         Ok(system)
     }
 
+    /// A directory as it lies there: it is looked at when it is used, and used as it is. One that
+    /// holds the user's home or pinfold's own files is this machine, not a system for a session.
+    fn directory(&self, path: &Path) -> Result<System, SystemError> {
+        let failed = |source| SystemError::Path { path: path.to_owned(), source };
+        let tree = fs::canonicalize(path).map_err(failed)?;
+        let Places { home, config, state, cache } = self.places;
+        let is_ours = |own: &PathBuf| fs::canonicalize(own).is_ok_and(|own| own.starts_with(&tree));
+        if [home, config, state, cache].into_iter().any(is_ours) {
+            let what = "a system of its own: your home or pinfold's files lie in it";
+            return Err(SystemError::NotWhatItSays { path: tree, what });
+        }
+        let is_system = ["usr", "bin"].iter().any(|name| tree.join(name).is_dir());
+        if !is_system || File::open(&tree).is_err() {
+            let what = "a system with /usr or /bin";
+            return Err(SystemError::NotWhatItSays { path: tree, what });
+        }
+        Ok(System { id: tree.display().to_string(), tree, held: None })
+    }
+
     fn hold(&self, system: System) -> Result<System, SystemError> {
         let held = Some(Arc::new(self.shelf.hold(plain(&system.id))?));
         Ok(System { held, ..system })
@@ -247,15 +267,4 @@ fn usable(home: &Path, summary: &[u8], digest: &str) -> Option<System> {
     let fits = summary.format == FORMAT && summary.id == digest;
     let tree = home.join(TREE);
     (fits && tree.is_dir()).then_some(System { id: summary.id, tree, held: None })
-}
-
-/// A directory as it lies there. It is looked at when it is used, and used as it is.
-fn directory(path: &Path) -> Result<System, SystemError> {
-    let failed = |source| SystemError::Path { path: path.to_owned(), source };
-    let tree = fs::canonicalize(path).map_err(failed)?;
-    let is_system = ["usr", "bin"].iter().any(|name| tree.join(name).is_dir());
-    if !is_system || File::open(&tree).is_err() {
-        return Err(SystemError::NotWhatItSays { path: tree, what: "a system with /usr or /bin" });
-    }
-    Ok(System { id: tree.display().to_string(), tree, held: None })
 }

@@ -289,3 +289,75 @@ fn a_person_is_asked_at_the_terminal() {
         }
     }
 }
+
+#[test]
+fn limits_of_a_repository_hold_and_one_that_nobody_can_enforce_is_told() {
+    if !installed("python3") {
+        return skip("limits of a repository", "python3 is not installed");
+    }
+    for person in people() {
+        let stage = Stage::new(person);
+        repository(&stage, r#"{"resources": {"memory": "150M", "cpus": 4}}"#);
+        let hog = "import time; a=b'x'*(300<<20); time.sleep(20)";
+        let output = stage.run(&[], &["python3", "-c", hog]);
+        assert!(errors(&output).contains("the memory limit ended the run"), "{}", errors(&output));
+        let told = errors(&output).contains("resources.cpus, 4 by");
+        assert!(person.is_root() || told, "an ordinary user has no control group here");
+    }
+}
+
+#[test]
+fn a_file_that_is_named_takes_the_place_of_the_repositorys_own() {
+    for person in people() {
+        let stage = Stage::new(person);
+        repository(&stage, r#"{"env": {"WHICH": "own"}}"#);
+        stage.write(
+            "other/named.toml",
+            "env.WHICH = \"named\"\nresumeCommands = [\"touch resumed\"]",
+        );
+        let named = stage.path("other/named.toml");
+        let option = ["--sandbox-config", named.to_str().unwrap()];
+        let output = stage.run_shell(&option, "echo $WHICH; ls resumed");
+        assert_eq!(text(&output.stdout), "named\nresumed\n", "{}", errors(&output));
+        stage.write("ws/sandbox.toml", "");
+        let output = stage.run(&[], &["true"]);
+        assert!(errors(&output).contains("are present; keep one"), "{}", errors(&output));
+        let missing = stage.run(&["--sandbox-config", "no-such"], &["true"]);
+        assert!(errors(&missing).contains("cannot read no-such"), "{}", errors(&missing));
+    }
+}
+
+#[test]
+fn mistakes_name_file_line_key_and_the_nearest_key() {
+    for person in people() {
+        let stage = Stage::new(person);
+        repository(&stage, "{\n  \"resumeComands\": []\n}");
+        let output = stage.run(&[], &["true"]);
+        assert_eq!(output.status.code(), Some(125));
+        let expected = format!(
+            "{}/sandbox.json:2: resumeComands: unknown key; did you mean `resumeCommands`?",
+            stage.workspace().display()
+        );
+        assert!(errors(&output).contains(&expected), "{}", errors(&output));
+    }
+}
+
+#[test]
+fn ralphs_file_is_honoured_and_its_mistakes_are_told_in_its_words() {
+    for person in people() {
+        let stage = Stage::new(person);
+        stage.write("ws/.agent-loop/config.json", r#"{"pi": []}"#);
+        let run = |stage: &Stage| errors(&stage.pinfold(&["run", "pi"]).output().unwrap());
+        let path = stage.path("ws/.agent-loop/config.json");
+        let expected = format!("'pi' section in {} must be an object", path.display());
+        assert!(run(&stage).contains(&expected), "{}", run(&stage));
+        stage.write("ws/.agent-loop/config.json", r#"{"pi": {"provider": "nobody"}}"#);
+        assert!(
+            run(&stage).contains("nobody") && run(&stage).contains("anthropic"),
+            "{}",
+            run(&stage)
+        );
+        let others = stage.run(&[], &["true"]);
+        assert!(others.status.success(), "it is pi's alone: {}", errors(&others));
+    }
+}

@@ -1,19 +1,18 @@
 //! One run, from the settings to the exit status.
 
+mod plan;
+
 use std::ffi::OsString;
 use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pinfold_boundary::namespace::{Namespace, explain, inside_ids};
-use pinfold_boundary::{
-    Boundary, Changes, CpuShare, Entry, Identity, Inside, Landlock, LaunchPlan, Place, Program,
-    ResourceLimits,
-};
+use pinfold_boundary::namespace::{Namespace, explain};
+use pinfold_boundary::{Boundary, Entry, Inside, LaunchPlan, Program, Stdio};
 use pinfold_policy::authority::{Authority, Subject};
 use pinfold_policy::origin::Origin;
 use pinfold_policy::path::{HostPath, InsidePath};
-use pinfold_policy::settings::{BoundaryName, LandlockMode, Settings};
+use pinfold_policy::settings::Settings;
 use serde_json::json;
 
 use crate::audit::{Audit, Event};
@@ -37,7 +36,7 @@ use crate::timeline::Timeline;
 use crate::trust::{self, Trust};
 use crate::view::{Extra, View};
 use crate::workspace::Workspace;
-use crate::{gitconfig, github, stdio, sys, userland};
+use crate::{gitconfig, github, stdio, sys};
 
 /// What to run, and how.
 pub struct Request {
@@ -77,14 +76,8 @@ pub struct Request {
 ///
 /// # Errors
 /// Whatever kept the command from being run; nothing is left behind then.
-pub fn run(request: Request) -> Result<Outcome, RunError> {
-    let Request { subject, argv, env, mut settings, workspace, extra, places, .. } = request;
-    let mut timeline = request.timeline;
-    check_boundary(&settings)?;
-    github::broker(&mut settings, &workspace)?;
-    let view = View::collect(subject, &settings, &workspace, request.stack.as_ref(), extra)?;
-    let authority = view.authority()?;
-
+pub fn run(mut request: Request) -> Result<Outcome, RunError> {
+    let mut timeline = std::mem::take(&mut request.timeline);
     let mut terminal = CallerTerminal::find().map_err(RunError::terminal)?;
     if let Some(terminal) = &mut terminal {
         terminal.guard().map_err(RunError::terminal)?;
@@ -92,87 +85,23 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
     let streams = stdio::streams(terminal.as_ref().map(CallerTerminal::size))
         .map_err(|errno| RunError::System(errno.into()))?;
     let signals = sys::signal_events().map_err(|errno| RunError::System(errno.into()))?;
-    let program = Program {
-        argv: argv.clone(),
-        env: env.clone(),
-        cwd: InsidePath::new(workspace.cwd.as_path()).map_err(RunError::path)?,
-    };
-    let mut state = SessionState::create(&places).map_err(RunError::System)?;
-    let over = workspace.under_view(&settings);
-    let mut layer = over.map(|root| Layer::create(&places, state.id(), root)).transpose()?;
-    let private = layer.as_ref().map_or(state.private(), Layer::private);
-    let shadows = shadow::find(&settings, &workspace)?;
-    let mounts = shadows.iter().map(Shadow::entries).collect::<Result<Vec<_>, _>>()?;
-    if let Some(layer) = &layer {
-        layer.make_places(&workspace.root, &shadows).map_err(RunError::System)?;
-    }
-    let mut guard = Guard::new(private, state.id(), over, shadows)?;
-    let mut plan =
-        plan(&view, &authority, (&settings, request.stack.as_ref()), program, streams.stdio)?;
-    if let Some(layer) = &layer {
-        put_view(&mut plan, &workspace.root, layer)?;
-    }
-    plan.tree.extend(guard.entries(workspace.root.as_path(), &places)?);
-    plan.tree.extend(request.files);
-    plan.tree.extend(mounts.into_iter().flatten());
-    let trust = match trust::is_needed(&settings) {
-        true => Some(Trust::new(&state).map_err(RunError::System)?),
-        false => None,
-    };
-    if trust.is_none() && request.stack.as_ref().is_some_and(|stack| !stack.is_built()) {
-        plan.tree.extend(trust::of_host().map_err(RunError::path)?);
-    }
-    plan.tree.extend(trust.as_ref().map(Trust::entry).transpose()?);
-    plan.nested = request.nested;
-    if request.nested {
-        settings.ceiling.check_nested(&Origin::Default).map_err(RunError::settings)?;
-    }
-    if let Some(ssh) = &request.ssh {
-        plan.tree.extend(ssh.entries()?);
-    }
-    plan.tree.extend(gitconfig::entry(&settings, request.ssh.as_ref())?);
-    plan.doors = door::wanted(request.provider.is_some(), &settings.network, request.ssh.as_ref())?;
+    let (mut session, plan) = Session::plan(&mut request, streams.stdio)?;
     timeline.done("plans the inside");
     let inside = Namespace.launch(plan)?;
     timeline.done("clones init");
 
-    state.clean_dead().map_err(RunError::System)?;
-    Review::go_on_with_all(&places);
-    let audit = Audit::open(&places.state, Some(state.id().clone())).map_err(RunError::System)?;
-    let audit = Arc::new(audit);
-    let authority = guard.prepare(&view, &authority, &settings, &places, &mut state)?;
+    session.state.clean_dead().map_err(RunError::System)?;
+    Review::go_on_with_all(&request.places);
+    let id = Some(session.state.id().clone());
+    let audit = Arc::new(Audit::open(&request.places.state, id).map_err(RunError::System)?);
     let records = Arc::new(Records::new(Arc::clone(&audit), terminal.is_none()));
-    let doors = inside.doors().map_err(explain)?;
-    let with = (trust.as_ref(), request.ssh);
-    let Opened { egress, variables, covers: trusted, policy, sockets } =
-        door::open(doors, request.provider, &settings, &places, &records, with)?;
-    let covers = guard.covers(&authority).into_iter().chain(trusted).collect();
-    if inside.enforced.landlock == 0 {
-        // The mounts carry the same verdicts; that one wall less stands is said and recorded.
-        eprintln!("pinfold: note: this run has no Landlock wall (`pinfold doctor` says why)");
-    }
-    if let Some(cpus) = &settings.limits.cpus
-        && !inside.enforced.cpus
-    {
-        eprintln!("pinfold: note: resources.cpus, {cpus}, cannot be enforced for this user");
-    }
-    if let Some(note) = guard.note() {
-        eprintln!("pinfold: note: {note}");
-    }
+    let opened = session.furnish(&mut request, &inside, &records, &audit)?;
     timeline.done("looks the workspace over");
-    record_session(&audit, &authority, &settings, &workspace, &inside).map_err(RunError::System)?;
-    if let Some(layer) = &mut layer {
-        let mut record = layer
-            .describe(&workspace.root, authority.subject(), &argv, &settings)
-            .map_err(RunError::System)?;
-        guard.complete(&mut record);
-        layer.record(&record, guard.names()).map_err(RunError::System)?;
-    }
-    inside.channel.seal(covers).map_err(|_| last_words(&inside))?;
 
-    let control = policy.map(|policy| {
+    let settings = &request.settings;
+    let control = opened.policy.map(|policy| {
         let ceiling = settings.ceiling.clone();
-        Control::open(state.private(), policy, ceiling, Arc::clone(&audit))
+        Control::open(session.state.private(), policy, ceiling, Arc::clone(&audit))
     });
     let (outputs, input) = streams.moved.start().map_err(RunError::thread)?;
     let timeout = settings.limits.timeout.as_ref();
@@ -183,9 +112,9 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
         inner: None,
         outputs,
         input,
-        serving: Serving::new(egress, Arc::clone(&records)),
+        serving: Serving::new(opened.egress, Arc::clone(&records)),
         control: control.transpose().map_err(RunError::System)?,
-        sockets,
+        sockets: opened.sockets,
         deadline: timeout.map(|timeout| Instant::now() + timeout.value.duration()),
         running: None,
         drained: Vec::new(),
@@ -195,40 +124,168 @@ pub fn run(request: Request) -> Result<Outcome, RunError> {
     let resume = Resume {
         commands: &settings.resume,
         mode: settings.workspace_mode.value,
-        env: &env,
-        variables: &variables,
-        cwd: &workspace.root,
+        env: &request.env,
+        variables: &opened.variables,
+        cwd: &request.workspace.root,
         audit: &audit,
     };
-    let ended = conduct(supervision, &resume, || record_launch(&audit, &argv, &workspace.cwd));
-    // Whatever has run inside, what it left is looked over.
-    let mut notes = records.rest();
-    notes.extend(settle(&guard, &settings, &audit).map_err(RunError::System)?);
-    let mut outcome = match ended {
-        Ok(outcome) => outcome,
-        Err(error) => {
-            let session = state.id().clone();
-            drop((guard, state));
-            if layer.is_some() {
-                notes.extend(review::conclude(&places, &session));
-            }
+    let start = || record_launch(&audit, &request.argv, &request.workspace.cwd);
+    let ended = conduct(supervision, &resume, start);
+    session.conclude(ended, &request, &records, &audit)
+}
+
+/// What a run keeps from before its inside to after it.
+struct Session {
+    view: View,
+    /// What the grants alone say.
+    authority: Authority,
+    state: SessionState,
+    layer: Option<Layer>,
+    guard: Guard,
+    trust: Option<Trust>,
+}
+
+impl Session {
+    /// Decides what the inside will be.
+    ///
+    /// # Errors
+    /// What the machine, the settings or the workspace do not allow.
+    fn plan(request: &mut Request, stdio: Stdio) -> Result<(Self, LaunchPlan), RunError> {
+        plan::check_boundary(&request.settings)?;
+        github::broker(&mut request.settings, &request.workspace)?;
+        let (extra, files) =
+            (std::mem::take(&mut request.extra), std::mem::take(&mut request.files));
+        let Request { settings, workspace, places, stack, .. } = &*request;
+        let stack = stack.as_ref();
+        let view = View::collect(request.subject.clone(), settings, workspace, stack, extra)?;
+        let authority = view.authority()?;
+        let program = Program {
+            argv: request.argv.clone(),
+            env: request.env.clone(),
+            cwd: InsidePath::new(workspace.cwd.as_path()).map_err(RunError::path)?,
+        };
+        let state = SessionState::create(places).map_err(RunError::System)?;
+        let over = workspace.under_view(settings);
+        let layer = over.map(|root| Layer::create(places, state.id(), root)).transpose()?;
+        let private = layer.as_ref().map_or(state.private(), Layer::private);
+        let shadows = shadow::find(settings, workspace)?;
+        let mounts = shadows.iter().map(Shadow::entries).collect::<Result<Vec<_>, _>>()?;
+        if let Some(layer) = &layer {
+            layer.make_places(&workspace.root, &shadows).map_err(RunError::System)?;
+        }
+        let guard = Guard::new(private, state.id(), over, shadows)?;
+        let mut plan = plan::plan(&view, &authority, (settings, stack), program, stdio)?;
+        if let Some(layer) = &layer {
+            plan::put_view(&mut plan, &workspace.root, layer)?;
+        }
+        plan.tree.extend(guard.entries(workspace.root.as_path(), places)?);
+        plan.tree.extend(files);
+        plan.tree.extend(mounts.into_iter().flatten());
+        let trust = match trust::is_needed(settings) {
+            true => Some(Trust::new(&state).map_err(RunError::System)?),
+            false => None,
+        };
+        if trust.is_none() && stack.is_some_and(|stack| !stack.is_built()) {
+            plan.tree.extend(trust::of_host().map_err(RunError::path)?);
+        }
+        plan.tree.extend(trust.as_ref().map(Trust::entry).transpose()?);
+        plan.nested = request.nested;
+        if request.nested {
+            settings.ceiling.check_nested(&Origin::Default).map_err(RunError::settings)?;
+        }
+        let ssh = request.ssh.as_ref();
+        plan.tree.extend(ssh.map(Ssh::entries).transpose()?.into_iter().flatten());
+        plan.tree.extend(gitconfig::entry(settings, ssh)?);
+        plan.doors = door::wanted(request.provider.is_some(), &settings.network, ssh)?;
+        Ok((Self { view, authority, state, layer, guard, trust }, plan))
+    }
+
+    /// Looks the workspace over while init builds the root, opens the doors, and lets init close
+    /// the inside once all of that is recorded.
+    ///
+    /// # Errors
+    /// A workspace that cannot be protected, a door that cannot be opened, a log that cannot be
+    /// written, or an init that has failed.
+    fn furnish(
+        &mut self,
+        request: &mut Request,
+        inside: &Inside,
+        records: &Arc<Records>,
+        audit: &Audit,
+    ) -> Result<Opened, RunError> {
+        let (provider, ssh) = (request.provider.take(), request.ssh.take());
+        let Request { settings, workspace, places, argv, .. } = &*request;
+        let guard = &mut self.guard;
+        let authority =
+            guard.prepare(&self.view, &self.authority, settings, places, &mut self.state)?;
+        let doors = inside.doors().map_err(explain)?;
+        let with = (self.trust.as_ref(), ssh);
+        let mut opened = door::open(doors, provider, settings, places, records, with)?;
+        let trusted = std::mem::take(&mut opened.covers);
+        let covers = guard.covers(&authority).into_iter().chain(trusted).collect();
+        say_what_is_less(settings, inside);
+        if let Some(note) = guard.note() {
+            eprintln!("pinfold: note: {note}");
+        }
+        record_session(audit, &authority, settings, workspace, inside).map_err(RunError::System)?;
+        if let Some(layer) = &mut self.layer {
+            let mut record = layer
+                .describe(&workspace.root, authority.subject(), argv, settings)
+                .map_err(RunError::System)?;
+            guard.complete(&mut record);
+            layer.record(&record, guard.names()).map_err(RunError::System)?;
+        }
+        inside.channel.seal(covers).map_err(|_| last_words(inside))?;
+        Ok(opened)
+    }
+
+    /// Looks over what has run inside and what it left, whatever became of it.
+    ///
+    /// # Errors
+    /// Why the command was not run, or a log that cannot be written.
+    fn conclude(
+        self,
+        ended: Result<Outcome, RunError>,
+        request: &Request,
+        records: &Records,
+        audit: &Audit,
+    ) -> Result<Outcome, RunError> {
+        let mut notes = records.rest();
+        notes.extend(settle(&self.guard, &request.settings, audit).map_err(RunError::System)?);
+        if let Ok(outcome) = &ended {
+            let limit = outcome.limit.map(crate::LimitReached::name);
+            let event = Event::End { status: outcome.status, limit };
+            audit.record(&event).map_err(RunError::System)?;
+        }
+        let Self { state, layer, guard, .. } = self;
+        let session = state.id().clone();
+        drop((guard, state));
+        if layer.is_some() {
+            notes.extend(review::conclude(&request.places, &session));
+        }
+        let mut outcome = ended.inspect_err(|_| {
             for note in &notes {
                 eprintln!("pinfold: {note}");
             }
-            return Err(error);
-        }
-    };
-    outcome.notes = notes;
-    outcome.reached = records.reached();
-    let limit = outcome.limit.map(crate::LimitReached::name);
-    audit.record(&Event::End { status: outcome.status, limit }).map_err(RunError::System)?;
-    let session = state.id().clone();
-    drop((guard, state));
-    if layer.is_some() {
-        outcome.notes.extend(review::conclude(&places, &session));
+        })?;
+        outcome.notes = notes;
+        outcome.reached = records.reached();
+        outcome.timeline.done("settles and cleans up");
+        Ok(outcome)
     }
-    outcome.timeline.done("settles and cleans up");
-    Ok(outcome)
+}
+
+/// Says which wall or limit is missing that nobody insists on.
+fn say_what_is_less(settings: &Settings, inside: &Inside) {
+    if inside.enforced.landlock == 0 {
+        // The mounts carry the same verdicts; that one wall less stands is said and recorded.
+        eprintln!("pinfold: note: this run has no Landlock wall (`pinfold doctor` says why)");
+    }
+    if let Some(cpus) = &settings.limits.cpus
+        && !inside.enforced.cpus
+    {
+        eprintln!("pinfold: note: resources.cpus, {cpus}, cannot be enforced for this user");
+    }
 }
 
 /// From the repository's commands to the end of everything inside.
@@ -252,79 +309,6 @@ fn conduct(
         }
     }
     supervision.until_end()
-}
-
-/// One boundary exists in this version; a choice of another is refused, not replaced.
-fn check_boundary(settings: &Settings) -> Result<(), RunError> {
-    let refuse = |what: String| RunError::refused(what, Some("leave --boundary out".to_owned()));
-    match &settings.boundary {
-        Some(chosen) if chosen.value != BoundaryName::Namespace => {
-            let (name, origin) = (chosen.value.word(), &chosen.origin);
-            Err(refuse(format!(
-                "boundary {name} (by {origin}) is not in this version: it has namespace"
-            )))
-        }
-        None if !settings.ceiling.allows_boundary(BoundaryName::Namespace) => {
-            Err(refuse("the administrator's policy allows no boundary of this version".to_owned()))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Gives the inside a view of the workspace instead of the workspace.
-fn put_view(plan: &mut LaunchPlan, root: &HostPath, layer: &Layer) -> Result<(), RunError> {
-    let layers = HostPath::new(layer.layers()).map_err(RunError::path)?;
-    let is_root = |place: &Place| matches!(place, Place::Writable(host) if host == root);
-    for entry in plan.tree.iter_mut().filter(|entry| is_root(&entry.place)) {
-        let (lower, changes) = (vec![root.clone()], Changes::Kept(layers.clone()));
-        entry.place = Place::Overlay { lower, changes };
-    }
-    Ok(())
-}
-
-fn plan(
-    view: &View,
-    authority: &Authority,
-    (settings, stack): (&Settings, Option<&Stack>),
-    program: Program,
-    stdio: pinfold_boundary::Stdio,
-) -> Result<LaunchPlan, RunError> {
-    let (uid, gid) = match stack {
-        Some(stack) if stack.is_built() => (0, 0),
-        _ => inside_ids(),
-    };
-    let mut tree = view.tree(authority, stack)?;
-    tree.extend(userland::generated(uid, gid, stack).map_err(RunError::path)?);
-    let limits = &settings.limits;
-    Ok(LaunchPlan {
-        tree,
-        program,
-        identity: Identity {
-            uid,
-            gid,
-            home: InsidePath::new(userland::HOME).map_err(RunError::path)?,
-        },
-        hostname: "pinfold".to_owned(),
-        doors: Vec::new(),
-        stdio,
-        limits: ResourceLimits {
-            memory: limits.memory.as_ref().map(|limit| limit.value.bytes()),
-            cpus: limits.cpus.as_ref().map(|limit| CpuShare {
-                thousandths: limit.value.thousandths(),
-                // What a repository asks for is no person's wish.
-                required: !matches!(limit.origin, Origin::Project(_)),
-            }),
-            pids: limits.pids.as_ref().map(|limit| limit.value),
-            disk: limits.disk.as_ref().map(|limit| limit.value.bytes()),
-            changes: stack.and_then(Stack::bytes),
-            files: limits.files.as_ref().map(|limit| limit.value),
-        },
-        landlock: match settings.landlock.value {
-            LandlockMode::Required if !settings.allow_weaker.value => Landlock::Required,
-            LandlockMode::Required | LandlockMode::BestEffort => Landlock::BestEffort,
-        },
-        nested: false,
-    })
 }
 
 fn record_session(

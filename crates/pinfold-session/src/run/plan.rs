@@ -1,0 +1,100 @@
+//! From the settings to the plan of an inside.
+
+use pinfold_boundary::namespace::inside_ids;
+use pinfold_boundary::{
+    Changes, CpuShare, Identity, Landlock, LaunchPlan, Place, Program, ResourceLimits, Stdio,
+};
+use pinfold_policy::authority::Authority;
+use pinfold_policy::origin::Origin;
+use pinfold_policy::path::{HostPath, InsidePath};
+use pinfold_policy::settings::{BoundaryName, LandlockMode, Settings};
+
+use crate::outcome::RunError;
+use crate::review::Layer;
+use crate::system::Stack;
+use crate::userland;
+use crate::view::View;
+
+/// One boundary exists in this version; a choice of another is refused, not replaced.
+pub(super) fn check_boundary(settings: &Settings) -> Result<(), RunError> {
+    let refuse = |what: String| RunError::refused(what, Some("leave --boundary out".to_owned()));
+    match &settings.boundary {
+        Some(chosen) if chosen.value != BoundaryName::Namespace => {
+            let (name, origin) = (chosen.value.word(), &chosen.origin);
+            Err(refuse(format!(
+                "boundary {name} (by {origin}) is not in this version: it has namespace"
+            )))
+        }
+        None if !settings.ceiling.allows_boundary(BoundaryName::Namespace) => {
+            Err(refuse("the administrator's policy allows no boundary of this version".to_owned()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Gives the inside a view of the workspace instead of the workspace.
+///
+/// # Errors
+/// Never: the path is valid.
+pub(super) fn put_view(
+    plan: &mut LaunchPlan,
+    root: &HostPath,
+    layer: &Layer,
+) -> Result<(), RunError> {
+    let layers = HostPath::new(layer.layers()).map_err(RunError::path)?;
+    let is_root = |place: &Place| matches!(place, Place::Writable(host) if host == root);
+    for entry in plan.tree.iter_mut().filter(|entry| is_root(&entry.place)) {
+        let (lower, changes) = (vec![root.clone()], Changes::Kept(layers.clone()));
+        entry.place = Place::Overlay { lower, changes };
+    }
+    Ok(())
+}
+
+/// The plan of everything that does not depend on the workspace's content.
+///
+/// # Errors
+/// A grant that no boundary enforces, or a tree that cannot be read.
+pub(super) fn plan(
+    view: &View,
+    authority: &Authority,
+    (settings, stack): (&Settings, Option<&Stack>),
+    program: Program,
+    stdio: Stdio,
+) -> Result<LaunchPlan, RunError> {
+    let (uid, gid) = match stack {
+        Some(stack) if stack.is_built() => (0, 0),
+        _ => inside_ids(),
+    };
+    let mut tree = view.tree(authority, stack)?;
+    tree.extend(userland::generated(uid, gid, stack).map_err(RunError::path)?);
+    let limits = &settings.limits;
+    Ok(LaunchPlan {
+        tree,
+        program,
+        identity: Identity {
+            uid,
+            gid,
+            home: InsidePath::new(userland::HOME).map_err(RunError::path)?,
+        },
+        hostname: "pinfold".to_owned(),
+        doors: Vec::new(),
+        stdio,
+        limits: ResourceLimits {
+            memory: limits.memory.as_ref().map(|limit| limit.value.bytes()),
+            cpus: limits.cpus.as_ref().map(|limit| CpuShare {
+                thousandths: limit.value.thousandths(),
+                // What a repository asks for is no person's wish.
+                required: !matches!(limit.origin, Origin::Project(_)),
+            }),
+            pids: limits.pids.as_ref().map(|limit| limit.value),
+            disk: limits.disk.as_ref().map(|limit| limit.value.bytes()),
+            changes: stack.and_then(Stack::bytes),
+            files: limits.files.as_ref().map(|limit| limit.value),
+        },
+        landlock: match settings.landlock.value {
+            LandlockMode::Required if !settings.allow_weaker.value => Landlock::Required,
+            LandlockMode::Required | LandlockMode::BestEffort => Landlock::BestEffort,
+        },
+        nested: false,
+    })
+}

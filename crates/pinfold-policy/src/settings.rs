@@ -5,6 +5,7 @@
 //! names both sides, never quietly lowered, unless nobody chose it.
 
 mod agent_loop;
+mod branch;
 mod budget;
 mod ceiling;
 mod error;
@@ -22,6 +23,7 @@ mod widen;
 pub(crate) mod words;
 
 pub use agent_loop::AgentLoop;
+pub use branch::{BranchName, InvalidBranch};
 pub use budget::{Budget, BudgetOf, Usd};
 pub use ceiling::Ceiling;
 pub use error::SettingsError;

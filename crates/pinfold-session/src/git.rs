@@ -10,6 +10,7 @@ pub(crate) mod index;
 pub(crate) mod inspect;
 pub(crate) mod keys;
 pub(crate) mod named;
+pub(crate) mod pen;
 pub(crate) mod person;
 pub(crate) mod pointer;
 pub(crate) mod quarantine;

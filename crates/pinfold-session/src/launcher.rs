@@ -3,7 +3,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -11,6 +11,9 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use pinfold_secrets::{CommandOutput, RunCommand, Secret};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::process::PidfdFlags;
 use zeroize::Zeroizing;
 
 /// How long a program on the host may take.
@@ -123,21 +126,93 @@ impl Launcher {
         Self::finish(Self::spawn(argv, variables, input.is_some(), owner)?, input)
     }
 
+    /// Sees a program to its end, without a thread: a boundary may be started right after.
     fn finish(mut child: Child, input: Option<&[u8]>) -> io::Result<CommandOutput> {
-        if let (Some(mut stdin), Some(input)) = (child.stdin.take(), input) {
-            // A program that does not read its input may still do its work.
-            let _ = stdin.write_all(input);
+        let deadline = Instant::now() + PATIENCE;
+        let exchanged = exchange(&mut child, input.unwrap_or_default(), deadline);
+        let ended = exchanged.and_then(|read| wait_for_end(&child, deadline).map(|()| read));
+        if ended.is_err() {
+            // It has not been waited for, so the id is its own.
+            let _ = child.kill();
         }
-        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        let reader = std::thread::spawn(move || read_all(stderr));
-        let watcher = Watcher::start(&child);
-        let stdout = Zeroizing::new(read_all(stdout));
         let status = child.wait()?;
-        if watcher.finish() {
-            return Err(io::ErrorKind::TimedOut.into());
+        let [stdout, mut stderr] = ended?;
+        Ok(CommandOutput { code: status.code(), stdout, stderr: std::mem::take(&mut *stderr) })
+    }
+}
+
+/// Writes a program's input and reads its two outputs until they are closed.
+fn exchange(
+    child: &mut Child,
+    mut input: &[u8],
+    deadline: Instant,
+) -> io::Result<[Zeroizing<Vec<u8>>; 2]> {
+    let mut stdin = child.stdin.take().map(OwnedFd::from).filter(|_| !input.is_empty());
+    if let Some(stdin) = &stdin {
+        rustix::io::ioctl_fionbio(stdin, true)?;
+    }
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let mut streams = [stdout.map(OwnedFd::from), stderr.map(OwnedFd::from)];
+    let mut read = [Zeroizing::new(Vec::new()), Zeroizing::new(Vec::new())];
+    while streams.iter().any(Option::is_some) {
+        let outputs = streams.iter().flatten().map(|stream| PollFd::new(stream, PollFlags::IN));
+        let inputs = stdin.iter().map(|stream| PollFd::new(stream, PollFlags::OUT));
+        wait_until(deadline, &mut outputs.chain(inputs).collect::<Vec<_>>())?;
+        for (stream, read) in streams.iter_mut().zip(&mut read) {
+            if stream.as_ref().is_some_and(|stream| !read_some(stream, read)) {
+                *stream = None;
+            }
         }
-        let stderr = reader.join().unwrap_or_default();
-        Ok(CommandOutput { code: status.code(), stdout, stderr })
+        if let Some(stream) = &stdin {
+            match rustix::io::write(stream, input) {
+                Ok(count) => input = &input[count..],
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                // A program that does not read its input may still do its work.
+                Err(_) => input = &[],
+            }
+        }
+        stdin = stdin.filter(|_| !input.is_empty());
+    }
+    Ok(read)
+}
+
+/// Reads what is there; whether more may come. What was read before an error is what there is.
+fn read_some(stream: &OwnedFd, into: &mut Vec<u8>) -> bool {
+    let mut buffer = Zeroizing::new([0; 16 << 10]);
+    let now = Timespec::default();
+    let is_ready = rustix::event::poll(&mut [PollFd::new(stream, PollFlags::IN)], Some(&now));
+    if is_ready == Ok(0) {
+        return true;
+    }
+    match rustix::io::retry_on_intr(|| rustix::io::read(stream, &mut buffer[..])) {
+        Ok(0) | Err(_) => false,
+        Ok(count) => {
+            into.extend_from_slice(&buffer[..count]);
+            true
+        }
+    }
+}
+
+fn wait_for_end(child: &Child, deadline: Instant) -> io::Result<()> {
+    let process = rustix::process::Pid::from_child(child);
+    let process = rustix::process::pidfd_open(process, PidfdFlags::empty())?;
+    wait_until(deadline, &mut [PollFd::new(&process, PollFlags::IN)])
+}
+
+/// Waits for one of these.
+///
+/// # Errors
+/// `TimedOut` at the deadline.
+fn wait_until(deadline: Instant, wanted: &mut [PollFd<'_>]) -> io::Result<()> {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let left = Timespec::try_from(left).map_err(io::Error::other)?;
+        match rustix::event::poll(wanted, Some(&left)) {
+            Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
+            Ok(_) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
     }
 }
 
@@ -149,45 +224,6 @@ pub(crate) fn find(name: &str, not_in: &[PathBuf]) -> Option<PathBuf> {
     let real = candidates.filter_map(|directory| fs::canonicalize(directory.join(name)).ok());
     let mut safe = real.filter(|file| !not_in.iter().any(|root| file.starts_with(root)));
     safe.find(|file| file.is_file())
-}
-
-fn read_all(stream: Option<impl io::Read>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    if let Some(mut stream) = stream {
-        // What was read before an error is what there is.
-        let _ = stream.read_to_end(&mut bytes);
-    }
-    bytes
-}
-
-/// Kills a program that takes too long.
-struct Watcher {
-    done: std::sync::mpsc::Sender<()>,
-    thread: std::thread::JoinHandle<bool>,
-}
-
-impl Watcher {
-    fn start(child: &Child) -> Self {
-        let (done, wait) = std::sync::mpsc::channel();
-        let pid = rustix::process::Pid::from_child(child);
-        let until = Instant::now() + PATIENCE;
-        let thread = std::thread::spawn(move || {
-            let left = until.saturating_duration_since(Instant::now());
-            let late = wait.recv_timeout(left) == Err(std::sync::mpsc::RecvTimeoutError::Timeout);
-            if late {
-                // The child is not reaped before this thread has ended, so the id is its own.
-                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
-            }
-            late
-        });
-        Self { done, thread }
-    }
-
-    /// Whether the program was killed.
-    fn finish(self) -> bool {
-        drop(self.done);
-        self.thread.join().unwrap_or(true)
-    }
 }
 
 impl RunCommand for Launcher {

@@ -5,6 +5,7 @@ pub mod agent;
 pub mod audit;
 mod budget;
 pub mod control;
+pub mod dedicated;
 pub mod door;
 mod faults;
 mod gateway;

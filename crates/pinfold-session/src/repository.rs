@@ -16,6 +16,7 @@ use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::{AgentLoop, Project, SettingsError};
 use thiserror::Error;
 
+pub(crate) use content::name_of;
 pub use content::{ContentHash, InvalidHash};
 pub use kept::{TrustStore, Trusted, TrustedContent};
 

@@ -244,7 +244,11 @@ fn is_alive(record: &Path) -> bool {
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_err()
 }
 
-fn lock(path: &Path, operation: FlockOperation) -> io::Result<File> {
+/// Opens a file, which is made if it is not there, and locks it (flock(2)).
+///
+/// # Errors
+/// What the file system says, with the path.
+pub(crate) fn lock(path: &Path, operation: FlockOperation) -> io::Result<File> {
     let open = || -> io::Result<File> {
         let file = OpenOptions::new()
             .read(true)

@@ -4,10 +4,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use pinfold_policy::origin::Valued;
 use pinfold_policy::path::{HostPath, PathError};
 use pinfold_policy::settings::{Settings, WorkspaceMode};
 use thiserror::Error;
+
+use crate::dedicated::{self, DedicatedError};
 
 /// Why there is no workspace.
 #[derive(Debug, Error)]
@@ -35,9 +36,9 @@ pub enum WorkspaceError {
         /// Where it leads.
         directory: String,
     },
-    /// This version makes no worktrees.
-    #[error("workspace mode dedicated_worktree (by {0}) is not in this version")]
-    Mode(String),
+    /// There is no worktree for the branch.
+    #[error(transparent)]
+    Dedicated(#[from] DedicatedError),
     /// A path that cannot be named.
     #[error(transparent)]
     Path(#[from] PathError),
@@ -54,10 +55,7 @@ impl WorkspaceError {
             Self::NotMutual { .. } => {
                 Some("run `git worktree repair` in the main worktree if it is your own".to_owned())
             }
-            Self::Mode(_) => Some(
-                "make it with `git worktree add` and start there, or say --workspace overlay"
-                    .to_owned(),
-            ),
+            Self::Dedicated(error) => error.hint(),
             Self::Path(_) => None,
         }
     }
@@ -113,14 +111,25 @@ impl Workspace {
     /// that paths mean the same inside as outside.
     ///
     /// # Errors
-    /// A mode that this version does not have.
-    pub fn in_mode(self, settings: &Settings) -> Result<Self, WorkspaceError> {
-        let Valued { value, origin } = &settings.workspace_mode;
-        match value {
-            WorkspaceMode::SharedMount | WorkspaceMode::Overlay => Ok(self),
-            WorkspaceMode::ScratchMount => Ok(Self::scratch(self.cwd)),
-            WorkspaceMode::DedicatedWorktree => Err(WorkspaceError::Mode(origin.to_string())),
+    /// A worktree that was not made yet ([`crate::dedicated::Dedicated::open`] does), or cannot be.
+    pub fn in_mode(self, settings: &Settings, home: &Path) -> Result<Self, WorkspaceError> {
+        if let Some(top) = dedicated::existing(&self, settings, home)? {
+            return self.in_worktree(&top);
         }
+        match settings.workspace_mode.value {
+            WorkspaceMode::ScratchMount => Ok(Self::scratch(self.cwd)),
+            _ => Ok(self),
+        }
+    }
+
+    /// In a worktree of the same repository, as deep in it as the caller stands in this one.
+    fn in_worktree(&self, top: &Path) -> Result<Self, WorkspaceError> {
+        let below = self.cwd.as_path().strip_prefix(self.root.as_path());
+        let cwd = below.ok().and_then(|below| fs::canonicalize(top.join(below)).ok());
+        let cwd = cwd.filter(|cwd| cwd.starts_with(top) && cwd.is_dir());
+        let git_outside = git_outside(top)?.map(HostPath::new).transpose()?;
+        let (root, cwd) = (HostPath::new(top)?, HostPath::new(cwd.as_deref().unwrap_or(top))?);
+        Ok(Self { root, cwd, git_outside, is_scratch: false })
     }
 
     /// The root, if the settings give the inside a copy-on-write view of it.
@@ -153,7 +162,7 @@ fn is_worktree(path: &Path) -> bool {
 /// The common git directory of a linked worktree, or a submodule's git directory, if it lies
 /// outside the root. A `.git` file is content of the repository, so the directory it names has
 /// to name the worktree in return (gitrepository-layout(5)).
-fn git_outside(root: &Path) -> Result<Option<PathBuf>, WorkspaceError> {
+pub(crate) fn git_outside(root: &Path) -> Result<Option<PathBuf>, WorkspaceError> {
     let file = root.join(".git");
     let Some(named) = read_line(&file, "gitdir: ") else { return Ok(None) };
     let doubt = || WorkspaceError::NotMutual {

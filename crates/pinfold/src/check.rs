@@ -63,7 +63,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(Failure::new)?;
     let workspace = policy::workspace(&places)?;
     let settings = policy::settings(&args.policy, args.profile.as_deref(), &places, &workspace)?;
-    let workspace = policy::in_mode(workspace, &settings)?;
+    let workspace = policy::in_mode(workspace, &settings, &places)?;
     let agent = settings.agent.as_ref().map_or("command", |agent| agent.value.as_str());
     let mut extra = Vec::new();
     if args.profile.is_some() {

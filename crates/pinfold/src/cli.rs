@@ -9,7 +9,7 @@ use pinfold_policy::env::EnvName;
 use pinfold_policy::limits::{ByteSize, MilliCpus, WallTime};
 use pinfold_policy::network::{HostPattern, NetworkRule};
 use pinfold_policy::settings::{
-    AgentState, BoundaryName, GitMode, IdentityMode, LandlockMode, Usd, WorkspaceMode,
+    AgentState, BoundaryName, BranchName, GitMode, IdentityMode, LandlockMode, Usd, WorkspaceMode,
     parse_publish,
 };
 use pinfold_session::repository::ContentHash;
@@ -23,6 +23,7 @@ use crate::secret::SecretCommand;
 use crate::snapshot::{SnapshotCommand, StepArgs};
 use crate::trust::TrustArgs;
 use crate::unpack::UnpackArgs;
+use crate::worktree::LookArgs;
 
 /// Run coding agents unattended and safely on your own repository.
 #[derive(Debug, Parser)]
@@ -78,6 +79,9 @@ pub(crate) enum Command {
     /// Take what was committed inside into the host's repository, in a boundary
     #[command(hide = true)]
     ImportObjects(ImportArgs),
+    /// Say whether a worktree is as it was committed, in a boundary
+    #[command(hide = true)]
+    LookAtWorktree(LookArgs),
 }
 
 /// Arguments that are described to clap only once their subcommand was given. The three that
@@ -160,6 +164,9 @@ pub(crate) struct PolicyArgs {
     /// How the workspace enters: shared_mount, dedicated_worktree, scratch_mount or overlay
     #[arg(long, value_name = "MODE")]
     pub(crate) workspace: Option<WorkspaceMode>,
+    /// Work in a worktree for this branch beside the repository; both are made if they are not there
+    #[arg(long, value_name = "BRANCH")]
+    pub(crate) worktree_branch: Option<BranchName>,
     /// How git directories are protected: guarded or quarantine
     #[arg(long, value_name = "MODE")]
     pub(crate) git: Option<GitMode>,

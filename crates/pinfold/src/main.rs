@@ -16,6 +16,7 @@ mod secret;
 mod snapshot;
 mod trust;
 mod unpack;
+mod worktree;
 
 use std::process::ExitCode;
 
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         Command::Doctor(output) => Ok(doctor::doctor(output)),
         Command::Audit(args) => log::audit(&args),
         Command::ImportObjects(args) => import::import(args),
+        Command::LookAtWorktree(args) => worktree::look(args),
         Command::Snapshot(command) => snapshot::snapshot(&command),
         Command::SnapshotStep(args) => snapshot::step(&args),
         Command::Unpack(args) => Ok(unpack::unpack(&args)),

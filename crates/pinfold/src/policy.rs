@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use pinfold_policy::document::SettingsFile;
 use pinfold_policy::env::EnvName;
-use pinfold_policy::path::HostPath;
+use pinfold_policy::path::{Escaped, HostPath};
 use pinfold_policy::settings::{
     Attendance, FlagBudget, FlagLimits, FlagNetwork, Flags, Layers, Settings, Trust,
 };
+use pinfold_session::dedicated::Dedicated;
 use pinfold_session::places::Places;
 use pinfold_session::repository::{Repository, RepositoryError, TrustStore};
 use pinfold_session::workspace::{Workspace, WorkspaceError};
@@ -52,9 +53,59 @@ pub(crate) fn workspace(places: &Places) -> Result<Workspace, Failure> {
 /// The workspace that the settings make of it.
 ///
 /// # Errors
-/// A mode that this version does not have.
-pub(crate) fn in_mode(workspace: Workspace, settings: &Settings) -> Result<Workspace, Failure> {
-    workspace.in_mode(settings).map_err(no_workspace)
+/// A worktree that was not made yet, or cannot be.
+pub(crate) fn in_mode(
+    workspace: Workspace,
+    settings: &Settings,
+    places: &Places,
+) -> Result<Workspace, Failure> {
+    workspace.in_mode(settings, &places.home).map_err(no_workspace)
+}
+
+/// The worktree that a run works in, made if it is not there, if the settings want one.
+///
+/// # Errors
+/// It cannot be made, or what the user trusted is something else there.
+pub(crate) fn dedicated(
+    args: &PolicyArgs,
+    workspace: &Workspace,
+    settings: &Settings,
+    places: &Places,
+) -> Result<Option<Dedicated>, Failure> {
+    let opened = Dedicated::open(workspace, settings, places);
+    let Some(dedicated) = opened.map_err(|error| no_workspace(error.into()))? else {
+        return Ok(None);
+    };
+    match check_trust(args, workspace, settings, places) {
+        Ok(()) => Ok(Some(dedicated)),
+        Err(failure) => {
+            dedicated.take_back().map_err(|error| no_workspace(error.into()))?;
+            Err(failure)
+        }
+    }
+}
+
+/// Settings come from where the caller stands. The files that their commands run are the
+/// worktree's, and must be the ones that were trusted.
+fn check_trust(
+    args: &PolicyArgs,
+    workspace: &Workspace,
+    settings: &Settings,
+    places: &Places,
+) -> Result<(), Failure> {
+    let repository = Repository::read(workspace, args.sandbox_config.as_deref()).map_err(told)?;
+    let is_trusted = !settings.widenings.is_empty() && settings.waiting().next().is_none();
+    let Some(file) = repository.file.filter(|_| is_trusted) else { return Ok(()) };
+    let there = in_mode(workspace.clone(), settings, places)?;
+    let hash = file.hash(&there).map_err(told)?;
+    let is_same = hash == file.hash(workspace).map_err(told)?;
+    if is_same || TrustStore::new(places).is_trusted(&there, hash).map_err(Failure::own)? {
+        return Ok(());
+    }
+    let file = Escaped(&file.path);
+    let what = format!("what {file} runs is not the same in {} as you trusted", there.root);
+    let hint = "look at it with `pinfold trust` in a checkout of that branch".to_owned();
+    Err(Failure::own(what).hint(Some(hint)))
 }
 
 fn no_workspace(error: WorkspaceError) -> Failure {
@@ -172,6 +223,7 @@ fn flags(args: &PolicyArgs, agent: Option<&str>) -> Result<Flags, Failure> {
         model: args.model.clone(),
         provider: args.provider.clone(),
         workspace_mode: args.workspace,
+        worktree_branch: args.worktree_branch.clone(),
         git: args.git,
         landlock: args.landlock,
         state: args.state,

@@ -11,6 +11,7 @@ use pinfold_session::identity::{self, Identity};
 use pinfold_session::places::Places;
 use pinfold_session::ssh::Ssh;
 use pinfold_session::toolchains::Toolchains;
+use pinfold_session::workspace::Workspace;
 use pinfold_session::{Outcome, Request, Timeline, Who};
 
 use crate::cli::RunArgs;
@@ -29,12 +30,45 @@ pub(crate) fn run(args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
     let workspace = policy::workspace(&places)?;
     let mut settings = policy::settings(&args.policy, args.agent.as_deref(), &places, &workspace)?;
     say_what_waits(&settings);
-    let project = workspace.clone();
-    let workspace = policy::in_mode(workspace, &settings)?;
     if learn {
         settings.allow_every_name("pinfold learn").map_err(Failure::own)?;
         eprintln!("pinfold: learning: every public host can be reached in this run");
     }
+    let dedicated = policy::dedicated(&args.policy, &workspace, &settings, &places)?;
+    for note in dedicated.iter().flat_map(|dedicated| &dedicated.notes) {
+        eprintln!("pinfold: note: {note}");
+    }
+    let timings = args.timings;
+    let outcome = session(args, settings, workspace, places, timeline);
+    if let Ok(outcome) = &outcome {
+        report(outcome, timings);
+    }
+    if let Some(dedicated) = dedicated {
+        match dedicated.end() {
+            Ok(told) => told.iter().for_each(|told| eprintln!("pinfold: {told}")),
+            Err(error) => eprintln!("pinfold: the worktree stays: {error}"),
+        }
+    }
+    let outcome = outcome?;
+    if learn {
+        network::propose(&outcome.reached);
+    }
+    if outcome.interrupted && std::io::stdin().is_terminal() {
+        // The shell treats a job that an interrupt ended differently from one that returns.
+        pinfold_session::die_of_interrupt();
+    }
+    Ok(ExitCode::from(outcome.status))
+}
+
+/// From the settings to the end of everything inside.
+fn session(
+    args: RunArgs,
+    settings: Settings,
+    project: Workspace,
+    places: Places,
+    mut timeline: Timeline,
+) -> Result<Outcome, Failure> {
+    let workspace = policy::in_mode(project.clone(), &settings, &places)?;
     let stack = snapshot::stack(&settings, &places, &project)?;
     let command = |rest| AgentRun {
         argv: rest,
@@ -91,16 +125,7 @@ pub(crate) fn run(args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
         places,
         timeline,
     };
-    let outcome = pinfold_session::run(request)?;
-    report(&outcome, args.timings);
-    if learn {
-        network::propose(&outcome.reached);
-    }
-    if outcome.interrupted && std::io::stdin().is_terminal() {
-        // The shell treats a job that an interrupt ended differently from one that returns.
-        pinfold_session::die_of_interrupt();
-    }
-    Ok(ExitCode::from(outcome.status))
+    Ok(pinfold_session::run(request)?)
 }
 
 /// Says that the repository asks for more than it gets.

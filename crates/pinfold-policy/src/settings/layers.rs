@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use super::agent_loop::AgentLoop;
+use super::branch::BranchName;
 use super::budget::Usd;
 use super::project::Project;
 use super::words::{AgentState, BoundaryName, GitMode, IdentityMode, LandlockMode, WorkspaceMode};
@@ -66,6 +67,8 @@ pub struct Flags {
     pub provider: Option<String>,
     /// `--workspace`.
     pub workspace_mode: Option<WorkspaceMode>,
+    /// `--worktree-branch`.
+    pub worktree_branch: Option<BranchName>,
     /// `--git`.
     pub git: Option<GitMode>,
     /// `--landlock`.

@@ -65,6 +65,7 @@ impl Settings {
         rows.one("landlock", &self.landlock);
         rows.one("allow_weaker", &self.allow_weaker);
         rows.one("workspace_mode", &self.workspace_mode);
+        rows.optional("worktree_branch", self.worktree_branch.as_ref());
         rows.list("vfs.shadow", &self.shadow);
         if !self.shadow.is_empty() {
             rows.one("vfs.shadowMode", &self.shadow_mode);

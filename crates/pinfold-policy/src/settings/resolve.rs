@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::net::SocketAddr;
 
 use super::agent_loop::AgentLoop;
+use super::branch::BranchName;
 use super::budget::{self, Budget};
 use super::ceiling::{Ceiling, at_least, at_most};
 use super::error::SettingsError;
@@ -85,6 +86,8 @@ pub struct Settings {
     pub allow_weaker: Valued<bool>,
     /// How the workspace enters.
     pub workspace_mode: Valued<WorkspaceMode>,
+    /// The branch of a dedicated worktree.
+    pub worktree_branch: Option<Valued<BranchName>>,
     /// Paths of the workspace that are replaced inside.
     pub shadow: Vec<Valued<ShadowPath>>,
     /// What is there instead.
@@ -176,6 +179,10 @@ fn merge(
     let git = flag("--git", flags.git).or(user.git).unwrap_or(Valued::default_of(unwatched));
     let best_effort = Valued::default_of(LandlockMode::BestEffort);
     let landlock = flag("--landlock", flags.landlock).or(user.landlock).unwrap_or(best_effort);
+    let worktree_branch = flag("--worktree-branch", flags.worktree_branch);
+    let dedicated = |branch: &Valued<BranchName>| {
+        Valued::new(WorkspaceMode::DedicatedWorktree, branch.origin.clone())
+    };
     let agent = flag("AGENT", flags.agent).or(user.agent);
     // Ralph's choice of a model is pi's alone.
     let is_pi = agent.as_ref().is_some_and(|agent| agent.value == "pi");
@@ -195,9 +202,11 @@ fn merge(
             false => Valued::default_of(false),
         },
         workspace_mode: flag("--workspace", flags.workspace_mode)
+            .or(worktree_branch.as_ref().map(dedicated))
             .or(user.workspace_mode)
             .or(project.workspace_mode)
             .unwrap_or(Valued::default_of(WorkspaceMode::SharedMount)),
+        worktree_branch,
         shadow: project.shadow,
         shadow_mode: project.shadow_mode.unwrap_or(Valued::default_of(ShadowMode::Tmpfs)),
         limits: limits(

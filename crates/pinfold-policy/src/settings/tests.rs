@@ -8,6 +8,7 @@ use crate::origin::{Origin, Valued};
 use crate::path::HostPath;
 use proptest::prelude::*;
 
+mod branch;
 mod files;
 mod group;
 mod merging;

@@ -26,7 +26,12 @@ impl HostGit<'_> {
         // No command here needs the working tree, and one of a submodule may be gone.
         argv.extend(["--work-tree", "/", "-c", "core.hooksPath=/dev/null"].map(Into::into));
         argv.extend(arguments.iter().map(Into::into));
-        let variables = [("GIT_CONFIG_NOSYSTEM", "1"), ("GIT_CONFIG_GLOBAL", "/dev/null")];
+        let variables = [
+            ("GIT_CONFIG_NOSYSTEM", "1"),
+            ("GIT_CONFIG_GLOBAL", "/dev/null"),
+            ("GIT_NO_LAZY_FETCH", "1"),
+            ("LC_ALL", "C"),
+        ];
         let output = Launcher.run_as(owner(&self.directory.join("HEAD")), &argv, &variables, input);
         let output = output.map_err(|error| error.to_string())?;
         if output.code == Some(0) {

@@ -1,4 +1,4 @@
-//! Reading git's index (gitformat-index(5), versions 2 to 4), and making a copy of it in which git
+//! Reading and putting in place git's index (gitformat-index(5), versions 2 to 4), and making a copy of it in which git
 //! passes over some files.
 //!
 //! An index is data that a repository or an agent may have written: whatever does not read as one
@@ -6,6 +6,8 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::{self, Write as _};
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -16,6 +18,7 @@ use super::config::Config;
 use super::directory::CONFIGS;
 use super::pointer::{line, normal};
 use super::read::{open_directory, read_beneath, read_bounded};
+use super::settle::owner;
 
 /// An index of more bytes is not read; a million files take some hundred million.
 pub(crate) const LARGEST: u64 = 256 << 20;
@@ -28,6 +31,23 @@ const EXTENDED: u16 = 0x4000;
 const STAGE: u16 = 0x3000;
 /// The bit of the further flags that tells git that the file is not checked out.
 const SKIP_WORKTREE: u16 = 0x4000;
+
+/// Puts an index that git wrote in the place of a git directory's own. `mark` tells the file that it
+/// is written to before from others'.
+///
+/// # Errors
+/// What the file system says.
+pub(crate) fn install(git: &Path, bytes: &[u8], mark: &str) -> io::Result<()> {
+    let new = git.join(format!("index.pinfold-{mark}"));
+    // What an interrupted attempt left.
+    let _ = fs::remove_file(&new);
+    let mut file = fs::File::create_new(&new)?;
+    file.write_all(bytes)?;
+    if let Some((uid, gid)) = owner(&git.join("HEAD")) {
+        std::os::unix::fs::chown(&new, Some(uid), Some(gid))?;
+    }
+    fs::rename(&new, git.join("index"))
+}
 
 /// An index as it was read.
 pub(crate) struct Index {

@@ -56,7 +56,7 @@ impl FromStr for ContentHash {
 }
 
 /// SHA-256 of a text, as hexadecimal digits: a name for a file about something with any name.
-pub(super) fn name_of(text: &[u8]) -> String {
+pub(crate) fn name_of(text: &[u8]) -> String {
     let digest = ring::digest::digest(&SHA256, text);
     digest.as_ref().iter().fold(String::new(), |mut name, byte| {
         // Writing to a string does not fail.

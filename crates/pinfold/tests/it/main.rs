@@ -22,3 +22,4 @@ mod project;
 mod ssh;
 mod terminal;
 mod workspace;
+mod worktree;

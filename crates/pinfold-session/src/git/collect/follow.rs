@@ -1,14 +1,13 @@
 //! The host's HEAD and index follow a working tree that the inside moved.
 
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::super::host::HostGit;
 use super::super::index::{self, Index};
 use super::super::read::{Content, kind_at, open_directory, read_beneath, read_bounded};
 use super::super::refs::Head;
-use super::super::settle::{Settled, owner};
+use super::super::settle::Settled;
 use super::super::worktrees::Worktree;
 use super::Collect;
 
@@ -83,15 +82,7 @@ impl Collect<'_> {
             let skipped = skipped.iter().map(PathBuf::as_path);
             bytes = new.without(skipped).unwrap_or(bytes);
         }
-        let new = git.join(format!("index.pinfold-{}", self.session));
-        // What an interrupted attempt of this session left.
-        let _ = fs::remove_file(&new);
-        let mut file = fs::File::create_new(&new).map_err(said)?;
-        file.write_all(&bytes).map_err(said)?;
-        if let Some((uid, gid)) = owner(&git.join("HEAD")) {
-            std::os::unix::fs::chown(&new, Some(uid), Some(gid)).map_err(said)?;
-        }
-        fs::rename(&new, git.join("index")).map_err(said)?;
+        index::install(git, &bytes, self.session).map_err(said)?;
         self.finish_merge(git);
         Ok(())
     }

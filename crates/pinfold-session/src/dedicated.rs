@@ -1,0 +1,338 @@
+//! A worktree for one branch, beside the main one, that a run works in.
+//!
+//! Git makes it and removes it without reading a file of it; the files come and are looked at in
+//! a throwaway boundary ([`files`]). It is filled before a session starts, since what is protected
+//! in a workspace is found by the look over it at the start.
+
+mod error;
+mod files;
+mod record;
+mod repository;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use pinfold_policy::path::Escaped;
+use pinfold_policy::settings::{BranchName, Settings, WorkspaceMode};
+
+use crate::git::read::{kind_at, open_directory};
+use crate::git::refs::shell_word;
+use crate::git::settle::owner;
+use crate::launcher::Launcher;
+use crate::places::Places;
+use crate::workspace::Workspace;
+use record::Record;
+use repository::{Repository, Standing};
+
+pub use error::DedicatedError;
+pub use files::WorktreeFiles;
+
+/// What says that a command was stopped that will be gone on with (wt-status.c in git).
+const STOPPED: [&str; 6] =
+    ["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "BISECT_LOG", "rebase-merge", "rebase-apply"];
+
+/// The commit where a new branch begins, and how that is called.
+type Beginning = (String, String);
+
+/// A worktree that this process works in.
+#[derive(Debug)]
+pub struct Dedicated {
+    repository: Repository,
+    branch: BranchName,
+    top: PathBuf,
+    record: Record,
+    places: Places,
+    /// Whether it was made just now, and where its branch was made to begin.
+    fresh: Option<Option<Beginning>>,
+    /// What a person should know of how it was made.
+    pub notes: Vec<String>,
+}
+
+/// The branch, if the settings want a worktree of its own.
+///
+/// # Errors
+/// A branch without the mode, or the mode without a branch.
+fn wanted(settings: &Settings) -> Result<Option<&BranchName>, DedicatedError> {
+    let mode = &settings.workspace_mode;
+    match (mode.value == WorkspaceMode::DedicatedWorktree, &settings.worktree_branch) {
+        (true, Some(branch)) => Ok(Some(&branch.value)),
+        (true, None) => Err(DedicatedError::NoBranch(mode.origin.to_string())),
+        (false, Some(_)) => Err(DedicatedError::OtherMode(mode.value.to_string())),
+        (false, None) => Ok(None),
+    }
+}
+
+/// The worktree's top, if the settings want one and it is there.
+///
+/// # Errors
+/// It was not made yet, or cannot be.
+pub(crate) fn existing(
+    workspace: &Workspace,
+    settings: &Settings,
+    home: &Path,
+) -> Result<Option<PathBuf>, DedicatedError> {
+    let Some(branch) = wanted(settings)? else { return Ok(None) };
+    let repository = Repository::of(workspace)?;
+    let top = repository.top_for(branch, home)?;
+    match repository.standing(branch, &top)? {
+        Standing::There(_) => Ok(Some(top)),
+        Standing::Free | Standing::Gone => Err(DedicatedError::NotMade(top)),
+    }
+}
+
+impl Dedicated {
+    /// Makes the worktree that the settings want, or takes the one that is there. For a process
+    /// with one thread.
+    ///
+    /// # Errors
+    /// It cannot be made; then nothing is left of it.
+    pub fn open(
+        workspace: &Workspace,
+        settings: &Settings,
+        places: &Places,
+    ) -> Result<Option<Self>, DedicatedError> {
+        let Some(branch) = wanted(settings)?.cloned() else { return Ok(None) };
+        let repository = Repository::of(workspace)?;
+        let top = repository.top_for(&branch, &places.home)?;
+        let _others = record::exclude_others(places)?;
+        let record = Record::open(places, &top)?;
+        let (places, notes) = (places.clone(), Vec::new());
+        let mut dedicated = Self { repository, branch, top, record, places, fresh: None, notes };
+        if dedicated.record.is_unfinished()? {
+            dedicated.repository.clear_unfinished(&dedicated.top)?;
+        }
+        match dedicated.make() {
+            Ok(()) => Ok(Some(dedicated)),
+            Err(error) => {
+                dedicated.record.leave()?;
+                Err(error)
+            }
+        }
+    }
+
+    fn make(&mut self) -> Result<(), DedicatedError> {
+        let standing = self.repository.standing(&self.branch, &self.top)?;
+        let mut beginning = None;
+        let made = match standing {
+            Standing::There(own)
+                if own.join("index").exists() || !self.record.is_unfinished()? =>
+            {
+                return Ok(());
+            }
+            Standing::There(_) => self.fill(),
+            Standing::Free | Standing::Gone => {
+                let repository = &self.repository;
+                if repository.commit(&repository.git, &self.branch.reference()).is_none() {
+                    beginning = Some(self.beginning()?);
+                }
+                self.record.making()?;
+                self.add(&standing, beginning.as_ref()).and_then(|()| self.fill())
+            }
+        };
+        match made {
+            Ok(notes) => {
+                let branch = &self.branch;
+                let how = match &beginning {
+                    Some((_, from)) => format!("branch {branch} is new, from {from}"),
+                    None => format!("of branch {branch}"),
+                };
+                self.notes.push(format!("made the worktree {} ({how})", Escaped(&self.top)));
+                self.notes.extend(notes);
+                self.fresh = Some(beginning);
+                Ok(self.record.finished()?)
+            }
+            Err(error) => {
+                self.undo(beginning.as_ref());
+                self.record.forget()?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Has git make the worktree without files, and the branch if it is to begin somewhere.
+    fn add(
+        &self,
+        standing: &Standing,
+        beginning: Option<&Beginning>,
+    ) -> Result<(), DedicatedError> {
+        let failed = |said| DedicatedError::Make { top: self.top.clone(), said };
+        let top = self.top.to_str().ok_or_else(|| failed("its name is not UTF-8".to_owned()))?;
+        let mut words = vec!["worktree", "add", "-q", "--no-checkout"];
+        if *standing == Standing::Gone {
+            words.push("--force");
+        }
+        match beginning {
+            Some((commit, _)) => words.extend(["-b", self.branch.as_str(), "--", top, commit]),
+            None => words.extend(["--", top, self.branch.as_str()]),
+        }
+        self.repository.host().run(&words, None).map(|_| ()).map_err(failed)
+    }
+
+    /// Where a new branch begins: where the only remote that has it has it, or where the caller is.
+    fn beginning(&self) -> Result<Beginning, DedicatedError> {
+        let repository = &self.repository;
+        let pattern = format!("refs/remotes/*/{}", self.branch);
+        let listed =
+            repository.host().run(&["for-each-ref", "--format=%(refname)", &pattern], None);
+        let listed = listed.unwrap_or_default();
+        let mut names = listed.lines();
+        if let (Some(name), None) = (names.next(), names.next())
+            && let Some(commit) = repository.commit(&repository.git, name)
+        {
+            return Ok((commit, name.trim_start_matches("refs/remotes/").to_owned()));
+        }
+        let commit = repository.commit(&repository.here, "HEAD").ok_or(DedicatedError::NoCommit)?;
+        Ok((commit, "HEAD".to_owned()))
+    }
+
+    fn fill(&self) -> Result<Vec<String>, DedicatedError> {
+        let failed = |said| DedicatedError::Files {
+            branch: self.branch.clone(),
+            top: self.top.clone(),
+            said,
+        };
+        let missing = || failed("git does not know it".to_owned());
+        let own = self.repository.listed(&self.top).ok_or_else(missing)?.git;
+        let commit = self.repository.commit(&own, "HEAD").ok_or_else(missing)?;
+        let files = self.files(own);
+        files.prepare(&self.places)?;
+        let filled = files.fill(&commit).map_err(failed);
+        files.clear()?;
+        filled
+    }
+
+    fn files(&self, own: PathBuf) -> WorktreeFiles {
+        WorktreeFiles {
+            git: self.repository.git.clone(),
+            own,
+            top: self.top.clone(),
+            out: self.record.files(),
+        }
+    }
+
+    /// Takes back what was made just now, for a run that does not come about.
+    ///
+    /// # Errors
+    /// What writing its record says.
+    pub fn take_back(mut self) -> Result<(), DedicatedError> {
+        let _others = record::exclude_others(&self.places)?;
+        if let Some(beginning) = self.fresh.take().filter(|_| self.record.is_alone()) {
+            self.undo(beginning.as_ref());
+            self.record.forget()?;
+        }
+        Ok(self.record.leave()?)
+    }
+
+    /// Takes back what was made, the error being told is why.
+    fn undo(&self, beginning: Option<&Beginning>) {
+        let _ = self.remove();
+        if let Some((commit, _)) = beginning {
+            let delete = ["update-ref", "-d", &self.branch.reference(), commit];
+            let _ = self.repository.host().run(&delete, None);
+        }
+    }
+
+    fn remove(&self) -> Result<(), String> {
+        let top = self.top.to_str().ok_or("its name is not UTF-8")?;
+        // Package managers leave directories that their owner cannot change; git would stop half-way.
+        let closed = ["find", top, "-type", "d", "!", "-perm", "-700"];
+        let open = ["-exec", "chmod", "u+rwx", "{}", ";"];
+        let argv: Vec<OsString> = closed.iter().chain(&open).map(Into::into).collect();
+        // What cannot be opened git names.
+        let _ = Launcher.run_as(owner(&self.top), &argv, &[], None);
+        // Without --force git would look at its files here, with the repository's configuration.
+        let words = ["worktree", "remove", "--force", "--", top];
+        self.repository.host().run(&words, None).map(|_| ())
+    }
+
+    /// Removes the worktree if it was made for a run, no other session works in it, and nothing is
+    /// lost with it. Returns what became of it.
+    ///
+    /// # Errors
+    /// What reading and writing its record says.
+    pub fn end(mut self) -> Result<Option<String>, DedicatedError> {
+        let _others = record::exclude_others(&self.places)?;
+        if !self.record.is_alone() {
+            return Ok(None);
+        }
+        let told = match self.top.exists() && self.record.is_made()? {
+            true => Some(self.remove_or_keep()),
+            false => None,
+        };
+        self.record.forget()?;
+        self.record.leave()?;
+        Ok(told)
+    }
+
+    /// Returns what became of it.
+    fn remove_or_keep(&self) -> String {
+        let top = Escaped(&self.top);
+        let removed = self.why_it_stays().and_then(|why| match why {
+            None => self.remove().map(|()| None),
+            Some(why) => Ok(Some(why)),
+        });
+        match removed {
+            Ok(None) => format!("removed the worktree {top}: nothing in it was new"),
+            Ok(Some(why)) | Err(why) => {
+                let root = shell_word(&self.repository.root.to_string_lossy());
+                let path = shell_word(&self.top.to_string_lossy());
+                let command = format!("git -C {root} worktree remove {path}");
+                format!("kept the worktree {top}: {why}; remove it with `{command}`")
+            }
+        }
+    }
+
+    /// Why it is not removed, if there is a reason.
+    fn why_it_stays(&self) -> Result<Option<String>, String> {
+        let repository = &self.repository;
+        let Some(own) = repository.listed(&self.top).map(|it| it.git) else {
+            return Ok(Some("git does not know it any more".to_owned()));
+        };
+        let directory = open_directory(&own).map_err(|errno| errno.to_string())?;
+        if kind_at(&directory, "locked").is_some() {
+            return Ok(Some("it is locked".to_owned()));
+        }
+        if STOPPED.iter().any(|name| kind_at(&directory, name).is_some()) {
+            return Ok(Some("a merge or the like is not finished".to_owned()));
+        }
+        let Some(commit) = repository.commit(&own, "HEAD") else {
+            return Ok(Some("it has no commit".to_owned()));
+        };
+        if !self.is_merged(&own, &commit)? {
+            return Ok(Some("it has commits that no other branch has".to_owned()));
+        }
+        let is_clean = self.is_clean(own, &commit)?;
+        Ok((!is_clean).then(|| "it has changes that are not committed".to_owned()))
+    }
+
+    /// Whether another branch, or what is checked out in the main worktree, has the commit.
+    fn is_merged(&self, own: &Path, commit: &str) -> Result<bool, String> {
+        let git = self.repository.host();
+        let branch = self.repository.git_at(own).line(&["symbolic-ref", "-q", "HEAD"]);
+        let contains = format!("--contains={commit}");
+        let words = ["for-each-ref", "--format=%(refname)", &contains, "refs/heads"];
+        let listed = git.run(&words, None)?;
+        if listed.lines().any(|name| Some(name) != branch.as_deref()) {
+            return Ok(true);
+        }
+        let is_detached = git.line(&["symbolic-ref", "-q", "HEAD"]).is_none();
+        Ok(is_detached && git.run(&["merge-base", "--is-ancestor", commit, "HEAD"], None).is_ok())
+    }
+
+    /// Asks in a process of its own: a boundary starts from one with one thread.
+    fn is_clean(&self, own: PathBuf, commit: &str) -> Result<bool, String> {
+        let files = self.files(own);
+        files.prepare(&self.places).map_err(|error| error.to_string())?;
+        let program = std::env::current_exe().map_err(|error| error.to_string())?;
+        let mut argv: Vec<OsString> = vec![program.into(), "look-at-worktree".into()];
+        argv.extend([&files.git, &files.own, &files.top, &files.out].map(|path| path.into()));
+        argv.push(commit.into());
+        let output = Launcher.run_as(None, &argv, &[], None).map_err(|error| error.to_string());
+        files.clear().map_err(|error| error.to_string())?;
+        let output = output?;
+        match output.code {
+            Some(0) => Ok(output.stdout.as_slice() == b"clean\n"),
+            _ => Err(String::from_utf8_lossy(&output.stderr).trim().escape_debug().to_string()),
+        }
+    }
+}

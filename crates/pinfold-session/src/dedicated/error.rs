@@ -1,0 +1,134 @@
+//! Why there is no worktree to work in.
+
+use std::io;
+use std::path::PathBuf;
+
+use pinfold_policy::path::Escaped;
+use pinfold_policy::settings::BranchName;
+use thiserror::Error;
+
+use crate::git::refs::shell_word;
+
+/// Why there is no dedicated worktree.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum DedicatedError {
+    /// Nobody says for which branch.
+    #[error("workspace mode dedicated_worktree (by {0}) needs the name of a branch")]
+    NoBranch(String),
+    /// A branch is named, and another mode chosen.
+    #[error("--worktree-branch is for a worktree of its own, and workspace mode {0} makes none")]
+    OtherMode(String),
+    /// There is nothing to make a worktree of.
+    #[error("{} is in no git repository: there is nothing to make a worktree of", Escaped(.0))]
+    NoRepository(PathBuf),
+    /// There is no git, or only one that lies in the repository.
+    #[error("there is no git in PATH outside of the repository")]
+    NoGit,
+    /// An empty repository.
+    #[error("the repository has no commit yet: there is nothing to check out")]
+    NoCommit,
+    /// The directory's name would be longer than a file's may be.
+    #[error("{} would be a name of more than 255 bytes", Escaped(.0))]
+    TooLong(PathBuf),
+    /// The worktree would hold the caller's home.
+    #[error("{} holds your home directory", Escaped(.0))]
+    TooWide(PathBuf),
+    /// Somebody else works on the branch.
+    #[error("branch {branch} is checked out in {}", Escaped(.top))]
+    CheckedOut {
+        /// The branch.
+        branch: BranchName,
+        /// Where.
+        top: PathBuf,
+    },
+    /// The same, in a directory that is gone.
+    #[error("branch {branch} is checked out in {}, which is gone", Escaped(.top))]
+    CheckedOutNowhere {
+        /// The branch.
+        branch: BranchName,
+        /// Where it was.
+        top: PathBuf,
+    },
+    /// The directory is a worktree of another branch: `a/b` and `a-b` have the same.
+    #[error("{} is a worktree of {other}, not of {branch}", Escaped(.top))]
+    OtherBranch {
+        /// The directory.
+        top: PathBuf,
+        /// What is checked out there.
+        other: String,
+        /// What was asked for.
+        branch: BranchName,
+    },
+    /// The directory is something else.
+    #[error("{} is there already and is no worktree of this repository", Escaped(.0))]
+    Taken(PathBuf),
+    /// It was not made yet.
+    #[error("{} does not exist yet: `pinfold run` makes it", Escaped(.0))]
+    NotMade(PathBuf),
+    /// Git does not make it.
+    #[error("cannot make the worktree {}: {said}", Escaped(.top))]
+    Make {
+        /// The directory.
+        top: PathBuf,
+        /// What git says.
+        said: String,
+    },
+    /// The files cannot be written.
+    #[error("cannot check out {branch} in {}: {said}", Escaped(.top))]
+    Files {
+        /// The branch.
+        branch: BranchName,
+        /// The directory.
+        top: PathBuf,
+        /// What git says.
+        said: String,
+    },
+    /// Pinfold's own record of it.
+    #[error(transparent)]
+    Record(#[from] io::Error),
+}
+
+impl DedicatedError {
+    /// The way out.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        let start = |top: &PathBuf| shell_word(&top.to_string_lossy());
+        match self {
+            Self::NoBranch(_) => Some("say --worktree-branch NAME".to_owned()),
+            Self::OtherMode(_) => {
+                Some("leave --workspace out, or say --workspace dedicated_worktree".to_owned())
+            }
+            Self::NoRepository(_) => {
+                Some("change into a repository, or say --workspace scratch_mount".to_owned())
+            }
+            Self::NoGit => Some("install git".to_owned()),
+            Self::NoCommit => Some("make a first commit".to_owned()),
+            Self::TooLong(_) | Self::TooWide(_) => Some("choose another name".to_owned()),
+            Self::CheckedOut { top, .. } => {
+                Some(format!("start there: cd {}; or choose another branch", start(top)))
+            }
+            Self::CheckedOutNowhere { .. } => {
+                Some("run `git worktree prune` if it is gone for good".to_owned())
+            }
+            Self::OtherBranch { .. } => Some(
+                "choose another name; a worktree's directory has the name of its branch with - \
+                 for /"
+                    .to_owned(),
+            ),
+            Self::Taken(_) => Some("move it away, or choose another branch".to_owned()),
+            Self::Make { top, .. } => {
+                let above = top.parent().unwrap_or(top);
+                Some(format!(
+                    "it lies beside the repository, so the repository's owner must be able to \
+                     write in {}; or make one elsewhere with `git worktree add` and start there",
+                    Escaped(above)
+                ))
+            }
+            Self::Files { .. } => Some(
+                "nothing of it is left; make it with `git worktree add` and start there".to_owned(),
+            ),
+            Self::NotMade(_) | Self::Record(_) => None,
+        }
+    }
+}

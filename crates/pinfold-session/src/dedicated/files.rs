@@ -1,0 +1,205 @@
+//! Writing a worktree's files, and looking whether they are as they were committed.
+//!
+//! Git does both in a throwaway boundary without network, with a git directory that holds nothing
+//! but what is written here: of the repository's and the person's configuration how lines end and
+//! what the file system can, of the repository's private files `attributes` and `exclude`. The
+//! objects are read-only. So no hook, filter or other program that a configuration names runs.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use pinfold_policy::path::Escaped;
+use rustix::io::Errno;
+
+use crate::git::config::{self, Config};
+use crate::git::directory::CONFIGS;
+use crate::git::index;
+use crate::git::pen::{Access, Pen};
+use crate::git::read::{open_directory, read_beneath, read_bounded};
+use crate::guard::{hand_over, of_the_user};
+use crate::places::Places;
+
+/// What of a configuration says how files are written (git-config(1)); none of it names a program.
+const KEYS: [&str; 7] = [
+    "core.repositoryformatversion",
+    "extensions.objectformat",
+    "core.autocrlf",
+    "core.eol",
+    "core.filemode",
+    "core.symlinks",
+    "core.ignorecase",
+];
+
+/// How deep alternates go (`link_alt_odb_entries` in git's object-file.c).
+const DEEPEST: usize = 5;
+
+/// The directories of a worktree, all on the host.
+#[derive(Debug, Clone)]
+pub struct WorktreeFiles {
+    /// The repository's git directory.
+    pub git: PathBuf,
+    /// The worktree's.
+    pub own: PathBuf,
+    /// The worktree's top.
+    pub top: PathBuf,
+    /// What git is given, and where results are written.
+    pub out: PathBuf,
+}
+
+/// Makes the git directory, and lets go of the words at the end when something fails.
+const BEGIN: &str = "set -e
+exec 3>&2 2>/tmp/errors
+trap 'head -c 2000 /tmp/errors >&3' EXIT
+mkdir -p /tmp/git/refs /tmp/git/info
+cp /q/out/config /tmp/git/config
+cp /q/out/attributes /q/out/exclude /tmp/git/info
+echo \"$1\" >/tmp/git/HEAD
+cd /q/tree
+";
+
+/// Writes the files and the index, and says what is not as a person would have it.
+const FILL: &str = "git read-tree --reset -u \"$1\"
+cp \"$GIT_INDEX_FILE\" /q/out/index
+git ls-files -s | grep -q '^160000 ' && echo >/q/out/submodules
+git ls-files | git check-attr --stdin filter | sed 's/^.*: filter: //' |
+grep -vx -e unspecified -e unset -e set | sort -u >/q/out/filters || :";
+
+/// Whether nothing differs from the commit: neither in the index nor in the files, nor by a file
+/// that nobody ignores or that git is told to pass over.
+const LOOK: &str = "cp /q/own/index \"$GIT_INDEX_FILE\"
+state=clean
+git ls-files -v | grep -q '^[Sa-z]' && state=changed
+git update-index -q --really-refresh >/dev/null || :
+git diff-index --quiet \"$1\" -- || state=changed
+others=$(git ls-files --others --exclude-standard --directory --no-empty-directory)
+[ -z \"$others\" ] || state=changed
+echo $state >/q/out/state";
+
+impl WorktreeFiles {
+    /// Writes what the boundary is given. What an earlier attempt left goes.
+    ///
+    /// # Errors
+    /// What the file system says, or a file of git's that cannot be read.
+    pub(super) fn prepare(&self, places: &Places) -> io::Result<()> {
+        self.clear()?;
+        fs::DirBuilder::new().mode(0o700).create(&self.out)?;
+        let mut settings = Vec::new();
+        for file in of_the_user(places) {
+            settings.extend(fs::read(file).ok().map(|it| Config::parse(&it).settings));
+        }
+        for directory in [&self.git, &self.own] {
+            for name in CONFIGS {
+                settings.push(Config::parse(&read(directory, name)?).settings);
+            }
+        }
+        let mut settings: Vec<_> = settings.into_iter().flatten().collect();
+        settings.retain(|setting| KEYS.contains(&setting.key.as_str()));
+        fs::write(self.out.join("config"), config::write(&settings))?;
+        for name in ["attributes", "exclude"] {
+            fs::write(self.out.join(name), read(&self.git.join("info"), name)?)?;
+        }
+        hand_over(&self.out)
+    }
+
+    /// Removes what the boundary was given and what it gave.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(super) fn clear(&self) -> io::Result<()> {
+        match fs::remove_dir_all(&self.out) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes the files of a commit into the worktree, and its index. What lies in their place is
+    /// overwritten. Returns what is not as a person would have it.
+    ///
+    /// # Errors
+    /// What went wrong, in words.
+    pub(super) fn fill(&self, commit: &str) -> Result<Vec<String>, String> {
+        self.pen(FILL, commit, Access::Write).run()?;
+        let words = |error: io::Error| error.to_string();
+        let out = open_directory(&self.out).map_err(|errno| errno.to_string())?;
+        let index = read_bounded(out, Path::new("index"), index::LARGEST);
+        let index = index.map_err(|unread| format!("the index {unread}"))?;
+        let index = index.ok_or("git has written no index")?;
+        index::install(&self.own, &index.bytes, "new").map_err(words)?;
+        let filters = read(&self.out, "filters").map_err(words)?;
+        let filters = String::from_utf8_lossy(&filters).trim().replace('\n', ", ");
+        let mut notes = Vec::new();
+        if !filters.is_empty() {
+            let filters = filters.escape_debug();
+            notes.push(format!("files with a filter ({filters}) are as they were committed"));
+        }
+        if !read(&self.out, "submodules").map_err(words)?.is_empty() {
+            notes.push("submodules are not checked out".to_owned());
+        }
+        Ok(notes)
+    }
+
+    /// Whether the worktree is as this commit: for a process with one thread, after
+    /// [`Self::prepare`].
+    ///
+    /// # Errors
+    /// What went wrong, in words.
+    pub fn is_clean(&self, commit: &str) -> Result<bool, String> {
+        self.pen(LOOK, commit, Access::Read).place("/q/own", &self.own, Access::Read).run()?;
+        let state = read(&self.out, "state").map_err(|error| error.to_string())?;
+        Ok(state == b"clean\n")
+    }
+
+    fn pen(&self, script: &str, commit: &str, tree: Access) -> Pen {
+        let objects = self.git.join("objects");
+        let mut pen = Pen::new(format!("{BEGIN}{script}"), commit)
+            .place("/q/tree", &self.top, tree)
+            .place("/q/objects", &objects, Access::Read)
+            .place("/q/out", &self.out, Access::Write)
+            .env("GIT_DIR", "/tmp/git")
+            .env("GIT_WORK_TREE", "/q/tree")
+            .env("GIT_INDEX_FILE", "/tmp/index")
+            .env("GIT_OBJECT_DIRECTORY", "/q/objects");
+        let mut borrowed = Vec::new();
+        alternates(&objects, DEEPEST, &mut borrowed);
+        let mut inside = Vec::new();
+        for (number, directory) in borrowed.iter().enumerate() {
+            inside.push(format!("/q/borrowed/{number}"));
+            pen = pen.place(&inside[number], directory, Access::Read);
+        }
+        pen.env("GIT_ALTERNATE_OBJECT_DIRECTORIES", inside.join(":"))
+    }
+}
+
+/// Where else a directory of objects has some (gitrepository-layout(5)).
+fn alternates(objects: &Path, depth: usize, found: &mut Vec<PathBuf>) {
+    let listed = fs::read(objects.join("info/alternates")).unwrap_or_default();
+    for line in listed.split(|byte| *byte == b'\n') {
+        let Ok(directory) = fs::canonicalize(objects.join(OsStr::from_bytes(line))) else {
+            continue;
+        };
+        if line.is_empty() || line.starts_with(b"#") || found.contains(&directory) {
+            continue;
+        }
+        found.push(directory.clone());
+        if depth > 1 {
+            alternates(&directory, depth - 1, found);
+        }
+    }
+}
+
+/// A small file of git's; empty where there is none.
+fn read(directory: &Path, name: &str) -> io::Result<Vec<u8>> {
+    let named =
+        |said: String| io::Error::other(format!("{}: {said}", Escaped(&directory.join(name))));
+    let opened = match open_directory(directory) {
+        Ok(opened) => opened,
+        Err(Errno::NOENT) => return Ok(Vec::new()),
+        Err(errno) => return Err(named(errno.to_string())),
+    };
+    let content = read_beneath(opened, Path::new(name)).map_err(|it| named(it.to_string()))?;
+    Ok(content.map_or_else(Vec::new, |content| content.bytes))
+}

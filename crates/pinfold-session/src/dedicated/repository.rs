@@ -1,0 +1,220 @@
+//! The repository that a worktree belongs to, and what stands where the worktree is to be.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pinfold_policy::path::HostPath;
+use pinfold_policy::settings::BranchName;
+
+use super::error::DedicatedError;
+use crate::git::host::HostGit;
+use crate::git::pointer;
+use crate::git::worktrees::{self, Worktree};
+use crate::launcher;
+use crate::workspace::{Workspace, git_outside};
+
+/// A file's name is at most this long (`NAME_MAX` in Linux), bytes.
+const LONGEST: usize = 255;
+
+/// What git writes into `locked` while it makes a worktree (`add_worktree` in its
+/// builtin/worktree.c).
+const INITIALIZING: &str = "initializing";
+
+/// A repository with what the caller has checked out of it.
+#[derive(Debug)]
+pub(super) struct Repository {
+    /// The git directory that all worktrees share.
+    pub(super) git: PathBuf,
+    /// The git directory of the worktree that the caller stands in.
+    pub(super) here: PathBuf,
+    /// The top of the main worktree, or the bare repository itself.
+    pub(super) root: PathBuf,
+    program: PathBuf,
+}
+
+/// What is where the worktree is to be.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// Nothing, or an empty directory.
+    Free,
+    /// Nothing, but git still has it in its list.
+    Gone,
+    /// The worktree, with this git directory of its own.
+    There(PathBuf),
+}
+
+impl Repository {
+    /// The one that a workspace belongs to.
+    ///
+    /// # Errors
+    /// None is there, or no git to look at it with.
+    pub(super) fn of(workspace: &Workspace) -> Result<Self, DedicatedError> {
+        let top = workspace.root.as_path();
+        let dot = top.join(".git");
+        let none = || DedicatedError::NoRepository(top.to_owned());
+        let is_file = fs::symlink_metadata(&dot).is_ok_and(|entry| entry.is_file());
+        let here = match fs::symlink_metadata(&dot) {
+            Ok(_) if is_file => pointer::gitdir(&dot).ok_or_else(none)?,
+            Ok(_) => dot,
+            Err(_) => top.to_owned(),
+        };
+        let git = workspace.git_outside.as_ref().map_or(here.as_path(), HostPath::as_path);
+        let (git, here) = (real(git).ok_or_else(none)?, real(&here).ok_or_else(none)?);
+        if !(git.join("HEAD").is_file() && git.join("objects").is_dir()) {
+            return Err(none());
+        }
+        let writable = [top.to_owned(), git.clone()];
+        let program = launcher::find("git", &writable).ok_or(DedicatedError::NoGit)?;
+        let main = worktrees::list(&git, &[(top.to_owned(), here.clone())]);
+        let main = main.into_iter().find(|worktree| worktree.head == "HEAD");
+        let is_hidden = git.file_name().is_some_and(|name| name.as_encoded_bytes()[0] == b'.');
+        let root = match main {
+            Some(main) => real(&main.top).ok_or_else(none)?,
+            None if is_hidden => git.parent().ok_or_else(none)?.to_owned(),
+            None => git.clone(),
+        };
+        Ok(Self { git, here, root, program })
+    }
+
+    /// Git for one of its directories.
+    pub(super) fn git_at<'a>(&'a self, directory: &'a Path) -> HostGit<'a> {
+        HostGit { program: &self.program, directory }
+    }
+
+    /// Git for the repository.
+    pub(super) fn host(&self) -> HostGit<'_> {
+        self.git_at(&self.git)
+    }
+
+    /// Where the worktree of a branch is: beside the main one.
+    ///
+    /// # Errors
+    /// A name that no file can have, or that is the caller's home.
+    pub(super) fn top_for(
+        &self,
+        branch: &BranchName,
+        home: &Path,
+    ) -> Result<PathBuf, DedicatedError> {
+        let none = || DedicatedError::NoRepository(self.root.clone());
+        let (above, name) = self.root.parent().zip(self.root.file_name()).ok_or_else(none)?;
+        let stem = Path::new(name).file_stem().filter(|_| {
+            // A bare repository is called so by custom.
+            self.root == self.git && self.root.extension().is_some_and(|it| it == "git")
+        });
+        let mut name = stem.unwrap_or(name).to_owned();
+        name.push("-");
+        name.push(branch.flat());
+        let top = above.join(&name);
+        if name.len() > LONGEST {
+            return Err(DedicatedError::TooLong(top));
+        }
+        if real(home).is_some_and(|home| home.starts_with(&top)) {
+            return Err(DedicatedError::TooWide(top));
+        }
+        Ok(top)
+    }
+
+    /// The linked worktree that git has at this path in its list.
+    pub(super) fn listed(&self, top: &Path) -> Option<Worktree> {
+        let all = worktrees::list(&self.git, &[]).into_iter();
+        let mut linked = all.filter(|worktree| worktree.head != "HEAD");
+        linked
+            .find(|worktree| worktree.top == top || real(&worktree.top).is_some_and(|it| it == top))
+    }
+
+    /// Looks where the worktree is to be.
+    ///
+    /// # Errors
+    /// The branch is checked out elsewhere, or something else is there.
+    pub(super) fn standing(
+        &self,
+        branch: &BranchName,
+        top: &Path,
+    ) -> Result<Standing, DedicatedError> {
+        let listed = self.listed(top);
+        self.check_free(branch, listed.as_ref())?;
+        let taken = || DedicatedError::Taken(top.to_owned());
+        let Ok(entry) = fs::symlink_metadata(top) else {
+            return Ok(if listed.is_some() { Standing::Gone } else { Standing::Free });
+        };
+        if !entry.is_dir() {
+            return Err(taken());
+        }
+        let Some(listed) = listed else {
+            let is_empty = fs::read_dir(top)?.next().is_none();
+            return if is_empty { Ok(Standing::Free) } else { Err(taken()) };
+        };
+        // Its own word counts too: what lies there may have been replaced.
+        let shared = git_outside(top).ok().flatten();
+        if shared.as_ref() != Some(&self.git) {
+            return Err(taken());
+        }
+        let head = self.git_at(&listed.git).line(&["symbolic-ref", "-q", "HEAD"]);
+        if head.as_ref() == Some(&branch.reference()) {
+            return Ok(Standing::There(listed.git));
+        }
+        let other = head.map_or_else(
+            || "no branch".to_owned(),
+            |head| format!("branch {}", head.trim_start_matches("refs/heads/")),
+        );
+        Err(DedicatedError::OtherBranch { top: top.to_owned(), other, branch: branch.clone() })
+    }
+
+    /// Whether no other working tree has the branch.
+    fn check_free(
+        &self,
+        branch: &BranchName,
+        own: Option<&Worktree>,
+    ) -> Result<(), DedicatedError> {
+        for worktree in worktrees::list(&self.git, &[]) {
+            let head = self.git_at(&worktree.git).line(&["symbolic-ref", "-q", "HEAD"]);
+            if head != Some(branch.reference()) || Some(&worktree.git) == own.map(|own| &own.git) {
+                continue;
+            }
+            let (branch, top) = (branch.clone(), worktree.top);
+            return Err(match top.is_dir() {
+                true => DedicatedError::CheckedOut { branch, top },
+                false => DedicatedError::CheckedOutNowhere { branch, top },
+            });
+        }
+        Ok(())
+    }
+
+    /// Removes what a process left that was ended while git made this worktree: nobody has worked
+    /// in it, and no file was checked out.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(super) fn clear_unfinished(&self, top: &Path) -> std::io::Result<()> {
+        let entries = fs::read_dir(self.git.join("worktrees")).into_iter().flatten().flatten();
+        for own in entries.map(|entry| entry.path()) {
+            let word = fs::read_to_string(own.join("locked")).unwrap_or_default();
+            let is_this = match pointer::line(&own.join("gitdir"), b"") {
+                Some(file) => file == top.join(".git"),
+                None => own.file_name() == top.file_name(),
+            };
+            let is_empty = fs::read_dir(&own).is_ok_and(|mut entries| entries.next().is_none());
+            if is_this && (is_empty || word == INITIALIZING) {
+                fs::remove_dir_all(&own)?;
+            }
+        }
+        let mut names = fs::read_dir(top).into_iter().flatten().flatten();
+        let is_all =
+            names.next().is_some_and(|it| it.file_name() == ".git") && names.next().is_none();
+        // With its git directory, or without one: nothing but the pointer was made.
+        if is_all && self.listed(top).is_none() {
+            fs::remove_file(top.join(".git"))?;
+        }
+        Ok(())
+    }
+
+    /// The commit that a worktree's git directory or a reference stands for.
+    pub(super) fn commit(&self, directory: &Path, name: &str) -> Option<String> {
+        let name = format!("{name}^{{commit}}");
+        self.git_at(directory).line(&["rev-parse", "-q", "--verify", &name])
+    }
+}
+
+fn real(path: &Path) -> Option<PathBuf> {
+    fs::canonicalize(path).ok()
+}

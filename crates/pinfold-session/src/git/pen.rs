@@ -1,0 +1,132 @@
+//! A throwaway boundary without network in which git reads what an agent may have written.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use pinfold_boundary::namespace::inside_ids;
+use pinfold_boundary::{
+    Entry, Identity, Landlock, LaunchPlan, Place, Program, ResourceLimits, Stdio, StdioEnd,
+};
+use pinfold_policy::path::{HostPath, InsidePath};
+use pinfold_wire::Ended;
+
+use crate::provision::{Error, run_quietly};
+use crate::userland::{self, Piece};
+
+/// What git may use of the machine on what an agent wrote: bytes, and processes and threads.
+const MEMORY: u64 = 2 << 30;
+const TASKS: u64 = 256;
+
+/// How a directory of the host is seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    Write,
+}
+
+/// A shell script with what it works on.
+#[derive(Debug)]
+pub(crate) struct Pen {
+    script: String,
+    argument: String,
+    places: Vec<(String, PathBuf, Access)>,
+    env: Vec<(OsString, OsString)>,
+}
+
+impl Pen {
+    /// A script with its one argument. It sees the host's programs, an empty `/tmp` and nothing
+    /// else.
+    pub(crate) fn new(script: impl Into<String>, argument: impl Into<String>) -> Self {
+        let env = [
+            ("PATH", userland::PATH),
+            ("HOME", "/tmp"),
+            ("GIT_CONFIG_NOSYSTEM", "1"),
+            ("GIT_NO_REPLACE_OBJECTS", "1"),
+            ("LC_ALL", "C"),
+        ];
+        Self {
+            script: script.into(),
+            argument: argument.into(),
+            places: Vec::new(),
+            env: env.map(|(name, value)| (name.into(), value.into())).into(),
+        }
+    }
+
+    /// Shows a directory of the host.
+    pub(crate) fn place(mut self, inside: &str, host: &Path, access: Access) -> Self {
+        self.places.push((inside.to_owned(), host.to_owned(), access));
+        self
+    }
+
+    /// Sets a variable.
+    pub(crate) fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
+        self.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// Runs it to its end. The process that does must have one thread.
+    ///
+    /// # Errors
+    /// What went wrong, in words.
+    pub(crate) fn run(self) -> Result<(), String> {
+        let pipe = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC);
+        let (errors, writer) = pipe.map_err(|errno| errno.to_string())?;
+        let plan = self.plan(writer).map_err(|error| error.to_string())?;
+        match run_quietly(plan).map_err(|error| error.to_string())? {
+            Ended::Code(0) => Ok(()),
+            ended => {
+                let mut said = String::new();
+                // What it managed to say is what there is.
+                let _ = File::from(errors).take(4096).read_to_string(&mut said);
+                Err(format!("{} ({ended:?})", said.trim().escape_debug()))
+            }
+        }
+    }
+
+    fn plan(self, errors: OwnedFd) -> Result<LaunchPlan, Error> {
+        let null = || -> Result<StdioEnd, Error> {
+            let null = File::options().read(true).write(true).open("/dev/null")?;
+            Ok(StdioEnd::Descriptor(null.into()))
+        };
+        let (uid, gid) = inside_ids();
+        let mut tree = vec![Entry { path: InsidePath::new("/tmp")?, place: Place::Private }];
+        for piece in userland::pieces()? {
+            tree.push(match piece {
+                Piece::Granted(host, path) => Entry { path, place: Place::ReadOnly(host) },
+                Piece::Link(path, to) => Entry { path, place: Place::Symlink(to) },
+            });
+        }
+        for (inside, host, access) in self.places {
+            let host = HostPath::new(fs::canonicalize(host)?)?;
+            let place = match access {
+                Access::Read => Place::ReadOnly(host),
+                Access::Write => Place::Writable(host),
+            };
+            tree.push(Entry { path: InsidePath::new(inside)?, place });
+        }
+        tree.extend(userland::generated(uid, gid, None)?);
+        let argv = ["/bin/sh", "-c", &self.script, "sh", &self.argument];
+        Ok(LaunchPlan {
+            tree,
+            program: Program {
+                argv: argv.map(Into::into).into(),
+                env: self.env,
+                cwd: InsidePath::new("/tmp")?,
+            },
+            identity: Identity { uid, gid, home: InsidePath::new("/tmp")? },
+            hostname: "pinfold".to_owned(),
+            doors: Vec::new(),
+            stdio: Stdio { ends: [null()?, null()?, StdioEnd::Descriptor(errors)], window: None },
+            limits: ResourceLimits {
+                memory: Some(MEMORY),
+                pids: Some(TASKS),
+                ..Default::default()
+            },
+            landlock: Landlock::BestEffort,
+            nested: false,
+        })
+    }
+}

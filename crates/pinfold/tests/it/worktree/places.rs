@@ -1,0 +1,212 @@
+//! Where a worktree lies, and what is there already.
+
+use super::{host, refused, repository, session, told};
+use crate::common::{Stage, people};
+
+#[test]
+fn the_main_worktree_names_it_also_from_a_linked_one() {
+    for person in people() {
+        let stage = repository(person);
+        host(
+            &stage,
+            "git worktree add -q -b other ../other/linked; cd ../other/linked; \
+                      echo o >o; git add o; git commit -qm of-other",
+        );
+        let mut run = stage.pinfold(&["run", "--worktree-branch", "b", "--"]);
+        run.args(["sh", "-c", "pwd; git log -1 --format=%s; cat o"]);
+        let output = run.current_dir(stage.path("other/linked")).output().unwrap();
+        let top = stage.path("ws-b").display().to_string();
+        assert_eq!(told(&output).0, format!("{top}\nof-other\no\n"), "{}", told(&output).1);
+    }
+}
+
+#[test]
+fn bare_and_shallow_repositories_have_worktrees_too() {
+    for person in people() {
+        let stage = repository(person);
+        host(
+            &stage,
+            "git commit -qm two --allow-empty; git clone -q --bare . ../other/r.git; \
+                      git clone -q --depth 1 file://$PWD ../other/shallow; \
+                      git clone -q --shared . ../other/shared; mkdir ../other/d; \
+                      git clone -q --bare . ../other/d/.bare",
+        );
+        let cases = [
+            ("other/r.git", "other/r-b/q"),
+            ("other/shallow", "other/shallow-b/q"),
+            ("other/shared", "other/shared-b/q"),
+            ("other/d/.bare", "other/d-b/q"),
+        ];
+        for (directory, top) in cases {
+            let mut run = stage.pinfold(&["run", "--worktree-branch", "b/q", "--"]);
+            run.args(["sh", "-c", "pwd; cat a; git status --porcelain"]);
+            let output = run.current_dir(stage.path(directory)).output().unwrap();
+            let top = stage.path(&top.replace("-b/q", "-b-q")).display().to_string();
+            assert_eq!(told(&output).0, format!("{top}\na\n"), "{}", told(&output).1);
+            assert!(told(&output).1.contains("removed"), "{}", told(&output).1);
+        }
+    }
+}
+
+#[test]
+fn submodules_are_left_empty_and_a_note_says_so() {
+    for person in people() {
+        let stage = repository(person);
+        host(
+            &stage,
+            "git clone -q . ../other/lib; git -c protocol.file.allow=always \
+                      submodule --quiet add ../other/lib lib; git commit -qm lib",
+        );
+        let (shown, errors) = session(&stage, "b", "ls -A lib; git status --porcelain");
+        assert_eq!(shown, "", "{errors}");
+        assert!(errors.contains("submodules are not checked out"), "{errors}");
+        assert!(errors.contains("removed the worktree"), "{errors}");
+        // A submodule is a repository like any other.
+        let mut run = stage.pinfold(&["run", "--worktree-branch", "b", "--", "pwd"]);
+        let output = run.current_dir(stage.path("ws/lib")).output().unwrap();
+        assert_eq!(told(&output).0, format!("{}\n", stage.path("ws/lib-b").display()));
+    }
+}
+
+#[test]
+fn a_branch_of_one_remote_begins_where_the_remote_has_it() {
+    for person in people() {
+        let stage = repository(person);
+        host(
+            &stage,
+            "git clone -q . ../other/up; cd ../other/up; git checkout -qb far; \
+                      echo f >far; git add far; git commit -qm far; cd -; \
+                      git remote add up ../other/up; git fetch -q up",
+        );
+        let (shown, errors) = session(&stage, "far", "cat far");
+        assert_eq!(shown, "f\n");
+        assert!(errors.contains("branch far is new, from up/far"), "{errors}");
+    }
+}
+
+#[test]
+fn what_is_in_the_way_is_named() {
+    for person in people() {
+        let stage = repository(person);
+        let here = stage.base().display().to_string();
+        let run = |branch: &str| refused(&stage, &["--worktree-branch", branch]);
+        assert!(run("main").contains(&format!("branch main is checked out in {here}/ws\n")));
+        host(
+            &stage,
+            "git worktree add -q -b taken ../other/place; mkdir ../ws-full; \
+                      echo mine >../ws-full/mine; echo mine >../ws-file; ln -s other ../ws-link",
+        );
+        let elsewhere = run("taken");
+        assert!(elsewhere.contains(&format!("checked out in {here}/other/place\n")), "{elsewhere}");
+        assert!(elsewhere.contains(&format!("hint: start there: cd {here}/other/place")));
+        for name in ["full", "file", "link"] {
+            let taken = run(name);
+            assert!(taken.contains(&format!("{here}/ws-{name} is there already")), "{taken}");
+        }
+        assert_eq!(
+            host(&stage, "cat ../ws-full/mine ../ws-file; readlink ../ws-link"),
+            "mine\nmine\nother\n"
+        );
+        session(&stage, "a/b", "echo more >>a");
+        let other = run("a-b");
+        assert!(other.contains("ws-a-b is a worktree of branch a/b, not of a-b"), "{other}");
+        let below = run("a/b/c");
+        assert!(below.contains("cannot make the worktree"), "{below}");
+        host(&stage, "rm -r ../other/place");
+        assert!(run("taken").contains("which is gone"));
+        assert_eq!(host(&stage, "git branch --format='%(refname:short)'"), "a/b\nmain\ntaken\n");
+    }
+}
+
+#[test]
+fn a_clone_of_another_repository_there_is_not_entered() {
+    for person in people() {
+        let stage = repository(person);
+        host(&stage, "git clone -q . ../ws-b; git -C ../ws-b checkout -qb b");
+        assert!(refused(&stage, &["--worktree-branch", "b"]).contains("is there already"));
+        // A worktree in git's list whose directory somebody has replaced.
+        session(&stage, "c", "echo more >>a");
+        host(&stage, "rm -r ../ws-c; git clone -q . ../ws-c; git -C ../ws-c checkout -qb c");
+        assert!(refused(&stage, &["--worktree-branch", "c"]).contains("is there already"));
+    }
+}
+
+#[test]
+fn the_mode_and_the_branch_need_each_other() {
+    for person in people() {
+        let stage = repository(person);
+        let without = refused(&stage, &["--workspace", "dedicated_worktree"]);
+        assert!(without.contains("(by --workspace) needs the name of a branch"), "{without}");
+        let other = refused(&stage, &["--workspace", "overlay", "--worktree-branch", "b"]);
+        assert!(other.contains("workspace mode overlay makes none"), "{other}");
+        stage.write("ws/sandbox.json", r#"{"workspaceMode": "dedicated_worktree"}"#);
+        let asked = refused(&stage, &[]);
+        assert!(asked.contains("sandbox.json") && asked.contains("--worktree-branch"), "{asked}");
+        let (shown, _) = session(&stage, "b", "pwd");
+        assert_eq!(shown, format!("{}\n", stage.path("ws-b").display()));
+        stage.write("ws/sandbox.json", r#"{"workspaceMode": "scratch_mount"}"#);
+        let (shown, _) = session(&stage, "b", "cat a");
+        assert_eq!(shown, "a\n");
+        let none = stage.path("other");
+        let mut run = stage.pinfold(&["run", "--worktree-branch", "b", "--", "true"]);
+        let output = run.current_dir(none).output().unwrap();
+        assert!(told(&output).1.contains("is in no git repository"), "{:?}", told(&output));
+    }
+}
+
+#[test]
+fn an_empty_repository_and_a_parent_that_is_closed_are_told() {
+    for person in people() {
+        let stage = Stage::new(person);
+        host(&stage, "git init -q .");
+        assert!(refused(&stage, &["--worktree-branch", "b"]).contains("no commit yet"));
+        let stage = repository(person);
+        if person.is_root() {
+            // Root's own directories are closed to nobody; a read-only one is.
+            continue;
+        }
+        std::os::unix::fs::chown(stage.base(), Some(0), Some(0)).unwrap();
+        let closed = refused(&stage, &["--worktree-branch", "b"]);
+        stage.own(stage.base());
+        assert!(closed.contains("cannot make the worktree"), "{closed}");
+        assert!(closed.contains("must be able to write in"), "{closed}");
+        assert_eq!(host(&stage, "git branch; ls .git/worktrees 2>/dev/null || :"), "* main\n");
+    }
+}
+
+#[test]
+fn a_worktree_in_another_checkout_shows_nothing_of_it() {
+    for person in people() {
+        let stage = repository(person);
+        host(
+            &stage,
+            "echo key=1 >.env; echo other >secret; git worktree add -q -b in sub/tree; \
+                      git init -q sub/second; cd sub/second; git commit -qm one --allow-empty; \
+                      git worktree add -q -b b sub/third",
+        );
+        for (place, seen) in [("sub/tree", ""), ("sub/second/sub/third", "")] {
+            let mut run = stage.pinfold(&["run", "--", "sh", "-c"]);
+            run.arg(
+                "for up in .. ../.. ../../.. ../../../..; do cat $up/.env $up/secret $up/a $up/b; \
+                 done; ls ..; grep -rs key= ../.. --include=.env",
+            );
+            let output = run.current_dir(stage.path("ws").join(place)).output().unwrap();
+            let name = place.rsplit('/').next().unwrap();
+            assert_eq!(told(&output).0, format!("{name}\n{seen}"), "{}", told(&output).1);
+        }
+    }
+}
+
+#[test]
+fn a_person_is_told_what_would_be_allowed_where_the_worktree_is() {
+    for person in people() {
+        let stage = repository(person);
+        let check = || stage.pinfold(&["check", "write", "a", "--worktree-branch", "b"]).output();
+        let before = check().unwrap();
+        assert!(told(&before).1.contains("does not exist yet"), "{:?}", told(&before));
+        assert!(!stage.path("ws-b").exists());
+        session(&stage, "b", "echo more >>a");
+        let after = check().unwrap();
+        assert!(after.status.success(), "{:?}", told(&after));
+    }
+}

@@ -128,6 +128,11 @@ fn environment() -> Vec<(OsString, OsString)> {
 /// A file of apt's for the build alone.
 const APT_CONFIG: &str = "/run/pinfold/apt.conf";
 
+/// For apt on this machine's own system, of whose /etc a build has parts: a file of configuration that
+/// is not there gets the new package's content, unasked (dpkg(1)).
+const ON_HOST: &str = "DPkg::Options { \"--force-confdef\"; \"--force-confold\"; \
+                       \"--force-confmiss\"; };\n";
+
 /// What apt calls before it replaces a package of this machine's own system.
 const OWN_INSTALLED: &str = "/run/pinfold/own-installed";
 
@@ -136,6 +141,7 @@ fn entries(over_host: bool) -> Result<Vec<Entry>, PathError> {
     let mut config = String::from("APT::Sandbox::User \"root\";\n");
     let mut files = Vec::new();
     if over_host {
+        config += ON_HOST;
         config += &format!("DPkg::Pre-Install-Pkgs {{ \"{OWN_INSTALLED}\"; }};\n");
         let script = include_str!("../../data/own-installed.sh");
         files.push((OWN_INSTALLED, script.to_owned(), 0o755));

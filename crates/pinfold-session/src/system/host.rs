@@ -61,7 +61,7 @@ pub(super) fn mounted_within() -> io::Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// Makes the tree in an empty directory. Files that it left out are told.
+/// Makes the tree in an empty directory. Files of apt's that are left out for what they say are told.
 ///
 /// # Errors
 /// What reading and writing say; what the caller may not read is left out.

@@ -1,9 +1,10 @@
 //! What a version of this machine's system is told by.
 //!
-//! SHA-256 over `pinfold-host-1` and, for each thing, its path, kind, size and time of change of its
+//! SHA-256 over `pinfold-host-1` and, for each thing, its path, mode, size and time of change of its
 //! content: directories of programs two levels deep (and one more below /usr/local), what is copied of
 //! /etc with all that is in it, and what is copied of /var one level deep, which has the package
-//! manager's database. What changes deeper, or in place, is not noticed; a package manager's work is.
+//! manager's database. Of links there are only the directories' times. What
+//! changes deeper is not noticed; a package manager's work is.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -52,7 +53,12 @@ pub(in crate::system) fn id() -> io::Result<String> {
 }
 
 /// Takes in what lies at a path and, to a depth, what lies below it.
-fn take(path: &Path, depth: u32, directories: bool, context: &mut Context) -> io::Result<()> {
+pub(super) fn take(
+    path: &Path,
+    depth: u32,
+    directories: bool,
+    context: &mut Context,
+) -> io::Result<()> {
     let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
     let (mode, size) = (found.mode(), found.size());
     let stamp = format!("\0{mode}:{size}:{}.{}\0", found.mtime(), found.mtime_nsec());
@@ -67,7 +73,9 @@ fn take(path: &Path, depth: u32, directories: bool, context: &mut Context) -> io
     let mut below = Vec::new();
     for entry in entries {
         let entry = entry?;
-        if !directories || entry.file_type()?.is_dir() {
+        let kind = entry.file_type()?;
+        // A link cannot be changed but by a new one, of which its directory's time tells.
+        if kind.is_dir() || (!directories && !kind.is_symlink()) {
             below.push(entry.file_name());
         }
     }

@@ -1,5 +1,7 @@
 use super::copy::names_a_login;
 use super::users::{groups, users};
+use ring::digest::{Context, SHA256};
+
 use super::*;
 
 #[test]
@@ -51,7 +53,27 @@ fn nothing_that_holds_a_secret_is_copied() {
 }
 
 #[test]
-fn the_id_stays_while_nothing_changes() {
-    let first = id().unwrap();
-    assert_eq!((first.len(), first.starts_with("host-")), (69, true));
+fn a_version_is_told_by_files_links_and_directories_that_change() {
+    let root = tempfile::tempdir().unwrap();
+    fs::create_dir_all(root.path().join("a/b")).unwrap();
+    fs::write(root.path().join("a/b/file"), "one").unwrap();
+    let digest = || {
+        let mut context = Context::new(&SHA256);
+        identity::take(root.path(), 3, false, &mut context).unwrap();
+        context.finish().as_ref().to_owned()
+    };
+    let mut seen = vec![digest()];
+    assert_eq!(digest(), seen[0]);
+    let mut changed = |what: &str| {
+        let now = digest();
+        assert!(!seen.contains(&now), "{what}");
+        seen.push(now);
+    };
+    fs::write(root.path().join("a/b/file"), "longer").unwrap();
+    changed("a file");
+    symlink("file", root.path().join("a/b/link")).unwrap();
+    changed("a new link");
+    fs::create_dir(root.path().join("a/c")).unwrap();
+    changed("a new directory");
+    assert!(is_id(&id().unwrap()));
 }

@@ -58,7 +58,7 @@ fn pip_installs_from_a_registry() {
 }
 
 /// The directory of the toolchain that runs this test.
-fn toolchain() -> Option<PathBuf> {
+pub(super) fn toolchain() -> Option<PathBuf> {
     let cargo = std::env::var_os("CARGO")?;
     let bin = Path::new(&cargo).canonicalize().ok()?.parent()?.to_owned();
     bin.join("rustc").exists().then(|| bin.parent().map(Path::to_owned))?

@@ -4,7 +4,7 @@ use std::fs;
 
 use super::World;
 use super::git::run;
-use super::registries::packages;
+use super::registries::{packages, toolchain};
 use super::world::{Said, people_with};
 use crate::common::{Stage, skip};
 
@@ -119,6 +119,29 @@ fn npm_and_pip_install_on_this_machine_s_own_system() {
         );
         assert!(said.out.contains("tiny by npm") && said.out.contains("tiny by pip"), "{said:?}");
     }
+}
+
+#[test]
+fn cargo_installs_on_this_machine_s_own_system() {
+    let Some(toolchain) = toolchain() else {
+        return skip("cargo on the host", "no toolchain runs this test");
+    };
+    let people = people_with("cargo on the host", &["cc"]);
+    let Some(root) = people.into_iter().find(|person| person.is_root()) else {
+        return skip(
+            "cargo on the host",
+            "root does not run this test, who can put cargo into /opt",
+        );
+    };
+    let world = World::new(root, &[]);
+    // A toolchain in somebody's home is not seen by set-up commands.
+    world.as_root(&format!("mount --bind {} /opt", toolchain.display()));
+    world.with_setup(&["export PATH=/opt/bin:$PATH; cd /tmp; cargo new -q --vcs none tiny; \
+         cargo install -q --offline --root /usr/local --path tiny"]);
+    let built = world.build();
+    assert!(built.ok, "{}", built.err);
+    let said = world.run(&[], &["tiny"]);
+    assert_eq!((said.err.as_str(), said.out.as_str()), ("", "Hello, world!\n"));
 }
 
 #[test]

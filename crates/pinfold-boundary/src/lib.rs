@@ -15,8 +15,8 @@ pub use inside::{Doors, Inside, LaunchError, step_failed};
 pub use pinfold_init::end_on_panic;
 pub use pinfold_wire::{Cover, CoverKind, Step};
 pub use plan::{
-    Changes, CpuShare, Door, Entry, Identity, Landlock, LaunchPlan, Place, Program, ResourceLimits,
-    Stdio, StdioEnd,
+    Changes, CpuShare, Door, Entry, Identity, Landlock, LaunchPlan, Lower, Place, Program,
+    ResourceLimits, Stdio, StdioEnd,
 };
 
 /// One way to keep a session in.

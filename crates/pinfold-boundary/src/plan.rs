@@ -49,7 +49,7 @@ pub enum Place {
     /// they are.
     Overlay {
         /// The directories, the uppermost first.
-        lower: Vec<HostPath>,
+        lower: Vec<Lower>,
         /// Where changes land.
         changes: Changes,
     },
@@ -66,6 +66,33 @@ pub enum Place {
     },
     /// A symbolic link.
     Symlink(OsString),
+}
+
+/// A directory of the host in a view, which shows what changes have not covered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Lower {
+    /// Its files belong to the inside's user, whoever owns them outside.
+    Owned(HostPath),
+    /// Its files keep their owner, so the inside may do with them what everybody may. The kernel
+    /// refuses to change one with `EOVERFLOW`; to put another in its place is a matter of the
+    /// directory.
+    Foreign(HostPath),
+}
+
+impl Lower {
+    /// Where it is on the host.
+    #[must_use]
+    pub fn host(&self) -> &HostPath {
+        match self {
+            Self::Owned(host) | Self::Foreign(host) => host,
+        }
+    }
+
+    /// Whether the inside's user owns what is in it.
+    #[must_use]
+    pub fn is_owned(&self) -> bool {
+        matches!(self, Self::Owned(_))
+    }
 }
 
 /// Where changes to a view land.

@@ -17,6 +17,7 @@ pub mod identity;
 mod input;
 pub mod launcher;
 mod live;
+mod mount_points;
 pub mod mounts;
 mod outcome;
 mod pace;

@@ -129,7 +129,8 @@ impl Shadow {
     pub(crate) fn protect(&self, protect: &mut Protect) {
         let text = "the project shadows it (vfs.shadow)".into();
         let reason = Reason { why: Why::Denied, text, opt_in: None };
-        if self.kind == Kind::Missing {
+        // A directory may be another session's placeholder, which goes with that session.
+        if self.kind != Kind::File {
             protect.place_missing(&self.host, None);
         }
         let (effect, substitute) = match (self.mode, self.kind) {

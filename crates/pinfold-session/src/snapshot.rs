@@ -105,9 +105,7 @@ impl<'a> Snapshots<'a> {
         let base = base_of(snapshot);
         let about_base = |doing| (self.tell)(Event::Base(doing));
         let systems = Systems::new(self.places, &about_base);
-        let Some(system) = systems.ensure(&base, root)? else {
-            return Err(SnapshotError::OnHost);
-        };
+        let system = systems.ensure(&base, root)?;
         let size = snapshot.size.as_ref().map_or(Snapshot::DEFAULT_SIZE, |size| size.value);
         let (mut trees, mut held) = (vec![system.tree.clone()], Vec::new());
         if !snapshot.setup.is_empty() {
@@ -117,7 +115,7 @@ impl<'a> Snapshots<'a> {
         }
         held.extend(system.held);
         let (landing, held) = (Landing::Memory(size), Arc::new(held));
-        Ok(Some(Stack { trees, landing, held }))
+        Ok(Some(Stack { trees, over_host: system.over_host, landing, held }))
     }
 
     /// The tree of what the commands made of a base.

@@ -1,10 +1,11 @@
-//! The systems that sessions can run on instead of this machine's own (requirement 3.3): trees in
-//! the user's cache, each made once from an image, a tarball or a directory.
+//! The systems that sessions can run on instead of this machine's own as it is (requirement 3.3): trees in
+//! the user's cache, each made once from an image, a tarball, a directory or this machine's own.
 //!
 //! An image is downloaded and verified here and unpacked inside a boundary; nothing of it runs on
 //! the host. A tag is looked up once and then means what it meant, until it is asked for anew.
 
 mod error;
+mod host;
 mod memo;
 mod stack;
 
@@ -19,6 +20,7 @@ use pinfold_provision::{Lock, Shelf, StepError};
 use serde::{Deserialize, Serialize};
 
 pub use error::SystemError;
+pub(crate) use host::is_nested;
 pub(crate) use stack::Seen;
 pub use stack::{Landing, Stack};
 
@@ -43,6 +45,8 @@ pub struct System {
     pub id: String,
     /// Its tree on the host.
     pub tree: PathBuf,
+    /// Whether this machine's programs lie beneath it.
+    pub over_host: bool,
     /// What keeps it from being removed meanwhile; none for a directory.
     pub held: Option<Arc<Lock>>,
 }
@@ -67,6 +71,8 @@ pub enum Doing {
     Fetching(Progress),
     /// A boundary is unpacking.
     Unpacking,
+    /// This machine's own system is looked over.
+    Reading,
 }
 
 /// The user's systems.
@@ -108,20 +114,49 @@ impl<'a> Systems<'a> {
         Ok(self.shelf.remove(plain(id))?)
     }
 
-    /// The system of a base, made now if need be; none for the host's own. Paths are relative to
-    /// `root`.
+    /// The system of a base, made now if need be. Paths are relative to `root`.
     ///
     /// # Errors
     /// See [`SystemError`]; what a failed attempt left is removed.
-    pub fn ensure(&self, base: &Base, root: &Path) -> Result<Option<System>, SystemError> {
+    pub fn ensure(&self, base: &Base, root: &Path) -> Result<System, SystemError> {
         match base {
-            Base::Host => Ok(None),
-            Base::Alpine => self.image(ALPINE, "alpine").map(Some),
-            Base::Debian => self.image(DEBIAN, "debian").map(Some),
-            Base::Image(name) => self.image(name, name).map(Some),
-            Base::Tarball(path) => self.tarball(&root.join(path)).map(Some),
-            Base::Directory(path) => self.directory(&root.join(path)).map(Some),
+            Base::Host => self.host(),
+            Base::Alpine => self.image(ALPINE, "alpine"),
+            Base::Debian => self.image(DEBIAN, "debian"),
+            Base::Image(name) => self.image(name, name),
+            Base::Tarball(path) => self.tarball(&root.join(path)),
+            Base::Directory(path) => self.directory(&root.join(path)),
         }
+    }
+
+    /// What is put over this machine's own system, for the version that it has now. Those for others
+    /// are of no use any more.
+    fn host(&self) -> Result<System, SystemError> {
+        let failed = |source| SystemError::Path { path: PathBuf::from("/"), source };
+        if let Some(point) = host::mounted_within().map_err(failed)? {
+            return Err(SystemError::MountedWithin { point });
+        }
+        let id = host::id().map_err(failed)?;
+        let system = self.shelf.ensure::<_, SystemError>(
+            &id,
+            &|| (self.doing)(Doing::Waiting),
+            |home, summary| usable(home, summary, &id),
+            |staging| {
+                (self.doing)(Doing::Reading);
+                let tree = staging.join(TREE);
+                fs::create_dir(&tree)
+                    .and_then(|()| host::make(&tree))
+                    .map_err(|error| self.shelf.failed("fill", &tree, error))?;
+                if host::id().map_err(failed)? != id {
+                    return Err(SystemError::Changing { path: PathBuf::from("/") });
+                }
+                for old in self.shelf.ids()?.iter().filter(|old| host::is_id(old)) {
+                    self.shelf.remove(old)?;
+                }
+                self.summary(&id, &Base::Host.to_string(), staging)
+            },
+        )?;
+        self.hold(System { over_host: true, ..system })
     }
 
     fn image(&self, name: &str, asked: &str) -> Result<System, SystemError> {
@@ -210,7 +245,7 @@ impl<'a> Systems<'a> {
             let what = "a system with /usr or /bin";
             return Err(SystemError::NotWhatItSays { path: tree, what });
         }
-        Ok(System { id: tree.display().to_string(), tree, held: None })
+        Ok(System { id: tree.display().to_string(), tree, over_host: false, held: None })
     }
 
     fn hold(&self, system: System) -> Result<System, SystemError> {
@@ -221,6 +256,12 @@ impl<'a> Systems<'a> {
     fn find(&self, digest: &str) -> Option<System> {
         let (home, summary) = self.shelf.find(plain(digest))?;
         usable(&home, &summary, digest)
+    }
+
+    fn summary(&self, id: &str, from: &str, staging: &Path) -> Result<Vec<u8>, SystemError> {
+        let summary = Summary { format: FORMAT, id: id.to_owned(), from: from.to_owned() };
+        let summary = serde_json::to_vec_pretty(&summary);
+        Ok(summary.map_err(|error| self.shelf.failed("describe", staging, error.into()))?)
     }
 
     /// The tree of what `fill` puts into a directory as archives.
@@ -243,10 +284,7 @@ impl<'a> Systems<'a> {
             })?;
             pinfold_provision::remove_tree(&archives)
                 .map_err(|error| self.shelf.failed("remove", &archives, error))?;
-            let (id, from) = (digest.to_owned(), from.to_owned());
-            let summary = Summary { format: FORMAT, id, from };
-            let summary = serde_json::to_vec_pretty(&summary);
-            Ok(summary.map_err(|error| self.shelf.failed("describe", staging, error.into()))?)
+            self.summary(digest, from, staging)
         };
         self.hold(self.shelf.ensure::<_, SystemError>(
             plain(digest),
@@ -266,5 +304,5 @@ fn usable(home: &Path, summary: &[u8], digest: &str) -> Option<System> {
     let summary: Summary = serde_json::from_slice(summary).ok()?;
     let fits = summary.format == FORMAT && summary.id == digest;
     let tree = home.join(TREE);
-    (fits && tree.is_dir()).then_some(System { id: summary.id, tree, held: None })
+    (fits && tree.is_dir()).then_some(System { id: summary.id, tree, over_host: false, held: None })
 }

@@ -12,12 +12,12 @@ use pinfold_policy::path::{HostPath, InsidePath, PathError};
 use crate::system::Stack;
 
 /// Directories of programs and libraries (Filesystem Hierarchy Standard 3.0; Nix).
-const PROGRAMS: [&str; 9] =
+pub(crate) const PROGRAMS: [&str; 9] =
     ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store"];
 
 /// Of /etc: the loader's cache, certificates, alternatives, time zone, shells' and tools'
 /// system-wide settings. Nothing that names users, hosts, networks or services of this machine.
-const CONFIGURATION: [&str; 27] = [
+pub(crate) const CONFIGURATION: [&str; 27] = [
     "alternatives",
     "bash.bashrc",
     "bash_completion.d",

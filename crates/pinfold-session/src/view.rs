@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::time::SystemTime;
 
-use pinfold_boundary::{Entry, Place};
+use pinfold_boundary::{Entry, Lower, Place};
 use pinfold_policy::access::Access;
 use pinfold_policy::authority::{
     Authority, AuthorityBuilder, Grant, Root, RootId, RootKind, Subject,
@@ -16,7 +16,7 @@ use pinfold_policy::settings::{Settings, SettingsError};
 
 use crate::RunError;
 use crate::mounts;
-use crate::system::{Seen, Stack};
+use crate::system::{Seen, Stack, is_nested};
 use crate::userland::{self, Piece};
 use crate::workspace::Workspace;
 
@@ -43,7 +43,7 @@ pub struct View {
     builder: AuthorityBuilder,
     links: Vec<(InsidePath, std::ffi::OsString)>,
     /// The system's directories that may be written to, each with what lies over what.
-    views: Vec<(InsidePath, Vec<HostPath>)>,
+    views: Vec<(InsidePath, Vec<Lower>)>,
     /// An empty workspace.
     scratch: Option<InsidePath>,
 }
@@ -63,7 +63,12 @@ impl View {
         let builder = Authority::builder(subject);
         let mut view = Self { builder, links: Vec::new(), views: Vec::new(), scratch: None };
         match stack {
-            Some(stack) => view.stack(stack).map_err(RunError::System)?,
+            Some(stack) => {
+                view.stack(stack).map_err(RunError::System)?;
+                if stack.over_host {
+                    view.nested_programs().map_err(RunError::path)?;
+                }
+            }
             None => view.userland().map_err(RunError::path)?,
         }
         view.workspace(settings, workspace)?;
@@ -96,6 +101,17 @@ impl View {
         Ok(())
     }
 
+    /// Of the host's programs what no view can show alone.
+    fn nested_programs(&mut self) -> Result<(), PathError> {
+        for program in userland::PROGRAMS.map(Path::new) {
+            if is_nested(program) && program.is_dir() {
+                let (host, inside) = (HostPath::new(program)?, InsidePath::new(program)?);
+                self.system(host, inside, Access::READ_ONLY);
+            }
+        }
+        Ok(())
+    }
+
     /// A system of trees, every directory of which can be written to: nothing of it is kept, or all
     /// of it for somebody to look at.
     fn stack(&mut self, stack: &Stack) -> io::Result<()> {
@@ -103,7 +119,7 @@ impl View {
         self.links.extend(links);
         for (inside, places) in &views {
             if let Some(uppermost) = places.first() {
-                self.system(uppermost.clone(), inside.clone(), Access::FULL);
+                self.system(uppermost.host().clone(), inside.clone(), Access::FULL);
             }
         }
         self.views = views;

@@ -245,6 +245,7 @@ impl Progress {
             Event::Base(Doing::Unpacking) => {
                 "unpacking the system inside a boundary without network".to_owned()
             }
+            Event::Base(Doing::Reading) => "reading this machine's own system".to_owned(),
             Event::Building(Building::Command { index, of, command }) => {
                 self.end();
                 eprintln!("pinfold: set-up {} of {of}: {}", index + 1, Escaped(command.as_ref()));

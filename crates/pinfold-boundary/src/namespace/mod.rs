@@ -184,7 +184,10 @@ fn detached_sources(plan: &LaunchPlan) -> Result<Vec<Source>, LaunchError> {
             Place::ReadOnly(host) => Ok(Source::Detached(open(host, false)?)),
             Place::Writable(host) => Ok(Source::Detached(open(host, true)?)),
             Place::Overlay { lower, changes } => Ok(Source::Layers {
-                lower: lower.iter().map(|lower| open(lower, true)).collect::<Result<_, _>>()?,
+                lower: lower
+                    .iter()
+                    .map(|lower| open(lower.host(), lower.is_owned()))
+                    .collect::<Result<_, _>>()?,
                 changes: match changes {
                     Changes::Kept(layers) => Some(open(layers, true)?),
                     Changes::Private => None,

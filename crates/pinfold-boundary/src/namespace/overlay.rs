@@ -2,13 +2,13 @@
 //!
 //! The inside's own root mounts it, so the kernel does nothing for it that the inside's user may
 //! not do, and keeps its notes in extended attributes of users (`userxattr`). For a caller who is
-//! root both layers are idmapped mounts (Linux 5.19), so that files keep their owner.
+//! root the layers that the inside owns are idmapped mounts (Linux 5.19), so that files keep their
+//! owner.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use pinfold_policy::path::HostPath;
 use rustix::fs::{AtFlags, Mode};
 use rustix::io::Errno;
 use rustix::mount::{
@@ -20,7 +20,7 @@ use super::root::{
     DIRECTORY, Kind, NO_DEVICES, NO_SUID, OWN, Root, Source, clone_host, clone_tree, inside,
     new_filesystem,
 };
-use crate::plan::{Changes, Entry, LaunchPlan, Place};
+use crate::plan::{Changes, Entry, LaunchPlan, Lower, Place};
 
 /// Where private changes lie while views are made.
 const CHANGES: &str = "run/pinfold/changes";
@@ -60,16 +60,16 @@ impl Root {
     pub(super) fn overlay(
         &self,
         path: &Path,
-        lower: &[HostPath],
+        lower: &[Lower],
         changes: &Changes,
         source: Source,
     ) -> Result<(), Errno> {
         let (lower, layers) = match source {
             Source::Layers { lower, changes } => (lower, changes),
             Source::Child | Source::Detached(_) => {
-                let clone = |host: &HostPath| clone_host(host.as_path(), true);
+                let clone = |lower: &Lower| clone_host(lower.host().as_path(), lower.is_owned());
                 let layers = match changes {
-                    Changes::Kept(layers) => Some(clone(layers)?),
+                    Changes::Kept(layers) => Some(clone_host(layers.as_path(), true)?),
                     Changes::Private => None,
                 };
                 (lower.iter().map(clone).collect::<Result<_, _>>()?, layers)

@@ -119,14 +119,12 @@ impl Work<'_> {
                 format!("make it a regular file, or let it be changed: --opt-in {GIT_CONFIG}");
             RunError::refused(what, Some(hint))
         })?;
+        self.keep(name, Some(b""));
         let content = match content {
             Some(Content { bytes, mode }) => {
                 Content { bytes: without_secrets(&bytes).unwrap_or(bytes), mode }
             }
-            None => {
-                self.missing(name, Some(b""));
-                Content { bytes: Vec::new(), mode: 0o644 }
-            }
+            None => Content { bytes: Vec::new(), mode: 0o644 },
         };
         self.copy(Path::new(name), content)?;
         let link = Substitute::Link(self.inside.join(name));
@@ -143,6 +141,7 @@ impl Work<'_> {
         let private = self.repository.private.join("hooks");
         fs::DirBuilder::new().mode(0o755).create(private).map_err(RunError::System)?;
         let inside = self.inside.join("hooks");
+        self.keep("hooks", None);
         let substitute = match kind_at(&self.directory, "hooks") {
             Some(FileType::Symlink) => {
                 self.protect.keep_targets(&path);
@@ -152,10 +151,7 @@ impl Work<'_> {
                 self.copy_hooks(Path::new("hooks"))?;
                 Substitute::Replace(inside)
             }
-            None => {
-                self.missing("hooks", None);
-                Substitute::Replace(inside)
-            }
+            None => Substitute::Replace(inside),
             Some(_) => {
                 self.read_only("hooks");
                 return Ok(());
@@ -215,8 +211,7 @@ impl Work<'_> {
 
     fn attributes(&mut self) {
         match kind_at(&self.directory, "info") {
-            Some(FileType::Directory) => {}
-            None => self.missing("info", None),
+            Some(FileType::Directory) | None => self.keep("info", None),
             Some(_) => return self.read_only("info"),
         }
         self.fixed("info/attributes", b"");
@@ -224,9 +219,7 @@ impl Work<'_> {
 
     /// Something that the inside sees as it is, made with this content where it is missing.
     fn fixed(&mut self, name: &str, content: &'static [u8]) {
-        if kind_at(&self.directory, name).is_none() {
-            self.missing(name, Some(content));
-        }
+        self.keep(name, Some(content));
         self.read_only(name);
     }
 
@@ -238,7 +231,10 @@ impl Work<'_> {
         self.protect.restrict(path, Effect::ReadOnly, reason);
     }
 
-    fn missing(&mut self, name: &str, content: Option<&'static [u8]>) {
+    /// Something that has to be there as long as the session lasts. Whether it is missing is decided
+    /// under the sessions' lock: what was there at the look may be another session's placeholder,
+    /// which goes with that session.
+    fn keep(&mut self, name: &str, content: Option<&'static [u8]>) {
         let path = self.repository.host.join(name);
         self.protect.placeholders.push(Placeholder { path, content });
     }

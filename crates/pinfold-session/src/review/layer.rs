@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
@@ -15,6 +14,7 @@ use super::names::Names;
 use super::record::{Record, VERSION};
 use super::tree::Tree;
 use crate::RunError;
+use crate::mount_points;
 use crate::places::Places;
 use crate::shadow::Shadow;
 use crate::state::{self, SessionId};
@@ -163,13 +163,7 @@ fn mark(path: &Path) -> io::Result<(i64, u64)> {
 
 /// Overlayfs takes no layer with other file systems mounted in it (`clone_private_mount`).
 fn refuse_mounts(workspace: &Path) -> Result<(), RunError> {
-    let mounts = fs::read("/proc/self/mountinfo").map_err(RunError::System)?;
-    let points = mounts.split(|byte| *byte == b'\n').filter_map(|line| {
-        let point = line.split(|byte| *byte == b' ').nth(4)?;
-        Some(unescape(point))
-    });
-    let mut within = points.filter(|point| point != workspace && point.starts_with(workspace));
-    match within.next() {
+    match mount_points::within(workspace).map_err(RunError::System)? {
         None => Ok(()),
         Some(point) => Err(RunError::refused(
             format!(
@@ -180,20 +174,6 @@ fn refuse_mounts(workspace: &Path) -> Result<(), RunError> {
             Some("unmount it, or work on the checkout itself".to_owned()),
         )),
     }
-}
-
-/// A path as proc(5) writes it: blanks and backslashes as three octal digits.
-fn unescape(path: &[u8]) -> PathBuf {
-    let mut out = Vec::with_capacity(path.len());
-    let mut rest = path;
-    while let Some((first, after)) = rest.split_first() {
-        let digits = after.get(..3).filter(|_| *first == b'\\');
-        let byte =
-            digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
-        out.push(byte.unwrap_or(*first));
-        rest = if byte.is_some() { &after[3..] } else { after };
-    }
-    PathBuf::from(OsString::from_vec(out))
 }
 
 pub(super) const LAYERS: &str = "layers";

@@ -2,7 +2,7 @@
 
 use pinfold_boundary::namespace::inside_ids;
 use pinfold_boundary::{
-    Changes, CpuShare, Identity, Landlock, LaunchPlan, Place, Program, ResourceLimits, Stdio,
+    Changes, CpuShare, Identity, Landlock, LaunchPlan, Lower, Place, Program, ResourceLimits, Stdio,
 };
 use pinfold_policy::authority::Authority;
 use pinfold_policy::origin::Origin;
@@ -44,7 +44,7 @@ pub(super) fn put_view(
     let layers = HostPath::new(layer.layers()).map_err(RunError::path)?;
     let is_root = |place: &Place| matches!(place, Place::Writable(host) if host == root);
     for entry in plan.tree.iter_mut().filter(|entry| is_root(&entry.place)) {
-        let (lower, changes) = (vec![root.clone()], Changes::Kept(layers.clone()));
+        let (lower, changes) = (vec![Lower::Owned(root.clone())], Changes::Kept(layers.clone()));
         entry.place = Place::Overlay { lower, changes };
     }
     Ok(())

@@ -74,6 +74,7 @@ impl Work<'_> {
             writeln!(log, "+ {command}")?;
             let step = Step {
                 trees: vec![self.system.tree.clone(), seed.clone()],
+                over_host: self.system.over_host,
                 landing: landing.clone(),
                 command: command.clone(),
                 hosts: self.summary.hosts.clone(),
@@ -88,7 +89,8 @@ impl Work<'_> {
             let (status, tail) = self.step(&step, &mut log, &signals)?;
             if status != 0 {
                 let command = Escaped(command.as_ref()).to_string();
-                return Err(SnapshotError::Command { index, command, status, tail: shown(&tail) });
+                let (tail, over_host) = (shown(&tail), self.system.over_host);
+                return Err(SnapshotError::Command { index, command, status, tail, over_host });
             }
         }
         self.settle(&landing)

@@ -7,6 +7,11 @@ use thiserror::Error;
 
 use crate::system::SystemError;
 
+const REACHABLE: &str = "only package registries and snapshot.allowedHosts can be reached, which \
+                         `pinfold snapshot inspect` lists";
+const REPLACED: &str = "files of this machine's own system can be replaced, not changed: name a base \
+                        (debian) under snapshot.base for that";
+
 /// Why a snapshot cannot be had.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -17,9 +22,6 @@ pub enum SnapshotError {
     /// The cache cannot be used.
     #[error(transparent)]
     Shelf(#[from] ShelfError),
-    /// Set-up commands for this machine's own system.
-    #[error("snapshot.setupCommands need a base of their own in this version")]
-    OnHost,
     /// A command failed.
     #[error(
         "setup step \"snapshot.setupCommands[{index}]\" failed (exit {status}): {command}\n{tail}"
@@ -33,6 +35,8 @@ pub enum SnapshotError {
         status: i32,
         /// The end of what it said.
         tail: String,
+        /// Whether it ran on this machine's own system.
+        over_host: bool,
     },
     /// Somebody ended the build.
     #[error("the build of the snapshot was interrupted; nothing of it is kept")]
@@ -54,14 +58,10 @@ impl SnapshotError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Base(error) => error.hint(),
-            Self::OnHost => Some(
-                "name a base: an image, a directory or a tarball, under snapshot.base".to_owned(),
-            ),
-            Self::Command { .. } => Some(
-                "only package registries and snapshot.allowedHosts can be reached; \
-                 `pinfold snapshot inspect` lists them"
-                    .to_owned(),
-            ),
+            Self::Command { over_host, .. } => Some(match over_host {
+                false => REACHABLE.to_owned(),
+                true => format!("{REACHABLE}; {REPLACED}"),
+            }),
             _ => None,
         }
     }

@@ -33,6 +33,8 @@ const LONGEST: Duration = Duration::from_secs(3600);
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Step {
     pub(super) trees: Vec<PathBuf>,
+    /// Whether this machine's programs lie beneath them.
+    pub(super) over_host: bool,
     pub(super) landing: PathBuf,
     pub(super) command: String,
     /// Hosts beside the registries.
@@ -73,7 +75,7 @@ impl Step {
         settings.limits.timeout = Some(Valued::default_of(WallTime::new(LONGEST)));
         let root = HostPath::new("/tmp").map_err(RunError::path)?;
         let mut files = trust::of_host().map_err(RunError::path)?;
-        files.push(apt().map_err(RunError::path)?);
+        files.extend(entries(self.over_host).map_err(RunError::path)?);
         run(Request {
             subject: Subject::AgentSession { agent: "snapshot".into() },
             argv: ["/bin/sh", "-c", SHELL, "sh", &self.command].map(OsString::from).to_vec(),
@@ -82,6 +84,7 @@ impl Step {
             workspace: Workspace::scratch(root),
             stack: Some(Stack {
                 trees: self.trees,
+                over_host: self.over_host,
                 landing: Landing::Kept(self.landing),
                 held: Arc::default(),
             }),
@@ -125,8 +128,29 @@ fn environment() -> Vec<(OsString, OsString)> {
 /// A file of apt's for the build alone.
 const APT_CONFIG: &str = "/run/pinfold/apt.conf";
 
-fn apt() -> Result<Entry, PathError> {
-    let content = b"APT::Sandbox::User \"root\";\n".to_vec();
-    let place = Place::File { content, mode: 0o644, keep: false };
-    Ok(Entry { path: InsidePath::new(APT_CONFIG)?, place })
+/// For apt on this machine's own system, of whose /etc a build has parts: a file of configuration that
+/// is not there gets the new package's content, unasked (dpkg(1)).
+const ON_HOST: &str = "DPkg::Options { \"--force-confdef\"; \"--force-confold\"; \
+                       \"--force-confmiss\"; };\n";
+
+/// What apt calls before it replaces a package of this machine's own system.
+const OWN_INSTALLED: &str = "/run/pinfold/own-installed";
+
+/// What a build has beside its trees: where scripts of packages take locks, and files for apt.
+fn entries(over_host: bool) -> Result<Vec<Entry>, PathError> {
+    let mut config = String::from("APT::Sandbox::User \"root\";\n");
+    let mut files = Vec::new();
+    if over_host {
+        config += ON_HOST;
+        config += &format!("DPkg::Pre-Install-Pkgs {{ \"{OWN_INSTALLED}\"; }};\n");
+        let script = include_str!("../../data/own-installed.sh");
+        files.push((OWN_INSTALLED, script.to_owned(), 0o755));
+    }
+    files.push((APT_CONFIG, config, 0o644));
+    let entry = |(path, content, mode): (&str, String, u32)| {
+        let place = Place::File { content: content.into_bytes(), mode, keep: false };
+        Ok(Entry { path: InsidePath::new(path)?, place })
+    };
+    let locks = Entry { path: InsidePath::new("/run/lock")?, place: Place::Private };
+    files.into_iter().map(entry).chain([Ok(locks)]).collect()
 }

@@ -43,6 +43,12 @@ pub enum SystemError {
         /// What it should be.
         what: &'static str,
     },
+    /// This machine's programs lie on several file systems.
+    #[error("snapshot.base: host cannot be used: {} is mounted among its programs", Escaped(.point))]
+    MountedWithin {
+        /// Where another one is mounted.
+        point: PathBuf,
+    },
     /// A file that somebody is writing.
     #[error("snapshot.base: {} changes while it is read", Escaped(.path))]
     Changing {
@@ -81,6 +87,9 @@ impl SystemError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Image { source, .. } => source.hint(),
+            Self::MountedWithin { .. } => {
+                Some("name a base of its own (debian) under snapshot.base".to_owned())
+            }
             Self::NotWhatItSays { .. } | Self::Path { .. } => Some(
                 "name a directory or tarball by a path with / or ./, relative to the repository"
                     .to_owned(),

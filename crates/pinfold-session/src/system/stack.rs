@@ -7,12 +7,13 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use pinfold_boundary::Changes;
+use pinfold_boundary::{Changes, Lower};
 use pinfold_policy::limits::ByteSize;
 use pinfold_policy::path::{HostPath, InsidePath, PathError};
 use pinfold_provision::Lock;
 
-use crate::userland::HOME;
+use super::host::is_nested;
+use crate::userland::{HOME, PROGRAMS};
 
 /// What a boundary makes itself, and what belongs to the session or the machine.
 const OWN: [&str; 9] = ["proc", "sys", "dev", "run", "tmp", "home", "mnt", "media", "lost+found"];
@@ -22,6 +23,8 @@ const OWN: [&str; 9] = ["proc", "sys", "dev", "run", "tmp", "home", "mnt", "medi
 pub struct Stack {
     /// The trees.
     pub trees: Vec<PathBuf>,
+    /// Whether this machine's programs lie beneath them.
+    pub over_host: bool,
     /// Where changes land.
     pub landing: Landing,
     /// What keeps the trees from being removed meanwhile.
@@ -41,7 +44,7 @@ pub enum Landing {
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     /// Directories, each with what is put over each other there, the uppermost first.
-    pub(crate) views: Vec<(InsidePath, Vec<HostPath>)>,
+    pub(crate) views: Vec<(InsidePath, Vec<Lower>)>,
     /// Links, each with where it leads.
     pub(crate) links: Vec<(InsidePath, OsString)>,
 }
@@ -81,10 +84,16 @@ impl Stack {
     }
 
     /// The directories of this name, the uppermost first.
-    fn places(&self, name: &Path) -> io::Result<Vec<HostPath>> {
+    fn places(&self, name: &Path) -> io::Result<Vec<Lower>> {
         let places = self.trees.iter().map(|tree| tree.join(name));
         let places = places.filter(|place| is_directory(place));
-        places.map(|place| HostPath::new(place).map_err(invalid)).collect()
+        let owned = |place| HostPath::new(place).map(Lower::Owned).map_err(invalid);
+        let mut places: Vec<Lower> = places.map(owned).collect::<io::Result<_>>()?;
+        let program = Path::new("/").join(name);
+        if self.over_host && is_host_program(&program) && is_directory(&program) {
+            places.push(Lower::Foreign(HostPath::new(program).map_err(invalid)?));
+        }
+        Ok(places)
     }
 
     /// Where the changes of a view land.
@@ -125,9 +134,12 @@ impl Stack {
     #[must_use]
     pub fn file(&self, path: &Path) -> Option<PathBuf> {
         let relative = path.strip_prefix("/").unwrap_or(path);
-        let found = self.trees.iter().find_map(|tree| {
+        let host = self.over_host.then_some(Path::new("/"));
+        let trees = self.trees.iter().map(PathBuf::as_path);
+        let found = trees.chain(host).find_map(|tree| {
             let place = beneath(tree, relative)?;
-            fs::symlink_metadata(&place).is_ok().then_some(place)
+            let is_seen = Some(tree) != host || place.ancestors().any(is_host_program);
+            (is_seen && fs::symlink_metadata(&place).is_ok()).then_some(place)
         })?;
         fs::metadata(&found).is_ok_and(|found| found.is_file()).then_some(found)
     }
@@ -179,6 +191,11 @@ fn parts(path: &Path) -> impl DoubleEndedIterator<Item = OsString> + '_ {
         Component::ParentDir => Some("..".into()),
         Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
     })
+}
+
+/// Whether it is a directory of the host's programs all of which is seen.
+fn is_host_program(path: &Path) -> bool {
+    PROGRAMS.iter().any(|program| path == Path::new(program) && !is_nested(path))
 }
 
 fn is_directory(place: &Path) -> bool {

@@ -327,3 +327,27 @@ fn a_full_state_directory_stops_the_start() {
         assert!(!stage.path("ws/ran").exists(), "it ran without being recorded");
     }
 }
+
+#[test]
+fn sessions_that_begin_and_end_beside_each_other_keep_what_protects_them() {
+    for person in people() {
+        let stage = Stage::new(person);
+        stage.write("ws/a", "content");
+        let git = stage.command("git").args(["init", "-q"]).status().unwrap();
+        assert!(git.success());
+        for round in 0..10 {
+            let start = |_| {
+                let mut run = stage.pinfold(&["run", "--", "cat", "a"]);
+                run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+            };
+            let runs: Vec<_> = (0..4).map(start).collect();
+            for run in runs {
+                let output = run.wait_with_output().unwrap();
+                let errors = String::from_utf8_lossy(&output.stderr);
+                assert!(output.status.success(), "round {round}: {}: {errors}", output.status);
+                assert_eq!(output.stdout, b"content");
+            }
+        }
+        assert!(!stage.path("ws/.git/commondir").exists(), "the last one takes it away");
+    }
+}

@@ -20,6 +20,7 @@ mod proxy;
 mod refusals;
 mod registries;
 mod secrets;
+mod snapshot_host;
 mod world;
 
 use world::World;

@@ -10,7 +10,7 @@ const ALLOWED: [&str; 2] = ["--allow-host", "registry.example.org"];
 const INTERCEPTED: [&str; 4] =
     ["--allow-host", "registry.example.org", "--intercept", "registry.example.org"];
 
-fn packages(stage: &Stage) {
+pub(super) fn packages(stage: &Stage) {
     let script = stage.write("world/registry.py", include_str!("registry.py"));
     let made = stage.command("python3").arg(script).arg(stage.path("world")).output().unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
@@ -58,7 +58,7 @@ fn pip_installs_from_a_registry() {
 }
 
 /// The directory of the toolchain that runs this test.
-fn toolchain() -> Option<PathBuf> {
+pub(super) fn toolchain() -> Option<PathBuf> {
     let cargo = std::env::var_os("CARGO")?;
     let bin = Path::new(&cargo).canonicalize().ok()?.parent()?.to_owned();
     bin.join("rustc").exists().then(|| bin.parent().map(Path::to_owned))?

@@ -97,7 +97,8 @@ impl Root {
     fn private_layers(&self, path: &Path, below: &OwnedFd) -> Result<OwnedFd, Errno> {
         let mode = Mode::from_raw_mode(rustix::fs::fstat(below)?.st_mode & 0o7777);
         let name = inside(path).as_os_str().as_bytes().escape_ascii().to_string();
-        let home = Path::new(CHANGES).join(name.replace('/', "-"));
+        // As one name that no other path has.
+        let home = Path::new(CHANGES).join(name.replace('%', "%25").replace('/', "%2F"));
         for (name, mode) in [("", DIRECTORY), ("upper", mode), ("work", DIRECTORY)] {
             let place = if name.is_empty() { home.clone() } else { home.join(name) };
             let above = self.resolve(place.parent().ok_or(Errno::INVAL)?)?;

@@ -20,6 +20,7 @@ mod proxy;
 mod refusals;
 mod registries;
 mod secrets;
+mod snapshots;
 mod world;
 
 use world::World;

@@ -11,6 +11,7 @@ use super::archive::Archive;
 use super::{
     BASE, build, cache, commands, kept, possible, refused, repository, said, session, told,
 };
+use crate::common::tracer::kill_at;
 use crate::common::{Person, Stage, installed, people, processes_with, skip};
 
 /// A build that has come to a command that never ends, and what tells that command apart.
@@ -55,6 +56,38 @@ fn a_killed_build_leaves_no_process_and_the_next_call_no_file() {
         let left = kept(&stage, "snapshots");
         assert_eq!(left.len(), 1, "{left:?}");
         assert_eq!(session(&stage, "cat /opt/x"), "other\n");
+    }
+}
+
+#[test]
+fn a_build_whose_processes_are_killed_at_any_step_is_made_by_the_next() {
+    /// Odd, so that beginnings and ends of calls take turns.
+    const STRIDE: u32 = 601;
+    if !possible("a_build_whose_processes_are_killed_at_any_step") {
+        return;
+    }
+    for person in people() {
+        let mut killed = 0;
+        // The builder, the unpacker and its init, the command and its init.
+        for nth in 0..5 {
+            let mut step = 1;
+            loop {
+                let stage = Stage::new(person);
+                commands(&stage, &["echo whole >/opt/x"]);
+                let mut build = stage.pinfold(&["snapshot", "build"]);
+                build.stdout(Stdio::null()).stderr(Stdio::null());
+                if !kill_at(build, nth, step).killed {
+                    break;
+                }
+                killed += 1;
+                assert_eq!(session(&stage, "cat /opt/x"), "whole\n", "{nth}, step {step}");
+                said(&stage.pinfold(&["snapshot", "prune"]).output().unwrap());
+                let left = (kept(&stage, "snapshots").len(), kept(&stage, "bases").len());
+                assert_eq!(left, (1, 1), "{nth}, step {step}");
+                step += STRIDE;
+            }
+        }
+        assert!(killed > 5, "{killed} killed");
     }
 }
 

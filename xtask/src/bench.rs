@@ -6,6 +6,7 @@
 mod memory;
 mod peers;
 mod sample;
+mod snapshot;
 mod start;
 mod work;
 mod workspace;
@@ -53,6 +54,9 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
     }
     if wanted("work") {
         work::run(&pinfold, effort)?;
+    }
+    if wanted("snapshot") {
+        snapshot::run(&pinfold, effort)?;
     }
     if wanted("workspace") {
         workspace::run(&pinfold, effort)?;

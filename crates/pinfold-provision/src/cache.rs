@@ -134,12 +134,13 @@ impl Cache {
     ) -> Result<Layer, CacheError> {
         let id = recipe.hash()?;
         let work = Work { cache: self, recipe, id, progress };
-        self.shelf.ensure(
+        let (layer, _) = self.shelf.ensure::<_, CacheError>(
             &id.to_string(),
             &|| progress(Event::Waiting),
             |home, summary| layer(id, home, summary),
             |staging| work.make(staging, fetch, unpack),
-        )
+        )?;
+        Ok(layer)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Exclusive locks that a dying process gives back by dying.
+//! Locks that a dying process gives back by dying.
 
 use std::fs::{File, OpenOptions};
 use std::io;

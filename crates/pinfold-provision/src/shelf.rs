@@ -8,7 +8,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::lock::Lock;
@@ -98,7 +98,8 @@ impl Shelf {
 
     /// Makes what has this id, unless it is there or another process makes it meanwhile: then
     /// `waiting` is told, and that one's is returned. `usable` says whether a summary is of use;
-    /// `make` fills an empty directory and returns the summary.
+    /// `make` fills an empty directory and returns the summary. As long as the lock is held, nobody
+    /// removes it.
     ///
     /// # Errors
     /// [`ShelfError`], or what `make` says. What a failed attempt left is removed; what a killed
@@ -109,38 +110,48 @@ impl Shelf {
         waiting: &dyn Fn(),
         usable: impl Fn(&Path, &[u8]) -> Option<T>,
         make: impl FnOnce(&Path) -> Result<Vec<u8>, E>,
-    ) -> Result<T, E> {
-        let found = || self.find(id).and_then(|(home, summary)| usable(&home, &summary));
-        if let Some(found) = found() {
-            return Ok(found);
+    ) -> Result<(T, Lock), E> {
+        if let Some(held) = self.hold(id, &usable)? {
+            return Ok(held);
         }
-        self.open()?;
-        let _lock = self.lock(id, waiting)?;
-        if let Some(found) = found() {
-            return Ok(found);
+        let lock = self.lock(id, waiting)?;
+        let found = self.find(id).and_then(|(home, summary)| usable(&home, &summary));
+        if found.is_none() {
+            self.sweep(Some(id));
+            let staging = self.dir.join(format!("{id}.tmp-{}", std::process::id()));
+            fs::create_dir(&staging).map_err(|error| self.failed("create", &staging, error))?;
+            let made = make(&staging).and_then(|summary| Ok(self.publish(id, &staging, &summary)?));
+            if let Err(error) = made {
+                // The first error is the one to tell; what this leaves, the next start sweeps.
+                remove_tree(&staging).unwrap_or_default();
+                return Err(error);
+            }
         }
-        self.sweep(id);
-        let staging = self.dir.join(format!("{id}.tmp-{}", std::process::id()));
-        fs::create_dir(&staging).map_err(|error| self.failed("create", &staging, error))?;
-        let made = make(&staging).and_then(|summary| Ok(self.publish(id, &staging, &summary)?));
-        if let Err(error) = made {
-            // The first error is the one to tell; what this leaves, the next start sweeps.
-            remove_tree(&staging).unwrap_or_default();
-            return Err(error);
-        }
-        found().ok_or_else(|| {
+        drop(lock);
+        self.hold(id, &usable)?.ok_or_else(|| {
             let home = self.dir.join(id);
             self.failed("use", &home, io::Error::other("it is not what was made")).into()
         })
     }
 
-    /// Keeps what has this id from being removed as long as the lock is held.
+    /// What has this id, if it is there and of use. As long as the lock is held, nobody removes it.
     ///
     /// # Errors
-    /// What flock(2) says.
-    pub fn hold(&self, id: &str) -> Result<Lock, ShelfError> {
+    /// A directory that is not the caller's own, or what flock(2) says.
+    pub fn hold<T>(
+        &self,
+        id: &str,
+        usable: impl Fn(&Path, &[u8]) -> Option<T>,
+    ) -> Result<Option<(T, Lock)>, ShelfError> {
+        self.open()?;
+        if self.find(id).is_none() {
+            return Ok(None);
+        }
         let path = self.dir.join(format!("{id}.lock"));
-        Lock::share(&path).map_err(|error| self.failed("lock", &path, error))
+        // Somebody who makes or removes it has the lock alone; so it is looked for after that.
+        let shared = Lock::share(&path).map_err(|error| self.failed("lock", &path, error))?;
+        let found = self.find(id).and_then(|(home, summary)| usable(&home, &summary));
+        Ok(found.map(|found| (found, shared)))
     }
 
     /// Removes what has this id, unless a process makes or holds it just now; whether it did.
@@ -168,13 +179,18 @@ impl Shelf {
         ShelfError::File { doing, path: path.to_owned(), source }
     }
 
-    /// Makes the directory; it has to be the caller's own.
+    /// Makes the directory; it has to be the caller's own, and nobody else's to enter: programs with
+    /// set-user-ID bits lie in it while a system is built.
     fn open(&self) -> Result<(), ShelfError> {
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir);
         let found = made.and_then(|()| fs::metadata(&self.dir));
         let found = found.map_err(|error| self.failed("create", &self.dir, error))?;
         if found.uid() != rustix::process::geteuid().as_raw() {
             return Err(ShelfError::NotOwn { dir: self.dir.clone() });
+        }
+        if found.mode() & 0o077 != 0 {
+            let own = fs::set_permissions(&self.dir, fs::Permissions::from_mode(0o700));
+            own.map_err(|error| self.failed("close", &self.dir, error))?;
         }
         Ok(())
     }
@@ -191,15 +207,21 @@ impl Shelf {
         taken.map_err(|source| self.failed("lock", &path, source))
     }
 
-    /// Removes what killed processes left: staging directories whose lock nobody else holds.
-    fn sweep(&self, mine: &str) {
+    /// Removes what killed processes left.
+    pub fn clean(&self) {
+        self.sweep(None);
+    }
+
+    /// Removes staging directories whose lock nobody else holds; that of `mine` the caller does.
+    fn sweep(&self, mine: Option<&str>) {
         let Ok(entries) = fs::read_dir(&self.dir) else { return };
         for entry in entries.flatten() {
             let name = entry.file_name();
             let Some((id, _)) = name.to_str().and_then(|name| name.split_once(".tmp-")) else {
                 continue;
             };
-            let lock = (id != mine).then(|| Lock::try_take(&self.dir.join(format!("{id}.lock"))));
+            let lock =
+                (Some(id) != mine).then(|| Lock::try_take(&self.dir.join(format!("{id}.lock"))));
             let abandoned = lock.as_ref().is_none_or(|lock| matches!(lock, Ok(Some(_))));
             if abandoned {
                 // A failure is not in the way of this one; the next start tries again.

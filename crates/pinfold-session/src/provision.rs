@@ -21,6 +21,9 @@ use crate::userland;
 
 /// The largest tarball of a recipe that does not say: native agents come near 200 MB.
 const LARGEST: u64 = 512 << 20;
+/// The most memory for unpacking, in bytes. It streams; what it remembers are names, and a hostile
+/// archive has long ones.
+const MOST_MEMORY: u64 = 1 << 30;
 /// What the unpacker answers when there is no space left.
 pub const DISK_FULL: u8 = 28;
 
@@ -114,7 +117,7 @@ fn plan(
         hostname: "pinfold".to_owned(),
         doors: Vec::new(),
         stdio: Stdio { ends: [null()?, null()?, StdioEnd::Descriptor(errors)], window: None },
-        limits: ResourceLimits::default(),
+        limits: ResourceLimits { memory: Some(MOST_MEMORY), ..ResourceLimits::default() },
         landlock: Landlock::BestEffort,
         nested: false,
     })

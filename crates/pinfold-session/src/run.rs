@@ -182,7 +182,7 @@ impl Session {
         plan.tree.extend(files);
         plan.tree.extend(mounts.into_iter().flatten());
         let trust = match trust::is_needed(settings) {
-            true => Some(Trust::new(&state).map_err(RunError::System)?),
+            true => Some(Trust::new(&state, stack.cloned()).map_err(RunError::System)?),
             false => None,
         };
         if trust.is_none() && stack.is_some_and(|stack| !stack.is_built()) {

@@ -10,6 +10,7 @@ mod build;
 mod error;
 pub mod step;
 
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -28,9 +29,11 @@ use crate::places::Places;
 use crate::system::{Doing, Landing, Stack, System, Systems};
 
 const SUMMARY: &str = "snapshot.json";
-pub(crate) const TREE: &str = "tree";
+const TREE: &str = "tree";
 const LOG: &str = "build.log";
 const FORMAT: u32 = 1;
+/// How many snapshots of a repository are kept: the current one, and one old (requirement 3.2).
+pub const KEPT: usize = 2;
 const BUILD_HOSTS: &str = include_str!("../data/build-hosts.txt");
 
 /// A snapshot as `snapshot.json` describes it.
@@ -57,6 +60,8 @@ pub struct Summary {
 /// What is being done, for a person who waits.
 #[derive(Debug)]
 pub enum Event<'a> {
+    /// The commands call Alpine's package manager, and no base is named.
+    Alpine,
     /// Something about the base.
     Base(Doing),
     /// Something about the snapshot.
@@ -67,6 +72,8 @@ pub enum Event<'a> {
 pub struct Snapshots<'a> {
     places: &'a Places,
     shelf: Shelf,
+    /// Whether tags are looked up anew.
+    refresh: bool,
     tell: &'a dyn Fn(Event<'_>),
 }
 
@@ -89,7 +96,14 @@ impl<'a> Snapshots<'a> {
     /// Those in the user's cache; `tell` is told what takes time.
     #[must_use]
     pub fn new(places: &'a Places, tell: &'a dyn Fn(Event<'_>)) -> Self {
-        Self { places, shelf: Shelf::new(places.cache.join("snapshots"), SUMMARY), tell }
+        let shelf = Shelf::new(places.cache.join("snapshots"), SUMMARY);
+        Self { places, shelf, refresh: false, tell }
+    }
+
+    /// The same, but that the tag of an image is looked up anew.
+    #[must_use]
+    pub fn refreshing(self, refresh: bool) -> Self {
+        Self { refresh, ..self }
     }
 
     /// The system that a session with these settings runs on, made now if need be; none for this
@@ -103,29 +117,47 @@ impl<'a> Snapshots<'a> {
             return Ok(None);
         }
         let base = base_of(snapshot);
+        if snapshot.base.is_none() && base == Base::Alpine {
+            (self.tell)(Event::Alpine);
+        }
+        let about_base = |doing| (self.tell)(Event::Base(doing));
+        let systems = Systems::new(self.places, &about_base).refreshing(self.refresh);
+        let system = systems.ensure(&base, root)?;
+        let made = match snapshot.setup.is_empty() {
+            true => None,
+            false => Some(self.made((&base, &system), settings, root)?),
+        };
+        Ok(Some(stack(snapshot, system, made)))
+    }
+
+    /// The same, if all of it is there already.
+    ///
+    /// # Errors
+    /// See [`SnapshotError`].
+    pub fn find(&self, settings: &Settings, root: &Path) -> Result<Option<Stack>, SnapshotError> {
+        let snapshot = &settings.snapshot;
         let about_base = |doing| (self.tell)(Event::Base(doing));
         let systems = Systems::new(self.places, &about_base);
-        let system = systems.ensure(&base, root)?;
-        let size = snapshot.size.as_ref().map_or(Snapshot::DEFAULT_SIZE, |size| size.value);
-        let (mut trees, mut held) = (vec![system.tree.clone()], Vec::new());
-        if !snapshot.setup.is_empty() {
-            let (tree, lock) = self.made(snapshot, (&base, &system), settings, root)?;
-            trees.insert(0, tree);
-            held.push(lock);
-        }
-        held.extend(system.held);
-        let (landing, held) = (Landing::Memory(size), Arc::new(held));
-        Ok(Some(Stack { trees, over_host: system.over_host, landing, held }))
+        let Some(system) = systems.find(&base_of(snapshot), root)? else { return Ok(None) };
+        let made = match snapshot.setup.is_empty() {
+            true => None,
+            false => {
+                let id = hash(&system.id, snapshot);
+                let Some(made) = self.shelf.hold(&id, usable(&id))? else { return Ok(None) };
+                Some(made)
+            }
+        };
+        Ok(Some(stack(snapshot, system, made)))
     }
 
     /// The tree of what the commands made of a base.
     fn made(
         &self,
-        snapshot: &Snapshot,
         (base, system): (&Base, &System),
         settings: &Settings,
         root: &Path,
-    ) -> Result<(PathBuf, Arc<Lock>), SnapshotError> {
+    ) -> Result<(PathBuf, Lock), SnapshotError> {
+        let snapshot = &settings.snapshot;
         let id = hash(&system.id, snapshot);
         let setup: Vec<String> = snapshot.setup.iter().map(|one| one.value.clone()).collect();
         let summary = Summary {
@@ -136,25 +168,79 @@ impl<'a> Snapshots<'a> {
             setup,
             hosts: snapshot.hosts.iter().map(|rule| rule.value.to_string()).collect(),
             repository: root.display().to_string(),
-            made: humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string(),
+            made: humantime::format_rfc3339_millis(std::time::SystemTime::now()).to_string(),
         };
-        let usable = |home: &Path, bytes: &[u8]| {
-            let found: Summary = serde_json::from_slice(bytes).ok()?;
-            let tree = home.join(TREE);
-            (found.format == FORMAT && found.id == id && tree.is_dir()).then_some(tree)
-        };
-        let tree = self.shelf.ensure::<_, SnapshotError>(
+        let mut is_new = false;
+        let made = self.shelf.ensure::<_, SnapshotError>(
             &id,
             &|| (self.tell)(Event::Building(Building::Waiting)),
-            usable,
+            usable(&id),
             |staging| {
+                is_new = true;
                 let tell = |building: Building<'_>| (self.tell)(Event::Building(building));
-                Work { system, summary: &summary, settings, staging, tell: &tell }.run()?;
+                let work = Work { system, summary: &summary, settings, staging, tell: &tell };
+                work.run().map_err(|error| self.with_place(error, staging))?;
                 let summary = serde_json::to_vec_pretty(&summary);
                 Ok(summary.map_err(|error| self.shelf.failed("describe", staging, error.into()))?)
             },
         )?;
-        Ok((tree, Arc::new(self.shelf.hold(&id)?)))
+        if is_new {
+            self.prune(KEPT, |one| one.repository == summary.repository)?;
+        }
+        Ok(made)
+    }
+
+    /// A full disk is told as such.
+    fn with_place(&self, error: SnapshotError, staging: &Path) -> SnapshotError {
+        match error {
+            SnapshotError::System(error) => self.shelf.failed("build in", staging, error).into(),
+            other => other,
+        }
+    }
+
+    /// Removes what killed builds left, and the snapshots that are not among the newest `keep` of their repository. What a session
+    /// uses stays.
+    ///
+    /// # Errors
+    /// What removing says.
+    pub fn prune(
+        &self,
+        keep: usize,
+        among: impl Fn(&Summary) -> bool,
+    ) -> Result<Pruned, SnapshotError> {
+        self.shelf.clean();
+        let mut pruned = Pruned::default();
+        let mut seen: HashMap<String, usize> = HashMap::new();
+        for one in self.all()?.into_iter().filter(among) {
+            let count = seen.entry(one.repository.clone()).or_default();
+            *count += 1;
+            if *count <= keep {
+                continue;
+            }
+            match self.shelf.remove(&one.id)? {
+                true => pruned.removed.push(one.id),
+                false => pruned.in_use.push(one.id),
+            }
+        }
+        Ok(pruned)
+    }
+
+    /// Removes bases that no snapshot needs and no session uses.
+    ///
+    /// # Errors
+    /// What removing says.
+    pub fn prune_bases(&self) -> Result<Pruned, SnapshotError> {
+        let needed: HashSet<String> = self.all()?.into_iter().map(|one| one.base).collect();
+        let systems = Systems::new(self.places, &|_| {});
+        systems.clean();
+        let mut pruned = Pruned::default();
+        for one in systems.all()?.into_iter().filter(|one| !needed.contains(&one.id)) {
+            match systems.remove(&one.id)? {
+                true => pruned.removed.push(one.id),
+                false => pruned.in_use.push(one.id),
+            }
+        }
+        Ok(pruned)
     }
 
     /// Every snapshot that is there, the newest first.
@@ -164,7 +250,7 @@ impl<'a> Snapshots<'a> {
     pub fn all(&self) -> Result<Vec<Summary>, SnapshotError> {
         let summary = |id: String| {
             let (_, bytes) = self.shelf.find(&id)?;
-            serde_json::from_slice::<Summary>(&bytes).ok()
+            serde_json::from_slice::<Summary>(&bytes).ok().filter(|summary| summary.id == id)
         };
         let mut all: Vec<Summary> = self.shelf.ids()?.into_iter().filter_map(summary).collect();
         all.sort_by(|one, other| other.made.cmp(&one.made));
@@ -176,13 +262,35 @@ impl<'a> Snapshots<'a> {
     pub fn log(&self, id: &str) -> PathBuf {
         self.shelf.dir().join(id).join(LOG)
     }
+}
 
-    /// Removes a snapshot; whether nobody was making it just then.
-    ///
-    /// # Errors
-    /// What removing says.
-    pub fn remove(&self, id: &str) -> Result<bool, SnapshotError> {
-        Ok(self.shelf.remove(id)?)
+/// What pruning did; ids.
+#[derive(Debug, Default)]
+pub struct Pruned {
+    /// Removed.
+    pub removed: Vec<String>,
+    /// In use just now, and left.
+    pub in_use: Vec<String>,
+}
+
+fn stack(snapshot: &Snapshot, system: System, made: Option<(PathBuf, Lock)>) -> Stack {
+    let size = snapshot.size.as_ref().map_or(Snapshot::DEFAULT_SIZE, |size| size.value);
+    let over_host = system.over_host;
+    let (mut trees, mut held) = (vec![system.tree], Vec::from_iter(system.held));
+    if let Some((tree, lock)) = made {
+        trees.insert(0, tree);
+        held.push(Arc::new(lock));
+    }
+    Stack { trees, over_host, landing: Landing::Memory(size), held: Arc::new(held) }
+}
+
+/// Whether a directory holds the snapshot of this hash, and its tree.
+fn usable(id: &str) -> impl Fn(&Path, &[u8]) -> Option<PathBuf> {
+    let id = id.to_owned();
+    move |home, bytes| {
+        let found: Summary = serde_json::from_slice(bytes).ok()?;
+        let tree = home.join(TREE);
+        (found.format == FORMAT && found.id == id && tree.is_dir()).then_some(tree)
     }
 }
 

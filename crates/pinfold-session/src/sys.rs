@@ -43,6 +43,15 @@ pub(crate) fn signal_events() -> Result<OwnedFd, Errno> {
     }
 }
 
+/// Lets the supervisor's signals act as they do by default again.
+pub(crate) fn release_signals() {
+    let set = set_of(&EVENTS);
+    // SAFETY: the set outlives the call.
+    unsafe {
+        libc::sigprocmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut());
+    }
+}
+
 /// The next signal from a descriptor of [`signal_events`], `None` when there is none.
 pub(crate) fn next_signal(events: &OwnedFd) -> Option<i32> {
     let mut buffer = [0_u8; size_of::<libc::signalfd_siginfo>()];
@@ -96,6 +105,13 @@ pub fn die_of_interrupt() {
         libc::sigprocmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut());
         libc::raise(libc::SIGINT);
     }
+}
+
+/// Stops this process until somebody continues it.
+pub(crate) fn stop_self() {
+    // A process may always signal itself.
+    let own = rustix::process::getpid();
+    let _ = rustix::process::kill_process(own, rustix::process::Signal::STOP);
 }
 
 /// Sends a signal on to a child that has not been waited for.

@@ -14,7 +14,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pinfold_egress::{Image, Progress, Reference, Registry};
+use pinfold_egress::{Downloader, Progress, Reference, Registry};
 use pinfold_policy::project::Base;
 use pinfold_provision::{Lock, Shelf, StepError};
 use serde::{Deserialize, Serialize};
@@ -27,6 +27,7 @@ pub use stack::{Landing, Stack};
 use self::memo::{Memo, digest_of_file};
 use crate::places::Places;
 use crate::provision::unpack_in_pen;
+use crate::proxy::way_out;
 
 /// What `alpine` and `debian` stand for.
 const ALPINE: &str = "docker.io/library/alpine:3.22";
@@ -49,6 +50,12 @@ pub struct System {
     pub over_host: bool,
     /// What keeps it from being removed meanwhile; none for a directory.
     pub held: Option<Arc<Lock>>,
+}
+
+impl System {
+    fn with((system, lock): (Self, Lock)) -> Self {
+        Self { held: Some(Arc::new(lock)), ..system }
+    }
 }
 
 /// A base on the shelf, as `base.json` describes it.
@@ -81,7 +88,8 @@ pub struct Systems<'a> {
     places: &'a Places,
     shelf: Shelf,
     memo: Memo,
-    registry: Registry,
+    /// Whether tags are looked up anew.
+    refresh: bool,
     doing: &'a dyn Fn(Doing),
 }
 
@@ -91,7 +99,13 @@ impl<'a> Systems<'a> {
     pub fn new(places: &'a Places, doing: &'a dyn Fn(Doing)) -> Self {
         let dir = places.cache.join("bases");
         let memo = Memo::new(dir.join("names"));
-        Self { places, shelf: Shelf::new(dir, SUMMARY), memo, registry: Registry::default(), doing }
+        Self { places, shelf: Shelf::new(dir, SUMMARY), memo, refresh: false, doing }
+    }
+
+    /// The same, but that tags are looked up anew.
+    #[must_use]
+    pub fn refreshing(self, refresh: bool) -> Self {
+        Self { refresh, ..self }
     }
 
     /// Every one that is there, but for directories.
@@ -101,12 +115,18 @@ impl<'a> Systems<'a> {
     pub fn all(&self) -> Result<Vec<Summary>, SystemError> {
         let summary = |id: String| {
             let (_, bytes) = self.shelf.find(&id)?;
-            serde_json::from_slice(&bytes).ok()
+            let summary: Summary = serde_json::from_slice(&bytes).ok()?;
+            (plain(&summary.id) == id).then_some(summary)
         };
         Ok(self.shelf.ids()?.into_iter().filter_map(summary).collect())
     }
 
-    /// Removes one; whether nobody was making it just then.
+    /// Removes what killed processes left.
+    pub fn clean(&self) {
+        self.shelf.clean();
+    }
+
+    /// Removes one; whether nobody was making or using it just then.
     ///
     /// # Errors
     /// What removing says.
@@ -137,7 +157,7 @@ impl<'a> Systems<'a> {
             return Err(SystemError::MountedWithin { point });
         }
         let id = host::id().map_err(failed)?;
-        let system = self.shelf.ensure::<_, SystemError>(
+        let made = self.shelf.ensure::<_, SystemError>(
             &id,
             &|| (self.doing)(Doing::Waiting),
             |home, summary| usable(home, summary, &id),
@@ -156,17 +176,44 @@ impl<'a> Systems<'a> {
                 self.summary(&id, &Base::Host.to_string(), staging)
             },
         )?;
-        self.hold(System { over_host: true, ..system })
+        Ok(System { over_host: true, ..System::with(made) })
+    }
+
+    /// The system of a base if it is there already, as [`Systems::ensure`] would give it.
+    ///
+    /// # Errors
+    /// See [`SystemError`].
+    pub fn find(&self, base: &Base, root: &Path) -> Result<Option<System>, SystemError> {
+        let known = |name: &str| match self.memo.get(name) {
+            Some(digest) => self.held(&digest),
+            None => Ok(None),
+        };
+        let image = |name: &str| known(&name.parse::<Reference>()?.to_string());
+        match base {
+            Base::Host => {
+                let failed = |source| SystemError::Path { path: PathBuf::from("/"), source };
+                let found = self.held(&host::id().map_err(failed)?)?;
+                Ok(found.map(|system| System { over_host: true, ..system }))
+            }
+            Base::Alpine => image(ALPINE),
+            Base::Debian => image(DEBIAN),
+            Base::Image(name) => image(name),
+            Base::Tarball(path) => known(&version_of(&root.join(path))?),
+            Base::Directory(path) => self.directory(&root.join(path)).map(Some),
+        }
     }
 
     fn image(&self, name: &str, asked: &str) -> Result<System, SystemError> {
         let reference: Reference = name.parse()?;
-        let known = match reference.digest() {
-            Some(digest) => Some(digest.to_owned()),
-            None => self.memo.get(&reference.to_string()),
+        let remembered = match self.refresh {
+            true => None,
+            false => self.memo.get(&reference.to_string()),
         };
-        if let Some(found) = known.as_deref().and_then(|digest| self.find(digest)) {
-            return self.hold(found);
+        let remembered = remembered.or_else(|| reference.digest().map(str::to_owned));
+        if let Some(digest) = &remembered
+            && let Some(found) = self.held(digest)?
+        {
+            return Ok(found);
         }
         let architecture = match std::env::consts::ARCH {
             "x86_64" => "amd64",
@@ -174,50 +221,32 @@ impl<'a> Systems<'a> {
             other => other,
         };
         let failed = |source| SystemError::Image { base: asked.to_owned(), source };
-        let image = self.registry.resolve(&reference, architecture).map_err(failed)?;
+        let registry = Registry::new(Downloader::new(way_out().map_err(SystemError::way_out)?));
+        // What was removed meanwhile comes again as what it was.
+        let wanted = match &remembered {
+            Some(digest) => reference.pinned(digest)?,
+            None => reference.clone(),
+        };
+        let image = registry.resolve(&wanted, architecture).map_err(failed)?;
         let system = self.ensure_tree(&image.digest, asked, |archives| {
-            self.fetch(&reference, &image, archives).map_err(failed)
+            let doing = self.doing;
+            let mut tell = |progress| doing(Doing::Fetching(progress));
+            registry.fetch(&wanted, &image, archives, &mut tell).map_err(failed)
         })?;
         self.memo.put(&reference.to_string(), &image.digest)?;
         Ok(system)
     }
 
-    fn fetch(
-        &self,
-        reference: &Reference,
-        image: &Image,
-        archives: &Path,
-    ) -> Result<(), pinfold_egress::RegistryError> {
-        let doing = self.doing;
-        let mut tell = |progress| doing(Doing::Fetching(progress));
-        self.registry.fetch(reference, image, archives, &mut tell)
-    }
-
     fn tarball(&self, path: &Path) -> Result<System, SystemError> {
         let failed = |source| SystemError::Path { path: path.to_owned(), source };
-        let found = fs::metadata(path).map_err(failed)?;
-        if !found.is_file() {
-            return Err(SystemError::NotWhatItSays { path: path.to_owned(), what: "a tarball" });
-        }
-        // Reading a large file takes longer than a start may.
-        let version = format!(
-            "{}:{}:{}:{}.{}:{}.{}",
-            found.dev(),
-            found.ino(),
-            found.size(),
-            found.mtime(),
-            found.mtime_nsec(),
-            found.ctime(),
-            found.ctime_nsec()
-        );
+        let version = version_of(path)?;
         let digest = match self.memo.get(&version) {
             Some(digest) => digest,
             None => digest_of_file(path).map_err(failed)?,
         };
-        let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or("tar");
         let from = path.display().to_string();
         let system = self.ensure_tree(&digest, &from, |archives| {
-            let copy = archives.join(format!("0000.{ending}"));
+            let copy = archives.join("0000");
             fs::copy(path, &copy).map_err(failed)?;
             // The name it gets is the content's, whatever has become of the file meanwhile.
             match digest_of_file(&copy).map_err(failed)? == digest {
@@ -248,14 +277,9 @@ impl<'a> Systems<'a> {
         Ok(System { id: tree.display().to_string(), tree, over_host: false, held: None })
     }
 
-    fn hold(&self, system: System) -> Result<System, SystemError> {
-        let held = Some(Arc::new(self.shelf.hold(plain(&system.id))?));
-        Ok(System { held, ..system })
-    }
-
-    fn find(&self, digest: &str) -> Option<System> {
-        let (home, summary) = self.shelf.find(plain(digest))?;
-        usable(&home, &summary, digest)
+    fn held(&self, digest: &str) -> Result<Option<System>, SystemError> {
+        let held = self.shelf.hold(plain(digest), |home, summary| usable(home, summary, digest))?;
+        Ok(held.map(System::with))
     }
 
     fn summary(&self, id: &str, from: &str, staging: &Path) -> Result<Vec<u8>, SystemError> {
@@ -286,13 +310,33 @@ impl<'a> Systems<'a> {
                 .map_err(|error| self.shelf.failed("remove", &archives, error))?;
             self.summary(digest, from, staging)
         };
-        self.hold(self.shelf.ensure::<_, SystemError>(
+        let made = self.shelf.ensure::<_, SystemError>(
             plain(digest),
             &|| (self.doing)(Doing::Waiting),
             |home, summary| usable(home, summary, digest),
             make,
-        )?)
+        )?;
+        Ok(System::with(made))
     }
+}
+
+/// What changes with a tarball's content: to read a large one takes longer than a start may.
+fn version_of(path: &Path) -> Result<String, SystemError> {
+    let found =
+        fs::metadata(path).map_err(|source| SystemError::Path { path: path.to_owned(), source })?;
+    if !found.is_file() {
+        return Err(SystemError::NotWhatItSays { path: path.to_owned(), what: "a tarball" });
+    }
+    Ok(format!(
+        "{}:{}:{}:{}.{}:{}.{}",
+        found.dev(),
+        found.ino(),
+        found.size(),
+        found.mtime(),
+        found.mtime_nsec(),
+        found.ctime(),
+        found.ctime_nsec()
+    ))
 }
 
 /// A digest as the name of a file.

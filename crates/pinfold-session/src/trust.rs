@@ -1,7 +1,7 @@
 //! The session's certificate authority as programs inside trust it.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
@@ -13,12 +13,13 @@ use pinfold_policy::settings::Settings;
 use crate::RunError;
 use crate::git::bytes;
 use crate::state::SessionState;
+use crate::system::Stack;
 
 /// Where the stores are, inside.
 const INSIDE: &str = "/run/pinfold/trust";
 
 /// Bundles of trusted certificates: Debian and Arch, Fedora, Alpine, SUSE. The first that is
-/// there is the host's; all are covered.
+/// there is what a system goes by; all are covered.
 const BUNDLES: [&str; 5] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -26,6 +27,10 @@ const BUNDLES: [&str; 5] = [
     "/etc/ssl/cert.pem",
     "/etc/ssl/ca-bundle.pem",
 ];
+
+/// The largest bundle that is read, in bytes: an image's can be anything; this machine's have some
+/// 200 KB.
+const LARGEST: u64 = 16 << 20;
 
 /// The same for Java: Debian, Fedora.
 const JAVA: [&str; 2] = ["/etc/ssl/certs/java/cacerts", "/etc/pki/java/cacerts"];
@@ -83,17 +88,21 @@ pub fn of_host() -> Result<Vec<Entry>, PathError> {
 /// The directory that the inside sees; it is filled when the authority is made, which must not be
 /// before init is cloned.
 #[derive(Debug)]
-pub(crate) struct Trust(PathBuf);
+pub(crate) struct Trust {
+    directory: PathBuf,
+    /// The session's system; this machine's own if there is none.
+    stack: Option<Stack>,
+}
 
 impl Trust {
     /// Makes the directory. It has to be there when the boundary is launched.
     ///
     /// # Errors
     /// What mkdir(2) says.
-    pub(crate) fn new(state: &SessionState) -> io::Result<Self> {
+    pub(crate) fn new(state: &SessionState, stack: Option<Stack>) -> io::Result<Self> {
         let directory = state.private().join("trust");
         fs::DirBuilder::new().mode(0o755).create(&directory)?;
-        Ok(Self(directory))
+        Ok(Self { directory, stack })
     }
 
     /// The directory's place inside.
@@ -101,7 +110,7 @@ impl Trust {
     /// # Errors
     /// Never: the paths are valid.
     pub(crate) fn entry(&self) -> Result<Entry, RunError> {
-        let host = HostPath::new(&self.0).map_err(RunError::path)?;
+        let host = HostPath::new(&self.directory).map_err(RunError::path)?;
         let path = InsidePath::new(INSIDE).map_err(RunError::path)?;
         Ok(Entry { path, place: Place::ReadOnly(host) })
     }
@@ -111,38 +120,48 @@ impl Trust {
     /// # Errors
     /// What writing the files says.
     pub(crate) fn fill(&self, authority: &SessionAuthority) -> io::Result<Vec<Cover>> {
-        let host = host_bundle()?;
-        let stores = TrustStores::new(authority, &host);
-        fs::write(self.0.join("own.pem"), stores.own)?;
-        fs::write(self.0.join("bundle.pem"), stores.bundle)?;
-        fs::write(self.0.join("java.jks"), stores.java)?;
-        let bundles = BUNDLES.iter().filter_map(|path| cover(path, "bundle.pem"));
-        let java = JAVA.iter().filter_map(|path| cover(path, "java.jks"));
+        let known = self.known()?;
+        let stores = TrustStores::new(authority, &known);
+        fs::write(self.directory.join("own.pem"), stores.own)?;
+        fs::write(self.directory.join("bundle.pem"), stores.bundle)?;
+        fs::write(self.directory.join("java.jks"), stores.java)?;
+        let bundles = BUNDLES.iter().filter_map(|path| self.cover(path, "bundle.pem"));
+        let java = JAVA.iter().filter_map(|path| self.cover(path, "java.jks"));
         let mut covers: Vec<Cover> = bundles.chain(java).collect();
         covers.sort_by(|one, other| one.path.cmp(&other.path));
         covers.dedup_by(|one, other| one.path == other.path);
         Ok(covers)
     }
-}
 
-/// The host's own authorities; none on a host without a bundle. One that is there and cannot be
-/// read is an error: the inside would trust nobody but pinfold, and could not say why.
-fn host_bundle() -> io::Result<Vec<u8>> {
-    for path in BUNDLES {
-        match fs::read(path) {
-            Ok(bundle) => return Ok(bundle),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => {
-                return Err(io::Error::new(error.kind(), format!("cannot read {path}: {error}")));
+    /// The authorities that this machine trusts, and those of the session's system. A bundle that is
+    /// there and cannot be read is an error: the inside would trust nobody but pinfold, and could
+    /// not say why.
+    fn known(&self) -> io::Result<Vec<u8>> {
+        let own = BUNDLES.iter().find_map(|path| self.stack.as_ref()?.file(Path::new(path)));
+        let host = BUNDLES.iter().map(Path::new).find(|path| path.exists());
+        let mut known = Vec::new();
+        for path in host.into_iter().chain(own.as_deref()) {
+            let failed = |error: io::Error| {
+                io::Error::new(error.kind(), format!("cannot read {}: {error}", path.display()))
+            };
+            let before = known.len() as u64;
+            let file = File::open(path).map_err(failed)?;
+            file.take(LARGEST + 1).read_to_end(&mut known).map_err(failed)?;
+            if known.len() as u64 - before > LARGEST {
+                return Err(failed(io::ErrorKind::FileTooLarge.into()));
             }
+            known.push(b'\n');
         }
+        Ok(known)
     }
-    Ok(Vec::new())
-}
 
-/// A cover over a file of the host, or over what a link of the host leads to.
-fn cover(path: &str, by: &str) -> Option<Cover> {
-    let file = fs::canonicalize(path).ok()?;
-    let by = bytes(&Path::new(INSIDE).join(by));
-    Some(Cover { path: bytes(&file), kind: CoverKind::Replace(by) })
+    /// A cover over a file of the session's system, or over what a link there leads to.
+    fn cover(&self, path: &str, by: &str) -> Option<Cover> {
+        let file = match &self.stack {
+            Some(stack) => stack.locate(Path::new(path))?.0,
+            None => fs::canonicalize(path).ok()?,
+        };
+        let by = bytes(&Path::new(INSIDE).join(by));
+        Some(Cover { path: bytes(&file), kind: CoverKind::Replace(by) })
+    }
 }

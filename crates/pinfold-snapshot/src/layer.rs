@@ -22,7 +22,7 @@ use tar::{Archive, Entry, EntryType};
 
 pub use budget::{Budget, MOST_BYTES, MOST_ENTRIES};
 pub use error::LayerError;
-pub use open::{Compression, open};
+pub use open::open;
 
 use self::tree::Tree;
 
@@ -72,8 +72,7 @@ pub fn apply_all(archives: &Path, root: &Path) -> Result<Applied, LayerError> {
     for path in paths {
         let file =
             File::open(&path).map_err(|source| LayerError::File { path: path.clone(), source })?;
-        let reader = open(file, Compression::of(&path)).map_err(LayerError::damaged)?;
-        let applied = apply(reader, root, &mut budget)?;
+        let applied = apply(open(file)?, root, &mut budget)?;
         all.entries += applied.entries;
         all.bytes += applied.bytes;
         all.left_out += applied.left_out;

@@ -226,8 +226,7 @@ fn a_bomb_is_refused_before_it_has_gone_off() {
         encoder.write_all(&zeros).unwrap();
     }
     drop(encoder.finish().unwrap());
-    let kind = pinfold_snapshot::layer::Compression::Gzip;
-    let reader = open(fs::File::open(&packed).unwrap(), kind).unwrap();
+    let reader = open(fs::File::open(&packed).unwrap()).unwrap();
     let error = apply(reader, &world.root(), &mut Budget::default()).unwrap_err();
     assert!(matches!(error, LayerError::Bomb { .. }), "{error}");
     assert_eq!(fs::metadata(world.root().join("bomb")).unwrap().blocks(), 0);
@@ -256,6 +255,25 @@ fn archives_of_a_directory_are_applied_in_the_order_of_their_names() {
     apply_all(archives.path(), &world.root()).unwrap();
     assert!(!world.has("a"));
     assert_eq!(world.text("b"), "2");
+}
+
+#[test]
+fn what_packed_an_archive_is_told_by_its_content() {
+    let world = World::new();
+    let beside = tempfile::tempdir().unwrap();
+    let packed = beside.path().join("named.tar");
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+    gzip.write_all(&Archive::new().file("a", "A").bytes()).unwrap();
+    fs::write(&packed, gzip.finish().unwrap()).unwrap();
+    let reader = open(fs::File::open(&packed).unwrap()).unwrap();
+    apply(reader, &world.root(), &mut Budget::default()).unwrap();
+    assert_eq!(world.text("a"), "A");
+    for (start, how) in [(&b"\xfd7zXZ\0\0\x04"[..], "xz"), (&b"BZh91AY"[..], "bzip2")] {
+        fs::write(&packed, start).unwrap();
+        let error = open(fs::File::open(&packed).unwrap()).err().unwrap();
+        let expected = format!("the archive is packed by {how}, which is not read here");
+        assert!(error.to_string().starts_with(&expected), "{error}");
+    }
 }
 
 proptest::proptest! {

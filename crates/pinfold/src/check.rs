@@ -5,17 +5,20 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use pinfold_policy::access::Access;
-use pinfold_policy::authority::{HostTree, Subject, Verdict};
-use pinfold_policy::path::Escaped;
+use pinfold_policy::authority::{Explanation, HostTree, Subject, Verdict};
+use pinfold_policy::path::{Escaped, HostPath};
+use pinfold_policy::settings::Settings;
 use pinfold_session::agent::{AgentFiles, read_grants};
 use pinfold_session::audit::{Audit, Event};
 use pinfold_session::places::Places;
+use pinfold_session::system::Stack;
+use pinfold_session::workspace::Workspace;
 use pinfold_session::{View, prospect, userland};
 use serde_json::json;
 
 use crate::cli::{Output, PolicyArgs};
 use crate::exit::Failure;
-use crate::policy;
+use crate::{policy, snapshot};
 
 /// `pinfold check`
 #[derive(Debug, Args)]
@@ -63,6 +66,11 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(Failure::new)?;
     let workspace = policy::workspace(&places)?;
     let settings = policy::settings(&args.policy, args.profile.as_deref(), &places, &workspace)?;
+    // What is not made yet is not made for a question, and has no answer.
+    let stack = match settings.snapshot.is_host() {
+        true => None,
+        false => Some(there(&settings, &places, &workspace)?),
+    };
     let workspace = policy::in_mode(workspace, &settings, &places)?;
     let agent = settings.agent.as_ref().map_or("command", |agent| agent.value.as_str());
     let mut extra = Vec::new();
@@ -72,7 +80,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
         extra = read_grants(&profile, &settings, &places)?;
     }
     let subject = Subject::AgentSession { agent: agent.into() };
-    let view = View::collect(subject, &settings, &workspace, None, extra)?;
+    let view = View::collect(subject, &settings, &workspace, stack.as_ref(), extra)?;
     let prospect = prospect(&view, &settings, &workspace, &places)?;
     let path = workspace.cwd.as_path().join(&args.path);
     let access = args.access.access();
@@ -80,6 +88,9 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
         prospect.authority.explain(&HostTree, access, &path).map_err(Failure::new)?;
     let host = explanation.host.as_ref().filter(|_| explanation.restriction.is_none());
     explanation.note = host.and_then(|host| prospect.note(host.as_path())).map(str::to_owned);
+    if let Some(stack) = &stack {
+        in_trees(&mut explanation, stack);
+    }
     let private = explanation.grant.is_none()
         && (userland::is_private(&path)
             || (workspace.is_scratch && path.starts_with(workspace.root.as_path())));
@@ -101,6 +112,27 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
         (false, false) => println!("{explanation}"),
     }
     Ok(ExitCode::from(u8::from(!allowed)))
+}
+
+fn there(settings: &Settings, places: &Places, project: &Workspace) -> Result<Stack, Failure> {
+    snapshot::stack_if_there(settings, places, project)?.ok_or_else(|| {
+        Failure::new("the system that sessions run on here is not made yet")
+            .hint(Some("`pinfold snapshot build` makes it".to_owned()))
+    })
+}
+
+/// A grant of a system names its uppermost tree alone: says which tree has the file, and what becomes
+/// of changes.
+fn in_trees(explanation: &mut Explanation, stack: &Stack) {
+    let host = explanation.host.as_ref().map(HostPath::as_path);
+    if !host.is_some_and(|host| stack.trees.iter().any(|tree| host.starts_with(tree))) {
+        return;
+    }
+    if let Some((_, file)) = stack.locate(explanation.inside.as_path()) {
+        explanation.exists = true;
+        explanation.host = HostPath::new(file).ok();
+    }
+    explanation.note = Some("what is changed there goes with the session".to_owned());
 }
 
 fn record(

@@ -1,7 +1,6 @@
 //! `pinfold snapshot`: the systems that sessions run on instead of this machine's own.
 
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::io::{IsTerminal, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,7 +11,7 @@ use pinfold_policy::settings::Settings;
 use pinfold_session::places::Places;
 use pinfold_session::snapshot::step::Step;
 use pinfold_session::snapshot::{
-    Building, Event, SnapshotError, Snapshots, Summary, base_of, build_hosts,
+    Building, Event, KEPT, Pruned, SnapshotError, Snapshots, Summary, base_of, build_hosts,
 };
 use pinfold_session::system::{Doing, Stack};
 use pinfold_session::workspace::Workspace;
@@ -20,9 +19,6 @@ use pinfold_session::workspace::Workspace;
 use crate::cli::{Output, PolicyArgs};
 use crate::exit::Failure;
 use crate::policy;
-
-/// How many snapshots of a repository are kept: the current one, and one old.
-const KEPT: usize = 2;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SnapshotCommand {
@@ -32,12 +28,16 @@ pub(crate) enum SnapshotCommand {
     Ls(Output),
     /// Show what a snapshot is made of, and which hosts a build may reach
     Inspect(InspectArgs),
-    /// Remove old snapshots; of each repository the current one and one old are kept
+    /// Remove old snapshots, and bases that none needs; of each repository the current snapshot and
+    /// one old are kept, and what is in use
     Prune(PruneArgs),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct BuildArgs {
+    /// Look the tag of an image up anew
+    #[arg(long)]
+    refresh: bool,
     #[command(flatten)]
     policy: PolicyArgs,
 }
@@ -95,11 +95,42 @@ pub(crate) fn stack(
     places: &Places,
     project: &Workspace,
 ) -> Result<Option<Stack>, Failure> {
+    make(settings, places, project, Tags::AsTheyWere)
+}
+
+/// What an image's tag means.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tags {
+    /// What it meant when it was looked up first.
+    AsTheyWere,
+    /// What it means now.
+    Anew,
+}
+
+fn make(
+    settings: &Settings,
+    places: &Places,
+    project: &Workspace,
+    tags: Tags,
+) -> Result<Option<Stack>, Failure> {
     let progress = Progress::default();
     let tell = |event: Event<'_>| progress.tell(&event);
-    let made = Snapshots::new(places, &tell).ensure(settings, project.root.as_path());
+    let snapshots = Snapshots::new(places, &tell).refreshing(tags == Tags::Anew);
+    let made = snapshots.ensure(settings, project.root.as_path());
     progress.end();
     made.map_err(told)
+}
+
+/// The system of a run if all of it is there; nothing is made.
+///
+/// # Errors
+/// A cache or a base that cannot be used.
+pub(crate) fn stack_if_there(
+    settings: &Settings,
+    places: &Places,
+    project: &Workspace,
+) -> Result<Option<Stack>, Failure> {
+    Snapshots::new(places, &|_| {}).find(settings, project.root.as_path()).map_err(told)
 }
 
 fn told(error: SnapshotError) -> Failure {
@@ -113,7 +144,8 @@ fn build(args: &BuildArgs, places: &Places) -> Result<ExitCode, Failure> {
     for widening in settings.waiting() {
         eprintln!("pinfold: note: waits for `pinfold trust`: {widening}");
     }
-    match stack(&settings, places, &workspace)? {
+    let tags = if args.refresh { Tags::Anew } else { Tags::AsTheyWere };
+    match make(&settings, places, &workspace, tags)? {
         None => eprintln!("pinfold: sessions here run on this machine's own system"),
         Some(stack) => {
             for tree in &stack.trees {
@@ -208,16 +240,17 @@ fn recipe(setup: &[String], hosts: &[String], registries: &[String]) {
 
 fn prune(args: &PruneArgs, places: &Places) -> Result<ExitCode, Failure> {
     let snapshots = Snapshots::new(places, &|_| {});
-    let mut kept: HashMap<String, usize> = HashMap::new();
-    for one in all(places)? {
-        let count = kept.entry(one.repository.clone()).or_default();
-        *count += 1;
-        if *count <= KEPT && !args.all {
-            continue;
+    let keep = if args.all { 0 } else { KEPT };
+    let pruned = [
+        ("snapshot", snapshots.prune(keep, |_| true).map_err(told)?),
+        ("base", snapshots.prune_bases().map_err(told)?),
+    ];
+    for (what, Pruned { removed, in_use }) in pruned {
+        for id in removed {
+            println!("{what} {id}");
         }
-        match snapshots.remove(&one.id).map_err(told)? {
-            true => println!("{}", one.id),
-            false => eprintln!("pinfold: {} is in use and stays", &one.id[..12]),
+        for id in in_use {
+            eprintln!("pinfold: {what} {id} is in use and stays");
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -233,6 +266,13 @@ struct Progress {
 impl Progress {
     fn tell(&self, event: &Event<'_>) {
         let words = match event {
+            Event::Alpine => {
+                eprintln!(
+                    "pinfold: note: set-up commands call apk and snapshot.base is not named, so \
+                     the base is alpine"
+                );
+                return;
+            }
             Event::Base(Doing::Waiting) | Event::Building(Building::Waiting) => {
                 "another process makes this system; waiting".to_owned()
             }

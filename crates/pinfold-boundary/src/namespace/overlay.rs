@@ -17,40 +17,44 @@ use rustix::mount::{
 };
 
 use super::root::{
-    DIRECTORY, Kind, NO_DEVICES, NO_SUID, OWN, Root, Source, clone_host, clone_tree, inside,
+    DIRECTORY, Kind, NO_DEVICES, NO_SUID, Root, Source, clone_host, clone_tree, inside,
     new_filesystem,
 };
 use crate::plan::{Changes, Entry, LaunchPlan, Lower, Place};
 
-/// Where private changes lie while views are made.
-const CHANGES: &str = "run/pinfold/changes";
+/// What views are made of, while they are made: a file system of its own, which holds private changes
+/// and on which layers are attached.
+const STAGE: &str = "run/pinfold/stage";
+const CHANGES: &str = "run/pinfold/stage/changes";
+const LAYERS: &str = "run/pinfold/stage/layers";
 
 impl Root {
-    /// Mounts the file system for private changes, so that one size bounds them together.
+    /// Mounts the stage. Its size bounds private changes together.
     ///
     /// # Errors
     /// What the mount calls say.
-    pub(super) fn mount_changes(&self, plan: &LaunchPlan) -> Result<(), Errno> {
-        if !has_private(&plan.tree) {
+    pub(super) fn mount_stage(&self, plan: &LaunchPlan) -> Result<(), Errno> {
+        if !has_views(&plan.tree) {
             return Ok(());
         }
         let size = plan.limits.changes.map(|bytes| bytes.to_string());
         let mut options = vec![("mode", "0755")];
         options.extend(size.as_deref().map(|size| ("size", size)));
-        let changes = new_filesystem("tmpfs", &options, NO_SUID | NO_DEVICES)?;
-        self.put(&changes, CHANGES.as_ref(), Kind::Directory)
+        let stage = new_filesystem("tmpfs", &options, NO_SUID | NO_DEVICES)?;
+        self.put(&stage, STAGE.as_ref(), Kind::Directory)
     }
 
-    /// Takes the place where private changes lay out of sight: the views have clones of it.
+    /// Takes the stage out of sight with all that is attached to it: views have clones of their own.
+    /// One call for all, since each waits for a grace period of the kernel.
     ///
     /// # Errors
     /// What umount2(2) says.
-    pub(super) fn leave_changes(&self, tree: &[Entry]) -> Result<(), Errno> {
-        if !has_private(tree) {
+    pub(super) fn leave_stage(&self, tree: &[Entry]) -> Result<(), Errno> {
+        if !has_views(tree) {
             return Ok(());
         }
-        let place = self.resolve(CHANGES.as_ref())?;
-        unmount(by_descriptor(&place), UnmountFlags::DETACH)
+        let stage = self.resolve(STAGE.as_ref())?;
+        unmount(by_descriptor(&stage), UnmountFlags::DETACH)
     }
 
     /// Attaches a view of `lower` at a path.
@@ -80,15 +84,11 @@ impl Root {
             None => self.private_layers(path, lower.first().ok_or(Errno::INVAL)?)?,
         };
         // Before Linux 6.15 a layer has to be attached in the namespace of who mounts the view.
-        // The view holds clones of its own, so the stage goes at once.
-        let stage = Path::new(OWN).join("layers");
+        let stage = Path::new(LAYERS).join(as_one_name(path));
         for (index, layer) in lower.iter().chain([&layers]).enumerate() {
             self.put(layer, &stage.join(index.to_string()), Kind::Directory)?;
         }
         let view = mount(&lower, &layers)?;
-        for layer in lower.into_iter().chain([layers]) {
-            unmount(by_descriptor(&layer), UnmountFlags::DETACH)?;
-        }
         self.put(view, inside(path), Kind::Directory)
     }
 
@@ -96,8 +96,8 @@ impl Root {
     /// uppermost layer's, so this one gets the mode of the next.
     fn private_layers(&self, path: &Path, below: &OwnedFd) -> Result<OwnedFd, Errno> {
         let mode = Mode::from_raw_mode(rustix::fs::fstat(below)?.st_mode & 0o7777);
-        let name = inside(path).as_os_str().as_bytes().escape_ascii().to_string();
-        let home = Path::new(CHANGES).join(name.replace('/', "-"));
+        let home = Path::new(CHANGES).join(as_one_name(path));
+        self.directory(CHANGES.as_ref())?;
         for (name, mode) in [("", DIRECTORY), ("upper", mode), ("work", DIRECTORY)] {
             let place = if name.is_empty() { home.clone() } else { home.join(name) };
             let above = self.resolve(place.parent().ok_or(Errno::INVAL)?)?;
@@ -110,10 +110,14 @@ impl Root {
     }
 }
 
-fn has_private(tree: &[Entry]) -> bool {
-    let is =
-        |entry: &Entry| matches!(entry.place, Place::Overlay { changes: Changes::Private, .. });
-    tree.iter().any(is)
+fn has_views(tree: &[Entry]) -> bool {
+    tree.iter().any(|entry| matches!(entry.place, Place::Overlay { .. }))
+}
+
+/// A path inside as a name that no other path has.
+fn as_one_name(path: &Path) -> String {
+    let name = inside(path).as_os_str().as_bytes().escape_ascii().to_string();
+    name.replace('%', "%25").replace('/', "%2F")
 }
 
 fn mount(lower: &[OwnedFd], layers: &OwnedFd) -> Result<OwnedFd, Errno> {

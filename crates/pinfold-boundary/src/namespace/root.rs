@@ -150,7 +150,7 @@ impl Root {
         root.put(proc, "proc".as_ref(), Kind::Directory)?;
         root.mount_devices()?;
         root.mount_private(plan)?;
-        root.mount_changes(plan)?;
+        root.mount_stage(plan)?;
         root.make_empty()?;
         root.seal_kernel_files()?;
         Ok(root)
@@ -245,7 +245,7 @@ impl Root {
             }
             .map_err(failed)?;
         }
-        self.leave_changes(tree).map_err(Failure::at(Step::View))
+        self.leave_stage(tree).map_err(Failure::at(Step::View))
     }
 
     fn grant(&self, path: &Path, host: &Path, writable: bool, source: Source) -> Result<(), Errno> {
@@ -397,7 +397,7 @@ impl Root {
     }
 
     /// A directory, made where it is missing with those above it.
-    fn directory(&self, path: &Path) -> Result<OwnedFd, Errno> {
+    pub(super) fn directory(&self, path: &Path) -> Result<OwnedFd, Errno> {
         if path == Path::new("") {
             return self.resolve(".".as_ref());
         }

@@ -70,9 +70,11 @@ impl RegistryError {
             Self::Account { .. } => {
                 Some("export it to a tarball, and name that as the base".to_owned())
             }
-            Self::NoImage { .. } => {
-                Some("check the name, or name a directory by a path that begins with ./".to_owned())
-            }
+            Self::NoImage { .. } => Some(
+                "check the name, or name a directory by a path that begins with ./; \
+                 `pinfold snapshot build --refresh` looks a tag up anew"
+                    .to_owned(),
+            ),
             _ => None,
         }
     }

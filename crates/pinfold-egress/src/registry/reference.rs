@@ -35,6 +35,15 @@ impl Reference {
         self.digest.as_deref()
     }
 
+    /// The same image, fixed to a digest.
+    ///
+    /// # Errors
+    /// A text that is no digest.
+    pub fn pinned(&self, digest: &str) -> Result<Self, InvalidReference> {
+        crate::Integrity::of_oci(digest).ok_or_else(|| InvalidReference(digest.to_owned()))?;
+        Ok(Self { digest: Some(digest.to_owned()), ..self.clone() })
+    }
+
     /// The host that it comes from, with a port if there is one.
     fn host(&self) -> &str {
         if self.registry == HUB[0] { HUB[1] } else { &self.registry }

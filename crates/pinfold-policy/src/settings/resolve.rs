@@ -280,7 +280,7 @@ impl Settings {
         if self.allow_weaker.value {
             self.ceiling.check_weaker(&self.allow_weaker.origin)?;
         }
-        for rule in &self.network.allow {
+        for rule in self.network.allow.iter().chain(&self.snapshot.hosts) {
             self.ceiling.check_host(rule)?;
         }
         let FileSettings { read, write, sockets, .. } = &self.files;

@@ -143,7 +143,11 @@ impl Asked {
         let optional = |one: Option<_>| one.into_iter().collect::<Vec<_>>();
         let is_host = |base: &Base| *base == Base::Host;
         let base = self.each("snapshot.base", optional(asked.base), is_host, |base| {
-            format!("run on the system {base} instead of this machine's")
+            let what = match base {
+                Base::Directory(_) => "on the system, and read all of it, in the directory",
+                _ => "on the system",
+            };
+            format!("run {what} {base} instead of this machine's")
         });
         let setup = self.each(
             "snapshot.setupCommands",

@@ -5,17 +5,20 @@ use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
+use std::sync::Arc;
 
+use pinfold_policy::network::NetworkRule;
+use pinfold_policy::origin::Valued;
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::Settings;
 use rustix::event::{PollFd, PollFlags};
 
 use super::step::Step;
-use super::{LOG, SnapshotError, Summary, TREE};
+use super::{LOG, SnapshotError, Summary, TREE, build_hosts};
 use crate::launcher::Launcher;
 use crate::resume::shown;
 use crate::sys;
-use crate::system::System;
+use crate::system::{Landing, Stack, System};
 
 /// Where changes land while commands run.
 const LANDING: &str = "landing";
@@ -67,33 +70,50 @@ impl Work<'_> {
             fs::create_dir_all(seed.join(name))?;
         }
         let mut log = OpenOptions::new().append(true).create(true).open(self.staging.join(LOG))?;
+        let stack = Stack {
+            trees: vec![self.system.tree.clone(), seed],
+            over_host: self.system.over_host,
+            landing: Landing::Kept(landing),
+            held: Arc::default(),
+        };
         let signals = sys::signal_events().map_err(io::Error::from)?;
+        let done = self.commands(&stack, &mut log, &signals);
+        // What comes next dies of them as before.
+        sys::release_signals();
+        done?;
+        self.settle(&stack)
+    }
+
+    fn commands(
+        &self,
+        stack: &Stack,
+        log: &mut File,
+        signals: &OwnedFd,
+    ) -> Result<(), SnapshotError> {
+        let Landing::Kept(landing) = &stack.landing else { return Ok(()) };
+        let internal = &self.settings.network.internal;
+        let hosts = reachable(self.settings)?;
         let of = self.summary.setup.len();
         for (index, command) in self.summary.setup.iter().enumerate() {
             (self.tell)(Building::Command { index, of, command });
             writeln!(log, "+ {command}")?;
             let step = Step {
-                trees: vec![self.system.tree.clone(), seed.clone()],
-                over_host: self.system.over_host,
+                trees: stack.trees.clone(),
+                over_host: stack.over_host,
                 landing: landing.clone(),
                 command: command.clone(),
-                hosts: self.summary.hosts.clone(),
-                internal: self
-                    .settings
-                    .network
-                    .internal
-                    .iter()
-                    .map(|rule| rule.value.to_string())
-                    .collect(),
+                hosts: hosts.iter().map(|rule| rule.value.to_string()).collect(),
+                internal: internal.iter().map(|rule| rule.value.to_string()).collect(),
+                parent: std::process::id(),
             };
-            let (status, tail) = self.step(&step, &mut log, &signals)?;
+            let (status, tail) = self.step(&step, log, signals)?;
             if status != 0 {
                 let command = Escaped(command.as_ref()).to_string();
                 let (tail, over_host) = (shown(&tail), self.system.over_host);
                 return Err(SnapshotError::Command { index, command, status, tail, over_host });
             }
         }
-        self.settle(&landing)
+        Ok(())
     }
 
     /// Runs one command in a process of its own, since a boundary starts from a process with one
@@ -125,8 +145,15 @@ impl Work<'_> {
             let (said, signalled) =
                 (!ready[0].revents().is_empty(), !ready[1].revents().is_empty());
             if signalled && let Some(signal) = sys::next_signal(signals) {
-                ended_by = Some(signal).filter(|signal| *signal != libc::SIGWINCH).or(ended_by);
-                sys::pass_signal(&child, signal);
+                match signal {
+                    // A shell stops all of a job, and continues all of it.
+                    libc::SIGTSTP => sys::stop_self(),
+                    libc::SIGINT | libc::SIGTERM | libc::SIGHUP | libc::SIGQUIT => {
+                        ended_by = Some(signal);
+                        sys::pass_signal(&child, signal);
+                    }
+                    _ => sys::pass_signal(&child, signal),
+                }
             }
             if !said {
                 continue;
@@ -150,20 +177,13 @@ impl Work<'_> {
     }
 
     /// Turns what landed into one tree, of which nothing has a set-user-ID bit.
-    fn settle(&self, landing: &Path) -> Result<(), SnapshotError> {
+    fn settle(&self, stack: &Stack) -> Result<(), SnapshotError> {
         let tree = self.staging.join(TREE);
         fs::create_dir(&tree)?;
-        for entry in fs::read_dir(landing)? {
-            let entry = entry?;
-            let upper = entry.path().join("upper");
-            let name = entry.file_name();
-            // The session's home is the one view that does not lie at the top.
-            let place = match name == "home-agent" {
-                true => tree.join("home/agent"),
-                false => tree.join(&name),
-            };
+        for (changes, place) in stack.landed()? {
+            let place = tree.join(place);
             fs::create_dir_all(place.parent().unwrap_or(&tree))?;
-            fs::rename(upper, place)?;
+            fs::rename(changes, place)?;
         }
         for name in OWN_FILES {
             match fs::remove_file(tree.join("etc").join(name)) {
@@ -178,6 +198,15 @@ impl Work<'_> {
         fs::remove_file(self.staging.join("step.json"))?;
         Ok(())
     }
+}
+
+/// What commands may reach: the registries, as far as the administrator allows them, and the hosts that
+/// the snapshot names.
+pub(super) fn reachable(settings: &Settings) -> Result<Vec<Valued<NetworkRule>>, SnapshotError> {
+    let mut hosts = build_hosts()?;
+    hosts.retain(|rule| settings.ceiling.check_host(rule).is_ok());
+    hosts.extend(settings.snapshot.hosts.iter().cloned());
+    Ok(hosts)
 }
 
 /// Takes set-user-ID and set-group-ID bits away, and lets the owner into every directory.

@@ -14,7 +14,6 @@ use pinfold_policy::path::{HostPath, InsidePath, PathError};
 use pinfold_policy::settings::{Layers, Settings};
 use serde::{Deserialize, Serialize};
 
-use super::build_hosts;
 use crate::door;
 use crate::outcome::{Outcome, RunError};
 use crate::places::Places;
@@ -37,10 +36,12 @@ pub struct Step {
     pub(super) over_host: bool,
     pub(super) landing: PathBuf,
     pub(super) command: String,
-    /// Hosts beside the registries.
+    /// Hosts that may be reached.
     pub(super) hosts: Vec<String>,
     /// Hosts that may lead to private addresses, by the user's word.
     pub(super) internal: Vec<String>,
+    /// The process that builds.
+    pub(super) parent: u32,
 }
 
 impl Step {
@@ -52,7 +53,7 @@ impl Step {
         Ok(serde_json::from_slice(&std::fs::read(path)?)?)
     }
 
-    /// Runs the command as root by name, with the registries and its hosts in reach and nothing of
+    /// Runs the command as root by name, with its hosts in reach and nothing of
     /// the user's in sight. It ends with the build that started it.
     ///
     /// # Errors
@@ -61,6 +62,10 @@ impl Step {
         let parent = Some(rustix::process::Signal::KILL);
         rustix::process::set_parent_process_death_signal(parent)
             .map_err(|errno| RunError::System(errno.into()))?;
+        if std::os::unix::process::parent_id() != self.parent {
+            // It had gone before that was said.
+            return Err(RunError::System(io::ErrorKind::BrokenPipe.into()));
+        }
         let mut settings = Settings::resolve(Layers::default()).map_err(RunError::settings)?;
         let rules = |texts: &[String]| -> Result<Vec<_>, RunError> {
             let read = |text: &String| {
@@ -69,8 +74,7 @@ impl Step {
             };
             texts.iter().map(read).collect()
         };
-        settings.network.allow = build_hosts().map_err(|error| RunError::refused(error, None))?;
-        settings.network.allow.extend(rules(&self.hosts)?);
+        settings.network.allow = rules(&self.hosts)?;
         settings.network.internal = rules(&self.internal)?;
         settings.limits.timeout = Some(Valued::default_of(WallTime::new(LONGEST)));
         let root = HostPath::new("/tmp").map_err(RunError::path)?;

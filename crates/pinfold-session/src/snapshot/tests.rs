@@ -1,13 +1,18 @@
 use super::*;
 
 use pinfold_policy::document::SettingsFile;
-use pinfold_policy::settings::{Layers, Project, Trust};
+use pinfold_policy::settings::{Layers, Project, SettingsError, Trust};
 
 fn snapshot(text: &str) -> Snapshot {
+    settings(text, b"").unwrap().snapshot
+}
+
+/// What a trusted file and an administrator's policy come to.
+fn settings(text: &str, policy: &[u8]) -> Result<Settings, SettingsError> {
     let file = SettingsFile { path: Path::new("sandbox.json"), bytes: text.as_bytes() };
     let project = Project::read(&[file]).unwrap();
-    let layers = Layers { project, trust: Trust::Trusted, ..Layers::default() };
-    Settings::resolve(layers).unwrap().snapshot
+    let ceiling = Some(SettingsFile { path: Path::new("policy.toml"), bytes: policy });
+    Settings::resolve(Layers { project, ceiling, trust: Trust::Trusted, ..Layers::default() })
 }
 
 #[test]
@@ -50,4 +55,18 @@ fn commands_for_apk_select_alpine() {
 #[test]
 fn the_list_of_build_hosts_is_sound() {
     assert!(build_hosts().unwrap().len() > 20);
+}
+
+#[test]
+fn builds_reach_nothing_that_the_administrator_does_not_allow() {
+    let policy = b"[network]\nhosts = [\"registry.npmjs.org\", \"*.example\"]\n";
+    let text = r#"{"snapshot": {"setupCommands": ["a"], "allowedHosts": ["x.example"]}}"#;
+    let within = settings(text, policy).unwrap();
+    let hosts = build::reachable(&within).unwrap();
+    let hosts: Vec<String> = hosts.iter().map(|rule| rule.value.to_string()).collect();
+    assert_eq!(hosts, ["registry.npmjs.org", "x.example"]);
+    let beyond = settings(&text.replace("x.example", "x.test"), policy).unwrap_err().to_string();
+    assert!(beyond.contains("x.test") && beyond.contains("policy.toml"), "{beyond}");
+    let free = settings(text, b"").unwrap();
+    assert_eq!(build::reachable(&free).unwrap().len(), build_hosts().unwrap().len() + 1);
 }

@@ -9,6 +9,8 @@ use pinfold_policy::path::Escaped;
 use pinfold_provision::ShelfError;
 use thiserror::Error;
 
+use crate::RunError;
+
 /// Why a system cannot be had.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -23,6 +25,14 @@ pub enum SystemError {
         base: String,
         /// Why.
         source: RegistryError,
+    },
+    /// A proxy that cannot be used.
+    #[error("{message}")]
+    WayOut {
+        /// What is wrong with it.
+        message: String,
+        /// The way out.
+        hint: Option<String>,
     },
     /// The cache cannot be used.
     #[error(transparent)]
@@ -82,6 +92,10 @@ pub enum SystemError {
 }
 
 impl SystemError {
+    pub(super) fn way_out(error: RunError) -> Self {
+        Self::WayOut { hint: error.hint(), message: error.to_string() }
+    }
+
     /// The way out, where the message does not say it already.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
@@ -90,6 +104,7 @@ impl SystemError {
             Self::MountedWithin { .. } => {
                 Some("name a base of its own (debian) under snapshot.base".to_owned())
             }
+            Self::WayOut { hint, .. } => hint.clone(),
             Self::NotWhatItSays { .. } | Self::Path { .. } => Some(
                 "name a directory or tarball by a path with / or ./, relative to the repository"
                     .to_owned(),

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use pinfold_egress::Integrity;
 use ring::digest::{Context, SHA256, digest};
 
 use super::SystemError;
@@ -21,7 +22,8 @@ impl Memo {
     pub(super) fn get(&self, name: &str) -> Option<String> {
         let text = fs::read_to_string(self.path(name)).ok()?;
         let (known, digest) = text.split_once('\n')?;
-        (known == name).then(|| digest.trim_end().to_owned())
+        let digest = digest.trim_end();
+        (known == name && Integrity::of_oci(digest).is_some()).then(|| digest.to_owned())
     }
 
     pub(super) fn put(&self, name: &str, digest: &str) -> Result<(), SystemError> {

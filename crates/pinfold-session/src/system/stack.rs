@@ -1,9 +1,10 @@
 //! Trees put over each other, as a session sees them.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,6 +18,9 @@ use crate::userland::{HOME, PROGRAMS};
 
 /// What a boundary makes itself, and what belongs to the session or the machine.
 const OWN: [&str; 9] = ["proc", "sys", "dev", "run", "tmp", "home", "mnt", "media", "lost+found"];
+
+/// The session's home, as a path of a tree.
+const HOME_NAME: &str = "home/agent";
 
 /// The system of a session: trees, the uppermost first, and where what is changed in them lands.
 #[derive(Debug, Clone)]
@@ -56,44 +60,38 @@ impl Stack {
     /// # Errors
     /// A tree that cannot be read.
     pub(crate) fn seen(&self) -> io::Result<Seen> {
-        let mut names: BTreeMap<OsString, PathBuf> = BTreeMap::new();
+        let mut names = BTreeSet::new();
         for tree in &self.trees {
             for entry in fs::read_dir(tree)? {
-                let entry = entry?;
-                names.entry(entry.file_name()).or_insert_with(|| entry.path());
+                names.insert(entry?.file_name());
             }
         }
+        names.retain(|name| !OWN.iter().any(|own| name == OsStr::new(own)));
         let mut seen = Seen::default();
-        for (name, uppermost) in names {
-            if OWN.iter().any(|own| name == OsStr::new(own)) {
-                continue;
-            }
-            let kind = fs::symlink_metadata(&uppermost)?.file_type();
+        for name in names {
             let inside = inside(&Path::new("/").join(&name))?;
-            if kind.is_symlink() {
-                seen.links.push((inside, fs::read_link(&uppermost)?.into_os_string()));
-            } else if kind.is_dir() {
-                seen.views.push((inside, self.places(Path::new(&name))?));
+            match self.found(Path::new(&name)) {
+                Some(Found::Directory(places)) => seen.views.push((inside, self.lowers(places)?)),
+                // What is put into this directory is the session's own.
+                Some(Found::Link(_)) if name == "etc" => {}
+                Some(Found::Link(target)) => seen.links.push((inside, target.into_os_string())),
+                Some(Found::File(_)) | None => {}
             }
         }
-        let home = self.places(Path::new(HOME.trim_start_matches('/')))?;
-        if !home.is_empty() {
-            seen.views.push((inside(Path::new(HOME))?, home));
+        if let Some(Found::Directory(places)) = self.found(Path::new(HOME_NAME)) {
+            seen.views.push((inside(Path::new(HOME))?, self.lowers(places)?));
         }
         Ok(seen)
     }
 
-    /// The directories of this name, the uppermost first.
-    fn places(&self, name: &Path) -> io::Result<Vec<Lower>> {
-        let places = self.trees.iter().map(|tree| tree.join(name));
-        let places = places.filter(|place| is_directory(place));
-        let owned = |place| HostPath::new(place).map(Lower::Owned).map_err(invalid);
-        let mut places: Vec<Lower> = places.map(owned).collect::<io::Result<_>>()?;
-        let program = Path::new("/").join(name);
-        if self.over_host && is_host_program(&program) && is_directory(&program) {
-            places.push(Lower::Foreign(HostPath::new(program).map_err(invalid)?));
-        }
-        Ok(places)
+    /// Directories as layers: those of the trees are the session's user's, the host's are not.
+    fn lowers(&self, places: Vec<PathBuf>) -> io::Result<Vec<Lower>> {
+        let lower = |place: PathBuf| {
+            let is_ours = self.trees.iter().any(|tree| place.starts_with(tree));
+            let place = HostPath::new(place).map_err(invalid)?;
+            Ok(if is_ours { Lower::Owned(place) } else { Lower::Foreign(place) })
+        };
+        places.into_iter().map(lower).collect()
     }
 
     /// Where the changes of a view land.
@@ -117,6 +115,20 @@ impl Stack {
         }
     }
 
+    /// What commands changed, once they have run: each directory that holds changes, with its place
+    /// in the tree that they make.
+    ///
+    /// # Errors
+    /// A tree that cannot be read.
+    pub(crate) fn landed(&self) -> io::Result<Vec<(PathBuf, PathBuf)>> {
+        let Landing::Kept(dir) = &self.landing else { return Ok(Vec::new()) };
+        let landed = |path: &InsidePath| {
+            let place = path.as_path().strip_prefix("/").unwrap_or(path.as_path());
+            (dir.join(landing_name(path.as_path())).join("upper"), place.to_owned())
+        };
+        Ok(self.seen()?.views.iter().map(|(path, _)| landed(path)).collect())
+    }
+
     /// Whether it is being built: then what is inside is root by name.
     pub(crate) fn is_built(&self) -> bool {
         matches!(self.landing, Landing::Kept(_))
@@ -130,18 +142,85 @@ impl Stack {
         }
     }
 
-    /// The file at a path inside, if it is a regular one, by the tree that has it.
+    /// Where a file inside lies on the host, if it is a regular one.
     #[must_use]
     pub fn file(&self, path: &Path) -> Option<PathBuf> {
-        let relative = path.strip_prefix("/").unwrap_or(path);
-        let host = self.over_host.then_some(Path::new("/"));
-        let trees = self.trees.iter().map(PathBuf::as_path);
-        let found = trees.chain(host).find_map(|tree| {
-            let place = beneath(tree, relative)?;
-            let is_seen = Some(tree) != host || place.ancestors().any(is_host_program);
-            (is_seen && fs::symlink_metadata(&place).is_ok()).then_some(place)
-        })?;
-        fs::metadata(&found).is_ok_and(|found| found.is_file()).then_some(found)
+        Some(self.locate(path)?.1)
+    }
+
+    /// The path inside to which the links on a path to a regular file lead, and where that file lies
+    /// on the host. Links are followed as the inside would.
+    #[must_use]
+    pub fn locate(&self, path: &Path) -> Option<(PathBuf, PathBuf)> {
+        const MOST_LINKS: usize = 40;
+        let mut place = PathBuf::new();
+        let mut rest: Vec<OsString> = parts(path).rev().collect();
+        let mut links = 0;
+        let mut last = None;
+        while let Some(part) = rest.pop() {
+            if part == OsStr::new("..") {
+                place.pop();
+                continue;
+            }
+            place.push(&part);
+            match self.found(&place)? {
+                Found::Directory(_) => {}
+                Found::File(host) => last = Some(host).filter(|_| rest.is_empty()),
+                Found::Link(target) => {
+                    links += 1;
+                    if links > MOST_LINKS {
+                        return None;
+                    }
+                    match target.has_root() {
+                        true => place.clear(),
+                        false => drop(place.pop()),
+                    }
+                    rest.extend(parts(&target).rev());
+                }
+            }
+        }
+        Some((Path::new("/").join(place), last?))
+    }
+
+    /// What the trees put over each other have at a place, which no link leads to. Links in the trees
+    /// are never followed: on the host they could lead anywhere.
+    fn found(&self, place: &Path) -> Option<Found> {
+        let mut directories = self.trees.clone();
+        // Beneath the trees lie the host's own programs, if these are put over them.
+        let mut is_first = true;
+        let mut parts = place.iter().peekable();
+        while let Some(part) = parts.next() {
+            let mut below = Vec::new();
+            let host = is_first.then(|| Path::new("/").join(part));
+            let host = host.filter(|path| self.over_host && is_host_program(path));
+            is_first = false;
+            for path in directories.iter().map(|directory| directory.join(part)).chain(host) {
+                let Ok(found) = fs::symlink_metadata(&path) else { continue };
+                let kind = found.file_type();
+                if kind.is_dir() {
+                    let hides = is_opaque(&path);
+                    below.push(path);
+                    if hides {
+                        break;
+                    }
+                    continue;
+                }
+                // Below a directory it is hidden; else it is what is there, and hides the rest.
+                if below.is_empty() && parts.peek().is_none() {
+                    return match kind {
+                        _ if kind.is_symlink() => Some(Found::Link(fs::read_link(&path).ok()?)),
+                        _ if kind.is_file() => Some(Found::File(path)),
+                        _ => None,
+                    };
+                }
+                break;
+            }
+            if below.is_empty() {
+                return None;
+            }
+            directories = below;
+        }
+        Some(Found::Directory(directories))
     }
 
     /// The login shell: the best that it has.
@@ -152,37 +231,35 @@ impl Stack {
     }
 }
 
-/// The name of the directory in which the changes of a view land.
-pub(crate) fn landing_name(path: &Path) -> String {
-    let relative = path.strip_prefix("/").unwrap_or(path);
-    relative.display().to_string().replace('/', "-")
+/// What lies at a place of a stack.
+enum Found {
+    /// Directories put over each other, the uppermost first.
+    Directory(Vec<PathBuf>),
+    File(PathBuf),
+    Link(PathBuf),
 }
 
-/// A path of a tree, with links on the way followed as the inside would.
-fn beneath(tree: &Path, relative: &Path) -> Option<PathBuf> {
-    const MOST_LINKS: usize = 40;
-    let mut place = PathBuf::new();
-    let mut rest: Vec<OsString> = parts(relative).rev().collect();
-    let mut links = 0;
-    while let Some(part) = rest.pop() {
-        if part == OsStr::new("..") {
-            place.pop();
-            continue;
-        }
-        place.push(&part);
-        if let Ok(target) = fs::read_link(tree.join(&place)) {
-            links += 1;
-            if links > MOST_LINKS {
-                return None;
-            }
-            match target.has_root() {
-                true => place.clear(),
-                false => drop(place.pop()),
-            }
-            rest.extend(parts(&target).rev());
+/// Whether what lower trees have in a directory is hidden (Linux, Documentation/filesystems/overlayfs,
+/// "whiteouts and opaque directories").
+fn is_opaque(directory: &Path) -> bool {
+    let mut value = [0; 1];
+    let length = rustix::fs::lgetxattr(directory, "user.overlay.opaque", &mut value);
+    length.is_ok() && value == *b"y"
+}
+
+/// The directory in which the changes of a view land: its path inside as one name, with `%` for
+/// slashes and itself (RFC 3986), so that two paths never share one.
+fn landing_name(path: &Path) -> OsString {
+    let relative = path.strip_prefix("/").unwrap_or(path).as_os_str().as_bytes();
+    let mut name = Vec::with_capacity(relative.len());
+    for byte in relative {
+        match byte {
+            b'/' => name.extend_from_slice(b"%2F"),
+            b'%' => name.extend_from_slice(b"%25"),
+            other => name.push(*other),
         }
     }
-    Some(tree.join(place))
+    OsString::from_vec(name)
 }
 
 fn parts(path: &Path) -> impl DoubleEndedIterator<Item = OsString> + '_ {
@@ -198,10 +275,6 @@ fn is_host_program(path: &Path) -> bool {
     PROGRAMS.iter().any(|program| path == Path::new(program) && !is_nested(path))
 }
 
-fn is_directory(place: &Path) -> bool {
-    fs::symlink_metadata(place).is_ok_and(|found| found.is_dir())
-}
-
 fn inside(path: &Path) -> io::Result<InsidePath> {
     InsidePath::new(path).map_err(invalid)
 }
@@ -209,3 +282,6 @@ fn inside(path: &Path) -> io::Result<InsidePath> {
 fn invalid(error: PathError) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, error)
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,6 +12,12 @@ pub enum LayerError {
     /// It is no archive, or only a part of one.
     #[error("the archive is damaged: {0}")]
     Damaged(io::Error),
+    /// It is packed in a way that is not read here.
+    #[error("the archive is packed by {how}, which is not read here; pack it by gzip or zstd")]
+    Packed {
+        /// The program that packed it.
+        how: &'static str,
+    },
     /// It holds something that no honest archive does.
     #[error("the archive holds `{name}`, {why}; it is refused")]
     Refused {

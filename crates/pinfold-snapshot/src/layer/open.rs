@@ -2,49 +2,40 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
-use std::path::Path;
+use std::os::unix::fs::FileExt as _;
 
 use flate2::read::MultiGzDecoder;
 use ruzstd::decoding::StreamingDecoder;
 
+use super::LayerError;
 use super::error::Bomb;
 
-/// How an archive is compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Compression {
-    /// Not at all.
-    None,
-    /// gzip (RFC 1952).
-    Gzip,
-    /// Zstandard (RFC 8878).
-    Zstd,
-}
+/// How packed archives begin: a name can say anything.
+const GZIP: &[u8] = b"\x1f\x8b";
+const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
+/// What is common and has no reader here.
+const UNREAD: [(&[u8], &str); 2] = [(b"\xfd7zXZ\0", "xz"), (b"BZh", "bzip2")];
 
-impl Compression {
-    /// As the name of a file says.
-    #[must_use]
-    pub fn of(path: &Path) -> Self {
-        match path.extension().and_then(|ending| ending.to_str()) {
-            Some("gz" | "tgz") => Self::Gzip,
-            Some("zst" | "tzst") => Self::Zstd,
-            _ => Self::None,
-        }
-    }
-}
-
-/// The content of an archive.
+/// The content of an archive that is plain, or packed by gzip (RFC 1952) or Zstandard (RFC 8878).
 ///
 /// # Errors
-/// What is not compressed that way.
-pub fn open(file: File, compression: Compression) -> io::Result<Box<dyn Read>> {
-    let packed = file.metadata()?.len();
+/// What is packed otherwise, or damaged.
+pub fn open(file: File) -> Result<Box<dyn Read>, LayerError> {
+    let packed = file.metadata().map_err(LayerError::damaged)?.len();
+    let mut start = [0; 8];
+    let length = file.read_at(&mut start, 0).map_err(LayerError::damaged)?;
+    let begins = |with: &[u8]| start[..length].starts_with(with);
+    if let Some((_, how)) = UNREAD.iter().find(|(magic, _)| begins(magic)) {
+        return Err(LayerError::Packed { how });
+    }
     let file = BufReader::with_capacity(128 * 1024, file);
-    let content: Box<dyn Read> = match compression {
-        Compression::None => return Ok(Box::new(file)),
-        Compression::Gzip => Box::new(MultiGzDecoder::new(file)),
-        Compression::Zstd => Box::new(
-            StreamingDecoder::new(file).map_err(|error| io::Error::other(error.to_string()))?,
-        ),
+    let content: Box<dyn Read> = if begins(GZIP) {
+        Box::new(MultiGzDecoder::new(file))
+    } else if begins(ZSTD) {
+        let decoder = StreamingDecoder::new(file);
+        Box::new(decoder.map_err(|error| LayerError::damaged(io::Error::other(error.to_string())))?)
+    } else {
+        return Ok(Box::new(file));
     };
     Ok(Box::new(Bounded { content, packed, unpacked: 0 }))
 }

@@ -19,6 +19,7 @@ mod logins;
 mod network;
 mod overlay;
 mod project;
+mod snapshot;
 mod ssh;
 mod terminal;
 mod workspace;

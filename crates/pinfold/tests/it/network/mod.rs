@@ -21,6 +21,7 @@ mod refusals;
 mod registries;
 mod secrets;
 mod snapshot_host;
+mod snapshots;
 mod world;
 
 use world::World;

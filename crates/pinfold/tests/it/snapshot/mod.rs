@@ -1,0 +1,85 @@
+//! Systems that sessions run on: bases, what set-up commands make of them, and what goes wrong.
+
+pub(crate) mod archive;
+mod bases;
+mod faults;
+mod hostile;
+mod images;
+mod keeping;
+mod registry;
+mod setup;
+
+use std::path::PathBuf;
+use std::process::Output;
+
+use archive::Archive;
+
+use crate::common::{Stage, installed, skip};
+
+/// Whether systems can be made here; where not, it is said.
+fn possible(test: &str) -> bool {
+    let possible = installed("busybox");
+    if !possible {
+        skip(test, "it takes busybox-static");
+    }
+    possible
+}
+
+/// A repository that is trusted with these settings of its snapshot; `base.tar` lies beside it.
+fn repository(stage: &Stage, snapshot: &str) {
+    settings(stage, &format!(r#"{{"snapshot": {{{snapshot}}}}}"#));
+}
+
+fn settings(stage: &Stage, text: &str) {
+    if !stage.path("base.tar").exists() {
+        stage.write("base.tar", Archive::system().bytes());
+    }
+    stage.write("ws/sandbox.json", text);
+    said(&stage.pinfold(&["trust", "--yes"]).output().unwrap());
+}
+
+const BASE: &str = r#""base": "../base.tar""#;
+
+/// A snapshot of the base with these commands.
+fn commands(stage: &Stage, commands: &[&str]) {
+    let quoted: Vec<String> = commands.iter().map(|one| format!("{one:?}")).collect();
+    repository(stage, &format!(r#"{BASE}, "setupCommands": [{}]"#, quoted.join(", ")));
+}
+
+fn build(stage: &Stage) -> Output {
+    stage.pinfold(&["snapshot", "build"]).output().unwrap()
+}
+
+/// What a line of shell says in a session, which must succeed.
+fn session(stage: &Stage, script: &str) -> String {
+    said(&stage.run_shell(&[], script))
+}
+
+fn said(output: &Output) -> String {
+    assert!(output.status.success(), "{}", told(output));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// What a call that must fail says.
+fn refused(output: &Output) -> String {
+    assert!(!output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    told(output)
+}
+
+fn told(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn cache(stage: &Stage, shelf: &str) -> PathBuf {
+    stage.path("home/.cache/pinfold").join(shelf)
+}
+
+/// What a shelf of the cache holds, but for locks and the names of images.
+fn kept(stage: &Stage, shelf: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(cache(stage, shelf)).into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().into_string().unwrap());
+    let mut names: Vec<String> =
+        names.filter(|name| !name.ends_with(".lock") && name != "names").collect();
+    names.sort();
+    names
+}

@@ -6,6 +6,7 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::common::tracer::kill_at;
 use crate::common::{Person, Stage, installed, people, processes_with, skip};
@@ -59,11 +60,13 @@ fn audit_is_whole(stage: &Stage) {
     assert!(text.ends_with('\n'), "the next start ends what a killed one began: {text}");
 }
 
-/// The next start cleans up. A control group, though, is busy for some milliseconds after its
-/// last process was reaped (the kernel unlinks it later, and tells nobody): then it is the start
-/// after that.
+/// The next start cleans up. A control group, though, is busy for a while after its last process
+/// was reaped (the kernel unlinks it later, and tells nobody), or its number is that of another
+/// process by now: then it is a start after that.
 fn start_until_clean(stage: &Stage, dead: &[i32]) {
-    for _ in 0..20 {
+    const PATIENCE: Duration = Duration::from_secs(20);
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE {
         assert!(stage.run(&[], &["true"]).status.success());
         if groups_of(dead).is_empty() {
             return;

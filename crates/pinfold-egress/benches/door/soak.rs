@@ -131,8 +131,12 @@ async fn refused(proxy: SocketAddr) -> Result<(), Failed> {
     let mut stream = TcpStream::connect(proxy).await?;
     stream.write_all(b"CONNECT no.example.com:443 HTTP/1.1\r\nHost: no\r\n\r\n").await?;
     let mut said = Vec::new();
-    stream.read_to_end(&mut said).await?;
-    expect(said.starts_with(b"HTTP/1.1 403"), &said)
+    // A session with an authority would explain itself through TLS, which this client does not
+    // begin: then it is cut off.
+    match stream.read_to_end(&mut said).await {
+        Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => Ok(()),
+        read => expect(read.is_ok() && said.starts_with(b"HTTP/1.1 403"), &said),
+    }
 }
 
 async fn name(names: SocketAddr) -> Result<(), Failed> {

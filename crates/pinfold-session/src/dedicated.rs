@@ -1,7 +1,7 @@
 //! A worktree for one branch, beside the main one, that a run works in.
 //!
 //! Git makes it and removes it without reading a file of it; the files come and are looked at in
-//! a throwaway boundary ([`files`]). It is filled before a session starts, since what is protected
+//! a throwaway boundary (`files`). It is filled before a session starts, since what is protected
 //! in a workspace is found by the look over it at the start.
 
 mod error;

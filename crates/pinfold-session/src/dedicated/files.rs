@@ -143,7 +143,7 @@ impl WorktreeFiles {
     }
 
     /// Whether the worktree is as this commit: for a process with one thread, after
-    /// [`Self::prepare`].
+    /// `prepare`.
     ///
     /// # Errors
     /// What went wrong, in words.

@@ -68,7 +68,8 @@ pub enum Place {
     Symlink(OsString),
 }
 
-/// A directory of the host in a view, which shows what changes have not covered.
+/// A directory of the host in a view, which shows what changes have not covered. No symbolic link may
+/// be on its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lower {
     /// Its files belong to the inside's user, whoever owns them outside.

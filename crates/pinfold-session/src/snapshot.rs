@@ -198,8 +198,8 @@ impl<'a> Snapshots<'a> {
         }
     }
 
-    /// Removes what killed builds left, and the snapshots that are not among the newest `keep` of their repository. What a session
-    /// uses stays.
+    /// Removes what killed builds left, and the snapshots that are not among the newest `keep` of
+    /// their repository. What a session uses stays.
     ///
     /// # Errors
     /// What removing says.
@@ -289,8 +289,9 @@ fn usable(id: &str) -> impl Fn(&Path, &[u8]) -> Option<PathBuf> {
     let id = id.to_owned();
     move |home, bytes| {
         let found: Summary = serde_json::from_slice(bytes).ok()?;
-        let tree = home.join(TREE);
-        (found.format == FORMAT && found.id == id && tree.is_dir()).then_some(tree)
+        let fits = found.format == FORMAT && found.id == id;
+        // No link may be on the way to a tree, and the cache may lie behind one.
+        std::fs::canonicalize(home.join(TREE)).ok().filter(|tree| fits && tree.is_dir())
     }
 }
 

@@ -1,5 +1,6 @@
-//! The systems that sessions can run on instead of this machine's own as it is (requirement 3.3): trees in
-//! the user's cache, each made once from an image, a tarball, a directory or this machine's own.
+//! The systems that sessions can run on instead of this machine's own as it is (requirement 3.3):
+//! trees in the user's cache, each made once from an image, a tarball, a directory or this
+//! machine's own.
 //!
 //! An image is downloaded and verified here and unpacked inside a boundary; nothing of it runs on
 //! the host. A tag is looked up once and then means what it meant, until it is asked for anew.
@@ -11,7 +12,7 @@ mod stack;
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use pinfold_egress::{Downloader, Progress, Reference, Registry};
@@ -145,7 +146,7 @@ impl<'a> Systems<'a> {
             Base::Debian => self.image(DEBIAN, "debian"),
             Base::Image(name) => self.image(name, name),
             Base::Tarball(path) => self.tarball(&root.join(path)),
-            Base::Directory(path) => self.directory(&root.join(path)),
+            Base::Directory(path) => self.directory(path, root),
         }
     }
 
@@ -199,7 +200,7 @@ impl<'a> Systems<'a> {
             Base::Debian => image(DEBIAN),
             Base::Image(name) => image(name),
             Base::Tarball(path) => known(&version_of(&root.join(path))?),
-            Base::Directory(path) => self.directory(&root.join(path)).map(Some),
+            Base::Directory(path) => self.directory(path, root).map(Some),
         }
     }
 
@@ -260,9 +261,18 @@ impl<'a> Systems<'a> {
 
     /// A directory as it lies there: it is looked at when it is used, and used as it is. One that
     /// holds the user's home or pinfold's own files is this machine, not a system for a session.
-    fn directory(&self, path: &Path) -> Result<System, SystemError> {
-        let failed = |source| SystemError::Path { path: path.to_owned(), source };
-        let tree = fs::canonicalize(path).map_err(failed)?;
+    fn directory(&self, path: &Path, root: &Path) -> Result<System, SystemError> {
+        let path = root.join(path);
+        let failed = |source| SystemError::Path { path: path.clone(), source };
+        let tree = fs::canonicalize(&path).map_err(failed)?;
+        // Sessions write to the workspace, so what it says of links is no word of the user's.
+        let is_own =
+            path.starts_with(root) && path.components().all(|part| part != Component::ParentDir);
+        let real = fs::canonicalize(root).map_err(failed)?;
+        if is_own && !tree.starts_with(real) {
+            let what = "in the workspace: a link leads out of it, to what can be named itself";
+            return Err(SystemError::NotWhatItSays { path: tree, what });
+        }
         let Places { home, config, state, cache } = self.places;
         let is_ours = |own: &PathBuf| fs::canonicalize(own).is_ok_and(|own| own.starts_with(&tree));
         if [home, config, state, cache].into_iter().any(is_ours) {
@@ -347,6 +357,7 @@ fn plain(digest: &str) -> &str {
 fn usable(home: &Path, summary: &[u8], digest: &str) -> Option<System> {
     let summary: Summary = serde_json::from_slice(summary).ok()?;
     let fits = summary.format == FORMAT && summary.id == digest;
-    let tree = home.join(TREE);
-    (fits && tree.is_dir()).then_some(System { id: summary.id, tree, over_host: false, held: None })
+    // No link may be on the way to a tree, and the cache may lie behind one.
+    let tree = fs::canonicalize(home.join(TREE)).ok().filter(|tree| fits && tree.is_dir())?;
+    Some(System { id: summary.id, tree, over_host: false, held: None })
 }

@@ -137,19 +137,26 @@ impl Trust {
     /// there and cannot be read is an error: the inside would trust nobody but pinfold, and could
     /// not say why.
     fn known(&self) -> io::Result<Vec<u8>> {
-        let own = BUNDLES.iter().find_map(|path| self.stack.as_ref()?.file(Path::new(path)));
+        const MOST: u64 = LARGEST + 1;
         let host = BUNDLES.iter().map(Path::new).find(|path| path.exists());
+        let host = host.map(|path| {
+            let mut bytes = Vec::new();
+            let read = File::open(path).and_then(|file| file.take(MOST).read_to_end(&mut bytes));
+            (path, read.map(|_| bytes))
+        });
+        let own = self.stack.as_ref().and_then(|stack| {
+            let mut paths = BUNDLES.iter().map(Path::new);
+            paths.find_map(|path| Some((path, stack.read(path, MOST).transpose()?)))
+        });
         let mut known = Vec::new();
-        for path in host.into_iter().chain(own.as_deref()) {
-            let failed = |error: io::Error| {
+        for (path, bytes) in host.into_iter().chain(own) {
+            let bytes = bytes.and_then(|bytes| match bytes.len() as u64 {
+                MOST.. => Err(io::ErrorKind::FileTooLarge.into()),
+                _ => Ok(bytes),
+            });
+            known.extend(bytes.map_err(|error| {
                 io::Error::new(error.kind(), format!("cannot read {}: {error}", path.display()))
-            };
-            let before = known.len() as u64;
-            let file = File::open(path).map_err(failed)?;
-            file.take(LARGEST + 1).read_to_end(&mut known).map_err(failed)?;
-            if known.len() as u64 - before > LARGEST {
-                return Err(failed(io::ErrorKind::FileTooLarge.into()));
-            }
+            })?);
             known.push(b'\n');
         }
         Ok(known)

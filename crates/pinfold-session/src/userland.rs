@@ -73,13 +73,13 @@ pub fn shell(stack: Option<&Stack>) -> &'static str {
 /// A shell that cannot be read.
 pub(crate) fn is_musl(stack: Option<&Stack>) -> io::Result<bool> {
     const LOADER: &[u8] = b"/ld-musl-";
-    let mut page = Vec::new();
+    const PAGE: u64 = 4096;
     let shell = Path::new("/bin/sh");
-    let shell = match stack {
-        Some(stack) => stack.file(shell).ok_or(io::ErrorKind::NotFound)?,
-        None => shell.to_owned(),
-    };
-    fs::File::open(shell)?.take(4096).read_to_end(&mut page)?;
+    let mut page = Vec::new();
+    match stack {
+        Some(stack) => page = stack.read(shell, PAGE)?.ok_or(io::ErrorKind::NotFound)?,
+        None => drop(fs::File::open(shell)?.take(PAGE).read_to_end(&mut page)?),
+    }
     Ok(page.windows(LOADER.len()).any(|window| window == LOADER))
 }
 
@@ -172,8 +172,11 @@ pub(crate) fn generated(
 /// group(5)).
 fn others(stack: Option<&Stack>, file: &str, own: u32) -> String {
     const DESCRIBED: [&str; 4] = ["root", "agent", "nobody", "nogroup"];
-    let file = stack.and_then(|stack| stack.file(Path::new(file)));
-    let text = file.and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default();
+    const LARGEST: u64 = 1 << 20;
+    // One that cannot be read names nobody.
+    let read = stack.and_then(|stack| stack.read(Path::new(file), LARGEST).ok().flatten());
+    let bytes = read.unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
     let is_other = |line: &&str| {
         let mut fields = line.split(':');
         let name = fields.next().unwrap_or_default();

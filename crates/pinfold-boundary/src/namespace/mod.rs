@@ -30,7 +30,7 @@ pub use group::{Exceeded, Group};
 
 use self::enter::Birth;
 use self::root::Source;
-use crate::plan::{Changes, Landlock, LaunchPlan, Place};
+use crate::plan::{Changes, Landlock, LaunchPlan, Lower, Place};
 use crate::sys::{self, Side};
 use crate::{Boundary, Capabilities, Inside, LaunchError, Probe};
 
@@ -164,30 +164,18 @@ fn child_sources(plan: &LaunchPlan) -> Vec<Source> {
 /// For a caller who is root the child has nobody's rights from the first step, so every source
 /// is opened here; writable ones show their owner as the inside's user.
 fn detached_sources(plan: &LaunchPlan) -> Result<Vec<Source>, LaunchError> {
-    let open = |host: &HostPath, writable: bool| -> Result<OwnedFd, LaunchError> {
-        let host = host.as_path();
-        let failed = |errno: Errno| LaunchError::Source {
-            path: host.display().to_string(),
-            source: errno.into(),
-        };
-        let mount: OwnedFd = root::clone_host(host, writable).map_err(failed)?;
-        if writable {
-            idmap::show_owner_as(mount.as_fd(), identity::SUBORDINATE).map_err(|source| {
-                LaunchError::Source { path: host.display().to_string(), source }
-            })?;
-        }
-        Ok(mount)
+    let open = |host: &HostPath, writable: bool| {
+        shown(host, root::clone_host(host.as_path(), writable), writable)
     };
+    let open_lower =
+        |lower: &Lower| shown(lower.host(), root::clone_lower(lower), lower.is_owned());
     plan.tree
         .iter()
         .map(|entry| match &entry.place {
             Place::ReadOnly(host) => Ok(Source::Detached(open(host, false)?)),
             Place::Writable(host) => Ok(Source::Detached(open(host, true)?)),
             Place::Overlay { lower, changes } => Ok(Source::Layers {
-                lower: lower
-                    .iter()
-                    .map(|lower| open(lower.host(), lower.is_owned()))
-                    .collect::<Result<_, _>>()?,
+                lower: lower.iter().map(open_lower).collect::<Result<_, _>>()?,
                 changes: match changes {
                     Changes::Kept(layers) => Some(open(layers, true)?),
                     Changes::Private => None,
@@ -196,4 +184,18 @@ fn detached_sources(plan: &LaunchPlan) -> Result<Vec<Source>, LaunchError> {
             Place::Private | Place::File { .. } | Place::Symlink(_) => Ok(Source::Child),
         })
         .collect()
+}
+
+/// A source with the owner that the inside is to see.
+fn shown(
+    host: &HostPath,
+    mount: Result<OwnedFd, Errno>,
+    writable: bool,
+) -> Result<OwnedFd, LaunchError> {
+    let failed = |source| LaunchError::Source { path: host.to_string(), source };
+    let mount = mount.map_err(|errno| failed(errno.into()))?;
+    if writable {
+        idmap::show_owner_as(mount.as_fd(), identity::SUBORDINATE).map_err(failed)?;
+    }
+    Ok(mount)
 }

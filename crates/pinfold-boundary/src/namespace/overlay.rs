@@ -17,8 +17,8 @@ use rustix::mount::{
 };
 
 use super::root::{
-    DIRECTORY, Kind, NO_DEVICES, NO_SUID, Root, Source, clone_host, clone_tree, inside,
-    new_filesystem,
+    DIRECTORY, Kind, NO_DEVICES, NO_SUID, Root, Source, clone_host, clone_lower, clone_tree,
+    inside, new_filesystem,
 };
 use crate::plan::{Changes, Entry, LaunchPlan, Lower, Place};
 
@@ -71,12 +71,11 @@ impl Root {
         let (lower, layers) = match source {
             Source::Layers { lower, changes } => (lower, changes),
             Source::Child | Source::Detached(_) => {
-                let clone = |lower: &Lower| clone_host(lower.host().as_path(), lower.is_owned());
                 let layers = match changes {
                     Changes::Kept(layers) => Some(clone_host(layers.as_path(), true)?),
                     Changes::Private => None,
                 };
-                (lower.iter().map(clone).collect::<Result<_, _>>()?, layers)
+                (lower.iter().map(clone_lower).collect::<Result<_, _>>()?, layers)
             }
         };
         let layers = match layers {

@@ -18,7 +18,7 @@ use rustix::mount::{
     fsconfig_create, fsconfig_set_string, fsmount, fsopen, move_mount, open_tree,
 };
 
-use crate::plan::{Entry, LaunchPlan, Place};
+use crate::plan::{Entry, LaunchPlan, Lower, Place};
 use crate::sys;
 
 const READ_ONLY: u64 = libc::MOUNT_ATTR_RDONLY;
@@ -80,6 +80,19 @@ impl Source {
 /// What open_tree(2) and mount_setattr(2) say.
 pub(super) fn clone_host(path: &Path, writable: bool) -> Result<OwnedFd, Errno> {
     clone_tree(rustix::fs::CWD, path, grant_attributes(writable))
+}
+
+/// The same for a layer of a view. No symbolic link leads to one: its path was looked at earlier, and
+/// another session may have changed what lies on the way meanwhile.
+///
+/// # Errors
+/// As [`clone_host`]; `ELOOP` where a link is on the way (openat2(2)).
+pub(super) fn clone_lower(lower: &Lower) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let how = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let path = lower.host().as_path();
+    let place = rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), how)?;
+    clone_tree(place, "", grant_attributes(lower.is_owned()))
 }
 
 fn grant_attributes(writable: bool) -> u64 {

@@ -71,7 +71,7 @@ impl Work<'_> {
         }
         let mut log = OpenOptions::new().append(true).create(true).open(self.staging.join(LOG))?;
         let stack = Stack {
-            trees: vec![self.system.tree.clone(), seed],
+            trees: vec![self.system.tree.clone(), fs::canonicalize(seed)?],
             over_host: self.system.over_host,
             landing: Landing::Kept(landing),
             held: Arc::default(),

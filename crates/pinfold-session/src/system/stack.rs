@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use pinfold_boundary::{Changes, Lower};
 use pinfold_policy::limits::ByteSize;
 use pinfold_policy::path::{HostPath, InsidePath, PathError};
 use pinfold_provision::Lock;
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 
 use super::host::is_nested;
 use crate::userland::{HOME, PROGRAMS};
@@ -146,6 +147,21 @@ impl Stack {
     #[must_use]
     pub fn file(&self, path: &Path) -> Option<PathBuf> {
         Some(self.locate(path)?.1)
+    }
+
+    /// The first bytes of a regular file, at most so many; none where there is no such file.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or that another one replaces just now.
+    pub(crate) fn read(&self, path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
+        let Some(file) = self.file(path) else { return Ok(None) };
+        // What another session makes of the path meanwhile leads nowhere.
+        let how = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let opened = rustix::fs::openat2(CWD, &file, flags, Mode::empty(), how)?;
+        let mut bytes = Vec::new();
+        fs::File::from(opened).take(most).read_to_end(&mut bytes)?;
+        Ok(Some(bytes))
     }
 
     /// The path inside to which the links on a path to a regular file lead, and where that file lies

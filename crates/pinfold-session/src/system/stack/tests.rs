@@ -81,3 +81,17 @@ fn no_two_paths_share_a_landing() {
         names.iter().map(|name| landing_name(Path::new(name))).collect();
     assert_eq!(names.len(), 4);
 }
+
+#[test]
+fn a_file_is_read_as_it_was_found_or_not_at_all() {
+    let world = World::new();
+    world.file("lower/etc/ssl/bundle");
+    let read = |path| world.stack().read(Path::new(path), 5);
+    assert_eq!(read("/etc/ssl/bundle").unwrap().unwrap(), b"lower");
+    assert_eq!(read("/etc/ssl/other").unwrap(), None);
+    // A tree that has become a link since it was named.
+    fs::rename(world.0.path().join("lower"), world.0.path().join("moved")).unwrap();
+    world.link("lower", "moved");
+    let error = read("/etc/ssl/bundle").unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(libc::ELOOP));
+}

@@ -175,6 +175,33 @@ fn a_directory_with_the_users_home_in_it_is_no_system() {
     }
 }
 
+/// A session writes to the workspace: it could name another system for the next.
+#[test]
+fn a_directory_in_the_workspace_is_no_link_out_of_it() {
+    if !possible("a_directory_in_the_workspace_is_no_link_out_of_it") {
+        return;
+    }
+    for person in people() {
+        let stage = Stage::new(person);
+        stage.write("ws/system.tar", Archive::system().file("usr/mark", "ours").bytes());
+        repository(&stage, r#""base": "./system""#);
+        let unpack = "mkdir system && tar -xf system.tar -C system";
+        said(&stage.command("/bin/sh").args(["-c", unpack]).output().unwrap());
+        assert_eq!(session(&stage, "cat /usr/mark"), "ours");
+        stage.write("private/usr/secret", "secret");
+        let swap = "mv system before && ln -s ../private system";
+        said(&stage.run_shell(&[], swap));
+        let error = refused(&stage.run_shell(&[], "cat /usr/secret"));
+        assert!(error.contains("a link leads out of it"), "{error}");
+        // Further down a link is what it is inside.
+        let swap = "rm system && mv before system && rm -r system/usr && \
+                    ln -s ../../private/usr system/usr";
+        said(&stage.command("/bin/sh").args(["-c", swap]).output().unwrap());
+        let output = stage.run_shell(&[], "cat /usr/secret");
+        assert!(!String::from_utf8_lossy(&output.stdout).contains("secret"));
+    }
+}
+
 /// A link in a tarball where the session's home is leads to nothing of the host's.
 #[test]
 fn a_system_cannot_point_its_home_at_the_users_files() {

@@ -8,6 +8,7 @@ mod peers;
 mod sample;
 mod snapshot;
 mod start;
+mod warm;
 mod work;
 mod workspace;
 
@@ -51,6 +52,9 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
     println!("kernel {}, load {}", read("/proc/sys/kernel/osrelease"), read("/proc/loadavg"));
     if wanted("start") {
         start::run(&pinfold, effort)?;
+    }
+    if wanted("warm") {
+        warm::run(&pinfold, effort)?;
     }
     if wanted("work") {
         work::run(&pinfold, effort)?;

@@ -1,7 +1,9 @@
 //! What a boundary can enforce, and what stands in its way.
 
+use serde::{Deserialize, Serialize};
+
 /// What a boundary enforces on this machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Capabilities {
     /// Memory of the whole tree, by a control group.
     pub memory: bool,

@@ -4,10 +4,15 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use pinfold_wire::{Channel, ChannelError, Step};
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use rustix::process::{WaitId, WaitIdOptions, waitid};
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::Capabilities;
-use crate::namespace::Group;
+use crate::namespace::{Group, HandedGroup};
+use crate::plan::{Program, Stdio};
 
 /// Why an inside could not be made.
 #[derive(Debug, Error)]
@@ -111,12 +116,29 @@ pub struct Inside {
     pub channel: Channel,
     /// A descriptor of init: readable when the whole inside has ended.
     pub init: OwnedFd,
-    /// Init's process id on the host.
-    pub pid: u32,
     /// The control group, if there is one.
     pub group: Option<Group>,
     /// What is enforced for this inside.
     pub enforced: Capabilities,
+    pub(crate) relation: Relation,
+}
+
+/// How the process that holds an inside stands to its init.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Relation {
+    /// Its parent: ends it and reaps it.
+    Parent,
+    /// It was handed this inside by the parent, who reaps.
+    Adopted,
+    /// It has handed this inside to another.
+    Released,
+}
+
+/// What of an inside, beside its two descriptors, goes to another process that is to hold it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Handover {
+    group: Option<HandedGroup>,
+    enforced: Capabilities,
 }
 
 impl Inside {
@@ -136,21 +158,70 @@ impl Inside {
         }
     }
 
+    /// Says what the command will be; call it once, before the inside is sealed. Only the inside's
+    /// copies of the streams stay open.
+    ///
+    /// # Errors
+    /// The failure of a start, in its raw form.
+    pub fn command(&self, program: &Program, stdio: Stdio) -> Result<(), LaunchError> {
+        let (streams, descriptors) = stdio.to_wire();
+        let sent = self.channel.command(&program.to_wire(), streams, &descriptors);
+        sent.map_err(|_| self.last_words())
+    }
+
+    /// What init said before it went.
+    pub fn last_words(&self) -> LaunchError {
+        match self.channel.receive::<pinfold_wire::Report>() {
+            Ok(Some(received)) => failure(received.message),
+            Ok(None) | Err(_) => LaunchError::Silent,
+        }
+    }
+
+    /// What another process needs to hold this inside, beside [`Self::channel`] and [`Self::init`].
+    #[must_use]
+    pub fn handover(&self) -> Handover {
+        Handover { group: self.group.as_ref().map(Group::handed), enforced: self.enforced }
+    }
+
+    /// Lets go of an inside that another process holds now. Its init stays this process's child.
+    ///
+    /// # Errors
+    /// No descriptor is left to see its end by; the inside is ended.
+    pub fn release(mut self) -> io::Result<Released> {
+        let init = self.init.try_clone()?;
+        self.relation = Relation::Released;
+        Ok(Released { init, _group: self.group.take() })
+    }
+
+    /// Takes an inside that another process has made and released.
+    #[must_use]
+    pub fn adopt(channel: OwnedFd, init: OwnedFd, handover: Handover) -> Self {
+        let Handover { group, enforced } = handover;
+        let group = group.map(Group::from);
+        let channel = Channel::from(channel);
+        Self { channel, init, group, enforced, relation: Relation::Adopted }
+    }
+
     /// Ends the whole inside at once.
     pub fn kill(&self) {
         // An init that has ended already is what was wanted.
         let _ = rustix::process::pidfd_send_signal(&self.init, rustix::process::Signal::KILL);
     }
 
-    /// Reaps init, waiting for its end. Every process inside has ended when this returns.
+    /// Waits for init's end, and reaps it where that is this process's to do. Every process inside
+    /// has ended when this returns.
     ///
     /// # Errors
-    /// What waitid(2) says.
+    /// What waitid(2) or poll(2) says.
     pub fn reap(&self) -> io::Result<()> {
-        use rustix::process::{WaitId, WaitIdOptions, waitid};
-        rustix::io::retry_on_intr(|| {
-            waitid(WaitId::PidFd(self.init.as_fd()), WaitIdOptions::EXITED)
-        })?;
+        match self.relation {
+            Relation::Parent => reap(&self.init)?,
+            Relation::Adopted => {
+                let mut ended = [PollFd::new(&self.init, PollFlags::IN)];
+                rustix::io::retry_on_intr(|| rustix::event::poll(&mut ended, None))?;
+            }
+            Relation::Released => {}
+        }
         Ok(())
     }
 
@@ -163,10 +234,42 @@ impl Inside {
 impl Drop for Inside {
     /// Whatever goes wrong in the caller, no inside outlives its supervisor's hold on it.
     fn drop(&mut self) {
+        if self.relation == Relation::Released {
+            return;
+        }
         self.kill();
         // Reaped already is fine.
         let _ = self.reap();
     }
+}
+
+/// A child that another process holds; it is reaped here.
+#[derive(Debug)]
+pub struct Released {
+    init: OwnedFd,
+    /// Removed with this value, if who holds the inside could not.
+    _group: Option<Group>,
+}
+
+impl Released {
+    /// Reaps it once it has ended ([`AsFd`] is readable then).
+    ///
+    /// # Errors
+    /// What waitid(2) says.
+    pub fn reap(self) -> io::Result<()> {
+        Ok(reap(&self.init)?)
+    }
+}
+
+impl AsFd for Released {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.init.as_fd()
+    }
+}
+
+fn reap(init: &OwnedFd) -> Result<(), Errno> {
+    rustix::io::retry_on_intr(|| waitid(WaitId::PidFd(init.as_fd()), WaitIdOptions::EXITED))?;
+    Ok(())
 }
 
 /// The error behind a report that should not have come.

@@ -11,7 +11,7 @@ mod plan;
 mod sys;
 
 pub use capability::{Capabilities, Finding, Probe};
-pub use inside::{Doors, Inside, LaunchError, step_failed};
+pub use inside::{Doors, Handover, Inside, LaunchError, Released, step_failed};
 pub use pinfold_init::end_on_panic;
 pub use pinfold_wire::{Cover, CoverKind, Step};
 pub use plan::{
@@ -32,5 +32,14 @@ pub trait Boundary {
     ///
     /// # Errors
     /// Whatever kept the inside from being made; nothing is left behind then.
-    fn launch(&self, plan: LaunchPlan) -> Result<Inside, LaunchError>;
+    fn launch(&self, plan: LaunchPlan, hold: Hold) -> Result<Inside, LaunchError>;
+}
+
+/// By what an inside ends with those who hold it, whatever kills them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hold {
+    /// The end of the process that launched it, which keeps it.
+    Parent,
+    /// The end of whoever has the control channel: it can be handed to another process.
+    Channel,
 }

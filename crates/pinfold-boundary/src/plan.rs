@@ -2,25 +2,24 @@
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 
 use pinfold_policy::path::{HostPath, InsidePath};
+use pinfold_wire::{StreamEnd, Streams};
 
-/// Everything that a boundary needs to make an inside.
-#[derive(Debug)]
+/// Everything that a boundary needs to make an inside. What is to run in it is said later
+/// ([`crate::Inside::command`]).
+#[derive(Debug, Hash)]
 pub struct LaunchPlan {
     /// The file tree, parents before children. What is not here does not exist inside.
     pub tree: Vec<Entry>,
-    /// What to run, last.
-    pub program: Program,
     /// Who the inside is.
     pub identity: Identity,
     /// The host name inside.
     pub hostname: String,
     /// The doors, in the inside's own network.
     pub doors: Vec<Door>,
-    /// The command's standard streams.
-    pub stdio: Stdio,
     /// What the inside may use up.
     pub limits: ResourceLimits,
     /// How much of the second wall is needed.
@@ -30,7 +29,7 @@ pub struct LaunchPlan {
 }
 
 /// Something at a path inside.
-#[derive(Debug)]
+#[derive(Debug, Clone, Hash)]
 pub struct Entry {
     /// Where, inside.
     pub path: InsidePath,
@@ -39,7 +38,7 @@ pub struct Entry {
 }
 
 /// What can lie at a path inside.
-#[derive(Debug)]
+#[derive(Debug, Clone, Hash)]
 pub enum Place {
     /// A file or directory of the host, read-only.
     ReadOnly(HostPath),
@@ -70,7 +69,7 @@ pub enum Place {
 
 /// A directory of the host in a view, which shows what changes have not covered. No symbolic link may
 /// be on its path.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Lower {
     /// Its files belong to the inside's user, whoever owns them outside.
     Owned(HostPath),
@@ -97,7 +96,7 @@ impl Lower {
 }
 
 /// Where changes to a view land.
-#[derive(Debug)]
+#[derive(Debug, Clone, Hash)]
 pub enum Changes {
     /// In this directory, which holds `upper`, where they are, and `work`, an empty one for the
     /// kernel; on a file system with extended attributes.
@@ -117,8 +116,23 @@ pub struct Program {
     pub cwd: InsidePath,
 }
 
+impl Program {
+    /// As it crosses the channel.
+    pub(crate) fn to_wire(&self) -> pinfold_wire::Program {
+        let bytes = |text: &OsString| text.as_bytes().to_vec();
+        let variable = |(name, value): &(OsString, OsString)| {
+            [name.as_bytes(), b"=", value.as_bytes()].concat()
+        };
+        pinfold_wire::Program {
+            argv: self.argv.iter().map(bytes).collect(),
+            env: self.env.iter().map(variable).collect(),
+            cwd: self.cwd.as_path().as_os_str().as_bytes().to_vec(),
+        }
+    }
+}
+
 /// The user inside.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 pub struct Identity {
     /// User id inside.
     pub uid: u32,
@@ -129,7 +143,7 @@ pub struct Identity {
 }
 
 /// A socket that init opens inside and that is served outside.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 pub enum Door {
     /// A listening Unix socket at this path, in a directory that nothing inside can write to.
     Unix(InsidePath),
@@ -151,6 +165,22 @@ pub struct Stdio {
     pub window: Option<(u16, u16)>,
 }
 
+impl Stdio {
+    /// As they cross the channel, and the descriptors that go along.
+    pub(crate) fn to_wire(&self) -> (Streams, Vec<BorrowedFd<'_>>) {
+        let mut descriptors = Vec::with_capacity(3);
+        let ends = self.ends.each_ref().map(|end| match end {
+            StdioEnd::Terminal => StreamEnd::Terminal,
+            StdioEnd::Same(earlier) => StreamEnd::Same(*earlier),
+            StdioEnd::Descriptor(fd) => {
+                descriptors.push(fd.as_fd());
+                StreamEnd::Descriptor
+            }
+        });
+        (Streams { ends, window: self.window }, descriptors)
+    }
+}
+
 /// One standard stream.
 #[derive(Debug)]
 pub enum StdioEnd {
@@ -158,12 +188,12 @@ pub enum StdioEnd {
     Terminal,
     /// This descriptor.
     Descriptor(OwnedFd),
-    /// The same as an earlier stream.
-    Same(usize),
+    /// The same as an earlier stream, by its number.
+    Same(u8),
 }
 
 /// CPU time for each wall-clock time.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Hash)]
 pub struct CpuShare {
     /// Thousandths of a CPU.
     pub thousandths: u32,
@@ -172,7 +202,7 @@ pub struct CpuShare {
 }
 
 /// What the inside may use up; `None` means that nothing is asked for.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Hash)]
 pub struct ResourceLimits {
     /// Memory of the whole tree in bytes.
     pub memory: Option<u64>,
@@ -189,7 +219,7 @@ pub struct ResourceLimits {
 }
 
 /// How much of the Landlock wall a run needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Landlock {
     /// Refuse to start without it.
     Required,

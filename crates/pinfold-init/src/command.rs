@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
-use pinfold_wire::{Step, Task};
+use pinfold_wire::{Program, Step};
 use rustix::io::Errno;
 
 use crate::Failure;
@@ -30,8 +30,8 @@ pub(crate) struct Prepared {
     cwd: CString,
 }
 
-impl From<Task> for Command {
-    fn from(task: Task) -> Self {
+impl From<Program> for Command {
+    fn from(program: Program) -> Self {
         let variable = |variable: Vec<u8>| {
             let (name, value) = match variable.iter().position(|byte| *byte == b'=') {
                 Some(at) => (&variable[..at], &variable[at + 1..]),
@@ -40,9 +40,9 @@ impl From<Task> for Command {
             (OsString::from_vec(name.to_vec()), OsString::from_vec(value.to_vec()))
         };
         Self {
-            argv: task.argv.into_iter().map(OsString::from_vec).collect(),
-            env: task.env.into_iter().map(variable).collect(),
-            cwd: OsString::from_vec(task.cwd).into(),
+            argv: program.argv.into_iter().map(OsString::from_vec).collect(),
+            env: program.env.into_iter().map(variable).collect(),
+            cwd: OsString::from_vec(program.cwd).into(),
         }
     }
 }

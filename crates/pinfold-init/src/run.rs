@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 
-use pinfold_wire::{Channel, Ended, Order, Report, Step, Task};
+use pinfold_wire::{Channel, Ended, Order, Program, Report, Step, Wire as _};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions};
@@ -46,8 +46,8 @@ pub fn run(mut start: Start, channel: &Channel) -> Result<(), Failure> {
     start.times.push((Step::Terminal, now()));
     let waiting = Some(Waiting { prepared, streams: start.streams, terminal });
     let (watch, times) = (start.watch, start.times);
-    let tasks = Vec::new();
-    Loop { channel, signals, waiting, command: None, tasks, watch, times }.until_end()
+    let (tasks, part) = (Vec::new(), Vec::new());
+    Loop { channel, signals, waiting, command: None, tasks, part, watch, times }.until_end()
 }
 
 /// The command until it is started.
@@ -64,6 +64,8 @@ struct Loop<'a> {
     command: Option<Pid>,
     /// What runs beside the command, each with what its end is told by.
     tasks: Vec<(Pid, u32)>,
+    /// The beginning of a program that is too long for an order.
+    part: Vec<u8>,
     watch: Watch,
     times: Vec<(Step, u64)>,
 }
@@ -101,10 +103,11 @@ impl Loop<'_> {
         let Ok(Some(received)) = self.channel.receive::<Order>() else { return Ok(false) };
         match received.message {
             Order::Start(variables) => self.start(variables)?,
-            Order::Run(task) => self.run(task, received.descriptors),
+            Order::Part(part) => self.part.extend(part),
+            Order::Run { id, rest } => self.run(id, &rest, received.descriptors),
             Order::Signal(number) => self.signal(number),
             Order::Socket => self.pass_socket(),
-            Order::Cover(_) | Order::Mapped | Order::Seal(_) => {}
+            Order::Cover(_) | Order::Mapped | Order::Seal(_) | Order::Command { .. } => {}
         }
         Ok(true)
     }
@@ -128,9 +131,10 @@ impl Loop<'_> {
     }
 
     /// Runs something beside the command. What cannot be started has ended with status 127.
-    fn run(&mut self, task: Task, descriptors: Vec<OwnedFd>) {
-        let id = task.id;
-        match self.spawn(task, descriptors) {
+    fn run(&mut self, id: u32, rest: &[u8], descriptors: Vec<OwnedFd>) {
+        let mut program = std::mem::take(&mut self.part);
+        program.extend_from_slice(rest);
+        match Self::spawn(&program, descriptors) {
             Ok(pid) => self.tasks.push((pid, id)),
             Err(_) => {
                 let ended = Ended::Code(127);
@@ -139,11 +143,13 @@ impl Loop<'_> {
         }
     }
 
-    fn spawn(&self, task: Task, descriptors: Vec<OwnedFd>) -> Result<Pid, Failure> {
-        let bad = |_| Failure::at(Step::Execute)(Errno::INVAL);
-        let ends: [OwnedFd; 3] = descriptors.try_into().map_err(bad)?;
+    fn spawn(program: &[u8], descriptors: Vec<OwnedFd>) -> Result<Pid, Failure> {
+        let bad = Failure::at(Step::Execute);
+        let ends: [OwnedFd; 3] = descriptors.try_into().map_err(|_| bad(Errno::INVAL))?;
         let streams = Streams { ends: ends.map(End::Descriptor), window: None };
-        let prepared = Command::from(task).prepare()?;
+        let bad = Failure::at(Step::Execute);
+        let program = Program::decode(program).map_err(|_| bad(Errno::INVAL))?;
+        let prepared = Command::from(program).prepare()?;
         crate::vfork::spawn(|| drop(prepared.become_command(&streams, None)))
             .map_err(Failure::at(Step::Execute))
     }

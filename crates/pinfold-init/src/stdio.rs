@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use pinfold_wire::StreamEnd;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::pty::OpenptFlags;
@@ -34,6 +35,25 @@ pub(crate) struct Terminal {
 }
 
 impl Streams {
+    /// Puts the descriptors that came along where they belong.
+    ///
+    /// # Errors
+    /// `EINVAL` for more or fewer than the streams ask for.
+    pub fn new(wanted: pinfold_wire::Streams, descriptors: Vec<OwnedFd>) -> Result<Self, Errno> {
+        let mut descriptors = descriptors.into_iter();
+        let mut end = |end| match end {
+            StreamEnd::Terminal => Ok(End::Terminal),
+            StreamEnd::Descriptor => descriptors.next().map(End::Descriptor).ok_or(Errno::INVAL),
+            StreamEnd::Same(earlier) => Ok(End::Same(earlier.into())),
+        };
+        let [input, output, error] = wanted.ends;
+        let ends = [end(input)?, end(output)?, end(error)?];
+        match descriptors.next() {
+            None => Ok(Self { ends, window: wanted.window }),
+            Some(_) => Err(Errno::INVAL),
+        }
+    }
+
     pub(crate) fn wants_terminal(&self) -> bool {
         self.ends.iter().any(|end| matches!(end, End::Terminal))
     }

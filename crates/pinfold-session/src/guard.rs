@@ -116,8 +116,9 @@ pub fn prospect(
 ) -> Result<Prospect, RunError> {
     let state = SessionState::create(places).map_err(RunError::System)?;
     let over = workspace.under_view(settings);
-    let mut guard =
-        Guard::new(state.private(), state.id(), over, shadow::find(settings, workspace)?)?;
+    let shadows = shadow::find(settings, workspace)?;
+    let mut guard = Guard::new(state.private(), state.id(), over, shadows);
+    guard.make().map_err(RunError::System)?;
     let restrictions = guard.find(&view.authority()?, settings, places)?;
     Ok(Prospect { authority: view.restricted(restrictions)?, tracked: guard.tracked })
 }
@@ -132,21 +133,15 @@ struct Granted {
 }
 
 impl Guard {
-    /// Makes the directory of private copies. It has to be there when the boundary is launched.
-    ///
-    /// # Errors
-    /// What mkdir(2) says.
+    /// For a session whose private copies lie in this directory.
     pub(crate) fn new(
         private: &Path,
         session: &SessionId,
         over: Option<&HostPath>,
         shadows: Vec<Shadow>,
-    ) -> Result<Self, RunError> {
-        let private = private.join("git");
-        fs::DirBuilder::new().mode(0o700).create(&private).map_err(RunError::System)?;
-        hand_over(&private).map_err(RunError::System)?;
-        Ok(Self {
-            private,
+    ) -> Self {
+        Self {
+            private: private.join("git"),
             protect: Protect::default(),
             repositories: Vec::new(),
             roots: Vec::new(),
@@ -161,7 +156,26 @@ impl Guard {
             names: Names::default(),
             named: Vec::new(),
             shadows,
-        })
+        }
+    }
+
+    /// The same for another session.
+    pub(crate) fn of_session(self, private: &Path, session: &SessionId) -> Self {
+        Self { private: private.join("git"), session: session.to_string(), ..self }
+    }
+
+    /// Makes the directory of private copies. It has to be there when the boundary is launched.
+    ///
+    /// # Errors
+    /// What mkdir(2) says.
+    pub(crate) fn make(&self) -> io::Result<()> {
+        fs::DirBuilder::new().mode(0o700).create(&self.private)?;
+        hand_over(&self.private)
+    }
+
+    /// What is shadowed in the workspace.
+    pub(crate) fn shadows(&self) -> &[Shadow] {
+        &self.shadows
     }
 
     /// What the inside needs for it. The private copies are what `Effect::Private` means, not a

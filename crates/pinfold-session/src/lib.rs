@@ -50,6 +50,7 @@ mod tracked;
 pub mod trust;
 pub mod userland;
 mod view;
+pub mod warm;
 pub mod workspace;
 
 pub use git::import;

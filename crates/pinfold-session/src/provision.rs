@@ -2,13 +2,13 @@
 
 use std::cell::RefCell;
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use pinfold_boundary::namespace::{Namespace, explain, inside_ids};
 use pinfold_boundary::{
-    Boundary, Entry, Identity, Landlock, LaunchPlan, Place, Program, ResourceLimits, Stdio,
+    Boundary, Entry, Hold, Identity, Landlock, LaunchPlan, Place, Program, ResourceLimits, Stdio,
     StdioEnd, step_failed,
 };
 use pinfold_egress::{Download, Downloader, Integrity, Progress};
@@ -73,8 +73,14 @@ impl Unpack for Pen {
 pub(crate) fn unpack_in_pen(subcommand: &str, from: &Path, tree: &Path) -> Result<(), StepError> {
     let (errors, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
         .map_err(|errno| StepError::from(std::io::Error::from(errno)))?;
-    let plan = plan(subcommand, from, tree, writer).map_err(StepError::failed)?;
-    match run_quietly(plan).map_err(StepError::failed)? {
+    let plan = plan(from, tree).map_err(StepError::failed)?;
+    let program = Program {
+        argv: [OWN, subcommand, TARBALLS, TREE].map(Into::into).into(),
+        env: Vec::new(),
+        cwd: InsidePath::root(),
+    };
+    let stdio = errors_only(writer).map_err(StepError::failed)?;
+    match run_quietly(plan, &program, stdio).map_err(StepError::failed)? {
         Ended::Code(0) => Ok(()),
         Ended::Code(DISK_FULL) => Err(StepError::DiskFull),
         ended => {
@@ -86,15 +92,7 @@ pub(crate) fn unpack_in_pen(subcommand: &str, from: &Path, tree: &Path) -> Resul
     }
 }
 
-fn plan(
-    subcommand: &str,
-    tarballs: &Path,
-    tree: &Path,
-    errors: OwnedFd,
-) -> Result<LaunchPlan, Error> {
-    let null = || -> Result<StdioEnd, Error> {
-        Ok(StdioEnd::Descriptor(File::options().read(true).write(true).open("/dev/null")?.into()))
-    };
+fn plan(tarballs: &Path, tree: &Path) -> Result<LaunchPlan, Error> {
     let entry = |path: &str, place: Place| -> Result<Entry, Error> {
         Ok(Entry { path: InsidePath::new(path)?, place })
     };
@@ -108,15 +106,9 @@ fn plan(
             entry(TREE, Place::Writable(host(tree)?))?,
             entry(OWN, Place::ReadOnly(host(&own_program()?)?))?,
         ],
-        program: Program {
-            argv: [OWN, subcommand, TARBALLS, TREE].map(Into::into).into(),
-            env: Vec::new(),
-            cwd: InsidePath::root(),
-        },
         identity: Identity { uid, gid, home: InsidePath::new(userland::HOME)? },
         hostname: "pinfold".to_owned(),
         doors: Vec::new(),
-        stdio: Stdio { ends: [null()?, null()?, StdioEnd::Descriptor(errors)], window: None },
         limits: ResourceLimits { memory: Some(MOST_MEMORY), ..ResourceLimits::default() },
         landlock: Landlock::BestEffort,
         nested: false,
@@ -134,9 +126,25 @@ fn own_program() -> Result<PathBuf, Error> {
     Err(format!("{} was replaced while it runs; start pinfold again", path.display()).into())
 }
 
-/// Runs a plan that needs no covers, terminal or door to its end.
-pub(crate) fn run_quietly(plan: LaunchPlan) -> Result<Ended, Error> {
-    let inside = Namespace.launch(plan)?;
+/// Streams for what nobody reads but for its errors.
+///
+/// # Errors
+/// What opening the null device says.
+pub(crate) fn errors_only(errors: OwnedFd) -> io::Result<Stdio> {
+    let null = || -> io::Result<StdioEnd> {
+        Ok(StdioEnd::Descriptor(File::options().read(true).write(true).open("/dev/null")?.into()))
+    };
+    Ok(Stdio { ends: [null()?, null()?, StdioEnd::Descriptor(errors)], window: None })
+}
+
+/// Runs a program in an inside that needs no covers, terminal or door, to its end.
+pub(crate) fn run_quietly(
+    plan: LaunchPlan,
+    program: &Program,
+    stdio: Stdio,
+) -> Result<Ended, Error> {
+    let inside = Namespace.launch(plan, Hold::Parent)?;
+    inside.command(program, stdio).map_err(explain)?;
     // An init that fails meanwhile has said why, which is read below.
     let _ = inside.channel.seal(Vec::new());
     let _ = inside.channel.send(&Order::Start(Vec::new()), &[]);

@@ -14,14 +14,14 @@ use pinfold_policy::origin::Valued;
 use pinfold_policy::path::{Escaped, HostPath};
 use pinfold_policy::project::ResumeCommand;
 use pinfold_policy::settings::WorkspaceMode;
-use pinfold_wire::{Ended, Order, Task};
+use pinfold_wire::{Ended, Program};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::RunError;
 use crate::audit::Audit;
 use crate::run::record_launch;
-use crate::supervise::{Supervision, send};
+use crate::supervise::{Supervision, last_words};
 
 /// How much of a failed command's output is shown, in characters: MoltNet's number.
 const SHOWN: usize = 800;
@@ -76,7 +76,7 @@ impl Resume<'_> {
         })
     }
 
-    fn task(&self, id: u32, command: &str) -> Task {
+    fn program(&self, command: &str) -> Program {
         let words = ["/bin/sh", "-c", SHELL, "sh", command];
         let variable =
             |name: &OsString, value: &OsString| [name.as_bytes(), b"=", value.as_bytes()].concat();
@@ -85,8 +85,7 @@ impl Resume<'_> {
         let added: Vec<_> = self.variables.iter().map(|variable| name(variable)).collect();
         let own = self.env.iter().map(|(name, value)| variable(name, value));
         let own = own.filter(|variable| !added.contains(&name(variable)));
-        Task {
-            id,
+        Program {
             argv: words.map(|word| word.as_bytes().to_vec()).to_vec(),
             env: own.chain(self.variables.iter().cloned()).collect(),
             cwd: self.cwd.as_bytes().to_vec(),
@@ -106,8 +105,9 @@ impl Supervision {
             loop {
                 let argv = ["sh".into(), "-c".into(), OsString::from(&command.run)];
                 record_launch(resume.audit, &argv, resume.cwd).map_err(RunError::System)?;
-                let task = resume.task(index as u32, &command.run);
-                let Some((ended, tail)) = self.run_task(task)? else { return Ok(false) };
+                let program = resume.program(&command.run);
+                let ran = self.run_beside(index as u32, &program)?;
+                let Some((ended, tail)) = ran else { return Ok(false) };
                 if ended == Ended::Code(0) {
                     break;
                 }
@@ -131,17 +131,16 @@ impl Supervision {
     }
 
     /// Runs one to its end; none where the session ended first.
-    fn run_task(&mut self, task: Task) -> Result<Option<(Ended, String)>, RunError> {
+    fn run_beside(
+        &mut self,
+        id: u32,
+        program: &Program,
+    ) -> Result<Option<(Ended, String)>, RunError> {
         let (output, theirs) = pipe().map_err(|errno| RunError::System(errno.into()))?;
         let nothing = File::open("/dev/null").map_err(RunError::System)?;
-        let id = task.id;
         let streams = [nothing.as_fd(), theirs.as_fd(), theirs.as_fd()];
-        self.inside.channel.send(&Order::Run(task), &streams).map_err(|_| {
-            match send(&self.inside, &Order::Signal(0)) {
-                Ok(()) => RunError::refused("the environment is too large for the inside", None),
-                Err(error) => error,
-            }
-        })?;
+        let sent = self.inside.channel.run(id, program, streams);
+        sent.map_err(|_| last_words(&self.inside))?;
         drop((nothing, theirs));
         self.running = Some(Running { id, output: Some(output), tail: Vec::new(), ended: None });
         while self.running.as_ref().is_some_and(|running| running.ended.is_none()) {

@@ -1,5 +1,6 @@
 //! One run, from the settings to the exit status.
 
+pub(crate) mod design;
 mod plan;
 
 use std::ffi::OsString;
@@ -8,9 +9,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pinfold_boundary::namespace::{Namespace, explain};
-use pinfold_boundary::{Boundary, Entry, Inside, LaunchPlan, Program, Stdio};
+use pinfold_boundary::{Boundary, Entry, Hold, Inside, Program};
 use pinfold_policy::authority::{Authority, Subject};
-use pinfold_policy::origin::Origin;
 use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_policy::settings::Settings;
 use serde_json::json;
@@ -26,17 +26,17 @@ use crate::places::Places;
 use crate::resume::Resume;
 use crate::review::{self, Layer, Review};
 use crate::serving::Serving;
-use crate::shadow::{self, Shadow};
 use crate::ssh::Ssh;
 use crate::state::SessionState;
 use crate::supervise::{Progress, Supervision, last_words};
 use crate::system::Stack;
 use crate::terminal::CallerTerminal;
 use crate::timeline::Timeline;
-use crate::trust::{self, Trust};
-use crate::view::{Extra, View};
+use crate::view::Extra;
 use crate::workspace::Workspace;
-use crate::{gitconfig, github, stdio, sys};
+use crate::{stdio, sys, warm};
+
+pub(crate) use design::Design;
 
 /// What to run, and how.
 pub struct Request {
@@ -85,10 +85,13 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     let streams = stdio::streams(terminal.as_ref().map(CallerTerminal::size))
         .map_err(|errno| RunError::System(errno.into()))?;
     let signals = sys::signal_events().map_err(|errno| RunError::System(errno.into()))?;
-    let (mut session, plan) = Session::plan(&mut request, streams.stdio)?;
-    timeline.done("plans the inside");
-    let inside = Namespace.launch(plan)?;
-    timeline.done("clones init");
+    let (mut session, inside) = Session::begin(&mut request, &mut timeline)?;
+    let program = Program {
+        argv: request.argv.clone(),
+        env: request.env.clone(),
+        cwd: InsidePath::new(request.workspace.cwd.as_path()).map_err(RunError::path)?,
+    };
+    inside.command(&program, streams.stdio).map_err(explain)?;
 
     session.state.clean_dead().map_err(RunError::System)?;
     Review::go_on_with_all(&request.places);
@@ -136,68 +139,26 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
 
 /// What a run keeps from before its inside to after it.
 struct Session {
-    view: View,
-    /// What the grants alone say.
-    authority: Authority,
+    design: Design,
     state: SessionState,
-    layer: Option<Layer>,
-    guard: Guard,
-    trust: Option<Trust>,
 }
 
 impl Session {
-    /// Decides what the inside will be.
+    /// Decides what the inside will be, and makes it or takes one like it that was prepared.
     ///
     /// # Errors
     /// What the machine, the settings or the workspace do not allow.
-    fn plan(request: &mut Request, stdio: Stdio) -> Result<(Self, LaunchPlan), RunError> {
-        plan::check_boundary(&request.settings)?;
-        github::broker(&mut request.settings, &request.workspace)?;
-        let (extra, files) =
-            (std::mem::take(&mut request.extra), std::mem::take(&mut request.files));
-        let Request { settings, workspace, places, stack, .. } = &*request;
-        let stack = stack.as_ref();
-        let view = View::collect(request.subject.clone(), settings, workspace, stack, extra)?;
-        let authority = view.authority()?;
-        let program = Program {
-            argv: request.argv.clone(),
-            env: request.env.clone(),
-            cwd: InsidePath::new(workspace.cwd.as_path()).map_err(RunError::path)?,
-        };
-        let state = SessionState::create(places).map_err(RunError::System)?;
-        let over = workspace.under_view(settings);
-        let layer = over.map(|root| Layer::create(places, state.id(), root)).transpose()?;
-        let private = layer.as_ref().map_or(state.private(), Layer::private);
-        let shadows = shadow::find(settings, workspace)?;
-        let mounts = shadows.iter().map(Shadow::entries).collect::<Result<Vec<_>, _>>()?;
-        if let Some(layer) = &layer {
-            layer.make_places(&workspace.root, &shadows).map_err(RunError::System)?;
+    fn begin(request: &mut Request, timeline: &mut Timeline) -> Result<(Self, Inside), RunError> {
+        design::settle(request)?;
+        if let Some((design, state, inside)) = warm::take(request)? {
+            timeline.done("takes a prepared inside");
+            return Ok((Self { design, state }, inside));
         }
-        let guard = Guard::new(private, state.id(), over, shadows)?;
-        let mut plan = plan::plan(&view, &authority, (settings, stack), program, stdio)?;
-        if let Some(layer) = &layer {
-            plan::put_view(&mut plan, &workspace.root, layer)?;
-        }
-        plan.tree.extend(guard.entries(workspace.root.as_path(), places)?);
-        plan.tree.extend(files);
-        plan.tree.extend(mounts.into_iter().flatten());
-        let trust = match trust::is_needed(settings) {
-            true => Some(Trust::new(&state, stack.cloned()).map_err(RunError::System)?),
-            false => None,
-        };
-        if trust.is_none() && stack.is_some_and(|stack| !stack.is_built()) {
-            plan.tree.extend(trust::of_host().map_err(RunError::path)?);
-        }
-        plan.tree.extend(trust.as_ref().map(Trust::entry).transpose()?);
-        plan.nested = request.nested;
-        if request.nested {
-            settings.ceiling.check_nested(&Origin::Default).map_err(RunError::settings)?;
-        }
-        let ssh = request.ssh.as_ref();
-        plan.tree.extend(ssh.map(Ssh::entries).transpose()?.into_iter().flatten());
-        plan.tree.extend(gitconfig::entry(settings, ssh)?);
-        plan.doors = door::wanted(request.provider.is_some(), &settings.network, ssh)?;
-        Ok((Self { view, authority, state, layer, guard, trust }, plan))
+        let (design, state, plan) = design::make(request)?;
+        timeline.done("plans the inside");
+        let inside = Namespace.launch(plan, Hold::Parent)?;
+        timeline.done("clones init");
+        Ok((Self { design, state }, inside))
     }
 
     /// Looks the workspace over while init builds the root, opens the doors, and lets init close
@@ -215,11 +176,11 @@ impl Session {
     ) -> Result<Opened, RunError> {
         let (provider, ssh) = (request.provider.take(), request.ssh.take());
         let Request { settings, workspace, places, argv, .. } = &*request;
-        let guard = &mut self.guard;
-        let authority =
-            guard.prepare(&self.view, &self.authority, settings, places, &mut self.state)?;
+        let Design { view, authority, layer, guard, trust } = &mut self.design;
+        layer.as_mut().map_or(Ok(()), Layer::begin).map_err(RunError::System)?;
+        let authority = guard.prepare(view, authority, settings, places, &mut self.state)?;
         let doors = inside.doors().map_err(explain)?;
-        let with = (self.trust.as_ref(), ssh);
+        let with = (trust.as_ref(), ssh);
         let mut opened = door::open(doors, provider, settings, places, records, with)?;
         let trusted = std::mem::take(&mut opened.covers);
         let covers = guard.covers(&authority).into_iter().chain(trusted).collect();
@@ -228,7 +189,7 @@ impl Session {
             eprintln!("pinfold: note: {note}");
         }
         record_session(audit, &authority, settings, workspace, inside).map_err(RunError::System)?;
-        if let Some(layer) = &mut self.layer {
+        if let Some(layer) = layer {
             let mut record = layer
                 .describe(&workspace.root, authority.subject(), argv, settings)
                 .map_err(RunError::System)?;
@@ -251,13 +212,15 @@ impl Session {
         audit: &Audit,
     ) -> Result<Outcome, RunError> {
         let mut notes = records.rest();
-        notes.extend(settle(&self.guard, &request.settings, audit).map_err(RunError::System)?);
+        notes.extend(
+            settle(&self.design.guard, &request.settings, audit).map_err(RunError::System)?,
+        );
         if let Ok(outcome) = &ended {
             let limit = outcome.limit.map(crate::LimitReached::name);
             let event = Event::End { status: outcome.status, limit };
             audit.record(&event).map_err(RunError::System)?;
         }
-        let Self { state, layer, guard, .. } = self;
+        let Self { state, design: Design { layer, guard, .. } } = self;
         let session = state.id().clone();
         drop((guard, state));
         if layer.is_some() {

@@ -35,6 +35,11 @@ impl SessionId {
         Ok(Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
     }
 
+    /// The name that no session has and that stands for any.
+    pub(crate) fn anybodys() -> Self {
+        Self("-".repeat(12))
+    }
+
     /// A name that was written down.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
@@ -65,6 +70,8 @@ pub(crate) struct SessionState {
     placeholders: Vec<PathBuf>,
     /// Empty directories for placeholders.
     pool: PathBuf,
+    /// Whether another process has the record now.
+    is_released: bool,
 }
 
 impl SessionState {
@@ -76,9 +83,8 @@ impl SessionState {
         let sessions = places.state.join("sessions");
         Places::make_private(&sessions)?;
         let id = SessionId::generate()?;
-        let privates = places.state.join("private");
-        Places::make_private(&privates)?;
-        let private = privates.join(id.as_str());
+        let private = Self::private_of(places, &id);
+        private.parent().map_or(Ok(()), Places::make_private)?;
         // Under the common lock, so that no cleaner sees a record that is not locked yet.
         let _common = lock(&sessions.join(COMMON), FlockOperation::LockExclusive)?;
         let record = lock(&sessions.join(id.as_str()), FlockOperation::LockExclusive)?;
@@ -86,7 +92,35 @@ impl SessionState {
         Pool::open(&pool).lend(&private).map_err(|error| {
             io::Error::new(error.kind(), format!("cannot make {}: {error}", private.display()))
         })?;
-        Ok(Self { sessions, id, record, private, placeholders, pool })
+        Ok(Self { sessions, id, record, private, placeholders, pool, is_released: false })
+    }
+
+    /// Takes over the record of a session, which another process has made and locked.
+    pub(crate) fn adopt(places: &Places, id: SessionId, record: File) -> Self {
+        Self {
+            sessions: places.state.join("sessions"),
+            private: Self::private_of(places, &id),
+            id,
+            record,
+            placeholders: Vec::new(),
+            pool: places.state.join("empty"),
+            is_released: false,
+        }
+    }
+
+    /// The record, whose lock goes with it to another process.
+    pub(crate) fn record(&self) -> &File {
+        &self.record
+    }
+
+    /// Leaves the session to the process that has the record now.
+    pub(crate) fn release(mut self) {
+        self.is_released = true;
+    }
+
+    /// Where a session's private copies lie.
+    pub(crate) fn private_of(places: &Places, id: &SessionId) -> PathBuf {
+        places.state.join("private").join(id.as_str())
     }
 
     /// The session's name.
@@ -94,7 +128,8 @@ impl SessionState {
         &self.id
     }
 
-    /// The session's directory of private copies. Only directories in it are shown inside: what the inside may change does not come back to the pool.
+    /// The session's directory of private copies. Only directories in it are shown inside: what the
+    /// inside may change does not come back to the pool.
     pub(crate) fn private(&self) -> &Path {
         &self.private
     }
@@ -173,6 +208,9 @@ impl SessionState {
 
 impl Drop for SessionState {
     fn drop(&mut self) {
+        if self.is_released {
+            return;
+        }
         for copies in fs::read_dir(&self.private).into_iter().flatten().flatten() {
             remove_private(&copies.path());
         }

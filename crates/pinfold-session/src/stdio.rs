@@ -107,7 +107,7 @@ fn end_for(
         earlier.as_ref().is_some_and(|e| (e.st_dev, e.st_ino) == (stat.st_dev, stat.st_ino))
     };
     if let Some(earlier) = seen.iter().skip(1).position(same) {
-        return Ok((StdioEnd::Same(earlier + 1), Some(stat)));
+        return Ok((StdioEnd::Same(earlier as u8 + 1), Some(stat)));
     }
     if index == 0 && FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
         let (file, inside) = FileInput::new(duplicate()?)?;

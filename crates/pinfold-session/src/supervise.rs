@@ -366,8 +366,5 @@ pub(crate) fn send(inside: &Inside, order: &Order) -> Result<(), RunError> {
 
 /// What init said before it went.
 pub(crate) fn last_words(inside: &Inside) -> LaunchError {
-    match inside.channel.receive::<Report>() {
-        Ok(Some(received)) => unexpected(received.message),
-        Ok(None) | Err(_) => LaunchError::Silent,
-    }
+    explain(inside.last_words())
 }

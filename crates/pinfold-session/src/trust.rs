@@ -12,7 +12,6 @@ use pinfold_policy::settings::Settings;
 
 use crate::RunError;
 use crate::git::bytes;
-use crate::state::SessionState;
 use crate::system::Stack;
 
 /// Where the stores are, inside.
@@ -95,14 +94,22 @@ pub(crate) struct Trust {
 }
 
 impl Trust {
+    /// In a session's private directory.
+    pub(crate) fn new(private: &Path, stack: Option<Stack>) -> Self {
+        Self { directory: private.join("trust"), stack }
+    }
+
+    /// The same in another session's private directory.
+    pub(crate) fn of_session(self, private: &Path) -> Self {
+        Self::new(private, self.stack)
+    }
+
     /// Makes the directory. It has to be there when the boundary is launched.
     ///
     /// # Errors
     /// What mkdir(2) says.
-    pub(crate) fn new(state: &SessionState, stack: Option<Stack>) -> io::Result<Self> {
-        let directory = state.private().join("trust");
-        fs::DirBuilder::new().mode(0o755).create(&directory)?;
-        Ok(Self { directory, stack })
+    pub(crate) fn make(&self) -> io::Result<()> {
+        fs::DirBuilder::new().mode(0o755).create(&self.directory)
     }
 
     /// The directory's place inside.

@@ -13,7 +13,7 @@ use rustix::net::{
 use thiserror::Error;
 
 use crate::codec::{DecodeError, MAX_MESSAGE};
-use crate::message::{Cover, Order, Wire};
+use crate::message::{Cover, Order, Program, Streams, Wire};
 
 /// The most descriptors that one message carries.
 pub const MAX_DESCRIPTORS: usize = 8;
@@ -152,6 +152,54 @@ impl Channel {
             batch.push(cover);
         }
         self.send(&Order::Seal(batch), &[])
+    }
+
+    /// Says what the command will be, in as many messages as it needs. The descriptors are those
+    /// that its streams ask for, in their order.
+    ///
+    /// # Errors
+    /// As [`Channel::send`].
+    pub fn command(
+        &self,
+        program: &Program,
+        streams: Streams,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(), ChannelError> {
+        let rest = self.parts(program)?;
+        self.send(&Order::Command { rest, streams }, descriptors)
+    }
+
+    /// Orders a program to be run beside the command, whose end is told by this id.
+    ///
+    /// # Errors
+    /// As [`Channel::send`].
+    pub fn run(
+        &self,
+        id: u32,
+        program: &Program,
+        streams: [BorrowedFd<'_>; 3],
+    ) -> Result<(), ChannelError> {
+        let rest = self.parts(program)?;
+        self.send(&Order::Run { id, rest }, &streams)
+    }
+
+    /// Sends what of a program an order has no room for, and returns the rest.
+    fn parts(&self, program: &Program) -> Result<Vec<u8>, ChannelError> {
+        const MOST: usize = MAX_MESSAGE / 2;
+        let mut rest = program.encode();
+        while rest.len() > MOST {
+            let left = rest.split_off(MOST);
+            self.send(&Order::Part(rest), &[])?;
+            rest = left;
+        }
+        Ok(rest)
+    }
+}
+
+impl From<OwnedFd> for Channel {
+    /// An end that another process has handed over.
+    fn from(end: OwnedFd) -> Self {
+        Self(end)
     }
 }
 

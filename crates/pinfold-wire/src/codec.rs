@@ -52,9 +52,7 @@ impl Writer {
         self
     }
 
-    /// Writes at most [`MAX_MESSAGE`] bytes; a longer string could not be sent anyway.
     pub(crate) fn bytes(&mut self, value: &[u8]) -> &mut Self {
-        let value = &value[..value.len().min(MAX_MESSAGE)];
         self.u32(value.len() as u32);
         self.0.extend_from_slice(value);
         self

@@ -10,7 +10,9 @@ mod message;
 
 pub use channel::{Channel, ChannelError, MAX_DESCRIPTORS, Received};
 pub use codec::{DecodeError, MAX_MESSAGE};
-pub use message::{Cover, CoverKind, Ended, Limit, Order, Report, Step, Task, Wire};
+pub use message::{
+    Cover, CoverKind, Ended, Limit, Order, Program, Report, Step, StreamEnd, Streams, Wire,
+};
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,8 @@ use std::os::fd::AsFd;
 use proptest::prelude::*;
 
 use crate::{
-    Channel, Cover, CoverKind, DecodeError, Ended, Limit, Order, Report, Step, Task, Wire,
+    Channel, Cover, CoverKind, DecodeError, Ended, Limit, Order, Program, Report, Step, StreamEnd,
+    Streams, Wire,
 };
 
 fn cover() -> impl Strategy<Value = Cover> {
@@ -51,15 +52,50 @@ fn every_report_comes_back_as_it_went() {
     }
 }
 
+fn program(words: &[&str]) -> Program {
+    let argv = words.iter().map(|word| word.as_bytes().to_vec()).collect();
+    Program { argv, env: vec![b"A=".to_vec(), b"B=x=y".to_vec()], cwd: b"/w".to_vec() }
+}
+
 #[test]
 fn orders_to_run_come_back_as_they_went() {
-    let words = |words: &[&str]| words.iter().map(|word| word.as_bytes().to_vec()).collect();
-    let (argv, env) = (words(&["sh", "-c", "true"]), words(&["A=", "B=x=y"]));
-    for order in
-        [Order::Start(words(&["A=1"])), Order::Run(Task { id: 3, argv, env, cwd: b"/w".to_vec() })]
-    {
+    let rest = program(&["sh", "-c", "true"]).encode();
+    let ends = [StreamEnd::Terminal, StreamEnd::Descriptor, StreamEnd::Same(1)];
+    let streams = |window| Streams { ends, window };
+    for order in [
+        Order::Start(vec![b"A=1".to_vec()]),
+        Order::Part(rest.clone()),
+        Order::Run { id: 3, rest: rest.clone() },
+        Order::Command { rest: rest.clone(), streams: streams(None) },
+        Order::Command { rest, streams: streams(Some((24, 80))) },
+    ] {
         assert_eq!(Order::decode(&order.encode()).unwrap(), order);
     }
+}
+
+#[test]
+fn a_program_longer_than_a_message_arrives_whole() {
+    let (left, right) = Channel::pair().unwrap();
+    let program = program(&["printf", &"x".repeat(2_000_000), "end"]);
+    let sender = {
+        let program = program.clone();
+        let null = std::fs::File::open("/dev/null").unwrap();
+        std::thread::spawn(move || left.run(7, &program, [null.as_fd(); 3]).unwrap())
+    };
+    let mut whole = Vec::new();
+    while let Some(received) = right.receive::<Order>().unwrap() {
+        match received.message {
+            Order::Part(part) => whole.extend(part),
+            Order::Run { id: 7, rest } => {
+                whole.extend(rest);
+                assert_eq!(received.descriptors.len(), 3);
+                break;
+            }
+            other => panic!("not a program: {other:?}"),
+        }
+    }
+    sender.join().unwrap();
+    assert_eq!(Program::decode(&whole).unwrap(), program);
 }
 
 #[test]

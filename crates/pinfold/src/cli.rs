@@ -23,6 +23,7 @@ use crate::secret::SecretCommand;
 use crate::snapshot::{SnapshotCommand, StepArgs};
 use crate::trust::TrustArgs;
 use crate::unpack::UnpackArgs;
+use crate::warm::WarmArgs;
 use crate::worktree::LookArgs;
 
 /// Run coding agents unattended and safely on your own repository.
@@ -39,6 +40,8 @@ pub(crate) enum Command {
     Run(Deferred<RunArgs>),
     /// Run with every public host allowed, then propose the smallest rules for what was reached
     Learn(Deferred<RunArgs>),
+    /// Keep sandboxes prepared, so that runs here with the same settings start at once
+    Warm(Deferred<WarmArgs>),
     /// Let a live session reach a host
     Allow(ChangeArgs),
     /// Take a rule from a live session; connections that nothing else allows are cut

@@ -16,6 +16,7 @@ mod secret;
 mod snapshot;
 mod trust;
 mod unpack;
+mod warm;
 mod worktree;
 
 use std::process::ExitCode;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Run(args) => run::run(args.0, false),
         Command::Learn(args) => run::run(args.0, true),
+        Command::Warm(args) => warm::warm(&args.0),
         Command::Allow(args) => network::change_session(&Way::Allow, &args),
         Command::Forbid(args) => network::change_session(&Way::Forbid, &args),
         Command::Ps(args) => review::ps(&args),

@@ -1,5 +1,6 @@
 //! `pinfold run`.
 
+use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
@@ -38,8 +39,9 @@ pub(crate) fn run(args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
     for note in dedicated.iter().flat_map(|dedicated| &dedicated.notes) {
         eprintln!("pinfold: note: {note}");
     }
-    let timings = args.timings;
-    let outcome = session(args, settings, workspace, places, timeline);
+    let RunArgs { agent, rest, policy, timings } = args;
+    let wanted = Wanted { agent, rest, unattended: policy.unattended };
+    let outcome = session(wanted, settings, workspace, places, timeline);
     if let Ok(outcome) = &outcome {
         report(outcome, timings);
     }
@@ -62,39 +64,62 @@ pub(crate) fn run(args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
 
 /// From the settings to the end of everything inside.
 fn session(
-    args: RunArgs,
+    wanted: Wanted,
+    settings: Settings,
+    project: Workspace,
+    places: Places,
+    timeline: Timeline,
+) -> Result<Outcome, Failure> {
+    if wanted.rest.is_empty() && settings.agent.is_none() {
+        return Err(Failure::own("nothing to run")
+            .hint(Some("say `pinfold run AGENT` or `pinfold run -- COMMAND`".to_owned())));
+    }
+    Ok(pinfold_session::run(request(wanted, settings, project, places, timeline)?)?)
+}
+
+/// What the command line says of what to run.
+pub(crate) struct Wanted {
+    /// The agent, if it names one.
+    pub(crate) agent: Option<String>,
+    /// The agent's arguments, or the command with its own.
+    pub(crate) rest: Vec<OsString>,
+    /// Whether nobody watches.
+    pub(crate) unattended: bool,
+}
+
+/// Everything that a run needs to know.
+///
+/// # Errors
+/// An agent, a system, a toolchain or an identity that is not to be had.
+pub(crate) fn request(
+    wanted: Wanted,
     settings: Settings,
     project: Workspace,
     places: Places,
     mut timeline: Timeline,
-) -> Result<Outcome, Failure> {
+) -> Result<Request, Failure> {
     let workspace = policy::in_mode(project.clone(), &settings, &places)?;
     let stack = snapshot::stack(&settings, &places, &project)?;
-    let command = |rest| AgentRun {
-        argv: rest,
-        env: Vec::new(),
-        path: None,
-        extra: Vec::new(),
-        files: Vec::new(),
-        provider: None,
-        nested: false,
-    };
-    let (name, run) = match (&args.agent, settings.agent.as_ref()) {
-        (None, _) if !args.rest.is_empty() => {
-            let name = args.rest.first().map(|word| word.to_string_lossy().into_owned());
-            (name.unwrap_or_default(), command(args.rest))
-        }
-        (_, Some(agent)) => {
+    let (name, run) = match settings.agent.as_ref() {
+        Some(agent) if wanted.agent.is_some() || wanted.rest.is_empty() => {
             let name = agent.value.clone();
             let resolved = agent::resolve(&name, &settings, &places)?;
             let context = (&settings, &places, &workspace, stack.as_ref());
-            let run =
-                agent::prepare(resolved, args.rest, args.policy.unattended, context, &progress)?;
-            (name, run)
+            let Wanted { rest, unattended, .. } = wanted;
+            (name, agent::prepare(resolved, rest, unattended, context, &progress)?)
         }
-        (_, None) => {
-            return Err(Failure::own("nothing to run")
-                .hint(Some("say `pinfold run AGENT` or `pinfold run -- COMMAND`".to_owned())));
+        _ => {
+            let name = wanted.rest.first().map(|word| word.to_string_lossy().into_owned());
+            let run = AgentRun {
+                argv: wanted.rest,
+                env: Vec::new(),
+                path: None,
+                extra: Vec::new(),
+                files: Vec::new(),
+                provider: None,
+                nested: false,
+            };
+            (name.unwrap_or_default(), run)
         }
     };
     let toolchains = match &stack {
@@ -110,7 +135,7 @@ fn session(
     let (identity_env, identity_files) =
         identity.map(|identity| (identity.env, identity.files)).unwrap_or_default();
     let env = run.env.into_iter().chain(person).chain(identity_env).collect();
-    let request = Request {
+    Ok(Request {
         subject: Subject::AgentSession { agent: name.into() },
         env: environment(&settings, &workspace, env, &path, (ssh.is_some(), stack.as_ref())),
         argv: run.argv,
@@ -124,8 +149,7 @@ fn session(
         nested: run.nested,
         places,
         timeline,
-    };
-    Ok(pinfold_session::run(request)?)
+    })
 }
 
 /// Says that the repository asks for more than it gets.

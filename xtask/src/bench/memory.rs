@@ -28,7 +28,15 @@ fn in_mode(pinfold: &Path, mode: &str) -> Outcome {
     println!("  ready after {:.1} ms", started.elapsed().as_secs_f64() * 1e3);
     // Its threads settle.
     std::thread::sleep(Duration::from_millis(50));
-    for pid in [session.id()].into_iter().chain(child_of(session.id())) {
+    show_memory(session.id())?;
+    drop(session.stdin.take());
+    session.wait()?;
+    Ok(())
+}
+
+/// Prints what a process and its first child hold.
+pub(super) fn show_memory(pid: u32) -> Outcome {
+    for pid in [pid].into_iter().chain(child_of(pid)) {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
         let line = |key: &str| {
             status
@@ -45,8 +53,6 @@ fn in_mode(pinfold: &Path, mode: &str) -> Outcome {
             line("RssAnon:")
         );
     }
-    drop(session.stdin.take());
-    session.wait()?;
     Ok(())
 }
 

@@ -8,38 +8,58 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use pinfold_init::Failure;
-use pinfold_wire::{Channel, Cover, CoverKind, Order, Step};
+use pinfold_init::{Command, Failure, Streams};
+use pinfold_wire::{Channel, Cover, CoverKind, Order, Program, Step, Wire as _};
 use rustix::io::Errno;
 
 use super::root::Root;
 
-/// Puts covers in place until the supervisor says that there are no more; false when it is gone.
+/// The command and its streams, once the supervisor has said them.
+pub(super) type Asked = Option<(Command, Streams)>;
+
+/// Puts covers in place until the supervisor says that there are no more; none when it is gone.
 ///
 /// # Errors
-/// The cover that failed, with its path.
-pub(super) fn receive(root: &Root, channel: &Channel) -> Result<bool, Failure> {
-    let mut links = 0;
+/// The cover that failed, with its path; a command that cannot be read.
+pub(super) fn receive(root: &Root, channel: &Channel) -> Result<Option<Asked>, Failure> {
+    let (mut links, mut program, mut asked) = (0, Vec::new(), None);
     loop {
         let received = match channel.receive::<Order>() {
-            Ok(Some(received)) => received.message,
-            Ok(None) | Err(_) => return Ok(false),
+            Ok(Some(received)) => received,
+            Ok(None) | Err(_) => return Ok(None),
         };
-        let (covers, last) = match received {
+        let (covers, last) = match received.message {
             Order::Cover(covers) => (covers, false),
             Order::Seal(covers) => (covers, true),
-            Order::Start(_) | Order::Run(_) | Order::Mapped | Order::Signal(_) | Order::Socket => {
+            Order::Part(part) => {
+                program.extend(part);
                 continue;
             }
+            Order::Command { rest, streams } => {
+                program.extend(rest);
+                let streams = Streams::new(streams, received.descriptors);
+                asked = Some((command(&program)?, streams.map_err(Failure::at(Step::Execute))?));
+                continue;
+            }
+            Order::Start(_)
+            | Order::Run { .. }
+            | Order::Mapped
+            | Order::Signal(_)
+            | Order::Socket => continue,
         };
         for cover in covers {
             links += 1;
             put(root, &cover, links).map_err(Failure::about(Step::Covers, &cover.path))?;
         }
         if last {
-            return Ok(true);
+            return Ok(Some(asked));
         }
     }
+}
+
+fn command(program: &[u8]) -> Result<Command, Failure> {
+    let program = Program::decode(program).map_err(|_| Errno::INVAL);
+    program.map(Command::from).map_err(Failure::at(Step::Execute))
 }
 
 fn put(root: &Root, cover: &Cover, index: usize) -> Result<(), Errno> {

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use pinfold_init::{Command, End, Failure, Start, Streams, Watch, Watched, now};
+use pinfold_init::{Failure, Start, Watch, Watched, now};
 use pinfold_wire::{Channel, Order, Step};
 use rustix::io::Errno;
 
@@ -17,8 +17,8 @@ use super::network::Network;
 use super::root::{Root, Source};
 use super::seccomp::Character;
 use super::{covers, group, seccomp};
-use crate::plan::{LaunchPlan, Stdio, StdioEnd};
-use crate::sys;
+use crate::plan::LaunchPlan;
+use crate::{Hold, sys};
 
 /// What the child gets from its parent, by being its copy.
 pub(super) struct Birth {
@@ -26,6 +26,7 @@ pub(super) struct Birth {
     /// One for each entry of the plan's tree.
     pub(super) sources: Vec<Source>,
     pub(super) channel: Channel,
+    pub(super) hold: Hold,
     /// Control groups to join.
     pub(super) groups: Vec<PathBuf>,
     /// The caller's ids, to be mapped to; none when the parent writes the maps, because it is
@@ -37,9 +38,9 @@ pub(super) struct Birth {
 
 /// Runs the inside and ends this process, and everything inside with it.
 pub(super) fn enter(birth: Birth) -> ! {
-    let Birth { plan, sources, channel, groups, own_ids, watched } = birth;
-    let outcome =
-        join(&groups).and_then(|()| become_inside(plan, sources, own_ids, watched, &channel));
+    let Birth { plan, sources, channel, hold, groups, own_ids, watched } = birth;
+    let outcome = join(&groups)
+        .and_then(|()| become_inside(plan, sources, (own_ids, hold), watched, &channel));
     if let Err(failure) = outcome {
         // A supervisor that is gone needs no report.
         let _ = channel.send(&failure.report(), &[]);
@@ -67,7 +68,7 @@ impl Clock {
 fn become_inside(
     plan: LaunchPlan,
     sources: Vec<Source>,
-    own_ids: Option<(u32, u32)>,
+    (own_ids, hold): (Option<(u32, u32)>, Hold),
     watched: Watched,
     channel: &Channel,
 ) -> Result<(), Failure> {
@@ -75,8 +76,8 @@ fn become_inside(
 
     sys::wipe_environment();
     sys::wipe_arguments().map_err(Failure::at(Step::Identity))?;
-    close_inherited(&plan.stdio, &sources, channel).map_err(Failure::at(Step::Identity))?;
-    take_identity(&plan, own_ids, channel)?;
+    close_inherited(&sources, channel).map_err(Failure::at(Step::Identity))?;
+    take_identity(&plan, own_ids, hold, channel)?;
     clock.done(Step::Identity);
 
     let network = Network::begin(plan.doors.clone())?;
@@ -98,9 +99,7 @@ fn become_inside(
     network.enter(channel)?;
     clock.done(Step::Listeners);
 
-    if !covers::receive(&root, channel)? {
-        return Ok(());
-    }
+    let Some(asked) = covers::receive(&root, channel)? else { return Ok(()) };
     root.open_run(&plan.tree).and_then(|()| root.seal()).map_err(Failure::at(Step::Root))?;
     // The new namespace begins at the group that this process joined, and hides where it lies.
     sys::unshare(libc::CLONE_NEWCGROUP).map_err(Failure::at(Step::Identity))?;
@@ -123,28 +122,15 @@ fn become_inside(
     seccomp::load(character).map_err(Failure::at(Step::Seccomp))?;
     clock.done(Step::Seccomp);
 
-    let start = Start {
-        command: Command {
-            argv: plan.program.argv,
-            env: plan.program.env,
-            cwd: plan.program.cwd.into_path_buf(),
-        },
-        streams: streams(plan.stdio),
-        watch: Watch::new(watched),
-        times: clock.0,
-    };
+    let (command, streams) = asked.ok_or(Errno::INVAL).map_err(Failure::at(Step::Execute))?;
+    let start = Start { command, streams, watch: Watch::new(watched), times: clock.0 };
     pinfold_init::run(start, channel)
 }
 
-/// Descriptors of the caller, and the caller's terminal as standard streams, stay outside.
-fn close_inherited(stdio: &Stdio, sources: &[Source], channel: &Channel) -> Result<(), Errno> {
-    let streams = stdio.ends.iter().filter_map(|end| match end {
-        StdioEnd::Descriptor(fd) => Some(fd.as_fd()),
-        StdioEnd::Terminal | StdioEnd::Same(_) => None,
-    });
+/// Descriptors of the caller, its standard streams among them, stay outside.
+fn close_inherited(sources: &[Source], channel: &Channel) -> Result<(), Errno> {
     let sources = sources.iter().flat_map(Source::descriptors);
-    let keep: Vec<BorrowedFd<'_>> =
-        [channel.as_fd()].into_iter().chain(streams).chain(sources).collect();
+    let keep: Vec<BorrowedFd<'_>> = [channel.as_fd()].into_iter().chain(sources).collect();
     sys::close_all_but(&keep)?;
     let null = rustix::fs::open("/dev/null", rustix::fs::OFlags::RDWR, rustix::fs::Mode::empty())?;
     rustix::stdio::dup2_stdin(&null)?;
@@ -158,6 +144,7 @@ fn close_inherited(stdio: &Stdio, sources: &[Source], channel: &Channel) -> Resu
 fn take_identity(
     plan: &LaunchPlan,
     own_ids: Option<(u32, u32)>,
+    hold: Hold,
     channel: &Channel,
 ) -> Result<(), Failure> {
     let identity = &plan.identity;
@@ -171,12 +158,16 @@ fn take_identity(
         sys::become_user(identity.uid, identity.gid)
     }
     .map_err(Failure::at(Step::Identity))?;
+    let death = match hold {
+        Hold::Parent => libc::SIGKILL,
+        Hold::Channel => 0,
+    };
     rustix::system::sethostname(plan.hostname.as_bytes())
-        .and_then(|()| sys::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong))
+        .and_then(|()| sys::prctl(libc::PR_SET_PDEATHSIG, death as libc::c_ulong))
         .and_then(|_| sys::leave_session_keyring())
         .map_err(Failure::at(Step::Identity))
-    // A supervisor that died before the signal was set has closed its end of the channel,
-    // which the wait for covers sees.
+    // A supervisor that died before the signal was set, or that holds this inside by the channel
+    // alone, has closed its end of it, which the wait for covers sees, and init's loop.
 }
 
 /// A crash must not reach the host's core dump handler with the inside's memory: a limit of
@@ -216,13 +207,4 @@ fn second_wall(plan: &LaunchPlan) -> Result<(), Failure> {
         0 => Ok(()),
         abi => Ruleset::for_plan(plan, abi).and_then(Ruleset::restrict).map_err(failed),
     }
-}
-
-fn streams(stdio: Stdio) -> Streams {
-    let ends = stdio.ends.map(|end| match end {
-        StdioEnd::Terminal => End::Terminal,
-        StdioEnd::Descriptor(fd) => End::Descriptor(fd),
-        StdioEnd::Same(earlier) => End::Same(earlier),
-    });
-    Streams { ends, window: stdio.window }
 }

@@ -8,9 +8,11 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 
 use crate::LaunchError;
 use crate::plan::{CpuShare, ResourceLimits};
@@ -29,11 +31,29 @@ pub enum Exceeded {
     Pids,
 }
 
+/// The groups of an inside as another process is told of them.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct HandedGroup {
+    directories: Vec<PathBuf>,
+    unified: bool,
+    memory: bool,
+    pids: bool,
+    shares: bool,
+}
+
+impl From<HandedGroup> for Group {
+    fn from(handed: HandedGroup) -> Self {
+        let HandedGroup { directories, unified, memory, pids, shares } = handed;
+        Self { directories, unified, descriptor: None, memory, pids, shares }
+    }
+}
+
 /// The control groups of one inside; dropping removes them.
 #[derive(Debug)]
 pub struct Group {
     /// One directory in version 2, one for each controller in version 1.
     directories: Vec<PathBuf>,
+    unified: bool,
     /// Set in version 2: the child is born in it.
     descriptor: Option<OwnedFd>,
     memory: bool,
@@ -69,6 +89,13 @@ impl Group {
         }
     }
 
+    /// What another process is told of them.
+    pub(crate) fn handed(&self) -> HandedGroup {
+        let Self { directories, unified, memory, pids, shares, .. } = self;
+        let (directories, unified) = (directories.clone(), *unified);
+        HandedGroup { directories, unified, memory: *memory, pids: *pids, shares: *shares }
+    }
+
     /// Whether it bounds the CPU time.
     pub(super) fn shares_cpus(&self) -> bool {
         self.shares
@@ -102,6 +129,7 @@ impl Group {
         let directory = make_directory(parent)?;
         let mut group = Self {
             directories: vec![directory.clone()],
+            unified: true,
             descriptor: None,
             memory: limits.memory.is_some(),
             pids: limits.pids.is_some(),
@@ -131,6 +159,7 @@ impl Group {
         ];
         let mut group = Self {
             directories: Vec::new(),
+            unified: false,
             descriptor: None,
             memory: false,
             pids: false,
@@ -158,7 +187,12 @@ impl Group {
 
     /// The groups that a process has to join by itself, because it cannot be born in them.
     pub(super) fn to_join(&self) -> Vec<PathBuf> {
-        if self.descriptor.is_some() { Vec::new() } else { self.directories.clone() }
+        if self.unified { Vec::new() } else { self.directories.clone() }
+    }
+
+    /// Whether it lies beside the group of the process that made it, not below.
+    pub fn is_beside(&self) -> bool {
+        self.unified
     }
 
     /// Whether the group bounds the tree's memory.
@@ -174,7 +208,7 @@ impl Group {
     /// Whether the kernel, when it kills for lack of memory, leaves the rest of the tree: a
     /// version 1 group then has to be looked at.
     pub fn needs_a_look(&self) -> bool {
-        self.memory && self.descriptor.is_none()
+        self.memory && !self.unified
     }
 
     /// The limit that the group has enforced so far, the deadlier first.
@@ -256,7 +290,9 @@ fn hierarchy(own: &str, controller: &str) -> Option<PathBuf> {
 
 /// Makes a group named after this process, and removes those whose process is gone.
 fn make_directory(parent: &Path) -> Option<PathBuf> {
-    let directory = parent.join(format!("{PREFIX}{}", std::process::id()));
+    static MADE: AtomicU32 = AtomicU32::new(0);
+    let number = MADE.fetch_add(1, Ordering::Relaxed);
+    let directory = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
     match fs::create_dir(&directory) {
         Ok(()) => {}
         // A group of a dead process that had this number; removing it fails if it is in use.
@@ -274,8 +310,8 @@ fn remove_stale(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();
-        let pid = name.to_str().and_then(|name| name.strip_prefix(PREFIX)).map(str::parse::<i32>);
-        let Some(Ok(pid)) = pid else { continue };
+        let name = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split_once('-'));
+        let Some(Ok(pid)) = name.map(|(pid, _)| pid.parse::<i32>()) else { continue };
         let alive = rustix::process::Pid::from_raw(pid).is_none_or(|pid| {
             rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH)
         });

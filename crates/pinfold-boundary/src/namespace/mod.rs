@@ -26,13 +26,15 @@ use pinfold_wire::{Channel, Order, Step};
 use rustix::io::Errno;
 
 pub use cause::explain;
+pub(crate) use group::HandedGroup;
 pub use group::{Exceeded, Group};
 
 use self::enter::Birth;
 use self::root::Source;
+use crate::inside::Relation;
 use crate::plan::{Changes, Landlock, LaunchPlan, Lower, Place};
 use crate::sys::{self, Side};
-use crate::{Boundary, Capabilities, Inside, LaunchError, Probe};
+use crate::{Boundary, Capabilities, Hold, Inside, LaunchError, Probe};
 
 /// Namespaces of the running kernel.
 #[derive(Debug, Clone, Copy, Default)]
@@ -55,7 +57,7 @@ impl Boundary for Namespace {
         probe::probe()
     }
 
-    fn launch(&self, plan: LaunchPlan) -> Result<Inside, LaunchError> {
+    fn launch(&self, plan: LaunchPlan, hold: Hold) -> Result<Inside, LaunchError> {
         refuse_threads()?;
         let abi = check_landlock(&plan)?;
         let as_root = identity::caller_is_root();
@@ -78,13 +80,14 @@ impl Boundary for Namespace {
             Side::Child => {
                 drop(channel);
                 let groups = group.as_ref().map(Group::to_join).unwrap_or_default();
-                let birth = Birth { plan, sources, channel: theirs, groups, own_ids, watched };
+                let birth =
+                    Birth { plan, sources, channel: theirs, hold, groups, own_ids, watched };
                 enter::enter(birth)
             }
         };
         drop(theirs);
         // From here on dropping it ends the child.
-        let inside = Inside { channel, init, pid, group, enforced };
+        let inside = Inside { channel, init, group, enforced, relation: Relation::Parent };
         if as_root {
             identity::map_ids_of(pid, ids, identity::SUBORDINATE).map_err(|source| {
                 LaunchError::System { what: "cannot write the id maps", source }

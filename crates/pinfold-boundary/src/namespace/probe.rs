@@ -8,7 +8,7 @@ use super::{Namespace, explain, group::Group, inside_ids, landlock};
 use crate::plan::{
     CpuShare, Door, Identity, Landlock, LaunchPlan, Program, ResourceLimits, Stdio, StdioEnd,
 };
-use crate::{Boundary, Capabilities, Finding, LaunchError, Probe, sys};
+use crate::{Boundary, Capabilities, Finding, Hold, LaunchError, Probe, sys};
 
 pub(super) fn probe() -> Probe {
     let mut probe = Probe { capabilities: capabilities(), ..Probe::default() };
@@ -69,16 +69,17 @@ fn try_inside() -> Result<bool, LaunchError> {
     let (uid, gid) = inside_ids();
     let plan = LaunchPlan {
         tree: Vec::new(),
-        program: Program { argv: vec!["true".into()], env: Vec::new(), cwd: InsidePath::root() },
         identity: Identity { uid, gid, home: InsidePath::root() },
         hostname: "pinfold".to_owned(),
         doors: vec![Door::Outward(881)],
-        stdio: Stdio { ends: [const { StdioEnd::Terminal }; 3], window: None },
         limits: ResourceLimits::default(),
         landlock: Landlock::BestEffort,
         nested: false,
     };
-    let inside = Namespace.launch(plan)?;
+    let inside = Namespace.launch(plan, Hold::Parent)?;
+    let program = Program { argv: vec!["true".into()], env: Vec::new(), cwd: InsidePath::root() };
+    let stdio = Stdio { ends: [const { StdioEnd::Terminal }; 3], window: None };
+    inside.command(&program, stdio).map_err(explain)?;
     let handed_over = inside.doors()?.handed_over;
     inside.channel.seal(Vec::new())?;
     match inside.channel.receive::<Report>()? {

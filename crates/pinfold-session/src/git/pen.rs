@@ -3,17 +3,14 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Read;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use pinfold_boundary::namespace::inside_ids;
-use pinfold_boundary::{
-    Entry, Identity, Landlock, LaunchPlan, Place, Program, ResourceLimits, Stdio, StdioEnd,
-};
+use pinfold_boundary::{Entry, Identity, Landlock, LaunchPlan, Place, Program, ResourceLimits};
 use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_wire::Ended;
 
-use crate::provision::{Error, run_quietly};
+use crate::provision::{Error, errors_only, run_quietly};
 use crate::userland::{self, Piece};
 
 /// What git may use of the machine on what an agent wrote: bytes, and processes and threads.
@@ -74,8 +71,10 @@ impl Pen {
     pub(crate) fn run(self) -> Result<(), String> {
         let pipe = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC);
         let (errors, writer) = pipe.map_err(|errno| errno.to_string())?;
-        let plan = self.plan(writer).map_err(|error| error.to_string())?;
-        match run_quietly(plan).map_err(|error| error.to_string())? {
+        let words = |error: Error| error.to_string();
+        let stdio = errors_only(writer).map_err(|error| error.to_string())?;
+        let (plan, program) = self.plan().map_err(words)?;
+        match run_quietly(plan, &program, stdio).map_err(words)? {
             Ended::Code(0) => Ok(()),
             ended => {
                 let mut said = String::new();
@@ -86,11 +85,7 @@ impl Pen {
         }
     }
 
-    fn plan(self, errors: OwnedFd) -> Result<LaunchPlan, Error> {
-        let null = || -> Result<StdioEnd, Error> {
-            let null = File::options().read(true).write(true).open("/dev/null")?;
-            Ok(StdioEnd::Descriptor(null.into()))
-        };
+    fn plan(self) -> Result<(LaunchPlan, Program), Error> {
         let (uid, gid) = inside_ids();
         let mut tree = vec![Entry { path: InsidePath::new("/tmp")?, place: Place::Private }];
         for piece in userland::pieces()? {
@@ -109,17 +104,13 @@ impl Pen {
         }
         tree.extend(userland::generated(uid, gid, None)?);
         let argv = ["/bin/sh", "-c", &self.script, "sh", &self.argument];
-        Ok(LaunchPlan {
+        let cwd = InsidePath::new("/tmp")?;
+        let program = Program { argv: argv.map(Into::into).into(), env: self.env, cwd };
+        let plan = LaunchPlan {
             tree,
-            program: Program {
-                argv: argv.map(Into::into).into(),
-                env: self.env,
-                cwd: InsidePath::new("/tmp")?,
-            },
             identity: Identity { uid, gid, home: InsidePath::new("/tmp")? },
             hostname: "pinfold".to_owned(),
             doors: Vec::new(),
-            stdio: Stdio { ends: [null()?, null()?, StdioEnd::Descriptor(errors)], window: None },
             limits: ResourceLimits {
                 memory: Some(MEMORY),
                 pids: Some(TASKS),
@@ -127,6 +118,7 @@ impl Pen {
             },
             landlock: Landlock::BestEffort,
             nested: false,
-        })
+        };
+        Ok((plan, program))
     }
 }

@@ -25,30 +25,34 @@ pub(crate) struct Layer {
     directory: PathBuf,
     /// By the clock of the file system: every change from here on has a later time.
     started: (i64, u64),
-    /// Whether something is to be kept when this value goes.
-    keep: bool,
+    /// Whether what lies there goes with this value.
+    is_passing: bool,
 }
 
 impl Layer {
-    /// Makes an empty layer for a session.
+    /// Where the changes of this session lie.
+    pub(crate) fn of(places: &Places, session: &SessionId) -> Self {
+        let directory = reviews(places).join(session.as_str());
+        Self { directory, started: (0, 0), is_passing: false }
+    }
+
+    /// Makes an empty layer, with directories for what is shadowed and missing.
     ///
     /// # Errors
-    /// What the file system says.
-    pub(crate) fn create(
-        places: &Places,
-        session: &SessionId,
+    /// What the file system says; a workspace with other file systems in it.
+    pub(crate) fn make(
+        &mut self,
         workspace: &HostPath,
-    ) -> Result<Self, RunError> {
+        shadows: &[Shadow],
+    ) -> Result<(), RunError> {
         refuse_mounts(workspace.as_path())?;
-        let make = || -> io::Result<Self> {
-            let reviews = reviews(places);
-            Places::make_private(&reviews)?;
-            let directory = reviews.join(session.as_str());
+        let mut make = || -> io::Result<()> {
+            self.directory.parent().map_or(Ok(()), Places::make_private)?;
             let make = |path: &Path| fs::DirBuilder::new().mode(0o700).create(path);
-            make(&directory)?;
-            let mut layer = Self { directory, started: (0, 0), keep: false };
-            File::create_new(layer.directory.join(LOCK))?;
-            let layers = layer.layers();
+            make(&self.directory)?;
+            self.is_passing = true;
+            File::create_new(self.directory.join(LOCK))?;
+            let layers = self.layers();
             let above = fs::metadata(workspace.as_path())?;
             for path in [layers.clone(), layers.join(UPPER), layers.join("work")] {
                 make(&path)?;
@@ -58,10 +62,30 @@ impl Layer {
             }
             let mode = fs::Permissions::from_mode(above.mode() & 0o7777);
             fs::set_permissions(layers.join(UPPER), mode)?;
-            layer.started = mark(&layer.directory.join("start"))?;
-            Ok(layer)
+            self.make_places(workspace, shadows)
         };
         make().map_err(RunError::System)
+    }
+
+    /// The layer that another process has made for this session.
+    pub(crate) fn adopt(places: &Places, session: &SessionId) -> Self {
+        let mut layer = Self::of(places, session);
+        layer.is_passing = true;
+        layer
+    }
+
+    /// Leaves what was made to another process.
+    pub(crate) fn release(&mut self) {
+        self.is_passing = false;
+    }
+
+    /// Notes when the session starts: call it before the look over the workspace.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(crate) fn begin(&mut self) -> io::Result<()> {
+        self.started = mark(&self.directory.join("start"))?;
+        Ok(())
     }
 
     /// What the boundary takes as layers.
@@ -79,7 +103,7 @@ impl Layer {
     ///
     /// # Errors
     /// What the file system says.
-    pub(crate) fn make_places(&self, workspace: &HostPath, shadows: &[Shadow]) -> io::Result<()> {
+    fn make_places(&self, workspace: &HostPath, shadows: &[Shadow]) -> io::Result<()> {
         let upper = self.layers().join(UPPER);
         for shadow in shadows.iter().filter(|shadow| shadow.is_missing()) {
             let mut above: Vec<&Path> = shadow.relative().ancestors().collect();
@@ -137,14 +161,14 @@ impl Layer {
         let new = self.directory.join("record.new");
         fs::write(&new, serde_json::to_vec(record)?)?;
         fs::rename(new, self.directory.join(RECORD))?;
-        self.keep = true;
+        self.is_passing = false;
         Ok(())
     }
 }
 
 impl Drop for Layer {
     fn drop(&mut self) {
-        if !self.keep {
+        if self.is_passing {
             remove(&self.directory);
         }
     }

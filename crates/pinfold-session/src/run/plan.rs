@@ -2,7 +2,7 @@
 
 use pinfold_boundary::namespace::inside_ids;
 use pinfold_boundary::{
-    Changes, CpuShare, Identity, Landlock, LaunchPlan, Lower, Place, Program, ResourceLimits, Stdio,
+    Changes, CpuShare, Identity, Landlock, LaunchPlan, Lower, Place, ResourceLimits,
 };
 use pinfold_policy::authority::Authority;
 use pinfold_policy::origin::Origin;
@@ -58,8 +58,6 @@ pub(super) fn plan(
     view: &View,
     authority: &Authority,
     (settings, stack): (&Settings, Option<&Stack>),
-    program: Program,
-    stdio: Stdio,
 ) -> Result<LaunchPlan, RunError> {
     let (uid, gid) = match stack {
         Some(stack) if stack.is_built() => (0, 0),
@@ -70,7 +68,6 @@ pub(super) fn plan(
     let limits = &settings.limits;
     Ok(LaunchPlan {
         tree,
-        program,
         identity: Identity {
             uid,
             gid,
@@ -78,7 +75,6 @@ pub(super) fn plan(
         },
         hostname: "pinfold".to_owned(),
         doors: Vec::new(),
-        stdio,
         limits: ResourceLimits {
             memory: limits.memory.as_ref().map(|limit| limit.value.bytes()),
             cpus: limits.cpus.as_ref().map(|limit| CpuShare {

@@ -12,7 +12,7 @@ mod world;
 
 use std::error::Error;
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{Read, Seek};
 use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
@@ -21,7 +21,7 @@ use std::process::ExitCode;
 
 use pinfold_boundary::namespace::{Namespace, inside_ids};
 use pinfold_boundary::{
-    Boundary, Entry, Identity, Landlock, LaunchPlan, Place, Program, ResourceLimits, Stdio,
+    Boundary, Entry, Hold, Identity, Landlock, LaunchPlan, Place, Program, ResourceLimits, Stdio,
     StdioEnd,
 };
 use pinfold_policy::authority::Authority;
@@ -208,7 +208,18 @@ fn ask(
     let (mut input, mut output) = (tempfile::tempfile()?, tempfile::tempfile()?);
     probe::write_requests(requests, &mut input)?;
     input.rewind()?;
-    let inside = Namespace.launch(plan(authority, prober, abi, input, output.try_clone()?)?)?;
+    let inside = Namespace.launch(plan(authority, prober, abi)?, Hold::Parent)?;
+    let program = Program {
+        argv: vec![PROBER.into(), "probe".into()],
+        env: Vec::new(),
+        cwd: InsidePath::root(),
+    };
+    let ends = [
+        StdioEnd::Descriptor(input.into()),
+        StdioEnd::Descriptor(output.try_clone()?.into()),
+        StdioEnd::Descriptor(std::io::stderr().as_fd().try_clone_to_owned()?),
+    ];
+    inside.command(&program, Stdio { ends, window: None })?;
     let covers = mounts::covers(authority, &|_| None);
     // An init that fails meanwhile has said why, which is read below.
     let _ = inside.channel.seal(covers);
@@ -226,33 +237,16 @@ fn ask(
     probe::read_answers(&text).ok_or_else(|| "the prober's answers cannot be read".into())
 }
 
-fn plan(
-    authority: &Authority,
-    prober: &Path,
-    abi: u32,
-    input: File,
-    output: File,
-) -> Outcome<LaunchPlan> {
+fn plan(authority: &Authority, prober: &Path, abi: u32) -> Outcome<LaunchPlan> {
     let mut tree = mounts::grants(authority)?;
     let place = Place::ReadOnly(HostPath::new(prober)?);
     tree.push(Entry { path: InsidePath::new(PROBER)?, place });
     let (uid, gid) = inside_ids();
-    let ends = [
-        StdioEnd::Descriptor(input.into()),
-        StdioEnd::Descriptor(output.into()),
-        StdioEnd::Descriptor(std::io::stderr().as_fd().try_clone_to_owned()?),
-    ];
     Ok(LaunchPlan {
         tree,
-        program: Program {
-            argv: vec![PROBER.into(), "probe".into()],
-            env: Vec::new(),
-            cwd: InsidePath::root(),
-        },
         identity: Identity { uid, gid, home: InsidePath::new("/home")? },
         hostname: "prober".to_owned(),
         doors: Vec::new(),
-        stdio: Stdio { ends, window: None },
         limits: ResourceLimits::default(),
         landlock: Landlock::AtMost(abi),
         nested: false,

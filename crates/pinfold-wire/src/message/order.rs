@@ -28,17 +28,53 @@ pub struct Cover {
     pub kind: CoverKind,
 }
 
-/// Something to be run beside the command.
+/// Something to be run. It can be longer than a message ([`crate::Channel::command`]).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Task {
-    /// By what its end is told.
-    pub id: u32,
+pub struct Program {
     /// The program and its arguments.
     pub argv: Vec<Vec<u8>>,
     /// The complete environment, `NAME=VALUE`.
     pub env: Vec<Vec<u8>>,
     /// The working directory.
     pub cwd: Vec<u8>,
+}
+
+impl Wire for Program {
+    fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::default();
+        write_list(&mut writer, &self.argv);
+        write_list(&mut writer, &self.env);
+        writer.bytes(&self.cwd);
+        writer.finish()
+    }
+
+    fn decode(message: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(message);
+        let (argv, env) = (read_list(&mut reader)?, read_list(&mut reader)?);
+        let cwd = reader.bytes()?;
+        reader.finish()?;
+        Ok(Self { argv, env, cwd })
+    }
+}
+
+/// What one of the command's standard streams is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamEnd {
+    /// The inside's own terminal.
+    Terminal,
+    /// The next of the descriptors that come along.
+    Descriptor,
+    /// The same as an earlier stream.
+    Same(u8),
+}
+
+/// The command's standard streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Streams {
+    /// Input, output and error output.
+    pub ends: [StreamEnd; 3],
+    /// Rows and columns of the terminal, if one of the ends is a terminal.
+    pub window: Option<(u16, u16)>,
 }
 
 /// From the supervisor to init.
@@ -53,8 +89,22 @@ pub enum Order {
     /// Everything is recorded and in place: start the command, with these variables (`NAME=VALUE`)
     /// beside its others.
     Start(Vec<Vec<u8>>),
+    /// A program that an order has no room for begins so; its rest follows.
+    Part(Vec<u8>),
+    /// This will be the command: the rest of its program, and its streams.
+    Command {
+        /// What follows the parts before.
+        rest: Vec<u8>,
+        /// With as many descriptors as they need.
+        streams: Streams,
+    },
     /// Run this beside the command, with the three descriptors that come along as its streams.
-    Run(Task),
+    Run {
+        /// By what its end is told.
+        id: u32,
+        /// What follows the parts before.
+        rest: Vec<u8>,
+    },
     /// Send this signal to the command's process group.
     Signal(i32),
     /// Make a TCP socket in the inside's network and pass it out, unconnected.
@@ -67,10 +117,14 @@ impl Wire for Order {
         match self {
             Self::Cover(covers) => write_covers(writer.u8(1), covers),
             Self::Start(variables) => write_list(writer.u8(2), variables),
-            Self::Run(task) => {
-                write_list(writer.u8(7).u32(task.id), &task.argv);
-                write_list(&mut writer, &task.env);
-                writer.bytes(&task.cwd);
+            Self::Part(part) => {
+                writer.u8(8).bytes(part);
+            }
+            Self::Command { rest, streams } => {
+                write_streams(writer.u8(9).bytes(rest), *streams);
+            }
+            Self::Run { id, rest } => {
+                writer.u8(7).u32(*id).bytes(rest);
             }
             Self::Mapped => {
                 writer.u8(4);
@@ -91,12 +145,12 @@ impl Wire for Order {
         let order = match reader.u8()? {
             1 => Self::Cover(read_covers(&mut reader)?),
             2 => Self::Start(read_list(&mut reader)?),
-            7 => Self::Run(Task {
-                id: reader.u32()?,
-                argv: read_list(&mut reader)?,
-                env: read_list(&mut reader)?,
-                cwd: reader.bytes()?,
-            }),
+            7 => Self::Run { id: reader.u32()?, rest: reader.bytes()? },
+            8 => Self::Part(reader.bytes()?),
+            9 => {
+                let rest = reader.bytes()?;
+                Self::Command { rest, streams: read_streams(&mut reader)? }
+            }
             3 => Self::Signal(reader.i32()?),
             6 => Self::Socket,
             4 => Self::Mapped,
@@ -106,6 +160,38 @@ impl Wire for Order {
         reader.finish()?;
         Ok(order)
     }
+}
+
+fn write_streams(writer: &mut Writer, streams: Streams) {
+    for end in streams.ends {
+        match end {
+            StreamEnd::Terminal => writer.u8(1),
+            StreamEnd::Descriptor => writer.u8(2),
+            StreamEnd::Same(earlier) => writer.u8(3).u8(earlier),
+        };
+    }
+    match streams.window {
+        None => writer.u8(0),
+        Some((rows, columns)) => writer.u8(1).u32(rows.into()).u32(columns.into()),
+    };
+}
+
+fn read_streams(reader: &mut Reader<'_>) -> Result<Streams, DecodeError> {
+    let mut ends = [StreamEnd::Descriptor; 3];
+    for end in &mut ends {
+        *end = match reader.u8()? {
+            1 => StreamEnd::Terminal,
+            2 => StreamEnd::Descriptor,
+            3 => StreamEnd::Same(reader.u8()?),
+            value => return Err(DecodeError::Unknown { what: "stream", value }),
+        };
+    }
+    let side = |length: u32| u16::try_from(length).map_err(|_| DecodeError::TooMuch("window"));
+    let window = match reader.u8()? {
+        0 => None,
+        _ => Some((side(reader.u32()?)?, side(reader.u32()?)?)),
+    };
+    Ok(Streams { ends, window })
 }
 
 fn write_list(writer: &mut Writer, list: &[Vec<u8>]) {

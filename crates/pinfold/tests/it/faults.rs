@@ -36,7 +36,7 @@ fn traces(stage: &Stage) -> Traces {
 
 /// Control groups that are named after one of these processes.
 fn groups_of(pids: &[i32]) -> Vec<String> {
-    let wanted: BTreeSet<String> = pids.iter().map(|pid| format!("pinfold-{pid}")).collect();
+    let wanted: BTreeSet<String> = pids.iter().map(|pid| format!("pinfold-{pid}-0")).collect();
     let mut found = Vec::new();
     let mut rest = vec![Path::new("/sys/fs/cgroup").to_owned()];
     while let Some(directory) = rest.pop() {

@@ -22,5 +22,6 @@ mod project;
 mod snapshot;
 mod ssh;
 mod terminal;
+mod warm;
 mod workspace;
 mod worktree;

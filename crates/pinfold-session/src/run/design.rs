@@ -1,0 +1,131 @@
+//! What a session will be, before anything runs in it.
+//!
+//! A design is found without changing anything; the directories that its plan names are made by
+//! themselves. So whoever takes an inside that was prepared can find the design that it would have
+//! had, under the name of the session that the inside was prepared for, and compare.
+
+use std::path::PathBuf;
+
+use pinfold_boundary::LaunchPlan;
+use pinfold_policy::authority::Authority;
+use pinfold_policy::origin::Origin;
+
+use super::{Request, plan};
+use crate::door;
+use crate::guard::Guard;
+use crate::outcome::RunError;
+use crate::places::Places;
+use crate::review::Layer;
+use crate::shadow::{self, Shadow};
+use crate::ssh::Ssh;
+use crate::state::{SessionId, SessionState};
+use crate::trust::{self, Trust};
+use crate::view::View;
+use crate::{gitconfig, github};
+
+/// What a session will be, but for what is launched.
+#[derive(Debug)]
+pub(crate) struct Design {
+    pub(crate) view: View,
+    /// What the grants alone say.
+    pub(crate) authority: Authority,
+    pub(crate) layer: Option<Layer>,
+    pub(crate) guard: Guard,
+    pub(crate) trust: Option<Trust>,
+}
+
+/// What has to be decided on before a request can be designed.
+///
+/// # Errors
+/// A boundary that this version does not have, or a remote that cannot be read.
+pub(crate) fn settle(request: &mut Request) -> Result<(), RunError> {
+    plan::check_boundary(&request.settings)?;
+    github::broker(&mut request.settings, &request.workspace)
+}
+
+/// A new session with its design, and the plan of its inside. The directories are made.
+///
+/// # Errors
+/// What the machine, the settings or the workspace do not allow.
+pub(crate) fn make(request: &Request) -> Result<(Design, SessionState, LaunchPlan), RunError> {
+    let state = SessionState::create(&request.places).map_err(RunError::System)?;
+    let (mut design, plan) = Design::find(request, state.id())?;
+    design.make_places(request)?;
+    Ok((design, state, plan))
+}
+
+impl Design {
+    /// Decides what the session of this name will be. Changes nothing.
+    ///
+    /// # Errors
+    /// What the settings or the workspace do not allow.
+    pub(crate) fn find(request: &Request, id: &SessionId) -> Result<(Self, LaunchPlan), RunError> {
+        let Request { settings, workspace, places, stack, .. } = request;
+        let stack = stack.as_ref();
+        let (subject, extra) = (request.subject.clone(), request.extra.clone());
+        let view = View::collect(subject, settings, workspace, stack, extra)?;
+        let authority = view.authority()?;
+        let over = workspace.under_view(settings);
+        let layer = over.map(|_| Layer::of(places, id));
+        let shadows = shadow::find(settings, workspace)?;
+        let mounts = shadows.iter().map(Shadow::entries).collect::<Result<Vec<_>, _>>()?;
+        let copies = copies(places, id, layer.as_ref());
+        let guard = Guard::new(&copies, id, over, shadows);
+        let mut plan = plan::plan(&view, &authority, (settings, stack))?;
+        if let Some(layer) = &layer {
+            plan::put_view(&mut plan, &workspace.root, layer)?;
+        }
+        plan.tree.extend(guard.entries(workspace.root.as_path(), places)?);
+        plan.tree.extend(request.files.iter().cloned());
+        plan.tree.extend(mounts.into_iter().flatten());
+        let private = SessionState::private_of(places, id);
+        let trust = trust::is_needed(settings).then(|| Trust::new(&private, stack.cloned()));
+        if trust.is_none() && stack.is_some_and(|stack| !stack.is_built()) {
+            plan.tree.extend(trust::of_host().map_err(RunError::path)?);
+        }
+        plan.tree.extend(trust.as_ref().map(Trust::entry).transpose()?);
+        plan.nested = request.nested;
+        if request.nested {
+            settings.ceiling.check_nested(&Origin::Default).map_err(RunError::settings)?;
+        }
+        let ssh = request.ssh.as_ref();
+        plan.tree.extend(ssh.map(Ssh::entries).transpose()?.into_iter().flatten());
+        plan.tree.extend(gitconfig::entry(settings, ssh)?);
+        plan.doors = door::wanted(request.provider.is_some(), &settings.network, ssh)?;
+        Ok((Self { view, authority, layer, guard, trust }, plan))
+    }
+
+    /// The same for a session of which a keeper has made what [`Self::make_places`] makes.
+    pub(crate) fn adopted(self, places: &Places, id: &SessionId) -> Self {
+        let Self { view, authority, layer, guard, trust } = self;
+        let layer = layer.map(|_| Layer::adopt(places, id));
+        let guard = guard.of_session(&copies(places, id, layer.as_ref()), id);
+        let trust = trust.map(|trust| trust.of_session(&SessionState::private_of(places, id)));
+        Self { view, authority, layer, guard, trust }
+    }
+
+    /// Leaves what was made to the process that has the session now.
+    pub(crate) fn release(mut self) {
+        self.layer.iter_mut().for_each(Layer::release);
+    }
+
+    /// Makes the directories that the plan names. They have to be there when it is launched.
+    ///
+    /// # Errors
+    /// What the file system says; a workspace that no view can be made of.
+    fn make_places(&mut self, request: &Request) -> Result<(), RunError> {
+        if let Some(layer) = &mut self.layer {
+            layer.make(&request.workspace.root, self.guard.shadows())?;
+        }
+        self.guard.make().map_err(RunError::System)?;
+        self.trust.as_ref().map_or(Ok(()), Trust::make).map_err(RunError::System)
+    }
+}
+
+/// Where the private copies of git directories lie.
+fn copies(places: &Places, id: &SessionId, layer: Option<&Layer>) -> PathBuf {
+    match layer {
+        Some(layer) => layer.private().to_owned(),
+        None => SessionState::private_of(places, id),
+    }
+}

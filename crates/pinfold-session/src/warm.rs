@@ -1,0 +1,43 @@
+//! Insides that are prepared before somebody wants one (`pinfold warm`).
+//!
+//! A keeper, a process of the same user, makes insides up to the point where the workspace is to
+//! be looked over, and waits. A run that finds a keeper for its workspace is offered one: it
+//! decides by itself what its inside has to be, under the name of the session that this one was
+//! prepared for, and gets it only if both come to the same, and to the same files behind every path
+//! ([`fingerprint`]), and if whatever an inside inherits is the same for both processes
+//! ([`ambience`]). Then the descriptors change hands, and what follows is a run like any other:
+//! everything that depends on the content of the workspace, on secrets or on the caller's terminal
+//! happens in the run's own process. No inside is ever offered again once it was handed over.
+
+mod ambience;
+mod fingerprint;
+mod keeper;
+mod message;
+mod offer;
+
+pub use keeper::{Keeper, Kept};
+pub(crate) use offer::take;
+
+use std::path::{Path, PathBuf};
+
+use pinfold_policy::path::HostPath;
+use ring::digest::{SHA256, digest};
+
+use crate::places::Places;
+
+/// Where keepers listen.
+fn sockets(places: &Places) -> PathBuf {
+    places.state.join("warm")
+}
+
+/// How the sockets of the keepers for a workspace begin.
+fn prefix(workspace: &HostPath) -> String {
+    let hash = digest(&SHA256, workspace.as_bytes());
+    hash.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).chain(["-".to_owned()]).collect()
+}
+
+/// A socket's path has room for 107 bytes (unix(7)); by way of its directory's descriptor any fits.
+fn by_directory(directory: &std::fs::File, name: &Path) -> PathBuf {
+    use std::os::fd::AsRawFd as _;
+    Path::new(&format!("/proc/self/fd/{}", directory.as_raw_fd())).join(name)
+}

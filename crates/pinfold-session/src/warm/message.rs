@@ -1,0 +1,51 @@
+//! What a run and a keeper say to each other: one message each. A keeper that has nothing for the
+//! run hangs up. Both are the same program, which the keeper makes sure of.
+
+use pinfold_boundary::Handover;
+use pinfold_wire::{DecodeError, Wire};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// From the run: this is what its inside would be.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Take {
+    /// The [`super::fingerprint`].
+    pub(super) fingerprint: [u8; 32],
+}
+
+/// From the keeper: here it is. The control channel, init and the session's record come along.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Given {
+    /// The session that it was prepared for.
+    pub(super) session: String,
+    pub(super) handover: Handover,
+}
+
+impl Wire for Given {
+    fn encode(&self) -> Vec<u8> {
+        encode(self)
+    }
+
+    fn decode(message: &[u8]) -> Result<Self, DecodeError> {
+        decode(message)
+    }
+}
+
+impl Wire for Take {
+    fn encode(&self) -> Vec<u8> {
+        encode(self)
+    }
+
+    fn decode(message: &[u8]) -> Result<Self, DecodeError> {
+        decode(message)
+    }
+}
+
+/// An empty message is none: it ends the conversation.
+fn encode(message: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(message).unwrap_or_default()
+}
+
+fn decode<T: DeserializeOwned>(message: &[u8]) -> Result<T, DecodeError> {
+    serde_json::from_slice(message).map_err(|_| DecodeError::CutShort)
+}

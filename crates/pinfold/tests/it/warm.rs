@@ -354,8 +354,11 @@ fn a_keeper_killed_at_any_moment_fails_no_run_and_leaves_nothing() {
                 errors(&output)
             );
         }
-        assert!(run(&stage, &[], "true").0.status.success());
-        assert_eq!((sessions(&stage), names(stage.state().join("warm")).len()), (0, 0));
+        // A copy of the keeper that was just being made may hold its socket a little longer.
+        wait_until("nothing is left", || {
+            assert!(run(&stage, &[], "true").0.status.success());
+            (sessions(&stage), names(stage.state().join("warm")).len()) == (0, 0)
+        });
     }
 }
 
@@ -460,10 +463,11 @@ fn no_other_user_reaches_a_keeper() {
     let script = "import socket, sys\n\
                   s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n\
                   s.connect(sys.argv[1])\n\
-                  try: s.send(b'{\"fingerprint\":[' + b'0,' * 31 + b'0]}')\n\
-                  except BrokenPipeError: pass\n\
                   s.settimeout(10)\n\
-                  sys.exit(0 if s.recv(100) == b'' else 1)";
+                  try:\n \
+                    s.send(b'{\"fingerprint\":[' + b'0,' * 31 + b'0]}')\n \
+                    sys.exit(0 if s.recv(100) == b'' else 1)\n\
+                  except (BrokenPipeError, ConnectionResetError): pass";
     let output =
         other.command("/usr/bin/python3").args(["-c", script]).arg(&socket).output().unwrap();
     assert!(output.status.success(), "{}", errors(&output));

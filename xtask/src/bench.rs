@@ -3,6 +3,7 @@
 //! Every figure is a ratio against a peer or the native run, taken in turns so that the
 //! machine's mood is the same for both. It prints; it judges nothing but the soak.
 
+mod exec;
 mod memory;
 mod peers;
 mod sample;
@@ -55,6 +56,9 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
     }
     if wanted("warm") {
         warm::run(&pinfold, effort)?;
+    }
+    if wanted("exec") {
+        exec::run(&pinfold, effort)?;
     }
     if wanted("work") {
         work::run(&pinfold, effort)?;

@@ -9,7 +9,7 @@ const USAGE: &str = "\
 usage: cargo xtask TASK
 
 tasks:
-  bench [--smoke] [start|warm|snapshot|work|workspace|memory|gateway|door]
+  bench [--smoke] [start|warm|exec|snapshot|work|workspace|memory|gateway|door]
                               measure the promises of SPECIFICATION.md
   bench soak [--minutes N]    mixed traffic for ten minutes; fails when something grows
   lock AGENT VERSION [FILE]   write agents/recipes/FILE.json (FILE: AGENT) from npm";

@@ -12,7 +12,7 @@ mod sys;
 
 pub use capability::{Capabilities, Finding, Probe};
 pub use inside::{Doors, Handover, Inside, LaunchError, Released, step_failed};
-pub use pinfold_init::end_on_panic;
+pub use pinfold_init::{close_all_but, end_on_panic};
 pub use pinfold_wire::{Cover, CoverKind, Step};
 pub use plan::{
     Changes, CpuShare, Door, Entry, Identity, Landlock, LaunchPlan, Lower, Place, Program,

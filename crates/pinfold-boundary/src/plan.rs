@@ -117,8 +117,9 @@ pub struct Program {
 }
 
 impl Program {
-    /// As it crosses the channel.
-    pub(crate) fn to_wire(&self) -> pinfold_wire::Program {
+    /// As it crosses a channel.
+    #[must_use]
+    pub fn to_wire(&self) -> pinfold_wire::Program {
         let bytes = |text: &OsString| text.as_bytes().to_vec();
         let variable = |(name, value): &(OsString, OsString)| {
             [name.as_bytes(), b"=", value.as_bytes()].concat()
@@ -166,8 +167,9 @@ pub struct Stdio {
 }
 
 impl Stdio {
-    /// As they cross the channel, and the descriptors that go along.
-    pub(crate) fn to_wire(&self) -> (Streams, Vec<BorrowedFd<'_>>) {
+    /// As they cross a channel, and the descriptors that go along.
+    #[must_use]
+    pub fn to_wire(&self) -> (Streams, Vec<BorrowedFd<'_>>) {
         let mut descriptors = Vec::with_capacity(3);
         let ends = self.ends.each_ref().map(|end| match end {
             StdioEnd::Terminal => StreamEnd::Terminal,

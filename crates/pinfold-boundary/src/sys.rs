@@ -1,7 +1,7 @@
 //! The system calls that no library wraps, each behind a safe function.
 
 use std::ffi::CStr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use rustix::io::Errno;
 
@@ -357,25 +357,6 @@ pub(crate) fn wipe_arguments() -> Result<(), Errno> {
 pub(crate) fn unshare(namespaces: i32) -> Result<(), Errno> {
     // SAFETY: integer arguments only; no namespace flag separates what threads share.
     check(libc::c_long::from(unsafe { libc::unshare(namespaces) }))?;
-    Ok(())
-}
-
-/// Closes every descriptor above the standard three that is not in `keep` (close_range(2)).
-///
-/// # Errors
-/// What close_range(2) says.
-pub(crate) fn close_all_but(keep: &[BorrowedFd<'_>]) -> Result<(), Errno> {
-    let mut kept: Vec<u32> = keep.iter().map(|fd| fd.as_fd().as_raw_fd() as u32).collect();
-    kept.sort_unstable();
-    let mut first = 3;
-    for fd in kept.into_iter().filter(|fd| *fd >= 3).chain([u32::MAX]) {
-        if fd > first {
-            // SAFETY: the caller names every descriptor that an owner in this process still
-            // uses; the rest belong to values that the forked child never touches again.
-            check(unsafe { libc::syscall(libc::SYS_close_range, first, fd - 1, 0) })?;
-        }
-        first = fd.saturating_add(1);
-    }
     Ok(())
 }
 

@@ -6,14 +6,17 @@
 
 mod command;
 mod doors;
+mod fds;
 mod panics;
 mod run;
 mod stdio;
+mod task;
 mod vfork;
 mod watch;
 
 pub use command::Command;
 pub use doors::{datagrams, listen, listen_at, unix};
+pub use fds::close_all_but;
 pub use panics::{PANICKED, end_on_panic};
 pub use run::{Start, now, run};
 pub use stdio::{End, Streams};

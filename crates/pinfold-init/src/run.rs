@@ -5,10 +5,11 @@ use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use pinfold_wire::{Channel, Ended, Order, Program, Report, Step, Wire as _};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitOptions};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 
 use crate::command::Prepared;
-use crate::stdio::{self, End, Streams, Terminal};
+use crate::stdio::{self, Streams, Terminal};
+use crate::task::{self, Task};
 use crate::watch::Watch;
 use crate::{Command, Failure};
 
@@ -32,13 +33,10 @@ pub struct Start {
 pub fn run(mut start: Start, channel: &Channel) -> Result<(), Failure> {
     let signals = block_signals().map_err(Failure::at(Step::Execute))?;
     let prepared = start.command.prepare()?;
-    let terminal = if start.streams.wants_terminal() {
-        let opened = stdio::open_terminal(start.streams.window);
-        Some(opened.map_err(Failure::at(Step::Terminal))?)
-    } else {
-        rustix::process::setsid().map_err(Failure::at(Step::Terminal))?;
-        None
-    };
+    let wanted = start.streams.wants_terminal();
+    let terminal = wanted.then(|| Terminal::open(start.streams.window)).transpose();
+    let terminal = terminal.map_err(Failure::at(Step::Terminal))?;
+    stdio::lead_session(terminal.as_ref()).map_err(Failure::at(Step::Terminal))?;
     if let Some(terminal) = &terminal {
         let sent = channel.send(&Report::Terminal, &[terminal.controller.as_fd()]);
         sent.map_err(|_| Failure::at(Step::Terminal)(Errno::PIPE))?;
@@ -62,8 +60,8 @@ struct Loop<'a> {
     signals: OwnedFd,
     waiting: Option<Waiting>,
     command: Option<Pid>,
-    /// What runs beside the command, each with what its end is told by.
-    tasks: Vec<(Pid, u32)>,
+    /// What runs beside the command.
+    tasks: Vec<Task>,
     /// The beginning of a program that is too long for an order.
     part: Vec<u8>,
     watch: Watch,
@@ -78,9 +76,13 @@ impl Loop<'_> {
 
     /// Waits for one thing and deals with it; false when it is time to end.
     fn turn(&mut self) -> Result<bool, Failure> {
-        let mut ready =
-            [PollFd::new(self.channel, PollFlags::IN), PollFd::new(&self.signals, PollFlags::IN)];
-        let timeout = self.watch.patience().map(|patience| Timespec {
+        let own = [self.channel.as_fd(), self.signals.as_fd()];
+        let descriptors = own.into_iter().chain(self.tasks.iter().map(Task::news));
+        let mut ready: Vec<_> =
+            descriptors.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        let ending = self.tasks.iter().any(Task::is_ending).then_some(task::AGAIN);
+        let patience = self.watch.patience().into_iter().chain(ending).min();
+        let timeout = patience.map(|patience| Timespec {
             tv_sec: patience.as_secs() as i64,
             tv_nsec: i64::from(patience.subsec_nanos()),
         });
@@ -88,7 +90,12 @@ impl Loop<'_> {
             Ok(_) | Err(Errno::INTR) => {}
             Err(_) => return Ok(false),
         }
-        let (ordered, signalled) = (!ready[0].revents().is_empty(), !ready[1].revents().is_empty());
+        let is = |index: usize| !ready[index].revents().is_empty();
+        let (ordered, signalled, told) = (is(0), is(1), (2..ready.len()).any(is));
+        if told || ending.is_some() {
+            let channel = self.channel;
+            self.tasks.retain_mut(|task| task.go_on(channel));
+        }
         if let Some(limit) = self.watch.look() {
             let _ = self.channel.send(&Report::Limit(limit), &[]);
             if self.watch.ends(limit) {
@@ -104,7 +111,12 @@ impl Loop<'_> {
         match received.message {
             Order::Start(variables) => self.start(variables)?,
             Order::Part(part) => self.part.extend(part),
-            Order::Run { id, rest } => self.run(id, &rest, received.descriptors),
+            Order::Run { id, rest, streams } => {
+                let streams = Streams::new(streams, received.descriptors);
+                self.run(id, &rest, streams);
+            }
+            Order::SignalTask { id, signal } => self.tell_task(id, |task| task.signal(signal)),
+            Order::EndTask(id) => self.tell_task(id, Task::end),
             Order::Signal(number) => self.signal(number),
             Order::Socket => self.pass_socket(),
             Order::Cover(_) | Order::Mapped | Order::Seal(_) | Order::Command { .. } => {}
@@ -130,28 +142,29 @@ impl Loop<'_> {
         Ok(())
     }
 
-    /// Runs something beside the command. What cannot be started has ended with status 127.
-    fn run(&mut self, id: u32, rest: &[u8], descriptors: Vec<OwnedFd>) {
+    /// Runs something beside the command.
+    fn run(&mut self, id: u32, rest: &[u8], streams: Result<Streams, Errno>) {
         let mut program = std::mem::take(&mut self.part);
         program.extend_from_slice(rest);
-        match Self::spawn(&program, descriptors) {
-            Ok(pid) => self.tasks.push((pid, id)),
-            Err(_) => {
-                let ended = Ended::Code(127);
-                let _ = self.channel.send(&Report::TaskEnded { id, ended }, &[]);
+        let program = Program::decode(&program).map_err(|_| Errno::INVAL);
+        let run = |program, streams| {
+            Task::start(id, Command::from(program), streams, self.channel)
+                .map_err(|failure| failure.errno)
+        };
+        match program.and_then(|program| run(program, streams?)) {
+            Ok(task) => self.tasks.push(task),
+            Err(errno) => {
+                let errno = errno.raw_os_error();
+                let _ = self.channel.send(&Report::TaskFailed { id, errno }, &[]);
             }
         }
     }
 
-    fn spawn(program: &[u8], descriptors: Vec<OwnedFd>) -> Result<Pid, Failure> {
-        let bad = Failure::at(Step::Execute);
-        let ends: [OwnedFd; 3] = descriptors.try_into().map_err(|_| bad(Errno::INVAL))?;
-        let streams = Streams { ends: ends.map(End::Descriptor), window: None };
-        let bad = Failure::at(Step::Execute);
-        let program = Program::decode(program).map_err(|_| bad(Errno::INVAL))?;
-        let prepared = Command::from(program).prepare()?;
-        crate::vfork::spawn(|| drop(prepared.become_command(&streams, None)))
-            .map_err(Failure::at(Step::Execute))
+    /// One that has ended meanwhile needs no word.
+    fn tell_task(&mut self, id: u32, tell: impl FnOnce(&mut Task)) {
+        if let Some(task) = self.tasks.iter_mut().find(|task| task.id() == id) {
+            tell(task);
+        }
     }
 
     fn signal(&self, number: i32) {
@@ -175,25 +188,15 @@ impl Loop<'_> {
         let _ = rustix::io::read(&self.signals, &mut drain);
         let options = WaitOptions::NOHANG | WaitOptions::UNTRACED;
         while let Ok(Some((pid, status))) = rustix::process::wait(options) {
-            let task = self.tasks.iter().position(|(task, _)| *task == pid);
-            if task.is_none() && Some(pid) != self.command {
+            // Of a task its channel tells; of an orphan nobody wants to know.
+            if Some(pid) != self.command {
                 continue;
             }
             if let Some(signal) = status.stopping_signal() {
-                if task.is_none() {
-                    let _ = self.channel.send(&Report::Stopped(signal), &[]);
-                }
+                let _ = self.channel.send(&Report::Stopped(signal), &[]);
                 continue;
             }
-            let ended = match (status.exit_status(), status.terminating_signal()) {
-                (Some(code), _) => Ended::Code(code as u8),
-                (None, signal) => Ended::Signal(signal.unwrap_or(libc::SIGKILL) as u8),
-            };
-            if let Some(index) = task {
-                let (_, id) = self.tasks.swap_remove(index);
-                let _ = self.channel.send(&Report::TaskEnded { id, ended }, &[]);
-                continue;
-            }
+            let ended = ended(status);
             // A limit that it has just run into is still there to be seen.
             if let Some(limit) = self.watch.last_look() {
                 let _ = self.channel.send(&Report::Limit(limit), &[]);
@@ -203,6 +206,14 @@ impl Loop<'_> {
             return false;
         }
         true
+    }
+}
+
+/// How a child ended.
+pub(crate) fn ended(status: WaitStatus) -> Ended {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => Ended::Code(code as u8),
+        (None, signal) => Ended::Signal(signal.unwrap_or(libc::SIGKILL) as u8),
     }
 }
 

@@ -54,6 +54,14 @@ impl Streams {
         }
     }
 
+    /// Those that were handed in.
+    pub(crate) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.ends.iter().filter_map(|end| match end {
+            End::Descriptor(fd) => Some(fd.as_fd()),
+            End::Terminal | End::Same(_) => None,
+        })
+    }
+
     pub(crate) fn wants_terminal(&self) -> bool {
         self.ends.iter().any(|end| matches!(end, End::Terminal))
     }
@@ -73,23 +81,35 @@ impl Streams {
     }
 }
 
-/// Opens a terminal on the inside's own devpts, makes it this session's controlling terminal
-/// (init leads the session; the command gets a process group of its own in it, so that job
-/// control signals find a parent in the same session and are not dropped).
+impl Terminal {
+    /// Opens one on the inside's own devpts.
+    ///
+    /// # Errors
+    /// What pts(4) and ioctl_tty(2) say.
+    pub(crate) fn open(window: Option<(u16, u16)>) -> Result<Self, Errno> {
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let controller = rustix::fs::open("/dev/pts/ptmx", flags, Mode::empty())?;
+        rustix::pty::unlockpt(&controller)?;
+        let peer = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        let user = rustix::pty::ioctl_tiocgptpeer(&controller, peer)?;
+        if let Some((rows, columns)) = window {
+            let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+            rustix::termios::tcsetwinsize(&controller, size)?;
+        }
+        Ok(Self { controller, user })
+    }
+}
+
+/// Leads a session of its own from now on, with this as its controlling terminal. The command gets a
+/// process group of its own in it, so that job control signals find a parent in the same session and
+/// are not dropped.
 ///
 /// # Errors
-/// What pts(4), setsid(2) and ioctl_tty(2) say.
-pub(crate) fn open_terminal(window: Option<(u16, u16)>) -> Result<Terminal, Errno> {
-    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let controller = rustix::fs::open("/dev/pts/ptmx", flags, Mode::empty())?;
-    rustix::pty::unlockpt(&controller)?;
-    let peer = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
-    let user = rustix::pty::ioctl_tiocgptpeer(&controller, peer)?;
-    if let Some((rows, columns)) = window {
-        let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-        rustix::termios::tcsetwinsize(&controller, size)?;
-    }
+/// What setsid(2) and ioctl_tty(2) say.
+pub(crate) fn lead_session(terminal: Option<&Terminal>) -> Result<(), Errno> {
     rustix::process::setsid()?;
-    rustix::process::ioctl_tiocsctty(&user)?;
-    Ok(Terminal { controller, user })
+    match terminal {
+        Some(terminal) => rustix::process::ioctl_tiocsctty(&terminal.user),
+        None => Ok(()),
+    }
 }

@@ -43,6 +43,7 @@ mod supervise;
 mod survey;
 mod sys;
 pub mod system;
+mod talk;
 mod terminal;
 mod timeline;
 pub mod toolchains;

@@ -14,7 +14,7 @@ use pinfold_policy::origin::Valued;
 use pinfold_policy::path::{Escaped, HostPath};
 use pinfold_policy::project::ResumeCommand;
 use pinfold_policy::settings::WorkspaceMode;
-use pinfold_wire::{Ended, Program};
+use pinfold_wire::{Ended, Program, StreamEnd, Streams};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
@@ -138,8 +138,9 @@ impl Supervision {
     ) -> Result<Option<(Ended, String)>, RunError> {
         let (output, theirs) = pipe().map_err(|errno| RunError::System(errno.into()))?;
         let nothing = File::open("/dev/null").map_err(RunError::System)?;
-        let streams = [nothing.as_fd(), theirs.as_fd(), theirs.as_fd()];
-        let sent = self.inside.channel.run(id, program, streams);
+        let ends = [StreamEnd::Descriptor, StreamEnd::Descriptor, StreamEnd::Same(1)];
+        let (streams, window) = ([nothing.as_fd(), theirs.as_fd()], None);
+        let sent = self.inside.channel.run(id, program, Streams { ends, window }, &streams);
         sent.map_err(|_| last_words(&self.inside))?;
         drop((nothing, theirs));
         self.running = Some(Running { id, output: Some(output), tail: Vec::new(), ended: None });

@@ -11,12 +11,12 @@ use std::time::Instant;
 use pinfold_boundary::namespace::{Namespace, explain};
 use pinfold_boundary::{Boundary, Entry, Hold, Inside, Program};
 use pinfold_policy::authority::{Authority, Subject};
-use pinfold_policy::path::{HostPath, InsidePath};
+use pinfold_policy::path::InsidePath;
 use pinfold_policy::settings::Settings;
 use serde_json::json;
 
 use crate::audit::{Audit, Event};
-use crate::control::Control;
+use crate::control::{Base, Control, Rules};
 use crate::door::{self, Opened, Records};
 use crate::gateway::Provider;
 use crate::git::settle::Kept;
@@ -102,10 +102,16 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     timeline.done("looks the workspace over");
 
     let settings = &request.settings;
-    let control = opened.policy.map(|policy| {
-        let ceiling = settings.ceiling.clone();
-        Control::open(session.state.private(), policy, ceiling, Arc::clone(&audit))
+    let rules = opened.policy.map(|policy| {
+        let (ceiling, audit) = (settings.ceiling.clone(), Arc::clone(&audit));
+        Rules { policy, ceiling, audit }
     });
+    let base = Base {
+        env: request.env.clone(),
+        variables: opened.variables.clone(),
+        cwd: request.workspace.cwd.as_bytes().to_vec(),
+    };
+    let control = Control::open(session.state.private(), rules, base, Arc::clone(&audit));
     let (outputs, input) = streams.moved.start().map_err(RunError::thread)?;
     let timeout = settings.limits.timeout.as_ref();
     let mut supervision = Supervision {
@@ -116,7 +122,7 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
         outputs,
         input,
         serving: Serving::new(opened.egress, Arc::clone(&records)),
-        control: control.transpose().map_err(RunError::System)?,
+        control: control.map_err(RunError::System)?,
         sockets: opened.sockets,
         deadline: timeout.map(|timeout| Instant::now() + timeout.value.duration()),
         running: None,
@@ -308,7 +314,11 @@ fn settle(guard: &Guard, settings: &Settings, audit: &Audit) -> io::Result<Vec<S
 ///
 /// # Errors
 /// A log that cannot be written: then nothing is started.
-pub(crate) fn record_launch(audit: &Audit, argv: &[OsString], cwd: &HostPath) -> io::Result<()> {
+pub(crate) fn record_launch(
+    audit: &Audit,
+    argv: &[OsString],
+    cwd: &impl ToString,
+) -> io::Result<()> {
     audit.record(&Event::Launch {
         argv: argv.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         cwd: cwd.to_string(),

@@ -276,6 +276,18 @@ pub(crate) fn is_live(places: &Places, session: &str) -> bool {
     is_alive(&places.state.join("sessions").join(session))
 }
 
+/// Waits until a session has cleaned up.
+///
+/// # Errors
+/// What flock(2) says.
+pub(crate) fn wait_for_end(places: &Places, session: &str) -> io::Result<()> {
+    let Ok(record) = File::open(places.state.join("sessions").join(session)) else {
+        return Ok(());
+    };
+    rustix::io::retry_on_intr(|| rustix::fs::flock(&record, FlockOperation::LockShared))?;
+    Ok(())
+}
+
 /// Whether a session's supervisor holds its record.
 fn is_alive(record: &Path) -> bool {
     let Ok(file) = File::open(record) else { return false };

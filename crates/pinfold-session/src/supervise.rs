@@ -10,7 +10,7 @@ use pinfold_wire::{Ended, Limit, Order, Report, Step};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
-use crate::control::Control;
+use crate::control::{Control, News};
 use crate::input::Feeding;
 use crate::outcome::{LimitReached, Outcome};
 use crate::publish::Sockets;
@@ -26,6 +26,9 @@ const GRACE: Duration = Duration::from_secs(2);
 /// How often a control group that cannot end the tree by itself is looked at.
 const LOOK: Duration = Duration::from_millis(250);
 
+/// The status of a resume command's shell that cannot be executed.
+const NOT_FOUND: u8 = 127;
+
 /// Everything that the loop watches.
 pub(crate) struct Supervision {
     pub(crate) inside: Inside,
@@ -38,8 +41,8 @@ pub(crate) struct Supervision {
     pub(crate) input: Option<Feeding>,
     /// Who serves the doors.
     pub(crate) serving: Serving,
-    /// Where the session can be changed.
-    pub(crate) control: Option<Control>,
+    /// Where the session can be asked for something.
+    pub(crate) control: Control,
     /// Where sockets of the inside's network are asked for and handed in.
     pub(crate) sockets: Option<Sockets>,
     pub(crate) deadline: Option<Instant>,
@@ -156,10 +159,12 @@ impl Supervision {
                 self.signal(signal);
             }
         }
-        if ready.control
-            && let Some(control) = &self.control
+        let is_due = self.control.due().is_some_and(|due| Instant::now() >= due);
+        if (ready.control || is_due)
+            && let Some(grace) = self.control.serve(&self.inside, self.state.started)
         {
-            control.serve();
+            self.order(libc::SIGTERM);
+            self.state.killing = Some(Instant::now() + grace);
         }
         if ready.sockets
             && let Some(sockets) = &self.sockets
@@ -189,7 +194,7 @@ impl Supervision {
             PollFd::from_borrowed_fd(self.inside.ended(), PollFlags::IN),
             PollFd::new(&self.signals, PollFlags::IN),
         ];
-        let control = self.control.iter().map(Control::waiting);
+        let control = self.control.waiting();
         watched.extend(control.map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)));
         let first_socket = watched.len();
         let sockets = self.sockets.iter().map(Sockets::waiting);
@@ -226,7 +231,8 @@ impl Supervision {
         let now = Instant::now();
         let until = |at: Instant| at.saturating_duration_since(now);
         let looks = self.inside.group.as_ref().is_some_and(|group| group.needs_a_look());
-        let waits = [self.deadline, self.state.killing, self.state.waking].map(|at| at.map(until));
+        let times = [self.deadline, self.state.killing, self.state.waking, self.control.due()];
+        let waits = times.map(|at| at.map(until));
         let waits = waits.into_iter().chain([looks.then_some(LOOK)]);
         waits.flatten().min()
     }
@@ -262,7 +268,20 @@ impl Supervision {
         };
         match received.message {
             Report::Times(times) => self.state.timeline.add(&times),
-            Report::TaskEnded { id, ended } => self.task_ended(id, ended),
+            Report::TaskEnded { id, ended } => {
+                self.task_ended(id, ended);
+                self.control.tell(id, News::Ended(ended));
+            }
+            Report::TaskFailed { id, errno } => {
+                self.task_ended(id, Ended::Code(NOT_FOUND));
+                self.control.tell(id, News::Failed(errno));
+            }
+            Report::TaskStopped(id) => self.control.tell(id, News::Stopped),
+            Report::TaskTerminal(id) => {
+                if let Some(terminal) = received.descriptors.into_iter().next() {
+                    self.control.tell(id, News::Terminal(terminal));
+                }
+            }
             Report::Stopped(_) => self.stopped(),
             Report::Limit(limit) => self.state.reach(reached(limit)),
             Report::Socket => {

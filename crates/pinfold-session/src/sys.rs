@@ -1,6 +1,6 @@
 //! The few things that need `unsafe`, behind safe functions.
 
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{FromRawFd, OwnedFd};
 
 use rustix::io::Errno;
 
@@ -67,21 +67,6 @@ pub(crate) fn block_all_signals() {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigfillset(&raw mut set);
         libc::sigprocmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut());
-    }
-}
-
-/// Closes every descriptor but these, the standard streams included. Only for a forked child
-/// that never touches a value owning another descriptor again.
-pub(crate) fn close_all_but(keep: &[BorrowedFd<'_>]) {
-    let mut kept: Vec<u32> = keep.iter().map(|fd| fd.as_raw_fd() as u32).collect();
-    kept.sort_unstable();
-    let mut first = 0;
-    for fd in kept.into_iter().chain([u32::MAX]) {
-        if fd > first {
-            // SAFETY: see the function's condition.
-            unsafe { libc::syscall(libc::SYS_close_range, first, fd - 1, 0) };
-        }
-        first = fd.saturating_add(1);
     }
 }
 

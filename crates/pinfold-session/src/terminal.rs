@@ -135,7 +135,8 @@ impl Guardian {
     fn watch(orders: &OwnedFd, terminal: BorrowedFd<'_>, saved: &Termios) {
         let _ = rustix::process::setpgid(None, None);
         crate::sys::block_all_signals();
-        crate::sys::close_all_but(&[orders.as_fd(), terminal]);
+        // One descriptor more is no reason to leave the terminal raw.
+        let _ = pinfold_boundary::close_all_but(&[orders.as_fd(), terminal]);
         let mut armed = false;
         let mut order = [0_u8; 1];
         while let Ok(1) = rustix::io::retry_on_intr(|| rustix::io::read(orders, &mut order)) {

@@ -18,7 +18,7 @@ mod offer;
 pub use keeper::{Keeper, Kept};
 pub(crate) use offer::take;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use pinfold_policy::path::HostPath;
 use ring::digest::{SHA256, digest};
@@ -34,10 +34,4 @@ fn sockets(places: &Places) -> PathBuf {
 fn prefix(workspace: &HostPath) -> String {
     let hash = digest(&SHA256, workspace.as_bytes());
     hash.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).chain(["-".to_owned()]).collect()
-}
-
-/// A socket's path has room for 107 bytes (unix(7)); by way of its directory's descriptor any fits.
-fn by_directory(directory: &std::fs::File, name: &Path) -> PathBuf {
-    use std::os::fd::AsRawFd as _;
-    Path::new(&format!("/proc/self/fd/{}", directory.as_raw_fd())).join(name)
 }

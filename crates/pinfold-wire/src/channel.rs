@@ -177,10 +177,11 @@ impl Channel {
         &self,
         id: u32,
         program: &Program,
-        streams: [BorrowedFd<'_>; 3],
+        streams: Streams,
+        descriptors: &[BorrowedFd<'_>],
     ) -> Result<(), ChannelError> {
         let rest = self.parts(program)?;
-        self.send(&Order::Run { id, rest }, &streams)
+        self.send(&Order::Run { id, rest, streams }, descriptors)
     }
 
     /// Sends what of a program an order has no room for, and returns the rest.

@@ -45,6 +45,9 @@ fn every_report_comes_back_as_it_went() {
         Report::Ended(Ended::Code(3)),
         Report::Ended(Ended::Signal(9)),
         Report::TaskEnded { id: 7, ended: Ended::Code(1) },
+        Report::TaskFailed { id: 7, errno: 2 },
+        Report::TaskTerminal(7),
+        Report::TaskStopped(7),
         Report::Failed { step: Step::Grants, errno: 2, detail: b"/x\xff".to_vec() },
     ];
     for report in reports {
@@ -65,7 +68,9 @@ fn orders_to_run_come_back_as_they_went() {
     for order in [
         Order::Start(vec![b"A=1".to_vec()]),
         Order::Part(rest.clone()),
-        Order::Run { id: 3, rest: rest.clone() },
+        Order::Run { id: 3, rest: rest.clone(), streams: streams(None) },
+        Order::SignalTask { id: 3, signal: 15 },
+        Order::EndTask(3),
         Order::Command { rest: rest.clone(), streams: streams(None) },
         Order::Command { rest, streams: streams(Some((24, 80))) },
     ] {
@@ -80,13 +85,15 @@ fn a_program_longer_than_a_message_arrives_whole() {
     let sender = {
         let program = program.clone();
         let null = std::fs::File::open("/dev/null").unwrap();
-        std::thread::spawn(move || left.run(7, &program, [null.as_fd(); 3]).unwrap())
+        let streams = Streams { ends: [StreamEnd::Descriptor; 3], window: None };
+        let run = move || left.run(7, &program, streams, &[null.as_fd(); 3]).unwrap();
+        std::thread::spawn(run)
     };
     let mut whole = Vec::new();
     while let Some(received) = right.receive::<Order>().unwrap() {
         match received.message {
             Order::Part(part) => whole.extend(part),
-            Order::Run { id: 7, rest } => {
+            Order::Run { id: 7, rest, .. } => {
                 whole.extend(rest);
                 assert_eq!(received.descriptors.len(), 3);
                 break;

@@ -16,6 +16,7 @@ use pinfold_session::repository::ContentHash;
 
 use crate::check::CheckArgs;
 use crate::config::ConfigArgs;
+use crate::exec::{ExecArgs, ShellArgs, StopArgs};
 use crate::import::ImportArgs;
 use crate::network::ChangeArgs;
 use crate::review::{ApplyArgs, DiffArgs, DiscardArgs, PsArgs};
@@ -42,6 +43,12 @@ pub(crate) enum Command {
     Learn(Deferred<RunArgs>),
     /// Keep sandboxes prepared, so that runs here with the same settings start at once
     Warm(Deferred<WarmArgs>),
+    /// Run a command in a live session, beside its own
+    Exec(ExecArgs),
+    /// Open a shell in a live session
+    Shell(ShellArgs),
+    /// End a live session
+    Stop(StopArgs),
     /// Let a live session reach a host
     Allow(ChangeArgs),
     /// Take a rule from a live session; connections that nothing else allows are cut

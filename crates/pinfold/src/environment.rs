@@ -29,6 +29,12 @@ const DESCRIBING: [&str; 14] = [
     "TZ",
 ];
 
+/// The caller's variables that describe its terminal and language.
+pub(crate) fn describing() -> Vec<(OsString, OsString)> {
+    let variable = |name: &str| Some((name.into(), std::env::var_os(name)?));
+    DESCRIBING.into_iter().filter_map(variable).collect()
+}
+
 /// Puts the environment together.
 pub(crate) fn environment(
     settings: &Settings,

@@ -5,6 +5,7 @@ mod cli;
 mod config;
 mod doctor;
 mod environment;
+mod exec;
 mod exit;
 mod import;
 mod log;
@@ -34,6 +35,9 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(args.0, false),
         Command::Learn(args) => run::run(args.0, true),
         Command::Warm(args) => warm::warm(&args.0),
+        Command::Exec(args) => exec::exec(args),
+        Command::Shell(args) => exec::shell(args),
+        Command::Stop(args) => exec::stop(&args),
         Command::Allow(args) => network::change_session(&Way::Allow, &args),
         Command::Forbid(args) => network::change_session(&Way::Forbid, &args),
         Command::Ps(args) => review::ps(&args),

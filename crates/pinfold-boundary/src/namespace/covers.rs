@@ -43,6 +43,8 @@ pub(super) fn receive(root: &Root, channel: &Channel) -> Result<Option<Asked>, F
             }
             Order::Start(_)
             | Order::Run { .. }
+            | Order::SignalTask { .. }
+            | Order::EndTask(_)
             | Order::Mapped
             | Order::Signal(_)
             | Order::Socket => continue,

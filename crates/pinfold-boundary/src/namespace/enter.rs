@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use pinfold_init::{Failure, Start, Watch, Watched, now};
+use pinfold_init::{Failure, Start, Watch, Watched, close_all_but, now};
 use pinfold_wire::{Channel, Order, Step};
 use rustix::io::Errno;
 
@@ -130,8 +130,10 @@ fn become_inside(
 /// Descriptors of the caller, its standard streams among them, stay outside.
 fn close_inherited(sources: &[Source], channel: &Channel) -> Result<(), Errno> {
     let sources = sources.iter().flat_map(Source::descriptors);
-    let keep: Vec<BorrowedFd<'_>> = [channel.as_fd()].into_iter().chain(sources).collect();
-    sys::close_all_but(&keep)?;
+    let standard = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
+    let keep: Vec<BorrowedFd<'_>> =
+        standard.into_iter().chain([channel.as_fd()]).chain(sources).collect();
+    close_all_but(&keep)?;
     let null = rustix::fs::open("/dev/null", rustix::fs::OFlags::RDWR, rustix::fs::Mode::empty())?;
     rustix::stdio::dup2_stdin(&null)?;
     rustix::stdio::dup2_stdout(&null)?;

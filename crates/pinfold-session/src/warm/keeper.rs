@@ -13,17 +13,17 @@ use pinfold_policy::path::HostPath;
 use pinfold_wire::{Channel, Received};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::SocketFlags;
 
 use self::prepared::Prepared;
 use super::ambience::Ambience;
 use super::message::Take;
-use super::{by_directory, prefix, sockets};
+use super::{prefix, sockets};
 use crate::outcome::RunError;
 use crate::places::Places;
 use crate::run::{Request, design};
 use crate::state::SessionId;
-use crate::sys;
+use crate::{sys, talk};
 
 /// How long a run may take to say what it wants.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -31,8 +31,6 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_secs(5);
 /// How long to leave the processors to a run that was handed an inside.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Runs that wait to be answered.
-const BACKLOG: i32 = 64;
 
 /// What a keeper has to tell.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,7 +94,11 @@ impl<M: FnMut() -> Result<Request, RunError>> Keeper<M> {
         let id = SessionId::generate().map_err(RunError::System)?;
         let name = format!("{}{id}", prefix(workspace));
         let directory = sockets(places);
-        let listener = listen(&directory, &name).map_err(|error| {
+        let listen = || {
+            Places::make_private(&directory)?;
+            talk::listen(&directory, &name)
+        };
+        let listener = listen().map_err(|error| {
             let what = format!("cannot listen in {}: {error}", directory.display());
             RunError::System(io::Error::new(error.kind(), what))
         })?;
@@ -326,14 +328,4 @@ fn has_something(descriptor: BorrowedFd<'_>) -> bool {
     let mut ready = [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)];
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
     rustix::event::poll(&mut ready, Some(&at_once)) == Ok(1)
-}
-
-fn listen(directory: &std::path::Path, name: &str) -> io::Result<OwnedFd> {
-    Places::make_private(directory)?;
-    let opened = File::open(directory)?;
-    let flags = SocketFlags::CLOEXEC;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-    rustix::net::bind(&socket, &SocketAddrUnix::new(by_directory(&opened, name.as_ref()))?)?;
-    rustix::net::listen(&socket, BACKLOG)?;
-    Ok(socket)
 }

@@ -3,8 +3,9 @@
 
 use pinfold_boundary::Handover;
 use pinfold_wire::{DecodeError, Wire};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+
+use crate::talk::{decode, encode};
 
 /// From the run: this is what its inside would be.
 #[derive(Debug, Serialize, Deserialize)]
@@ -39,13 +40,4 @@ impl Wire for Take {
     fn decode(message: &[u8]) -> Result<Self, DecodeError> {
         decode(message)
     }
-}
-
-/// An empty message is none: it ends the conversation.
-fn encode(message: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec(message).unwrap_or_default()
-}
-
-fn decode<T: DeserializeOwned>(message: &[u8]) -> Result<T, DecodeError> {
-    serde_json::from_slice(message).map_err(|_| DecodeError::CutShort)
 }

@@ -2,20 +2,19 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::path::Path;
 use std::time::Duration;
 
 use pinfold_boundary::Inside;
 use pinfold_wire::{Channel, Received};
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::fingerprint::fingerprint;
 use super::message::{Given, Take};
-use super::{by_directory, prefix, sockets};
+use super::{prefix, sockets};
 use crate::outcome::RunError;
 use crate::run::{Design, Request};
 use crate::state::{SessionId, SessionState};
+use crate::talk;
 
 /// How long a keeper may take to answer. One that is preparing an inside takes some milliseconds;
 /// after this time the run makes its own.
@@ -49,11 +48,9 @@ fn keepers(request: &Request) -> impl Iterator<Item = Channel> {
     let directory = sockets(&request.places);
     let names = fs::read_dir(&directory).into_iter().flatten().flatten();
     let prefix = prefix(&request.workspace.root);
-    let names = names.map(|entry| entry.file_name());
-    let own = names.filter(move |name| name.to_str().is_some_and(|name| name.starts_with(&prefix)));
-    own.filter_map(move |name| {
-        let opened = File::open(&directory).ok()?;
-        match connect(&by_directory(&opened, name.as_ref())) {
+    let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter(move |name| name.starts_with(&prefix)).filter_map(move |name| {
+        match talk::connect(&directory, &name, PATIENCE) {
             Ok(keeper) => Some(keeper),
             Err(error) => {
                 if error.kind() == io::ErrorKind::ConnectionRefused {
@@ -64,14 +61,6 @@ fn keepers(request: &Request) -> impl Iterator<Item = Channel> {
             }
         }
     })
-}
-
-fn connect(path: &Path) -> io::Result<Channel> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
-    rustix::io::ioctl_fionbio(&socket, false)?;
-    Ok(Channel::from(socket))
 }
 
 /// The inside, if the keeper has one that is this.

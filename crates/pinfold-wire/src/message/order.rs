@@ -98,13 +98,24 @@ pub enum Order {
         /// With as many descriptors as they need.
         streams: Streams,
     },
-    /// Run this beside the command, with the three descriptors that come along as its streams.
+    /// Run this beside the command.
     Run {
         /// By what its end is told.
         id: u32,
         /// What follows the parts before.
         rest: Vec<u8>,
+        /// With as many descriptors as they need.
+        streams: Streams,
     },
+    /// Send this signal to the process group of what runs beside the command.
+    SignalTask {
+        /// Which.
+        id: u32,
+        /// The signal's number.
+        signal: i32,
+    },
+    /// End what runs beside the command, with everything that it has started.
+    EndTask(u32),
     /// Send this signal to the command's process group.
     Signal(i32),
     /// Make a TCP socket in the inside's network and pass it out, unconnected.
@@ -123,8 +134,14 @@ impl Wire for Order {
             Self::Command { rest, streams } => {
                 write_streams(writer.u8(9).bytes(rest), *streams);
             }
-            Self::Run { id, rest } => {
-                writer.u8(7).u32(*id).bytes(rest);
+            Self::Run { id, rest, streams } => {
+                write_streams(writer.u8(7).u32(*id).bytes(rest), *streams);
+            }
+            Self::SignalTask { id, signal } => {
+                writer.u8(10).u32(*id).i32(*signal);
+            }
+            Self::EndTask(id) => {
+                writer.u8(11).u32(*id);
             }
             Self::Mapped => {
                 writer.u8(4);
@@ -145,7 +162,12 @@ impl Wire for Order {
         let order = match reader.u8()? {
             1 => Self::Cover(read_covers(&mut reader)?),
             2 => Self::Start(read_list(&mut reader)?),
-            7 => Self::Run { id: reader.u32()?, rest: reader.bytes()? },
+            7 => {
+                let (id, rest) = (reader.u32()?, reader.bytes()?);
+                Self::Run { id, rest, streams: read_streams(&mut reader)? }
+            }
+            10 => Self::SignalTask { id: reader.u32()?, signal: reader.i32()? },
+            11 => Self::EndTask(reader.u32()?),
             8 => Self::Part(reader.bytes()?),
             9 => {
                 let rest = reader.bytes()?;

@@ -135,7 +135,18 @@ pub enum Report {
     Limit(Limit),
     /// The command ended; what it left is being ended.
     Ended(Ended),
-    /// What ran beside the command ended; 127 also if it could not be started.
+    /// The controlling side of the terminal of what runs beside the command, as a descriptor.
+    TaskTerminal(u32),
+    /// The process group of what runs beside the command was stopped.
+    TaskStopped(u32),
+    /// What was to run beside the command could not be executed.
+    TaskFailed {
+        /// Which.
+        id: u32,
+        /// The system's error number.
+        errno: i32,
+    },
+    /// What ran beside the command ended.
     TaskEnded {
         /// Which.
         id: u32,
@@ -180,6 +191,15 @@ impl Wire for Report {
             }
             Self::Ended(ended) => write_ended(writer.u8(6), *ended),
             Self::TaskEnded { id, ended } => write_ended(writer.u8(7).u32(*id), *ended),
+            Self::TaskTerminal(id) => {
+                writer.u8(10).u32(*id);
+            }
+            Self::TaskStopped(id) => {
+                writer.u8(11).u32(*id);
+            }
+            Self::TaskFailed { id, errno } => {
+                writer.u8(12).u32(*id).i32(*errno);
+            }
             Self::Failed { step, errno, detail } => {
                 writer
                     .u8(8)
@@ -209,6 +229,9 @@ impl Wire for Report {
             5 => Self::Limit(read_limit(reader.u8()?)?),
             6 => Self::Ended(read_ended(&mut reader)?),
             7 => Self::TaskEnded { id: reader.u32()?, ended: read_ended(&mut reader)? },
+            10 => Self::TaskTerminal(reader.u32()?),
+            11 => Self::TaskStopped(reader.u32()?),
+            12 => Self::TaskFailed { id: reader.u32()?, errno: reader.i32()? },
             8 => Self::Failed {
                 step: Step::from_wire(reader.u8()?)?,
                 errno: reader.i32()?,

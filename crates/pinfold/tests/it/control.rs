@@ -67,7 +67,7 @@ fn of_two_sessions_one_has_to_be_named() {
     let stage = Stage::new(people()[0]);
     let sessions = [(); 2].map(|()| live(&stage, &["--allow-host", "a.example.com"]));
     let unclear = stage.pinfold(&["allow", "b.example.com"]).output().unwrap();
-    assert!(said(&unclear).contains("name one with --session"), "{}", said(&unclear));
+    assert!(said(&unclear).contains("name one of these"), "{}", said(&unclear));
     let names = entries(&stage.state().join("private"));
     let named = stage.pinfold(&["allow", "b.example.com", "--session", &names[0]]).output();
     assert!(named.unwrap().status.success());

@@ -1,0 +1,29 @@
+//! Descriptors that a copy of a process must not keep.
+
+use std::os::fd::{AsRawFd as _, BorrowedFd};
+
+use rustix::io::Errno;
+
+/// Closes every descriptor that is not in `keep`, the standard streams included (close_range(2)).
+/// Only for a process that was copied, and uses no value again that owns another one.
+///
+/// # Errors
+/// What close_range(2) says.
+pub fn close_all_but(keep: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+    let mut kept: Vec<u32> = keep.iter().map(|fd| fd.as_raw_fd() as u32).collect();
+    kept.sort_unstable();
+    let mut first = 0;
+    for fd in kept.into_iter().chain([u32::MAX]) {
+        if fd > first {
+            // SAFETY: the caller names every descriptor that an owner in this process still
+            // uses; the rest belong to values that the copy never touches again.
+            let closed = unsafe { libc::syscall(libc::SYS_close_range, first, fd - 1, 0) };
+            if closed < 0 {
+                let error = std::io::Error::last_os_error();
+                return Err(Errno::from_io_error(&error).unwrap_or(Errno::BADF));
+            }
+        }
+        first = fd.saturating_add(1);
+    }
+    Ok(())
+}

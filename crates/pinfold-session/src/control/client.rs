@@ -1,0 +1,104 @@
+//! Who asks a live session for something.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pinfold_wire::Channel;
+
+use super::NAME;
+use super::message::{Answer, Change, Request};
+use crate::outcome::RunError;
+use crate::places::Places;
+use crate::{state, talk};
+
+/// How long a busy session may take to take notice.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Asks a live session for a change and returns the rules that are in force afterwards.
+///
+/// # Errors
+/// No such session, more than one, or what the session answers.
+pub fn change(
+    places: &Places,
+    session: Option<&str>,
+    change: &Change,
+) -> Result<Vec<String>, RunError> {
+    let channel = find(places, session)?;
+    send(&channel, &Request::Change(change.clone()))?;
+    match receive(&channel)? {
+        Answer::Rules(rules) => Ok(rules),
+        answer => Err(refused(answer)),
+    }
+}
+
+/// Ends a session as a signal would, kills what is left after a time, and waits until it has
+/// cleaned up.
+///
+/// # Errors
+/// No such session, or more than one.
+pub fn stop(places: &Places, session: &str, grace: Duration) -> Result<(), RunError> {
+    let (name, channel) = named(places, Some(session))?;
+    let grace = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+    send(&channel, &Request::Stop { grace })?;
+    match channel.receive::<Answer>() {
+        Ok(Some(received)) => Err(refused(received.message)),
+        Ok(None) | Err(_) => state::wait_for_end(places, &name).map_err(RunError::System),
+    }
+}
+
+/// A connection to the session that is meant: the one whose name begins so, or the only one.
+///
+/// # Errors
+/// No such session, or more than one.
+pub(super) fn find(places: &Places, session: Option<&str>) -> Result<Channel, RunError> {
+    Ok(named(places, session)?.1)
+}
+
+/// The same with its name.
+fn named(places: &Places, session: Option<&str>) -> Result<(String, Channel), RunError> {
+    let all = std::fs::read_dir(places.state.join("private"));
+    let all = all.into_iter().flatten().flatten().map(|entry| entry.path());
+    let meant = |path: &PathBuf| session.is_none_or(|begin| name(path).starts_with(begin));
+    let live = |path: PathBuf| Some((name(&path), talk::connect(&path, NAME, PATIENCE).ok()?));
+    let mut found: Vec<(String, Channel)> = all.filter(meant).filter_map(live).collect();
+    match (found.len(), session) {
+        (1, _) => Ok(found.remove(0)),
+        (0, Some(session)) => Err(RunError::refused(
+            format!("no live session {session}"),
+            Some("`pinfold ps` shows those that run".to_owned()),
+        )),
+        (0, None) => Err(RunError::refused("no live session", None)),
+        (_, _) => {
+            let names: Vec<String> = found.into_iter().map(|(name, _)| name).collect();
+            let hint = format!("name one of these: {}", names.join(", "));
+            Err(RunError::refused("more than one live session is meant", Some(hint)))
+        }
+    }
+}
+
+fn name(private: &Path) -> String {
+    private.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+pub(super) fn send(channel: &Channel, request: &Request) -> Result<(), RunError> {
+    channel.send(request, &[]).map_err(|_| gone())
+}
+
+fn receive(channel: &Channel) -> Result<Answer, RunError> {
+    match channel.receive::<Answer>() {
+        Ok(Some(received)) => Ok(received.message),
+        Ok(None) | Err(_) => Err(gone()),
+    }
+}
+
+/// The error behind an answer.
+pub(super) fn refused(answer: Answer) -> RunError {
+    match answer {
+        Answer::Error(why) => RunError::refused(why, None),
+        _ => RunError::refused("the session answers something else", None),
+    }
+}
+
+pub(super) fn gone() -> RunError {
+    RunError::refused("the session has ended", None)
+}

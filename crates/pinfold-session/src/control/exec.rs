@@ -1,0 +1,207 @@
+//! Running something beside the command of a live session, with this process's streams.
+
+use std::ffi::OsString;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::PathBuf;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use pinfold_wire::{Channel, Program};
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+
+use super::client::{find, gone, refused, send};
+use super::message::{Answer, Request, TimeOver};
+use crate::input::Feeding;
+use crate::outcome::RunError;
+use crate::places::Places;
+use crate::stdio::{self, Pump};
+use crate::sys;
+use crate::terminal::{CallerTerminal, stop_self};
+
+/// How long a terminal that others still hold may stay without output before it is let go.
+const QUIET: Duration = Duration::from_millis(10);
+
+/// What to run.
+#[derive(Debug)]
+pub struct Exec {
+    /// The program and its arguments; the session's shell for none.
+    pub argv: Vec<OsString>,
+    /// Variables beside the session's own.
+    pub env: Vec<(OsString, OsString)>,
+    /// Where, inside; the session's own directory for none.
+    pub cwd: Option<PathBuf>,
+    /// After which time it is ended with all that it has started.
+    pub timeout: Option<Duration>,
+}
+
+/// How it ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExecEnd {
+    /// Its own status, or 128 + the signal that ended it.
+    pub status: u8,
+    /// Whether its time was over.
+    pub timed_out: bool,
+    /// Whether an interrupt ended it.
+    pub interrupted: bool,
+}
+
+struct Client {
+    channel: Channel,
+    signals: OwnedFd,
+    terminal: Option<CallerTerminal>,
+    /// The terminal inside, once there is one.
+    inner: Option<OwnedFd>,
+    outputs: Vec<JoinHandle<()>>,
+    input: Option<Feeding>,
+}
+
+/// Runs something in the session whose name begins so. Without a terminal it ends when its output
+/// does, as with ssh(1).
+///
+/// # Errors
+/// No such session; a command that cannot be executed; a session that ends meanwhile.
+pub fn exec(places: &Places, session: &str, exec: Exec) -> Result<ExecEnd, RunError> {
+    let channel = find(places, Some(session))?;
+    let mut terminal = CallerTerminal::find().map_err(RunError::terminal)?;
+    if let Some(terminal) = &mut terminal {
+        terminal.guard().map_err(RunError::terminal)?;
+    }
+    let system = |errno: Errno| RunError::System(errno.into());
+    let streams = stdio::streams(terminal.as_ref().map(CallerTerminal::size)).map_err(system)?;
+    let signals = sys::signal_events().map_err(system)?;
+    let command = exec.argv.first().map(|word| word.as_bytes().to_vec()).unwrap_or_default();
+    let timeout = exec.timeout.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX));
+    send(&channel, &Request::Exec { timeout })?;
+    let (ends, descriptors) = streams.stdio.to_wire();
+    channel.command(&program(exec), ends, &descriptors).map_err(|_| gone())?;
+    drop(descriptors);
+    // Only the inside's own copies keep the streams open.
+    drop(streams.stdio);
+    let (outputs, input) = streams.moved.start().map_err(RunError::thread)?;
+    Client { channel, signals, terminal, inner: None, outputs, input }.until_end(&command)
+}
+
+fn program(exec: Exec) -> Program {
+    let variable =
+        |(name, value): (OsString, OsString)| [name.as_bytes(), b"=", value.as_bytes()].concat();
+    Program {
+        argv: exec.argv.into_iter().map(OsString::into_vec).collect(),
+        env: exec.env.into_iter().map(variable).collect(),
+        cwd: exec.cwd.map(|cwd| cwd.into_os_string().into_vec()).unwrap_or_default(),
+    }
+}
+
+impl Client {
+    fn until_end(mut self, command: &[u8]) -> Result<ExecEnd, RunError> {
+        let ended = loop {
+            let (said, signalled) = self.wait()?;
+            if signalled {
+                while let Some(signal) = sys::next_signal(&self.signals) {
+                    self.signal(signal);
+                }
+            }
+            if said && let Some(answer) = self.hear()? {
+                break answer;
+            }
+        };
+        drop(self.input.take());
+        self.finish_outputs();
+        if let Some(terminal) = &self.terminal {
+            terminal.restore();
+        }
+        let killed = |signal: u8, over| ExecEnd {
+            status: 128_u8.saturating_add(signal),
+            timed_out: over == TimeOver::Yes,
+            interrupted: i32::from(signal) == libc::SIGINT,
+        };
+        match ended {
+            Answer::Code(status) => Ok(ExecEnd { status, timed_out: false, interrupted: false }),
+            Answer::Killed(signal, over) => Ok(killed(signal, over)),
+            Answer::Failed(errno) => Err(RunError::execute(errno, command)),
+            answer => Err(refused(answer)),
+        }
+    }
+
+    fn wait(&self) -> Result<(bool, bool), RunError> {
+        let mut ready =
+            [PollFd::new(&self.channel, PollFlags::IN), PollFd::new(&self.signals, PollFlags::IN)];
+        match rustix::event::poll(&mut ready, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(RunError::System(errno.into())),
+        }
+        Ok((!ready[0].revents().is_empty(), !ready[1].revents().is_empty()))
+    }
+
+    /// Takes one answer; gives it if it is the last.
+    fn hear(&mut self) -> Result<Option<Answer>, RunError> {
+        let Ok(Some(received)) = self.channel.receive::<Answer>() else { return Err(gone()) };
+        match received.message {
+            Answer::Terminal => {
+                let inner = received.descriptors.into_iter().next().ok_or_else(gone)?;
+                if let Some(terminal) = &self.terminal {
+                    terminal.enter(inner.as_fd()).map_err(RunError::terminal)?;
+                    let pumps = Pump::terminal(terminal.descriptor(), inner.as_fd());
+                    for pump in pumps.map_err(RunError::terminal)? {
+                        self.outputs.extend(pump.start().map_err(RunError::thread)?);
+                    }
+                }
+                self.inner = Some(inner);
+                Ok(None)
+            }
+            Answer::Stopped => {
+                self.stopped();
+                Ok(None)
+            }
+            answer => Ok(Some(answer)),
+        }
+    }
+
+    /// It stopped: give the terminal back, stop as its job would, and go on with it.
+    fn stopped(&mut self) {
+        if let Some(terminal) = &self.terminal {
+            terminal.restore();
+        }
+        stop_self();
+        if let (Some(terminal), Some(inner)) = (&self.terminal, &self.inner) {
+            // The terminal may be gone by now; then there is nothing to make raw.
+            let _ = terminal.make_raw(inner.as_fd());
+        }
+        self.signal(libc::SIGCONT);
+    }
+
+    fn signal(&self, signal: i32) {
+        match (signal, &self.terminal, &self.inner) {
+            (libc::SIGWINCH, Some(terminal), Some(inner)) => terminal.resize(inner.as_fd()),
+            (libc::SIGWINCH, _, _) => {}
+            // A session that is gone has nobody left to signal.
+            _ => drop(self.channel.send(&Request::Signal(signal), &[])),
+        }
+    }
+
+    /// Everything that was written comes out. A terminal can stay open for what it left running;
+    /// then it is let go.
+    fn finish_outputs(&mut self) {
+        if let Some(inner) = self.inner.take() {
+            while rustix::io::ioctl_fionread(&inner).is_ok_and(|left| left > 0)
+                || self.outputs.iter().any(|output| !output.is_finished()) && has_more(&inner)
+            {
+                std::thread::sleep(QUIET);
+            }
+            return;
+        }
+        for output in self.outputs.drain(..) {
+            // A panic in a pump has been reported by its own thread.
+            let _ = output.join();
+        }
+    }
+}
+
+/// Whether the terminal says something within a moment.
+fn has_more(inner: &OwnedFd) -> bool {
+    let mut ready = [PollFd::new(inner, PollFlags::IN)];
+    let moment = rustix::event::Timespec { tv_sec: 0, tv_nsec: QUIET.subsec_nanos().into() };
+    rustix::event::poll(&mut ready, Some(&moment)) == Ok(1)
+        && !ready[0].revents().contains(PollFlags::HUP)
+}

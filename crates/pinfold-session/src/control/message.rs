@@ -1,0 +1,91 @@
+//! What is asked of a live session, and what it answers. Both are the same program.
+
+use pinfold_wire::{DecodeError, Ended, Wire};
+use serde::{Deserialize, Serialize};
+
+use crate::talk::{decode, encode};
+
+/// A change of a live session's network rules.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Change {
+    /// Let a host be reached.
+    Allow(String),
+    /// Take a rule away; connections that nothing else allows are cut.
+    Forbid(String),
+}
+
+/// What can be asked of a live session.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Request {
+    /// Answered by the rules that are in force then.
+    Change(Change),
+    /// Run what the next messages say ([`pinfold_wire::Order::Command`]), for so many milliseconds
+    /// at most. The connection lasts as long as it runs.
+    Exec {
+        /// None for as long as it takes.
+        timeout: Option<u64>,
+    },
+    /// Of what runs: send it this signal.
+    Signal(i32),
+    /// End the session, and kill what is left of it after so many milliseconds. The connection is
+    /// closed when it has ended.
+    Stop {
+        /// Patience.
+        grace: u64,
+    },
+}
+
+/// What a live session answers.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Answer {
+    /// The rules that are in force now, each with who gave it.
+    Rules(Vec<String>),
+    /// It cannot be done.
+    Error(String),
+    /// The terminal of what runs, whose controlling side comes along.
+    Terminal,
+    /// What runs was stopped.
+    Stopped,
+    /// It cannot be executed, by this number of the system's.
+    Failed(i32),
+    /// It returned this status.
+    Code(u8),
+    /// This signal ended it; so that its time was over, if that is said.
+    Killed(u8, TimeOver),
+}
+
+/// Whether the time of what ran was over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum TimeOver {
+    Yes,
+    No,
+}
+
+impl Answer {
+    pub(super) fn ended(ended: Ended, over: TimeOver) -> Self {
+        match ended {
+            Ended::Code(code) => Self::Code(code),
+            Ended::Signal(signal) => Self::Killed(signal, over),
+        }
+    }
+}
+
+impl Wire for Request {
+    fn encode(&self) -> Vec<u8> {
+        encode(self)
+    }
+
+    fn decode(message: &[u8]) -> Result<Self, DecodeError> {
+        decode(message)
+    }
+}
+
+impl Wire for Answer {
+    fn encode(&self) -> Vec<u8> {
+        encode(self)
+    }
+
+    fn decode(message: &[u8]) -> Result<Self, DecodeError> {
+        decode(message)
+    }
+}

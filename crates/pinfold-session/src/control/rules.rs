@@ -1,0 +1,54 @@
+//! The network rules of a live session.
+
+use std::sync::Arc;
+
+use pinfold_egress::PolicyHandle;
+use pinfold_policy::network::NetworkRule;
+use pinfold_policy::origin::{Origin, Valued};
+use pinfold_policy::settings::Ceiling;
+
+use super::Change;
+use crate::audit::{Audit, Event};
+
+/// Rules that can be changed.
+pub(crate) struct Rules {
+    pub(crate) policy: PolicyHandle,
+    pub(crate) ceiling: Ceiling,
+    pub(crate) audit: Arc<Audit>,
+}
+
+impl Rules {
+    /// Makes a change, recorded before it takes effect.
+    pub(super) fn change(&self, change: &Change) -> Result<Vec<String>, String> {
+        let mut policy = (*self.policy.current()).clone();
+        let (what, text) = match change {
+            Change::Allow(text) => ("allow", text),
+            Change::Forbid(text) => ("forbid", text),
+        };
+        let rule: NetworkRule = text.parse().map_err(|error| format!("{text}: {error}"))?;
+        match change {
+            Change::Allow(_) => {
+                let rule = Valued::new(rule.clone(), Origin::Flag { name: "pinfold allow" });
+                self.ceiling.check_host(&rule).map_err(|error| error.to_string())?;
+                policy.allow.push(rule);
+            }
+            Change::Forbid(_) => {
+                let before = policy.allow.len();
+                policy.allow.retain(|known| known.value != rule);
+                if policy.allow.len() == before {
+                    let known: Vec<String> =
+                        policy.allow.iter().map(|known| known.value.to_string()).collect();
+                    return Err(format!(
+                        "there is no rule {rule}; there are: {}",
+                        known.join(", ")
+                    ));
+                }
+            }
+        }
+        let event = Event::PolicyChange { what, rule: rule.to_string() };
+        self.audit.record(&event).map_err(|error| error.to_string())?;
+        let rules = policy.allow.iter().map(ToString::to_string).collect();
+        self.policy.replace(policy);
+        Ok(rules)
+    }
+}

@@ -1,0 +1,64 @@
+//! How processes of this program and of one user talk to each other: sockets that keep messages
+//! apart and carry descriptors, with messages as JSON.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pinfold_wire::{Channel, DecodeError};
+use rustix::net::sockopt::Timeout;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Who may wait to be accepted.
+const BACKLOG: i32 = 64;
+
+/// Listens at a name in a directory. Accepting does not wait.
+///
+/// # Errors
+/// What open(2), bind(2) and listen(2) say.
+pub(crate) fn listen(directory: &Path, name: &str) -> io::Result<OwnedFd> {
+    let (directory, socket) = (File::open(directory)?, socket()?);
+    rustix::net::bind(&socket, &SocketAddrUnix::new(in_directory(&directory, name))?)?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    rustix::io::ioctl_fionbio(&socket, true)?;
+    Ok(socket)
+}
+
+/// Connects to who listens there, who may take so long to have a place free, and later to take a
+/// message.
+///
+/// # Errors
+/// What open(2) and connect(2) say.
+pub(crate) fn connect(directory: &Path, name: &str, patience: Duration) -> io::Result<Channel> {
+    let (directory, socket) = (File::open(directory)?, socket()?);
+    rustix::net::sockopt::set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(in_directory(&directory, name))?)?;
+    Ok(Channel::from(socket))
+}
+
+fn socket() -> io::Result<OwnedFd> {
+    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    Ok(rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?)
+}
+
+/// A socket's path has room for 107 bytes (unix(7)); by way of a descriptor any directory fits.
+fn in_directory(directory: &File, name: &str) -> PathBuf {
+    format!("/proc/self/fd/{}/{name}", directory.as_raw_fd()).into()
+}
+
+/// A message. An empty one is none: it ends the conversation.
+pub(crate) fn encode(message: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(message).unwrap_or_default()
+}
+
+/// Reads a message back.
+///
+/// # Errors
+/// Whatever is not one of these.
+pub(crate) fn decode<T: DeserializeOwned>(message: &[u8]) -> Result<T, DecodeError> {
+    serde_json::from_slice(message).map_err(|_| DecodeError::CutShort)
+}

@@ -1,0 +1,108 @@
+//! `pinfold exec`, `pinfold shell` and `pinfold stop`.
+
+use std::ffi::OsString;
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use pinfold_policy::env::{EnvName, Owner, reserved};
+use pinfold_policy::limits::WallTime;
+use pinfold_session::control::{self, Exec};
+use pinfold_session::places::Places;
+
+use crate::environment::describing;
+use crate::exit::Failure;
+
+/// `pinfold exec`
+#[derive(Debug, Args)]
+pub(crate) struct ExecArgs {
+    /// The session, by the beginning of its name
+    session: String,
+    /// The command with its arguments
+    #[arg(last = true, value_name = "COMMAND", required = true)]
+    command: Vec<OsString>,
+    #[command(flatten)]
+    surroundings: Surroundings,
+}
+
+/// `pinfold shell`
+#[derive(Debug, Args)]
+pub(crate) struct ShellArgs {
+    /// The session, by the beginning of its name
+    session: String,
+    #[command(flatten)]
+    surroundings: Surroundings,
+}
+
+/// What is run differently from the session's own command.
+#[derive(Debug, Args)]
+struct Surroundings {
+    /// Set a variable; may be repeated
+    #[arg(long, value_name = "NAME=VALUE")]
+    env: Vec<String>,
+    /// Where, inside; by default where the session's command began
+    #[arg(long, value_name = "DIRECTORY")]
+    cwd: Option<PathBuf>,
+    /// End it, and all that it has started, after this time, such as 90s or 2h
+    #[arg(long, value_name = "TIME")]
+    timeout: Option<WallTime>,
+}
+
+/// `pinfold stop`
+#[derive(Debug, Args)]
+pub(crate) struct StopArgs {
+    /// The session, by the beginning of its name
+    session: String,
+    /// Kill what is left after this time
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    grace: WallTime,
+}
+
+pub(crate) fn exec(args: ExecArgs) -> Result<ExitCode, Failure> {
+    run(&args.session, args.command, args.surroundings)
+}
+
+pub(crate) fn shell(args: ShellArgs) -> Result<ExitCode, Failure> {
+    run(&args.session, Vec::new(), args.surroundings)
+}
+
+fn run(session: &str, argv: Vec<OsString>, around: Surroundings) -> Result<ExitCode, Failure> {
+    let places = Places::find().map_err(Failure::own)?;
+    let mut env = describing();
+    for text in &around.env {
+        env.push(variable(text)?);
+    }
+    let timeout = around.timeout.map(WallTime::duration);
+    let exec = Exec { argv, env, cwd: around.cwd, timeout };
+    let end = control::exec(&places, session, exec)?;
+    if end.timed_out {
+        eprintln!("pinfold: the timeout limit ended the run");
+    }
+    if end.interrupted && std::io::stdin().is_terminal() {
+        // The shell treats a job that an interrupt ended differently from one that returns.
+        pinfold_session::die_of_interrupt();
+    }
+    Ok(ExitCode::from(end.status))
+}
+
+/// The session's own user may set what the user may set at its start.
+fn variable(text: &str) -> Result<(OsString, OsString), Failure> {
+    let (name, value) = text
+        .split_once('=')
+        .ok_or_else(|| Failure::own(format!("--env {text}: expected NAME=VALUE")))?;
+    let name: EnvName = name.parse().map_err(Failure::own)?;
+    match reserved(&name).filter(|reserved| reserved.owner > Owner::User) {
+        Some(reserved) => {
+            Err(Failure::own(format!("--env {name} is reserved: {}", reserved.reason)))
+        }
+        None => Ok((name.as_str().into(), value.into())),
+    }
+}
+
+pub(crate) fn stop(args: &StopArgs) -> Result<ExitCode, Failure> {
+    let places = Places::find().map_err(Failure::new)?;
+    let stopped = control::stop(&places, &args.session, args.grace.duration());
+    stopped.map_err(|error| Failure::new(&error).hint(error.hint()))?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,331 @@
+//! Running something beside the command of a live session.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::common::tmux::Tmux;
+use crate::common::{Person, Stage, installed, people, processes_with, skip};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A session that waits for its input.
+struct Session<'a> {
+    stage: &'a Stage,
+    process: Child,
+    id: String,
+}
+
+impl<'a> Session<'a> {
+    fn start(stage: &'a Stage, options: &[&str]) -> Self {
+        let mut run = stage.pinfold(&["run"]);
+        run.args(options).args(["--", "sh", "-c", "echo ready; read line"]);
+        let mut process = run.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        let names = fs::read_dir(stage.state().join("private")).unwrap().flatten();
+        let id = names.map(|entry| entry.file_name().into_string().unwrap()).last().unwrap();
+        Self { stage, process, id }
+    }
+
+    fn command(&self, options: &[&str], argv: &[&str]) -> Command {
+        let mut command = self.stage.pinfold(&["exec", &self.id]);
+        command.args(options).arg("--").args(argv);
+        command
+    }
+
+    fn exec(&self, options: &[&str], argv: &[&str]) -> Output {
+        self.command(options, argv).output().unwrap()
+    }
+
+    fn shell(&self, script: &str) -> Output {
+        self.exec(&[], &["sh", "-c", script])
+    }
+
+    fn spawn(&self, script: &str) -> Child {
+        let mut command = self.command(&[], &["sh", "-c", script]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    }
+
+    fn end(mut self) {
+        drop(self.process.stdin.take());
+        // Its input ended, which is no success of read(1).
+        self.process.wait().unwrap();
+    }
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < PATIENCE, "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A number that the command line of nobody else holds.
+fn mark(person: Person) -> String {
+    format!("{}{}", 1_000_000 + std::process::id(), person.uid)
+}
+
+#[test]
+fn status_streams_environment_and_directory_are_its_own() {
+    for person in people() {
+        let stage = Stage::new(person);
+        fs::create_dir(stage.path("ws/sub")).unwrap();
+        let session = Session::start(&stage, &["--env", "A=session", "--env", "B=session"]);
+        let sub = stage.path("ws/sub");
+        let options = ["--env", "A=own", "--cwd", sub.to_str().unwrap()];
+        let script = "echo \"$A $B $PINFOLD_WORKSPACE $(pwd)\"; echo wrong >&2; exit 7";
+        let output = session.exec(&options, &["sh", "-c", script]);
+        let workspace = stage.workspace();
+        let expected = format!("own session {} {}\n", workspace.display(), sub.display());
+        assert_eq!((said(&output), errors(&output).as_str()), (expected, "wrong\n"));
+        assert_eq!(output.status.code(), Some(7));
+        assert_eq!(session.shell("kill -USR1 $$").status.code(), Some(128 + 10));
+
+        let missing = session.exec(&[], &["no-such-program"]);
+        assert_eq!(missing.status.code(), Some(127));
+        assert!(errors(&missing).contains("command not found inside: no-such-program"));
+        assert_eq!(session.exec(&[], &["/etc/passwd"]).status.code(), Some(126));
+        let reserved = session.exec(&["--env", "HOME=/x"], &["true"]);
+        assert!(errors(&reserved).contains("HOME is reserved"), "{}", errors(&reserved));
+
+        // Longer than a message between two processes may be.
+        let long = "x".repeat(120_000);
+        let output = session.exec(&[], &["sh", "-c", "echo ${#1}", "sh", &long]);
+        assert_eq!(said(&output), "120000\n");
+        session.end();
+    }
+}
+
+#[test]
+fn what_it_does_is_inside_and_is_recorded() {
+    for person in people() {
+        let stage = Stage::new(person);
+        stage.write("private", "secret of the host");
+        let session = Session::start(&stage, &[]);
+        let script = format!(
+            "cat {}; grep -c NoNewPrivs:.1 /proc/self/status; cat /proc/1/environ; echo $$ >mark",
+            stage.path("private").display()
+        );
+        let output = session.shell(&script);
+        assert_eq!(said(&output), "1\n", "{}", errors(&output));
+        assert!(!errors(&output).contains("secret of the host"));
+        let audit = said(&stage.pinfold(&["audit", "--json"]).output().unwrap());
+        assert!(audit.contains("NoNewPrivs") && audit.contains("\"launch\""), "{audit}");
+        // One session, one process tree: what the command sees, it sees.
+        assert!(stage.path("ws/mark").exists());
+        session.end();
+    }
+}
+
+#[test]
+fn bytes_cross_exactly_however_slowly_they_are_taken() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let session = Session::start(&stage, &[]);
+        let mut slow = session.spawn("head -c 50000000 /dev/urandom | tee copy | cat");
+        // Nobody reads it meanwhile, and others are not slowed down.
+        assert_eq!(said(&session.shell("echo there")), "there\n");
+        let mut taken = Vec::new();
+        slow.stdout.take().unwrap().read_to_end(&mut taken).unwrap();
+        assert!(slow.wait().unwrap().success());
+        assert!(taken == fs::read(stage.path("ws/copy")).unwrap());
+
+        let mut back = session.spawn("cat > back; sha256sum < back");
+        let mut input = back.stdin.take().unwrap();
+        let writer = std::thread::spawn(move || input.write_all(&taken).map(|()| taken));
+        let output = back.wait_with_output().unwrap();
+        let taken = writer.join().unwrap().unwrap();
+        assert_eq!(taken, fs::read(stage.path("ws/back")).unwrap(), "{}", said(&output));
+        session.end();
+    }
+}
+
+#[test]
+fn many_at_once_do_not_mix() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let session = Session::start(&stage, &[]);
+        let execs: Vec<Child> =
+            (0..40).map(|number| session.spawn(&format!("read x; echo $x {number}"))).collect();
+        for (number, mut exec) in execs.into_iter().enumerate() {
+            writeln!(exec.stdin.take().unwrap(), "in{number}").unwrap();
+            let output = exec.wait_with_output().unwrap();
+            assert_eq!(said(&output), format!("in{number} {number}\n"), "{}", errors(&output));
+        }
+        session.end();
+    }
+}
+
+/// However it has forked: nothing of it is left, and the session goes on.
+#[test]
+fn a_time_that_is_over_ends_the_whole_tree() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let session = Session::start(&stage, &[]);
+        let mark = mark(person);
+        let script = format!(
+            "trap '' TERM HUP; (setsid sh -c 'sleep {mark} & sleep {mark}' &) ; \
+             (trap '' TERM; sleep {mark}) & sleep {mark}"
+        );
+        let output = session.exec(&["--timeout", "500ms"], &["sh", "-c", &script]);
+        assert_eq!(output.status.code(), Some(128 + 9));
+        assert!(errors(&output).contains("the timeout limit ended"), "{}", errors(&output));
+        wait_until("nothing is left", || processes_with(&mark).is_empty());
+        assert_eq!(said(&session.shell("echo on")), "on\n");
+        session.end();
+    }
+}
+
+#[test]
+fn what_a_client_ran_ends_when_it_dies_and_the_session_goes_on() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let session = Session::start(&stage, &[]);
+        let mark = mark(person);
+        let mut client =
+            session.spawn(&format!("trap '' HUP; (setsid sleep {mark} &); sleep {mark}"));
+        wait_until("it runs", || processes_with(&mark).len() >= 2);
+        client.kill().unwrap();
+        client.wait().unwrap();
+        wait_until("nothing is left", || processes_with(&mark).is_empty());
+        assert_eq!(said(&session.shell("echo on")), "on\n");
+        session.end();
+    }
+}
+
+#[test]
+fn signals_reach_what_runs() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let session = Session::start(&stage, &[]);
+        let mut client = session.spawn("trap 'echo caught; exit 3' TERM; echo up; read x; read y");
+        let mut output = BufReader::new(client.stdout.take().unwrap());
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        assert_eq!(line, "up\n");
+        let pid = rustix::process::Pid::from_raw(i32::try_from(client.id()).unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        let mut rest = String::new();
+        output.read_to_string(&mut rest).unwrap();
+        assert_eq!((rest.as_str(), client.wait().unwrap().code()), ("caught\n", Some(3)));
+        session.end();
+    }
+}
+
+#[test]
+fn it_ends_with_the_session_and_says_so() {
+    for person in people() {
+        let stage = Stage::new(person);
+        for stop in [true, false] {
+            let mut session = Session::start(&stage, &[]);
+            let mut client = session.spawn("echo up; sleep 1000");
+            let mut output = BufReader::new(client.stdout.take().unwrap());
+            output.read_line(&mut String::new()).unwrap();
+            if stop {
+                let stopped = stage.pinfold(&["stop", &session.id]).output().unwrap();
+                assert!(stopped.status.success(), "{}", errors(&stopped));
+                // Who stops it has waited for its end.
+                assert!(
+                    stage.pinfold(&["stop", &session.id]).output().unwrap().status.code()
+                        == Some(1)
+                );
+            } else {
+                session.process.kill().unwrap();
+            }
+            let ended = client.wait_with_output().unwrap();
+            assert_eq!(ended.status.code(), Some(125));
+            assert!(errors(&ended).contains("the session has ended"), "{}", errors(&ended));
+            session.process.wait().unwrap();
+        }
+        assert!(stage.run(&[], &["true"]).status.success());
+        assert_eq!(fs::read_dir(stage.state().join("private")).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn a_session_deaf_to_the_wish_to_end_is_killed() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let mut run = stage.pinfold(&["run", "--", "sh", "-c"]);
+        run.arg("trap '' TERM; echo ready; while :; do sleep 1; done").stdout(Stdio::piped());
+        let mut process = run.spawn().unwrap();
+        BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
+        let names = fs::read_dir(stage.state().join("private")).unwrap().flatten();
+        let id = names.map(|entry| entry.file_name().into_string().unwrap()).last().unwrap();
+        let begun = Instant::now();
+        let stopped = stage.pinfold(&["stop", "--grace", "300ms", &id]).output().unwrap();
+        assert!(stopped.status.success() && begun.elapsed() < PATIENCE, "{}", errors(&stopped));
+        assert_eq!(process.wait().unwrap().code(), Some(128 + 9));
+    }
+}
+
+#[test]
+fn a_name_that_is_no_sessions_is_an_error_with_a_way_out() {
+    let stage = Stage::new(people()[0]);
+    let first = Session::start(&stage, &[]);
+    let unknown = stage.pinfold(&["exec", "zzz", "--", "true"]).output().unwrap();
+    assert!(errors(&unknown).contains("no live session zzz") && errors(&unknown).contains("ps"));
+    let second = Session::start(&stage, &[]);
+    let unclear = stage.pinfold(&["exec", "", "--", "true"]).output().unwrap();
+    assert!(errors(&unclear).contains(&second.id), "{}", errors(&unclear));
+    first.end();
+    second.end();
+}
+
+#[test]
+fn a_shell_in_a_session_has_a_terminal_of_its_own() {
+    if !installed("tmux") || !installed("bash") {
+        skip("a_shell_in_a_session", "tmux or bash is not installed");
+        return;
+    }
+    let pinfold = env!("CARGO_BIN_EXE_pinfold");
+    for person in people() {
+        let stage = Stage::new(person);
+        let session = Session::start(&stage, &[]);
+        let tmux = Tmux::start(&stage, &stage.workspace(), &[]);
+        let id = &session.id;
+        let shell = "bash --noprofile --norc";
+        tmux.line(&format!("{pinfold} exec {id} --env 'PS1=inner> ' -- {shell}"));
+        tmux.wait_for_prompt("inner>");
+        tmux.resize(100, 30);
+        tmux.wait_for_prompt("inner>");
+        tmux.line("clear; stty size; tty");
+        tmux.wait_until("its size and name", |screen| {
+            screen.contains("30 100") && screen.contains("/dev/pts/")
+        });
+        // Job control, in a session that leads its own terminal.
+        let sleep = format!("sleep {}", mark(person));
+        let runs = |_: &str| !processes_with(&sleep.replace(' ', "\0")).is_empty();
+        tmux.line(&format!("clear; {sleep}"));
+        tmux.wait_until("the command to run", runs);
+        tmux.keys(&["C-z"]);
+        tmux.wait_for("Stopped");
+        tmux.line("clear; fg");
+        tmux.wait_for_line(&sleep);
+        tmux.keys(&["C-c"]);
+        tmux.wait_for_prompt("inner>");
+        tmux.line("exit 9");
+        tmux.wait_for_prompt("outer>");
+        tmux.line("echo status $?");
+        tmux.wait_for_line("status 9");
+        // What is stopped as a whole stops its client, too.
+        tmux.line(&format!("clear; {pinfold} exec {id} -- sh -c 'kill -STOP $$; echo went on'"));
+        tmux.wait_for("Stopped");
+        tmux.line("clear; fg");
+        tmux.wait_for_line("went on");
+        session.end();
+    }
+}

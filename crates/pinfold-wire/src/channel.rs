@@ -97,14 +97,9 @@ impl Channel {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let mut slices = [IoSliceMut::new(&mut bytes)];
-        let got = rustix::io::retry_on_intr(|| {
+        let got = retry(|| {
             rustix::net::recvmsg(&self.0, &mut slices, &mut ancillary, RecvFlags::CMSG_CLOEXEC)
-        });
-        let got = match got {
-            Ok(got) => got,
-            Err(Errno::CONNRESET) => return Ok(None),
-            Err(errno) => return Err(errno.into()),
-        };
+        })?;
         let descriptors: Vec<OwnedFd> = ancillary
             .drain()
             .filter_map(|message| match message {
@@ -126,10 +121,9 @@ impl Channel {
     /// largest would be sixteen pages to be cleared, in each process, for messages of a few bytes.
     fn next_length(&self) -> Result<Option<usize>, ChannelError> {
         let flags = RecvFlags::PEEK | RecvFlags::TRUNC;
-        match rustix::io::retry_on_intr(|| rustix::net::recv(&self.0, &mut [0_u8; 1], flags)) {
-            Ok((_, 0)) | Err(Errno::CONNRESET) => Ok(None),
-            Ok((_, length)) => Ok(Some(length)),
-            Err(errno) => Err(errno.into()),
+        match retry(|| rustix::net::recv(&self.0, &mut [0_u8; 1], flags))? {
+            (_, 0) => Ok(None),
+            (_, length) => Ok(Some(length)),
         }
     }
 
@@ -194,6 +188,17 @@ impl Channel {
             rest = left;
         }
         Ok(rest)
+    }
+}
+
+/// Repeats what a signal interrupted, and what was told instead of a message: that the peer has gone
+/// without reading everything (`ECONNRESET`, once, before what it had sent itself; unix(7)).
+fn retry<T>(mut receive: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    loop {
+        match receive() {
+            Err(Errno::INTR | Errno::CONNRESET) => {}
+            done => return done,
+        }
     }
 }
 

@@ -119,6 +119,7 @@ impl Loop<'_> {
             Order::EndTask(id) => self.tell_task(id, Task::end),
             Order::Signal(number) => self.signal(number),
             Order::Socket => self.pass_socket(),
+            Order::Finish => drop(self.channel.send(&Report::Finished, &[])),
             Order::Cover(_) | Order::Mapped | Order::Seal(_) | Order::Command { .. } => {}
         }
         Ok(true)

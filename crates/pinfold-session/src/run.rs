@@ -17,6 +17,7 @@ use serde_json::json;
 
 use crate::audit::{Audit, Event};
 use crate::control::{Base, Control, Rules};
+use crate::detach::Background;
 use crate::door::{self, Opened, Records};
 use crate::gateway::Provider;
 use crate::git::settle::Kept;
@@ -27,7 +28,7 @@ use crate::resume::Resume;
 use crate::review::{self, Layer, Review};
 use crate::serving::Serving;
 use crate::ssh::Ssh;
-use crate::state::SessionState;
+use crate::state::{SessionName, SessionState};
 use crate::supervise::{Progress, Supervision, last_words};
 use crate::system::Stack;
 use crate::terminal::CallerTerminal;
@@ -64,6 +65,10 @@ pub struct Request {
     pub nested: bool,
     /// Where pinfold keeps its files.
     pub places: Places,
+    /// What the session is called, beside its own name.
+    pub name: Option<SessionName>,
+    /// Where it goes on without whoever started it.
+    pub background: Option<Background>,
     /// What was done before.
     pub timeline: Timeline,
 }
@@ -94,6 +99,10 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     inside.command(&program, streams.stdio).map_err(explain)?;
 
     session.state.clean_dead().map_err(RunError::System)?;
+    if let Some(name) = &request.name {
+        let named = session.state.set_name(&request.places, name);
+        named.map_err(|error| RunError::refused(error, None))?;
+    }
     Review::go_on_with_all(&request.places);
     let id = Some(session.state.id().clone());
     let audit = Arc::new(Audit::open(&request.places.state, id).map_err(RunError::System)?);
@@ -125,6 +134,7 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
         control: control.map_err(RunError::System)?,
         sockets: opened.sockets,
         deadline: timeout.map(|timeout| Instant::now() + timeout.value.duration()),
+        background: request.background.take().map(|background| background.of(session.state.id())),
         running: None,
         drained: Vec::new(),
         state: Progress { timeline, ..Progress::default() },

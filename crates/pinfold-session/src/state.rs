@@ -59,6 +59,31 @@ impl std::fmt::Display for SessionId {
     }
 }
 
+/// A name that a person gave a session: letters, digits, `.`, `_` and `-`, at most 63, and no dash at
+/// the beginning.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionName(String);
+
+/// Why a name is none.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "a session's name has letters, digits, '.', '_' and '-', 63 at most, and begins with no '-'"
+)]
+pub struct BadName;
+
+impl std::str::FromStr for SessionName {
+    type Err = BadName;
+
+    fn from_str(text: &str) -> Result<Self, BadName> {
+        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+        let fits = (1..=63).contains(&text.len()) && !text.starts_with('-');
+        match fits && text.bytes().all(is_part) {
+            true => Ok(Self(text.to_owned())),
+            false => Err(BadName),
+        }
+    }
+}
+
 /// A live session's record; dropping it cleans up.
 #[derive(Debug)]
 pub(crate) struct SessionState {
@@ -116,6 +141,19 @@ impl SessionState {
     /// Leaves the session to the process that has the record now.
     pub(crate) fn release(mut self) {
         self.is_released = true;
+    }
+
+    /// Gives the session a name that no other live one has.
+    ///
+    /// # Errors
+    /// A name that is taken, or what the file system says.
+    pub(crate) fn set_name(&self, places: &Places, name: &SessionName) -> io::Result<()> {
+        let _common = lock(&self.sessions.join(COMMON), FlockOperation::LockExclusive)?;
+        if let Some((session, _)) = names(places).into_iter().find(|(_, other)| *other == name.0) {
+            let what = format!("the session {session} is called {} already", name.0);
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, what));
+        }
+        fs::write(self.private.join(NAME), &name.0)
     }
 
     /// Where a session's private copies lie.
@@ -230,6 +268,8 @@ impl Drop for SessionState {
 
 /// The lock that all sessions of a user share.
 const COMMON: &str = "lock";
+/// What a session is called, in its private directory.
+const NAME: &str = "name";
 
 fn remove_placeholders(placeholders: &[PathBuf], kept: &HashSet<PathBuf>, pool: &mut Pool) {
     // Inner ones first.
@@ -271,8 +311,18 @@ pub fn live_sessions(places: &Places) -> HashSet<String> {
     names.filter(|name| name != COMMON && is_live(places, name)).collect()
 }
 
+/// The live sessions that a person gave a name, with it.
+#[must_use]
+pub fn names(places: &Places) -> Vec<(String, String)> {
+    let named = |session: String| {
+        let private = SessionState::private_of(places, &SessionId(session.clone()));
+        Some((session, fs::read_to_string(private.join(NAME)).ok()?))
+    };
+    live_sessions(places).into_iter().filter_map(named).collect()
+}
+
 /// Whether a session of this name runs.
-pub(crate) fn is_live(places: &Places, session: &str) -> bool {
+pub fn is_live(places: &Places, session: &str) -> bool {
     is_alive(&places.state.join("sessions").join(session))
 }
 

@@ -11,6 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
 use crate::control::{Control, News};
+use crate::detach::Background;
 use crate::input::Feeding;
 use crate::outcome::{LimitReached, Outcome};
 use crate::publish::Sockets;
@@ -46,6 +47,8 @@ pub(crate) struct Supervision {
     /// Where sockets of the inside's network are asked for and handed in.
     pub(crate) sockets: Option<Sockets>,
     pub(crate) deadline: Option<Instant>,
+    /// Who is to be told that the command runs.
+    pub(crate) background: Option<Background>,
     /// What runs inside before the command.
     pub(crate) running: Option<Running>,
     /// The outputs of what earlier ones of these left running.
@@ -110,7 +113,12 @@ impl Supervision {
             }
         }
         self.state.started = true;
-        send(&self.inside, &Order::Start(variables))
+        send(&self.inside, &Order::Start(variables))?;
+        if self.background.is_some() {
+            // An init that has gone already has said how the command ended.
+            let _ = self.inside.channel.send(&Order::Finish, &[]);
+        }
+        Ok(())
     }
 
     /// Runs the loop until everything inside has ended.
@@ -163,8 +171,8 @@ impl Supervision {
         if (ready.control || is_due)
             && let Some(grace) = self.control.serve(&self.inside, self.state.started)
         {
-            self.order(libc::SIGTERM);
-            self.state.killing = Some(Instant::now() + grace);
+            self.signal(libc::SIGTERM);
+            self.state.killing = Instant::now().checked_add(grace);
         }
         if ready.sockets
             && let Some(sockets) = &self.sockets
@@ -270,16 +278,17 @@ impl Supervision {
             Report::Times(times) => self.state.timeline.add(&times),
             Report::TaskEnded { id, ended } => {
                 self.task_ended(id, ended);
-                self.control.tell(id, News::Ended(ended));
+                self.control.tell(&self.inside, id, News::Ended(ended));
             }
             Report::TaskFailed { id, errno } => {
                 self.task_ended(id, Ended::Code(NOT_FOUND));
-                self.control.tell(id, News::Failed(errno));
+                self.control.tell(&self.inside, id, News::Failed(errno));
             }
-            Report::TaskStopped(id) => self.control.tell(id, News::Stopped),
+            Report::Finished => self.runs()?,
+            Report::TaskStopped(id) => self.control.tell(&self.inside, id, News::Stopped),
             Report::TaskTerminal(id) => {
                 if let Some(terminal) = received.descriptors.into_iter().next() {
-                    self.control.tell(id, News::Terminal(terminal));
+                    self.control.tell(&self.inside, id, News::Terminal(terminal));
                 }
             }
             Report::Stopped(_) => self.stopped(),
@@ -291,6 +300,7 @@ impl Supervision {
                 }
             }
             Report::Ended(ended) => {
+                self.runs()?;
                 self.state.ended = Some(ended);
                 return Ok(false);
             }
@@ -302,6 +312,12 @@ impl Supervision {
             }
         }
         Ok(true)
+    }
+
+    /// The command was executed, which whoever started a detached session waits for.
+    fn runs(&mut self) -> Result<(), RunError> {
+        let background = self.background.take();
+        background.map_or(Ok(()), Background::started).map_err(RunError::System)
     }
 
     /// The command stopped: give the terminal back, stop as its job would, and go on with it.

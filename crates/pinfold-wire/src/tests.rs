@@ -39,6 +39,7 @@ fn every_report_comes_back_as_it_went() {
         Report::Listening { handed_over: true },
         Report::Terminal,
         Report::Socket,
+        Report::Finished,
         Report::Times(Step::ALL.iter().map(|step| (*step, 7)).collect()),
         Report::Stopped(20),
         Report::Limit(Limit::Disk),
@@ -71,6 +72,7 @@ fn orders_to_run_come_back_as_they_went() {
         Order::Run { id: 3, rest: rest.clone(), streams: streams(None) },
         Order::SignalTask { id: 3, signal: 15 },
         Order::EndTask(3),
+        Order::Finish,
         Order::Command { rest: rest.clone(), streams: streams(None) },
         Order::Command { rest, streams: streams(Some((24, 80))) },
     ] {
@@ -113,6 +115,17 @@ fn descriptors_ride_along_and_the_end_is_seen() {
     let received = right.receive::<Report>().unwrap().unwrap();
     assert_eq!(received.descriptors.len(), 1);
     drop(left);
+    assert!(right.receive::<Report>().unwrap().is_none());
+}
+
+#[test]
+fn what_was_sent_is_read_although_the_peer_went_without_reading() {
+    let (left, right) = Channel::pair().unwrap();
+    right.send(&Order::Finish, &[]).unwrap();
+    left.send(&Report::Ended(Ended::Code(3)), &[]).unwrap();
+    drop(left);
+    let received = right.receive::<Report>().unwrap().unwrap();
+    assert_eq!(received.message, Report::Ended(Ended::Code(3)));
     assert!(right.receive::<Report>().unwrap().is_none());
 }
 

@@ -12,12 +12,14 @@ use pinfold_policy::settings::{
     AgentState, BoundaryName, BranchName, GitMode, IdentityMode, LandlockMode, Usd, WorkspaceMode,
     parse_publish,
 };
+use pinfold_session::SessionName;
 use pinfold_session::repository::ContentHash;
 
 use crate::check::CheckArgs;
 use crate::config::ConfigArgs;
 use crate::exec::{ExecArgs, ShellArgs, StopArgs};
 use crate::import::ImportArgs;
+use crate::log::LogsArgs;
 use crate::network::ChangeArgs;
 use crate::review::{ApplyArgs, DiffArgs, DiscardArgs, PsArgs};
 use crate::secret::SecretCommand;
@@ -49,6 +51,8 @@ pub(crate) enum Command {
     Shell(ShellArgs),
     /// End a live session
     Stop(StopArgs),
+    /// Show what a detached session has written
+    Logs(LogsArgs),
     /// Let a live session reach a host
     Allow(ChangeArgs),
     /// Take a rule from a live session; connections that nothing else allows are cut
@@ -152,6 +156,12 @@ pub(crate) struct RunArgs {
     /// The agent's arguments, or the command with its own
     #[arg(last = true, value_name = "ARGUMENTS")]
     pub(crate) rest: Vec<OsString>,
+    /// Go on in the background, without input; `pinfold logs` shows what it writes
+    #[arg(long, short)]
+    pub(crate) detach: bool,
+    /// What to call the session
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<SessionName>,
     #[command(flatten)]
     pub(crate) policy: PolicyArgs,
     /// Print to standard error where the time of the start went

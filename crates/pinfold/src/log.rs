@@ -1,10 +1,13 @@
-//! `pinfold audit`: read the log.
+//! `pinfold audit` and `pinfold logs`.
 
+use std::fs::File;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::Args;
 use pinfold_session::audit::Reader;
 use pinfold_session::places::Places;
+use pinfold_session::{SessionId, detach, is_live, names};
 use serde_json::Value;
 
 use crate::cli::AuditArgs;
@@ -12,6 +15,53 @@ use crate::exit::Failure;
 
 /// How often a followed log is looked at.
 const LOOK: Duration = Duration::from_millis(200);
+
+/// `pinfold logs`
+#[derive(Debug, Args)]
+pub(crate) struct LogsArgs {
+    /// The session, by what it is called or the beginning of its name
+    session: String,
+    /// Go on until the session ends
+    #[arg(long, short)]
+    follow: bool,
+}
+
+/// Shows the log of a session that was detached, as it was written.
+pub(crate) fn logs(args: &LogsArgs) -> Result<ExitCode, Failure> {
+    let places = Places::find().map_err(Failure::new)?;
+    let session = logged(&places, &args.session)?;
+    let path = detach::log_of(&places, &session);
+    let read = |error| Failure::new(format!("cannot read {}: {error}", path.display()));
+    let mut log = File::open(&path).map_err(read)?;
+    let mut out = std::io::stdout().lock();
+    loop {
+        // What it wrote before it ended is there after it has.
+        let goes_on = args.follow && is_live(&places, session.as_str());
+        std::io::copy(&mut log, &mut out).map_err(read)?;
+        if !goes_on {
+            return Ok(ExitCode::SUCCESS);
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+fn logged(places: &Places, meant: &str) -> Result<SessionId, Failure> {
+    let called = names(places).into_iter().find(|(_, name)| name == meant).map(|(id, _)| id);
+    let begin = called.as_deref().unwrap_or(meant);
+    let mut found = detach::logged(places);
+    found.retain(|session| session.as_str().starts_with(begin));
+    match found.as_slice() {
+        [session] => Ok(session.clone()),
+        [] => Err(Failure::new(format!("no detached session {meant} has a log")).hint(Some(
+            "`pinfold run --detach` starts one; `pinfold ps` shows those that run".to_owned(),
+        ))),
+        all => {
+            let all: Vec<&str> = all.iter().map(SessionId::as_str).collect();
+            Err(Failure::new("more than one session is meant")
+                .hint(Some(format!("name one of these: {}", all.join(", ")))))
+        }
+    }
+}
 
 pub(crate) fn audit(args: &AuditArgs) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(Failure::new)?;

@@ -38,6 +38,7 @@ fn main() -> ExitCode {
         Command::Exec(args) => exec::exec(args),
         Command::Shell(args) => exec::shell(args),
         Command::Stop(args) => exec::stop(&args),
+        Command::Logs(args) => log::logs(&args),
         Command::Allow(args) => network::change_session(&Way::Allow, &args),
         Command::Forbid(args) => network::change_session(&Way::Forbid, &args),
         Command::Ps(args) => review::ps(&args),

@@ -8,12 +8,13 @@ use pinfold_policy::authority::Subject;
 use pinfold_policy::settings::Settings;
 use pinfold_provision::Event;
 use pinfold_session::agent::{self, AgentRun};
+use pinfold_session::detach::{self, Background, Front, Side, Started};
 use pinfold_session::identity::{self, Identity};
 use pinfold_session::places::Places;
 use pinfold_session::ssh::Ssh;
 use pinfold_session::toolchains::Toolchains;
 use pinfold_session::workspace::Workspace;
-use pinfold_session::{Outcome, Request, Timeline, Who};
+use pinfold_session::{Outcome, Request, SessionName, Timeline, Who};
 
 use crate::cli::RunArgs;
 use crate::environment::environment;
@@ -28,6 +29,13 @@ pub(crate) fn run(args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
     let mut timeline = Timeline::default();
     timeline.done("starts");
     let places = Places::find().map_err(Failure::own)?;
+    let background = match args.detach {
+        true => match detach::detach(&places).map_err(Failure::own)? {
+            Side::Front(front) => return wait(front),
+            Side::Background(background) => Some(background),
+        },
+        false => None,
+    };
     let workspace = policy::workspace(&places)?;
     let mut settings = policy::settings(&args.policy, args.agent.as_deref(), &places, &workspace)?;
     say_what_waits(&settings);
@@ -39,8 +47,8 @@ pub(crate) fn run(args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
     for note in dedicated.iter().flat_map(|dedicated| &dedicated.notes) {
         eprintln!("pinfold: note: {note}");
     }
-    let RunArgs { agent, rest, policy, timings } = args;
-    let wanted = Wanted { agent, rest, unattended: policy.unattended };
+    let RunArgs { agent, rest, policy, timings, name, .. } = args;
+    let wanted = Wanted { agent, rest, unattended: policy.unattended, name, background };
     let outcome = session(wanted, settings, workspace, places, timeline);
     if let Ok(outcome) = &outcome {
         report(outcome, timings);
@@ -62,6 +70,17 @@ pub(crate) fn run(args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(outcome.status))
 }
 
+/// Says which session runs, or shows why none does.
+fn wait(front: Front) -> Result<ExitCode, Failure> {
+    match front.wait(&mut std::io::stderr()).map_err(Failure::own)? {
+        Started::Session(session) => {
+            println!("{session}");
+            Ok(ExitCode::SUCCESS)
+        }
+        Started::Failed(status) => Ok(ExitCode::from(status)),
+    }
+}
+
 /// From the settings to the end of everything inside.
 fn session(
     wanted: Wanted,
@@ -78,6 +97,7 @@ fn session(
 }
 
 /// What the command line says of what to run.
+#[derive(Default)]
 pub(crate) struct Wanted {
     /// The agent, if it names one.
     pub(crate) agent: Option<String>,
@@ -85,6 +105,10 @@ pub(crate) struct Wanted {
     pub(crate) rest: Vec<OsString>,
     /// Whether nobody watches.
     pub(crate) unattended: bool,
+    /// What the session is called.
+    pub(crate) name: Option<SessionName>,
+    /// Where it goes on by itself.
+    pub(crate) background: Option<Background>,
 }
 
 /// Everything that a run needs to know.
@@ -105,7 +129,7 @@ pub(crate) fn request(
             let name = agent.value.clone();
             let resolved = agent::resolve(&name, &settings, &places)?;
             let context = (&settings, &places, &workspace, stack.as_ref());
-            let Wanted { rest, unattended, .. } = wanted;
+            let (rest, unattended) = (wanted.rest, wanted.unattended);
             (name, agent::prepare(resolved, rest, unattended, context, &progress)?)
         }
         _ => {
@@ -148,6 +172,8 @@ pub(crate) fn request(
         ssh,
         nested: run.nested,
         places,
+        name: wanted.name,
+        background: wanted.background,
         timeline,
     })
 }

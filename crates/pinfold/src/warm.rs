@@ -68,7 +68,10 @@ fn request(args: &WarmArgs, places: &Places) -> Result<Request, Failure> {
         )
         .hint(Some("leave --worktree-branch out".to_owned())));
     }
-    let wanted =
-        Wanted { agent: args.agent.clone(), rest: Vec::new(), unattended: args.policy.unattended };
+    let wanted = Wanted {
+        agent: args.agent.clone(),
+        unattended: args.policy.unattended,
+        ..Wanted::default()
+    };
     run::request(wanted, settings, project, places.clone(), Timeline::default())
 }

@@ -46,7 +46,8 @@ pub fn stop(places: &Places, session: &str, grace: Duration) -> Result<(), RunEr
     }
 }
 
-/// A connection to the session that is meant: the one whose name begins so, or the only one.
+/// A connection to the session that is meant: the one that is called so, or whose name begins so, or
+/// the only one.
 ///
 /// # Errors
 /// No such session, or more than one.
@@ -58,7 +59,12 @@ pub(super) fn find(places: &Places, session: Option<&str>) -> Result<Channel, Ru
 fn named(places: &Places, session: Option<&str>) -> Result<(String, Channel), RunError> {
     let all = std::fs::read_dir(places.state.join("private"));
     let all = all.into_iter().flatten().flatten().map(|entry| entry.path());
-    let meant = |path: &PathBuf| session.is_none_or(|begin| name(path).starts_with(begin));
+    let called = session.and_then(|session| {
+        let mut names = state::names(places).into_iter();
+        names.find_map(|(id, called)| (called == session).then_some(id))
+    });
+    let begin = called.as_deref().or(session);
+    let meant = |path: &PathBuf| begin.is_none_or(|begin| name(path).starts_with(begin));
     let live = |path: PathBuf| Some((name(&path), talk::connect(&path, NAME, PATIENCE).ok()?));
     let mut found: Vec<(String, Channel)> = all.filter(meant).filter_map(live).collect();
     match (found.len(), session) {

@@ -145,7 +145,7 @@ impl Control {
     }
 
     /// Passes on what init tells of a program. One that nobody waits for has been let go.
-    pub(crate) fn tell(&mut self, id: u32, news: News) {
+    pub(crate) fn tell(&mut self, inside: &Inside, id: u32, news: News) {
         let is_its = |client: &&mut Client| client.id() == Some(id);
         let Some(client) = self.clients.iter_mut().find(is_its) else { return };
         let over = match client.state {
@@ -160,6 +160,10 @@ impl Control {
             News::Ended(ended) => client.answer(&Answer::ended(ended, over), &[]),
         }
         if is_last {
+            if matches!(client.state, State::Left { .. }) {
+                // What it has started is nobody's any more, either.
+                let _ = inside.channel.send(&Order::EndTask(id), &[]);
+            }
             client.state = State::Done;
         }
         self.clients.retain(|client| !matches!(client.state, State::Done));

@@ -98,6 +98,8 @@ impl Step {
             ssh: None,
             nested: false,
             places,
+            name: None,
+            background: None,
             timeline: Timeline::default(),
         })
     }

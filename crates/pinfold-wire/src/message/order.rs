@@ -116,6 +116,8 @@ pub enum Order {
     },
     /// End what runs beside the command, with everything that it has started.
     EndTask(u32),
+    /// Say when all that was ordered before has been done.
+    Finish,
     /// Send this signal to the command's process group.
     Signal(i32),
     /// Make a TCP socket in the inside's network and pass it out, unconnected.
@@ -146,6 +148,9 @@ impl Wire for Order {
             Self::Mapped => {
                 writer.u8(4);
             }
+            Self::Finish => {
+                writer.u8(12);
+            }
             Self::Seal(covers) => write_covers(writer.u8(5), covers),
             Self::Signal(signal) => {
                 writer.u8(3).i32(*signal);
@@ -168,6 +173,7 @@ impl Wire for Order {
             }
             10 => Self::SignalTask { id: reader.u32()?, signal: reader.i32()? },
             11 => Self::EndTask(reader.u32()?),
+            12 => Self::Finish,
             8 => Self::Part(reader.bytes()?),
             9 => {
                 let rest = reader.bytes()?;

@@ -126,6 +126,8 @@ pub enum Report {
     Terminal,
     /// A socket that was asked for, as a descriptor.
     Socket,
+    /// Everything that was ordered until then has been done; the command was executed.
+    Finished,
     /// Monotonic nanoseconds at the end of each step of the start. Told with the end: told at
     /// the start it would wake the supervisor for nothing else.
     Times(Vec<(Step, u64)>),
@@ -177,6 +179,9 @@ impl Wire for Report {
             Self::Socket => {
                 writer.u8(9);
             }
+            Self::Finished => {
+                writer.u8(13);
+            }
             Self::Times(times) => {
                 writer.u8(3).u8(times.len().min(Step::ALL.len()) as u8);
                 for (step, at) in times.iter().take(Step::ALL.len()) {
@@ -217,6 +222,7 @@ impl Wire for Report {
             1 => Self::Listening { handed_over: reader.u8()? != 0 },
             2 => Self::Terminal,
             9 => Self::Socket,
+            13 => Self::Finished,
             3 => {
                 let count = reader.u8()?;
                 if usize::from(count) > Step::ALL.len() {

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use clap::Args;
 use pinfold_policy::path::Escaped;
 use pinfold_session::audit::Reader;
-use pinfold_session::live_sessions;
 use pinfold_session::places::Places;
 use pinfold_session::review::Review;
+use pinfold_session::{live_sessions, names};
 use serde::Serialize;
 
 use crate::cli::Output;
@@ -27,6 +27,8 @@ pub(crate) struct PsArgs {
 #[derive(Debug, Serialize)]
 struct Row {
     session: String,
+    /// What a person calls it.
+    name: Option<String>,
     state: &'static str,
     started: String,
     workspace: String,
@@ -38,10 +40,15 @@ pub(crate) fn ps(args: &PsArgs) -> Result<ExitCode, Failure> {
     Review::go_on_with_all(&places);
     let live = live_sessions(&places);
     let mut rows = from_audit(&places, &live)?;
+    for (session, name) in names(&places) {
+        let row = rows.iter_mut().find(|row| row.session == session);
+        row.into_iter().for_each(|row| row.name = Some(name.clone()));
+    }
     if args.all {
         for ended in Review::sessions(&places)?.into_iter().filter(|summary| !summary.is_live) {
             rows.push(Row {
                 session: ended.session,
+                name: None,
                 state: "to review",
                 started: humantime::format_rfc3339_seconds(ended.started).to_string(),
                 workspace: Escaped(&ended.workspace).to_string(),
@@ -57,10 +64,14 @@ pub(crate) fn ps(args: &PsArgs) -> Result<ExitCode, Failure> {
         eprintln!("pinfold: no sessions{}", if args.all { "" } else { " run" });
         return Ok(ExitCode::SUCCESS);
     }
-    println!("{:<12}  {:<9}  {:<20}  {:<30}  COMMAND", "SESSION", "STATE", "STARTED", "WORKSPACE");
+    println!(
+        "{:<12}  {:<12}  {:<9}  {:<20}  {:<30}  COMMAND",
+        "SESSION", "NAME", "STATE", "STARTED", "WORKSPACE"
+    );
     for row in rows {
+        let name = row.name.as_deref().unwrap_or("-");
         println!(
-            "{:<12}  {:<9}  {:<20}  {:<30}  {}",
+            "{:<12}  {name:<12}  {:<9}  {:<20}  {:<30}  {}",
             row.session, row.state, row.started, row.workspace, row.command
         );
     }
@@ -84,6 +95,7 @@ fn from_audit(places: &Places, live: &HashSet<String>) -> Result<Vec<Row>, Failu
         if record["event"] == "session" {
             rows.push(Row {
                 session: session.to_owned(),
+                name: None,
                 state: "runs",
                 started: text("time"),
                 workspace: text("workspace"),

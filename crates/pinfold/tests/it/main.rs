@@ -10,6 +10,7 @@ mod agents;
 mod budgets;
 mod common;
 mod control;
+mod detach;
 mod exec;
 mod faults;
 mod gateway;

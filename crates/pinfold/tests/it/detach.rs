@@ -1,0 +1,145 @@
+//! Sessions that go on without whoever started them.
+
+use std::fs;
+use std::process::{Output, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::common::tmux::Tmux;
+use crate::common::{Stage, installed, people, processes_with, skip};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn detach(stage: &Stage, options: &[&str], script: &str) -> Output {
+    let mut run = stage.pinfold(&["run", "--detach"]);
+    run.args(options).args(["--", "sh", "-c", script]).stdin(Stdio::null()).output().unwrap()
+}
+
+fn pinfold(stage: &Stage, args: &[&str]) -> Output {
+    stage.pinfold(args).output().unwrap()
+}
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < PATIENCE, "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn it_runs_is_found_by_its_name_and_leaves_its_log() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let script = "echo out; echo err >&2; while [ ! -e go ]; do sleep 0.01; done; echo end";
+        let started = detach(&stage, &["--name", "night.1"], script);
+        assert!(started.status.success(), "{}", errors(&started));
+        let id = said(&started).trim().to_owned();
+        let list = said(&pinfold(&stage, &["ps"]));
+        assert!(list.contains(&id) && list.contains("night.1"), "{list}");
+        assert_eq!(said(&pinfold(&stage, &["exec", "night.1", "--", "echo", "in"])), "in\n");
+        wait_until("it has written", || {
+            said(&pinfold(&stage, &["logs", "night.1"])) == "out\nerr\n"
+        });
+
+        // Of two that run, each has a name of its own; afterwards it is free.
+        let taken = detach(&stage, &["--name", "night.1"], "true");
+        assert_eq!(taken.status.code(), Some(125));
+        assert!(errors(&taken).contains("is called night.1 already"), "{}", errors(&taken));
+
+        let follow = stage.pinfold(&["logs", "-f", &id]).stdout(Stdio::piped()).spawn().unwrap();
+        stage.write("ws/go", "");
+        assert_eq!(said(&follow.wait_with_output().unwrap()), "out\nerr\nend\n");
+        assert_eq!(said(&pinfold(&stage, &["logs", &id])), "out\nerr\nend\n");
+        assert!(!said(&pinfold(&stage, &["ps"])).contains(&id));
+        let again = detach(&stage, &["--name", "night.1"], "true");
+        assert!(again.status.success(), "{}", errors(&again));
+    }
+}
+
+#[test]
+fn what_keeps_it_from_starting_is_told_with_the_status_of_a_run() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let missing = pinfold(&stage, &["run", "-d", "--", "no-such-program"]);
+        assert_eq!(missing.status.code(), Some(127));
+        assert!(errors(&missing).contains("command not found inside: no-such-program"));
+        stage.write("ws/sandbox.json", r#"{"vsf": 1}"#);
+        let mistake = detach(&stage, &[], "true");
+        assert_eq!(mistake.status.code(), Some(125));
+        assert!(errors(&mistake).contains("vfs"), "{}", errors(&mistake));
+        assert_eq!(fs::read_dir(stage.state().join("logs")).unwrap().count(), 0);
+    }
+}
+
+/// Also one that is over before anybody has looked.
+#[test]
+fn a_short_one_has_run_as_well() {
+    for person in people() {
+        let stage = Stage::new(person);
+        for _ in 0..10 {
+            let started = detach(&stage, &[], "echo short");
+            assert!(started.status.success(), "{}", errors(&started));
+            let id = said(&started).trim().to_owned();
+            let log = pinfold(&stage, &["logs", "-f", &id]);
+            assert_eq!(said(&log), "short\n", "{}", errors(&log));
+        }
+    }
+}
+
+#[test]
+fn it_outlives_the_terminal_that_it_was_started_in() {
+    if !installed("tmux") {
+        skip("it_outlives_the_terminal", "tmux is not installed");
+        return;
+    }
+    for person in people() {
+        let stage = Stage::new(person);
+        let tmux = Tmux::start(&stage, &stage.workspace(), &[]);
+        let program = env!("CARGO_BIN_EXE_pinfold");
+        let mark = format!("{}{}", 2_000_000 + std::process::id(), person.uid);
+        tmux.line(&format!("{program} run -d --name long -- sleep {mark}; echo started"));
+        tmux.wait_for_line("started");
+        drop(tmux);
+        assert!(!processes_with(&mark).is_empty());
+        let listed = said(&pinfold(&stage, &["ps"]));
+        assert!(listed.contains("long"), "{listed}");
+        // Nobody reads its input, and it has no terminal.
+        let script = "tty; readlink /proc/self/fd/0; cat";
+        let inside = pinfold(&stage, &["exec", "long", "--", "sh", "-c", script]);
+        assert!(said(&inside).contains("not a tty"), "{}", said(&inside));
+        assert!(pinfold(&stage, &["stop", "long"]).status.success());
+        assert_eq!(fs::read_dir(stage.state().join("private")).unwrap().count(), 0);
+        // The last step of the supervisor is its own end.
+        wait_until("nothing is left", || processes_with(&mark).is_empty());
+    }
+}
+
+#[test]
+fn a_supervisor_that_dies_leaves_nothing() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let mark = format!("{}{}", 3_000_000 + std::process::id(), person.uid);
+        let started = detach(&stage, &[], &format!("(setsid sleep {mark} &); sleep {mark}"));
+        assert!(started.status.success());
+        let supervisor = processes_with(&mark)
+            .into_iter()
+            .find(|pid| {
+                let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+                line.windows(8).any(|window| window == b"--detach")
+            })
+            .unwrap();
+        let pid = rustix::process::Pid::from_raw(i32::try_from(supervisor).unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        wait_until("nothing is left", || processes_with(&mark).is_empty());
+        assert!(stage.run(&[], &["true"]).status.success());
+        assert_eq!(fs::read_dir(stage.state().join("private")).unwrap().count(), 0);
+    }
+}

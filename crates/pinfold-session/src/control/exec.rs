@@ -1,14 +1,14 @@
 //! Running something beside the command of a live session, with this process's streams.
 
 use std::ffi::OsString;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use pinfold_wire::{Channel, Program};
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
 use super::client::{find, gone, refused, send};
@@ -22,6 +22,9 @@ use crate::terminal::{CallerTerminal, stop_self};
 
 /// How long a terminal that others still hold may stay without output before it is let go.
 const QUIET: Duration = Duration::from_millis(10);
+
+/// Bytes that are shown at once.
+const CHUNK: usize = 64 * 1024;
 
 /// What to run.
 #[derive(Debug)]
@@ -96,7 +99,10 @@ fn program(exec: Exec) -> Program {
 impl Client {
     fn until_end(mut self, command: &[u8]) -> Result<ExecEnd, RunError> {
         let ended = loop {
-            let (said, signalled) = self.wait()?;
+            let (said, signalled, written) = self.wait()?;
+            if written {
+                self.show();
+            }
             if signalled {
                 while let Some(signal) = sys::next_signal(&self.signals) {
                     self.signal(signal);
@@ -124,14 +130,31 @@ impl Client {
         }
     }
 
-    fn wait(&self) -> Result<(bool, bool), RunError> {
-        let mut ready =
-            [PollFd::new(&self.channel, PollFlags::IN), PollFd::new(&self.signals, PollFlags::IN)];
+    fn wait(&self) -> Result<(bool, bool, bool), RunError> {
+        let mut ready = vec![
+            PollFd::new(&self.channel, PollFlags::IN),
+            PollFd::new(&self.signals, PollFlags::IN),
+        ];
+        ready.extend(self.inner.iter().map(|inner| PollFd::new(inner, PollFlags::IN)));
         match rustix::event::poll(&mut ready, None) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(RunError::System(errno.into())),
         }
-        Ok((!ready[0].revents().is_empty(), !ready[1].revents().is_empty()))
+        let is = |index: usize| ready.get(index).is_some_and(|ready| !ready.revents().is_empty());
+        Ok((is(0), is(1), is(2)))
+    }
+
+    /// Shows what was written to the terminal inside; false when there is nothing more to come.
+    fn show(&mut self) -> bool {
+        let (Some(terminal), Some(inner)) = (&self.terminal, &self.inner) else { return false };
+        let mut buffer = vec![0; CHUNK];
+        let shown = rustix::io::retry_on_intr(|| rustix::io::read(inner, &mut buffer[..]))
+            .is_ok_and(|count| count > 0 && write_all(terminal.descriptor(), &buffer[..count]));
+        if !shown {
+            // EIO is how a terminal whose other side is closed says so (pty(7)).
+            self.inner = None;
+        }
+        shown
     }
 
     /// Takes one answer; gives it if it is the last.
@@ -142,10 +165,10 @@ impl Client {
                 let inner = received.descriptors.into_iter().next().ok_or_else(gone)?;
                 if let Some(terminal) = &self.terminal {
                     terminal.enter(inner.as_fd()).map_err(RunError::terminal)?;
-                    let pumps = Pump::terminal(terminal.descriptor(), inner.as_fd());
-                    for pump in pumps.map_err(RunError::terminal)? {
-                        self.outputs.extend(pump.start().map_err(RunError::thread)?);
-                    }
+                    // Input that nobody reads any more is no reason to wait; output is shown here.
+                    let [input, _] = Pump::terminal(terminal.descriptor(), inner.as_fd())
+                        .map_err(RunError::terminal)?;
+                    input.start().map_err(RunError::thread)?;
                 }
                 self.inner = Some(inner);
                 Ok(None)
@@ -180,17 +203,10 @@ impl Client {
         }
     }
 
-    /// Everything that was written comes out. A terminal can stay open for what it left running;
+    /// Everything that was written comes out. A terminal can stay open for what was left running;
     /// then it is let go.
     fn finish_outputs(&mut self) {
-        if let Some(inner) = self.inner.take() {
-            while rustix::io::ioctl_fionread(&inner).is_ok_and(|left| left > 0)
-                || self.outputs.iter().any(|output| !output.is_finished()) && has_more(&inner)
-            {
-                std::thread::sleep(QUIET);
-            }
-            return;
-        }
+        while self.inner.as_ref().is_some_and(has_more) && self.show() {}
         for output in self.outputs.drain(..) {
             // A panic in a pump has been reported by its own thread.
             let _ = output.join();
@@ -201,7 +217,17 @@ impl Client {
 /// Whether the terminal says something within a moment.
 fn has_more(inner: &OwnedFd) -> bool {
     let mut ready = [PollFd::new(inner, PollFlags::IN)];
-    let moment = rustix::event::Timespec { tv_sec: 0, tv_nsec: QUIET.subsec_nanos().into() };
-    rustix::event::poll(&mut ready, Some(&moment)) == Ok(1)
-        && !ready[0].revents().contains(PollFlags::HUP)
+    let moment = Timespec { tv_sec: 0, tv_nsec: QUIET.subsec_nanos().into() };
+    rustix::io::retry_on_intr(|| rustix::event::poll(&mut ready, Some(&moment))) == Ok(1)
+}
+
+/// Whether all could be written.
+fn write_all(to: BorrowedFd<'_>, mut bytes: &[u8]) -> bool {
+    while !bytes.is_empty() {
+        match rustix::io::retry_on_intr(|| rustix::io::write(to, bytes)) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(_) => return false,
+        }
+    }
+    true
 }

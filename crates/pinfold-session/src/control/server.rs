@@ -24,6 +24,8 @@ use crate::talk;
 const MOST: usize = 512;
 /// How long what a client has left behind may take to end.
 const GRACE: Duration = Duration::from_secs(2);
+/// Bytes of a program with its environment: what execve(2) takes at most, and more.
+const LONGEST: usize = 8 << 20;
 /// The first number of what clients run; those below are the session's own.
 const FIRST: u32 = 1 << 31;
 
@@ -169,53 +171,13 @@ impl Control {
         self.clients.retain(|client| !matches!(client.state, State::Done));
     }
 
-    /// Takes one message of a client's.
+    /// Takes one message of a client's, whose state is what it has said so far. One that talks
+    /// nonsense or has gone is done.
     fn hear(&mut self, client: &mut Client, inside: &Inside, is_started: bool) -> Option<Duration> {
         match std::mem::replace(&mut client.state, State::Done) {
-            State::New => match client.channel.receive::<Request>().ok().flatten()?.message {
-                Request::Change(change) => {
-                    let none = || Err("this session has no network to be changed".to_owned());
-                    let answer = match self.rules.as_ref().map_or_else(none, |r| r.change(&change))
-                    {
-                        Ok(rules) => Answer::Rules(rules),
-                        Err(why) => Answer::Error(why),
-                    };
-                    client.answer(&answer, &[]);
-                }
-                Request::Exec { .. } if !is_started => {
-                    client.answer(&Answer::Error("the session is still starting".to_owned()), &[]);
-                }
-                Request::Exec { timeout } => {
-                    let timeout = timeout.map(Duration::from_millis);
-                    client.state = State::Telling { timeout, program: Vec::new() };
-                }
-                Request::Signal(_) => {}
-                Request::Stop { grace } => {
-                    client.state = State::Waiting;
-                    return Some(Duration::from_millis(grace));
-                }
-            },
-            State::Telling { timeout, mut program } => {
-                let received = client.channel.receive::<Order>().ok().flatten()?;
-                match received.message {
-                    Order::Part(part) => {
-                        program.extend(part);
-                        client.state = State::Telling { timeout, program };
-                    }
-                    Order::Command { rest, streams } => {
-                        program.extend(rest);
-                        let run = (program.as_slice(), streams, received.descriptors);
-                        match self.run(run, inside) {
-                            Ok(id) => {
-                                let deadline = timeout.and_then(|t| Instant::now().checked_add(t));
-                                let over = TimeOver::No;
-                                client.state = State::Running { id, deadline, over };
-                            }
-                            Err(why) => client.answer(&Answer::Error(why), &[]),
-                        }
-                    }
-                    _ => {}
-                }
+            State::New => return self.hear_request(client, is_started),
+            State::Telling { timeout, program } => {
+                self.hear_program(client, (timeout, program), inside);
             }
             State::Running { id, deadline, over } => match client.channel.receive::<Request>() {
                 Ok(Some(received)) => {
@@ -230,16 +192,67 @@ impl Control {
                     client.state = State::Left { id, kill: Some(Instant::now() + GRACE) };
                 }
             },
-            // It says something, or has gone: it does not wait any more.
+            // It does not wait any more.
             State::Waiting | State::Left { .. } | State::Done => {}
         }
         None
     }
 
+    fn hear_request(&self, client: &mut Client, is_started: bool) -> Option<Duration> {
+        match client.channel.receive::<Request>().ok().flatten()?.message {
+            Request::Change(change) => {
+                let none = || Err("this session has no network to be changed".to_owned());
+                let changed = self.rules.as_ref().map_or_else(none, |rules| rules.change(&change));
+                client.answer(&changed.map_or_else(Answer::Error, Answer::Rules), &[]);
+            }
+            Request::Exec { .. } if !is_started => {
+                client.answer(&Answer::Error("the session is still starting".to_owned()), &[]);
+            }
+            Request::Exec { timeout } => {
+                let timeout = timeout.map(Duration::from_millis);
+                client.state = State::Telling { timeout, program: Vec::new() };
+            }
+            // There is nothing to be told yet.
+            Request::Signal(_) => {}
+            Request::Stop { grace } => {
+                client.state = State::Waiting;
+                return Some(Duration::from_millis(grace));
+            }
+        }
+        None
+    }
+
+    fn hear_program(
+        &mut self,
+        client: &mut Client,
+        (timeout, mut program): (Option<Duration>, Vec<u8>),
+        inside: &Inside,
+    ) {
+        let Ok(Some(received)) = client.channel.receive::<Order>() else { return };
+        match received.message {
+            Order::Part(part) if program.len() + part.len() <= LONGEST => {
+                program.extend(part);
+                client.state = State::Telling { timeout, program };
+            }
+            Order::Command { rest, streams } => {
+                program.extend(rest);
+                match self.run(&program, (streams, received.descriptors), inside) {
+                    Ok(id) => {
+                        let deadline = timeout.and_then(|time| Instant::now().checked_add(time));
+                        client.state = State::Running { id, deadline, over: TimeOver::No };
+                    }
+                    Err(why) => client.answer(&Answer::Error(why), &[]),
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// Has a client's program run, which is recorded before.
     fn run(
         &mut self,
-        (program, streams, descriptors): (&[u8], Streams, Vec<OwnedFd>),
+        program: &[u8],
+        (streams, descriptors): (Streams, Vec<OwnedFd>),
         inside: &Inside,
     ) -> Result<u32, String> {
         let told = Program::decode(program).map_err(|error| error.to_string())?;

@@ -7,6 +7,7 @@
 mod command;
 mod doors;
 mod fds;
+mod moves;
 mod panics;
 mod run;
 mod stdio;

@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 
 use crate::command::Prepared;
+use crate::moves;
 use crate::stdio::{self, Streams, Terminal};
 use crate::task::{self, Task};
 use crate::watch::Watch;
@@ -21,6 +22,8 @@ pub struct Start {
     pub streams: Streams,
     /// Limits that no control group enforces.
     pub watch: Watch,
+    /// Where calls that move directories of views are heard of.
+    pub moves: Option<OwnedFd>,
     /// When each step of the boundary ended, in monotonic nanoseconds.
     pub times: Vec<(Step, u64)>,
 }
@@ -43,6 +46,10 @@ pub fn run(mut start: Start, channel: &Channel) -> Result<(), Failure> {
     }
     start.times.push((Step::Terminal, now()));
     let waiting = Some(Waiting { prepared, streams: start.streams, terminal });
+    if let Some(listener) = start.moves {
+        // Signals are blocked by now, for this thread too.
+        moves::serve(listener).map_err(Failure::at(Step::Execute))?;
+    }
     let (watch, times) = (start.watch, start.times);
     let (tasks, part) = (Vec::new(), Vec::new());
     Loop { channel, signals, waiting, command: None, tasks, part, watch, times }.until_end()

@@ -51,7 +51,9 @@ impl Task {
         let terminal = terminal.transpose().map_err(Failure::at(Step::Terminal))?;
         let broken = |_| Failure::at(Step::Execute)(Errno::PIPE);
         let (news, tell) = Channel::pair().map_err(broken)?;
-        // SAFETY: init has one thread, so its copy may do whatever it may do.
+        // SAFETY: the copy has this thread alone. Others (moves.rs) may hold locks of the allocator,
+        // which the C library's fork takes first, so that the copy can allocate; there is no other
+        // lock that they and the copy use.
         let minder = match unsafe { libc::fork() } {
             0 => {
                 let outcome = mind(id, &prepared, streams, terminal, &tell);

@@ -19,9 +19,10 @@ pub(crate) fn spawn<F: FnOnce()>(child: F) -> Result<Pid, Errno> {
     let mut child = Some(child);
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
     // SAFETY: the stack is aligned, is used by nobody else and outlives the child's use of it,
-    // because CLONE_VFORK suspends this thread, the only one of the process, until the child
-    // has executed a program or ended. For the same reason nothing else reads or writes the
-    // memory that both share, `child` included. Descriptors and signal handlers are copied.
+    // because CLONE_VFORK suspends this thread until the child has executed a program or ended.
+    // Until then the child is to the memory that both share what this thread is: other threads
+    // (moves.rs) run on, borrow nothing that `child` holds, and locks are theirs or this thread's
+    // as ever. Descriptors and signal handlers are copied.
     let pid = unsafe {
         let top = stack.as_mut_ptr().add(stack.len()).cast::<c_void>();
         libc::clone(enter::<F>, top, flags, std::ptr::from_mut(&mut child).cast())

@@ -16,7 +16,7 @@ use super::landlock::{self, Ruleset};
 use super::network::Network;
 use super::root::{Root, Source};
 use super::seccomp::Character;
-use super::{covers, group, seccomp};
+use super::{covers, group, overlay, seccomp};
 use crate::plan::LaunchPlan;
 use crate::{Hold, sys};
 
@@ -118,12 +118,14 @@ fn become_inside(
         nested: plan.nested,
         root_by_name: plan.identity.uid == 0,
         caller_is_root: own_ids.is_none(),
+        // What makes namespaces or mounts of its own may not be what init takes it for.
+        moves: overlay::has_views(&plan.tree) && !plan.nested,
     };
-    seccomp::load(character).map_err(Failure::at(Step::Seccomp))?;
+    let moves = seccomp::load(character).map_err(Failure::at(Step::Seccomp))?;
     clock.done(Step::Seccomp);
 
     let (command, streams) = asked.ok_or(Errno::INVAL).map_err(Failure::at(Step::Execute))?;
-    let start = Start { command, streams, watch: Watch::new(watched), times: clock.0 };
+    let start = Start { command, streams, watch: Watch::new(watched), moves, times: clock.0 };
     pinfold_init::run(start, channel)
 }
 

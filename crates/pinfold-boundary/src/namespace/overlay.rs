@@ -109,7 +109,8 @@ impl Root {
     }
 }
 
-fn has_views(tree: &[Entry]) -> bool {
+/// Whether there is a view in a tree.
+pub(super) fn has_views(tree: &[Entry]) -> bool {
     tree.iter().any(|entry| matches!(entry.place, Place::Overlay { .. }))
 }
 

@@ -26,6 +26,7 @@ const NATIVE: u32 = 0xc000_00b7;
 const X32: u32 = 0x4000_0000;
 
 const PASS: u32 = libc::SECCOMP_RET_ALLOW;
+const TELL: u32 = libc::SECCOMP_RET_USER_NOTIF;
 const KILL: u32 = libc::SECCOMP_RET_KILL_PROCESS;
 const fn errno(code: i32) -> u32 {
     libc::SECCOMP_RET_ERRNO | code as u32
@@ -145,6 +146,7 @@ impl Assembler {
             Verdict::Personality => self.personality(),
             Verdict::Init => self.init(numbers),
             Verdict::Setuid => self.setuid(numbers),
+            Verdict::Moves => self.moves(),
         }
     }
 
@@ -206,6 +208,15 @@ impl Assembler {
             self.code[at].jf = (self.code.len() - at - 1) as u8;
         }
         self.give(REFUSE);
+    }
+
+    /// Init moves by renameat2(2) with a flag itself, and must not be told of that.
+    fn moves(&mut self) {
+        self.emit(JUMP_EQUAL, 0, 3, libc::SYS_renameat2 as u32);
+        self.load(argument(4));
+        self.emit(JUMP_EQUAL, 1, 0, 0);
+        self.give(PASS);
+        self.give(TELL);
     }
 
     /// The mode is in another argument for each call; open(2) has one only when it creates.

@@ -8,6 +8,8 @@
 mod bpf;
 mod table;
 
+use std::os::fd::OwnedFd;
+
 use rustix::io::Errno;
 
 use bpf::Assembler;
@@ -24,6 +26,8 @@ pub(super) struct Character {
     /// What it makes may belong to root's group on the host: it may then not set group ids either.
     /// (For others it may: a shared directory has that bit.)
     pub(super) caller_is_root: bool,
+    /// It has views, and init moves directories in them that the kernel does not.
+    pub(super) moves: bool,
 }
 
 /// The filter as a program.
@@ -38,12 +42,22 @@ pub(super) fn program(character: Character) -> Vec<libc::sock_filter> {
     assembler.finish()
 }
 
-/// Loads the filter into this process and all that it will start.
+/// Loads the filter into this process and all that it will start. Returns where init hears of calls,
+/// if it is to.
 ///
 /// # Errors
 /// What seccomp(2) says; `EINVAL` where the kernel lacks filters.
-pub(super) fn load(character: Character) -> Result<(), Errno> {
-    crate::sys::seccomp_load(&program(character))
+pub(super) fn load(character: Character) -> Result<Option<OwnedFd>, Errno> {
+    if character.moves {
+        match crate::sys::seccomp_listen(&program(character)) {
+            // A kernel before 5.19, where a signal would have a call made twice; or somebody around
+            // this boundary hears of calls, and there can be only one.
+            Err(Errno::INVAL | Errno::BUSY) => {}
+            listening => return listening.map(Some),
+        }
+    }
+    crate::sys::seccomp_load(&program(Character { moves: false, ..character }))?;
+    Ok(None)
 }
 
 /// Consecutive numbers with one verdict, from `first` up to the next range.
@@ -84,6 +98,7 @@ fn effective(verdict: Verdict, character: Character) -> Verdict {
         Verdict::Owner => Verdict::Allow,
         // Every mount is nosuid, and nothing of it is kept with such a bit.
         Verdict::Setuid if character.root_by_name => Verdict::Allow,
+        Verdict::Moves if !character.moves => Verdict::Allow,
         other => other,
     }
 }

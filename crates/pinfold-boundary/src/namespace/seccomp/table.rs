@@ -14,6 +14,7 @@ pub(super) enum Verdict {
     Init,
     Setuid,
     Owner,
+    Moves,
     /// Succeeds without effect; no row says so itself.
     Pretend,
 }

@@ -93,6 +93,18 @@ fn root_by_name_changes_owners_and_ids_without_effect() {
 }
 
 #[test]
+fn renames_are_heard_of_only_where_there_is_a_view() {
+    let heard = libc::SECCOMP_RET_USER_NOTIF;
+    let with = program(Character { moves: true, ..Character::default() });
+    for number in [libc::SYS_renameat, libc::SYS_renameat2, libc::SYS_landlock_restrict_self] {
+        assert_eq!(evaluate(&with, NATIVE, number as u32, [0; 6]), heard, "{number}");
+        assert_eq!(answer(false, number, [0; 6]), ALLOW, "{number}");
+    }
+    let own = [0, 0, 0, 0, u64::from(libc::RENAME_NOREPLACE), 0];
+    assert_eq!(evaluate(&with, NATIVE, libc::SYS_renameat2 as u32, own), ALLOW);
+}
+
+#[test]
 fn the_list_knows_every_call_of_the_kernel_headers() {
     let header = "/usr/include/x86_64-linux-gnu/asm/unistd_64.h";
     let Ok(text) = std::fs::read_to_string(header) else {

@@ -5,6 +5,7 @@ mod conflicts;
 mod faults;
 mod git;
 mod kinds;
+mod moves;
 mod showing;
 
 use std::process::Output;

@@ -206,6 +206,9 @@ impl Session {
         }
         record_session(audit, &authority, settings, workspace, inside).map_err(RunError::System)?;
         if let Some(layer) = layer {
+            if let Some(note) = Layer::note(&workspace.root) {
+                eprintln!("pinfold: note: {note}");
+            }
             let mut record = layer
                 .describe(&workspace.root, authority.subject(), argv, settings)
                 .map_err(RunError::System)?;

@@ -1,16 +1,16 @@
 //! Taking changes over into the workspace: staged, written down, then done.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::changes::{Change, Changes, Left, What, is_within};
 use super::ended::Review;
 use super::error::ReviewError;
-use super::journal::{Action, Journal, Skipped, Step, identity, written};
+use super::journal::{Action, Journal, OWNER, Skipped, Step, identity, written};
 use super::record::AnyPath;
 use super::seen::write_whole;
 use super::stage::{self, Staging};
@@ -83,6 +83,7 @@ impl Review {
         let mut staging = Staging::make(&lower, &upper, &self.session).map_err(failed())?;
         let staged = stage(&mut staging, &upper, &taken);
         let written_down = staged.and_then(|steps| {
+            let steps = with_closed_directories(&lower, steps)?;
             // Before the first rename everything lies on the disk.
             rustix::fs::syncfs(staging.directory())?;
             let journal = Journal { steps, commits: selection.paths.is_empty() };
@@ -119,6 +120,7 @@ impl Review {
         let done: HashSet<PathBuf> = journal
             .steps
             .iter()
+            .filter(|step| !step.action.is_aid())
             .map(|step| step.path.clone())
             .filter(|path| !not_done.contains(path))
             .collect();
@@ -159,7 +161,7 @@ impl Review {
         &'a self,
         copied: &'a Copied,
         tops: &'a [(PathBuf, PathBuf)],
-        git: &'a std::path::Path,
+        git: &'a Path,
     ) -> Collect<'a> {
         let out = self.directory.join(format!("out-{}", copied.number));
         Collect { copied, git, session: &self.session, out, tops, before: None }
@@ -229,7 +231,7 @@ struct Place {
 fn with_directories<'c>(changes: &'c Changes, selection: &Selection) -> Vec<&'c Change> {
     let chosen: Vec<&Change> =
         changes.list.iter().filter(|change| selection.takes(change)).collect();
-    let above: HashSet<&std::path::Path> =
+    let above: HashSet<&Path> =
         chosen.iter().flat_map(|change| change.path.ancestors().skip(1)).collect();
     let is_needed = |change: &Change| {
         selection.takes(change)
@@ -238,6 +240,37 @@ fn with_directories<'c>(changes: &'c Changes, selection: &Selection) -> Vec<&'c 
                 && above.contains(change.path.as_path()))
     };
     changes.list.iter().filter(|change| is_needed(change)).collect()
+}
+
+/// Opens directories that their owner closed to everybody, in which steps change something, before all
+/// of these, and closes them after.
+fn with_closed_directories(lower: &Tree, steps: Vec<Step>) -> io::Result<Vec<Step>> {
+    if rustix::process::geteuid().is_root() {
+        return Ok(steps);
+    }
+    let above: BTreeSet<PathBuf> = steps
+        .iter()
+        .filter(|step| !matches!(step.action, Action::Finish { .. }))
+        .filter_map(|step| step.path.parent())
+        // What cannot be changed at the top was noticed when files were staged there.
+        .filter(|path| path.file_name().is_some())
+        .map(Path::to_owned)
+        .collect();
+    let (mut opened, mut closed) = (Vec::new(), Vec::new());
+    for path in above {
+        let Ok(Some(node)) = lower.node(&path) else { continue };
+        if node.is_directory() && node.mode & OWNER != OWNER {
+            opened.push(Step { path: path.clone(), action: Action::Open });
+            closed.push(Step { path, action: Action::Close { mode: node.mode } });
+        }
+    }
+    let finished = |path: &Path| {
+        let is = |step: &Step| step.path == path && matches!(step.action, Action::Finish { .. });
+        steps.iter().any(is)
+    };
+    closed.retain(|step| !finished(&step.path));
+    closed.reverse();
+    Ok([opened, steps, closed].into_iter().flatten().collect())
 }
 
 /// Stages what is put in place and returns the steps: removals from the inside out, then

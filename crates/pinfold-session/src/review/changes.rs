@@ -115,6 +115,17 @@ impl Change {
         self.after.as_ref().is_some_and(Node::is_directory)
     }
 
+    /// Whether only extended attributes are others.
+    pub fn is_of_attributes(&self) -> bool {
+        let (before, after) = self.modes();
+        self.what == What::Mode && before == after
+    }
+
+    /// Whether it is of a kind that no patch can hold, or cannot be read.
+    pub fn is_never_taken(&self) -> bool {
+        matches!(self.left, Some(Left::Never(_)))
+    }
+
     /// Whether set-user-id or set-group-id bits of the session's are not taken over.
     pub fn loses_bits(&self) -> bool {
         /// Set-user-id and set-group-id.

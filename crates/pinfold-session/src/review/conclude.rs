@@ -12,13 +12,18 @@ pub(crate) fn conclude(places: &Places, session: &SessionId) -> Vec<String> {
         let review = Review::open(places, session.as_str())?;
         let changes = review.changes()?;
         let has_commits = review.has_commits();
+        let own_mode = review.changed_own_mode();
         if changes.list.is_empty() && !has_commits {
             review.discard()?;
-            return Ok(None);
+            return Ok((None, own_mode));
         }
-        Ok(Some((changes.counts(), has_commits)))
+        Ok((Some((changes.counts(), has_commits)), own_mode))
     };
-    match look() {
+    let (looked, own_mode) = match look() {
+        Ok((looked, own_mode)) => (Ok(looked), own_mode),
+        Err(error) => (Err(error), false),
+    };
+    let mut notes = match looked {
         Ok(None) => Vec::new(),
         Ok(Some(((added, changed, deleted), has_commits))) => {
             let commits = if has_commits { ", and commits" } else { "" };
@@ -32,5 +37,11 @@ pub(crate) fn conclude(places: &Places, session: &SessionId) -> Vec<String> {
             let error: ReviewError = error;
             vec![format!("what session {session} changed cannot be looked at: {error}")]
         }
+    };
+    if own_mode {
+        notes.push(
+            "the mode of the workspace itself stays as it was: no view changes it".to_owned(),
+        );
     }
+    notes
 }

@@ -208,6 +208,12 @@ impl Review {
         Ok(Changes { list })
     }
 
+    /// Whether the session gave the workspace's own directory another mode, which is not taken over.
+    pub fn changed_own_mode(&self) -> bool {
+        let mode = |tree: Result<Tree, ReviewError>| Some(tree.ok()?.node_of_root().ok()?.mode);
+        mode(self.upper()) != mode(self.lower())
+    }
+
     /// Drops directories that were made only to be shadowed.
     fn drop_shadows(&self, list: &mut Vec<Change>) {
         let shadowed = || self.record.shadowed.iter().map(|path| path.0.as_path());

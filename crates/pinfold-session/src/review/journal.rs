@@ -6,10 +6,10 @@
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Mode};
+use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +44,10 @@ pub(crate) enum Action {
     MakeDirectory,
     /// Puts what was staged in the place of this file.
     Put { staged: usize, expected: String },
+    /// Lets the owner change what is in a directory that is closed to everybody.
+    Open,
+    /// Gives a directory that was opened its mode again.
+    Close { mode: u32 },
     /// Gives a directory its mode and extended attributes.
     Finish { mode: u32, attributes: Vec<(Vec<u8>, Vec<u8>)>, owner: (u32, u32) },
 }
@@ -102,6 +106,9 @@ impl Journal {
     }
 }
 
+/// What the owner of a directory needs to change what is in it.
+pub(crate) const OWNER: u32 = 0o700;
+
 const CHANGED: &str = "somebody changed it meanwhile";
 
 struct Work<'a> {
@@ -125,7 +132,7 @@ impl Work<'_> {
         let above = match self.above(&step.path) {
             Ok(above) => above,
             // With the directory it is gone, too.
-            Err(Errno::NOENT | Errno::NOTDIR) if step.action.is_removal() => return Ok(()),
+            Err(Errno::NOENT | Errno::NOTDIR) if step.action.may_be_gone() => return Ok(()),
             Err(errno) => return Err(said(errno)),
         };
         let now = node_at(above, name).map_err(said)?;
@@ -163,6 +170,20 @@ impl Work<'_> {
                     Err(CHANGED)
                 }
             }
+            Action::Open => match now {
+                Some(now) if now.is_directory() => {
+                    set_mode(above, name, now.mode | OWNER).map_err(said)?;
+                    Ok(())
+                }
+                _ => Ok(()),
+            },
+            Action::Close { mode } => match now {
+                Some(now) if now.is_directory() => {
+                    set_mode(above, name, *mode).map_err(said)?;
+                    Ok(())
+                }
+                _ => Ok(()),
+            },
             Action::Finish { mode, attributes, owner } => match now {
                 Some(now) if now.is_directory() => {
                     finish(above, name, &now, *mode, attributes, *owner).map_err(said)?;
@@ -184,8 +205,13 @@ impl Work<'_> {
 }
 
 impl Action {
-    fn is_removal(&self) -> bool {
-        matches!(self, Self::Remove { .. } | Self::RemoveDirectory)
+    fn may_be_gone(&self) -> bool {
+        matches!(self, Self::Remove { .. } | Self::RemoveDirectory) || self.is_aid()
+    }
+
+    /// Whether it is no change, but makes others possible.
+    pub(crate) fn is_aid(&self) -> bool {
+        matches!(self, Self::Open | Self::Close { .. })
     }
 }
 
@@ -204,6 +230,14 @@ fn remove(
         Some(now) if !now.is_directory() => Ok(Err(CHANGED)),
         _ => Ok(Ok(())),
     }
+}
+
+/// A directory's mode, which need not be readable.
+fn set_mode(above: &OwnedFd, name: &OsStr, mode: u32) -> Result<(), Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let place = rustix::fs::openat(above, name, flags, Mode::empty())?;
+    let path = format!("/proc/self/fd/{}", place.as_raw_fd());
+    rustix::fs::chmod(path, Mode::from_raw_mode(mode))
 }
 
 fn finish(

@@ -88,6 +88,20 @@ impl Layer {
         Ok(())
     }
 
+    /// What a person should know of a view of a workspace: in a view an ordinary user has one group.
+    pub(crate) fn note(workspace: &HostPath) -> Option<String> {
+        let (user, own) = (rustix::process::geteuid(), rustix::process::getegid());
+        let group = fs::metadata(workspace.as_path()).ok()?.gid();
+        (!user.is_root() && group != own.as_raw()).then(|| {
+            format!(
+                "{} is of group {group}, which is not the one that you have now: what is of that \
+                 group cannot be changed in a view (`EOVERFLOW`); start pinfold by `sg` with that \
+                 group, or work on the checkout itself",
+                Escaped(workspace.as_path())
+            )
+        })
+    }
+
     /// What the boundary takes as layers.
     pub(crate) fn layers(&self) -> PathBuf {
         self.directory.join(LAYERS)

@@ -11,12 +11,14 @@ use std::io::{self, Seek, SeekFrom};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timespec, Timestamps, UTIME_NOW};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, XattrFlags};
 use rustix::io::Errno;
 
 use super::changes::{Change, What};
 use super::journal::{give, written};
-use super::tree::{Node, Tree, attributes, directory_at, has_notes, names};
+use super::tree::{
+    ACCESS_LIST, Node, Tree, access_list, attributes, directory_at, has_notes, names,
+};
 
 /// For utimensat(2).
 const NOW: Timestamps = {
@@ -80,9 +82,11 @@ impl<'a> Staging<'a> {
         }
         let mode = Mode::from_raw_mode(mode_of(change, after));
         let from = upper.file(&change.path)?;
+        let list = self.access_list(change, &from)?;
         if !has_notes(&from)? && self.link(upper, &change.path, &name)? {
             // A program that builds what is newer than its product has not seen it yet.
             rustix::fs::futimens(&from, &NOW)?;
+            set_access_list(&from, list.as_deref())?;
             rustix::fs::fchmod(&from, mode)?;
             return Ok(number);
         }
@@ -91,8 +95,25 @@ impl<'a> Staging<'a> {
         let to = File::from(rustix::fs::openat(&self.directory, &name, flags, closed)?);
         copy(&from, &to, after.size)?;
         give(&to, &written(attributes(&from)?), after.owner)?;
+        set_access_list(&to, list.as_deref())?;
         rustix::fs::fchmod(&to, mode)?;
         Ok(number)
+    }
+
+    /// The access control list of what is put in place: a file keeps the one that it has, whose users
+    /// the inside does not know, and a new one has what it inherited. Without its list the mode of a
+    /// file would say something else: the bits of the group are the most that the list gives.
+    fn access_list(&self, change: &Change, new: &File) -> io::Result<Option<Vec<u8>>> {
+        let is_file = |node: &Node| node.kind == FileType::RegularFile;
+        if !change.before.as_ref().is_some_and(is_file) {
+            return Ok(access_list(new)?);
+        }
+        match self.workspace.file(&change.path) {
+            Ok(old) => Ok(access_list(&old)?),
+            // Its owner closed it to everybody, and gone meanwhile is told later.
+            Err(Errno::ACCESS | Errno::NOENT) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
     }
 
     /// Stages the layer's own file, where layer and workspace lie on one file system: nobody
@@ -173,6 +194,17 @@ fn mode_of(change: &Change, after: &Node) -> u32 {
         _ => 0,
     };
     after.mode & (0o777 | kept)
+}
+
+fn set_access_list(place: &File, list: Option<&[u8]>) -> Result<(), Errno> {
+    let set = match list {
+        Some(list) => rustix::fs::fsetxattr(place, ACCESS_LIST, list, XattrFlags::empty()),
+        None => rustix::fs::fremovexattr(place, ACCESS_LIST),
+    };
+    match set {
+        Err(Errno::NODATA | Errno::NOTSUP) => Ok(()),
+        set => set,
+    }
 }
 
 /// Copies a file with its holes (lseek(2), "Seeking file data and holes").

@@ -116,6 +116,20 @@ impl Tree {
         Ok((self.directory(path.parent().unwrap_or(Path::new("")))?, name))
     }
 
+    /// What lies at a path; `None` where nothing does.
+    ///
+    /// # Errors
+    /// As [`Self::directory`], and what fstatat(2) says.
+    pub(crate) fn node(&self, path: &Path) -> Result<Option<Node>, Errno> {
+        let Some(name) = path.file_name() else { return self.node_of_root().map(Some) };
+        let above = path.parent().unwrap_or(Path::new(""));
+        match self.open_at(above, OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW) {
+            Ok(above) => node_at(above, name),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+            Err(errno) => Err(errno),
+        }
+    }
+
     /// A regular file, to be read.
     ///
     /// # Errors
@@ -199,6 +213,21 @@ pub(crate) fn attributes(place: impl AsFd) -> Result<Vec<(OsString, Vec<u8>)>, E
     found.sort();
     Ok(found)
 }
+
+/// The access control list of a file or directory (acl(5)), as the kernel has it; `None` without one.
+///
+/// # Errors
+/// What fgetxattr(2) says.
+pub(crate) fn access_list(place: impl AsFd) -> Result<Option<Vec<u8>>, Errno> {
+    match grown(|buffer| rustix::fs::fgetxattr(&place, ACCESS_LIST, buffer)) {
+        Ok(list) => Ok(Some(list)),
+        Err(Errno::NODATA | Errno::NOTSUP) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// The extended attribute of access control lists.
+pub(crate) const ACCESS_LIST: &str = "system.posix_acl_access";
 
 /// Whether overlayfs has written something about a file to its extended attributes.
 ///

@@ -64,7 +64,8 @@ pub(crate) fn diff(args: &DiffArgs) -> Result<ExitCode, Failure> {
         }
         let renamed: HashSet<&Path> =
             chosen.iter().filter_map(|change| change.renamed_from.as_deref()).collect();
-        let files = chosen.iter().filter(|change| !change.is_directory());
+        let is_file = |change: &&&Change| !change.is_directory() && !change.is_never_taken();
+        let files = chosen.iter().filter(is_file);
         for change in files.filter(|change| !renamed.contains(change.path.as_path())) {
             printer.change(change, &texts(&review, change)?)?;
         }
@@ -150,6 +151,10 @@ fn stat(review: &Review, shown: &[&Change], printer: &mut Printer<'_>) -> io::Re
             writeln!(printer.out, " {name:<width$} | directory {}", change.what.word())?;
             continue;
         }
+        if change.is_never_taken() {
+            writeln!(printer.out, " {name:<width$} | left")?;
+            continue;
+        }
         let (more, less) = printer.count(name, width, &texts(review, change)?)?;
         (added, removed, files) = (added + more, removed + less, files + 1);
     }
@@ -164,6 +169,9 @@ fn notes(review: &Review, changes: &Changes, paths: &[PathBuf]) -> Vec<String> {
         let path = Escaped(&change.path);
         if let Some(conflict) = change.conflict {
             notes.push(format!("{path}: {} by somebody else, too", conflict.words()));
+        }
+        if change.is_of_attributes() {
+            notes.push(format!("{path}: its extended attributes are others"));
         }
         if change.loses_bits() {
             notes.push(format!("{path}: `apply` takes no set-user-id or set-group-id bit"));

@@ -48,6 +48,9 @@ fn what_is_no_file_stays_behind_and_bits_are_dropped() {
         );
         // Inside no such bit can be set; here it is put where a session would have to put it.
         host(&stage, "chmod 6755 ../home/.local/state/pinfold/review/*/layers/upper/setuid");
+        let (patch, _) = pinfold(&stage, &["diff"]).unwrap();
+        assert!(patch.contains(" b/setuid\n"), "{patch}");
+        assert!(!patch.contains("fifo") && !patch.contains("socket"), "{patch}");
         let (_, notes) = pinfold(&stage, &["diff", "--name-only"]).unwrap();
         assert!(notes.contains("setuid: `apply` takes no set-user-id"), "{notes}");
         let (_, told) = pinfold(&stage, &["apply"]).unwrap();

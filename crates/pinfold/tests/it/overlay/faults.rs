@@ -7,10 +7,12 @@ use crate::common::tracer::kill_at;
 use crate::common::{Person, Stage, installed, people, processes_with, skip};
 
 const BEFORE: &str = "echo a >a; echo b >b; mkdir dir; echo f >dir/f; echo t >turns; \
+                      mkdir shut; echo s >shut/s; chmod 555 shut; \
                       git init -q --template= -b main; git config user.name T; \
                       git config user.email t@example.org; git add .; git commit -qm first";
 const CHANGES: &str = "echo x >>a; rm b; rm -r dir; mkdir -p new/deep; echo n >new/deep/n; \
-                       ln a hard; rm turns; mkdir turns; echo i >turns/i; git add -A; \
+                       ln a hard; rm turns; mkdir turns; echo i >turns/i; \
+                       chmod 755 shut; echo x >>shut/s; chmod 555 shut; git add -A; \
                        git commit -qm inside";
 
 #[test]
@@ -21,7 +23,8 @@ fn an_apply_killed_at_any_step_is_done_whole_or_not_at_all() {
         return skip("an_apply_killed_at_any_step", "it takes git");
     }
     for person in people() {
-        let (mut step, mut done, mut undone) = (1, 0, 0);
+        // Other steps each time.
+        let (mut step, mut done, mut undone) = (1 + std::process::id() % STRIDE, 0, 0);
         loop {
             let stage = Stage::new(person);
             host(&stage, BEFORE);

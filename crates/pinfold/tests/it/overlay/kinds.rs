@@ -137,3 +137,64 @@ fn the_path_of_a_workspace_may_hold_anything() {
         assert_eq!(std::fs::read_to_string(&odd).unwrap(), "one\ntwo\n");
     }
 }
+
+#[test]
+fn what_lies_in_a_closed_directory_is_taken_over_and_it_is_closed_again() {
+    for person in people() {
+        let stage = Stage::new(person);
+        host(
+            &stage,
+            "mkdir -p kept/sub gone/sub; echo a >kept/a; echo b >kept/b; echo c >gone/sub/c; chmod 500 kept/sub kept gone/sub gone",
+        );
+        work(
+            &stage,
+            "chmod -R u+w kept gone; echo x >>kept/a; rm kept/b; echo n >kept/sub/n; chmod 500 kept/sub kept; rm -r gone",
+        );
+        pinfold(&stage, &["apply"]).unwrap();
+        assert_eq!(host(&stage, "ls; ls kept; cat kept/a kept/sub/n"), "kept\na\nsub\na\nx\nn\n");
+        assert_eq!(host(&stage, "stat -c %a kept kept/sub; chmod -R u+w kept"), "500\n500\n");
+        assert_eq!(sessions(&stage), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_list_of_who_may_use_a_file_stays_its_own() {
+    if !installed("setfacl") {
+        return skip("a_list_of_who_may_use_a_file", "it takes setfacl");
+    }
+    for person in people().into_iter().filter(|person| !person.is_root()) {
+        let stage = Stage::new(person);
+        host(&stage, "echo a >listed; setfacl -m u:daemon:rw listed; cp -p listed replaced");
+        work(
+            &stage,
+            "echo b >>listed; setfacl -b listed; chmod 664 listed; cp replaced new; echo b >>new; chmod 664 new; mv new replaced",
+        );
+        pinfold(&stage, &["apply"]).unwrap();
+        // The group's bits of the mode are the most that the list gives, and not what it has.
+        for name in ["listed", "replaced"] {
+            let list = host(&stage, &format!("cat {name}; getfacl -c {name} 2>/dev/null"));
+            let wanted = "a\nb\nuser::rw-\nuser:daemon:rw-\ngroup::r--\nmask::rw-\nother::r--\n\n";
+            assert_eq!(list, wanted, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_group_that_a_view_does_not_have_is_told() {
+    let Some(person) = people().into_iter().find(|person| !person.is_root()) else { return };
+    if !rustix::process::geteuid().is_root() {
+        return skip("a_group_that_a_view_does_not_have", "it takes root");
+    }
+    let stage = Stage::new(person);
+    stage.write("ws/file", "a\n");
+    std::os::unix::fs::chown(stage.workspace(), None, Some(1)).unwrap();
+    std::os::unix::fs::chown(stage.path("ws/file"), None, Some(1)).unwrap();
+    let output = super::session(&stage, "chmod 700 .; echo x >>file");
+    let told = super::errors(&output);
+    assert!(
+        told.contains("is of group 1, which is not the one") && told.contains("EOVERFLOW"),
+        "{told}"
+    );
+    assert!(told.contains("Value too large"), "{told}");
+    assert!(told.contains("the mode of the workspace itself stays"), "{told}");
+}

@@ -165,7 +165,9 @@ impl Dedicated {
             Some((commit, _)) => words.extend(["-b", self.branch.as_str(), "--", top, commit]),
             None => words.extend(["--", top, self.branch.as_str()]),
         }
-        self.repository.host().run(&words, None).map(|_| ()).map_err(failed)
+        // What is checked out in part where the caller stands is so in a new worktree, too.
+        let git = self.repository.git_at(&self.repository.here);
+        git.run(&words, None).map(|_| ()).map_err(failed)
     }
 
     /// Where a new branch begins: where the only remote that has it has it, or where the caller is.
@@ -196,7 +198,15 @@ impl Dedicated {
         let commit = self.repository.commit(&own, "HEAD").ok_or_else(missing)?;
         let files = self.files(own);
         files.prepare(&self.places)?;
-        let filled = files.fill(&commit).map_err(failed);
+        let filled = files.fill(&commit).map_err(|said| match files.lacks_objects() {
+            true => DedicatedError::Partial {
+                branch: self.branch.clone(),
+                top: self.top.clone(),
+                root: self.repository.root.clone(),
+                said,
+            },
+            false => failed(said),
+        });
         files.clear()?;
         filled
     }

@@ -84,6 +84,22 @@ pub enum DedicatedError {
         /// What git says.
         said: String,
     },
+    /// The same, where the repository has left objects at a remote.
+    #[error(
+        "cannot check out {branch} in {}: the repository is a partial clone, and for a worktree \
+         nothing is fetched: {said}",
+        Escaped(.top)
+    )]
+    Partial {
+        /// The branch.
+        branch: BranchName,
+        /// The directory.
+        top: PathBuf,
+        /// The repository.
+        root: PathBuf,
+        /// What git says.
+        said: String,
+    },
     /// Pinfold's own record of it.
     #[error(transparent)]
     Record(#[from] io::Error),
@@ -128,6 +144,12 @@ impl DedicatedError {
             Self::Files { .. } => Some(
                 "nothing of it is left; make it with `git worktree add` and start there".to_owned(),
             ),
+            Self::Partial { branch, top, root, .. } => Some(format!(
+                "let your own git fetch what is missing: `git -C {} worktree add {} {branch}` (-b {branch} for a \
+                 new one); the run then works in it",
+                start(root),
+                start(top)
+            )),
             Self::NotMade(_) | Self::Record(_) => None,
         }
     }

@@ -16,7 +16,6 @@ use pinfold_policy::path::Escaped;
 use rustix::io::Errno;
 
 use crate::git::config::{self, Config};
-use crate::git::directory::CONFIGS;
 use crate::git::index;
 use crate::git::pen::{Access, Pen};
 use crate::git::read::{open_directory, read_beneath, read_bounded};
@@ -33,6 +32,9 @@ const KEYS: [&str; 7] = [
     "core.symlinks",
     "core.ignorecase",
 ];
+
+/// What says that only a part is checked out (git-sparse-checkout(1)).
+const SPARSE: [&str; 2] = ["core.sparsecheckout", "core.sparsecheckoutcone"];
 
 /// How deep alternates go (`link_alt_odb_entries` in git's object-file.c).
 const DEEPEST: usize = 5;
@@ -56,7 +58,7 @@ exec 3>&2 2>/tmp/errors
 trap 'head -c 2000 /tmp/errors >&3' EXIT
 mkdir -p /tmp/git/refs /tmp/git/info
 cp /q/out/config /tmp/git/config
-cp /q/out/attributes /q/out/exclude /tmp/git/info
+cp /q/out/attributes /q/out/exclude /q/out/sparse-checkout /tmp/git/info
 echo \"$1\" >/tmp/git/HEAD
 cd /q/tree
 ";
@@ -69,10 +71,18 @@ git ls-files | git check-attr --stdin filter | sed 's/^.*: filter: //' |
 grep -vx -e unspecified -e unset -e set | sort -u >/q/out/filters || :";
 
 /// Whether nothing differs from the commit: neither in the index nor in the files, nor by a file
-/// that nobody ignores or that git is told to pass over.
+/// that nobody ignores or that git is told to pass over. In a sparse checkout it passes over what is
+/// not there.
 const LOOK: &str = "cp /q/own/index \"$GIT_INDEX_FILE\"
 state=clean
-git ls-files -v | grep -q '^[Sa-z]' && state=changed
+git ls-files -v | grep -q '^[a-z]' && state=changed
+git ls-files -v -z | sed -zn 's/^S //p' >/tmp/passed
+if [ \"$(git config --type=bool core.sparsecheckout)\" = true ]; then
+    xargs -0 -r sh -c 'for name; do [ ! -e \"$name\" ] && [ ! -L \"$name\" ] || exit 255; done' sh \
+        </tmp/passed || state=changed
+elif [ -s /tmp/passed ]; then
+    state=changed
+fi
 git update-index -q --really-refresh >/dev/null || :
 git diff-index --quiet \"$1\" -- || state=changed
 others=$(git ls-files --others --exclude-standard --directory --no-empty-directory)
@@ -91,14 +101,16 @@ impl WorktreeFiles {
         for file in of_the_user(places) {
             settings.extend(fs::read(file).ok().map(|it| Config::parse(&it).settings));
         }
-        for directory in [&self.git, &self.own] {
-            for name in CONFIGS {
-                settings.push(Config::parse(&read(directory, name)?).settings);
-            }
+        for (directory, name) in [(&self.git, "config"), (&self.own, "config.worktree")] {
+            settings.push(Config::parse(&read(directory, name)?).settings);
         }
+        let part = read(&self.own.join("info"), "sparse-checkout")?;
+        let is_of_use =
+            |key: &str| KEYS.contains(&key) || (SPARSE.contains(&key) && !part.is_empty());
         let mut settings: Vec<_> = settings.into_iter().flatten().collect();
-        settings.retain(|setting| KEYS.contains(&setting.key.as_str()));
+        settings.retain(|setting| is_of_use(&setting.key));
         fs::write(self.out.join("config"), config::write(&settings))?;
+        fs::write(self.out.join("sparse-checkout"), &part)?;
         for name in ["attributes", "exclude"] {
             fs::write(self.out.join(name), read(&self.git.join("info"), name)?)?;
         }
@@ -151,6 +163,16 @@ impl WorktreeFiles {
         self.pen(LOOK, commit, Access::Read).place("/q/own", &self.own, Access::Read).run()?;
         let state = read(&self.out, "state").map_err(|error| error.to_string())?;
         Ok(state == b"clean\n")
+    }
+
+    /// Whether the repository has left objects at a remote (a partial clone).
+    pub(super) fn lacks_objects(&self) -> bool {
+        let config = Config::parse(&read(&self.git, "config").unwrap_or_default());
+        let promises = |key: &str| {
+            key == "extensions.partialclone"
+                || (key.starts_with("remote.") && key.ends_with(".promisor"))
+        };
+        config.settings.iter().any(|setting| promises(&setting.key))
     }
 
     fn pen(&self, script: &str, commit: &str, tree: Access) -> Pen {

@@ -80,7 +80,7 @@ impl Pen {
                 let mut said = String::new();
                 // What it managed to say is what there is.
                 let _ = File::from(errors).take(4096).read_to_string(&mut said);
-                Err(format!("{} ({ended:?})", said.trim().escape_debug()))
+                Err(format!("{} ({ended:?})", in_one_line(&said)))
             }
         }
     }
@@ -121,4 +121,11 @@ impl Pen {
         };
         Ok((plan, program))
     }
+}
+
+/// What a program said, its lines one after the other.
+fn in_one_line(said: &str) -> String {
+    let lines: Vec<String> =
+        said.trim().lines().map(|line| line.escape_debug().to_string()).collect();
+    lines.join("; ")
 }

@@ -1,7 +1,7 @@
 //! Where a worktree lies, and what is there already.
 
 use super::{host, refused, repository, session, told};
-use crate::common::{Stage, people};
+use crate::common::{Stage, people, skip};
 
 #[test]
 fn the_main_worktree_names_it_also_from_a_linked_one() {
@@ -208,5 +208,90 @@ fn a_person_is_told_what_would_be_allowed_where_the_worktree_is() {
         session(&stage, "b", "echo more >>a");
         let after = check().unwrap();
         assert!(after.status.success(), "{:?}", told(&after));
+    }
+}
+
+#[test]
+fn a_part_is_checked_out_where_the_repository_has_a_part() {
+    for person in people() {
+        let stage = repository(person);
+        host(
+            &stage,
+            "mkdir far; echo f >far/f; git add .; git commit -qm far; git sparse-checkout set sub",
+        );
+        let (shown, errors) =
+            session(&stage, "b", "ls; git status --porcelain; git sparse-checkout list");
+        assert_eq!(shown, "a\nl\nsub\nx\nsub\n", "{errors}");
+        assert!(errors.contains("removed the worktree"), "{errors}");
+        // What git passes over counts when it is there.
+        let hide =
+            "mkdir far; echo mine >far/f; git update-index --skip-worktree far/f a; echo mine >>a";
+        let (_, errors) = session(
+            &stage,
+            "b",
+            &format!("{hide}; git sparse-checkout disable 2>/dev/null || true"),
+        );
+        assert!(errors.contains("changes that are not committed"), "{errors}");
+        // A worktree of a whole one is whole, whatever part others have.
+        host(
+            &stage,
+            "git worktree remove --force ../ws-b; git worktree add -q ../other/whole -b whole; \
+             git -C ../other/whole sparse-checkout disable",
+        );
+        let mut run = stage.pinfold(&["run", "--worktree-branch", "c", "--", "ls"]);
+        let output = run.current_dir(stage.path("other/whole")).output().unwrap();
+        assert_eq!(told(&output).0, "a\nfar\nl\nsub\nx\n", "{}", told(&output).1);
+    }
+}
+
+#[test]
+fn a_partial_clone_is_refused_with_the_way_out_where_something_is_missing() {
+    for person in people() {
+        let stage = repository(person);
+        host(
+            &stage,
+            "git config uploadpack.allowFilter true; git config uploadpack.allowAnySHA1InWant true; \
+             git checkout -qb more; echo more >sub/b; git commit -qam more; git checkout -q main; \
+             git clone -q --filter=blob:none \"file://$PWD\" ../other/clone",
+        );
+        let run = |branch: &str| {
+            let mut run =
+                stage.pinfold(&["run", "--worktree-branch", branch, "--", "cat", "sub/b"]);
+            run.current_dir(stage.path("other/clone")).output().unwrap()
+        };
+        let here = run("new");
+        assert_eq!(told(&here).0, "b\n", "{}", told(&here).1);
+        let (_, errors) = told(&run("more"));
+        assert!(
+            errors.contains("is a partial clone, and for a worktree nothing is fetched"),
+            "{errors}"
+        );
+        let way = errors.split('`').nth(1).unwrap().to_owned();
+        assert!(!stage.path("other/clone-more").exists(), "{errors}");
+        host(&stage, &way);
+        let there = run("more");
+        assert_eq!(told(&there).0, "more\n", "{}", told(&there).1);
+    }
+}
+
+#[test]
+fn every_format_of_a_repository_has_worktrees() {
+    for person in people() {
+        for format in ["--object-format=sha256", "--ref-format=reftable"] {
+            let stage = Stage::new(person);
+            let made = stage.command("git").args(["init", "-qb", "main", format]).output().unwrap();
+            if !made.status.success() {
+                skip("every_format_of_a_repository", &format!("git does not know {format}"));
+                continue;
+            }
+            host(&stage, "echo a >a; git add .; git commit -qm one");
+            let commit =
+                "git -c user.name=n -c user.email=e@example.org commit -qm two --allow-empty";
+            let (shown, errors) =
+                session(&stage, "b/c", &format!("cat a; git status --porcelain; {commit}"));
+            assert_eq!(shown, "a\n", "{format}: {errors}");
+            assert!(errors.contains("no other branch has"), "{format}: {errors}");
+            assert_eq!(host(&stage, "git log --format=%s b/c"), "two\none\n", "{format}");
+        }
     }
 }

@@ -90,6 +90,11 @@ impl Document {
             failed(line_count(before), Fault::NotText)
         })?;
         let is_json = file.path.extension().is_some_and(|extension| extension == "json");
+        if is_json && text.starts_with('\u{feff}') {
+            // RFC 8259, 8.1; TOML has one passed over.
+            let fault = "begins with a byte order mark; save it as UTF-8 without one";
+            return Err(failed(1, Fault::Syntax(fault.to_owned())));
+        }
         let parsed = if is_json { json::parse(text) } else { toml::parse(text) };
         let root = parsed.map_err(|(line, fault)| failed(line, fault))?;
         Ok(Self { file: name, root })

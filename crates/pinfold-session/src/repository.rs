@@ -4,16 +4,19 @@
 //! that its commands name. Its hash is kept for each repository in the user's state directory,
 //! which no session sees.
 
+mod commands;
 mod content;
 mod kept;
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use pinfold_policy::document::SettingsFile;
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::{AgentLoop, Project, SettingsError};
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
 use thiserror::Error;
 
 pub(crate) use content::name_of;
@@ -24,6 +27,11 @@ use crate::workspace::Workspace;
 
 /// A larger settings file is a mistake or an attack: MoltNet's has some hundred bytes.
 const LARGEST: u64 = 1 << 20;
+
+/// Where a repository says what it needs.
+const SETTINGS: [&str; 2] = ["sandbox.json", "sandbox.toml"];
+/// Ralph's file.
+const AGENT_LOOP: &str = ".agent-loop/config.json";
 
 /// Why a repository's files cannot be used.
 #[derive(Debug, Error)]
@@ -97,24 +105,21 @@ impl Repository {
     /// A file that cannot be read, two where one is meant, or a mistake in one.
     pub fn read(workspace: &Workspace, instead: Option<&Path>) -> Result<Self, RepositoryError> {
         let root = workspace.root.as_path();
-        let paths = match instead {
-            Some(path) => vec![path.to_owned()],
-            None => workspace.settings_files(),
-        };
         let mut files = Vec::new();
-        for path in paths {
-            let bytes = read(&path)?.ok_or_else(|| RepositoryError::Read {
-                path: path.clone(),
-                cause: io::ErrorKind::NotFound.into(),
-            })?;
-            files.push((path, bytes));
+        match instead {
+            Some(path) => files.push((path.to_owned(), read(path)?)),
+            None => {
+                for name in SETTINGS {
+                    files.extend(read_beneath(root, name)?.map(|bytes| (root.join(name), bytes)));
+                }
+            }
         }
         let borrowed: Vec<SettingsFile<'_>> =
             files.iter().map(|(path, bytes)| SettingsFile { path, bytes }).collect();
         let project = Project::read(&borrowed)?;
         let file = project.zip(files.into_iter().next());
-        let path = root.join(".agent-loop/config.json");
-        let agent_loop = match read(&path)? {
+        let path = root.join(AGENT_LOOP);
+        let agent_loop = match read_beneath(root, AGENT_LOOP)? {
             Some(bytes) => Some(AgentLoop::read(SettingsFile { path: &path, bytes: &bytes })?),
             None => None,
         };
@@ -152,23 +157,48 @@ impl RepositoryFile {
     /// # Errors
     /// A workspace that cannot be opened.
     pub fn runs(&self, workspace: &Workspace) -> Result<Vec<PathBuf>, RepositoryError> {
-        content::named_files(self.project.commands(), workspace.root.as_path())
+        commands::named_files(self.project.commands(), workspace.root.as_path())
     }
 }
 
-/// A file that need not be there; of a size that a settings file has.
-fn read(path: &Path) -> Result<Option<Vec<u8>>, RepositoryError> {
-    let failed = |cause| RepositoryError::Read { path: path.to_owned(), cause };
-    match fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(failed(error)),
-        Ok(metadata) if !metadata.is_file() => {
-            Err(failed(io::Error::other("it is not a regular file")))
-        }
-        Ok(metadata) if metadata.len() > LARGEST => {
-            Err(failed(io::Error::other(format!("it is larger than {LARGEST} bytes"))))
-        }
-        Ok(_) => fs::read(path).map(Some).map_err(failed),
+/// A file of the repository's that need not be there. A link may lead elsewhere in the repository, and
+/// not out of it.
+fn read_beneath(root: &Path, name: &str) -> Result<Option<Vec<u8>>, RepositoryError> {
+    let path = root.join(name);
+    let failed = |cause| RepositoryError::Read { path: path.clone(), cause };
+    let top = content::directory(root).map_err(|errno| failed(errno.into()))?;
+    let how = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    match rustix::fs::openat2(top, name, FLAGS, Mode::empty(), how) {
+        Ok(file) => whole(file.into()).map(Some).map_err(failed),
+        Err(Errno::NOENT) if fs::symlink_metadata(&path).is_err() => Ok(None),
+        Err(Errno::XDEV) => Err(failed(io::Error::other(
+            "it is a link that is absolute or leads out of the repository",
+        ))),
+        Err(errno) => Err(failed(errno.into())),
+    }
+}
+
+/// A file that somebody names.
+fn read(path: &Path) -> Result<Vec<u8>, RepositoryError> {
+    let opened = rustix::fs::open(path, FLAGS, Mode::empty()).map_err(io::Error::from);
+    let read = opened.and_then(|file| whole(file.into()));
+    read.map_err(|cause| RepositoryError::Read { path: path.to_owned(), cause })
+}
+
+/// A FIFO that lies there, or is put there meanwhile, is not waited for.
+const FLAGS: OFlags =
+    OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+
+/// What a settings file holds.
+fn whole(file: File) -> io::Result<Vec<u8>> {
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > LARGEST {
+        true => Err(io::Error::other(format!("it is larger than {LARGEST} bytes"))),
+        false => Ok(bytes),
     }
 }
 

@@ -144,15 +144,6 @@ impl Workspace {
             None => self.root.as_path().join(".git"),
         }
     }
-
-    /// The repository's own settings files that exist.
-    pub fn settings_files(&self) -> Vec<PathBuf> {
-        ["sandbox.json", "sandbox.toml"]
-            .iter()
-            .map(|name| self.root.as_path().join(name))
-            .filter(|path| fs::symlink_metadata(path).is_ok())
-            .collect()
-    }
 }
 
 fn is_worktree(path: &Path) -> bool {

@@ -5,13 +5,11 @@
 //! text, the content; a NUL byte ends each path and each length. The settings file's path is its
 //! format, `json` or `toml`, so that it is the same wherever it lies.
 
-use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::fmt::{self, Write as _};
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 use std::str::FromStr;
 
 use ring::digest::{Context, SHA256, SHA256_OUTPUT_LEN};
@@ -19,6 +17,7 @@ use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::RepositoryError;
+use super::commands::named_files;
 
 const VERSION: &[u8] = b"pinfold-trust-1";
 
@@ -115,135 +114,21 @@ fn feed(context: &mut Context, mut content: impl io::Read) -> io::Result<()> {
     }
 }
 
-/// The regular files of the repository that the commands run, relative to its root: files that a
-/// word names, relative to the root, to a directory that another word names (`cd web &&
-/// ./build.sh`) or by one of the variables that hold the workspace, and that are programs: by their
-/// mode, their first two bytes or their ending, or because the word before is an interpreter's. What
-/// such a file runs in turn is not followed.
+/// The root of a repository.
 ///
 /// # Errors
-/// A root that cannot be opened.
-pub(super) fn named_files<'a>(
-    commands: impl Iterator<Item = &'a str>,
-    root: &Path,
-) -> Result<Vec<PathBuf>, RepositoryError> {
-    let failed =
-        |errno: Errno| RepositoryError::Read { path: root.to_owned(), cause: errno.into() };
-    let mut files = BTreeSet::new();
-    let mut top = None;
-    for command in commands {
-        let top = match &top {
-            Some(top) => top,
-            None => top.insert(directory(root).map_err(failed)?),
-        };
-        let words: Vec<Word> = words(command, root).collect();
-        let paths = words.iter().map(|word| word.path.as_path());
-        let directories = paths.filter(|path| is_directory(top, path));
-        let bases: Vec<&Path> = directories.chain([Path::new("")]).collect();
-        for word in words.iter().filter(|word| !word.is_written) {
-            for base in &bases {
-                let Some(path) = below(base, &word.path) else { continue };
-                match open(top, &path) {
-                    Ok(Some((file, _))) if word.is_script || is_program(&path, &file) => {
-                        files.insert(path);
-                    }
-                    // One that cannot be opened is told when it is hashed.
-                    Err(_) => {
-                        files.insert(path);
-                    }
-                    Ok(_) => {}
-                }
-            }
-        }
-    }
-    Ok(files.into_iter().collect())
-}
-
-/// What could be a path in a command.
-struct Word {
-    path: PathBuf,
-    /// Whether the command writes there.
-    is_written: bool,
-    /// Whether the word before reads programs.
-    is_script: bool,
-}
-
-/// The words of a command for a shell: what stands between blanks, quotes and the shell's own
-/// characters.
-fn words<'a>(command: &'a str, root: &'a Path) -> impl Iterator<Item = Word> + 'a {
-    const VARIABLES: [&str; 3] = ["MOLTNET_GUEST_WORKSPACE", "PINFOLD_WORKSPACE", "PWD"];
-    let between = |c: char| c.is_whitespace() || "\"'`;|&()<>{}$=,\\".contains(c);
-    let mut last = "";
-    let words = command.split(between).filter(|word| !word.is_empty());
-    words.filter_map(move |word| {
-        let start = word.as_ptr() as usize - command.as_ptr() as usize;
-        let before = command[..start].trim_end();
-        let is_script = before.ends_with('<') || reads_programs(last);
-        // `bash -x script`: the interpreter is still meant.
-        if !word.starts_with('-') && !VARIABLES.contains(&word) {
-            last = word;
-        }
-        let path = Path::new(word);
-        let own = VARIABLES.iter().find_map(|name| path.strip_prefix(name).ok());
-        let path = own.or_else(|| path.strip_prefix(root).ok()).unwrap_or(path);
-        // After a variable in braces or quotes the rest begins with a slash.
-        let path = path.strip_prefix("/").unwrap_or(path).to_owned();
-        let is_written = before.ends_with('>');
-        (!path.as_os_str().is_empty()).then_some(Word { path, is_written, is_script })
-    })
-}
-
-/// Whether a word names what runs the file that comes next.
-fn reads_programs(word: &str) -> bool {
-    const INTERPRETERS: [&str; 19] = [
-        ".", "source", "sh", "bash", "dash", "zsh", "ksh", "fish", "node", "ruby", "perl", "php",
-        "lua", "deno", "bun", "npx", "tsx", "Rscript", "awk",
-    ];
-    let name = word.rsplit('/').next().unwrap_or(word);
-    INTERPRETERS.contains(&name) || name.starts_with("python")
-}
-
-/// Whether a file is a program by its mode, its first bytes (execve(2)) or its name.
-fn is_program(path: &Path, mut file: &File) -> bool {
-    const ENDINGS: [&str; 16] = [
-        "sh", "bash", "zsh", "fish", "py", "js", "mjs", "cjs", "ts", "mts", "rb", "pl", "php",
-        "lua", "mk", "ps1",
-    ];
-    let by_name =
-        path.extension().and_then(OsStr::to_str).is_some_and(|end| ENDINGS.contains(&end));
-    let by_mode = rustix::fs::fstat(file).is_ok_and(|stat| stat.st_mode & 0o111 != 0);
-    let mut first = [0; 2];
-    by_name || by_mode || file.read_exact(&mut first).is_ok() && first == *b"#!"
-}
-
-/// A path below a base, without `.` and `..`; none if it leads out.
-fn below(base: &Path, word: &Path) -> Option<PathBuf> {
-    let mut path = PathBuf::new();
-    for component in base.components().chain(word.components()) {
-        match component {
-            Component::Normal(name) => path.push(name),
-            Component::CurDir => {}
-            Component::ParentDir if path.pop() => {}
-            Component::ParentDir | Component::RootDir | Component::Prefix(_) => return None,
-        }
-    }
-    Some(path).filter(|path| path.as_os_str() != OsStr::new(""))
-}
-
-fn directory(root: &Path) -> Result<rustix::fd::OwnedFd, Errno> {
+/// What open(2) says.
+pub(super) fn directory(root: &Path) -> Result<rustix::fd::OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::open(root, flags, Mode::empty())
 }
 
-fn is_directory(top: impl rustix::fd::AsFd, path: &Path) -> bool {
-    let Some(path) = below(Path::new(""), path) else { return false };
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::openat2(top, path, flags, Mode::empty(), ResolveFlags::BENEATH).is_ok()
-}
-
 /// A regular file with its length, by a path that stays below the root; none if something else, or
 /// nothing, lies there.
-fn open(top: impl rustix::fd::AsFd, path: &Path) -> Result<Option<(File, u64)>, Errno> {
+///
+/// # Errors
+/// What openat2(2) says.
+pub(super) fn open(top: impl rustix::fd::AsFd, path: &Path) -> Result<Option<(File, u64)>, Errno> {
     // A FIFO that somebody put there is not waited for.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let how = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;

@@ -102,6 +102,41 @@ fn the_files_that_commands_name_are_found_however_a_shell_would_spell_them() {
 }
 
 #[test]
+fn spellings_that_hide_a_file_find_it_all_the_same() {
+    let cases: [(&str, &[&str]); 16] = [
+        ("'./a b.sh'", &["a b.sh"]),
+        ("./a\\ b.sh", &["a b.sh"]),
+        ("sh \"a b\"", &["a b"]),
+        ("cat data | sh", &["data"]),
+        ("cat data | tr a b | bash -s -- x; true", &["data"]),
+        ("eval \"$(cat data)\"", &["data"]),
+        ("D=deep; sh $D/s; \"${D}/t.sh\"", &["deep/s", "deep/t.sh"]),
+        ("cd deep && cd er && ./u.sh", &["deep/er/u.sh"]),
+        ("for f in deep/*.sh; do . $f; done", &["deep/t.sh"]),
+        ("run-parts deep/?r", &[]),
+        ("(cd deep/er; FOO=1 ./u.sh)\n./p.sh", &["deep/er/u.sh", "p.sh"]),
+        ("exec env -i A=b ./p.sh", &["p.sh"]),
+        ("bash -c './p.sh && exit'", &["p.sh"]),
+        ("./p\"\".sh", &["p.sh"]),
+        ("$PWD/deep/../p.sh; ${PINFOLD_WORKSPACE:-.}/p.sh", &["p.sh"]),
+        ("cat data; ls | wc -l", &[]),
+    ];
+    for (command, found) in cases {
+        let world = commands(&[command]);
+        for name in ["a b.sh", "a b", "data", "deep/s", "deep/t.sh", "deep/er/u.sh", "p.sh"] {
+            world.write(name, "");
+        }
+        let found: Vec<PathBuf> = found.iter().map(PathBuf::from).collect();
+        assert_eq!(world.runs(), found, "{command}");
+    }
+    let world = commands(&["for f in setup.d/*; do sh $f; done"]);
+    world.write("setup.d/1.sh", "");
+    let before = world.hash();
+    world.write("setup.d/2.sh", "");
+    assert_ne!(world.hash(), before, "one more that a pattern matches");
+}
+
+#[test]
 fn what_lies_outside_or_is_no_file_is_not_followed() {
     let world = commands(&["sh ./link; sh ./fifo; sh ./in; sh /etc/hostname; sh ../secret"]);
     fs::write(world.directory.path().join("secret"), "s").unwrap();
@@ -139,9 +174,27 @@ fn what_is_no_settings_file_is_refused_by_name() {
     let world = World::new("{}");
     let path = world.root().join("sandbox.json");
     fs::remove_file(&path).unwrap();
-    symlink("/dev/zero", &path).unwrap();
-    let error = Repository::read(&world.workspace(), None).unwrap_err();
-    assert!(error.to_string().contains("sandbox.json: it is not a regular file"), "{error}");
+    let refused = |why: &str| {
+        let error = Repository::read(&world.workspace(), None).unwrap_err().to_string();
+        assert!(error.contains(&format!("sandbox.json: {why}")), "{error}");
+        fs::remove_file(&path).unwrap();
+    };
+    let secret = world.directory.path().join("secret.json");
+    fs::write(&secret, "{}").unwrap();
+    for target in [secret.to_str().unwrap(), "../secret.json", "/proc/self/environ"] {
+        symlink(target, &path).unwrap();
+        refused("it is a link that is absolute or leads out");
+    }
+    symlink("gone.json", &path).unwrap();
+    refused("No such file");
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    refused("it is not a regular file");
+    world.write("sandbox.json", &" ".repeat(2 << 20));
+    refused("it is larger than");
+    world.write("config/sandbox.json", "{}");
+    symlink("config/sandbox.json", &path).unwrap();
+    assert!(Repository::read(&world.workspace(), None).unwrap().file.is_some());
     let error = Repository::read(&world.workspace(), Some(Path::new("/no/such"))).unwrap_err();
     assert!(error.to_string().contains("/no/such"), "{error}");
 }

@@ -91,7 +91,8 @@ impl Launcher {
     }
 
     /// Starts the person's pager, a line for a shell as environ(7) has it. It shows on the caller's
-    /// terminal what is written to its input, and ends when that does.
+    /// terminal what is written to its input, and ends when that does. Keys are the pager's from here
+    /// on: Ctrl-C ends a search in it, and would end this process beside it.
     ///
     /// # Errors
     /// What starting it says.
@@ -101,13 +102,19 @@ impl Launcher {
         const TERMINAL: [&str; 5] = ["TERM", "COLUMNS", "LINES", "LC_ALL", "LC_CTYPE"];
         let kept = ENVIRONMENT.iter().chain(&TERMINAL);
         let kept = kept.filter_map(|name| Some((name, std::env::var_os(name)?)));
-        std::process::Command::new("/bin/sh")
-            .args([OsStr::new("-c"), line])
+        // The shell lives as long as the pager, and the pager decides about its keys itself.
+        let mut script = OsString::from("trap : INT QUIT\n");
+        script.push(line);
+        let pager = std::process::Command::new("/bin/sh")
+            .arg("-c")
+            .arg(script)
             .env_clear()
             .env("LESSSECURE", "1")
             .envs(kept)
             .stdin(Stdio::piped())
-            .spawn()
+            .spawn()?;
+        crate::sys::leave_keys_to_others();
+        Ok(pager)
     }
 
     /// Runs a program to its end for the owner of what it writes: a caller who is root becomes

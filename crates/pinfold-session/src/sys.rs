@@ -29,6 +29,14 @@ fn set_of(signals: &[i32]) -> libc::sigset_t {
     }
 }
 
+/// From here on this process passes over what the keyboard sends to the whole foreground group.
+pub(crate) fn leave_keys_to_others() {
+    for signal in [libc::SIGINT, libc::SIGQUIT] {
+        // SAFETY: ignoring a signal runs no code in a handler.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+}
+
 /// Blocks the supervisor's signals and returns a descriptor to read them from (signalfd(2)).
 ///
 /// # Errors

@@ -135,8 +135,15 @@ impl Printer<'_> {
             let lead = first.before.start.min(CONTEXT);
             let old = first.before.start - lead..last(&end.before, compared.length(false));
             let new = first.after.start - lead..last(&end.after, compared.length(true));
-            let header = format!("@@ -{} +{} @@", span(&old), span(&new));
-            self.coloured(CYAN, header.as_bytes())?;
+            let mut header = format!("@@ -{} +{} @@", span(&old), span(&new)).into_bytes();
+            if let Some(within) = compared.heading(old.start) {
+                header.push(b' ');
+                match self.is_terminal {
+                    true => header.extend_from_slice(plain(within).as_bytes()),
+                    false => header.extend_from_slice(within),
+                }
+            }
+            self.coloured(CYAN, &header)?;
             let mut at = old.start;
             for hunk in &group {
                 self.lines(b' ', None, &compared, false, at..hunk.before.start)?;
@@ -244,6 +251,19 @@ impl<'t> Compared<'t> {
     fn length(&self, after: bool) -> u32 {
         // Tokens are numbered by u32 themselves.
         self.side(after).len() as u32
+    }
+
+    /// The line above a place that begins what it lies in: a function, mostly (`def_ff` in git's
+    /// xdiff-interface.c).
+    fn heading(&self, below: u32) -> Option<&'t [u8]> {
+        /// Bytes of it that are shown.
+        const LONGEST: usize = 80;
+        let begins = |line: &&[u8]| {
+            let first = line.first();
+            first.is_some_and(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'$'))
+        };
+        let line = (0..below).rev().map(|number| self.line(false, number)).find(begins)?;
+        Some(line[..line.len().min(LONGEST)].trim_ascii_end())
     }
 
     fn line(&self, after: bool, number: u32) -> &'t [u8] {

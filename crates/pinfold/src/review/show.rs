@@ -49,6 +49,8 @@ pub(crate) fn diff(args: &DiffArgs) -> Result<ExitCode, Failure> {
     }
     let is_terminal = io::stdout().is_terminal();
     let notes = notes(&review, &changes, &paths);
+    let renamed: HashSet<&Path> =
+        chosen.iter().filter_map(|change| change.renamed_from.as_deref()).collect();
     let written = with_output(is_terminal && !args.no_pager, |out| {
         let mut printer = Printer { out, is_terminal, colours: is_terminal && takes_colours() };
         if is_terminal {
@@ -60,10 +62,13 @@ pub(crate) fn diff(args: &DiffArgs) -> Result<ExitCode, Failure> {
                 .try_for_each(|change| writeln!(printer.out, "{}", quoted("", &change.path)));
         }
         if args.stat {
-            return stat(&review, &shown(&changes, &paths), &mut printer);
+            let shown = shown(&changes, &paths);
+            let shown: Vec<&Change> = shown
+                .into_iter()
+                .filter(|change| !renamed.contains(change.path.as_path()))
+                .collect();
+            return stat(&review, &shown, &mut printer);
         }
-        let renamed: HashSet<&Path> =
-            chosen.iter().filter_map(|change| change.renamed_from.as_deref()).collect();
         let is_file = |change: &&&Change| !change.is_directory() && !change.is_never_taken();
         let files = chosen.iter().filter(is_file);
         for change in files.filter(|change| !renamed.contains(change.path.as_path())) {
@@ -89,7 +94,7 @@ fn with_output(
     paged: bool,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<()> {
-    let set = std::env::var_os("PAGER");
+    let set = ["GIT_PAGER", "PAGER"].into_iter().find_map(std::env::var_os);
     let line = set.as_deref().unwrap_or(OsStr::new("less -FRX"));
     // As git has it: these show nothing page by page.
     if !paged || line.is_empty() || line == "cat" {
@@ -144,7 +149,11 @@ fn shown<'c>(changes: &'c Changes, paths: &'c [PathBuf]) -> Vec<&'c Change> {
 
 fn stat(review: &Review, shown: &[&Change], printer: &mut Printer<'_>) -> io::Result<()> {
     let (mut added, mut removed, mut files) = (0, 0, 0);
-    let names: Vec<String> = shown.iter().map(|change| quoted("", &change.path)).collect();
+    let name = |change: &&Change| {
+        let from = change.renamed_from.as_deref().map(|from| quoted("", from) + " => ");
+        from.unwrap_or_default() + &quoted("", &change.path)
+    };
+    let names: Vec<String> = shown.iter().map(name).collect();
     let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).min(60);
     for (change, name) in shown.iter().zip(&names) {
         if change.is_directory() {
@@ -153,6 +162,12 @@ fn stat(review: &Review, shown: &[&Change], printer: &mut Printer<'_>) -> io::Re
         }
         if change.is_never_taken() {
             writeln!(printer.out, " {name:<width$} | left")?;
+            continue;
+        }
+        if change.renamed_from.is_some() {
+            // Only what holds the same is taken for renamed.
+            writeln!(printer.out, " {name:<width$} |     0")?;
+            files += 1;
             continue;
         }
         let (more, less) = printer.count(name, width, &texts(review, change)?)?;

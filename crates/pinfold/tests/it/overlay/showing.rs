@@ -1,6 +1,7 @@
 //! What a person sees.
 
 use super::{host, pinfold, sessions, work};
+use crate::common::tmux::Tmux;
 use crate::common::{Stage, installed, people, skip};
 
 #[test]
@@ -105,5 +106,47 @@ fn the_newest_session_of_this_directory_is_meant() {
         let (done, told) = elsewhere(&["apply", &session[..4], "first"]);
         assert!(done, "{told}");
         assert_eq!(host(&stage, "cat first second"), "1\n2\n");
+    }
+}
+
+#[test]
+fn a_change_is_shown_with_what_it_lies_in_and_a_rename_as_one() {
+    for person in people() {
+        let stage = Stage::new(person);
+        host(
+            &stage,
+            "{ echo 'fn first() {'; seq 1 20 | sed 's/^/  /'; echo '}'; } >code; mkdir d; echo x >d/old",
+        );
+        work(&stage, "sed -i 's/^  15$/  fifteen/' code; mv d e");
+        let (patch, _) = pinfold(&stage, &["diff", "code"]).unwrap();
+        assert!(patch.contains("@@ -13,7 +13,7 @@ fn first() {\n"), "{patch}");
+        let (stat, _) = pinfold(&stage, &["diff", "--stat"]).unwrap();
+        assert!(stat.contains(" d/old => e/old |     0\n"), "{stat}");
+        assert!(stat.ends_with(" 2 files changed, 1 lines added, 1 lines removed\n"), "{stat}");
+    }
+}
+
+#[test]
+fn keys_are_the_pagers_while_it_shows_a_large_change() {
+    if !installed("tmux") || !installed("less") {
+        return skip("keys_are_the_pagers", "it takes tmux and less");
+    }
+    for person in people() {
+        let stage = Stage::new(person);
+        work(&stage, "seq -f 'line %g' 100000 >long; echo end >zlast");
+        let tmux = Tmux::start(&stage, &stage.workspace(), &[]);
+        tmux.line(&format!("{} diff; echo shown: $?", env!("CARGO_BIN_EXE_pinfold")));
+        tmux.wait_for("+line 10");
+        // Ends a search in the pager, and nothing else.
+        tmux.keys(&["C-c"]);
+        // Keys that come with it less may pass over.
+        tmux.wait_until("the end", |screen| {
+            tmux.keys(&["G"]);
+            screen.contains("+end")
+        });
+        tmux.keys(&["q"]);
+        tmux.wait_for("shown: 0");
+        tmux.line("clear; echo typed");
+        tmux.wait_for("typed");
     }
 }

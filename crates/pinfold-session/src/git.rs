@@ -9,6 +9,7 @@ pub mod import;
 pub(crate) mod index;
 pub(crate) mod inspect;
 pub(crate) mod keys;
+pub(crate) mod lfs;
 pub(crate) mod named;
 pub(crate) mod pen;
 pub(crate) mod person;

@@ -3,7 +3,9 @@
 //! Git does both in a throwaway boundary without network, with a git directory that holds nothing
 //! but what is written here: of the repository's and the person's configuration how lines end and
 //! what the file system can, of the repository's private files `attributes` and `exclude`. The
-//! objects are read-only. So no hook, filter or other program that a configuration names runs.
+//! objects are read-only. So no hook, filter or other program that a configuration names runs, with
+//! one exception, which does not go by what is configured but by a name that everybody knows: who has
+//! set up Git LFS for themselves gets its files, as far as their content is in the repository.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -17,6 +19,7 @@ use rustix::io::Errno;
 
 use crate::git::config::{self, Config};
 use crate::git::index;
+use crate::git::lfs;
 use crate::git::pen::{Access, Pen};
 use crate::git::read::{open_directory, read_beneath, read_bounded};
 use crate::guard::{hand_over, of_the_user};
@@ -60,6 +63,7 @@ mkdir -p /tmp/git/refs /tmp/git/info
 cp /q/out/config /tmp/git/config
 cp /q/out/attributes /q/out/exclude /q/out/sparse-checkout /tmp/git/info
 echo \"$1\" >/tmp/git/HEAD
+[ ! -d /q/lfs ] || { mkdir /tmp/git/lfs; ln -s /q/lfs /tmp/git/lfs/objects; }
 cd /q/tree
 ";
 
@@ -67,8 +71,13 @@ cd /q/tree
 const FILL: &str = "git read-tree --reset -u \"$1\"
 cp \"$GIT_INDEX_FILE\" /q/out/index
 git ls-files -s | grep -q '^160000 ' && echo >/q/out/submodules
+known=set
+if git config filter.lfs.process >/dev/null && command -v git-lfs >/dev/null; then
+    known=lfs
+    git lfs ls-files \"$1\" | grep -q '^[0-9a-f]* - ' && echo >/q/out/pointers
+fi
 git ls-files | git check-attr --stdin filter | sed 's/^.*: filter: //' |
-grep -vx -e unspecified -e unset -e set | sort -u >/q/out/filters || :";
+grep -vx -e unspecified -e unset -e set -e $known | sort -u >/q/out/filters || :";
 
 /// Whether nothing differs from the commit: neither in the index nor in the files, nor by a file
 /// that nobody ignores or that git is told to pass over. In a sparse checkout it passes over what is
@@ -109,6 +118,7 @@ impl WorktreeFiles {
             |key: &str| KEYS.contains(&key) || (SPARSE.contains(&key) && !part.is_empty());
         let mut settings: Vec<_> = settings.into_iter().flatten().collect();
         settings.retain(|setting| is_of_use(&setting.key));
+        settings.extend(lfs::settings(&of_the_user(places)));
         fs::write(self.out.join("config"), config::write(&settings))?;
         fs::write(self.out.join("sparse-checkout"), &part)?;
         for name in ["attributes", "exclude"] {
@@ -148,6 +158,12 @@ impl WorktreeFiles {
             let filters = filters.escape_debug();
             notes.push(format!("files with a filter ({filters}) are as they were committed"));
         }
+        if !read(&self.out, "pointers").map_err(words)?.is_empty() {
+            notes.push(
+                "files of Git LFS whose content was never fetched are as they were committed"
+                    .into(),
+            );
+        }
         if !read(&self.out, "submodules").map_err(words)?.is_empty() {
             notes.push("submodules are not checked out".to_owned());
         }
@@ -184,7 +200,12 @@ impl WorktreeFiles {
             .env("GIT_DIR", "/tmp/git")
             .env("GIT_WORK_TREE", "/q/tree")
             .env("GIT_INDEX_FILE", "/tmp/index")
-            .env("GIT_OBJECT_DIRECTORY", "/q/objects");
+            .env("GIT_OBJECT_DIRECTORY", "/q/objects")
+            .env("GIT_LFS_SKIP_DOWNLOAD_ERRORS", "1");
+        let lfs = self.git.join("lfs/objects");
+        if lfs.is_dir() {
+            pen = pen.place("/q/lfs", &lfs, Access::Read);
+        }
         let mut borrowed = Vec::new();
         alternates(&objects, DEEPEST, &mut borrowed);
         let mut inside = Vec::new();

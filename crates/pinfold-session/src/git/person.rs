@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use super::config::{Config, Setting, split, write};
 use super::keys::{Verdict, judge};
+use super::lfs;
 
 /// Sections that say something about a person. Signing is none: no key is inside.
 const SECTIONS: [&str; 13] = [
@@ -18,7 +19,7 @@ const SECTIONS: [&str; 13] = [
 pub(crate) fn settings(files: &[PathBuf]) -> Vec<u8> {
     let read = files.iter().filter_map(|file| fs::read(file).ok());
     let all = read.flat_map(|bytes| Config::parse(&bytes).settings);
-    let of_use: Vec<Setting> = all.filter(is_of_use).collect();
+    let of_use: Vec<Setting> = all.filter(is_of_use).chain(lfs::settings(files)).collect();
     write(&of_use)
 }
 
@@ -40,6 +41,29 @@ mod tests {
                     autocrlf = input\n[credential]\n helper = store\n[url \"https://t@h\"]\n insteadOf = g\n";
         std::fs::write(&file, text).unwrap();
         let inside = String::from_utf8(settings(&[file, dir.path().join("missing")])).unwrap();
-        assert_eq!(inside, "[user]\n\tname = \"Ada\"\n[core]\n\tautocrlf = \"input\"\n");
+        assert!(
+            inside.starts_with("[user]\n\tname = \"Ada\"\n[core]\n\tautocrlf = \"input\"\n"),
+            "{inside}"
+        );
+        // Of programs the filter that everybody knows, where the machine has it.
+        let known = inside.replace("git-lfs ", "");
+        assert!(!known.contains("pager") && !known.contains("store"), "{inside}");
+    }
+
+    #[test]
+    fn git_lfs_enters_by_its_name_and_not_as_it_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("gitconfig");
+        std::fs::write(
+            &file,
+            "[filter \"lfs\"]\n process = evil\n[filter \"f\"]\n smudge = evil\n",
+        )
+        .unwrap();
+        let inside = String::from_utf8(settings(&[file])).unwrap();
+        assert!(
+            inside.contains("[filter \"lfs\"]\n\tprocess = \"git-lfs filter-process\""),
+            "{inside}"
+        );
+        assert!(!inside.contains("evil"), "{inside}");
     }
 }

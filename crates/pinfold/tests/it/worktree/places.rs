@@ -1,7 +1,7 @@
 //! Where a worktree lies, and what is there already.
 
 use super::{host, refused, repository, session, told};
-use crate::common::{Stage, people, skip};
+use crate::common::{Stage, installed, people, skip};
 
 #[test]
 fn the_main_worktree_names_it_also_from_a_linked_one() {
@@ -293,5 +293,33 @@ fn every_format_of_a_repository_has_worktrees() {
             assert!(errors.contains("no other branch has"), "{format}: {errors}");
             assert_eq!(host(&stage, "git log --format=%s b/c"), "two\none\n", "{format}");
         }
+    }
+}
+
+#[test]
+fn files_of_git_lfs_are_there_as_far_as_their_content_is() {
+    if !installed("git-lfs") {
+        return skip("files_of_git_lfs_are_there", "it takes git-lfs");
+    }
+    for person in people() {
+        let stage = repository(person);
+        host(
+            &stage,
+            "git lfs install --skip-repo; git lfs track '*.big'; echo content >one.big; echo other >two.big; \
+             git add .; git commit -qm lfs; rm -r .git/lfs/objects/$(printf 'other\n' | sha256sum | cut -c-2)",
+        );
+        let (shown, errors) =
+            session(&stage, "b", "cat one.big; head -n 1 two.big; git status --porcelain");
+        assert_eq!(shown, "content\nversion https://git-lfs.github.com/spec/v1\n", "{errors}");
+        assert!(errors.contains("Git LFS whose content was never fetched"), "{errors}");
+        assert!(errors.contains("removed the worktree"), "{errors}");
+        let script = "echo more >>one.big; git add one.big; git show :one.big | head -n 1";
+        let (shown, errors) = session(&stage, "c", script);
+        assert_eq!(shown, "version https://git-lfs.github.com/spec/v1\n", "{errors}");
+        assert!(errors.contains("changes that are not committed"), "{errors}");
+        // Another program by that name is not what everybody knows.
+        host(&stage, "git config filter.lfs.process 'echo ran >../other/ran; false'");
+        let (shown, _) = session(&stage, "d", "cat one.big");
+        assert_eq!((shown.as_str(), stage.path("other/ran").exists()), ("content\n", false));
     }
 }

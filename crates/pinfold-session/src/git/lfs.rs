@@ -1,0 +1,38 @@
+//! Git LFS, for who has set it up for themselves.
+//!
+//! Git inside, and git that fills a worktree, is told the filter that everybody knows by this name, not
+//! what a configuration says: that could name any program.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::config::{Config, Setting};
+
+/// What `git lfs install --system` writes to.
+const OF_THE_MACHINE: &str = "/etc/gitconfig";
+const PROCESS: &str = "filter.lfs.process";
+
+/// As `git lfs install` writes it, but for `required`: what has no content here stays as it was
+/// committed.
+const FILTER: [(&str, &str); 3] = [
+    (PROCESS, "git-lfs filter-process"),
+    ("filter.lfs.smudge", "git-lfs smudge -- %f"),
+    ("filter.lfs.clean", "git-lfs clean -- %f"),
+];
+
+/// The filter, if one of the user's configurations or the machine's has it.
+pub(crate) fn settings(of_the_user: &[PathBuf]) -> Vec<Setting> {
+    let is_set_up = |file: &Path| {
+        let config = Config::parse(&fs::read(file).unwrap_or_default());
+        config.settings.iter().any(|setting| setting.key == PROCESS)
+    };
+    let mut files = of_the_user.iter().map(PathBuf::as_path).chain([Path::new(OF_THE_MACHINE)]);
+    if !files.any(is_set_up) {
+        return Vec::new();
+    }
+    let setting = |(key, value): &(&str, &str)| Setting {
+        key: (*key).to_owned(),
+        value: Some((*value).into()),
+    };
+    FILTER.iter().map(setting).collect()
+}

@@ -114,6 +114,12 @@ impl Dedicated {
         let standing = self.repository.standing(&self.branch, &self.top)?;
         let mut beginning = None;
         let made = match standing {
+            // Its index comes last.
+            Standing::There(own)
+                if own.join("index").exists() && self.record.is_being_filled()? =>
+            {
+                return Ok(self.record.finished()?);
+            }
             Standing::There(own)
                 if own.join("index").exists() || !self.record.is_unfinished()? =>
             {
@@ -126,7 +132,8 @@ impl Dedicated {
                     beginning = Some(self.beginning()?);
                 }
                 self.record.making()?;
-                self.add(&standing, beginning.as_ref()).and_then(|()| self.fill())
+                let added = self.add(&standing, beginning.as_ref());
+                added.and_then(|()| Ok(self.record.filling()?)).and_then(|()| self.fill())
             }
         };
         match made {
@@ -260,7 +267,7 @@ impl Dedicated {
     ///
     /// # Errors
     /// What reading and writing its record says.
-    pub fn end(mut self) -> Result<Option<String>, DedicatedError> {
+    pub fn end(self) -> Result<Option<String>, DedicatedError> {
         let _others = record::exclude_others(&self.places)?;
         if !self.record.is_alone() {
             return Ok(None);

@@ -1,13 +1,14 @@
 //! What pinfold remembers of the worktrees that it made, and who works in them.
 //!
-//! `<state>/worktrees/<hash of the path>` says `making` while a worktree is being made, and `made`
-//! with the directory's device and inode until the last session in it ends. Sessions hold it
+//! `<state>/worktrees/<hash of the path>` says `making` while git makes a worktree, `fill` with the
+//! directory's device and inode while its files come, and `made` with them until the last session in
+//! it ends. Sessions hold it
 //! locked together (flock(2)). One lock for all is held while something is made, taken or removed.
 
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FlockOperation;
@@ -17,6 +18,9 @@ use crate::repository::name_of;
 use crate::state::lock;
 
 const MAKING: &str = "making";
+/// As long as the next, which takes its place.
+const FILL: &str = "fill ";
+const MADE: &str = "made ";
 
 /// The record of one worktree, in use by this process.
 #[derive(Debug)]
@@ -49,23 +53,33 @@ impl Record {
 
     /// Whether an earlier process ended while it made the worktree.
     pub(super) fn is_unfinished(&self) -> io::Result<bool> {
-        Ok(fs::read_to_string(&self.path)? == MAKING)
+        let said = fs::read_to_string(&self.path)?;
+        Ok(said == MAKING || said.starts_with(FILL))
+    }
+
+    /// Whether the directory that is there now is one that an earlier process was filling.
+    pub(super) fn is_being_filled(&self) -> io::Result<bool> {
+        Ok(fs::read_to_string(&self.path)? == self.about(FILL)?)
     }
 
     /// Whether the directory that is there now is one that was made for a run.
     pub(super) fn is_made(&self) -> io::Result<bool> {
-        Ok(fs::read_to_string(&self.path)? == self.made()?)
+        Ok(fs::read_to_string(&self.path)? == self.about(MADE)?)
     }
 
     /// Writes down that it is about to be made.
-    pub(super) fn making(&mut self) -> io::Result<()> {
+    pub(super) fn making(&self) -> io::Result<()> {
         self.write(MAKING)
     }
 
+    /// Writes down that it is there, and its files come now.
+    pub(super) fn filling(&self) -> io::Result<()> {
+        self.write(&self.about(FILL)?)
+    }
+
     /// Writes down that it was made.
-    pub(super) fn finished(&mut self) -> io::Result<()> {
-        let made = self.made()?;
-        self.write(&made)
+    pub(super) fn finished(&self) -> io::Result<()> {
+        self.write(&self.about(MADE)?)
     }
 
     /// Whether no other process works in it. If one does, that one sees to its end.
@@ -75,7 +89,7 @@ impl Record {
 
     /// Writes down that there is nothing to remember: the worktree is gone, or is from now on like
     /// any other.
-    pub(super) fn forget(&mut self) -> io::Result<()> {
+    pub(super) fn forget(&self) -> io::Result<()> {
         self.write("")
     }
 
@@ -92,14 +106,17 @@ impl Record {
         self.path.with_extension("files")
     }
 
-    fn made(&self) -> io::Result<String> {
+    fn about(&self, word: &str) -> io::Result<String> {
         let metadata = fs::symlink_metadata(&self.top)?;
-        Ok(format!("made {}:{}", metadata.dev(), metadata.ino()))
+        Ok(format!("{word}{}:{}", metadata.dev(), metadata.ino()))
     }
 
-    fn write(&mut self, text: &str) -> io::Result<()> {
-        self.file.set_len(0)?;
-        io::Seek::rewind(&mut self.file)?;
-        self.file.write_all(text.as_bytes())
+    /// What is as long as what is there, or longer, is written at one stroke: a kill leaves one or the other.
+    /// Anything else begins from nothing, which says that there is nothing to remember.
+    fn write(&self, text: &str) -> io::Result<()> {
+        if (text.len() as u64) < self.file.metadata()?.len() {
+            self.file.set_len(0)?;
+        }
+        self.file.write_all_at(text.as_bytes(), 0)
     }
 }

@@ -180,6 +180,20 @@ fn a_list_of_who_may_use_a_file_stays_its_own() {
 }
 
 #[test]
+fn a_list_that_names_others_keeps_root_from_changing_a_file() {
+    let root = people().into_iter().find(|person| person.is_root());
+    let Some(root) = root.filter(|_| installed("setfacl")) else {
+        return skip("a_list_that_names_others", "it takes root and setfacl");
+    };
+    let stage = Stage::new(root);
+    host(&stage, "echo a >listed; setfacl -m u:daemon:rw listed; echo a >plain");
+    let told = super::errors(&super::session(&stage, "echo b >>plain; echo b >>listed"));
+    assert!(told.contains("listed: Invalid argument"), "{told}");
+    pinfold(&stage, &["apply"]).unwrap();
+    assert_eq!(host(&stage, "cat listed plain"), "a\na\nb\n");
+}
+
+#[test]
 fn a_group_that_a_view_does_not_have_is_told() {
     let Some(person) = people().into_iter().find(|person| !person.is_root()) else { return };
     if !rustix::process::geteuid().is_root() {

@@ -1,5 +1,6 @@
 //! Moving one directory: what is in it is renamed into a new one, which the kernel does file by file
-//! (a file of a lower layer is copied up). It is moved whole or not at all.
+//! (a file of a lower layer is copied up). What goes wrong on the way is taken back; a session that
+//! ends on the way leaves each file in one place or the other. Others may see it half done.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};

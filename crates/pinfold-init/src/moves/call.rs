@@ -120,7 +120,7 @@ impl Call {
     }
 
     /// Opens the directory that a path of the caller's ends in. Root and mounts are the same for
-    /// everybody inside.
+    /// everybody inside. /proc/self is init's own here, and init holds no directory but the root.
     fn find(&self, (directory, address): (i32, u64)) -> Option<Name> {
         let path = self.read_path(address)?;
         let end = path.iter().rposition(|byte| *byte != b'/')?;

@@ -9,6 +9,7 @@ pub mod dedicated;
 pub mod detach;
 pub mod door;
 mod faults;
+mod filling;
 mod gateway;
 mod git;
 mod gitconfig;
@@ -55,6 +56,7 @@ mod view;
 pub mod warm;
 pub mod workspace;
 
+pub use filling::Bound;
 pub use git::import;
 pub use guard::{Prospect, prospect};
 pub use outcome::{LimitReached, Outcome, RunError};

@@ -171,6 +171,7 @@ pub(crate) fn request(
         provider: run.provider,
         ssh,
         nested: run.nested,
+        bound: None,
         places,
         name: wanted.name,
         background: wanted.background,

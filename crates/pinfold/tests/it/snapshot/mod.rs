@@ -2,6 +2,7 @@
 
 pub(crate) mod archive;
 mod bases;
+mod disk;
 mod faults;
 mod hostile;
 mod images;

@@ -391,6 +391,7 @@ fn reached(limit: Limit) -> LimitReached {
         Limit::Pids => LimitReached::Pids,
         Limit::Disk => LimitReached::Disk,
         Limit::Files => LimitReached::Files,
+        Limit::Changes => LimitReached::Overlay,
     }
 }
 

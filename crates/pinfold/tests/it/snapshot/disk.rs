@@ -140,3 +140,32 @@ fn a_full_disk_is_told_and_nothing_is_left() {
         assert!(error.contains("No space left") && error.contains(way_out), "{error}");
     }
 }
+
+#[test]
+fn a_session_that_fills_its_system_is_told_which_limit_it_was() {
+    if !possible("a_session_that_fills_its_system_is_told_which_limit_it_was") {
+        return;
+    }
+    for person in people() {
+        let stage = Stage::new(person);
+        repository(&stage, &format!(r#"{BASE}, "overlaySize": "4M""#));
+        assert_eq!(session(&stage, "dd if=/dev/zero of=/usr/x bs=1M count=3; echo fits"), "fits\n");
+        for script in [
+            "dd if=/dev/zero of=/usr/x bs=1M count=5; echo full",
+            // Seen while the command runs, although nothing is left at its end.
+            "dd if=/dev/zero of=/usr/x bs=1M count=5; sleep 0.5; rm /usr/x; echo full",
+        ] {
+            let output = stage.run_shell(&[], script);
+            assert_eq!(said(&output), "full\n", "a limit that ends nothing");
+            assert!(
+                told(&output).contains("the overlaySize limit was reached"),
+                "{}",
+                told(&output)
+            );
+        }
+        let audit = said(&stage.pinfold(&["audit", "--json"]).output().unwrap());
+        assert!(audit.contains(r#""limit":"overlaySize""#), "{audit}");
+        let fits = stage.run_shell(&[], "true");
+        assert!(!told(&fits).contains("limit"), "{}", told(&fits));
+    }
+}

@@ -29,7 +29,7 @@ const LANDING: &str = "landing";
 const STEP: &str = "step.json";
 /// Directories that a base may lack and that set-up commands write to.
 const SEED: &str = "seed";
-const SEEDED: [&str; 6] = ["home/agent", "root", "opt", "srv", "usr/local", "var/lib"];
+const SEEDED: [&str; 7] = ["boot", "home/agent", "root", "opt", "srv", "usr/local", "var/lib"];
 /// Files that each session has its own of.
 const OWN_FILES: [&str; 3] = ["hosts", "hostname", "resolv.conf"];
 /// How much of the output is kept to be shown, in bytes.

@@ -13,8 +13,17 @@ use crate::system::SystemError;
 
 const REACHABLE: &str = "only package registries and snapshot.allowedHosts can be reached, which \
                          `pinfold snapshot inspect` lists";
-const REPLACED: &str = "files of this machine's own system can be replaced, not changed: name a base \
-                        (debian) under snapshot.base for that";
+const REPLACED: &str = "files of this machine's own system can be replaced, not changed, moved or \
+                        linked to: put a copy in place first (cp -p F F.own && mv F.own F), or name \
+                        a base (debian) under snapshot.base";
+const BESIDE: &str = "directories can be made below those of the system (/opt, /srv, /var), not beside \
+                      them, and of /home there is /home/agent alone";
+/// What programs say of what cannot be done to a file of somebody who does not exist inside: the
+/// kernel's EACCES, EPERM and EOVERFLOW, as strerror(3) has them.
+const REFUSALS: [&str; 3] =
+    ["Permission denied", "Operation not permitted", "Value too large for defined data type"];
+/// And of what would lie beside the system's directories: EROFS, and useradd(8) of any failure.
+const OUTSIDE: [&str; 2] = ["Read-only file system", "cannot create directory /home"];
 
 /// What programs say of ENOSPC (strerror(3)), whose files may be gone before anybody looks.
 const FULL: &str = "No space left on device";
@@ -95,10 +104,17 @@ impl SnapshotError {
                 Some(format!("raise `{}` under [resources] in config.toml", limit.name()))
             }
             Self::Command { tail, .. } if tail.contains(FULL) => Some(ROOM.to_owned()),
-            Self::Command { over_host, .. } => Some(match over_host {
-                false => REACHABLE.to_owned(),
-                true => format!("{REACHABLE}; {REPLACED}"),
-            }),
+            Self::Command { tail, over_host, .. } => {
+                let says = |signs: &[&str]| signs.iter().any(|sign| tail.contains(sign));
+                let hint = if says(&OUTSIDE) {
+                    BESIDE
+                } else if *over_host && says(&REFUSALS) {
+                    REPLACED
+                } else {
+                    REACHABLE
+                };
+                Some(hint.to_owned())
+            }
             Self::TooMuch { .. } => Some(
                 "raise `build` under [resources] in config.toml, or have the commands remove what is \
                  not needed"

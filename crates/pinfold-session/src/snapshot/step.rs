@@ -22,6 +22,7 @@ use crate::resume::SHELL;
 use crate::run::{Request, run};
 use crate::system::{Landing, Stack};
 use crate::timeline::Timeline;
+use crate::toolchains::Toolchains;
 use crate::trust;
 use crate::userland::{HOME, PATH};
 use crate::workspace::Workspace;
@@ -164,10 +165,12 @@ impl Step {
         let root = HostPath::new("/tmp").map_err(RunError::path)?;
         let mut files = trust::of_host().map_err(RunError::path)?;
         files.extend(entries(self.over_host).map_err(RunError::path)?);
+        let toolchains =
+            Toolchains::for_build(&places.home, self.over_host).map_err(RunError::path)?;
         run(Request {
             subject: Subject::AgentSession { agent: "snapshot".into() },
             argv: ["/bin/sh", "-c", SHELL, "sh", &self.command].map(OsString::from).to_vec(),
-            env: environment(),
+            env: environment(toolchains.path, toolchains.variables),
             settings,
             workspace: Workspace::scratch(root),
             stack: Some(Stack {
@@ -176,7 +179,7 @@ impl Step {
                 landing: Landing::Kept(self.landing),
                 held: Arc::default(),
             }),
-            extra: Vec::new(),
+            extra: toolchains.extra,
             files,
             provider: None,
             ssh: None,
@@ -190,9 +193,13 @@ impl Step {
     }
 }
 
-fn environment() -> Vec<(OsString, OsString)> {
+fn environment(
+    mut path: Vec<String>,
+    variables: Vec<(&'static str, String)>,
+) -> Vec<(OsString, OsString)> {
+    path.push(PATH.to_owned());
     [
-        ("PATH", PATH),
+        ("PATH", path.join(":").as_str()),
         ("HOME", HOME),
         ("USER", "root"),
         ("LOGNAME", "root"),
@@ -211,6 +218,7 @@ fn environment() -> Vec<(OsString, OsString)> {
     ]
     .map(|(name, value)| (name, value.to_owned()))
     .into_iter()
+    .chain(variables)
     .chain(trust::environment())
     .map(|(name, value)| (name.into(), value.into()))
     .collect()
@@ -227,7 +235,8 @@ const ON_HOST: &str = "DPkg::Options { \"--force-confdef\"; \"--force-confold\";
 /// What apt calls before it replaces a package of this machine's own system.
 const OWN_INSTALLED: &str = "/run/pinfold/own-installed";
 
-/// What a build has beside its trees: where scripts of packages take locks, and files for apt.
+/// What a build has beside its trees: where scripts of packages take locks, directories that no session
+/// has, and files for apt.
 fn entries(over_host: bool) -> Result<Vec<Entry>, PathError> {
     let mut config = String::from("APT::Sandbox::User \"root\";\n");
     let mut files = Vec::new();
@@ -242,6 +251,11 @@ fn entries(over_host: bool) -> Result<Vec<Entry>, PathError> {
         let place = Place::File { content: content.into_bytes(), mode, keep: false };
         Ok(Entry { path: InsidePath::new(path)?, place })
     };
-    let locks = Entry { path: InsidePath::new("/run/lock")?, place: Place::Private };
-    files.into_iter().map(entry).chain([Ok(locks)]).collect()
+    // Packages have the last three, and are not installed where these cannot be made.
+    let private = |path: &str| Ok(Entry { path: InsidePath::new(path)?, place: Place::Private });
+    files
+        .into_iter()
+        .map(entry)
+        .chain(["/run/lock", "/media", "/mnt", "/sys"].map(private))
+        .collect()
 }

@@ -149,6 +149,13 @@ impl Stack {
         Some(self.locate(path)?.1)
     }
 
+    /// Whether it has a directory or a file here, to which no link leads.
+    #[must_use]
+    pub fn has(&self, path: &Path) -> bool {
+        let place = path.strip_prefix("/").unwrap_or(path);
+        matches!(self.found(place), Some(Found::Directory(_) | Found::File(_)))
+    }
+
     /// The first bytes of a regular file, at most so many; none where there is no such file.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ pub(crate) mod archive;
 mod bases;
 mod disk;
 mod faults;
+mod host;
 mod hostile;
 mod images;
 mod keeping;

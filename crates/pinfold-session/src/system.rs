@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 pub use error::SystemError;
 pub(crate) use host::is_nested;
-pub(crate) use stack::Seen;
+pub(crate) use stack::{OPAQUE, Seen};
 pub use stack::{Landing, Stack};
 
 use self::memo::{Memo, digest_of_file};

@@ -262,11 +262,14 @@ enum Found {
     Link(PathBuf),
 }
 
-/// Whether what lower trees have in a directory is hidden (Linux, Documentation/filesystems/overlayfs,
-/// "whiteouts and opaque directories").
+/// The attribute that hides what lower trees have in a directory, where it is `y` (Linux,
+/// Documentation/filesystems/overlayfs, "whiteouts and opaque directories").
+pub(crate) const OPAQUE: &str = "user.overlay.opaque";
+
+/// Whether what lower trees have in a directory is hidden.
 fn is_opaque(directory: &Path) -> bool {
     let mut value = [0; 1];
-    let length = rustix::fs::lgetxattr(directory, "user.overlay.opaque", &mut value);
+    let length = rustix::fs::lgetxattr(directory, OPAQUE, &mut value);
     length.is_ok() && value == *b"y"
 }
 

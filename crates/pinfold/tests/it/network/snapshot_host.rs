@@ -164,7 +164,9 @@ fn what_not_everybody_on_this_machine_may_read_is_not_seen_by_root_s_set_up_eith
         grep -rs 'SECRE[T]' /etc/apt; ls /etc/machine-id /etc/fstab /etc/npmrc 2>/dev/null; \
         ls -A /root /var/lib/apt/lists 2>/dev/null | grep -v : | grep . ; \
         awk -F: '$3 >= 1000 && $3 < 65534 {print $1}' /etc/passwd";
-    world.with_setup(&[&format!("({look}) > /usr/share/seen || true")]);
+    // Packages put files into such directories.
+    let own = "touch /opt/closed/own";
+    world.with_setup(&[&format!("({look}) > /usr/share/seen || true"), own]);
     let built = world.build();
     assert!(built.ok, "{}", built.err);
     for name in ["sources.list", "apt.conf.d/proxy"] {

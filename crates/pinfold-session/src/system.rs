@@ -24,10 +24,11 @@ use serde::{Deserialize, Serialize};
 
 pub use error::SystemError;
 pub(crate) use host::is_nested;
-pub(crate) use stack::{OPAQUE, Seen};
 pub use stack::{Landing, Stack};
+pub(crate) use stack::{OPAQUE, Seen};
 
-use self::memo::{Memo, digest_of_file};
+pub(crate) use memo::{Memo, digest_of_file};
+
 use crate::places::Places;
 use crate::provision::unpack_in_pen;
 use crate::proxy::way_out;
@@ -103,7 +104,7 @@ impl<'a> Systems<'a> {
     #[must_use]
     pub fn new(places: &'a Places, doing: &'a dyn Fn(Doing)) -> Self {
         let dir = places.cache.join("bases");
-        let memo = Memo::new(dir.join("names"));
+        let memo = Memo::of_bases(places);
         let (shelf, most) = (Shelf::new(dir, SUMMARY), Limits::DEFAULT_BUILD);
         Self { places, shelf, memo, refresh: false, most, doing }
     }
@@ -210,7 +211,7 @@ impl<'a> Systems<'a> {
             Base::Alpine => image(ALPINE),
             Base::Debian => image(DEBIAN),
             Base::Image(name) => image(name),
-            Base::Tarball(path) => known(&version_of(&root.join(path))?),
+            Base::Tarball(path) => known(&version_of(&tarball_at(&root.join(path))?)),
             Base::Directory(path) => self.directory(path, root).map(Some),
         }
     }
@@ -253,7 +254,7 @@ impl<'a> Systems<'a> {
 
     fn tarball(&self, path: &Path) -> Result<System, SystemError> {
         let failed = |source| SystemError::Path { path: path.to_owned(), source };
-        let version = version_of(path)?;
+        let version = version_of(&tarball_at(path)?);
         let digest = match self.memo.get(&version) {
             Some(digest) => digest,
             None => digest_of_file(path).map_err(failed)?,
@@ -360,13 +361,8 @@ impl<'a> Systems<'a> {
 }
 
 /// What changes with a tarball's content: to read a large one takes longer than a start may.
-fn version_of(path: &Path) -> Result<String, SystemError> {
-    let found =
-        fs::metadata(path).map_err(|source| SystemError::Path { path: path.to_owned(), source })?;
-    if !found.is_file() {
-        return Err(SystemError::NotWhatItSays { path: path.to_owned(), what: "a tarball" });
-    }
-    Ok(format!(
+pub(crate) fn version_of(found: &fs::Metadata) -> String {
+    format!(
         "{}:{}:{}:{}.{}:{}.{}",
         found.dev(),
         found.ino(),
@@ -375,7 +371,16 @@ fn version_of(path: &Path) -> Result<String, SystemError> {
         found.mtime_nsec(),
         found.ctime(),
         found.ctime_nsec()
-    ))
+    )
+}
+
+fn tarball_at(path: &Path) -> Result<fs::Metadata, SystemError> {
+    let found = fs::metadata(path);
+    let found = found.map_err(|source| SystemError::Path { path: path.to_owned(), source })?;
+    match found.is_file() {
+        true => Ok(found),
+        false => Err(SystemError::NotWhatItSays { path: path.to_owned(), what: "a tarball" }),
+    }
 }
 
 /// A digest as the name of a file.

@@ -99,6 +99,24 @@ fn apt_installs_and_replaces_packages_of_this_machine_s_own_system() {
     }
 }
 
+/// dpkg writes to where a file was diverted to, which is another one of the machine's own here.
+#[test]
+fn apt_replaces_files_that_were_diverted() {
+    let needed = ["apt-get", "apt-ftparchive", "dpkg-deb", "dpkg-divert", "hostname", "yes"];
+    for person in people_with("diversions on the host", &needed) {
+        let world = World::prepared(person, &["registry"], repository);
+        world.with_setup(&[
+            SOURCES,
+            "dpkg-divert --no-rename --divert /usr/bin/yes --add /bin/hostname",
+            "apt-get update -q=2",
+            "apt-get install -y hostname",
+        ]);
+        let built = world.build();
+        assert!(built.ok, "{}", built.err);
+        assert_eq!(world.run(&[], &["/usr/bin/yes"]).out, "a newer one\n");
+    }
+}
+
 #[test]
 fn npm_and_pip_install_on_this_machine_s_own_system() {
     for person in people_with("npm and pip on the host", &["node", "npm", "pip3"]) {

@@ -17,6 +17,7 @@ mod github;
 mod guard;
 pub mod identity;
 mod input;
+mod interpreter;
 pub mod launcher;
 mod live;
 mod mount_points;

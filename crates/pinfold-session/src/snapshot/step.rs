@@ -99,7 +99,7 @@ impl StepLimits {
         Bound { dir: dir.clone(), most: ByteSize::from_bytes(*most) }
     }
 
-    fn limits(self) -> Limits {
+    pub(super) fn limits(self) -> Limits {
         let bytes = |bytes: u64| Valued::default_of(ByteSize::from_bytes(bytes));
         let cpus = |(thousandths, place): (u32, Option<(String, u32)>)| {
             let project = |(file, line): (String, u32)| {

@@ -1,7 +1,7 @@
 //! A base that lies in the repository itself: sessions run on it, and could change it for the next.
 //!
-//! A tarball is told by its digest, a directory by one over the path, the mode and the content of
-//! everything in it. To read all of that takes longer than a start may, so digests are kept by what
+//! A tarball is told by its digest, a directory by one over the path, the kind and the content of
+//! everything in it, and whether it may be executed: other rights are as the clone's umask has them. To read all of that takes longer than a start may, so digests are kept by what
 //! changes with a content: sizes, inode numbers and times of change, which nobody can set back.
 
 use std::ffi::CString;
@@ -194,7 +194,11 @@ impl Tree {
         // A directory's size is its file system's affair.
         let size = if is_directory { 0 } else { found.st_size };
         let told = match self.what {
-            What::Content => format!("\0{}:{size}\0", found.st_mode),
+            What::Content => {
+                let kind = found.st_mode & libc::S_IFMT;
+                let may_be_executed = found.st_mode & 0o111 != 0;
+                format!("\0{kind}:{may_be_executed}:{size}\0")
+            }
             What::Times => format!(
                 "\0{}:{size}:{}:{}.{}:{}.{}\0",
                 found.st_mode,

@@ -24,7 +24,6 @@ const REFUSALS: [&str; 3] =
     ["Permission denied", "Operation not permitted", "Value too large for defined data type"];
 /// And of what would lie beside the system's directories: EROFS, and useradd(8) of any failure.
 const OUTSIDE: [&str; 2] = ["Read-only file system", "cannot create directory /home"];
-
 /// What programs say of ENOSPC (strerror(3)), whose files may be gone before anybody looks.
 const FULL: &str = "No space left on device";
 const ROOM: &str = "free some space (`pinfold snapshot prune --all` removes what no session uses), or \

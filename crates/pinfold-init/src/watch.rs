@@ -8,6 +8,7 @@
 mod processes;
 mod shared;
 
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use pinfold_wire::Limit;
@@ -22,7 +23,7 @@ const INTERVAL: Duration = Duration::from_millis(200);
 const CLOSE: Duration = Duration::from_millis(10);
 
 /// What to watch; `None` is not watched.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Watched {
     /// Bytes that the tree may hold in memory.
     pub memory: Option<u64>,
@@ -30,6 +31,8 @@ pub struct Watched {
     pub pids: Option<u64>,
     /// A private directory whose file system is bounded; full is reported.
     pub disk: Option<&'static str>,
+    /// A directory in whose file system changes to views land; nearly full is reported.
+    pub changes: Option<PathBuf>,
     /// Open files of one process: the kernel refuses the next one by itself.
     pub files: Option<u64>,
 }
@@ -39,7 +42,7 @@ pub struct Watched {
 pub struct Watch {
     limits: Watched,
     shared: Shared,
-    reported: [bool; 4],
+    reported: [bool; 5],
     interval: Duration,
     due: Instant,
 }
@@ -48,13 +51,13 @@ impl Watch {
     /// Watches these, from now on.
     pub fn new(limits: Watched) -> Self {
         let due = Instant::now() + CLOSE;
-        Self { limits, shared: Shared::default(), reported: [false; 4], interval: CLOSE, due }
+        Self { limits, shared: Shared::default(), reported: [false; 5], interval: CLOSE, due }
     }
 
     /// How long to wait at most before the next look.
     pub(crate) fn patience(&self) -> Option<Duration> {
-        let Watched { memory, pids, disk, files } = self.limits;
-        let watching = memory.or(pids).or(files).is_some() || disk.is_some();
+        let Watched { memory, pids, disk, changes, files } = &self.limits;
+        let watching = memory.or(*pids).or(*files).is_some() || disk.is_some() || changes.is_some();
         watching.then(|| self.due.saturating_duration_since(Instant::now()))
     }
 
@@ -70,11 +73,14 @@ impl Watch {
 
     /// The same at the command's end, of what is still there to be seen then.
     pub(crate) fn last_look(&mut self) -> Option<Limit> {
+        let changes = self.limits.changes.as_deref().is_some_and(nearly_full);
         self.report(Limit::Disk, self.limits.disk.is_some_and(full))
+            .or_else(|| self.report(Limit::Changes, changes))
     }
 
     fn look_now(&mut self) -> Option<Limit> {
-        let Watched { memory, pids, disk, files } = self.limits;
+        let Watched { memory, pids, disk, files, .. } = self.limits;
+        let changes = self.limits.changes.as_deref().is_some_and(nearly_full);
         // Who cannot look must assume the worst of what only the look bounds.
         let (usage, blind) = match processes::usage(memory.or(pids).is_some(), files.is_some()) {
             Ok(usage) => (usage, false),
@@ -87,6 +93,7 @@ impl Watch {
             (Limit::Pids, pids.is_some_and(|most| usage.tasks >= most)),
             (Limit::Disk, disk.is_some_and(full)),
             (Limit::Files, files.is_some_and(|most| usage.files >= most)),
+            (Limit::Changes, changes),
         ];
         reached.into_iter().find_map(|(limit, reached)| self.report(limit, reached))
     }
@@ -118,6 +125,14 @@ fn stored() -> u64 {
     let used = |stat: rustix::fs::StatVfs| (stat.f_blocks - stat.f_bfree) * stat.f_frsize;
     // A boundary without private directories stores nothing in them.
     rustix::fs::statvfs(PRIVATE).map_or(0, used)
+}
+
+/// Whether so little is left that what was refused last need not have been much: a hundredth. What is
+/// changed first is copied as a whole, and the copy goes when there is no room for all of it.
+fn nearly_full(directory: &Path) -> bool {
+    const PART: u64 = 100;
+    rustix::fs::statvfs(directory)
+        .is_ok_and(|stat| stat.f_bfree <= stat.f_blocks / PART || stat.f_ffree == 0)
 }
 
 /// Whether less than a page's worth is left.

@@ -180,6 +180,8 @@ pub struct Limits {
     pub files: Option<Valued<u64>>,
     /// Wall-clock time from start to end.
     pub timeout: Option<Valued<WallTime>>,
+    /// Bytes of the disk that a snapshot's base may fill, and its set-up commands as many.
+    pub build: Option<Valued<ByteSize>>,
 }
 
 impl Limits {
@@ -195,13 +197,18 @@ impl Limits {
     /// default to the caller's hard limit, which cannot be raised without privilege.
     pub const DEFAULT_FILES: u64 = 65_536;
 
-    /// The limits when nobody says anything: memory, pids and files.
+    /// 32 GiB: three times what Debian with all of its desktop has, or the largest images of
+    /// frameworks for graphics processors.
+    pub const DEFAULT_BUILD: ByteSize = ByteSize::from_bytes(32 << 30);
+
+    /// The limits when nobody says anything: memory, pids, files, and the disk for builds.
     #[must_use]
     pub fn defaults() -> Self {
         Self {
             memory: Some(Valued::default_of(Self::DEFAULT_MEMORY)),
             pids: Some(Valued::default_of(Self::DEFAULT_PIDS)),
             files: Some(Valued::default_of(Self::DEFAULT_FILES)),
+            build: Some(Valued::default_of(Self::DEFAULT_BUILD)),
             ..Self::default()
         }
     }

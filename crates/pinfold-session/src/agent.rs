@@ -27,7 +27,7 @@ use crate::provision::{Pen, Registry as Npm};
 use crate::system::Stack;
 use crate::userland::{self, HOME};
 use crate::workspace::Workspace;
-use crate::{Extra, RunError};
+use crate::{Extra, RunError, interpreter};
 
 /// Where the agent's layer is mounted, and its commands.
 const LAYER: &str = "/run/pinfold/agent";
@@ -158,6 +158,9 @@ pub fn prepare(
     let mut extra = state_grants(&agent, settings, places)?;
     extra.extend(read_grants(&agent.profile, settings, places)?);
     let layer = layer(&agent, places, stack, progress)?;
+    if let Some(layer) = &layer {
+        interpreter::check(&layer.host.as_path().join("bin"), &agent.profile.cli_command, stack)?;
+    }
     let path = layer.as_ref().map(|_| COMMANDS.to_owned());
     extra.extend(layer);
     let mut argv: Vec<OsString> = vec![agent.profile.cli_command.clone().into()];
@@ -277,9 +280,16 @@ fn layer(
     let libc = if libc { Libc::Musl } else { Libc::Glibc };
     let platform = Platform::this_machine(libc)
         .ok_or_else(|| RunError::refused("recipes are for x86-64 and arm64 only", None))?;
-    let recipe = Recipe::parse(&bytes).and_then(|recipe| recipe.for_platform(platform));
+    let recipe = Recipe::parse(&bytes).map_err(refused)?;
+    let recipe = recipe.for_platform(platform).map_err(|error| match (refused(error), libc) {
+        (RunError::Refused { what, .. }, Libc::Musl) => {
+            let hint = "the session's system is built on musl: name a base with glibc (debian)";
+            RunError::refused(what, Some(hint.to_owned()))
+        }
+        (error, _) => error,
+    })?;
     let cache = Cache::new(places.cache.join("agents"), pinfold_provision::Registry::default());
-    let layer = cache.ensure(&recipe.map_err(refused)?, &Npm, &Pen, progress).map_err(refused)?;
+    let layer = cache.ensure(&recipe, &Npm, &Pen, progress).map_err(refused)?;
     Ok(Some(Extra {
         id: Arc::from("agent"),
         kind: RootKind::System,

@@ -6,12 +6,13 @@ use pinfold_boundary::LaunchError;
 use pinfold_policy::network::NetworkRule;
 use pinfold_wire::Ended;
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::timeline::Timeline;
 
 /// A limit that ended or hindered a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LimitReached {
     /// The wall-clock time was over.
     Timeout,
@@ -23,6 +24,12 @@ pub enum LimitReached {
     Disk,
     /// A process had as many open files as it may have.
     Files,
+    /// What may be changed in the session's system was full.
+    Overlay,
+    /// More was written to the disk than a build may.
+    Build,
+    /// So little was left of the disk that others need it.
+    Room,
 }
 
 impl LimitReached {
@@ -34,12 +41,15 @@ impl LimitReached {
             Self::Pids => "pids",
             Self::Disk => "disk",
             Self::Files => "files",
+            Self::Overlay => "overlaySize",
+            Self::Build => "build",
+            Self::Room => "free disk space",
         }
     }
 
     /// Whether reaching it ended the run.
     pub fn ended_the_run(self) -> bool {
-        matches!(self, Self::Timeout | Self::Memory)
+        matches!(self, Self::Timeout | Self::Memory | Self::Build | Self::Room)
     }
 }
 

@@ -61,7 +61,7 @@ const OWN: &str = "/run/pinfold/pinfold";
 
 impl Unpack for Pen {
     fn unpack(&self, tarballs: &Path, tree: &Path) -> Result<(), StepError> {
-        unpack_in_pen("unpack", tarballs, tree)
+        unpack_in_pen(&["unpack"], tarballs, tree)
     }
 }
 
@@ -70,12 +70,17 @@ impl Unpack for Pen {
 ///
 /// # Errors
 /// A boundary that does not start, or what the unpacker says.
-pub(crate) fn unpack_in_pen(subcommand: &str, from: &Path, tree: &Path) -> Result<(), StepError> {
+pub(crate) fn unpack_in_pen(
+    subcommand: &[&str],
+    from: &Path,
+    tree: &Path,
+) -> Result<(), StepError> {
     let (errors, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
         .map_err(|errno| StepError::from(std::io::Error::from(errno)))?;
     let plan = plan(from, tree).map_err(StepError::failed)?;
+    let argv = [&[OWN], subcommand, &[TARBALLS, TREE]];
     let program = Program {
-        argv: [OWN, subcommand, TARBALLS, TREE].map(Into::into).into(),
+        argv: argv.into_iter().flatten().map(Into::into).collect(),
         env: Vec::new(),
         cwd: InsidePath::root(),
     };

@@ -1,9 +1,10 @@
 //! A repository's settings file, and whether its user trusts it as it is.
 //!
-//! What is trusted is a content: the file's own bytes and those of every file of the repository
-//! that its commands name. Its hash is kept for each repository in the user's state directory,
-//! which no session sees.
+//! What is trusted is a content: the file's own bytes, those of every file of the repository that its
+//! commands name, and a tarball or directory of the repository that sessions run on. Its hash is kept
+//! for each repository in the user's state directory, which no session sees.
 
+mod base;
 mod commands;
 mod content;
 mod kept;
@@ -19,10 +20,12 @@ use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use thiserror::Error;
 
+pub use base::BaseContent;
 pub(crate) use content::name_of;
 pub use content::{ContentHash, InvalidHash};
 pub use kept::{TrustStore, Trusted, TrustedContent};
 
+use crate::places::Places;
 use crate::workspace::Workspace;
 
 /// A larger settings file is a mistake or an attack: MoltNet's has some hundred bytes.
@@ -53,7 +56,7 @@ pub enum RepositoryError {
     NoFile,
     /// A hash was given, and the content has another.
     #[error(
-        "the content of {file} is {found}, not {given}: it, or a file that it runs, has changed"
+        "the content of {file} is {found}, not {given}: it, or what it runs or runs on, has changed"
     )]
     Changed {
         /// The file.
@@ -131,21 +134,44 @@ impl Repository {
 }
 
 impl RepositoryFile {
-    /// The hash of what is trusted with it.
+    /// The hash of what is trusted with it. Its base is the one of where the caller stands.
     ///
     /// # Errors
     /// A file that its commands name and that cannot be read.
-    pub fn hash(&self, workspace: &Workspace) -> Result<ContentHash, RepositoryError> {
+    pub fn hash(
+        &self,
+        workspace: &Workspace,
+        base: Option<&BaseContent>,
+    ) -> Result<ContentHash, RepositoryError> {
         let root = workspace.root.as_path();
-        content::hash(&self.path, &self.bytes, self.project.commands(), root)
+        content::hash((&self.path, &self.bytes), self.project.commands(), base, root)
+    }
+
+    /// What the base holds that sessions run on, if it lies in the repository.
+    ///
+    /// # Errors
+    /// A base that cannot be read.
+    pub fn base(
+        &self,
+        workspace: &Workspace,
+        places: &Places,
+    ) -> Result<Option<BaseContent>, RepositoryError> {
+        let root = workspace.root.as_path();
+        let base = self.project.base().map(|base| base::content(base, root, places));
+        Ok(base.transpose()?.flatten())
     }
 
     /// Holds the content against a hash that somebody gave.
     ///
     /// # Errors
     /// Another content, or a file that cannot be read.
-    pub fn check(&self, workspace: &Workspace, given: ContentHash) -> Result<(), RepositoryError> {
-        let found = self.hash(workspace)?;
+    pub fn check(
+        &self,
+        workspace: &Workspace,
+        places: &Places,
+        given: ContentHash,
+    ) -> Result<(), RepositoryError> {
+        let found = self.hash(workspace, self.base(workspace, places)?.as_ref())?;
         if found == given {
             return Ok(());
         }

@@ -19,6 +19,7 @@ use crate::audit::{Audit, Event};
 use crate::control::{Base, Control, Rules};
 use crate::detach::Background;
 use crate::door::{self, Opened, Records};
+use crate::filling::{Bound, Filling};
 use crate::gateway::Provider;
 use crate::git::settle::Kept;
 use crate::guard::Guard;
@@ -63,6 +64,8 @@ pub struct Request {
     pub ssh: Option<Ssh>,
     /// Whether the agent needs namespaces of its own.
     pub nested: bool,
+    /// What it may write to the disk, where that is watched.
+    pub bound: Option<Bound>,
     /// Where pinfold keeps its files.
     pub places: Places,
     /// What the session is called, beside its own name.
@@ -133,6 +136,7 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
         serving: Serving::new(opened.egress, Arc::clone(&records)),
         control: control.map_err(RunError::System)?,
         sockets: opened.sockets,
+        filling: request.bound.take().map(Filling::watch).transpose().map_err(RunError::thread)?,
         deadline: timeout.map(|timeout| Instant::now() + timeout.value.duration()),
         background: request.background.take().map(|background| background.of(session.state.id())),
         running: None,

@@ -14,6 +14,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pinfold_policy::limits::Limits;
 use pinfold_policy::network::NetworkRule;
 use pinfold_policy::origin::{Origin, Valued};
 use pinfold_policy::project::{Base, Snapshot};
@@ -121,7 +122,8 @@ impl<'a> Snapshots<'a> {
             (self.tell)(Event::Alpine);
         }
         let about_base = |doing| (self.tell)(Event::Base(doing));
-        let systems = Systems::new(self.places, &about_base).refreshing(self.refresh);
+        let most = settings.limits.build.as_ref().map_or(Limits::DEFAULT_BUILD, |most| most.value);
+        let systems = Systems::new(self.places, &about_base).refreshing(self.refresh).bounded(most);
         let system = systems.ensure(&base, root)?;
         let made = match snapshot.setup.is_empty() {
             true => None,

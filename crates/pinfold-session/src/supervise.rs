@@ -12,6 +12,7 @@ use rustix::io::Errno;
 
 use crate::control::{Control, News};
 use crate::detach::Background;
+use crate::filling::Filling;
 use crate::input::Feeding;
 use crate::outcome::{LimitReached, Outcome};
 use crate::publish::Sockets;
@@ -46,6 +47,8 @@ pub(crate) struct Supervision {
     pub(crate) control: Control,
     /// Where sockets of the inside's network are asked for and handed in.
     pub(crate) sockets: Option<Sockets>,
+    /// Who watches what is written to the disk.
+    pub(crate) filling: Option<Filling>,
     pub(crate) deadline: Option<Instant>,
     /// Who is to be told that the command runs.
     pub(crate) background: Option<Background>,
@@ -188,6 +191,12 @@ impl Supervision {
         if ready.output {
             self.read_outputs();
         }
+        if ready.full
+            && let Some(limit) = self.filling.as_ref().and_then(Filling::reached)
+        {
+            self.state.reach(limit);
+            self.inside.kill();
+        }
         if ready.report && !self.report()? {
             return Ok(false);
         }
@@ -214,6 +223,9 @@ impl Supervision {
         let first_door = watched.len();
         let doors = self.serving.waiting().into_iter();
         watched.extend(doors.map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)));
+        let first_filling = watched.len();
+        let filling = self.filling.iter().map(Filling::waiting);
+        watched.extend(filling.map(|full| PollFd::from_borrowed_fd(full, PollFlags::IN)));
         let timeout = self.patience().map(|patience| Timespec {
             tv_sec: patience.as_secs() as i64,
             tv_nsec: i64::from(patience.subsec_nanos()),
@@ -230,7 +242,8 @@ impl Supervision {
             control: (3..first_socket).any(is),
             sockets: (first_socket..first_output).any(is),
             output: (first_output..first_door).any(is),
-            door: (first_door..watched.len()).any(is),
+            door: (first_door..first_filling).any(is),
+            full: (first_filling..watched.len()).any(is),
         })
     }
 
@@ -369,6 +382,7 @@ struct Ready {
     sockets: bool,
     output: bool,
     door: bool,
+    full: bool,
 }
 
 fn reached(limit: Limit) -> LimitReached {
@@ -377,6 +391,7 @@ fn reached(limit: Limit) -> LimitReached {
         Limit::Pids => LimitReached::Pids,
         Limit::Disk => LimitReached::Disk,
         Limit::Files => LimitReached::Files,
+        Limit::Changes => LimitReached::Overlay,
     }
 }
 

@@ -16,16 +16,19 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use pinfold_egress::{Downloader, Progress, Reference, Registry};
+use pinfold_policy::limits::{ByteSize, Limits};
 use pinfold_policy::project::Base;
 use pinfold_provision::{Lock, Shelf, StepError};
+use pinfold_snapshot::disk::Disk;
 use serde::{Deserialize, Serialize};
 
 pub use error::SystemError;
 pub(crate) use host::is_nested;
-pub(crate) use stack::Seen;
 pub use stack::{Landing, Stack};
+pub(crate) use stack::{OPAQUE, Seen};
 
-use self::memo::{Memo, digest_of_file};
+pub(crate) use memo::{Memo, digest_of_file};
+
 use crate::places::Places;
 use crate::provision::unpack_in_pen;
 use crate::proxy::way_out;
@@ -91,6 +94,8 @@ pub struct Systems<'a> {
     memo: Memo,
     /// Whether tags are looked up anew.
     refresh: bool,
+    /// Bytes of the disk that one may fill.
+    most: ByteSize,
     doing: &'a dyn Fn(Doing),
 }
 
@@ -99,8 +104,15 @@ impl<'a> Systems<'a> {
     #[must_use]
     pub fn new(places: &'a Places, doing: &'a dyn Fn(Doing)) -> Self {
         let dir = places.cache.join("bases");
-        let memo = Memo::new(dir.join("names"));
-        Self { places, shelf: Shelf::new(dir, SUMMARY), memo, refresh: false, doing }
+        let memo = Memo::of_bases(places);
+        let (shelf, most) = (Shelf::new(dir, SUMMARY), Limits::DEFAULT_BUILD);
+        Self { places, shelf, memo, refresh: false, most, doing }
+    }
+
+    /// The same, but that one that is made may fill so much of the disk.
+    #[must_use]
+    pub fn bounded(self, most: ByteSize) -> Self {
+        Self { most, ..self }
     }
 
     /// The same, but that tags are looked up anew.
@@ -199,7 +211,7 @@ impl<'a> Systems<'a> {
             Base::Alpine => image(ALPINE),
             Base::Debian => image(DEBIAN),
             Base::Image(name) => image(name),
-            Base::Tarball(path) => known(&version_of(&root.join(path))?),
+            Base::Tarball(path) => known(&version_of(&tarball_at(&root.join(path))?)),
             Base::Directory(path) => self.directory(path, root).map(Some),
         }
     }
@@ -229,7 +241,9 @@ impl<'a> Systems<'a> {
             None => reference.clone(),
         };
         let image = registry.resolve(&wanted, architecture).map_err(failed)?;
+        let packed = image.layers.iter().map(|layer| layer.size).fold(0, u64::saturating_add);
         let system = self.ensure_tree(&image.digest, asked, |archives| {
+            self.check_room(archives, packed, asked)?;
             let doing = self.doing;
             let mut tell = |progress| doing(Doing::Fetching(progress));
             registry.fetch(&wanted, &image, archives, &mut tell).map_err(failed)
@@ -240,7 +254,7 @@ impl<'a> Systems<'a> {
 
     fn tarball(&self, path: &Path) -> Result<System, SystemError> {
         let failed = |source| SystemError::Path { path: path.to_owned(), source };
-        let version = version_of(path)?;
+        let version = version_of(&tarball_at(path)?);
         let digest = match self.memo.get(&version) {
             Some(digest) => digest,
             None => digest_of_file(path).map_err(failed)?,
@@ -248,6 +262,7 @@ impl<'a> Systems<'a> {
         let from = path.display().to_string();
         let system = self.ensure_tree(&digest, &from, |archives| {
             let copy = archives.join("0000");
+            self.check_room(archives, fs::metadata(path).map_err(failed)?.len(), &from)?;
             fs::copy(path, &copy).map_err(failed)?;
             // The name it gets is the content's, whatever has become of the file meanwhile.
             match digest_of_file(&copy).map_err(failed)? == digest {
@@ -287,6 +302,19 @@ impl<'a> Systems<'a> {
         Ok(System { id: tree.display().to_string(), tree, over_host: false, held: None })
     }
 
+    /// Whether archives of so many bytes are within what may be written, and leave room for others.
+    fn check_room(&self, dir: &Path, packed: u64, from: &str) -> Result<(), SystemError> {
+        if packed > self.most.bytes() {
+            return Err(SystemError::TooLarge { base: from.to_owned(), packed, most: self.most });
+        }
+        let disk = Disk::of(dir).map_err(|error| self.shelf.failed("look at", dir, error))?;
+        if disk.is_short_for(packed) { Err(self.disk_full(from)) } else { Ok(()) }
+    }
+
+    fn disk_full(&self, from: &str) -> SystemError {
+        SystemError::DiskFull { base: from.to_owned(), dir: self.shelf.dir().to_owned() }
+    }
+
     fn held(&self, digest: &str) -> Result<Option<System>, SystemError> {
         let held = self.shelf.hold(plain(digest), |home, summary| usable(home, summary, digest))?;
         Ok(held.map(System::with))
@@ -312,8 +340,10 @@ impl<'a> Systems<'a> {
             }
             fill(&archives)?;
             (self.doing)(Doing::Unpacking);
-            unpack_in_pen("unpack-system", &archives, &tree).map_err(|error| match error {
-                StepError::DiskFull => SystemError::DiskFull { base: from.to_owned() },
+            let most = self.most.bytes().to_string();
+            let unpack = ["unpack-system", "--most", &most];
+            unpack_in_pen(&unpack, &archives, &tree).map_err(|error| match error {
+                StepError::DiskFull => self.disk_full(from),
                 StepError::Failed(source) => SystemError::Unpack { base: from.to_owned(), source },
             })?;
             pinfold_provision::remove_tree(&archives)
@@ -331,13 +361,8 @@ impl<'a> Systems<'a> {
 }
 
 /// What changes with a tarball's content: to read a large one takes longer than a start may.
-fn version_of(path: &Path) -> Result<String, SystemError> {
-    let found =
-        fs::metadata(path).map_err(|source| SystemError::Path { path: path.to_owned(), source })?;
-    if !found.is_file() {
-        return Err(SystemError::NotWhatItSays { path: path.to_owned(), what: "a tarball" });
-    }
-    Ok(format!(
+pub(crate) fn version_of(found: &fs::Metadata) -> String {
+    format!(
         "{}:{}:{}:{}.{}:{}.{}",
         found.dev(),
         found.ino(),
@@ -346,7 +371,16 @@ fn version_of(path: &Path) -> Result<String, SystemError> {
         found.mtime_nsec(),
         found.ctime(),
         found.ctime_nsec()
-    ))
+    )
+}
+
+fn tarball_at(path: &Path) -> Result<fs::Metadata, SystemError> {
+    let found = fs::metadata(path);
+    let found = found.map_err(|source| SystemError::Path { path: path.to_owned(), source })?;
+    match found.is_file() {
+        true => Ok(found),
+        false => Err(SystemError::NotWhatItSays { path: path.to_owned(), what: "a tarball" }),
+    }
 }
 
 /// A digest as the name of a file.

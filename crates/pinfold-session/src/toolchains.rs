@@ -13,6 +13,7 @@ use pinfold_policy::origin::Origin;
 use pinfold_policy::path::{HostPath, InsidePath, PathError};
 
 use crate::Extra;
+use crate::system::Stack;
 use crate::userland::HOME;
 
 /// Directories of programs, relative to the home, and the part of each that goes into `PATH`.
@@ -37,6 +38,11 @@ const PROGRAMS: [(&str, Option<&str>); 13] = [
 const AT_HOME: [&str; 4] =
     [".rustup/toolchains", ".rustup/settings.toml", ".cargo/registry", "go/pkg/mod"];
 
+/// Where rustup keeps its compilers, relative to the home, and the variable that says so otherwise
+/// (the rustup book, "Environment variables").
+const RUSTUP: &str = ".rustup";
+const RUSTUP_HOME: &str = "RUSTUP_HOME";
+
 /// What was found in a home.
 #[derive(Debug, Default)]
 pub struct Toolchains {
@@ -44,30 +50,83 @@ pub struct Toolchains {
     pub extra: Vec<Extra>,
     /// Directories for `PATH`, after the agent's and before the system's.
     pub path: Vec<String>,
+    /// Variables by which tools find what is not in the home inside.
+    pub variables: Vec<(&'static str, String)>,
 }
 
 impl Toolchains {
-    /// Looks at a home. A home that lies in the workspace is not looked at twice.
+    /// Those for a session: of the person's home on this machine's own system, and of the home that
+    /// comes with another, which counts more. A home that lies in the workspace is not looked at twice.
     ///
     /// # Errors
     /// Never on a system whose own paths are valid.
-    pub fn find(home: &Path, workspace: &Path) -> Result<Self, PathError> {
+    pub fn find(home: &Path, workspace: &Path, stack: Option<&Stack>) -> Result<Self, PathError> {
         let mut found = Self::default();
-        let Ok(home) = fs::canonicalize(home) else { return Ok(found) };
-        for (relative, in_path) in PROGRAMS {
-            let host = home.join(relative);
-            let Some(host) = usable(&host, workspace) else { continue };
-            found.extra.push(extra(&host, InsidePath::new(host.as_path())?));
-            if let Some(part) = in_path {
-                found.path.push(host.as_path().join(part).display().to_string());
-            }
+        let has = |place: &Path| stack.is_some_and(|stack| stack.has(place));
+        found.path.extend(at_home_inside().filter(|place| has(Path::new(place))));
+        // What this machine's programs need may not be there in another system.
+        if stack.is_some_and(|stack| !stack.over_host) {
+            return Ok(found);
         }
+        let Ok(home) = fs::canonicalize(home) else { return Ok(found) };
+        found.programs(&home, workspace)?;
         for relative in AT_HOME {
+            let inside = Path::new(HOME).join(relative);
             let Some(host) = usable(&home.join(relative), workspace) else { continue };
-            found.extra.push(extra(&host, InsidePath::new(Path::new(HOME).join(relative))?));
+            if !has(&inside) {
+                found.extra.push(extra(&host, InsidePath::new(inside)?));
+            }
         }
         Ok(found)
     }
+
+    /// Those for set-up commands, on this machine's own system or another. The home inside is theirs
+    /// to fill, so nothing of the person's lies in it: compilers are named by a variable, and sources
+    /// come from the registry.
+    ///
+    /// # Errors
+    /// Never on a system whose own paths are valid.
+    pub(crate) fn for_build(home: &Path, over_host: bool) -> Result<Self, PathError> {
+        let mut found = Self { path: at_home_inside().collect(), ..Self::default() };
+        let Ok(home) = fs::canonicalize(home) else { return Ok(found) };
+        if !over_host {
+            return Ok(found);
+        }
+        // A build has no workspace of the person's.
+        let nowhere = Path::new("");
+        found.programs(&home, nowhere)?;
+        let rustup = home.join(RUSTUP);
+        for name in ["toolchains", "settings.toml"] {
+            let Some(host) = usable(&rustup.join(name), nowhere) else { continue };
+            found.extra.push(extra(&host, InsidePath::new(host.as_path())?));
+        }
+        if found.extra.iter().any(|extra| extra.host.as_path().starts_with(&rustup)) {
+            found.variables.push((RUSTUP_HOME, rustup.display().to_string()));
+        }
+        Ok(found)
+    }
+
+    /// Directories of programs of the person's home, where they are.
+    fn programs(&mut self, home: &Path, workspace: &Path) -> Result<(), PathError> {
+        for (relative, in_path) in PROGRAMS {
+            let host = home.join(relative);
+            let Some(host) = usable(&host, workspace) else { continue };
+            self.extra.push(extra(&host, InsidePath::new(host.as_path())?));
+            if let Some(part) = in_path {
+                self.path.push(host.as_path().join(part).display().to_string());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Directories of the home inside where tools install programs.
+fn at_home_inside() -> impl Iterator<Item = String> {
+    let named = |(relative, in_path): (&str, Option<&str>)| {
+        // Those with an empty part are where programs themselves lie.
+        in_path.filter(|part| part.is_empty()).map(|_| format!("{HOME}/{relative}"))
+    };
+    PROGRAMS.into_iter().filter_map(named)
 }
 
 /// A directory or file that is really there: a link could lead to anything.
@@ -75,7 +134,8 @@ fn usable(path: &Path, workspace: &Path) -> Option<HostPath> {
     // Most are not there, which one look says.
     fs::symlink_metadata(path).ok()?;
     let real = fs::canonicalize(path).ok()?;
-    let apart = !real.starts_with(workspace) && !workspace.starts_with(&real);
+    let is_none = workspace.as_os_str().is_empty();
+    let apart = is_none || !real.starts_with(workspace) && !workspace.starts_with(&real);
     if real == path && apart { HostPath::new(real).ok() } else { None }
 }
 

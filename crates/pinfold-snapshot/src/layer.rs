@@ -20,7 +20,7 @@ use std::path::{Component, Path, PathBuf};
 
 use tar::{Archive, Entry, EntryType};
 
-pub use budget::{Budget, MOST_BYTES, MOST_ENTRIES};
+pub use budget::{Budget, MOST_ENTRIES};
 pub use error::LayerError;
 pub use open::open;
 
@@ -61,14 +61,13 @@ pub fn apply(archive: impl Read, root: &Path, budget: &mut Budget) -> Result<App
 ///
 /// # Errors
 /// As [`apply`], and a directory that cannot be read.
-pub fn apply_all(archives: &Path, root: &Path) -> Result<Applied, LayerError> {
+pub fn apply_all(archives: &Path, root: &Path, mut budget: Budget) -> Result<Applied, LayerError> {
     let failed = |source| LayerError::File { path: archives.to_owned(), source };
     let entries = std::fs::read_dir(archives).map_err(failed)?;
     let mut paths: Vec<PathBuf> =
         entries.map(|entry| Ok(entry?.path())).collect::<Result<_, _>>().map_err(failed)?;
     paths.sort();
     let mut all = Applied::default();
-    let mut budget = Budget::default();
     for path in paths {
         let file =
             File::open(&path).map_err(|source| LayerError::File { path: path.clone(), source })?;

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use pinfold_snapshot::layer::{Applied, Budget, LayerError, apply, apply_all, open};
+use pinfold_snapshot::layer::{Applied, Budget, LayerError, MOST_ENTRIES, apply, apply_all, open};
 use tar::{Builder, EntryType, Header};
 use tempfile::TempDir;
 
@@ -71,7 +71,7 @@ impl World {
     }
 
     fn apply(&self, archive: Archive) -> Result<Applied, LayerError> {
-        apply(archive.bytes().as_slice(), &self.root(), &mut Budget::default())
+        apply(archive.bytes().as_slice(), &self.root(), &mut Budget::new(1 << 30, MOST_ENTRIES))
     }
 
     fn text(&self, name: &str) -> String {
@@ -204,10 +204,10 @@ fn what_is_too_much_is_refused_in_passing() {
     let many = (0..20).fold(Archive::new(), |archive, n| archive.file(&format!("f{n}"), "x"));
     let few = &mut Budget::new(1 << 20, 10);
     let error = apply(many.bytes().as_slice(), &world.root(), few).unwrap_err();
-    assert!(matches!(error, LayerError::TooMuch), "{error}");
+    assert!(matches!(error, LayerError::TooMany), "{error}");
     let large = Archive::new().file("large", &"x".repeat(4096)).bytes();
     let error = apply(large.as_slice(), &world.root(), &mut Budget::new(100, 10)).unwrap_err();
-    assert!(matches!(error, LayerError::TooMuch), "{error}");
+    assert!(matches!(error, LayerError::TooMuch { most: 100 }), "{error}");
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn a_bomb_is_refused_before_it_has_gone_off() {
     }
     drop(encoder.finish().unwrap());
     let reader = open(fs::File::open(&packed).unwrap()).unwrap();
-    let error = apply(reader, &world.root(), &mut Budget::default()).unwrap_err();
+    let error = apply(reader, &world.root(), &mut Budget::new(1 << 30, MOST_ENTRIES)).unwrap_err();
     assert!(matches!(error, LayerError::Bomb { .. }), "{error}");
     assert_eq!(fs::metadata(world.root().join("bomb")).unwrap().blocks(), 0);
 }
@@ -238,7 +238,8 @@ fn a_damaged_archive_says_so() {
     let mut bytes = Archive::new().file("a", "content").bytes();
     bytes.truncate(600);
     for bytes in [bytes.as_slice(), b"no archive at all".as_slice()] {
-        let error = apply(bytes, &world.root(), &mut Budget::default()).unwrap_err();
+        let error =
+            apply(bytes, &world.root(), &mut Budget::new(1 << 30, MOST_ENTRIES)).unwrap_err();
         assert!(matches!(error, LayerError::Damaged(_)), "{error}");
     }
 }
@@ -252,7 +253,7 @@ fn archives_of_a_directory_are_applied_in_the_order_of_their_names() {
     gzip.write_all(&Archive::new().file("b", "2").file(".wh.a", "").bytes()).unwrap();
     fs::write(archives.path().join("0000.tar"), first).unwrap();
     fs::write(archives.path().join("0001.tgz"), gzip.finish().unwrap()).unwrap();
-    apply_all(archives.path(), &world.root()).unwrap();
+    apply_all(archives.path(), &world.root(), Budget::new(1 << 30, MOST_ENTRIES)).unwrap();
     assert!(!world.has("a"));
     assert_eq!(world.text("b"), "2");
 }
@@ -266,7 +267,7 @@ fn what_packed_an_archive_is_told_by_its_content() {
     gzip.write_all(&Archive::new().file("a", "A").bytes()).unwrap();
     fs::write(&packed, gzip.finish().unwrap()).unwrap();
     let reader = open(fs::File::open(&packed).unwrap()).unwrap();
-    apply(reader, &world.root(), &mut Budget::default()).unwrap();
+    apply(reader, &world.root(), &mut Budget::new(1 << 30, MOST_ENTRIES)).unwrap();
     assert_eq!(world.text("a"), "A");
     for (start, how) in [(&b"\xfd7zXZ\0\0\x04"[..], "xz"), (&b"BZh91AY"[..], "bzip2")] {
         fs::write(&packed, start).unwrap();

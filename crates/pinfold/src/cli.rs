@@ -25,7 +25,7 @@ use crate::review::{ApplyArgs, DiffArgs, DiscardArgs, PsArgs};
 use crate::secret::SecretCommand;
 use crate::snapshot::{SnapshotCommand, StepArgs};
 use crate::trust::TrustArgs;
-use crate::unpack::UnpackArgs;
+use crate::unpack::{UnpackArgs, UnpackSystemArgs};
 use crate::warm::WarmArgs;
 use crate::worktree::LookArgs;
 
@@ -89,7 +89,7 @@ pub(crate) enum Command {
     Unpack(UnpackArgs),
     /// Unpack a system's archives; runs inside a boundary
     #[command(hide = true)]
-    UnpackSystem(UnpackArgs),
+    UnpackSystem(UnpackSystemArgs),
     /// Take what was committed inside into the host's repository, in a boundary
     #[command(hide = true)]
     ImportObjects(ImportArgs),

@@ -97,8 +97,9 @@ fn check_trust(
     let is_trusted = !settings.widenings.is_empty() && settings.waiting().next().is_none();
     let Some(file) = repository.file.filter(|_| is_trusted) else { return Ok(()) };
     let there = in_mode(workspace.clone(), settings, places)?;
-    let hash = file.hash(&there).map_err(told)?;
-    let is_same = hash == file.hash(workspace).map_err(told)?;
+    let base = file.base(workspace, places).map_err(told)?;
+    let hash = file.hash(&there, base.as_ref()).map_err(told)?;
+    let is_same = hash == file.hash(workspace, base.as_ref()).map_err(told)?;
     if is_same || TrustStore::new(places).is_trusted(&there, hash).map_err(Failure::own)? {
         return Ok(());
     }
@@ -128,7 +129,7 @@ pub(crate) fn settings(
         (None, _) => None,
         (Some(_), None) => return Err(told(RepositoryError::NoFile)),
         (Some(given), Some(file)) => {
-            file.check(workspace, *given).map_err(told)?;
+            file.check(workspace, places, *given).map_err(told)?;
             Some(Trust::Trusted)
         }
     };
@@ -139,7 +140,8 @@ pub(crate) fn settings(
     let settings = resolve(trust.unwrap_or_default())?;
     match &repository.file {
         Some(file) if settings.waiting().next().is_some() => {
-            let hash = file.hash(workspace).map_err(told)?;
+            let base = file.base(workspace, places).map_err(told)?;
+            let hash = file.hash(workspace, base.as_ref()).map_err(told)?;
             match TrustStore::new(places).is_trusted(workspace, hash).map_err(Failure::own)? {
                 true => resolve(Trust::Trusted),
                 false => Ok(settings),

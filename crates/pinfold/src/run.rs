@@ -146,11 +146,8 @@ pub(crate) fn request(
             (name.unwrap_or_default(), run)
         }
     };
-    let toolchains = match &stack {
-        None => Toolchains::find(&places.home, workspace.root.as_path()).map_err(Failure::own)?,
-        // What this machine's programs need may not be there.
-        Some(_) => Toolchains::default(),
-    };
+    let toolchains = Toolchains::find(&places.home, workspace.root.as_path(), stack.as_ref());
+    let toolchains = toolchains.map_err(Failure::own)?;
     let path: Vec<String> = run.path.into_iter().chain(toolchains.path).collect();
     timeline.done("reads settings, agent and toolchains");
     let identity = Identity::find(&settings, &project)?;
@@ -171,6 +168,7 @@ pub(crate) fn request(
         provider: run.provider,
         ssh,
         nested: run.nested,
+        bound: None,
         places,
         name: wanted.name,
         background: wanted.background,

@@ -80,6 +80,8 @@ pub(crate) fn step(args: &StepArgs) -> Result<ExitCode, Failure> {
     for note in &outcome.notes {
         eprintln!("pinfold: {note}");
     }
+    // Where there is no room for it, who builds sees that by itself.
+    let _ = Step::tell(&args.step, outcome.limit);
     if let Some(limit) = outcome.limit {
         eprintln!("pinfold: the {} limit was reached", limit.name());
     }

@@ -1,7 +1,7 @@
 //! `pinfold trust`: what a repository's settings ask for, and the user's word on it.
 
 use std::io::{self, IsTerminal, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -10,8 +10,7 @@ use pinfold_policy::project::Widening;
 use pinfold_policy::settings::{Attendance, Flags, Settings, Trust};
 use pinfold_session::audit::{Audit, Event};
 use pinfold_session::places::Places;
-use pinfold_session::repository::{ContentHash, Repository, RepositoryFile, TrustStore};
-use pinfold_session::workspace::Workspace;
+use pinfold_session::repository::{ContentHash, Repository, TrustStore};
 use serde_json::json;
 
 use crate::cli::Output;
@@ -57,7 +56,8 @@ pub(crate) fn trust(args: &TrustArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::new("there is no sandbox.json or sandbox.toml here"));
     };
     // What is shown and what is trusted are the bytes that were read just now.
-    let hash = file.hash(&workspace).map_err(told)?;
+    let base = file.base(&workspace, &places).map_err(told)?;
+    let hash = file.hash(&workspace, base.as_ref()).map_err(told)?;
     if args.hash {
         println!("{hash}");
         return Ok(ExitCode::SUCCESS);
@@ -66,7 +66,8 @@ pub(crate) fn trust(args: &TrustArgs) -> Result<ExitCode, Failure> {
     let settings =
         files.settings(Flags::default(), Attendance::Attended, &repository, Trust::Untrusted)?;
     let known = store.is_trusted(&workspace, hash).map_err(Failure::new)?;
-    show(&settings, file, &workspace, (hash, known), args.output.json)?;
+    let runs = Runs { files: file.runs(&workspace).map_err(told)?, on: base.map(|base| base.path) };
+    show(&settings, &file.path, &runs, (hash, known), args.output.json)?;
     if known || settings.widenings.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
@@ -82,28 +83,36 @@ pub(crate) fn trust(args: &TrustArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shows what the file asks for, and which files are trusted with it.
+/// What of the repository is trusted with a settings file.
+struct Runs {
+    /// What its commands run.
+    files: Vec<PathBuf>,
+    /// What sessions run on.
+    on: Option<PathBuf>,
+}
+
+/// Shows what the file asks for, and what is trusted with it.
 fn show(
     settings: &Settings,
-    file: &RepositoryFile,
-    workspace: &Workspace,
+    file: &Path,
+    Runs { files, on }: &Runs,
     (hash, known): (ContentHash, bool),
     as_json: bool,
 ) -> Result<(), Failure> {
-    let runs = file.runs(workspace).map_err(told)?;
     if as_json {
-        let runs: Vec<String> = runs.iter().map(|path| Escaped(path).to_string()).collect();
+        let runs: Vec<String> = files.iter().map(|path| Escaped(path).to_string()).collect();
         let shown = json!({
-            "file": Escaped(&file.path).to_string(),
+            "file": Escaped(file).to_string(),
             "hash": hash.to_string(),
             "trusted": known,
             "asks": settings.widenings,
             "runs": runs,
+            "runs-on": on.as_ref().map(|path| Escaped(path).to_string()),
         });
         println!("{}", serde_json::to_string_pretty(&shown).map_err(Failure::new)?);
         return Ok(());
     }
-    let name = Escaped(&file.path);
+    let name = Escaped(file);
     if settings.widenings.is_empty() {
         println!("{name} asks for nothing beyond what you give: there is nothing to trust");
         return Ok(());
@@ -114,11 +123,14 @@ fn show(
     for widening in asks {
         println!("  {:>4}  {}  ({})", widening.place.line, widening.asks, widening.key);
     }
-    if !runs.is_empty() {
+    if !files.is_empty() {
         println!("Its commands run these files, which are trusted as they are now:");
-        for path in &runs {
+        for path in files {
             println!("        {}", Escaped(path));
         }
+    }
+    if let Some(path) = on {
+        println!("Sessions run on this, which is trusted as it is now:\n        {}", Escaped(path));
     }
     println!("Content: {hash}{}", if known { " (trusted)" } else { "" });
     Ok(())

@@ -7,13 +7,23 @@ use std::process::ExitCode;
 use clap::Args;
 use pinfold_provision::unpack::unpack_dir;
 use pinfold_session::provision::DISK_FULL;
-use pinfold_snapshot::layer::apply_all;
+use pinfold_snapshot::layer::{Budget, MOST_ENTRIES, apply_all};
 
 /// Where from and where to.
 #[derive(Debug, Args)]
 pub(crate) struct UnpackArgs {
     tarballs: PathBuf,
     tree: PathBuf,
+}
+
+/// The same for systems.
+#[derive(Debug, Args)]
+pub(crate) struct UnpackSystemArgs {
+    /// Bytes that it may unpack to.
+    #[arg(long)]
+    most: u64,
+    #[command(flatten)]
+    places: UnpackArgs,
 }
 
 pub(crate) fn unpack(args: &UnpackArgs) -> ExitCode {
@@ -26,8 +36,9 @@ pub(crate) fn unpack(args: &UnpackArgs) -> ExitCode {
     }
 }
 
-pub(crate) fn unpack_system(args: &UnpackArgs) -> ExitCode {
-    match apply_all(&args.tarballs, &args.tree) {
+pub(crate) fn unpack_system(args: &UnpackSystemArgs) -> ExitCode {
+    let UnpackArgs { tarballs, tree } = &args.places;
+    match apply_all(tarballs, tree, Budget::new(args.most, MOST_ENTRIES)) {
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");

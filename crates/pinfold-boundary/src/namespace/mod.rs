@@ -19,6 +19,7 @@ mod root;
 mod seccomp;
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 
 use pinfold_init::Watched;
 use pinfold_policy::path::HostPath;
@@ -32,7 +33,7 @@ pub use group::{Exceeded, Group};
 use self::enter::Birth;
 use self::root::Source;
 use crate::inside::Relation;
-use crate::plan::{Changes, Landlock, LaunchPlan, Lower, Place};
+use crate::plan::{Changes, Entry, Landlock, LaunchPlan, Lower, Place};
 use crate::sys::{self, Side};
 use crate::{Boundary, Capabilities, Hold, Inside, LaunchError, Probe};
 
@@ -156,8 +157,16 @@ fn watched(plan: &LaunchPlan, group: Option<&Group>) -> Watched {
         memory: plan.limits.memory.filter(|_| !bounded),
         pids: own(plan.limits.pids, libc::RLIMIT_NPROC).filter(|_| !counted),
         disk: plan.limits.disk.map(|_| "/tmp"),
+        changes: plan.limits.changes.and_then(|_| view_with_private_changes(plan)),
         files: own(plan.limits.files, libc::RLIMIT_NOFILE),
     }
+}
+
+/// Any view whose changes are private: all such lie in one file system, which it tells of.
+fn view_with_private_changes(plan: &LaunchPlan) -> Option<PathBuf> {
+    let is_private =
+        |entry: &&Entry| matches!(entry.place, Place::Overlay { changes: Changes::Private, .. });
+    plan.tree.iter().find(is_private).map(|entry| entry.path.as_path().to_owned())
 }
 
 fn child_sources(plan: &LaunchPlan) -> Vec<Source> {

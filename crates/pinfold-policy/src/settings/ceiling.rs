@@ -5,7 +5,7 @@ use std::fmt::Display;
 use super::SettingsError;
 use super::read::CeilingFile;
 use super::words::{BoundaryName, GitMode, LandlockMode};
-use crate::limits::Limits;
+use crate::limits::{Limits, WallTime};
 use crate::network::NetworkRule;
 use crate::origin::{Origin, Valued};
 use crate::path::HostPath;
@@ -38,6 +38,12 @@ impl Ceiling {
             allow_weaker: file.allow_weaker,
             nested: file.nested,
         }
+    }
+
+    /// How long anything may run.
+    #[must_use]
+    pub fn timeout(&self) -> Option<&Valued<WallTime>> {
+        self.limits.timeout.as_ref()
     }
 
     /// Whether a boundary may be used: for the automatic choice.

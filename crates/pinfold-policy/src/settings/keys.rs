@@ -26,6 +26,11 @@ pub(crate) const RESOURCES: &[Key] = &[
     Key::new("disk", SIZE, "Bytes that private writable file systems may hold."),
     Key::new("files", Shape::Count, "Open files of each process."),
     Key::new("timeout", Shape::Text, "Wall-clock time from start to end, such as \"90s\"."),
+    Key::new(
+        "build",
+        SIZE,
+        "Bytes of the disk that a snapshot's base, and its set-up commands, may each fill.",
+    ),
 ];
 
 /// `sandbox.json` and `sandbox.toml`.

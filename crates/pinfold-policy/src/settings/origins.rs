@@ -76,6 +76,7 @@ impl Settings {
         rows.optional("resources.disk", self.limits.disk.as_ref());
         rows.optional("resources.files", self.limits.files.as_ref());
         rows.optional("resources.timeout", self.limits.timeout.as_ref());
+        rows.optional("resources.build", self.limits.build.as_ref());
         for setting in &self.env {
             let is_public = matches!(setting.origin, Origin::Project(_));
             let value = if is_public { setting.value.as_str() } else { "(set)" };

@@ -13,7 +13,7 @@ use crate::limits::Limits;
 use crate::network::{NetworkPolicy, SecretRule};
 use crate::origin::{Origin, Valued};
 use crate::path::Escaped;
-use crate::project::{ApprovalRule, AutoApprove, ResumeCommand, ShadowPath, Snapshot};
+use crate::project::{ApprovalRule, AutoApprove, Base, ResumeCommand, ShadowPath, Snapshot};
 
 /// What a repository's `sandbox.json` or `sandbox.toml` says.
 #[derive(Clone, Debug, Default)]
@@ -46,6 +46,11 @@ impl Project {
                 second: Escaped(second.path).to_string(),
             }),
         }
+    }
+
+    /// What its snapshot begins with, if it says so.
+    pub fn base(&self) -> Option<&Base> {
+        self.snapshot.base.as_ref().map(|base| &base.value)
     }
 
     /// The commands that it has run, for who wants to know which files they run in turn.

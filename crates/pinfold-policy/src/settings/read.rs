@@ -207,6 +207,7 @@ pub(super) fn limits(section: &Section<'_>, layer: Layer) -> Result<Limits, File
         disk: word(&table, "disk", layer)?,
         files: count("files")?,
         timeout: word(&table, "timeout", layer)?,
+        build: word(&table, "build", layer)?,
     })
 }
 

@@ -336,25 +336,26 @@ fn limits(
 ) -> Result<Limits, SettingsError> {
     let default = Limits::defaults();
     macro_rules! limit {
-        ($field:ident, $key:literal, $flag:literal) => {
+        ($field:ident, $key:literal, $flag:expr) => {
             Limit {
                 key: $key,
                 user: &user.$field,
                 default: default.$field,
                 project: &project.$field,
-                flag: flag($flag, flags.$field),
+                flag: $flag,
                 ceiling: &ceiling.$field,
             }
             .resolve(asked)?
         };
     }
     Ok(Limits {
-        cpus: limit!(cpus, "resources.cpus", "--cpus"),
-        memory: limit!(memory, "resources.memory", "--memory"),
-        pids: limit!(pids, "resources.pids", "--pids"),
-        disk: limit!(disk, "resources.disk", "--disk"),
-        files: limit!(files, "resources.files", "--files"),
-        timeout: limit!(timeout, "resources.timeout", "--timeout"),
+        cpus: limit!(cpus, "resources.cpus", flag("--cpus", flags.cpus)),
+        memory: limit!(memory, "resources.memory", flag("--memory", flags.memory)),
+        pids: limit!(pids, "resources.pids", flag("--pids", flags.pids)),
+        disk: limit!(disk, "resources.disk", flag("--disk", flags.disk)),
+        files: limit!(files, "resources.files", flag("--files", flags.files)),
+        timeout: limit!(timeout, "resources.timeout", flag("--timeout", flags.timeout)),
+        build: limit!(build, "resources.build", None),
     })
 }
 

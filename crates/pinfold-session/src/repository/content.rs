@@ -3,7 +3,8 @@
 //! It is SHA-256 (FIPS 180-4) over `pinfold-trust-1`, then for the settings file and for each file
 //! that its commands name, in the order of their paths: the path, the length in bytes as decimal
 //! text, the content; a NUL byte ends each path and each length. The settings file's path is its
-//! format, `json` or `toml`, so that it is the same wherever it lies.
+//! format, `json` or `toml`, so that it is the same wherever it lies. Last comes a base that lies in
+//! the repository, with a slash before its path and with its digest as content.
 
 use std::fmt::{self, Write as _};
 use std::fs::File;
@@ -16,8 +17,8 @@ use ring::digest::{Context, SHA256, SHA256_OUTPUT_LEN};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use super::RepositoryError;
 use super::commands::named_files;
+use super::{BaseContent, RepositoryError};
 
 const VERSION: &[u8] = b"pinfold-trust-1";
 
@@ -69,9 +70,9 @@ pub(crate) fn name_of(text: &[u8]) -> String {
 /// # Errors
 /// A file that cannot be read.
 pub(super) fn hash<'a>(
-    path: &Path,
-    bytes: &[u8],
+    (path, bytes): (&Path, &[u8]),
     commands: impl Iterator<Item = &'a str>,
+    base: Option<&BaseContent>,
     root: &Path,
 ) -> Result<ContentHash, RepositoryError> {
     let failed = |path: &Path| {
@@ -91,6 +92,11 @@ pub(super) fn hash<'a>(
         entry(&mut context, name.as_os_str().as_bytes(), length);
         feed(&mut context, file.take(length)).map_err(failed(&root.join(&name)))?;
     }
+    if let Some(BaseContent { path, digest }) = base {
+        let name = [b"/", path.as_os_str().as_bytes()].concat();
+        entry(&mut context, &name, digest.len() as u64);
+        context.update(digest.as_bytes());
+    }
     let digest = context.finish();
     let mut hash = [0; SHA256_OUTPUT_LEN];
     hash.copy_from_slice(digest.as_ref());
@@ -104,7 +110,7 @@ fn entry(context: &mut Context, name: &[u8], length: u64) {
     }
 }
 
-fn feed(context: &mut Context, mut content: impl io::Read) -> io::Result<()> {
+pub(super) fn feed(context: &mut Context, mut content: impl io::Read) -> io::Result<()> {
     let mut buffer = vec![0; 64 * 1024];
     loop {
         match content.read(&mut buffer)? {

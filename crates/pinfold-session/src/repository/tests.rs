@@ -1,6 +1,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use super::*;
 use crate::places::Places;
@@ -37,7 +38,8 @@ impl World {
     }
 
     fn hash(&self) -> ContentHash {
-        self.file().hash(&self.workspace()).unwrap()
+        let base = self.file().base(&self.workspace(), &self.places()).unwrap();
+        self.file().hash(&self.workspace(), base.as_ref()).unwrap()
     }
 
     fn runs(&self) -> Vec<PathBuf> {
@@ -209,4 +211,76 @@ fn a_broken_record_is_no_trust_and_no_silence() {
     assert!(store.is_trusted(&world.workspace(), world.hash()).is_err());
     assert!(store.revoke(&world.workspace()).unwrap());
     assert!(!store.is_trusted(&world.workspace(), world.hash()).unwrap());
+}
+
+#[test]
+fn a_base_of_the_repository_is_trusted_with_all_that_it_holds() {
+    let on =
+        |base: &str| World::new(&serde_json::json!({ "snapshot": { "base": base } }).to_string());
+    let world = on("./system.tar");
+    let mut seen = vec![world.hash()];
+    let changed = |world: &World, seen: &mut Vec<ContentHash>, what: &str| {
+        let hash = world.hash();
+        assert!(!seen.contains(&hash), "{what}");
+        assert_eq!(world.hash(), hash);
+        seen.push(hash);
+    };
+    world.write("system.tar", "one");
+    changed(&world, &mut seen, "a tarball that is there now");
+    world.write("system.tar", "two");
+    changed(&world, &mut seen, "its content");
+    let elsewhere = world.directory.path().join("elsewhere.tar");
+    fs::write(&elsewhere, "elsewhere").unwrap();
+    fs::remove_file(world.root().join("system.tar")).unwrap();
+    symlink(&elsewhere, world.root().join("system.tar")).unwrap();
+    changed(&world, &mut seen, "where a link leads");
+
+    let world = on("./system");
+    let mut seen = vec![world.hash()];
+    world.write("system/usr/bin/sh", "one");
+    changed(&world, &mut seen, "a directory that is there now");
+    world.write("system/usr/bin/sh", "two");
+    changed(&world, &mut seen, "a file");
+    let program = world.root().join("system/usr/bin/sh");
+    let mut mode = fs::metadata(&program).unwrap().permissions();
+    std::os::unix::fs::PermissionsExt::set_mode(&mut mode, 0o755);
+    fs::set_permissions(&program, mode).unwrap();
+    changed(&world, &mut seen, "a mode");
+    symlink("sh", world.root().join("system/usr/bin/link")).unwrap();
+    changed(&world, &mut seen, "a link");
+    fs::create_dir(world.root().join("system/empty")).unwrap();
+    changed(&world, &mut seen, "a directory");
+    let before = world.hash();
+    fs::File::open(&program).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+    assert_eq!(world.hash(), before, "times are no content");
+
+    for outside in ["../system.tar", "/usr", "debian"] {
+        let world = on(outside);
+        let before = world.hash();
+        fs::write(world.directory.path().join("system.tar"), "x").unwrap();
+        assert_eq!(world.hash(), before, "{outside} is not of the repository");
+    }
+}
+
+#[test]
+fn a_directory_that_has_settled_is_not_read_again() {
+    let world = World::new(r#"{"snapshot": {"base": "./system"}}"#);
+    world.write("system/usr/file", "one");
+    let file = world.root().join("system/usr/file");
+    // No event tells that a clock has gone on.
+    let age = || fs::metadata(&file).unwrap().modified().unwrap().elapsed().unwrap();
+    while age() < Duration::from_secs(4) {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let hash = world.hash();
+    let kept = || fs::read_dir(world.directory.path().join("bases/names")).unwrap();
+    let known = kept().next().unwrap().unwrap().path();
+    let text = fs::read_to_string(&known).unwrap();
+    // A digest that only who does not read it takes for true.
+    let (name, _) = text.split_once('\n').unwrap();
+    fs::write(&known, format!("{name}\nsha256:{}\n", "0".repeat(64))).unwrap();
+    assert_ne!(world.hash(), hash, "the digest that was kept counts");
+    world.write("system/usr/file", "two");
+    assert_eq!(kept().count(), 1);
+    assert_ne!(world.hash(), hash);
 }

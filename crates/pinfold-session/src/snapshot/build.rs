@@ -7,24 +7,29 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::sync::Arc;
 
+use pinfold_policy::limits::Limits;
 use pinfold_policy::network::NetworkRule;
 use pinfold_policy::origin::Valued;
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::Settings;
 use rustix::event::{PollFd, PollFlags};
 
-use super::step::Step;
+use super::step::{self, Step, StepLimits};
 use super::{LOG, SnapshotError, Summary, TREE, build_hosts};
+use crate::filling::Bound;
 use crate::launcher::Launcher;
+use crate::outcome::LimitReached;
 use crate::resume::shown;
 use crate::sys;
 use crate::system::{Landing, Stack, System};
 
 /// Where changes land while commands run.
 const LANDING: &str = "landing";
+/// What a command is described by for the process that runs it.
+const STEP: &str = "step.json";
 /// Directories that a base may lack and that set-up commands write to.
 const SEED: &str = "seed";
-const SEEDED: [&str; 6] = ["home/agent", "root", "opt", "srv", "usr/local", "var/lib"];
+const SEEDED: [&str; 7] = ["boot", "home/agent", "root", "opt", "srv", "usr/local", "var/lib"];
 /// Files that each session has its own of.
 const OWN_FILES: [&str; 3] = ["hosts", "hostname", "resolv.conf"];
 /// How much of the output is kept to be shown, in bytes.
@@ -64,6 +69,7 @@ impl Work<'_> {
     /// # Errors
     /// The first command that failed, or what kept it from being run.
     pub(super) fn run(&self) -> Result<(), SnapshotError> {
+        self.check_disk(self.bound().look()?, "nothing was run")?;
         let (landing, seed) = (self.staging.join(LANDING), self.staging.join(SEED));
         fs::create_dir(&landing)?;
         for name in SEEDED {
@@ -92,7 +98,7 @@ impl Work<'_> {
     ) -> Result<(), SnapshotError> {
         let Landing::Kept(landing) = &stack.landing else { return Ok(()) };
         let internal = &self.settings.network.internal;
-        let hosts = reachable(self.settings)?;
+        let (hosts, bound) = (reachable(self.settings)?, self.bound());
         let of = self.summary.setup.len();
         for (index, command) in self.summary.setup.iter().enumerate() {
             (self.tell)(Building::Command { index, of, command });
@@ -104,16 +110,42 @@ impl Work<'_> {
                 command: command.clone(),
                 hosts: hosts.iter().map(|rule| rule.value.to_string()).collect(),
                 internal: internal.iter().map(|rule| rule.value.to_string()).collect(),
+                limits: StepLimits::of(self.settings, &bound),
                 parent: std::process::id(),
             };
             let (status, tail) = self.step(&step, log, signals)?;
             if status != 0 {
                 let command = Escaped(command.as_ref()).to_string();
                 let (tail, over_host) = (shown(&tail), self.system.over_host);
-                return Err(SnapshotError::Command { index, command, status, tail, over_host });
+                let limit = step::limit(self.staging).or(self.bound().look()?);
+                self.check_disk(limit, &format!("{command}\n{tail}"))?;
+                let error =
+                    SnapshotError::Command { index, command, status, tail, over_host, limit };
+                return Err(error);
             }
         }
         Ok(())
+    }
+
+    /// What the build may write to the disk.
+    fn bound(&self) -> Bound {
+        let most = self.settings.limits.build.as_ref().map(|limit| limit.value);
+        Bound { dir: self.staging.to_owned(), most: most.unwrap_or(Limits::DEFAULT_BUILD) }
+    }
+
+    /// Whether the disk was no limit. `during` is what was being done.
+    fn check_disk(&self, limit: Option<LimitReached>, during: &str) -> Result<(), SnapshotError> {
+        let during = during.to_owned();
+        match limit {
+            Some(LimitReached::Room) => {
+                let dir = self.staging.parent().unwrap_or(self.staging).to_owned();
+                Err(SnapshotError::NoRoom { dir, during })
+            }
+            Some(LimitReached::Build) => {
+                Err(SnapshotError::TooMuch { most: self.bound().most, during })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Runs one command in a process of its own, since a boundary starts from a process with one
@@ -124,7 +156,9 @@ impl Work<'_> {
         log: &mut File,
         signals: &OwnedFd,
     ) -> Result<(i32, Vec<u8>), SnapshotError> {
-        let path = self.staging.join("step.json");
+        let path = self.staging.join(STEP);
+        // The word of the command before says nothing about this one.
+        pinfold_provision::remove_tree(&self.staging.join(step::LIMIT))?;
         fs::write(&path, serde_json::to_vec(step).map_err(io::Error::from)?)?;
         let (output, theirs) =
             rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(io::Error::from)?;
@@ -192,10 +226,11 @@ impl Work<'_> {
             }
         }
         without_special_bits(&tree)?;
-        for name in [LANDING, SEED] {
+        // What was closed is open now, and nobody writes any more.
+        self.check_disk(self.bound().look()?, "all commands were run")?;
+        for name in [LANDING, SEED, STEP, step::LIMIT] {
             pinfold_provision::remove_tree(&self.staging.join(name))?;
         }
-        fs::remove_file(self.staging.join("step.json"))?;
         Ok(())
     }
 }

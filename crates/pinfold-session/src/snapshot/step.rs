@@ -8,25 +8,30 @@ use std::time::Duration;
 
 use pinfold_boundary::{Entry, Place};
 use pinfold_policy::authority::Subject;
-use pinfold_policy::limits::WallTime;
-use pinfold_policy::origin::{Origin, Valued};
+use pinfold_policy::limits::{ByteSize, Limits, MilliCpus, WallTime};
+use pinfold_policy::origin::{self, Origin, Valued};
 use pinfold_policy::path::{HostPath, InsidePath, PathError};
 use pinfold_policy::settings::{Layers, Settings};
 use serde::{Deserialize, Serialize};
 
 use crate::door;
-use crate::outcome::{Outcome, RunError};
+use crate::filling::Bound;
+use crate::outcome::{LimitReached, Outcome, RunError};
 use crate::places::Places;
 use crate::resume::SHELL;
 use crate::run::{Request, run};
 use crate::system::{Landing, Stack};
 use crate::timeline::Timeline;
+use crate::toolchains::Toolchains;
 use crate::trust;
 use crate::userland::{HOME, PATH};
 use crate::workspace::Workspace;
 
 /// How long a command may take that nobody watches.
 const LONGEST: Duration = Duration::from_secs(3600);
+
+/// Where a command's limit is told.
+pub(super) const LIMIT: &str = "limit.json";
 
 /// A command with what it works on.
 #[derive(Debug, Serialize, Deserialize)]
@@ -40,8 +45,78 @@ pub struct Step {
     pub(super) hosts: Vec<String>,
     /// Hosts that may lead to private addresses, by the user's word.
     pub(super) internal: Vec<String>,
+    pub(super) limits: StepLimits,
     /// The process that builds.
     pub(super) parent: u32,
+}
+
+/// What a command may use.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct StepLimits {
+    memory: Option<u64>,
+    /// Thousandths of a CPU; and the line of the repository's that asked for it, which is no reason
+    /// to refuse where it cannot be had.
+    cpus: Option<(u32, Option<(String, u32)>)>,
+    pids: Option<u64>,
+    disk: Option<u64>,
+    files: Option<u64>,
+    time: Duration,
+    /// The directory that must not hold more than so many bytes.
+    pub(super) build: (PathBuf, u64),
+}
+
+/// The limit of which the last command left word. On a full disk it could leave none.
+pub(super) fn limit(staging: &Path) -> Option<LimitReached> {
+    let told = std::fs::read(staging.join(LIMIT)).ok()?;
+    serde_json::from_slice(&told).ok()?
+}
+
+impl StepLimits {
+    /// The session's, but for its time, which is none of a build's.
+    pub(super) fn of(settings: &Settings, bound: &Bound) -> Self {
+        let limits = &settings.limits;
+        let bytes = |limit: &Option<Valued<ByteSize>>| Some(limit.as_ref()?.value.bytes());
+        let time = settings.ceiling.timeout().map(|limit| limit.value.duration());
+        Self {
+            memory: bytes(&limits.memory),
+            cpus: limits.cpus.as_ref().map(|cpus| {
+                let place = match &cpus.origin {
+                    Origin::Project(place) => Some((place.file.to_string(), place.line)),
+                    _ => None,
+                };
+                (cpus.value.thousandths(), place)
+            }),
+            pids: limits.pids.as_ref().map(|pids| pids.value),
+            disk: bytes(&limits.disk),
+            files: limits.files.as_ref().map(|files| files.value),
+            time: time.map_or(LONGEST, |time| time.min(LONGEST)),
+            build: (bound.dir.clone(), bound.most.bytes()),
+        }
+    }
+
+    fn bound(&self) -> Bound {
+        let (dir, most) = &self.build;
+        Bound { dir: dir.clone(), most: ByteSize::from_bytes(*most) }
+    }
+
+    pub(super) fn limits(self) -> Limits {
+        let bytes = |bytes: u64| Valued::default_of(ByteSize::from_bytes(bytes));
+        let cpus = |(thousandths, place): (u32, Option<(String, u32)>)| {
+            let project = |(file, line): (String, u32)| {
+                Origin::Project(origin::Place { file: file.into(), line })
+            };
+            Valued::new(MilliCpus::new(thousandths), place.map_or(Origin::Default, project))
+        };
+        Limits {
+            cpus: self.cpus.map(cpus),
+            memory: self.memory.map(bytes),
+            pids: self.pids.map(Valued::default_of),
+            disk: self.disk.map(bytes),
+            files: self.files.map(Valued::default_of),
+            timeout: Some(Valued::default_of(WallTime::new(self.time))),
+            build: None,
+        }
+    }
 }
 
 impl Step {
@@ -51,6 +126,15 @@ impl Step {
     /// A file that cannot be read.
     pub fn read(path: &Path) -> io::Result<Self> {
         Ok(serde_json::from_slice(&std::fs::read(path)?)?)
+    }
+
+    /// Leaves word of the limit that ended or hindered a command for who builds, beside the
+    /// description that it was read from.
+    ///
+    /// # Errors
+    /// What writing says.
+    pub fn tell(path: &Path, limit: Option<LimitReached>) -> io::Result<()> {
+        std::fs::write(path.with_file_name(LIMIT), serde_json::to_vec(&limit)?)
     }
 
     /// Runs the command as root by name, with its hosts in reach and nothing of
@@ -76,14 +160,17 @@ impl Step {
         };
         settings.network.allow = rules(&self.hosts)?;
         settings.network.internal = rules(&self.internal)?;
-        settings.limits.timeout = Some(Valued::default_of(WallTime::new(LONGEST)));
+        let bound = self.limits.bound();
+        settings.limits = self.limits.limits();
         let root = HostPath::new("/tmp").map_err(RunError::path)?;
         let mut files = trust::of_host().map_err(RunError::path)?;
         files.extend(entries(self.over_host).map_err(RunError::path)?);
+        let toolchains =
+            Toolchains::for_build(&places.home, self.over_host).map_err(RunError::path)?;
         run(Request {
             subject: Subject::AgentSession { agent: "snapshot".into() },
             argv: ["/bin/sh", "-c", SHELL, "sh", &self.command].map(OsString::from).to_vec(),
-            env: environment(),
+            env: environment(toolchains.path, toolchains.variables),
             settings,
             workspace: Workspace::scratch(root),
             stack: Some(Stack {
@@ -92,11 +179,12 @@ impl Step {
                 landing: Landing::Kept(self.landing),
                 held: Arc::default(),
             }),
-            extra: Vec::new(),
+            extra: toolchains.extra,
             files,
             provider: None,
             ssh: None,
             nested: false,
+            bound: Some(bound),
             places,
             name: None,
             background: None,
@@ -105,9 +193,13 @@ impl Step {
     }
 }
 
-fn environment() -> Vec<(OsString, OsString)> {
+fn environment(
+    mut path: Vec<String>,
+    variables: Vec<(&'static str, String)>,
+) -> Vec<(OsString, OsString)> {
+    path.push(PATH.to_owned());
     [
-        ("PATH", PATH),
+        ("PATH", path.join(":").as_str()),
         ("HOME", HOME),
         ("USER", "root"),
         ("LOGNAME", "root"),
@@ -126,6 +218,7 @@ fn environment() -> Vec<(OsString, OsString)> {
     ]
     .map(|(name, value)| (name, value.to_owned()))
     .into_iter()
+    .chain(variables)
     .chain(trust::environment())
     .map(|(name, value)| (name.into(), value.into()))
     .collect()
@@ -142,7 +235,8 @@ const ON_HOST: &str = "DPkg::Options { \"--force-confdef\"; \"--force-confold\";
 /// What apt calls before it replaces a package of this machine's own system.
 const OWN_INSTALLED: &str = "/run/pinfold/own-installed";
 
-/// What a build has beside its trees: where scripts of packages take locks, and files for apt.
+/// What a build has beside its trees: where scripts of packages take locks, directories that no session
+/// has, and files for apt.
 fn entries(over_host: bool) -> Result<Vec<Entry>, PathError> {
     let mut config = String::from("APT::Sandbox::User \"root\";\n");
     let mut files = Vec::new();
@@ -157,6 +251,11 @@ fn entries(over_host: bool) -> Result<Vec<Entry>, PathError> {
         let place = Place::File { content: content.into_bytes(), mode, keep: false };
         Ok(Entry { path: InsidePath::new(path)?, place })
     };
-    let locks = Entry { path: InsidePath::new("/run/lock")?, place: Place::Private };
-    files.into_iter().map(entry).chain([Ok(locks)]).collect()
+    // Packages have the last three, and are not installed where these cannot be made.
+    let private = |path: &str| Ok(Entry { path: InsidePath::new(path)?, place: Place::Private });
+    files
+        .into_iter()
+        .map(entry)
+        .chain(["/run/lock", "/media", "/mnt", "/sys"].map(private))
+        .collect()
 }

@@ -70,3 +70,25 @@ fn builds_reach_nothing_that_the_administrator_does_not_allow() {
     let free = settings(text, b"").unwrap();
     assert_eq!(build::reachable(&free).unwrap().len(), build_hosts().unwrap().len() + 1);
 }
+
+#[test]
+fn builds_have_the_administrators_limits_and_an_hour_at_most() {
+    let bound = crate::Bound { dir: PathBuf::new(), most: Limits::DEFAULT_BUILD };
+    let limits = |text: &str, policy: &[u8]| {
+        let settings = settings(text, policy).unwrap();
+        let asked = settings.limits.build.as_ref().unwrap().value;
+        (asked, step::StepLimits::of(&settings, &bound).limits())
+    };
+    let policy = b"[resources]\nmemory = \"1G\"\nfiles = 99\nbuild = \"2G\"\ntimeout = \"10m\"\n";
+    let (build, within) = limits(r#"{"resources": {"cpus": 2, "pids": 7}}"#, policy);
+    assert_eq!(build.to_string(), "2G");
+    assert_eq!(within.memory.unwrap().value.to_string(), "1G");
+    assert_eq!((within.files.unwrap().value, within.pids.unwrap().value), (99, 7));
+    assert_eq!(within.timeout.unwrap().value.to_string(), "10m");
+    assert!(matches!(within.cpus.unwrap().origin, Origin::Project(_)), "it need not be had");
+    let (build, free) = limits(r#"{"resources": {"timeout": "1s"}}"#, b"");
+    assert_eq!(build, Limits::DEFAULT_BUILD);
+    assert_eq!(free.timeout.unwrap().value.to_string(), "1h");
+    let beyond = settings(r#"{"resources": {"build": "3G"}}"#, policy).unwrap_err().to_string();
+    assert!(beyond.contains("resources.build") && beyond.contains("policy.toml"), "{beyond}");
+}

@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use pinfold_egress::{InvalidReference, RegistryError};
+use pinfold_policy::limits::ByteSize;
 use pinfold_policy::path::Escaped;
 use pinfold_provision::ShelfError;
 use thiserror::Error;
@@ -73,13 +74,28 @@ pub enum SystemError {
         /// Why.
         source: Box<dyn Error + Send + Sync>,
     },
-    /// No space left.
+    /// Archives that are larger than what they may unpack to.
     #[error(
-        "no space left while {base} was unpacked; free some, or set XDG_CACHE_HOME to another disk"
+        "snapshot.base: {base} has {packed} bytes, more than {most}, the limit resources.build"
+    )]
+    TooLarge {
+        /// The base, as it was asked for.
+        base: String,
+        /// Its bytes, as it is packed.
+        packed: u64,
+        /// How much it may be.
+        most: ByteSize,
+    },
+    /// No space left, but for what is left for others.
+    #[error(
+        "no space left in {} for {base}; free some, or set XDG_CACHE_HOME to another disk",
+        Escaped(.dir)
     )]
     DiskFull {
         /// The base, as it was asked for.
         base: String,
+        /// Where.
+        dir: PathBuf,
     },
     /// What a name stood for cannot be read or written.
     #[error("cannot use {}: {source}", Escaped(.path))]

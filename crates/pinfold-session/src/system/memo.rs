@@ -12,21 +12,22 @@ use crate::places::Places;
 
 /// Digests by name, each in a file of its own. One that is lost is looked up again.
 #[derive(Debug)]
-pub(super) struct Memo(PathBuf);
+pub(crate) struct Memo(PathBuf);
 
 impl Memo {
-    pub(super) fn new(dir: PathBuf) -> Self {
-        Self(dir)
+    /// Those of bases, in the user's cache.
+    pub(crate) fn of_bases(places: &Places) -> Self {
+        Self(places.cache.join("bases/names"))
     }
 
-    pub(super) fn get(&self, name: &str) -> Option<String> {
+    pub(crate) fn get(&self, name: &str) -> Option<String> {
         let text = fs::read_to_string(self.path(name)).ok()?;
         let (known, digest) = text.split_once('\n')?;
         let digest = digest.trim_end();
         (known == name && Integrity::of_oci(digest).is_some()).then(|| digest.to_owned())
     }
 
-    pub(super) fn put(&self, name: &str, digest: &str) -> Result<(), SystemError> {
+    pub(crate) fn put(&self, name: &str, digest: &str) -> Result<(), SystemError> {
         let path = self.path(name);
         let new = path.with_extension(format!("new-{}", std::process::id()));
         Places::make_private(&self.0)
@@ -48,7 +49,7 @@ fn hex(bytes: &[u8]) -> String {
 ///
 /// # Errors
 /// What reading says.
-pub(super) fn digest_of_file(path: &Path) -> io::Result<String> {
+pub(crate) fn digest_of_file(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let mut context = Context::new(&SHA256);
     let mut buffer = vec![0; 128 * 1024];

@@ -149,6 +149,13 @@ impl Stack {
         Some(self.locate(path)?.1)
     }
 
+    /// Whether it has a directory or a file here, to which no link leads.
+    #[must_use]
+    pub fn has(&self, path: &Path) -> bool {
+        let place = path.strip_prefix("/").unwrap_or(path);
+        matches!(self.found(place), Some(Found::Directory(_) | Found::File(_)))
+    }
+
     /// The first bytes of a regular file, at most so many; none where there is no such file.
     ///
     /// # Errors
@@ -255,11 +262,14 @@ enum Found {
     Link(PathBuf),
 }
 
-/// Whether what lower trees have in a directory is hidden (Linux, Documentation/filesystems/overlayfs,
-/// "whiteouts and opaque directories").
+/// The attribute that hides what lower trees have in a directory, where it is `y` (Linux,
+/// Documentation/filesystems/overlayfs, "whiteouts and opaque directories").
+pub(crate) const OPAQUE: &str = "user.overlay.opaque";
+
+/// Whether what lower trees have in a directory is hidden.
 fn is_opaque(directory: &Path) -> bool {
     let mut value = [0; 1];
-    let length = rustix::fs::lgetxattr(directory, "user.overlay.opaque", &mut value);
+    let length = rustix::fs::lgetxattr(directory, OPAQUE, &mut value);
     length.is_ok() && value == *b"y"
 }
 

@@ -1,39 +1,54 @@
 //! How much archives may unpack to.
 
 use std::fs::File;
-use std::io::{Read, Seek as _, SeekFrom, Write as _};
+use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
 use super::LayerError;
+use crate::disk::Disk;
 
-/// The most bytes that a system may have: Debian with all of its desktop has some ten GiB.
-pub const MOST_BYTES: u64 = 32 << 30;
 /// The most entries of a system's archives: the same has some 500 000.
 pub const MOST_ENTRIES: u64 = 1_000_000;
 
 /// What may still be unpacked into one tree.
 #[derive(Debug, Clone)]
 pub struct Budget {
+    most: u64,
     bytes: u64,
     entries: u64,
+    /// Bytes that may be written before the disk is looked at again.
+    unwatched: u64,
 }
 
-impl Default for Budget {
-    fn default() -> Self {
-        Self { bytes: MOST_BYTES, entries: MOST_ENTRIES }
-    }
-}
+/// How many bytes are written between two looks at the disk.
+const BETWEEN_LOOKS: u64 = 64 << 20;
 
 impl Budget {
-    /// A smaller one.
+    /// So many bytes in so many entries.
     #[must_use]
     pub fn new(bytes: u64, entries: u64) -> Self {
-        Self { bytes, entries }
+        Self { most: bytes, bytes, entries, unwatched: 0 }
     }
 
     pub(super) fn take_entry(&mut self) -> Result<(), LayerError> {
-        self.entries = self.entries.checked_sub(1).ok_or(LayerError::TooMuch)?;
+        self.entries = self.entries.checked_sub(1).ok_or(LayerError::TooMany)?;
         Ok(())
+    }
+
+    fn take(&mut self, count: u64) -> Result<(), LayerError> {
+        let rest = self.bytes.checked_sub(count);
+        self.bytes = rest.ok_or(LayerError::TooMuch { most: self.most })?;
+        Ok(())
+    }
+
+    /// Looks now and then whether the disk has room for so many bytes more.
+    fn look(&mut self, count: u64, file: &File) -> io::Result<bool> {
+        if let Some(rest) = self.unwatched.checked_sub(count) {
+            self.unwatched = rest;
+            return Ok(true);
+        }
+        self.unwatched = BETWEEN_LOOKS;
+        Ok(!Disk::of_file(file)?.is_short_for(count))
     }
 
     /// Copies a file's content; blocks of zeros become holes. Returns its length.
@@ -52,7 +67,10 @@ impl Budget {
             if count == 0 {
                 break;
             }
-            self.bytes = self.bytes.checked_sub(count as u64).ok_or(LayerError::TooMuch)?;
+            self.take(count as u64)?;
+            if !self.look(count as u64, file).map_err(failed)? {
+                return Err(LayerError::NoRoom);
+            }
             let block = &buffer[..count];
             match block.iter().all(|byte| *byte == 0) {
                 true => file.seek(SeekFrom::Current(count as i64)).map(drop),

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::budget::{MOST_BYTES, MOST_ENTRIES};
+use super::budget::MOST_ENTRIES;
 
 /// Why an archive cannot be applied.
 #[derive(Debug, thiserror::Error)]
@@ -27,8 +27,17 @@ pub enum LayerError {
         why: &'static str,
     },
     /// It holds more than a system may.
-    #[error("the archives unpack to more than {MOST_BYTES} bytes or {MOST_ENTRIES} entries")]
-    TooMuch,
+    #[error("the archives unpack to more than {most} bytes, the limit resources.build")]
+    TooMuch {
+        /// How much it may be.
+        most: u64,
+    },
+    /// It holds more names than a system may.
+    #[error("the archives unpack to more than {MOST_ENTRIES} entries")]
+    TooMany,
+    /// What is left of the disk is for others.
+    #[error("the disk is nearly full")]
+    NoRoom,
     /// It unpacks to far more than what it was packed to.
     #[error("the archive unpacks to more than {times} times its size: it is refused as a bomb")]
     Bomb {
@@ -68,7 +77,11 @@ impl LayerError {
         let full = |source: &io::Error| {
             matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
         };
-        matches!(self, Self::File { source, .. } if full(source))
+        match self {
+            Self::File { source, .. } => full(source),
+            Self::NoRoom => true,
+            _ => false,
+        }
     }
 }
 

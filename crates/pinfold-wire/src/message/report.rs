@@ -100,6 +100,8 @@ pub enum Limit {
     Disk = 3,
     /// Open files of one process.
     Files = 4,
+    /// Size of the private changes to views.
+    Changes = 5,
 }
 
 /// How the command ended.
@@ -273,6 +275,7 @@ fn read_limit(value: u8) -> Result<Limit, DecodeError> {
         2 => Ok(Limit::Pids),
         3 => Ok(Limit::Disk),
         4 => Ok(Limit::Files),
+        5 => Ok(Limit::Changes),
         value => Err(DecodeError::Unknown { what: "limit", value }),
     }
 }

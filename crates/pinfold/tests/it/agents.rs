@@ -6,6 +6,7 @@
 
 pub(crate) mod key;
 mod provisioning;
+mod systems;
 
 use std::fs;
 use std::net::{TcpStream, ToSocketAddrs as _};

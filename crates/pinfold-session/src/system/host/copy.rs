@@ -5,20 +5,27 @@ use std::io;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 
+use rustix::fs::XattrFlags;
+
+use crate::system::OPAQUE;
+
 /// Larger files of configuration are not looked through, and not copied.
 const LARGEST_CONFIGURATION: u64 = 1 << 20;
 
-/// Makes the directories below one again, empty, as far as its file system reaches and everybody may
-/// enter: others are not seen through.
+/// Makes the directories below one again, empty, as far as its file system reaches. Those that not
+/// everybody may enter are not seen through.
 ///
 /// # Errors
 /// What making them says.
 pub(super) fn directories(from: &Path, to: &Path, device: u64) -> io::Result<()> {
     let found = fs::symlink_metadata(from)?;
-    if !is_public(&found) || found.dev() != device {
+    if found.dev() != device {
         return Ok(());
     }
     fs::create_dir(to)?;
+    if !is_public(&found) {
+        return closed(to);
+    }
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         if entry.file_type()?.is_dir() {
@@ -26,6 +33,13 @@ pub(super) fn directories(from: &Path, to: &Path, device: u64) -> io::Result<()>
         }
     }
     set_mode(to, found.mode())
+}
+
+/// Hides what lower layers have in a directory, so that packages can put files of their own there. Where
+/// the file system keeps no such notes there is no directory either, and the kernel refuses.
+fn closed(place: &Path) -> io::Result<()> {
+    let opaque = rustix::fs::setxattr(place, OPAQUE, b"y", XattrFlags::empty());
+    opaque.or_else(|_| fs::remove_dir(place))
 }
 
 /// Copies a file, a link, or a directory with all that is in it; what not everybody may read, and

@@ -1,6 +1,6 @@
 //! What a version of this machine's system is told by.
 //!
-//! SHA-256 over `pinfold-host-1` and, for each thing, its path, mode, size and time of change of its
+//! SHA-256 over `pinfold-host-2` and, for each thing, its path, mode, size and time of change of its
 //! content: directories of programs two levels deep (and one more below /usr/local), what is copied of
 //! /etc with all that is in it, and what is copied of /var one level deep, which has the package
 //! manager's database. Of links there are only the directories' times. What
@@ -31,7 +31,7 @@ pub(in crate::system) fn is_id(id: &str) -> bool {
 /// Never on a system whose own directories can be read.
 pub(in crate::system) fn id() -> io::Result<String> {
     let mut context = Context::new(&SHA256);
-    context.update(b"pinfold-host-1");
+    context.update(b"pinfold-host-2");
     for program in PROGRAMS.map(Path::new) {
         take(program, 1, true, &mut context)?;
     }

@@ -99,6 +99,24 @@ fn apt_installs_and_replaces_packages_of_this_machine_s_own_system() {
     }
 }
 
+/// dpkg writes to where a file was diverted to, which is another one of the machine's own here.
+#[test]
+fn apt_replaces_files_that_were_diverted() {
+    let needed = ["apt-get", "apt-ftparchive", "dpkg-deb", "dpkg-divert", "hostname", "yes"];
+    for person in people_with("diversions on the host", &needed) {
+        let world = World::prepared(person, &["registry"], repository);
+        world.with_setup(&[
+            SOURCES,
+            "dpkg-divert --no-rename --divert /usr/bin/yes --add /bin/hostname",
+            "apt-get update -q=2",
+            "apt-get install -y hostname",
+        ]);
+        let built = world.build();
+        assert!(built.ok, "{}", built.err);
+        assert_eq!(world.run(&[], &["/usr/bin/yes"]).out, "a newer one\n");
+    }
+}
+
 #[test]
 fn npm_and_pip_install_on_this_machine_s_own_system() {
     for person in people_with("npm and pip on the host", &["node", "npm", "pip3"]) {
@@ -164,7 +182,9 @@ fn what_not_everybody_on_this_machine_may_read_is_not_seen_by_root_s_set_up_eith
         grep -rs 'SECRE[T]' /etc/apt; ls /etc/machine-id /etc/fstab /etc/npmrc 2>/dev/null; \
         ls -A /root /var/lib/apt/lists 2>/dev/null | grep -v : | grep . ; \
         awk -F: '$3 >= 1000 && $3 < 65534 {print $1}' /etc/passwd";
-    world.with_setup(&[&format!("({look}) > /usr/share/seen || true")]);
+    // Packages put files into such directories.
+    let own = "touch /opt/closed/own";
+    world.with_setup(&[&format!("({look}) > /usr/share/seen || true"), own]);
     let built = world.build();
     assert!(built.ok, "{}", built.err);
     for name in ["sources.list", "apt.conf.d/proxy"] {

@@ -175,6 +175,45 @@ fn a_directory_with_the_users_home_in_it_is_no_system() {
     }
 }
 
+/// Whether a session runs on this machine's own system until somebody trusts another.
+fn waits(stage: &Stage) -> bool {
+    let output = stage.run_shell(&[], "test -d /usr/share");
+    said(&output);
+    super::told(&output).contains("waits for `pinfold trust`")
+}
+
+#[test]
+fn a_base_of_the_repository_that_a_session_changes_waits_for_trust() {
+    if !possible("a_base_of_the_repository_that_a_session_changes_waits_for_trust") {
+        return;
+    }
+    for person in people() {
+        let stage = Stage::new(person);
+        stage.write("ws/system.tar", Archive::system().file("usr/mark", "ours").bytes());
+        stage.write("ws/other.tar", Archive::system().file("usr/mark", "theirs").bytes());
+        let unpack = "mkdir system && tar -xf system.tar -C system";
+        said(&stage.command("/bin/sh").args(["-c", unpack]).output().unwrap());
+        let change_tarball = "cat other.tar >system.tar; touch -d @0 system.tar";
+        let change_directory = "echo theirs >system/usr/mark; touch -d @0 system/usr/mark";
+        for (base, change) in [("./system.tar", change_tarball), ("./system", change_directory)] {
+            let settings = format!(r#"{{"snapshot": {{"base": "{base}"}}}}"#);
+            stage.write("ws/sandbox.json", &settings);
+            let shown = stage.pinfold(&["trust", "--yes"]).output().unwrap();
+            let says =
+                format!("Sessions run on this, which is trusted as it is now:\n        {base}");
+            assert!(said(&shown).contains(&says), "{}", said(&shown));
+            let hash = said(&stage.pinfold(&["trust", "--hash"]).output().unwrap());
+            let run = stage.run_shell(&[], &format!("cat /usr/mark; {change}"));
+            assert_eq!(said(&run), "ours", "{base}");
+            assert!(waits(&stage), "{base}");
+            let given = stage.run_shell(&["--trust-config", hash.trim()], "cat /usr/mark");
+            assert!(refused(&given).contains("has changed"), "{base}");
+            said(&stage.pinfold(&["trust", "--yes"]).output().unwrap());
+            assert!(session(&stage, "cat /usr/mark").starts_with("theirs"), "{base}");
+        }
+    }
+}
+
 /// A session writes to the workspace: it could name another system for the next.
 #[test]
 fn a_directory_in_the_workspace_is_no_link_out_of_it() {
@@ -184,19 +223,23 @@ fn a_directory_in_the_workspace_is_no_link_out_of_it() {
     for person in people() {
         let stage = Stage::new(person);
         stage.write("ws/system.tar", Archive::system().file("usr/mark", "ours").bytes());
-        repository(&stage, r#""base": "./system""#);
         let unpack = "mkdir system && tar -xf system.tar -C system";
         said(&stage.command("/bin/sh").args(["-c", unpack]).output().unwrap());
+        let trust = || repository(&stage, r#""base": "./system""#);
+        trust();
         assert_eq!(session(&stage, "cat /usr/mark"), "ours");
         stage.write("private/usr/secret", "secret");
         let swap = "mv system before && ln -s ../private system";
         said(&stage.run_shell(&[], swap));
+        assert!(waits(&stage));
+        trust();
         let error = refused(&stage.run_shell(&[], "cat /usr/secret"));
         assert!(error.contains("a link leads out of it"), "{error}");
         // Further down a link is what it is inside.
         let swap = "rm system && mv before system && rm -r system/usr && \
                     ln -s ../../private/usr system/usr";
         said(&stage.command("/bin/sh").args(["-c", swap]).output().unwrap());
+        trust();
         let output = stage.run_shell(&[], "cat /usr/secret");
         assert!(!String::from_utf8_lossy(&output.stdout).contains("secret"));
     }

@@ -1,5 +1,4 @@
-//! Builds that are killed, interrupted, made twice at once, or have no space; caches that are not as
-//! they were left.
+//! Builds that are killed, interrupted, or made twice at once; caches that are not as they were left.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown};
@@ -7,12 +6,9 @@ use std::process::{Child, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::archive::Archive;
-use super::{
-    BASE, build, cache, commands, kept, possible, refused, repository, said, session, told,
-};
+use super::{build, cache, commands, kept, possible, refused, said, session, told};
 use crate::common::tracer::kill_at;
-use crate::common::{Person, Stage, installed, people, processes_with, skip};
+use crate::common::{Person, Stage, people, processes_with, skip};
 
 /// A build that has come to a command that never ends, and what tells that command apart.
 fn endless(stage: &Stage, person: Person) -> (Child, String) {
@@ -183,48 +179,6 @@ fn a_cache_of_somebody_else_is_refused() {
             let mode = fs::metadata(&dir).unwrap().permissions().mode();
             assert_eq!(mode & 0o7777, 0o700, "closed again");
         }
-    }
-}
-
-#[test]
-fn a_full_disk_is_told_and_nothing_is_left() {
-    const TEST: &str = "a_full_disk_is_told_and_nothing_is_left";
-    let root = rustix::process::geteuid().is_root();
-    if !possible(TEST) || !root || !installed("unshare") || !installed("setpriv") {
-        return skip(TEST, "it takes root, unshare and setpriv");
-    }
-    for person in people() {
-        let stage = Stage::new(person);
-        fs::create_dir(stage.path("cache")).unwrap();
-        let big = Archive::system().file("usr/big", &"x".repeat(6 << 20));
-        stage.write("big.tar", big.bytes());
-        let line = format!(
-            "mount -t tmpfs -o size=8m,mode=700,uid={0},gid={1} full ../cache && exec setpriv \
-             --reuid {0} --regid {1} --clear-groups sh -c '{2} snapshot build; echo status $?; \
-             find ../cache -mindepth 3 ! -name \"*.lock\" ! -path \"*/names*\"'",
-            person.uid,
-            person.gid,
-            env!("CARGO_BIN_EXE_pinfold")
-        );
-        let fails = || {
-            let own = Person { uid: 0, gid: 0 };
-            let mut shell = own.command("unshare");
-            shell.args(["-m", "sh", "-c", &line]).current_dir(stage.workspace());
-            shell.env("HOME", stage.path("home")).env("XDG_CACHE_HOME", stage.path("cache"));
-            shell.stdin(Stdio::null()).output().unwrap()
-        };
-        repository(&stage, r#""base": "../big.tar""#);
-        let output = fails();
-        assert!(told(&output).contains("no space left"), "{}", told(&output));
-        assert_eq!(said(&output), "status 125\n", "{}", told(&output));
-        repository(
-            &stage,
-            &format!(r#"{BASE}, "setupCommands": ["dd if=/dev/zero of=/opt/x bs=1M count=9"]"#),
-        );
-        let output = fails();
-        assert!(told(&output).contains("No space left on device"), "{}", told(&output));
-        let said = said(&output);
-        assert!(said.starts_with("status 125\n") && !said.contains("/snapshots/"), "{said}");
     }
 }
 

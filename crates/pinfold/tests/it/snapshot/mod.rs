@@ -2,7 +2,9 @@
 
 pub(crate) mod archive;
 mod bases;
+mod disk;
 mod faults;
+mod host;
 mod hostile;
 mod images;
 mod keeping;

@@ -38,16 +38,12 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
     let smoke = words.contains(&"--smoke");
     let effort = if smoke { SMOKE } else { FULL };
     if words.contains(&"soak") {
-        let minutes =
-            words.iter().position(|word| *word == "--minutes").map(|at| words.get(at + 1));
-        let minutes = match minutes {
-            Some(minutes) => minutes.ok_or("--minutes needs a number")?,
-            None if smoke => "0.1",
-            None => "10",
-        };
+        let minutes = value_of(words, "--minutes")?.unwrap_or(if smoke { "0.1" } else { "10" });
         return egress("door", &["soak", minutes]);
     }
-    let named: Vec<&str> = words.iter().copied().filter(|word| !word.starts_with("--")).collect();
+    let on = value_of(words, "--on")?;
+    let is_name = |word: &&str| !word.starts_with("--") && Some(*word) != on;
+    let named: Vec<&str> = words.iter().copied().filter(is_name).collect();
     let wanted = |name: &str| named.is_empty() || named.contains(&name);
     let pinfold = build()?;
     println!("kernel {}, load {}", read("/proc/sys/kernel/osrelease"), read("/proc/loadavg"));
@@ -67,7 +63,9 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
         snapshot::run(&pinfold, effort)?;
     }
     if wanted("workspace") {
-        workspace::run(&pinfold, effort)?;
+        // Beside what was built: on a disk, which a temporary directory need not be.
+        let built = pinfold.parent().unwrap_or(&pinfold);
+        workspace::run(&pinfold, effort, on.map_or(built, Path::new))?;
     }
     if wanted("memory") {
         memory::run(&pinfold)?;
@@ -81,6 +79,13 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
         egress("door", &["soak", "0.1"])?;
     }
     Ok(())
+}
+
+/// The word after an option, if the option is there.
+fn value_of<'w>(words: &[&'w str], option: &str) -> Result<Option<&'w str>, String> {
+    let Some(at) = words.iter().position(|word| *word == option) else { return Ok(None) };
+    let value = words.get(at + 1).ok_or_else(|| format!("{option} needs a value"))?;
+    Ok(Some(value))
 }
 
 /// The release build of the executable.

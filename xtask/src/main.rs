@@ -11,6 +11,7 @@ usage: cargo xtask TASK
 tasks:
   bench [--smoke] [start|warm|exec|snapshot|work|workspace|memory|gateway|door]
                               measure the promises of SPECIFICATION.md
+        [--on DIRECTORY]      workspace: on this directory's disk, not on the build's
   bench soak [--minutes N]    mixed traffic for ten minutes; fails when something grows
   lock AGENT VERSION [FILE]   write agents/recipes/FILE.json (FILE: AGENT) from npm";
 

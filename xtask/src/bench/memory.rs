@@ -1,26 +1,30 @@
 //! What the supervisor of a session holds in memory.
 
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::{Outcome, command};
 
-/// A session that waits for its input, looked at once the command runs.
+/// What a session runs that waits for its input.
+pub(super) const IDLE: [&str; 4] = ["--", "/bin/sh", "-c", "echo ready; read line"];
+
+/// Sessions in an empty directory.
 pub(super) fn run(pinfold: &Path) -> Outcome {
-    ["shared_mount", "overlay"].into_iter().try_for_each(|mode| in_mode(pinfold, mode))
+    println!();
+    ["shared_mount", "overlay"].into_iter().try_for_each(|mode| {
+        let workspace = tempfile::Builder::new().prefix("bench").tempdir_in(super::start::base())?;
+        let mut session = command(pinfold);
+        session.args(["run", "--workspace", mode]).args(IDLE).current_dir(workspace.path());
+        of(mode, session)
+    })
 }
 
-fn in_mode(pinfold: &Path, mode: &str) -> Outcome {
-    println!("\nmemory of a session's two processes, {mode}");
-    let workspace = tempfile::Builder::new().prefix("bench").tempdir_in(super::start::base())?;
-    let mut session = command(pinfold)
-        .args(["run", "--workspace", mode, "--", "/bin/sh", "-c", "echo ready; read line"])
-        .current_dir(workspace.path())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()?;
+/// A session that runs [`IDLE`], looked at once the command runs.
+pub(super) fn of(what: &str, mut session: Command) -> Outcome {
+    println!("memory of a session's two processes, {what}");
     let started = Instant::now();
+    let mut session = session.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     let mut ready = [0_u8; 6];
     if let Some(stdout) = &mut session.stdout {
         std::io::Read::read_exact(stdout, &mut ready)?;

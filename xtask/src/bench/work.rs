@@ -56,7 +56,7 @@ fn timed(script: &str) -> String {
 }
 
 /// A crate of a dozen modules that depend on each other and on nothing else.
-fn make_crate(workspace: &Path) -> Outcome {
+pub(super) fn make_crate(workspace: &Path) -> Outcome {
     const MODULES: usize = 12;
     let source = workspace.join("crate/src");
     fs::create_dir_all(&source)?;

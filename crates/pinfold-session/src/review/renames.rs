@@ -29,7 +29,7 @@ pub(super) fn find_renames(list: &mut [Change], upper: &Tree, lower: &Tree) {
         candidates.sort_by_key(|from| from.file_name() != name);
         let holds_the_same = |from: &PathBuf| {
             let files = upper.file(&change.path).ok().zip(lower.file(from).ok());
-            files.is_some_and(|(new, old)| is_same(&new, &old).unwrap_or(false))
+            files.is_some_and(|(new, old)| is_same(&new, &old, node.size).unwrap_or(false))
         };
         if let Some(at) = candidates.iter().take(MOST).position(holds_the_same) {
             change.renamed_from = Some(candidates.remove(at));

@@ -2,13 +2,13 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FileType;
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 
 use super::changes::{Change, Left, What};
 use super::record::Judge;
@@ -236,7 +236,7 @@ fn compare(
         opened => opened?,
     };
     let new = file_at(upper, name)?;
-    if !is_same(&new, &old).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))? {
+    if !is_same(&new, &old, before.size)? {
         return Ok(Some(What::Modified));
     }
     Ok(differs_in_mode(before, after, &new, &old)?.then_some(What::Mode))
@@ -257,25 +257,38 @@ fn differs_in_mode(
     Ok((before.mode ^ after.mode) & 0o777 != 0 || attributes(new)? != attributes(old)?)
 }
 
-/// Whether two files hold the same bytes.
+/// Whether two files of the same size hold the same bytes.
 ///
 /// # Errors
 /// What reading says.
-pub(crate) fn is_same(one: &File, other: &File) -> io::Result<bool> {
+pub(crate) fn is_same(one: &File, other: &File, size: u64) -> Result<bool, Errno> {
     const CHUNK: u64 = 64 * 1024;
-    let (mut here, mut there) = (Vec::new(), Vec::new());
-    loop {
-        here.clear();
-        there.clear();
-        one.take(CHUNK).read_to_end(&mut here)?;
-        other.take(CHUNK).read_to_end(&mut there)?;
-        if here != there {
+    // No more is asked for than there is: most files are small, and each call counts.
+    let longest = size.min(CHUNK) as usize;
+    let (mut here, mut there) = (vec![0; longest], vec![0; longest]);
+    let mut at = 0;
+    while at < size {
+        let length = (size - at).min(CHUNK) as usize;
+        let (here, there) = (&mut here[..length], &mut there[..length]);
+        if !fill(one, here, at)? || !fill(other, there, at)? || here != there {
             return Ok(false);
         }
-        if here.is_empty() {
-            return Ok(true);
+        at += length as u64;
+    }
+    Ok(true)
+}
+
+/// Reads from an offset until the buffer is full; false where the file ends before.
+fn fill(file: &File, buffer: &mut [u8], offset: u64) -> Result<bool, Errno> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        let at = offset + filled as u64;
+        match retry_on_intr(|| rustix::io::pread(file, &mut buffer[filled..], at))? {
+            0 => return Ok(false),
+            read => filled += read,
         }
     }
+    Ok(true)
 }
 
 /// Whether the name of a path's last component is this.

@@ -23,6 +23,7 @@ mod scan;
 mod seen;
 mod stage;
 mod tree;
+mod whole;
 
 pub use apply::{Applied, Selection};
 pub use changes::{Change, Changes, Conflict, Left, What};

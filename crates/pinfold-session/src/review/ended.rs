@@ -16,11 +16,12 @@ use super::error::ReviewError;
 use super::journal::Journal;
 use super::layer::{LAYERS, LOCK, NAMES, RECORD, UPPER, remove, reviews};
 use super::names;
-use super::record::{AnyPath, Judge, Record, VERSION};
+use super::record::{AnyPath, Form, Judge, Record, VERSION};
 use super::renames::find_renames;
 use super::scan::scan;
 use super::seen::{Seen, write_whole};
 use super::tree::Tree;
+use super::whole::{boot, find_lost};
 use crate::places::Places;
 use crate::state;
 
@@ -195,6 +196,10 @@ impl Review {
     pub fn changes(&self) -> Result<Changes, ReviewError> {
         let (upper, lower) = (self.upper()?, self.lower()?);
         let failed = || ReviewError::system(format!("cannot look at session {}", self.session));
+        if let Some(why) = self.is_cut(&upper).map_err(failed())? {
+            let (session, layer) = (self.session.clone(), self.file(LAYERS).join(UPPER));
+            return Err(ReviewError::Cut { session, why, layer });
+        }
         let judge = Judge::new(&self.record).map_err(failed())?;
         let all = scan(&upper, &lower, &judge).map_err(failed())?;
         let seen = self.seen(&all).map_err(failed())?;
@@ -212,6 +217,18 @@ impl Review {
     pub fn changed_own_mode(&self) -> bool {
         let mode = |tree: Result<Tree, ReviewError>| Some(tree.ok()?.node_of_root().ok()?.mode);
         mode(self.upper()) != mode(self.lower())
+    }
+
+    /// Why the layer does not hold all that the session left, where that is so.
+    fn is_cut(&self, upper: &Tree) -> io::Result<Option<String>> {
+        if self.record.boot == boot()? {
+            return Ok(None);
+        }
+        let Some(seen) = Seen::read(&self.file(SEEN))? else {
+            return Ok(Some("it was running then".to_owned()));
+        };
+        let lost = find_lost(upper, &seen, &self.applied()?)?;
+        Ok(lost.map(|path| format!("{} is not what it left", Escaped(&path))))
     }
 
     /// Drops directories that were made only to be shadowed.
@@ -239,7 +256,7 @@ impl Review {
         let names = names::read(&self.file(NAMES))?;
         let seen = Seen::first(all, self.record.started, names.as_ref());
         // Where nothing was changed, nothing is waited for.
-        if !self.is_live && !all.is_empty() {
+        if !self.is_live && (!all.is_empty() || self.has_commits()) {
             File::open(self.file(RECORD))?.sync_all()?;
             seen.write(&self.file(SEEN))?;
         }
@@ -335,13 +352,12 @@ fn read_record(directory: &Path, session: &str) -> Result<Record, ReviewError> {
         }
         Err(error) => return Err(ReviewError::system(directory.display())(error)),
     };
-    let record: Record = serde_json::from_slice(&bytes)
-        .map_err(|error| ReviewError::system(directory.display())(error.into()))?;
-    if record.version != VERSION {
-        let (session, version) = (session.to_owned(), record.version);
-        return Err(ReviewError::Version { session, version });
+    let failed = |error: serde_json::Error| ReviewError::system(directory.display())(error.into());
+    let Form { version } = serde_json::from_slice(&bytes).map_err(failed)?;
+    if version != VERSION {
+        return Err(ReviewError::Version { session: session.to_owned(), version });
     }
-    Ok(record)
+    serde_json::from_slice(&bytes).map_err(failed)
 }
 
 /// Of directories that somebody else removed, only those matter that hold a change.

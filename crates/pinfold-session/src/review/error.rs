@@ -1,7 +1,9 @@
 //! Why changes cannot be looked at, or taken over.
 
 use std::io;
+use std::path::PathBuf;
 
+use pinfold_policy::path::Escaped;
 use thiserror::Error;
 
 /// Why a session's changes cannot be looked at, or taken over.
@@ -35,6 +37,16 @@ pub enum ReviewError {
         /// The version of the record.
         version: u32,
     },
+    /// The machine stopped before everything that the session wrote was on the disk.
+    #[error("what session {session} changed is not whole, since the machine stopped: {why}")]
+    Cut {
+        /// The session.
+        session: String,
+        /// What is the matter.
+        why: String,
+        /// Where what there is of it lies.
+        layer: PathBuf,
+    },
     /// The file system said something.
     #[error("{what}: {source}")]
     System {
@@ -55,6 +67,10 @@ impl ReviewError {
                 Some(format!("put it back, or drop the changes: `pinfold discard {session}`"))
             }
             Self::Version { .. } => Some("use that version for it".to_owned()),
+            Self::Cut { session, layer, .. } => Some(format!(
+                "what there is of it lies in {}; drop it: `pinfold discard {session}`",
+                Escaped(layer)
+            )),
             Self::Busy(_) | Self::System { .. } => None,
         }
     }

@@ -13,6 +13,7 @@ use pinfold_policy::settings::Settings;
 use super::names::Names;
 use super::record::{Record, VERSION};
 use super::tree::Tree;
+use super::whole::boot;
 use crate::RunError;
 use crate::mount_points;
 use crate::places::Places;
@@ -154,6 +155,7 @@ impl Layer {
             workspace: workspace.as_path().to_owned(),
             inode,
             started: self.started,
+            boot: boot()?,
             subject: subject.to_string(),
             command: words.join(" "),
             opt_in: settings.files.opt_in.iter().map(|name| name.value.clone()).collect(),

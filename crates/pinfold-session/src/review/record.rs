@@ -14,7 +14,7 @@ use crate::git::start::Start;
 use crate::protect::INSTALLED;
 
 /// The form of the record that this version writes and reads.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// A session with a copy-on-write view.
 #[derive(Debug, Serialize, Deserialize)]
@@ -27,6 +27,8 @@ pub(crate) struct Record {
     pub(crate) inode: (u64, u64),
     /// When the view was made, by the clock of the file system: seconds and nanoseconds.
     pub(crate) started: (i64, u64),
+    /// In which run of the kernel.
+    pub(crate) boot: String,
     /// Who ran.
     pub(crate) subject: String,
     /// The command, for people.
@@ -40,6 +42,12 @@ pub(crate) struct Record {
     pub(crate) tops: Vec<Top>,
     /// Shadowed paths, relative to the workspace: what lies there is none of the session's.
     pub(crate) shadowed: Vec<AnyPath>,
+}
+
+/// What every version of a record has.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Form {
+    pub(crate) version: u32,
 }
 
 /// A path that something names.

@@ -23,6 +23,8 @@ struct State {
     /// What somebody else did with it while the session ran.
     during: Option<Conflict>,
     signature: String,
+    /// What the session left in its layer.
+    left: String,
 }
 
 /// A file by kind, mode, inode, size and times; of a directory, what does not follow from what is
@@ -40,6 +42,16 @@ pub(crate) fn signature(node: Option<&Node>) -> String {
         );
     }
     text
+}
+
+/// What a session left at a path, by what an `apply` that failed does not change.
+pub(super) fn left(node: Option<&Node>) -> String {
+    let Some(node) = node.filter(|node| !node.is_whiteout()) else { return "-".to_owned() };
+    if node.is_directory() {
+        return "directory".to_owned();
+    }
+    let (seconds, nanoseconds) = node.modified;
+    format!("{:?} {} {seconds}.{nanoseconds}", node.kind, node.size)
 }
 
 impl Seen {
@@ -65,7 +77,8 @@ impl Seen {
                 Some(_) => None,
                 None => was_there().then_some(Conflict::Removed),
             };
-            State { during, signature: signature(change.before.as_ref()) }
+            let (before, after) = (change.before.as_ref(), change.after.as_ref());
+            State { during, signature: signature(before), left: left(after) }
         };
         Self(changes.iter().map(|change| (change.path.clone(), state(change))).collect())
     }
@@ -100,6 +113,11 @@ impl Seen {
         changes.into_iter().filter_map(judged).collect()
     }
 
+    /// What the session changed, and what it left of each.
+    pub(super) fn all_left(&self) -> impl Iterator<Item = (&Path, &str)> {
+        self.0.iter().map(|(path, state)| (path.as_path(), state.left.as_str()))
+    }
+
     /// Reads what was written; `None` when there was no look yet.
     ///
     /// # Errors
@@ -113,7 +131,8 @@ impl Seen {
         let mut seen = HashMap::new();
         let mut words = bytes.split(|byte| *byte == 0);
         while let Some(path) = words.next().filter(|path| !path.is_empty()) {
-            let state = words.next().and_then(State::parse);
+            let state = words.next().zip(words.next());
+            let state = state.and_then(|(state, left)| State::parse(state, left));
             let state = state.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
             seen.insert(PathBuf::from(OsString::from_vec(path.to_vec())), state);
         }
@@ -131,6 +150,8 @@ impl Seen {
             bytes.push(0);
             bytes.extend_from_slice(state.text().as_bytes());
             bytes.push(0);
+            bytes.extend_from_slice(state.left.as_bytes());
+            bytes.push(0);
         }
         write_whole(file, &bytes)
     }
@@ -147,8 +168,9 @@ impl State {
         format!("{during}{}", self.signature)
     }
 
-    fn parse(bytes: &[u8]) -> Option<Self> {
+    fn parse(bytes: &[u8], left: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(bytes).ok()?;
+        let left = std::str::from_utf8(left).ok()?.to_owned();
         let during = match text.as_bytes().first()? {
             b'=' => None,
             b'c' => Some(Conflict::Changed),
@@ -156,7 +178,7 @@ impl State {
             b'm' => Some(Conflict::Made),
             _ => return None,
         };
-        Some(Self { during, signature: text[1..].to_owned() })
+        Some(Self { during, signature: text[1..].to_owned(), left })
     }
 }
 

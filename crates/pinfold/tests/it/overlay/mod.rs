@@ -6,6 +6,7 @@ mod faults;
 mod git;
 mod kinds;
 mod moves;
+mod power;
 mod showing;
 
 use std::process::Output;

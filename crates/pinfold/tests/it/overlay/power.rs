@@ -4,16 +4,24 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::{LISTING, host, pinfold, sessions, work};
-use crate::common::{Stage, people};
+use crate::common::{Stage, installed, people, skip};
 
 const BEFORE: &str = "echo a >a; echo g >g; mkdir d; echo f >d/f";
 const CHANGES: &str = "echo x >>a; echo n >n; rm g; rm -r d; mkdir d; echo h >d/h; ln -s n link";
 
-/// Runs a session, and lets it have ended before the machine was started last; gives the directory
-/// of its changes.
+const COMMITTED: &str = "git init -q --template= -b main; git config user.name T; \
+                         git config user.email t@example.org; git commit -q --allow-empty -m first";
+
+/// Runs a session, and starts the machine again.
 fn before_a_restart(stage: &Stage) -> PathBuf {
     host(stage, BEFORE);
     work(stage, CHANGES);
+    restart(stage)
+}
+
+/// Lets the one session have started in another run of the kernel; gives the directory of its
+/// changes.
+fn restart(stage: &Stage) -> PathBuf {
     let review = stage.state().join("review").join(sessions(stage).remove(0));
     let record = fs::read_to_string(review.join("record")).unwrap();
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
@@ -31,6 +39,21 @@ fn a_restart_keeps_nothing_from_being_taken_over() {
         pinfold(&stage, &["apply", "a"]).unwrap();
         pinfold(&stage, &["apply"]).unwrap();
         assert_eq!(host(&stage, "ls; ls d; cat a n d/h"), "a\nd\nlink\nn\nh\na\nx\nn\nh\n");
+    }
+}
+
+#[test]
+fn commits_alone_outlive_a_restart() {
+    if !installed("git") {
+        return skip("commits_alone_outlive_a_restart", "it takes git");
+    }
+    for person in people() {
+        let stage = Stage::new(person);
+        host(&stage, COMMITTED);
+        work(&stage, "git commit -q --allow-empty -m inside");
+        restart(&stage);
+        pinfold(&stage, &["apply"]).unwrap();
+        assert_eq!(host(&stage, "git log --format=%s"), "inside\nfirst\n");
     }
 }
 

@@ -233,6 +233,9 @@ impl Review {
 
     /// Drops directories that were made only to be shadowed.
     fn drop_shadows(&self, list: &mut Vec<Change>) {
+        if self.record.shadowed.is_empty() {
+            return;
+        }
         let shadowed = || self.record.shadowed.iter().map(|path| path.0.as_path());
         list.retain(|change| !shadowed().any(|path| change.path == path));
         let is_bare = |change: &Change, all: &[Change]| {

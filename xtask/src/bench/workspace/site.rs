@@ -104,10 +104,10 @@ impl Site {
         "bench"
     }
 
-    /// The file system that everything lies on.
+    /// The file system that everything lies on, with its options.
     pub(super) fn kind_of_disk(&self) -> Option<String> {
-        let mut stat = self.command("stat", &["-f", "-c", "%T", "."]);
-        let output = stat.stdout(Stdio::piped()).output().ok()?;
+        let mut find = self.command("findmnt", &["-n", "-o", "FSTYPE,OPTIONS", "-T", "."]);
+        let output = find.stdout(Stdio::piped()).output().ok()?;
         Some(String::from_utf8_lossy(&output.stdout).trim().to_owned()).filter(|it| !it.is_empty())
     }
 

@@ -36,13 +36,16 @@ const SMOKE: Effort = Effort { starts: 20, rounds: 2, files: 2_000 };
 /// Runs the benchmarks named, or all.
 pub(crate) fn run(words: &[&str]) -> Outcome {
     let smoke = words.contains(&"--smoke");
-    let effort = if smoke { SMOKE } else { FULL };
+    let mut effort = if smoke { SMOKE } else { FULL };
     if words.contains(&"soak") {
         let minutes = value_of(words, "--minutes")?.unwrap_or(if smoke { "0.1" } else { "10" });
         return egress("door", &["soak", minutes]);
     }
-    let on = value_of(words, "--on")?;
-    let is_name = |word: &&str| !word.starts_with("--") && Some(*word) != on;
+    let (on, rounds) = (value_of(words, "--on")?, value_of(words, "--rounds")?);
+    if let Some(rounds) = rounds {
+        effort.rounds = rounds.parse()?;
+    }
+    let is_name = |word: &&str| !word.starts_with("--") && ![on, rounds].contains(&Some(*word));
     let named: Vec<&str> = words.iter().copied().filter(is_name).collect();
     let wanted = |name: &str| named.is_empty() || named.contains(&name);
     let pinfold = build()?;

@@ -12,6 +12,7 @@ tasks:
   bench [--smoke] [start|warm|exec|snapshot|work|workspace|memory|gateway|door]
                               measure the promises of SPECIFICATION.md
         [--on DIRECTORY]      workspace: on this directory's disk, not on the build's
+        [--rounds N]          work and workspace: so many turns of each piece
   bench soak [--minutes N]    mixed traffic for ten minutes; fails when something grows
   lock AGENT VERSION [FILE]   write agents/recipes/FILE.json (FILE: AGENT) from npm";
 

@@ -106,7 +106,7 @@ impl Site {
 
     /// The file system that everything lies on, with its options.
     pub(super) fn kind_of_disk(&self) -> Option<String> {
-        let mut find = self.command("findmnt", &["-n", "-o", "FSTYPE,OPTIONS", "-T", "."]);
+        let mut find = self.command("findmnt", &["-n", "-r", "-o", "FSTYPE,OPTIONS", "-T", "."]);
         let output = find.stdout(Stdio::piped()).output().ok()?;
         Some(String::from_utf8_lossy(&output.stdout).trim().to_owned()).filter(|it| !it.is_empty())
     }

@@ -18,6 +18,8 @@ pub(super) struct Sample {
     whole: Duration,
     /// The work alone.
     inside: Duration,
+    /// What it took of processors, which a busy machine changes least.
+    processor: Duration,
 }
 
 /// A mode, and what was measured of it.
@@ -40,11 +42,12 @@ impl Turns {
 }
 
 impl Work {
-    /// The words for a shell, which says how many nanoseconds the work took.
+    /// The words for a shell, which says how many nanoseconds the work took, and what times(1p) says.
     pub(super) fn script(&self) -> String {
         let Self { before, work } = self;
         format!(
-            "{{ {before}\n}} >&2\na=$(date +%s%N)\n( {work}\n) >&2\nb=$(date +%s%N)\necho $((b - a))"
+            "{{ {before}\n}} >&2\na=$(date +%s%N)\n( {work}\n) >&2\nb=$(date +%s%N)\n\
+             echo $((b - a))\ntimes"
         )
     }
 }
@@ -55,9 +58,9 @@ pub(super) fn sample(command: &mut Command) -> Result<Sample, Box<dyn std::error
     let output = command.stdout(Stdio::piped()).stderr(Stdio::piped()).output()?;
     let whole = before.elapsed();
     let said = String::from_utf8_lossy(&output.stdout);
-    match said.trim().parse() {
-        Ok(nanoseconds) if output.status.success() => {
-            Ok(Sample { whole, inside: Duration::from_nanos(nanoseconds) })
+    match parse(&said) {
+        Some((inside, processor)) if output.status.success() => {
+            Ok(Sample { whole, inside, processor })
         }
         _ => {
             let words = String::from_utf8_lossy(&output.stderr);
@@ -66,19 +69,41 @@ pub(super) fn sample(command: &mut Command) -> Result<Sample, Box<dyn std::error
     }
 }
 
+/// Nanoseconds, what the shell took of processors, and what its children took: user, system.
+fn parse(said: &str) -> Option<(Duration, Duration)> {
+    let mut lines = said.lines();
+    let inside = Duration::from_nanos(lines.next()?.parse().ok()?);
+    let seconds = |word: &str| {
+        let (minutes, seconds) = word.strip_suffix('s')?.split_once('m')?;
+        Some(minutes.parse::<f64>().ok()? * 60.0 + seconds.parse::<f64>().ok()?)
+    };
+    let mut children = lines.nth(1)?.split_whitespace().map(seconds);
+    let processor = children.next()?? + children.next()??;
+    Some((inside, Duration::from_secs_f64(processor)))
+}
+
 /// Prints each mode beside the first one.
 pub(super) fn print(turns: &[Turns]) {
     let whole = |turn: &Turns| turn.median(|sample| sample.whole);
     let inside = |turn: &Turns| turn.median(|sample| sample.inside);
+    let processor = |turn: &Turns| turn.median(|sample| sample.processor);
     let Some(native) = turns.first() else { return };
+    let speed = |of: &dyn Fn(&Turns) -> f64, turn| match of(native) / of(turn) {
+        // Too short for the shell's clock.
+        speed if speed.is_nan() => "-".to_owned(),
+        speed => format!("{speed:.2}"),
+    };
     for turn in turns {
         println!(
-            "  {:<20} whole {:>9.1} ms {:>5.2}   work {:>9.1} ms {:>5.2}   start and end {:>7.1} ms",
+            "  {:<18} whole {:>8.1} ms {:>5}   work {:>8.1} ms {:>5}, processor {:>8.1} ms {:>5}   \
+             start and end {:>7.1} ms",
             turn.mode.name(),
             whole(turn),
-            whole(native) / whole(turn),
+            speed(&whole, turn),
             inside(turn),
-            inside(native) / inside(turn),
+            speed(&inside, turn),
+            processor(turn),
+            speed(&processor, turn),
             turn.median(|sample| sample.whole.saturating_sub(sample.inside)),
         );
     }

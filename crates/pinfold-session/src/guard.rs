@@ -9,12 +9,11 @@ use std::path::{Path, PathBuf};
 
 use pinfold_boundary::namespace::inside_owner;
 use pinfold_boundary::{Cover, CoverKind, Entry, Place};
-use pinfold_policy::authority::{Authority, Effect, Reason, Restriction, RootKind, Why};
+use pinfold_policy::authority::{Authority, Restriction, RootKind};
 use pinfold_policy::origin::Origin;
 use pinfold_policy::path::{HostPath, InsidePath};
-use pinfold_policy::protect::{Missing, Placeholder as Kind, Protection, RootIs};
+use pinfold_policy::protect::{Protection, RootIs};
 use pinfold_policy::settings::{GitMode, Settings};
-use rustix::fs::FileType;
 
 use crate::RunError;
 use crate::after;
@@ -27,21 +26,23 @@ use crate::git::settle::{self, Kept, Settled, Terms};
 use crate::launcher;
 use crate::mounts;
 use crate::places::Places;
-use crate::protect::{Finding, Rules, Surveyor, What, Zone};
+use crate::protect::{Rules, Surveyor, Zone};
 use crate::restrict::{Protect, Substitute};
 use crate::review::{Named, Names};
-use crate::shadow::{self, Shadow};
+use crate::shadow::Shadow;
 use crate::state::{SessionId, SessionState};
 use crate::survey::{Walk, walk};
 use crate::tracked::Tracked;
 use crate::userland::HOME;
 use crate::view::View;
-use crate::workspace::Workspace;
 
+mod findings;
+mod prospect;
 mod repositories;
 mod secrets;
 mod under_view;
 
+pub use prospect::{Prospect, prospect};
 use repositories::Git;
 pub(crate) use repositories::of_the_user;
 
@@ -81,46 +82,6 @@ pub(crate) struct Walked {
     pub(crate) path: PathBuf,
     pub(crate) is: RootIs,
     pub(crate) walk: Walk<Zone>,
-}
-
-/// The authority that a run would have here and now, without starting one.
-#[derive(Debug)]
-pub struct Prospect {
-    /// The authority.
-    pub authority: Authority,
-    tracked: Tracked,
-}
-
-impl Prospect {
-    /// What the authority alone does not tell of a path on the host: why it is not hidden although
-    /// its name says that it holds a secret.
-    #[must_use]
-    pub fn note(&self, host: &Path) -> Option<&'static str> {
-        let is_shown = self.tracked.same.contains(host);
-        is_shown.then_some(
-            "its name would hide it, but git has this very content, and the inside reads what git \
-             has",
-        )
-    }
-}
-
-/// Looks at what a run would have here and now.
-///
-/// # Errors
-/// As for the start of a run.
-pub fn prospect(
-    view: &View,
-    settings: &Settings,
-    workspace: &Workspace,
-    places: &Places,
-) -> Result<Prospect, RunError> {
-    let state = SessionState::create(places).map_err(RunError::System)?;
-    let over = workspace.under_view(settings);
-    let shadows = shadow::find(settings, workspace)?;
-    let mut guard = Guard::new(state.private(), state.id(), over, shadows);
-    guard.make().map_err(RunError::System)?;
-    let restrictions = guard.find(&view.authority()?, settings, places)?;
-    Ok(Prospect { authority: view.restricted(restrictions)?, tracked: guard.tracked })
 }
 
 /// One root to walk.
@@ -315,83 +276,6 @@ impl Guard {
             self.take(finding, git);
         }
         Ok(())
-    }
-
-    /// What one finding means.
-    fn take(&mut self, finding: Finding, git: &mut Git) {
-        let Finding { path, kind, what } = finding;
-        let writable = self.protect.writable_root(&path).is_some();
-        match what {
-            What::Socket => {
-                let text = "something on the host may listen there".into();
-                let reason = Reason { why: Why::Denied, text, opt_in: None };
-                self.protect.restrict(path, Effect::Hide, reason);
-            }
-            What::Denied(reason, origin) => {
-                self.protect.restrict_targets(&path, Effect::Hide, &reason);
-                self.protect.restrict_by(path, Effect::Hide, reason, origin);
-            }
-            What::Named(class)
-                if class.effect() == Effect::Hide && kind == FileType::RegularFile =>
-            {
-                git.secrets.push((path, class));
-            }
-            What::Named(class) => {
-                self.protect.restrict_targets(&path, class.effect(), &class.reason());
-                self.protect.restrict(path, class.effect(), class.reason());
-            }
-            What::GitDirectory if writable => {
-                let top = path.parent().filter(|_| path.ends_with(".git"));
-                // A git directory may be granted without the working tree around it.
-                if let Some(top) = top.filter(|top| self.protect.writable_root(top).is_some()) {
-                    git.tops.push((top.to_owned(), path.clone()));
-                }
-                git.directories.push(path);
-            }
-            What::GitFile if writable => self.git_file(path, kind, git),
-            What::BareRepository if writable => git.bare.push(path),
-            What::GitDirectory | What::GitFile | What::BareRepository => {}
-        }
-    }
-
-    /// Names that are protected although they may be missing, at the top of a root or repository.
-    fn missing(&mut self, top: &Path, is: RootIs, protection: &Protection) {
-        for Missing { relative, placeholder, class } in protection.missing(is) {
-            let content: Option<&[u8]> = match placeholder {
-                Kind::Directory => None,
-                Kind::File => Some(b""),
-            };
-            self.protect.restrict_missing(&top.join(relative), content, class.reason());
-        }
-    }
-
-    /// pinfold's own directories, but for what of them is granted.
-    fn own(&mut self, authority: &Authority, places: &Places) {
-        let granted: Vec<PathBuf> =
-            authority.grants().map(|grant| grant.root.host.as_path().to_owned()).collect();
-        for place in [&places.state, &places.config, &places.cache] {
-            // Where it is in truth; what does not exist needs no hiding.
-            let Ok(place) = fs::canonicalize(place) else { continue };
-            self.hide_but(&place, &granted);
-        }
-    }
-
-    fn hide_but(&mut self, place: &Path, granted: &[PathBuf]) {
-        if granted.iter().any(|root| root == place) {
-            return;
-        }
-        if !granted.iter().any(|root| root.starts_with(place)) {
-            let in_a_root = granted.iter().any(|root| place.starts_with(root));
-            if in_a_root {
-                let text = "it belongs to pinfold".into();
-                let reason = Reason { why: Why::Own, text, opt_in: None };
-                self.protect.restrict(place.to_owned(), Effect::Hide, reason);
-            }
-            return;
-        }
-        for entry in fs::read_dir(place).into_iter().flatten().flatten() {
-            self.hide_but(&entry.path(), granted);
-        }
     }
 
     /// Takes over what is harmless of the inside's changes. Call it when everything inside has

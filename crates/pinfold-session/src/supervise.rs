@@ -1,5 +1,7 @@
 //! From the order to start to the end: one loop over everything that can happen.
 
+mod ready;
+
 use std::os::fd::{AsFd, OwnedFd};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -7,8 +9,6 @@ use std::time::{Duration, Instant};
 use pinfold_boundary::namespace::{Exceeded, explain};
 use pinfold_boundary::{Inside, LaunchError, step_failed};
 use pinfold_wire::{Ended, Limit, Order, Report, Step};
-use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::io::Errno;
 
 use crate::control::{Control, News};
 use crate::detach::Background;
@@ -25,8 +25,6 @@ use crate::{RunError, sys};
 
 /// How long a command may take to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(2);
-/// How often a control group that cannot end the tree by itself is looked at.
-const LOOK: Duration = Duration::from_millis(250);
 
 /// The status of a resume command's shell that cannot be executed.
 const NOT_FOUND: u8 = 127;
@@ -205,59 +203,6 @@ impl Supervision {
         Ok(!ready.ended || ready.report)
     }
 
-    fn wait(&self) -> Result<Ready, RunError> {
-        let mut watched = vec![
-            PollFd::new(&self.inside.channel, PollFlags::IN),
-            PollFd::from_borrowed_fd(self.inside.ended(), PollFlags::IN),
-            PollFd::new(&self.signals, PollFlags::IN),
-        ];
-        let control = self.control.waiting();
-        watched.extend(control.map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)));
-        let first_socket = watched.len();
-        let sockets = self.sockets.iter().map(Sockets::waiting);
-        watched.extend(sockets.map(|wish| PollFd::from_borrowed_fd(wish, PollFlags::IN)));
-        let first_output = watched.len();
-        let outputs = self.outputs_of_tasks();
-        watched
-            .extend(outputs.map(|output| PollFd::from_borrowed_fd(output.as_fd(), PollFlags::IN)));
-        let first_door = watched.len();
-        let doors = self.serving.waiting().into_iter();
-        watched.extend(doors.map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)));
-        let first_filling = watched.len();
-        let filling = self.filling.iter().map(Filling::waiting);
-        watched.extend(filling.map(|full| PollFd::from_borrowed_fd(full, PollFlags::IN)));
-        let timeout = self.patience().map(|patience| Timespec {
-            tv_sec: patience.as_secs() as i64,
-            tv_nsec: i64::from(patience.subsec_nanos()),
-        });
-        match rustix::event::poll(&mut watched, timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(RunError::thread(errno.into())),
-        }
-        let is = |index: usize| !watched[index].revents().is_empty();
-        Ok(Ready {
-            report: is(0),
-            ended: is(1),
-            signal: is(2),
-            control: (3..first_socket).any(is),
-            sockets: (first_socket..first_output).any(is),
-            output: (first_output..first_door).any(is),
-            door: (first_door..first_filling).any(is),
-            full: (first_filling..watched.len()).any(is),
-        })
-    }
-
-    /// How long to wait at most.
-    fn patience(&self) -> Option<Duration> {
-        let now = Instant::now();
-        let until = |at: Instant| at.saturating_duration_since(now);
-        let looks = self.inside.group.as_ref().is_some_and(|group| group.needs_a_look());
-        let times = [self.deadline, self.state.killing, self.state.waking, self.control.due()];
-        let waits = times.map(|at| at.map(until));
-        let waits = waits.into_iter().chain([looks.then_some(LOOK)]);
-        waits.flatten().min()
-    }
-
     fn look_at_limits(&mut self) {
         let now = Instant::now();
         if self.deadline.is_some_and(|deadline| now >= deadline) {
@@ -372,17 +317,6 @@ impl Supervision {
         // An init that is gone has nobody left to signal.
         let _ = self.inside.channel.send(&Order::Signal(signal), &[]);
     }
-}
-
-struct Ready {
-    report: bool,
-    ended: bool,
-    signal: bool,
-    control: bool,
-    sockets: bool,
-    output: bool,
-    door: bool,
-    full: bool,
 }
 
 fn reached(limit: Limit) -> LimitReached {

@@ -183,7 +183,10 @@ impl Review {
         };
         let tree = Tree::open(&self.record.workspace).map_err(|errno| refuse(errno.to_string()))?;
         let node = tree.node_of_root().map_err(|errno| refuse(errno.to_string()))?;
-        if node.inode != self.record.inode {
+        // What the kernel calls a device is for one run of it.
+        let is_same_run = boot().is_ok_and(|boot| boot == self.record.boot);
+        let (device, number) = self.record.inode;
+        if node.inode.1 != number || is_same_run && node.inode.0 != device {
             return Err(refuse("another one has been put in its place".to_owned()));
         }
         Ok(tree)

@@ -12,9 +12,10 @@ use pinfold_init::{Failure, Start, Watch, Watched, close_all_but, now};
 use pinfold_wire::{Channel, Order, Step};
 use rustix::io::Errno;
 
+use super::detached::Source;
 use super::landlock::{self, Ruleset};
 use super::network::Network;
-use super::root::{Root, Source};
+use super::root::Root;
 use super::seccomp::Character;
 use super::{covers, group, overlay, seccomp};
 use crate::plan::LaunchPlan;

@@ -5,6 +5,7 @@
 
 mod cause;
 mod covers;
+mod detached;
 mod enter;
 mod group;
 mod handover;
@@ -30,8 +31,8 @@ pub use cause::explain;
 pub(crate) use group::HandedGroup;
 pub use group::{Exceeded, Group};
 
+use self::detached::Source;
 use self::enter::Birth;
-use self::root::Source;
 use crate::inside::Relation;
 use crate::plan::{Changes, Entry, Landlock, LaunchPlan, Lower, Place};
 use crate::sys::{self, Side};
@@ -177,10 +178,10 @@ fn child_sources(plan: &LaunchPlan) -> Vec<Source> {
 /// is opened here; writable ones show their owner as the inside's user.
 fn detached_sources(plan: &LaunchPlan) -> Result<Vec<Source>, LaunchError> {
     let open = |host: &HostPath, writable: bool| {
-        shown(host, root::clone_host(host.as_path(), writable), writable)
+        shown(host, detached::clone_host(host.as_path(), writable), writable)
     };
     let open_lower =
-        |lower: &Lower| shown(lower.host(), root::clone_lower(lower), lower.is_owned());
+        |lower: &Lower| shown(lower.host(), detached::clone_lower(lower), lower.is_owned());
     plan.tree
         .iter()
         .map(|entry| match &entry.place {

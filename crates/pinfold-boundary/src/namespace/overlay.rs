@@ -16,10 +16,10 @@ use rustix::mount::{
     fsconfig_set_string, fsmount, fsopen, unmount,
 };
 
-use super::root::{
-    DIRECTORY, Kind, NO_DEVICES, NO_SUID, Root, Source, clone_host, clone_lower, clone_tree,
-    inside, new_filesystem,
+use super::detached::{
+    NO_DEVICES, NO_SUID, Source, clone_host, clone_lower, clone_tree, new_filesystem,
 };
+use super::root::{DIRECTORY, Kind, Root, inside};
 use crate::plan::{Changes, Entry, LaunchPlan, Lower, Place};
 
 /// What views are made of, while they are made: a file system of its own, which holds private changes

@@ -1,0 +1,114 @@
+//! Mounts that are not attached yet: clones of what lies on the host, and new file systems.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, fsconfig_create,
+    fsconfig_set_string, fsmount, fsopen, move_mount, open_tree,
+};
+
+use crate::plan::Lower;
+use crate::sys;
+
+pub(super) const READ_ONLY: u64 = libc::MOUNT_ATTR_RDONLY;
+pub(super) const NO_SUID: u64 = libc::MOUNT_ATTR_NOSUID;
+pub(super) const NO_DEVICES: u64 = libc::MOUNT_ATTR_NODEV;
+const PRIVATE: u64 = libc::MS_PRIVATE;
+
+/// Where the content of an entry comes from.
+pub(super) enum Source {
+    /// Not from the host, or opened by the child.
+    Child,
+    /// A detached mount that the parent made.
+    Detached(OwnedFd),
+    /// The detached mounts of a copy-on-write view; changes that are private have none yet.
+    Layers { lower: Vec<OwnedFd>, changes: Option<OwnedFd> },
+}
+
+impl Source {
+    pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let (first, more) = match self {
+            Self::Child => (None, &[][..]),
+            Self::Detached(mount) => (Some(mount), &[][..]),
+            Self::Layers { lower, changes } => (changes.as_ref(), lower.as_slice()),
+        };
+        first.into_iter().chain(more).map(AsFd::as_fd)
+    }
+}
+
+/// Clones what lies at a host path to a detached mount with the flags that every grant has.
+///
+/// # Errors
+/// What open_tree(2) and mount_setattr(2) say.
+pub(super) fn clone_host(path: &Path, writable: bool) -> Result<OwnedFd, Errno> {
+    clone_tree(rustix::fs::CWD, path, grant_attributes(writable))
+}
+
+/// The same for a layer of a view. No symbolic link leads to one: its path was looked at earlier, and
+/// another session may have changed what lies on the way meanwhile.
+///
+/// # Errors
+/// As [`clone_host`]; `ELOOP` where a link is on the way (openat2(2)).
+pub(super) fn clone_lower(lower: &Lower) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let how = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let path = lower.host().as_path();
+    let place = rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), how)?;
+    clone_tree(place, "", grant_attributes(lower.is_owned()))
+}
+
+/// The flags that every grant has.
+pub(super) fn grant_attributes(writable: bool) -> u64 {
+    NO_SUID | NO_DEVICES | if writable { 0 } else { READ_ONLY }
+}
+
+pub(super) fn clone_tree(
+    directory: impl AsFd,
+    path: impl AsRef<Path>,
+    set: u64,
+) -> Result<OwnedFd, Errno> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE
+        | OpenTreeFlags::AT_SYMLINK_NOFOLLOW
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    let tree = open_tree(directory, path.as_ref(), flags)?;
+    // Private: what the host mounts later in a granted directory does not appear inside.
+    sys::mount_setattr(tree.as_fd(), true, &sys::attributes(set, PRIVATE))?;
+    Ok(tree)
+}
+
+pub(super) fn new_filesystem(
+    kind: &str,
+    options: &[(&str, &str)],
+    set: u64,
+) -> Result<OwnedFd, Errno> {
+    let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
+    for (key, value) in options {
+        fsconfig_set_string(&context, *key, *value)?;
+    }
+    fsconfig_create(&context)?;
+    let attributes = MountAttrFlags::from_bits_retain(set as u32);
+    fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
+}
+
+pub(super) fn attach(
+    mount: impl AsFd,
+    directory: impl AsFd,
+    path: impl AsRef<Path>,
+) -> Result<(), Errno> {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    move_mount(mount, "", directory, path.as_ref(), flags)
+}
+
+/// Whether a directory lies there.
+///
+/// # Errors
+/// What fstat(2) says.
+pub(super) fn is_directory(place: impl AsFd) -> Result<bool, Errno> {
+    let mode = rustix::fs::fstat(place)?.st_mode;
+    Ok(FileType::from_raw_mode(mode) == FileType::Directory)
+}

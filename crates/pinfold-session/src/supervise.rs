@@ -19,7 +19,7 @@ use crate::publish::Sockets;
 use crate::resume::Running;
 use crate::serving::Serving;
 use crate::stdio::Pump;
-use crate::terminal::{CallerTerminal, stop_self};
+use crate::terminal::{CallerTerminal, stop};
 use crate::timeline::Timeline;
 use crate::{RunError, sys};
 
@@ -278,16 +278,9 @@ impl Supervision {
         background.map_or(Ok(()), Background::started).map_err(RunError::System)
     }
 
-    /// The command stopped: give the terminal back, stop as its job would, and go on with it.
+    /// The command stopped: stop as its job would, and go on with it.
     fn stopped(&mut self) {
-        if let Some(terminal) = &self.terminal {
-            terminal.restore();
-        }
-        stop_self();
-        if let (Some(terminal), Some(inner)) = (&self.terminal, &self.inner) {
-            // The terminal may be gone by now; then there is nothing to make raw.
-            let _ = terminal.make_raw(inner.as_fd());
-        }
+        stop(self.terminal.as_ref(), self.inner.as_ref());
         self.order(libc::SIGCONT);
     }
 

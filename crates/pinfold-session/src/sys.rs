@@ -102,7 +102,7 @@ pub fn die_of_interrupt() {
 
 /// Stops this process until somebody continues it.
 pub(crate) fn stop_self() {
-    // A process may always signal itself.
+    // SIGTSTP is blocked, to be read as an event. A process may always signal itself.
     let own = rustix::process::getpid();
     let _ = rustix::process::kill_process(own, rustix::process::Signal::STOP);
 }

@@ -4,7 +4,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal};
+use rustix::process::Pid;
 use rustix::termios::{OptionalActions, Termios, Winsize};
 
 /// A terminal in the caller's hands, with the modes it had at first.
@@ -163,8 +163,15 @@ impl Drop for Guardian {
     }
 }
 
-/// Stops this process as its job was stopped inside, until it is continued.
-pub(crate) fn stop_self() {
-    // SIGSTOP, as SIGTSTP is blocked here to be read as an event.
-    let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::STOP);
+/// Stops this process as what it runs inside was stopped, until it is continued: without the terminal,
+/// which it takes back then.
+pub(crate) fn stop(terminal: Option<&CallerTerminal>, inside: Option<&OwnedFd>) {
+    if let Some(terminal) = terminal {
+        terminal.restore();
+    }
+    crate::sys::stop_self();
+    if let (Some(terminal), Some(inside)) = (terminal, inside) {
+        // The terminal may be gone by now; then there is nothing to make raw.
+        let _ = terminal.make_raw(inside.as_fd());
+    }
 }

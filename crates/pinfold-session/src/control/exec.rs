@@ -18,7 +18,7 @@ use crate::outcome::RunError;
 use crate::places::Places;
 use crate::stdio::{self, Pump};
 use crate::sys;
-use crate::terminal::{CallerTerminal, stop_self};
+use crate::terminal::{CallerTerminal, stop};
 
 /// How long a terminal that others still hold may stay without output before it is let go.
 const QUIET: Duration = Duration::from_millis(10);
@@ -174,24 +174,12 @@ impl Client {
                 Ok(None)
             }
             Answer::Stopped => {
-                self.stopped();
+                stop(self.terminal.as_ref(), self.inner.as_ref());
+                self.signal(libc::SIGCONT);
                 Ok(None)
             }
             answer => Ok(Some(answer)),
         }
-    }
-
-    /// It stopped: give the terminal back, stop as its job would, and go on with it.
-    fn stopped(&mut self) {
-        if let Some(terminal) = &self.terminal {
-            terminal.restore();
-        }
-        stop_self();
-        if let (Some(terminal), Some(inner)) = (&self.terminal, &self.inner) {
-            // The terminal may be gone by now; then there is nothing to make raw.
-            let _ = terminal.make_raw(inner.as_fd());
-        }
-        self.signal(libc::SIGCONT);
     }
 
     fn signal(&self, signal: i32) {

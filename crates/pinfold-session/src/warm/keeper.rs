@@ -182,7 +182,10 @@ impl<M: FnMut() -> Result<Request, RunError>> Keeper<M> {
                 }
             }
         }
-        self.look_at_mounts();
+        if ready.mounts || self.mounts_have_changed() {
+            // What was mounted since is not in what is prepared.
+            self.pool.clear();
+        }
         self.look_at_pool();
         for released in std::mem::take(&mut self.released) {
             if has_something(released.as_fd()) {
@@ -230,19 +233,17 @@ impl<M: FnMut() -> Result<Request, RunError>> Keeper<M> {
         Ok(Ready {
             signal: is(0),
             listener: is(1),
+            mounts: is(2),
             // They are looked at when one has waited too long, too.
             visitor: first_visitor < first_other,
         })
     }
 
-    /// What was mounted since is not in what is prepared.
-    fn look_at_mounts(&mut self) {
+    /// Whether something was mounted or unmounted since this was asked last: poll(2) tells once.
+    fn mounts_have_changed(&self) -> bool {
         let mut mounts = [PollFd::new(&self.mounts, PollFlags::PRI)];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let has_changed = rustix::event::poll(&mut mounts, Some(&at_once)) != Ok(0);
-        if has_changed {
-            self.pool.clear();
-        }
+        rustix::event::poll(&mut mounts, Some(&at_once)) != Ok(0)
     }
 
     /// Looks at who comes, while they find out what they want. For who comes when nothing is
@@ -320,6 +321,7 @@ impl<M> Drop for Keeper<M> {
 struct Ready {
     signal: bool,
     listener: bool,
+    mounts: bool,
     visitor: bool,
 }
 

@@ -222,6 +222,24 @@ fn another_directory_at_a_granted_path_is_not_what_was_prepared() {
     }
 }
 
+#[test]
+fn what_was_mounted_after_the_preparation_is_there() {
+    let is_root = |person: &Person| person.is_root();
+    for person in people().into_iter().filter(is_root) {
+        let stage = Stage::new(person);
+        let pinfold = env!("CARGO_BIN_EXE_pinfold");
+        let script = format!(
+            "mkdir -p data/sub; {pinfold} warm 2>&1 & keeper=$!; \
+             until ls \"$HOME\"/.local/state/pinfold/warm/* >/dev/null 2>&1; do sleep 0.01; done; \
+             sleep 0.3; mount -t tmpfs none data/sub; echo mounted >data/sub/file; \
+             {pinfold} run -- cat data/sub/file; kill $keeper; wait $keeper"
+        );
+        let mut command = stage.command("/usr/bin/unshare");
+        let output = command.args(["-m", "/bin/sh", "-c", &script]).output().unwrap();
+        assert!(said(&output).contains("\nmounted\n"), "{}{}", said(&output), errors(&output));
+    }
+}
+
 /// An inside inherits from the process that makes it: who is confined more than the keeper must not
 /// get what the keeper has.
 #[test]

@@ -48,6 +48,11 @@ impl Failure {
         move |errno| Self { step, errno, detail: detail.to_vec() }
     }
 
+    /// The failure of what was to run beside the command, as a message.
+    pub(crate) fn report_of(self, id: u32) -> Report {
+        Report::TaskFailed { id, errno: self.errno.raw_os_error(), detail: self.detail }
+    }
+
     /// The failure as a message.
     pub fn report(self) -> Report {
         Report::Failed { step: self.step, errno: self.errno.raw_os_error(), detail: self.detail }

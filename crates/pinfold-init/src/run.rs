@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 
-use pinfold_wire::{Channel, Ended, Order, Program, Report, Step, Wire as _};
+use pinfold_wire::{Channel, ChannelError, Ended, Order, Program, Report, Step, Wire as _};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
@@ -51,8 +51,10 @@ pub fn run(mut start: Start, channel: &Channel) -> Result<(), Failure> {
         moves::serve(listener).map_err(Failure::at(Step::Execute))?;
     }
     let (watch, times) = (start.watch, start.times);
-    let (tasks, part) = (Vec::new(), Vec::new());
-    Loop { channel, signals, waiting, command: None, tasks, part, watch, times }.until_end()
+    let (tasks, has_run_tasks, part) = (Vec::new(), false, Vec::new());
+    let command = None;
+    Loop { channel, signals, waiting, command, tasks, has_run_tasks, part, watch, times }
+        .until_end()
 }
 
 /// The command until it is started.
@@ -69,6 +71,7 @@ struct Loop<'a> {
     command: Option<Pid>,
     /// What runs beside the command.
     tasks: Vec<Task>,
+    has_run_tasks: bool,
     /// The beginning of a program that is too long for an order.
     part: Vec<u8>,
     watch: Watch,
@@ -100,8 +103,7 @@ impl Loop<'_> {
         let is = |index: usize| !ready[index].revents().is_empty();
         let (ordered, signalled, told) = (is(0), is(1), (2..ready.len()).any(is));
         if told || ending.is_some() {
-            let channel = self.channel;
-            self.tasks.retain_mut(|task| task.go_on(channel));
+            self.tasks.iter_mut().for_each(|task| task.go_on(self.channel));
         }
         if let Some(limit) = self.watch.look() {
             let _ = self.channel.send(&Report::Limit(limit), &[]);
@@ -114,7 +116,12 @@ impl Loop<'_> {
 
     /// Follows one order; false when the supervisor is gone.
     fn order(&mut self) -> Result<bool, Failure> {
-        let Ok(Some(received)) = self.channel.receive::<Order>() else { return Ok(false) };
+        let received = match self.channel.receive::<Order>() {
+            Ok(Some(received)) => received,
+            // For want of descriptors what came with it is lost; who ordered it hears nothing.
+            Err(ChannelError::TooLarge) => return Ok(true),
+            Ok(None) | Err(_) => return Ok(false),
+        };
         match received.message {
             Order::Start(variables) => self.start(variables)?,
             Order::Part(part) => self.part.extend(part),
@@ -138,11 +145,17 @@ impl Loop<'_> {
             return Ok(());
         };
         prepared.add_variables(variables)?;
-        let command = crate::vfork::spawn(|| {
+        let become_command = || {
             let failure = prepared.become_command(&streams, terminal.as_ref());
             let _ = self.channel.send(&failure.report(), &[]);
-        })
-        .map_err(Failure::at(Step::Execute))?;
+        };
+        // What ran before may be there still, and stop a child for which init would wait.
+        let command = if self.has_run_tasks {
+            crate::vfork::copy(become_command)
+        } else {
+            crate::vfork::spawn(become_command)
+        };
+        let command = command.map_err(Failure::at(Step::Execute))?;
         self.times.push((Step::Execute, now()));
         self.command = Some(command);
         // The streams and the terminal belong to the command alone now, or no reader would ever
@@ -152,19 +165,17 @@ impl Loop<'_> {
 
     /// Runs something beside the command.
     fn run(&mut self, id: u32, rest: &[u8], streams: Result<Streams, Errno>) {
+        self.has_run_tasks = true;
         let mut program = std::mem::take(&mut self.part);
         program.extend_from_slice(rest);
         let program = Program::decode(&program).map_err(|_| Errno::INVAL);
-        let run = |program, streams| {
-            Task::start(id, Command::from(program), streams, self.channel)
-                .map_err(|failure| failure.errno)
+        let failed = |errno| Failure::at(Step::Execute)(errno);
+        let run = |program| {
+            Task::start(id, Command::from(program), streams.map_err(failed)?, self.channel)
         };
-        match program.and_then(|program| run(program, streams?)) {
+        match program.map_err(failed).and_then(run) {
             Ok(task) => self.tasks.push(task),
-            Err(errno) => {
-                let errno = errno.raw_os_error();
-                let _ = self.channel.send(&Report::TaskFailed { id, errno }, &[]);
-            }
+            Err(failure) => drop(self.channel.send(&failure.report_of(id), &[])),
         }
     }
 
@@ -196,12 +207,25 @@ impl Loop<'_> {
         let _ = rustix::io::read(&self.signals, &mut drain);
         let options = WaitOptions::NOHANG | WaitOptions::UNTRACED;
         while let Ok(Some((pid, status))) = rustix::process::wait(options) {
-            // Of a task its channel tells; of an orphan nobody wants to know.
+            if let Some(task) = self.tasks.iter().position(|task| task.minder() == pid) {
+                // Nobody but the inside does this to a minder, which it can signal.
+                if status.stopping_signal().is_some() {
+                    let _ = rustix::process::kill_process(pid, Signal::CONT);
+                } else if status.terminating_signal().is_some() {
+                    return false;
+                } else {
+                    // What it has told last is read first.
+                    self.tasks[task].go_on(self.channel);
+                    self.tasks.swap_remove(task);
+                }
+                continue;
+            }
+            // Of an orphan nobody wants to know.
             if Some(pid) != self.command {
                 continue;
             }
             if let Some(signal) = status.stopping_signal() {
-                let _ = self.channel.send(&Report::Stopped(signal), &[]);
+                self.channel.mention(&Report::Stopped(signal));
                 continue;
             }
             let ended = ended(status);

@@ -31,7 +31,6 @@ pub(crate) struct Task {
     minder: Pid,
     /// On which the minder tells of it.
     news: Channel,
-    has_ended: bool,
     is_ending: bool,
 }
 
@@ -58,8 +57,7 @@ impl Task {
             0 => {
                 let outcome = mind(id, &prepared, streams, terminal, &tell);
                 if let Err(failure) = outcome {
-                    let errno = failure.errno.raw_os_error();
-                    let _ = tell.send(&Report::TaskFailed { id, errno }, &[]);
+                    let _ = tell.send(&failure.report_of(id), &[]);
                 }
                 // SAFETY: _exit(2) has no preconditions; destructors belong to init's copy.
                 unsafe { libc::_exit(0) }
@@ -71,11 +69,17 @@ impl Task {
             let report = Report::TaskTerminal(id);
             supervisor.send(&report, &[terminal.controller.as_fd()]).map_err(broken)?;
         }
-        Ok(Self { id, minder, news, has_ended: false, is_ending: false })
+        Ok(Self { id, minder, news, is_ending: false })
     }
 
     pub(crate) fn id(&self) -> u32 {
         self.id
+    }
+
+    /// The process above it. The inside can signal it; that it goes by itself means that nothing of
+    /// the task is left, and that it is killed ends the inside: its task could not be ended any more.
+    pub(crate) fn minder(&self) -> Pid {
+        self.minder
     }
 
     pub(crate) fn is_ending(&self) -> bool {
@@ -87,26 +91,19 @@ impl Task {
         self.news.as_fd()
     }
 
-    /// Passes on what there is to tell; false when nothing of the task is left.
-    pub(crate) fn go_on(&mut self, supervisor: &Channel) -> bool {
+    /// Passes on what there is to tell.
+    pub(crate) fn go_on(&mut self, supervisor: &Channel) {
         if self.is_ending {
             tree::kill_below(self.minder);
         }
         while has_something(self.news.as_fd()) {
-            let Ok(Some(received)) = self.news.receive::<Report>() else {
-                // Whoever killed the minder has ended the task.
-                if !self.has_ended {
-                    let ended = pinfold_wire::Ended::Signal(libc::SIGKILL as u8);
-                    let _ = supervisor.send(&Report::TaskEnded { id: self.id, ended }, &[]);
-                }
-                return false;
-            };
-            let report = received.message;
-            self.has_ended |=
-                matches!(report, Report::TaskEnded { .. } | Report::TaskFailed { .. });
-            let _ = supervisor.send(&report, &[]);
+            // A minder that has gone is about to be reaped.
+            let Ok(Some(received)) = self.news.receive::<Report>() else { return };
+            match received.message {
+                stopped @ Report::TaskStopped(_) => supervisor.mention(&stopped),
+                report => drop(supervisor.send(&report, &[])),
+            }
         }
-        true
     }
 
     /// Signals the process groups that the task's own children lead.
@@ -141,8 +138,7 @@ fn mind(
     stdio::lead_session(terminal.as_ref()).map_err(Failure::at(Step::Terminal))?;
     let command = crate::vfork::spawn(|| {
         let failure = prepared.become_command(&streams, terminal.as_ref());
-        let errno = failure.errno.raw_os_error();
-        let _ = tell.send(&Report::TaskFailed { id, errno }, &[]);
+        let _ = tell.send(&failure.report_of(id), &[]);
     })
     .map_err(Failure::at(Step::Execute))?;
     // Their other sides are to see the end when the task's own copies have gone.
@@ -156,7 +152,10 @@ fn mind(
             Some(_) => Report::TaskStopped(id),
             None => Report::TaskEnded { id, ended: ended(status) },
         };
-        let _ = tell.send(&report, &[]);
+        match report {
+            stopped @ Report::TaskStopped(_) => tell.mention(&stopped),
+            report => drop(tell.send(&report, &[])),
+        }
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Starting the command without copying init's memory.
+//! Starting the command without copying init's memory, and with a copy.
 
 use std::os::raw::{c_int, c_void};
 
@@ -32,6 +32,23 @@ pub(crate) fn spawn<F: FnOnce()>(child: F) -> Result<Pid, Errno> {
         _ => Err(Errno::from_raw_os_error(
             std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EAGAIN),
         )),
+    }
+}
+
+/// The same with a copy of this process's memory, and without waiting.
+///
+/// # Errors
+/// What fork(2) says.
+pub(crate) fn copy(child: impl FnOnce()) -> Result<Pid, Errno> {
+    // SAFETY: the copy has this thread alone. Others (moves.rs) may hold locks of the allocator, which
+    // the C library's fork takes first; there is no other lock that they and the copy use.
+    match unsafe { libc::fork() } {
+        0 => {
+            child();
+            // SAFETY: _exit(2) has no preconditions; destructors belong to the original.
+            unsafe { libc::_exit(127) }
+        }
+        pid => Pid::from_raw(pid).filter(|_| pid > 0).ok_or(Errno::AGAIN),
     }
 }
 

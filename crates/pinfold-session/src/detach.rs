@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::FlockOperation;
 use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, WaitOptions};
 
@@ -20,6 +21,10 @@ use crate::state::{SessionId, live_sessions};
 
 /// How often the log of a start is looked at.
 const LOOK: Duration = Duration::from_millis(20);
+/// How the log of a start is called.
+const STARTING: &str = "starting-";
+/// Bytes that a log holds at most. What comes after is dropped, which the log says.
+pub(crate) const LONGEST: u64 = 1 << 30;
 /// How many logs of ended sessions are kept.
 const KEPT: usize = 64;
 /// What the session says when its command was ordered to start: its name, and the length of its log.
@@ -64,10 +69,11 @@ pub struct Background {
 pub fn detach(places: &Places) -> io::Result<Side> {
     let logs = logs(places);
     Places::make_private(&logs)?;
-    let path = logs.join(format!("starting-{}", SessionId::generate()?));
+    let path = logs.join(format!("{STARTING}{}", SessionId::generate()?));
     let log = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path)?;
     // Opened anew: an offset that two share would be at the end of what the other has written.
     let written = File::open(&path)?;
+    rustix::fs::flock(&log, FlockOperation::LockExclusive)?;
     let (news, tell) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
     // SAFETY: the process has one thread, so its copy may do whatever it may do.
     match unsafe { libc::fork() } {
@@ -147,7 +153,7 @@ impl Background {
     /// Tells who started it that the session runs. Its log has its name from now on.
     ///
     /// # Errors
-    /// What renaming says. That nobody waits any more is no error.
+    /// What renaming says; that nobody waits any more.
     pub(crate) fn started(mut self) -> io::Result<()> {
         let Some(session) = self.session.clone() else { return Ok(()) };
         if let Some(log) = self.log.take() {
@@ -156,7 +162,9 @@ impl Background {
         prune(&self.places);
         let length = fs::metadata(log_of(&self.places, &session))?.len();
         let news = [session.as_str().as_bytes(), &length.to_ne_bytes()].concat();
-        let _ = rustix::io::write(self.news.as_fd(), &news);
+        // Whoever interrupted the start has never heard which session it is.
+        rustix::io::write(self.news.as_fd(), &news)
+            .map_err(|_| io::Error::other("who started the session has gone meanwhile"))?;
         Ok(())
     }
 }
@@ -196,6 +204,17 @@ fn prune(places: &Places) {
     let ended = logged(places).into_iter().filter(|session| !live.contains(session.as_str()));
     for session in ended.skip(KEPT) {
         let _ = fs::remove_file(log_of(places, &session));
+    }
+    // Starts that were killed; of those that go on the log is locked.
+    let entries = fs::read_dir(logs(places)).into_iter().flatten().flatten();
+    let is_start = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with(STARTING);
+    for entry in entries.filter(is_start) {
+        let is_free = File::open(entry.path()).is_ok_and(|log| {
+            rustix::fs::flock(&log, FlockOperation::NonBlockingLockExclusive).is_ok()
+        });
+        if is_free {
+            let _ = fs::remove_file(entry.path());
+        }
     }
 }
 

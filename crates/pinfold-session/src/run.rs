@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::audit::{Audit, Event};
 use crate::control::{Base, Control, Rules};
-use crate::detach::Background;
+use crate::detach::{self, Background};
 use crate::door::{self, Opened, Records};
 use crate::filling::{Bound, Filling};
 use crate::gateway::Provider;
@@ -90,8 +90,11 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     if let Some(terminal) = &mut terminal {
         terminal.guard().map_err(RunError::terminal)?;
     }
-    let streams = stdio::streams(terminal.as_ref().map(CallerTerminal::size))
+    let mut streams = stdio::streams(terminal.as_ref().map(CallerTerminal::size))
         .map_err(|errno| RunError::System(errno.into()))?;
+    if request.background.is_some() {
+        streams.moved.bound(detach::LONGEST);
+    }
     let signals = sys::signal_events().map_err(|errno| RunError::System(errno.into()))?;
     let (mut session, inside) = Session::begin(&mut request, &mut timeline)?;
     let program = Program {

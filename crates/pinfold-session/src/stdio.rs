@@ -25,6 +25,8 @@ pub(crate) struct Pump {
     to: OwnedFd,
     /// Whether its end has to be waited for: output, not input.
     output: bool,
+    /// How many bytes a file may get.
+    most: Option<u64>,
 }
 
 /// The streams for the plan, and what has to be moved by hand.
@@ -41,6 +43,11 @@ pub(crate) struct Moved {
 }
 
 impl Moved {
+    /// Lets a file that is written to get so many bytes at most.
+    pub(crate) fn bound(&mut self, most: u64) {
+        self.pumps.iter_mut().for_each(|pump| pump.most = Some(most));
+    }
+
     /// Starts to move bytes. The handles are for output: its end has to be waited for. A file
     /// that is read from is set back when its handle is dropped.
     ///
@@ -56,6 +63,8 @@ impl Moved {
     }
 }
 
+/// What a log says when it is full.
+const FULL: &[u8] = b"\npinfold: the log is full; what follows is dropped\n";
 /// Bytes that are copied to a file at once: as many as a pipe holds (pipe(7)).
 const BUFFER: usize = 64 * 1024;
 
@@ -116,9 +125,9 @@ fn end_for(
     }
     let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     let (inside, pump) = if index == 0 {
-        (reader, Pump { from: duplicate()?, to: writer, output: false })
+        (reader, Pump { from: duplicate()?, to: writer, output: false, most: None })
     } else {
-        (writer, Pump { from: reader, to: duplicate()?, output: true })
+        (writer, Pump { from: reader, to: duplicate()?, output: true, most: None })
     };
     moved.pumps.push(pump);
     Ok((StdioEnd::Descriptor(inside), Some(stat)))
@@ -132,12 +141,22 @@ fn null() -> Result<OwnedFd, Errno> {
 /// Copies to a file. Others may write to it meanwhile through the same open file: write(2) takes
 /// its place at the moment of writing, where splice(2), which `io::copy` would use, takes it
 /// before it waits for input, and would write over what came between.
-fn write_all(from: &mut File, to: &mut File) -> io::Result<()> {
+fn write_all(from: &mut File, to: &mut File, most: Option<u64>) -> io::Result<()> {
     let mut buffer = vec![0; BUFFER];
+    let mut left = most.unwrap_or(u64::MAX);
     loop {
         match from.read(&mut buffer) {
             Ok(0) => return Ok(()),
-            Ok(count) => to.write_all(&buffer[..count])?,
+            // Taken all the same, so that who writes goes on.
+            Ok(_) if left == 0 => {}
+            Ok(count) => {
+                let taken = usize::try_from(left).map_or(count, |left| left.min(count));
+                to.write_all(&buffer[..taken])?;
+                left -= taken as u64;
+                if left == 0 {
+                    to.write_all(FULL)?;
+                }
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
@@ -161,8 +180,8 @@ impl Pump {
     ) -> Result<[Self; 2], Errno> {
         let duplicate = |fd: BorrowedFd<'_>| rustix::io::fcntl_dupfd_cloexec(fd, 3);
         Ok([
-            Self { from: duplicate(caller)?, to: duplicate(inside)?, output: false },
-            Self { from: duplicate(inside)?, to: duplicate(caller)?, output: true },
+            Self { from: duplicate(caller)?, to: duplicate(inside)?, output: false, most: None },
+            Self { from: duplicate(inside)?, to: duplicate(caller)?, output: true, most: None },
         ])
     }
 
@@ -178,7 +197,7 @@ impl Pump {
             // Both ends are the caller's or the inside's; when one is gone the stream is over.
             // EIO is how a terminal whose other side is closed says so (pty(7)).
             let _ = match to.metadata() {
-                Ok(metadata) if metadata.is_file() => write_all(&mut from, &mut to),
+                Ok(metadata) if metadata.is_file() => write_all(&mut from, &mut to, self.most),
                 _ => io::copy(&mut from, &mut to).map(drop),
             };
         };

@@ -19,7 +19,7 @@ use crate::publish::Sockets;
 use crate::resume::Running;
 use crate::serving::Serving;
 use crate::stdio::Pump;
-use crate::terminal::{CallerTerminal, stop};
+use crate::terminal::CallerTerminal;
 use crate::timeline::Timeline;
 use crate::{RunError, sys};
 
@@ -238,9 +238,9 @@ impl Supervision {
                 self.task_ended(id, ended);
                 self.control.tell(&self.inside, id, News::Ended(ended));
             }
-            Report::TaskFailed { id, errno } => {
+            Report::TaskFailed { id, errno, detail } => {
                 self.task_ended(id, Ended::Code(NOT_FOUND));
-                self.control.tell(&self.inside, id, News::Failed(errno));
+                self.control.tell(&self.inside, id, News::Failed(errno, detail));
             }
             Report::Finished => self.runs()?,
             Report::TaskStopped(id) => self.control.tell(&self.inside, id, News::Stopped),
@@ -280,8 +280,10 @@ impl Supervision {
 
     /// The command stopped: stop as its job would, and go on with it.
     fn stopped(&mut self) {
-        stop(self.terminal.as_ref(), self.inner.as_ref());
-        self.order(libc::SIGCONT);
+        if let Some(terminal) = &self.terminal {
+            terminal.stop(self.inner.as_ref());
+            self.order(libc::SIGCONT);
+        }
     }
 
     fn signal(&mut self, signal: i32) {

@@ -100,6 +100,21 @@ pub fn die_of_interrupt() {
     }
 }
 
+/// What this process's children inherit of execution domain (personality(2)), priority of I/O
+/// (ioprio_set(2)) and timer slack (prctl(2)).
+pub(crate) fn inherited() -> [i64; 3] {
+    const OWN: libc::c_int = 0;
+    const PROCESS: libc::c_int = 1;
+    // SAFETY: three queries with integer arguments; the first asks for nothing to be changed.
+    unsafe {
+        [
+            libc::personality(0xffff_ffff).into(),
+            libc::syscall(libc::SYS_ioprio_get, PROCESS, OWN),
+            libc::prctl(libc::PR_GET_TIMERSLACK).into(),
+        ]
+    }
+}
+
 /// Stops this process until somebody continues it.
 pub(crate) fn stop_self() {
     // SIGTSTP is blocked, to be read as an event. A process may always signal itself.

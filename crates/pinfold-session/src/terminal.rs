@@ -86,6 +86,18 @@ impl CallerTerminal {
         }
     }
 
+    /// Stops this process as what it runs inside was stopped, until somebody at the terminal continues
+    /// it, and takes the terminal back then. Without a terminal nobody is there to continue it, and what
+    /// runs inside must not be able to stop who watches it.
+    pub(crate) fn stop(&self, inside: Option<&OwnedFd>) {
+        self.restore();
+        crate::sys::stop_self();
+        if let Some(inside) = inside {
+            // The terminal may be gone by now; then there is nothing to make raw.
+            let _ = self.make_raw(inside.as_fd());
+        }
+    }
+
     /// A descriptor to read from or write to.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
@@ -160,18 +172,5 @@ impl Drop for Guardian {
     fn drop(&mut self) {
         self.orders = None;
         let _ = rustix::process::waitpid(Some(self.pid), rustix::process::WaitOptions::empty());
-    }
-}
-
-/// Stops this process as what it runs inside was stopped, until it is continued: without the terminal,
-/// which it takes back then.
-pub(crate) fn stop(terminal: Option<&CallerTerminal>, inside: Option<&OwnedFd>) {
-    if let Some(terminal) = terminal {
-        terminal.restore();
-    }
-    crate::sys::stop_self();
-    if let (Some(terminal), Some(inside)) = (terminal, inside) {
-        // The terminal may be gone by now; then there is nothing to make raw.
-        let _ = terminal.make_raw(inside.as_fd());
     }
 }

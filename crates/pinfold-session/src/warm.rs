@@ -5,7 +5,7 @@
 //! decides by itself what its inside has to be, under the name of the session that this one was
 //! prepared for, and gets it only if both come to the same, and to the same files behind every path
 //! ([`fingerprint`]), and if whatever an inside inherits is the same for both processes
-//! ([`ambience`]). Then the descriptors change hands, and what follows is a run like any other:
+//! ([`ambience`], [`proof`]). Then the descriptors change hands, and what follows is a run like any other:
 //! everything that depends on the content of the workspace, on secrets or on the caller's terminal
 //! happens in the run's own process. No inside is ever offered again once it was handed over.
 
@@ -14,6 +14,7 @@ mod fingerprint;
 mod keeper;
 mod message;
 mod offer;
+mod proof;
 
 pub use keeper::{Keeper, Kept};
 pub(crate) use offer::take;

@@ -87,6 +87,15 @@ impl Channel {
         Ok(())
     }
 
+    /// Sends one message if there is room for it: for what can be caused at will, and may be lost.
+    pub fn mention<M: Wire>(&self, message: &M) {
+        let _ = rustix::net::send(
+            &self.0,
+            &message.encode(),
+            SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
+        );
+    }
+
     /// Receives one message, waiting for it; `None` when the peer is gone.
     ///
     /// # Errors

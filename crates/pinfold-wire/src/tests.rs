@@ -46,7 +46,7 @@ fn every_report_comes_back_as_it_went() {
         Report::Ended(Ended::Code(3)),
         Report::Ended(Ended::Signal(9)),
         Report::TaskEnded { id: 7, ended: Ended::Code(1) },
-        Report::TaskFailed { id: 7, errno: 2 },
+        Report::TaskFailed { id: 7, errno: 2, detail: b"x".to_vec() },
         Report::TaskTerminal(7),
         Report::TaskStopped(7),
         Report::Failed { step: Step::Grants, errno: 2, detail: b"/x\xff".to_vec() },

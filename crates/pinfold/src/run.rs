@@ -1,7 +1,7 @@
 //! `pinfold run`.
 
 use std::ffi::OsString;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write as _};
 use std::process::ExitCode;
 
 use pinfold_policy::authority::Subject;
@@ -74,7 +74,8 @@ pub(crate) fn run(args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
 fn wait(front: Front) -> Result<ExitCode, Failure> {
     match front.wait(&mut std::io::stderr()).map_err(Failure::own)? {
         Started::Session(session) => {
-            println!("{session}");
+            let told = writeln!(std::io::stdout(), "{session}");
+            told.map_err(|error| Failure::own(format!("the session {session} runs: {error}")))?;
             Ok(ExitCode::SUCCESS)
         }
         Started::Failed(status) => Ok(ExitCode::from(status)),

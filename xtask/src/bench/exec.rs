@@ -22,9 +22,17 @@ pub(super) fn run(pinfold: &Path, effort: Effort) -> Outcome {
         own.env("XDG_STATE_HOME", directory.path().join("state"));
         own
     };
-    let mut session = Session::start(within(&["run", "--", "sh", "-c", "echo up; read line"]))?;
+    let mut session = Session::start(within(&[
+        "run",
+        "--name",
+        "bench",
+        "--",
+        "sh",
+        "-c",
+        "echo up; read line",
+    ]))?;
     let inside = |args: &[&str]| {
-        let mut exec = within(&["exec", "", "--"]);
+        let mut exec = within(&["exec", "bench", "--"]);
         exec.args(args);
         exec
     };

@@ -35,7 +35,12 @@ fn replace(old: &Name, new: &Name) -> Result<(), Errno> {
     if !in_one_view(&old.above, &new.above)? {
         return Err(Errno::XDEV);
     }
-    let before = rustix::fs::statat(&new.above, &new.last, AtFlags::SYMLINK_NOFOLLOW)?;
+    let node = |name: &Name| rustix::fs::statat(&name.above, &name.last, AtFlags::SYMLINK_NOFOLLOW);
+    let (itself, before) = (node(old)?, node(new)?);
+    if (itself.st_dev, itself.st_ino) == (before.st_dev, before.st_ino) {
+        // To rename something to itself is to do nothing (rename(2)).
+        return Ok(());
+    }
     rustix::fs::unlinkat(&new.above, &new.last, AtFlags::REMOVEDIR)?;
     rename(old, new).inspect_err(|_| {
         // What was empty is as good as itself.

@@ -36,8 +36,11 @@ pub(super) fn usage(status: bool, files: bool) -> io::Result<Usage> {
         }
         usage.pids.push(pid);
         if status {
-            // A process that has just gone uses nothing.
-            let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+            let text = match fs::read_to_string(format!("/proc/{pid}/status")) {
+                // A process that has just gone uses nothing.
+                Err(error) if is_gone(&error) => continue,
+                text => text?,
+            };
             let kilobytes = number(&text, "RssAnon:") + number(&text, "VmSwap:");
             usage.memory = usage.memory.saturating_add(kilobytes.saturating_mul(1024));
             usage.tasks += number(&text, "Threads:").max(1);
@@ -47,6 +50,11 @@ pub(super) fn usage(status: bool, files: bool) -> io::Result<Usage> {
         }
     }
     Ok(usage)
+}
+
+/// Whether a process has gone, or goes just now (proc(5)).
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
 }
 
 /// The number behind a key, 0 where the key is missing (a process that is ending has no memory).

@@ -57,6 +57,10 @@ pub(super) fn find(places: &Places, session: Option<&str>) -> Result<Channel, Ru
 
 /// The same with its name.
 fn named(places: &Places, session: Option<&str>) -> Result<(String, Channel), RunError> {
+    if session.is_some_and(str::is_empty) {
+        let hint = "`pinfold ps` shows those that run".to_owned();
+        return Err(RunError::refused("a session has a name", Some(hint)));
+    }
     let all = std::fs::read_dir(places.state.join("private"));
     let all = all.into_iter().flatten().flatten().map(|entry| entry.path());
     let called = session.and_then(|session| {

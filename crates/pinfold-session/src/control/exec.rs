@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pinfold_wire::{Channel, Program};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -18,11 +18,13 @@ use crate::outcome::RunError;
 use crate::places::Places;
 use crate::stdio::{self, Pump};
 use crate::sys;
-use crate::terminal::{CallerTerminal, stop};
+use crate::terminal::CallerTerminal;
 
 /// How long a terminal that others still hold may stay without output before it is let go.
 const QUIET: Duration = Duration::from_millis(10);
 
+/// How long what has lost its terminal may go on, and what has ended may still be shown.
+const GRACE: Duration = Duration::from_secs(2);
 /// Bytes that are shown at once.
 const CHUNK: usize = 64 * 1024;
 
@@ -58,6 +60,8 @@ struct Client {
     inner: Option<OwnedFd>,
     outputs: Vec<JoinHandle<()>>,
     input: Option<Feeding>,
+    /// The terminal has gone: when to go as well.
+    leaving: Option<Instant>,
 }
 
 /// Runs something in the session whose name begins so. Without a terminal it ends when its output
@@ -66,6 +70,7 @@ struct Client {
 /// # Errors
 /// No such session; a command that cannot be executed; a session that ends meanwhile.
 pub fn exec(places: &Places, session: &str, exec: Exec) -> Result<ExecEnd, RunError> {
+    let (began, wait) = (Instant::now(), exec.timeout);
     let channel = find(places, Some(session))?;
     let mut terminal = CallerTerminal::find().map_err(RunError::terminal)?;
     if let Some(terminal) = &mut terminal {
@@ -74,7 +79,6 @@ pub fn exec(places: &Places, session: &str, exec: Exec) -> Result<ExecEnd, RunEr
     let system = |errno: Errno| RunError::System(errno.into());
     let streams = stdio::streams(terminal.as_ref().map(CallerTerminal::size)).map_err(system)?;
     let signals = sys::signal_events().map_err(system)?;
-    let command = exec.argv.first().map(|word| word.as_bytes().to_vec()).unwrap_or_default();
     let timeout = exec.timeout.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX));
     send(&channel, &Request::Exec { timeout })?;
     let (ends, descriptors) = streams.stdio.to_wire();
@@ -83,7 +87,9 @@ pub fn exec(places: &Places, session: &str, exec: Exec) -> Result<ExecEnd, RunEr
     // Only the inside's own copies keep the streams open.
     drop(streams.stdio);
     let (outputs, input) = streams.moved.start().map_err(RunError::thread)?;
-    Client { channel, signals, terminal, inner: None, outputs, input }.until_end(&command)
+    let until = wait.and_then(|wait| began.checked_add(wait));
+    let (inner, leaving) = (None, None);
+    Client { channel, signals, terminal, inner, outputs, input, leaving }.until_end(until)
 }
 
 fn program(exec: Exec) -> Program {
@@ -97,7 +103,7 @@ fn program(exec: Exec) -> Program {
 }
 
 impl Client {
-    fn until_end(mut self, command: &[u8]) -> Result<ExecEnd, RunError> {
+    fn until_end(mut self, until: Option<Instant>) -> Result<ExecEnd, RunError> {
         let ended = loop {
             let (said, signalled, written) = self.wait()?;
             if written {
@@ -111,9 +117,13 @@ impl Client {
             if said && let Some(answer) = self.hear()? {
                 break answer;
             }
+            if self.leaving.is_some_and(|at| Instant::now() >= at) {
+                // The session ends what is left of it.
+                return Err(RunError::refused("the terminal has gone", None));
+            }
         };
         drop(self.input.take());
-        self.finish_outputs();
+        self.finish_outputs(until);
         if let Some(terminal) = &self.terminal {
             terminal.restore();
         }
@@ -125,7 +135,7 @@ impl Client {
         match ended {
             Answer::Code(status) => Ok(ExecEnd { status, timed_out: false, interrupted: false }),
             Answer::Killed(signal, over) => Ok(killed(signal, over)),
-            Answer::Failed(errno) => Err(RunError::execute(errno, command)),
+            Answer::Failed(errno, what) => Err(RunError::execute(errno, &what)),
             answer => Err(refused(answer)),
         }
     }
@@ -136,7 +146,12 @@ impl Client {
             PollFd::new(&self.signals, PollFlags::IN),
         ];
         ready.extend(self.inner.iter().map(|inner| PollFd::new(inner, PollFlags::IN)));
-        match rustix::event::poll(&mut ready, None) {
+        let patience = self.leaving.map(|at| at.saturating_duration_since(Instant::now()));
+        let patience = patience.map(|patience| Timespec {
+            tv_sec: patience.as_secs() as i64,
+            tv_nsec: i64::from(patience.subsec_nanos()),
+        });
+        match rustix::event::poll(&mut ready, patience.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(RunError::System(errno.into())),
         }
@@ -174,15 +189,20 @@ impl Client {
                 Ok(None)
             }
             Answer::Stopped => {
-                stop(self.terminal.as_ref(), self.inner.as_ref());
-                self.signal(libc::SIGCONT);
+                if let Some(terminal) = &self.terminal {
+                    terminal.stop(self.inner.as_ref());
+                    self.signal(libc::SIGCONT);
+                }
                 Ok(None)
             }
             answer => Ok(Some(answer)),
         }
     }
 
-    fn signal(&self, signal: i32) {
+    fn signal(&mut self, signal: i32) {
+        if signal == libc::SIGHUP && self.terminal.is_some() {
+            self.leaving = Some(Instant::now() + GRACE);
+        }
         match (signal, &self.terminal, &self.inner) {
             (libc::SIGWINCH, Some(terminal), Some(inner)) => terminal.resize(inner.as_fd()),
             (libc::SIGWINCH, _, _) => {}
@@ -192,12 +212,22 @@ impl Client {
     }
 
     /// Everything that was written comes out. A terminal can stay open for what was left running;
-    /// then it is let go.
-    fn finish_outputs(&mut self) {
-        while self.inner.as_ref().is_some_and(has_more) && self.show() {}
-        for output in self.outputs.drain(..) {
-            // A panic in a pump has been reported by its own thread.
-            let _ = output.join();
+    /// then it is let go, at the latest after a moment. So are other outputs when the time is over:
+    /// whoever is inside could hold them.
+    fn finish_outputs(&mut self, until: Option<Instant>) {
+        let moment = Instant::now() + GRACE;
+        let is_early = |until: Instant| Instant::now() < until;
+        while is_early(moment) && self.inner.as_ref().is_some_and(has_more) && self.show() {}
+        let Some(until) = until else {
+            for output in self.outputs.drain(..) {
+                // A panic in a pump has been reported by its own thread.
+                let _ = output.join();
+            }
+            return;
+        };
+        let until = until.max(moment);
+        while is_early(until) && self.outputs.iter().any(|output| !output.is_finished()) {
+            std::thread::sleep(QUIET);
         }
     }
 }

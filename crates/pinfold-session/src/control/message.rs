@@ -46,8 +46,8 @@ pub(super) enum Answer {
     Terminal,
     /// What runs was stopped.
     Stopped,
-    /// It cannot be executed, by this number of the system's.
-    Failed(i32),
+    /// It cannot be executed, by this number of the system's, which is about this.
+    Failed(i32, Vec<u8>),
     /// It returned this status.
     Code(u8),
     /// This signal ended it; so that its time was over, if that is said.

@@ -42,7 +42,7 @@ pub(crate) struct Base {
 pub(crate) enum News {
     Terminal(OwnedFd),
     Stopped,
-    Failed(i32),
+    Failed(i32, Vec<u8>),
     Ended(Ended),
 }
 
@@ -154,11 +154,11 @@ impl Control {
             State::Running { over, .. } => over,
             _ => TimeOver::No,
         };
-        let is_last = matches!(news, News::Failed(_) | News::Ended(_));
+        let is_last = matches!(news, News::Failed(..) | News::Ended(_));
         match news {
             News::Terminal(terminal) => client.answer(&Answer::Terminal, &[terminal.as_fd()]),
             News::Stopped => client.answer(&Answer::Stopped, &[]),
-            News::Failed(errno) => client.answer(&Answer::Failed(errno), &[]),
+            News::Failed(errno, what) => client.answer(&Answer::Failed(errno, what), &[]),
             News::Ended(ended) => client.answer(&Answer::ended(ended, over), &[]),
         }
         if is_last {
@@ -324,10 +324,17 @@ impl Client {
         if due.is_none_or(|due| Instant::now() < due) {
             return;
         }
-        *due = None;
         let _ = inside.channel.send(&Order::EndTask(*id), &[]);
-        if let State::Running { over, .. } = &mut self.state {
-            *over = TimeOver::Yes;
+        // That it has ended is told by what the inside can stop: then it is not waited for.
+        *due = Some(Instant::now() + GRACE);
+        match &mut self.state {
+            State::Running { over: over @ TimeOver::No, .. } => *over = TimeOver::Yes,
+            State::Running { .. } => {
+                let killed = Ended::Signal(libc::SIGKILL as u8);
+                self.answer(&Answer::ended(killed, TimeOver::Yes), &[]);
+                self.state = State::Done;
+            }
+            _ => {}
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What an inside is, in 32 bytes: its plan, under a name that stands for any session's, and which
+//! What an inside is, in 32 bytes: what it inherits beyond the ambience, its plan, under a name that stands for any session's, and which
 //! files its paths lead to.
 
 use std::fs;
@@ -11,6 +11,7 @@ use pinfold_policy::path::HostPath;
 use ring::digest::{Context, SHA256};
 
 use crate::places::Places;
+use crate::sys;
 
 /// The fingerprint of a plan for [`SessionId::anybodys`], here and now.
 ///
@@ -24,6 +25,8 @@ pub(super) fn fingerprint(plan: &LaunchPlan, places: &Places) -> io::Result<[u8;
     };
     let mut digest = Digest(Context::new(&SHA256));
     plan.hash(&mut digest);
+    // Not to be had of another process everywhere; who asks says it for itself.
+    sys::inherited().hash(&mut digest);
     for entry in &plan.tree {
         match &entry.place {
             Place::ReadOnly(host) | Place::Writable(host) => file(host)?.hash(&mut digest),

@@ -17,7 +17,8 @@ use rustix::net::SocketFlags;
 
 use self::prepared::Prepared;
 use super::ambience::Ambience;
-use super::message::Take;
+use super::message::{Greeting, Take};
+use super::proof::Proof;
 use super::{prefix, sockets};
 use crate::outcome::RunError;
 use crate::places::Places;
@@ -56,6 +57,7 @@ pub struct Keeper<M> {
     socket: PathBuf,
     /// Readable, in a way, when something was mounted or unmounted (proc_pid_mountinfo(5)).
     mounts: File,
+    proof: Proof,
     signals: OwnedFd,
     pool: Vec<Prepared>,
     visitors: Vec<Visitor>,
@@ -108,6 +110,7 @@ impl<M: FnMut() -> Result<Request, RunError>> Keeper<M> {
             listener,
             socket: directory.join(name),
             mounts,
+            proof: Proof::make().map_err(RunError::System)?,
             signals,
             pool: vec![first],
             visitors: Vec::new(),
@@ -259,6 +262,7 @@ impl<M: FnMut() -> Result<Request, RunError>> Keeper<M> {
         let process = peer.pid.as_raw_nonzero().to_string();
         if let Ok(ambience) = Ambience::of(&process, prepared.groups()) {
             let run = Channel::from(run);
+            run.mention(&Greeting { descriptor: self.proof.descriptor() });
             self.visitors.push(Visitor { run, ambience, since: Instant::now() });
         }
     }
@@ -277,9 +281,13 @@ impl<M: FnMut() -> Result<Request, RunError>> Keeper<M> {
     fn answer(&mut self, visitor: &Visitor) {
         let Some(index) = self.pool.iter().position(Prepared::is_ready) else { return };
         // Who has gone, or talks nonsense, wants nothing.
-        let Ok(Some(Received { message: Take { fingerprint }, .. })) = visitor.run.receive() else {
+        let Ok(Some(Received { message: Take { proof, fingerprint }, .. })) = visitor.run.receive()
+        else {
             return;
         };
+        if !self.proof.is(&proof) {
+            return;
+        }
         if fingerprint != self.pool[index].fingerprint() {
             self.look_again();
         } else if visitor.ambience == *self.pool[index].ambience() {

@@ -1,5 +1,4 @@
-//! What a run and a keeper say to each other: one message each. A keeper that has nothing for the
-//! run hangs up. Both are the same program, which the keeper makes sure of.
+//! What a run and a keeper say to each other. A keeper that has nothing for the run hangs up. Both are the same program, which the keeper makes sure of.
 
 use pinfold_boundary::Handover;
 use pinfold_wire::{DecodeError, Wire};
@@ -7,9 +6,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::talk::{decode, encode};
 
+/// From the keeper, at first: where among its descriptors the run finds what it has to show.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Greeting {
+    /// A number below /proc/[pid]/fd.
+    pub(super) descriptor: i32,
+}
+
 /// From the run: this is what its inside would be.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Take {
+    /// What it has read there ([`super::proof`]).
+    pub(super) proof: [u8; 32],
     /// The [`super::fingerprint`].
     pub(super) fingerprint: [u8; 32],
 }
@@ -20,6 +28,16 @@ pub(super) struct Given {
     /// The session that it was prepared for.
     pub(super) session: String,
     pub(super) handover: Handover,
+}
+
+impl Wire for Greeting {
+    fn encode(&self) -> Vec<u8> {
+        encode(self)
+    }
+
+    fn decode(message: &[u8]) -> Result<Self, DecodeError> {
+        decode(message)
+    }
 }
 
 impl Wire for Given {

@@ -5,12 +5,12 @@ use std::io;
 use std::time::Duration;
 
 use pinfold_boundary::Inside;
-use pinfold_wire::{Channel, Received};
+use pinfold_wire::{Channel, Received, Wire};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::fingerprint::fingerprint;
-use super::message::{Given, Take};
-use super::{prefix, sockets};
+use super::message::{Given, Greeting, Take};
+use super::{prefix, proof, sockets};
 use crate::outcome::RunError;
 use crate::run::{Design, Request};
 use crate::state::{SessionId, SessionState};
@@ -65,14 +65,18 @@ fn keepers(request: &Request) -> impl Iterator<Item = Channel> {
 
 /// The inside, if the keeper has one that is this.
 fn ask(keeper: &Channel, fingerprint: [u8; 32]) -> Option<(SessionId, Inside, File)> {
-    keeper.send(&Take { fingerprint }, &[]).ok()?;
+    let Received { message: Greeting { descriptor }, .. } = receive(keeper)?;
+    let process = rustix::net::sockopt::socket_peercred(keeper).ok()?.pid;
+    let process = u32::try_from(process.as_raw_nonzero().get()).ok()?;
+    let proof = proof::read(process, descriptor).ok()?;
+    keeper.send(&Take { proof, fingerprint }, &[]).ok()?;
     let Received { message: Given { session, handover }, descriptors } = receive(keeper)?;
     let [channel, init, record] = descriptors.try_into().ok()?;
     let session = SessionId::parse(&session)?;
     Some((session, Inside::adopt(channel, init, handover), File::from(record)))
 }
 
-fn receive(keeper: &Channel) -> Option<Received<Given>> {
+fn receive<M: Wire>(keeper: &Channel) -> Option<Received<M>> {
     let mut ready = [PollFd::new(keeper, PollFlags::IN)];
     let patience = Timespec { tv_sec: 0, tv_nsec: PATIENCE.as_nanos() as i64 };
     match rustix::io::retry_on_intr(|| rustix::event::poll(&mut ready, Some(&patience))) {

@@ -149,6 +149,8 @@ pub enum Report {
         id: u32,
         /// The system's error number.
         errno: i32,
+        /// What it was about.
+        detail: Vec<u8>,
     },
     /// What ran beside the command ended.
     TaskEnded {
@@ -204,8 +206,9 @@ impl Wire for Report {
             Self::TaskStopped(id) => {
                 writer.u8(11).u32(*id);
             }
-            Self::TaskFailed { id, errno } => {
-                writer.u8(12).u32(*id).i32(*errno);
+            Self::TaskFailed { id, errno, detail } => {
+                let detail = &detail[..detail.len().min(LONGEST_DETAIL)];
+                writer.u8(12).u32(*id).i32(*errno).bytes(detail);
             }
             Self::Failed { step, errno, detail } => {
                 writer
@@ -239,19 +242,26 @@ impl Wire for Report {
             7 => Self::TaskEnded { id: reader.u32()?, ended: read_ended(&mut reader)? },
             10 => Self::TaskTerminal(reader.u32()?),
             11 => Self::TaskStopped(reader.u32()?),
-            12 => Self::TaskFailed { id: reader.u32()?, errno: reader.i32()? },
+            12 => Self::TaskFailed {
+                id: reader.u32()?,
+                errno: reader.i32()?,
+                detail: read_detail(&mut reader)?,
+            },
             8 => Self::Failed {
                 step: Step::from_wire(reader.u8()?)?,
                 errno: reader.i32()?,
-                detail: Some(reader.bytes()?)
-                    .filter(|detail| detail.len() <= LONGEST_DETAIL)
-                    .ok_or(DecodeError::TooMuch("detail"))?,
+                detail: read_detail(&mut reader)?,
             },
             value => return Err(DecodeError::Unknown { what: "report", value }),
         };
         reader.finish()?;
         Ok(report)
     }
+}
+
+fn read_detail(reader: &mut Reader<'_>) -> Result<Vec<u8>, DecodeError> {
+    let detail = reader.bytes()?;
+    if detail.len() > LONGEST_DETAIL { Err(DecodeError::TooMuch("detail")) } else { Ok(detail) }
 }
 
 fn write_ended(writer: &mut Writer, ended: Ended) {

@@ -143,3 +143,30 @@ fn a_supervisor_that_dies_leaves_nothing() {
         assert_eq!(fs::read_dir(stage.state().join("private")).unwrap().count(), 0);
     }
 }
+
+#[test]
+fn a_start_that_was_interrupted_leaves_neither_session_nor_log() {
+    for person in people() {
+        let stage = Stage::new(person);
+        stage.write("ws/sandbox.json", r#"{"resumeCommands": ["touch begun; sleep 1"]}"#);
+        let mut run = stage.pinfold(&["run", "--detach", "--", "sh", "-c", "sleep 1; touch ran"]);
+        run.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut front = run.spawn().unwrap();
+        wait_until("it starts", || stage.path("ws/begun").exists());
+        front.kill().unwrap();
+        front.wait().unwrap();
+        wait_until("it has ended", || {
+            fs::read_dir(stage.state().join("private")).unwrap().count() == 0
+        });
+        assert!(!stage.path("ws/ran").exists());
+
+        // What a killed one has left goes with a later start.
+        fs::remove_file(stage.path("ws/sandbox.json")).unwrap();
+        stage.write("home/.local/state/pinfold/logs/starting-0123456789ab", "left");
+        assert!(detach(&stage, &[], "true").status.success());
+        wait_until("it is gone", || {
+            let logs = fs::read_dir(stage.state().join("logs")).unwrap().flatten();
+            logs.into_iter().all(|log| !log.file_name().to_string_lossy().starts_with("starting-"))
+        });
+    }
+}

@@ -281,11 +281,9 @@ fn a_name_that_is_no_sessions_is_an_error_with_a_way_out() {
     let first = Session::start(&stage, &[]);
     let unknown = stage.pinfold(&["exec", "zzz", "--", "true"]).output().unwrap();
     assert!(errors(&unknown).contains("no live session zzz") && errors(&unknown).contains("ps"));
-    let second = Session::start(&stage, &[]);
-    let unclear = stage.pinfold(&["exec", "", "--", "true"]).output().unwrap();
-    assert!(errors(&unclear).contains(&second.id), "{}", errors(&unclear));
+    let empty = stage.pinfold(&["exec", "", "--", "true"]).output().unwrap();
+    assert!(errors(&empty).contains("a session has a name"), "{}", errors(&empty));
     first.end();
-    second.end();
 }
 
 #[test]
@@ -329,6 +327,78 @@ fn a_shell_in_a_session_has_a_terminal_of_its_own() {
         tmux.wait_for("Stopped");
         tmux.line("clear; fg");
         tmux.wait_for_line("went on");
+        session.end();
+    }
+}
+
+/// The process that stands above what `exec` runs is one of the inside's user.
+const ABOVE: &str = "for stat in /proc/[0-9]*/stat; do read pid name state parent rest < $stat; \
+                     [ \"$name\" = '(sleep)' ] && [ $parent != 1 ] && echo $parent; done 2>/dev/null";
+
+#[test]
+fn what_stops_itself_stops_nobody_who_watches_it() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let begun = Instant::now();
+        let mut run = stage.pinfold(&["run", "--timeout", "1s", "--", "sh", "-c", "kill -STOP $$"]);
+        let output = run.stdin(Stdio::null()).output().unwrap();
+        assert!(errors(&output).contains("timeout limit"), "{}", errors(&output));
+
+        let session = Session::start(&stage, &[]);
+        let mut exec = session.command(&["--timeout", "1s"], &["sh", "-c", "kill -STOP $$"]);
+        let output = exec.stdin(Stdio::null()).output().unwrap();
+        assert!(errors(&output).contains("timeout limit"), "{}", errors(&output));
+        assert!(begun.elapsed() < PATIENCE);
+        session.end();
+    }
+}
+
+#[test]
+fn what_is_above_a_task_can_be_stopped_but_the_time_goes_on() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let session = Session::start(&stage, &[]);
+        let begun = Instant::now();
+        let mut exec =
+            session.command(&["--timeout", "2s"], &["sh", "-c", "echo up; exec sleep 99"]);
+        let mut exec = exec.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut output = BufReader::new(exec.stdout.take().unwrap());
+        output.read_line(&mut String::new()).unwrap();
+        let stop = format!("{ABOVE} | while read above; do kill -STOP $above; done");
+        session.shell(&stop);
+        assert_eq!(exec.wait().unwrap().code(), Some(128 + 9));
+        assert!(begun.elapsed() < PATIENCE);
+        assert_eq!(said(&session.shell("echo on")), "on\n");
+        session.end();
+    }
+}
+
+/// It could not be ended any more.
+#[test]
+fn a_session_ends_when_what_is_above_a_task_is_killed() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let mut session = Session::start(&stage, &[]);
+        let mut exec = session.spawn("echo up; exec sleep 99");
+        BufReader::new(exec.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
+        session.shell(&format!("kill -KILL $({ABOVE})"));
+        assert!(!exec.wait().unwrap().success());
+        assert!(!session.process.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn nobody_inside_keeps_a_client_by_holding_its_output() {
+    for person in people().into_iter().filter(|person| !person.is_root()) {
+        let stage = Stage::new(person);
+        let session = Session::start(&stage, &[]);
+        let script = "for fd in /proc/[0-9]*/fd/1; do (sleep 30 >>$fd) & done 2>/dev/null; sleep 1";
+        let mut holder = session.spawn(script);
+        let begun = Instant::now();
+        let output = session.exec(&["--timeout", "1s"], &["sleep", "0.5"]);
+        assert!(output.status.success() && begun.elapsed() < Duration::from_secs(15));
+        holder.kill().unwrap();
+        holder.wait().unwrap();
         session.end();
     }
 }

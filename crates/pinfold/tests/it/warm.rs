@@ -254,6 +254,7 @@ fn what_a_caller_set_for_a_run_is_not_lost() {
             ("renice -n 9 $$ >/dev/null", "nice", "9"),
             ("ulimit -s 4096", "ulimit -s", "4096"),
             ("taskset -p 1 $$ >/dev/null", "nproc", "1"),
+            ("ionice -c 3 -p $$", "ionice", "idle"),
         ] {
             let script = format!("{before}; exec {pinfold} run --timings -- sh -c '{shown}'");
             let output = stage.command("/bin/sh").args(["-c", &script]).output().unwrap();
@@ -261,6 +262,42 @@ fn what_a_caller_set_for_a_run_is_not_lost() {
             assert!(!errors(&output).contains(TAKEN), "{before}");
         }
         keeper.end();
+    }
+}
+
+/// Landlock shows nowhere in /proc, but who stands behind it may not look at who does not.
+#[test]
+fn a_process_behind_landlock_gets_no_inside_that_was_made_before_it() {
+    // Nothing may be written to but beneath these (landlock(7)).
+    const WALL: &str = "import ctypes, os, sys\n\
+        call = ctypes.CDLL(None, use_errno=True).syscall\n\
+        attributes = (ctypes.c_uint64 * 1)(2)\n\
+        rules = call(444, attributes, 8, 0)\n\
+        for place in sys.argv[1].split(':'):\n \
+          class Beneath(ctypes.Structure): _pack_ = 1; _fields_ = [('a', ctypes.c_uint64), ('f', ctypes.c_int32)]\n \
+          beneath = Beneath(2, os.open(place, os.O_PATH))\n \
+          assert call(445, rules, 1, ctypes.byref(beneath), 0) == 0\n\
+        if call(446, rules, 0): sys.exit(77)\n\
+        os.execv(sys.argv[2], sys.argv[2:])\n";
+    for person in people() {
+        let stage = Stage::new(person);
+        let victim = stage.write("ws/victim", "original");
+        let pinfold = env!("CARGO_BIN_EXE_pinfold");
+        let keeper = format!("{pinfold} warm 2>&1 & keeper=$!");
+        let places = format!("{}:/dev:/tmp", stage.path("home").display());
+        let script = format!(
+            "{keeper}; until ls \"$HOME\"/.local/state/pinfold/warm/* >/dev/null 2>&1; do \
+             sleep 0.01; done; sleep 0.3; python3 -c '{}' {places} {pinfold} run -- \
+             sh -c 'echo escaped >victim'; echo status $?; kill $keeper; wait $keeper",
+            WALL.replace('\'', "\"")
+        );
+        let mut command = stage.command("/usr/bin/setpriv");
+        let output = command.args(["--no-new-privs", "/bin/sh", "-c", &script]).output().unwrap();
+        if said(&output).contains("status 77") {
+            skip("a_process_behind_landlock", "this kernel has no Landlock");
+            return;
+        }
+        assert_eq!(fs::read_to_string(victim).unwrap(), "original", "{}", said(&output));
     }
 }
 

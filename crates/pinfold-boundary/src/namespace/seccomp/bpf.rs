@@ -52,11 +52,12 @@ pub(super) struct Assembler {
     code: Vec<libc::sock_filter>,
     /// Bits that a new or changed file's mode may not have.
     modes: u32,
+    init_has_threads: bool,
 }
 
 impl Assembler {
-    pub(super) fn refusing_modes(modes: u32) -> Self {
-        Self { code: Vec::new(), modes }
+    pub(super) fn new(modes: u32, init_has_threads: bool) -> Self {
+        Self { code: Vec::new(), modes, init_has_threads }
     }
 
     pub(super) fn finish(self) -> Vec<libc::sock_filter> {
@@ -200,6 +201,16 @@ impl Assembler {
             self.emit(JUMP_EQUAL, 0, 0, *number);
             self.load(argument(*who));
             self.give_if_equal(INIT, REFUSE);
+            if self.init_has_threads && *number == libc::SYS_prlimit64 as u32 {
+                // A limit is the whole process's, by the number of any of its threads. Limits are set
+                // by a process for itself; others may be asked for.
+                self.emit(JUMP_EQUAL, 6, 0, 0);
+                for half in [argument(2), argument(2) + 4] {
+                    self.load(half);
+                    self.emit(JUMP_EQUAL, 1, 0, 0);
+                    self.give(REFUSE);
+                }
+            }
             if let Some(every) = every {
                 self.load(argument(0));
                 self.give_if_equal(*every, REFUSE);

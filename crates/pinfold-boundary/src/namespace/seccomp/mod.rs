@@ -32,11 +32,8 @@ pub(super) struct Character {
 
 /// The filter as a program.
 pub(super) fn program(character: Character) -> Vec<libc::sock_filter> {
-    let mut assembler = Assembler::refusing_modes(if character.caller_is_root {
-        libc::S_ISUID | libc::S_ISGID
-    } else {
-        libc::S_ISUID
-    });
+    let group = if character.caller_is_root { libc::S_ISGID } else { 0 };
+    let mut assembler = Assembler::new(libc::S_ISUID | group, character.moves);
     assembler.check_architecture();
     assembler.search(&ranges(character));
     assembler.finish()

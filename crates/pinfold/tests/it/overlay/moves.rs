@@ -170,3 +170,43 @@ fn renames_under_signals_and_beside_each_other_are_each_made_once() {
         assert_eq!(seen, "[] ['moved1', 'moved2', 'moved3', 'moved4'] [8, 8, 8, 8]\n");
     }
 }
+
+/// A limit is of a whole process, by the number of any of its threads: init has some where it moves
+/// directories, and without descriptors it could not watch.
+#[test]
+fn init_keeps_its_limits() {
+    if !installed("python3") {
+        return skip("init_keeps_its_limits", "it takes python3");
+    }
+    for person in people() {
+        let stage = Stage::new(person);
+        let seen = python(
+            &stage,
+            "import resource\n\
+             for task in range(1, 12):\n \
+               try: resource.prlimit(task, resource.RLIMIT_NOFILE, (4, 4)); print('set', task)\n \
+               except (PermissionError, ProcessLookupError): pass\n\
+             resource.setrlimit(resource.RLIMIT_NOFILE, (50, 50))\n\
+             print(resource.prlimit(os.getpid(), resource.RLIMIT_NOFILE))\n",
+        );
+        assert_eq!(seen, "(50, 50)\n");
+    }
+}
+
+#[test]
+fn a_directory_that_is_renamed_to_itself_stays_itself() {
+    if !installed("python3") {
+        return skip("a_directory_that_is_renamed_to_itself", "it takes python3");
+    }
+    for person in people() {
+        let stage = Stage::new(person);
+        host(&stage, "mkdir empty");
+        let seen = python(
+            &stage,
+            "before = os.stat('empty').st_ino\n\
+             os.rename('empty', 'empty')\n\
+             print(os.stat('empty').st_ino == before)\n",
+        );
+        assert_eq!(seen, "True\n");
+    }
+}

@@ -1,11 +1,11 @@
 //! Insides that are prepared before somebody wants one (`pinfold warm`).
 //!
 //! A keeper, a process of the same user, makes insides up to the point where the workspace is to
-//! be looked over, and waits. A run that finds a keeper for its workspace is offered one: it
-//! decides by itself what its inside has to be, under the name of the session that this one was
-//! prepared for, and gets it only if both come to the same, and to the same files behind every path
-//! ([`fingerprint`]), and if whatever an inside inherits is the same for both processes
-//! ([`ambience`], [`proof`]). Then the descriptors change hands, and what follows is a run like any other:
+//! be looked over, and waits. A run that finds a keeper for its workspace decides by itself what its
+//! inside has to be, under a name that stands for any session's, and gets one only if that is what
+//! the keeper has, down to the files behind every path (`fingerprint`), if whatever an inside inherits
+//! is the same for both processes (`ambience`), and if nothing confines the run that does not confine
+//! the keeper (`proof`). Then the descriptors change hands, and what follows is a run like any other:
 //! everything that depends on the content of the workspace, on secrets or on the caller's terminal
 //! happens in the run's own process. No inside is ever offered again once it was handed over.
 

@@ -50,24 +50,18 @@ impl Task {
         let terminal = terminal.transpose().map_err(Failure::at(Step::Terminal))?;
         let broken = |_| Failure::at(Step::Execute)(Errno::PIPE);
         let (news, tell) = Channel::pair().map_err(broken)?;
-        // SAFETY: the copy has this thread alone. Others (moves.rs) may hold locks of the allocator,
-        // which the C library's fork takes first, so that the copy can allocate; there is no other
-        // lock that they and the copy use.
-        let minder = match unsafe { libc::fork() } {
-            0 => {
-                let outcome = mind(id, &prepared, streams, terminal, &tell);
-                if let Err(failure) = outcome {
-                    let _ = tell.send(&failure.report_of(id), &[]);
-                }
-                // SAFETY: _exit(2) has no preconditions; destructors belong to init's copy.
-                unsafe { libc::_exit(0) }
+        let controller = terminal.as_ref().map(|terminal| terminal.controller.try_clone());
+        let controller = controller.transpose().map_err(|_| Errno::MFILE);
+        let controller = controller.map_err(Failure::at(Step::Terminal))?;
+        let minder = crate::vfork::copy(|| {
+            if let Err(failure) = mind(id, &prepared, streams, terminal, &tell) {
+                let _ = tell.send(&failure.report_of(id), &[]);
             }
-            pid => Pid::from_raw(pid).filter(|_| pid > 0),
-        };
-        let minder = minder.ok_or(Errno::AGAIN).map_err(Failure::at(Step::Execute))?;
-        if let Some(terminal) = &terminal {
+        })
+        .map_err(Failure::at(Step::Execute))?;
+        if let Some(controller) = controller {
             let report = Report::TaskTerminal(id);
-            supervisor.send(&report, &[terminal.controller.as_fd()]).map_err(broken)?;
+            supervisor.send(&report, &[controller.as_fd()]).map_err(broken)?;
         }
         Ok(Self { id, minder, news, is_ending: false })
     }

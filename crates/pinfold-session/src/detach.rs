@@ -2,7 +2,7 @@
 //!
 //! The process is copied while it has one thread, before anything of the session exists. The copy
 //! leads a session of its own (setsid(2)), reads nothing, and writes to a log, which whoever started
-//! it shows until the command was ordered to start.
+//! it shows until the command was executed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write};
@@ -17,17 +17,19 @@ use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, WaitOptions};
 
 use crate::places::Places;
-use crate::state::{SessionId, live_sessions};
+use crate::state::{SessionId, live_sessions, lock};
 
 /// How often the log of a start is looked at.
 const LOOK: Duration = Duration::from_millis(20);
+/// Locked while a log begins or goes.
+const COMMON: &str = "lock";
 /// How the log of a start is called.
 const STARTING: &str = "starting-";
 /// Bytes that a log holds at most. What comes after is dropped, which the log says.
 pub(crate) const LONGEST: u64 = 1 << 30;
 /// How many logs of ended sessions are kept.
 const KEPT: usize = 64;
-/// What the session says when its command was ordered to start: its name, and the length of its log.
+/// What the session says when its command was executed: its name, and the length of its log.
 const NEWS: usize = 12 + size_of::<u64>();
 
 /// Which of the two processes this is.
@@ -70,10 +72,13 @@ pub fn detach(places: &Places) -> io::Result<Side> {
     let logs = logs(places);
     Places::make_private(&logs)?;
     let path = logs.join(format!("{STARTING}{}", SessionId::generate()?));
+    // No log is seen that is not locked yet.
+    let common = lock(&logs.join(COMMON), FlockOperation::LockExclusive)?;
     let log = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path)?;
     // Opened anew: an offset that two share would be at the end of what the other has written.
     let written = File::open(&path)?;
     rustix::fs::flock(&log, FlockOperation::LockExclusive)?;
+    drop(common);
     let (news, tell) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
     // SAFETY: the process has one thread, so its copy may do whatever it may do.
     match unsafe { libc::fork() } {
@@ -206,6 +211,9 @@ fn prune(places: &Places) {
         let _ = fs::remove_file(log_of(places, &session));
     }
     // Starts that were killed; of those that go on the log is locked.
+    let Ok(_common) = lock(&logs(places).join(COMMON), FlockOperation::LockExclusive) else {
+        return;
+    };
     let entries = fs::read_dir(logs(places)).into_iter().flatten().flatten();
     let is_start = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with(STARTING);
     for entry in entries.filter(is_start) {

@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pinfold_wire::{Channel, DecodeError};
+use pinfold_wire::{Channel, DecodeError, Wire};
 use rustix::net::sockopt::Timeout;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde::Serialize;
@@ -50,15 +50,17 @@ fn in_directory(directory: &File, name: &str) -> PathBuf {
     format!("/proc/self/fd/{}/{name}", directory.as_raw_fd()).into()
 }
 
-/// A message. An empty one is none: it ends the conversation.
-pub(crate) fn encode(message: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec(message).unwrap_or_default()
-}
+/// A message as JSON.
+#[derive(Debug)]
+pub(crate) struct Json<M>(pub(crate) M);
 
-/// Reads a message back.
-///
-/// # Errors
-/// Whatever is not one of these.
-pub(crate) fn decode<T: DeserializeOwned>(message: &[u8]) -> Result<T, DecodeError> {
-    serde_json::from_slice(message).map_err(|_| DecodeError::CutShort)
+impl<M: Serialize + DeserializeOwned> Wire for Json<M> {
+    /// An empty message is none: it ends the conversation.
+    fn encode(&self) -> Vec<u8> {
+        serde_json::to_vec(&self.0).unwrap_or_default()
+    }
+
+    fn decode(message: &[u8]) -> Result<Self, DecodeError> {
+        serde_json::from_slice(message).map(Self).map_err(|_| DecodeError::CutShort)
+    }
 }

@@ -9,7 +9,8 @@ use super::NAME;
 use super::message::{Answer, Change, Request};
 use crate::outcome::RunError;
 use crate::places::Places;
-use crate::{state, talk};
+use crate::state;
+use crate::talk::{self, Json};
 
 /// How long a busy session may take to take notice.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -24,7 +25,7 @@ pub fn change(
     change: &Change,
 ) -> Result<Vec<String>, RunError> {
     let channel = find(places, session)?;
-    send(&channel, &Request::Change(change.clone()))?;
+    send(&channel, Request::Change(change.clone()))?;
     match receive(&channel)? {
         Answer::Rules(rules) => Ok(rules),
         answer => Err(refused(answer)),
@@ -39,9 +40,9 @@ pub fn change(
 pub fn stop(places: &Places, session: &str, grace: Duration) -> Result<(), RunError> {
     let (name, channel) = named(places, Some(session))?;
     let grace = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
-    send(&channel, &Request::Stop { grace })?;
-    match channel.receive::<Answer>() {
-        Ok(Some(received)) => Err(refused(received.message)),
+    send(&channel, Request::Stop { grace })?;
+    match channel.receive::<Json<Answer>>() {
+        Ok(Some(received)) => Err(refused(received.message.0)),
         Ok(None) | Err(_) => state::wait_for_end(places, &name).map_err(RunError::System),
     }
 }
@@ -90,13 +91,13 @@ fn name(private: &Path) -> String {
     private.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-pub(super) fn send(channel: &Channel, request: &Request) -> Result<(), RunError> {
-    channel.send(request, &[]).map_err(|_| gone())
+pub(super) fn send(channel: &Channel, request: Request) -> Result<(), RunError> {
+    channel.send(&Json(request), &[]).map_err(|_| gone())
 }
 
 fn receive(channel: &Channel) -> Result<Answer, RunError> {
-    match channel.receive::<Answer>() {
-        Ok(Some(received)) => Ok(received.message),
+    match channel.receive::<Json<Answer>>() {
+        Ok(Some(received)) => Ok(received.message.0),
         Ok(None) | Err(_) => Err(gone()),
     }
 }

@@ -18,6 +18,7 @@ use crate::outcome::RunError;
 use crate::places::Places;
 use crate::stdio::{self, Pump};
 use crate::sys;
+use crate::talk::Json;
 use crate::terminal::CallerTerminal;
 
 /// How long a terminal that others still hold may stay without output before it is let go.
@@ -80,7 +81,7 @@ pub fn exec(places: &Places, session: &str, exec: Exec) -> Result<ExecEnd, RunEr
     let streams = stdio::streams(terminal.as_ref().map(CallerTerminal::size)).map_err(system)?;
     let signals = sys::signal_events().map_err(system)?;
     let timeout = exec.timeout.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX));
-    send(&channel, &Request::Exec { timeout })?;
+    send(&channel, Request::Exec { timeout })?;
     let (ends, descriptors) = streams.stdio.to_wire();
     channel.command(&program(exec), ends, &descriptors).map_err(|_| gone())?;
     drop(descriptors);
@@ -174,8 +175,8 @@ impl Client {
 
     /// Takes one answer; gives it if it is the last.
     fn hear(&mut self) -> Result<Option<Answer>, RunError> {
-        let Ok(Some(received)) = self.channel.receive::<Answer>() else { return Err(gone()) };
-        match received.message {
+        let Ok(Some(received)) = self.channel.receive::<Json<Answer>>() else { return Err(gone()) };
+        match received.message.0 {
             Answer::Terminal => {
                 let inner = received.descriptors.into_iter().next().ok_or_else(gone)?;
                 if let Some(terminal) = &self.terminal {
@@ -207,7 +208,7 @@ impl Client {
             (libc::SIGWINCH, Some(terminal), Some(inner)) => terminal.resize(inner.as_fd()),
             (libc::SIGWINCH, _, _) => {}
             // A session that is gone has nobody left to signal.
-            _ => drop(self.channel.send(&Request::Signal(signal), &[])),
+            _ => drop(self.channel.send(&Json(Request::Signal(signal)), &[])),
         }
     }
 

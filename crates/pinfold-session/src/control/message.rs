@@ -1,9 +1,7 @@
 //! What is asked of a live session, and what it answers. Both are the same program.
 
-use pinfold_wire::{DecodeError, Ended, Wire};
+use pinfold_wire::Ended;
 use serde::{Deserialize, Serialize};
-
-use crate::talk::{decode, encode};
 
 /// A change of a live session's network rules.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -67,25 +65,5 @@ impl Answer {
             Ended::Code(code) => Self::Code(code),
             Ended::Signal(signal) => Self::Killed(signal, over),
         }
-    }
-}
-
-impl Wire for Request {
-    fn encode(&self) -> Vec<u8> {
-        encode(self)
-    }
-
-    fn decode(message: &[u8]) -> Result<Self, DecodeError> {
-        decode(message)
-    }
-}
-
-impl Wire for Answer {
-    fn encode(&self) -> Vec<u8> {
-        encode(self)
-    }
-
-    fn decode(message: &[u8]) -> Result<Self, DecodeError> {
-        decode(message)
     }
 }

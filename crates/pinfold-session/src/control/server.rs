@@ -18,7 +18,7 @@ use super::message::{Answer, Request, TimeOver};
 use super::{NAME, Rules};
 use crate::audit::Audit;
 use crate::run::record_launch;
-use crate::talk;
+use crate::talk::{self, Json};
 
 /// Clients at once; who comes later waits.
 const MOST: usize = 512;
@@ -156,10 +156,10 @@ impl Control {
         };
         let is_last = matches!(news, News::Failed(..) | News::Ended(_));
         match news {
-            News::Terminal(terminal) => client.answer(&Answer::Terminal, &[terminal.as_fd()]),
-            News::Stopped => client.answer(&Answer::Stopped, &[]),
-            News::Failed(errno, what) => client.answer(&Answer::Failed(errno, what), &[]),
-            News::Ended(ended) => client.answer(&Answer::ended(ended, over), &[]),
+            News::Terminal(terminal) => client.answer(Answer::Terminal, &[terminal.as_fd()]),
+            News::Stopped => client.answer(Answer::Stopped, &[]),
+            News::Failed(errno, what) => client.answer(Answer::Failed(errno, what), &[]),
+            News::Ended(ended) => client.answer(Answer::ended(ended, over), &[]),
         }
         if is_last {
             if matches!(client.state, State::Left { .. }) {
@@ -179,19 +179,21 @@ impl Control {
             State::Telling { timeout, program } => {
                 self.hear_program(client, (timeout, program), inside);
             }
-            State::Running { id, deadline, over } => match client.channel.receive::<Request>() {
-                Ok(Some(received)) => {
-                    if let Request::Signal(signal) = received.message {
-                        let _ = inside.channel.send(&Order::SignalTask { id, signal }, &[]);
+            State::Running { id, deadline, over } => {
+                match client.channel.receive::<Json<Request>>() {
+                    Ok(Some(received)) => {
+                        if let Request::Signal(signal) = received.message.0 {
+                            let _ = inside.channel.send(&Order::SignalTask { id, signal }, &[]);
+                        }
+                        client.state = State::Running { id, deadline, over };
                     }
-                    client.state = State::Running { id, deadline, over };
+                    Ok(None) | Err(_) => {
+                        let hang_up = Order::SignalTask { id, signal: libc::SIGHUP };
+                        let _ = inside.channel.send(&hang_up, &[]);
+                        client.state = State::Left { id, kill: Some(Instant::now() + GRACE) };
+                    }
                 }
-                Ok(None) | Err(_) => {
-                    let hang_up = Order::SignalTask { id, signal: libc::SIGHUP };
-                    let _ = inside.channel.send(&hang_up, &[]);
-                    client.state = State::Left { id, kill: Some(Instant::now() + GRACE) };
-                }
-            },
+            }
             // It does not wait any more.
             State::Waiting | State::Left { .. } | State::Done => {}
         }
@@ -199,14 +201,14 @@ impl Control {
     }
 
     fn hear_request(&self, client: &mut Client, is_started: bool) -> Option<Duration> {
-        match client.channel.receive::<Request>().ok().flatten()?.message {
+        match client.channel.receive::<Json<Request>>().ok().flatten()?.message.0 {
             Request::Change(change) => {
                 let none = || Err("this session has no network to be changed".to_owned());
                 let changed = self.rules.as_ref().map_or_else(none, |rules| rules.change(&change));
-                client.answer(&changed.map_or_else(Answer::Error, Answer::Rules), &[]);
+                client.answer(changed.map_or_else(Answer::Error, Answer::Rules), &[]);
             }
             Request::Exec { .. } if !is_started => {
-                client.answer(&Answer::Error("the session is still starting".to_owned()), &[]);
+                client.answer(Answer::Error("the session is still starting".to_owned()), &[]);
             }
             Request::Exec { timeout } => {
                 let timeout = timeout.map(Duration::from_millis);
@@ -241,7 +243,7 @@ impl Control {
                         let deadline = timeout.and_then(|time| Instant::now().checked_add(time));
                         client.state = State::Running { id, deadline, over: TimeOver::No };
                     }
-                    Err(why) => client.answer(&Answer::Error(why), &[]),
+                    Err(why) => client.answer(Answer::Error(why), &[]),
                 }
             }
             _ => {}
@@ -300,8 +302,8 @@ impl Client {
     }
 
     /// One that does not take its answers is its own loss.
-    fn answer(&mut self, answer: &Answer, descriptors: &[BorrowedFd<'_>]) {
-        if self.channel.send(answer, descriptors).is_err()
+    fn answer(&mut self, answer: Answer, descriptors: &[BorrowedFd<'_>]) {
+        if self.channel.send(&Json(answer), descriptors).is_err()
             && let State::Running { id, .. } = self.state
         {
             self.state = State::Left { id, kill: Some(Instant::now()) };
@@ -331,7 +333,7 @@ impl Client {
             State::Running { over: over @ TimeOver::No, .. } => *over = TimeOver::Yes,
             State::Running { .. } => {
                 let killed = Ended::Signal(libc::SIGKILL as u8);
-                self.answer(&Answer::ended(killed, TimeOver::Yes), &[]);
+                self.answer(Answer::ended(killed, TimeOver::Yes), &[]);
                 self.state = State::Done;
             }
             _ => {}

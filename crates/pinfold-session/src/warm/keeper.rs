@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use pinfold_boundary::Released;
 use pinfold_policy::path::HostPath;
-use pinfold_wire::{Channel, Received};
+use pinfold_wire::Channel;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
@@ -24,7 +24,8 @@ use crate::outcome::RunError;
 use crate::places::Places;
 use crate::run::{Request, design};
 use crate::state::SessionId;
-use crate::{sys, talk};
+use crate::sys;
+use crate::talk::{self, Json};
 
 /// How long a run may take to say what it wants.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -262,7 +263,7 @@ impl<M: FnMut() -> Result<Request, RunError>> Keeper<M> {
         let process = peer.pid.as_raw_nonzero().to_string();
         if let Ok(ambience) = Ambience::of(&process, prepared.groups()) {
             let run = Channel::from(run);
-            run.mention(&Greeting { descriptor: self.proof.descriptor() });
+            run.mention(&Json(Greeting { descriptor: self.proof.descriptor() }));
             self.visitors.push(Visitor { run, ambience, since: Instant::now() });
         }
     }
@@ -281,10 +282,8 @@ impl<M: FnMut() -> Result<Request, RunError>> Keeper<M> {
     fn answer(&mut self, visitor: &Visitor) {
         let Some(index) = self.pool.iter().position(Prepared::is_ready) else { return };
         // Who has gone, or talks nonsense, wants nothing.
-        let Ok(Some(Received { message: Take { proof, fingerprint }, .. })) = visitor.run.receive()
-        else {
-            return;
-        };
+        let Ok(Some(received)) = visitor.run.receive::<Json<Take>>() else { return };
+        let Take { proof, fingerprint } = received.message.0;
         if !self.proof.is(&proof) {
             return;
         }

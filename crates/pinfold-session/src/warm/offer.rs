@@ -5,8 +5,10 @@ use std::io;
 use std::time::Duration;
 
 use pinfold_boundary::Inside;
-use pinfold_wire::{Channel, Received, Wire};
+use pinfold_wire::{Channel, Received};
 use rustix::event::{PollFd, PollFlags, Timespec};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::fingerprint::fingerprint;
 use super::message::{Given, Greeting, Take};
@@ -14,7 +16,7 @@ use super::{prefix, proof, sockets};
 use crate::outcome::RunError;
 use crate::run::{Design, Request};
 use crate::state::{SessionId, SessionState};
-use crate::talk;
+use crate::talk::{self, Json};
 
 /// How long a keeper may take to answer. One that is preparing an inside takes some milliseconds;
 /// after this time the run makes its own.
@@ -65,18 +67,18 @@ fn keepers(request: &Request) -> impl Iterator<Item = Channel> {
 
 /// The inside, if the keeper has one that is this.
 fn ask(keeper: &Channel, fingerprint: [u8; 32]) -> Option<(SessionId, Inside, File)> {
-    let Received { message: Greeting { descriptor }, .. } = receive(keeper)?;
+    let Greeting { descriptor } = receive(keeper)?.message.0;
     let process = rustix::net::sockopt::socket_peercred(keeper).ok()?.pid;
     let process = u32::try_from(process.as_raw_nonzero().get()).ok()?;
     let proof = proof::read(process, descriptor).ok()?;
-    keeper.send(&Take { proof, fingerprint }, &[]).ok()?;
-    let Received { message: Given { session, handover }, descriptors } = receive(keeper)?;
+    keeper.send(&Json(Take { proof, fingerprint }), &[]).ok()?;
+    let Received { message: Json(Given { session, handover }), descriptors } = receive(keeper)?;
     let [channel, init, record] = descriptors.try_into().ok()?;
     let session = SessionId::parse(&session)?;
     Some((session, Inside::adopt(channel, init, handover), File::from(record)))
 }
 
-fn receive<M: Wire>(keeper: &Channel) -> Option<Received<M>> {
+fn receive<M: Serialize + DeserializeOwned>(keeper: &Channel) -> Option<Received<Json<M>>> {
     let mut ready = [PollFd::new(keeper, PollFlags::IN)];
     let patience = Timespec { tv_sec: 0, tv_nsec: PATIENCE.as_nanos() as i64 };
     match rustix::io::retry_on_intr(|| rustix::event::poll(&mut ready, Some(&patience))) {

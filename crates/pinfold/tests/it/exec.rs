@@ -307,17 +307,8 @@ fn a_shell_in_a_session_has_a_terminal_of_its_own() {
         tmux.wait_until("its size and name", |screen| {
             screen.contains("30 100") && screen.contains("/dev/pts/")
         });
-        // Job control, in a session that leads its own terminal.
-        let sleep = format!("sleep {}", mark(person));
-        let runs = |_: &str| !processes_with(&sleep.replace(' ', "\0")).is_empty();
-        tmux.line(&format!("clear; {sleep}"));
-        tmux.wait_until("the command to run", runs);
-        tmux.keys(&["C-z"]);
-        tmux.wait_for("Stopped");
-        tmux.line("clear; fg");
-        tmux.wait_for_line(&sleep);
-        tmux.keys(&["C-c"]);
-        tmux.wait_for_prompt("inner>");
+        // In a session that leads its own terminal.
+        tmux.has_job_control("inner>", &format!("sleep {}", mark(person)));
         tmux.line("exit 9");
         tmux.wait_for_prompt("outer>");
         tmux.line("echo status $?");
@@ -392,11 +383,16 @@ fn nobody_inside_keeps_a_client_by_holding_its_output() {
     for person in people().into_iter().filter(|person| !person.is_root()) {
         let stage = Stage::new(person);
         let session = Session::start(&stage, &[]);
-        let script = "for fd in /proc/[0-9]*/fd/1; do (sleep 30 >>$fd) & done 2>/dev/null; sleep 1";
+        // Takes hold of the output of whatever is called so, when it is there.
+        let script = "echo up; until pid=$(pgrep -x sleep); do :; done; \
+                      exec 3>/proc/$pid/fd/1; touch held; exec tail -f /dev/null";
         let mut holder = session.spawn(script);
+        BufReader::new(holder.stdout.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
         let begun = Instant::now();
-        let output = session.exec(&["--timeout", "1s"], &["sleep", "0.5"]);
-        assert!(output.status.success() && begun.elapsed() < Duration::from_secs(15));
+        let output = session.exec(&["--timeout", "3s"], &["sleep", "1"]);
+        assert!(output.status.success() && begun.elapsed() < PATIENCE, "{}", errors(&output));
+        assert!(stage.path("ws/held").exists(), "nobody has held it");
+        assert!(begun.elapsed() >= Duration::from_secs(3), "it was not held to the end");
         holder.kill().unwrap();
         holder.wait().unwrap();
         session.end();

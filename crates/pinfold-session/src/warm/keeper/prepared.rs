@@ -14,6 +14,7 @@ use crate::outcome::RunError;
 use crate::run::Request;
 use crate::run::design::{self, Design};
 use crate::state::{SessionId, SessionState};
+use crate::talk::Json;
 
 /// An inside that was made and is not used.
 pub(super) struct Prepared {
@@ -101,7 +102,7 @@ impl Prepared {
         let (session, handover) = (self.state.id().to_string(), self.inside.handover());
         let descriptors =
             [self.inside.channel.as_fd(), self.inside.init.as_fd(), self.state.record().as_fd()];
-        if run.send(&Given { session, handover }, &descriptors).is_err() {
+        if run.send(&Json(Given { session, handover }), &descriptors).is_err() {
             return Err(Box::new(self));
         }
         self.state.release();

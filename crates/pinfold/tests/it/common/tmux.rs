@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::Stage;
+use super::{Stage, processes_with};
 
 /// How long the screen may take to show what is expected.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -103,6 +103,23 @@ impl<'a> Tmux<'a> {
     }
 
     /// Waits until the last line that is not empty ends so: after `^C` a prompt may stand on the
+    /// Interrupts a command that waits, stops it, and goes on with it.
+    pub(crate) fn has_job_control(&self, prompt: &str, command: &str) {
+        let runs = |_: &str| !processes_with(&command.replace(' ', "\0")).is_empty();
+        self.line(&format!("clear; {command}; echo interrupted $?"));
+        self.wait_until("the command to run", runs);
+        self.keys(&["C-c"]);
+        self.wait_for_prompt(prompt);
+        self.line(&format!("clear; {command}"));
+        self.wait_until("the command to run", runs);
+        self.keys(&["C-z"]);
+        self.wait_for("Stopped");
+        self.line("clear; fg");
+        self.wait_for_line(command);
+        self.keys(&["C-c"]);
+        self.wait_for_prompt(prompt);
+    }
+
     /// same line.
     pub(crate) fn wait_for_prompt(&self, prompt: &str) -> String {
         self.wait_until(prompt, |screen| {

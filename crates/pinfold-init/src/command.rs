@@ -57,6 +57,14 @@ impl Command {
         self.convert().map_err(bad)
     }
 
+    /// The same; none if there is nothing to run.
+    ///
+    /// # Errors
+    /// As [`Self::prepare`].
+    pub(crate) fn prepare_any(self) -> Result<Option<Prepared>, Failure> {
+        if self.argv.is_empty() { Ok(None) } else { self.prepare().map(Some) }
+    }
+
     fn convert(self) -> Result<Prepared, Errno> {
         let text = |bytes: &[u8]| CString::new(bytes).map_err(|_| Errno::INVAL);
         let program = self.argv.first().ok_or(Errno::NOENT)?.as_bytes();

@@ -10,6 +10,7 @@ mod fds;
 mod moves;
 mod panics;
 mod run;
+mod servant;
 mod stdio;
 mod task;
 mod vfork;

@@ -8,11 +8,11 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 
 use crate::command::Prepared;
-use crate::moves;
 use crate::stdio::{self, Streams, Terminal};
 use crate::task::{self, Task};
 use crate::watch::Watch;
 use crate::{Command, Failure};
+use crate::{moves, servant};
 
 /// What init needs once the boundary has made the inside.
 pub struct Start {
@@ -35,7 +35,7 @@ pub struct Start {
 /// Whatever kept the command from being started.
 pub fn run(mut start: Start, channel: &Channel) -> Result<(), Failure> {
     let signals = block_signals().map_err(Failure::at(Step::Execute))?;
-    let prepared = start.command.prepare()?;
+    let prepared = start.command.prepare_any()?;
     let wanted = start.streams.wants_terminal();
     let terminal = wanted.then(|| Terminal::open(start.streams.window)).transpose();
     let terminal = terminal.map_err(Failure::at(Step::Terminal))?;
@@ -52,14 +52,37 @@ pub fn run(mut start: Start, channel: &Channel) -> Result<(), Failure> {
     }
     let (watch, times) = (start.watch, start.times);
     let (tasks, has_run_tasks, part) = (Vec::new(), false, Vec::new());
-    let command = None;
-    Loop { channel, signals, waiting, command, tasks, has_run_tasks, part, watch, times }
-        .until_end()
+    let (command, idle, servants) = (None, Idle::No, Vec::new());
+    Loop {
+        channel,
+        signals,
+        waiting,
+        command,
+        idle,
+        tasks,
+        servants,
+        has_run_tasks,
+        part,
+        watch,
+        times,
+    }
+    .until_end()
+}
+
+/// Whether there is no command.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Idle {
+    No,
+    /// Only what runs beside it.
+    Yes,
+    /// It was asked to end, and does when nothing runs any more.
+    Ending,
 }
 
 /// The command until it is started.
 struct Waiting {
-    prepared: Prepared,
+    /// None if the session is to wait for what is run beside a command.
+    prepared: Option<Prepared>,
     streams: Streams,
     terminal: Option<Terminal>,
 }
@@ -69,8 +92,11 @@ struct Loop<'a> {
     signals: OwnedFd,
     waiting: Option<Waiting>,
     command: Option<Pid>,
+    idle: Idle,
     /// What runs beside the command.
     tasks: Vec<Task>,
+    /// Who serves tools.
+    servants: Vec<Pid>,
     has_run_tasks: bool,
     /// The beginning of a program that is too long for an order.
     part: Vec<u8>,
@@ -111,7 +137,12 @@ impl Loop<'_> {
                 return Ok(false);
             }
         }
-        Ok((!signalled || self.children()) && (!ordered || self.order()?))
+        let goes_on = (!signalled || self.children()) && (!ordered || self.order()?);
+        if goes_on && self.idle == Idle::Ending && self.tasks.is_empty() {
+            self.tell_end(Ended::Code(0));
+            return Ok(false);
+        }
+        Ok(goes_on)
     }
 
     /// Follows one order; false when the supervisor is gone.
@@ -133,6 +164,12 @@ impl Loop<'_> {
             Order::EndTask(id) => self.tell_task(id, Task::end),
             Order::Signal(number) => self.signal(number),
             Order::Socket => self.pass_socket(),
+            Order::Tools { roots, cwd } => {
+                // Without one, whoever asked sees the end of its socket.
+                let socket = received.descriptors.into_iter().next();
+                let servant = socket.and_then(|socket| servant::start(roots, cwd, socket).ok());
+                self.servants.extend(servant);
+            }
             Order::Finish => drop(self.channel.send(&Report::Finished, &[])),
             Order::Cover(_) | Order::Mapped | Order::Seal(_) | Order::Command { .. } => {}
         }
@@ -142,6 +179,10 @@ impl Loop<'_> {
     /// Starts the command, once.
     fn start(&mut self, variables: Vec<Vec<u8>>) -> Result<(), Failure> {
         let Some(Waiting { mut prepared, streams, terminal }) = self.waiting.take() else {
+            return Ok(());
+        };
+        let Some(prepared) = &mut prepared else {
+            self.idle = Idle::Yes;
             return Ok(());
         };
         prepared.add_variables(variables)?;
@@ -186,7 +227,14 @@ impl Loop<'_> {
         }
     }
 
-    fn signal(&self, number: i32) {
+    fn signal(&mut self, number: i32) {
+        const ENDING: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGQUIT, libc::SIGHUP];
+        if self.idle != Idle::No {
+            self.tasks.iter_mut().for_each(|task| task.signal(number));
+            if ENDING.contains(&number) {
+                self.idle = Idle::Ending;
+            }
+        }
         if let (Some(signal), Some(command)) = (Signal::from_named_raw(number), self.command) {
             // A group that has just ended needs no signal.
             let _ = rustix::process::kill_process_group(command, signal);
@@ -220,6 +268,15 @@ impl Loop<'_> {
                 }
                 continue;
             }
+            if let Some(servant) = self.servants.iter().position(|servant| *servant == pid) {
+                // As a minder: whoever waits for it would wait for long.
+                if status.stopping_signal().is_some() {
+                    let _ = rustix::process::kill_process(pid, Signal::CONT);
+                } else {
+                    self.servants.swap_remove(servant);
+                }
+                continue;
+            }
             // Of an orphan nobody wants to know.
             if Some(pid) != self.command {
                 continue;
@@ -228,16 +285,19 @@ impl Loop<'_> {
                 self.channel.mention(&Report::Stopped(signal));
                 continue;
             }
-            let ended = ended(status);
-            // A limit that it has just run into is still there to be seen.
-            if let Some(limit) = self.watch.last_look() {
-                let _ = self.channel.send(&Report::Limit(limit), &[]);
-            }
-            let _ = self.channel.send(&Report::Times(std::mem::take(&mut self.times)), &[]);
-            let _ = self.channel.send(&Report::Ended(ended), &[]);
+            self.tell_end(ended(status));
             return false;
         }
         true
+    }
+
+    fn tell_end(&mut self, ended: Ended) {
+        // A limit that it has just run into is still there to be seen.
+        if let Some(limit) = self.watch.last_look() {
+            let _ = self.channel.send(&Report::Limit(limit), &[]);
+        }
+        let _ = self.channel.send(&Report::Times(std::mem::take(&mut self.times)), &[]);
+        let _ = self.channel.send(&Report::Ended(ended), &[]);
     }
 }
 

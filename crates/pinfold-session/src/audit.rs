@@ -75,6 +75,8 @@ pub enum Event<'a> {
         /// The boundary and the wrappers that handled it.
         handled_by: Vec<String>,
     },
+    /// Somebody outside is given the session's tools.
+    Tools,
     /// The authority was asked.
     Decision {
         /// What was asked for.

@@ -9,12 +9,14 @@ mod exec;
 mod message;
 mod rules;
 mod server;
+mod session;
 
 pub use client::{change, stop};
 pub use exec::{Exec, ExecEnd, exec};
 pub use message::Change;
 pub(crate) use rules::Rules;
 pub(crate) use server::{Base, Control, News};
+pub use session::{Running, Session};
 
 /// The socket's name in the session's private directory.
 const NAME: &str = "control";

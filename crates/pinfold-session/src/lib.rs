@@ -16,6 +16,7 @@ mod gitconfig;
 mod github;
 mod guard;
 pub mod identity;
+mod idle;
 mod input;
 mod interpreter;
 pub mod launcher;

@@ -5,6 +5,8 @@ mod plan;
 
 use std::ffi::OsString;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -29,14 +31,14 @@ use crate::resume::Resume;
 use crate::review::{self, Layer, Review};
 use crate::serving::Serving;
 use crate::ssh::Ssh;
-use crate::state::{SessionName, SessionState};
+use crate::state::{SessionId, SessionName, SessionState};
 use crate::supervise::{Progress, Supervision, last_words};
 use crate::system::Stack;
 use crate::terminal::CallerTerminal;
 use crate::timeline::Timeline;
 use crate::view::Extra;
 use crate::workspace::Workspace;
-use crate::{stdio, sys, warm};
+use crate::{idle, stdio, sys, userland, warm};
 
 pub(crate) use design::Design;
 
@@ -44,7 +46,7 @@ pub(crate) use design::Design;
 pub struct Request {
     /// Whose session it is.
     pub subject: Subject,
-    /// The program and its arguments.
+    /// The program and its arguments; none for a session that waits for what is run in it.
     pub argv: Vec<OsString>,
     /// The complete environment.
     pub env: Vec<(OsString, OsString)>,
@@ -86,12 +88,19 @@ pub struct Request {
 /// Whatever kept the command from being run; nothing is left behind then.
 pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     let mut timeline = std::mem::take(&mut request.timeline);
-    let mut terminal = CallerTerminal::find().map_err(RunError::terminal)?;
+    let is_idle = request.argv.is_empty();
+    let mut terminal = match is_idle {
+        true => None,
+        false => CallerTerminal::find().map_err(RunError::terminal)?,
+    };
     if let Some(terminal) = &mut terminal {
         terminal.guard().map_err(RunError::terminal)?;
     }
-    let mut streams = stdio::streams(terminal.as_ref().map(CallerTerminal::size))
-        .map_err(|errno| RunError::System(errno.into()))?;
+    let streams = match is_idle {
+        true => stdio::nothing(),
+        false => stdio::streams(terminal.as_ref().map(CallerTerminal::size)),
+    };
+    let mut streams = streams.map_err(|errno| RunError::System(errno.into()))?;
     if request.background.is_some() {
         streams.moved.bound(detach::LONGEST);
     }
@@ -125,6 +134,7 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
         env: request.env.clone(),
         variables: opened.variables.clone(),
         cwd: request.workspace.cwd.as_bytes().to_vec(),
+        roots: session.roots(),
     };
     let control = Control::open(session.state.private(), rules, base, Arc::clone(&audit));
     let (outputs, input) = streams.moved.start().map_err(RunError::thread)?;
@@ -155,8 +165,13 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
         cwd: &request.workspace.root,
         audit: &audit,
     };
-    let start = || record_launch(&audit, &request.argv, &request.workspace.cwd);
-    let ended = conduct(supervision, &resume, start);
+    let start = || match is_idle {
+        true => Ok(()),
+        false => record_launch(&audit, &request.argv, &request.workspace.cwd),
+    };
+    let waits = is_idle && supervision.background.is_none();
+    let announced = waits.then(|| session.state.id().clone());
+    let ended = conduct(supervision, &resume, start, announced.as_ref());
     session.conclude(ended, &request, &records, &audit)
 }
 
@@ -226,6 +241,13 @@ impl Session {
         Ok(opened)
     }
 
+    /// Where tools may go: whatever was granted, and the private directories.
+    fn roots(&self) -> Vec<Vec<u8>> {
+        let granted = self.design.authority.grants().map(|grant| grant.root.inside.as_path());
+        let private = userland::PRIVATE.into_iter().map(Path::new);
+        granted.chain(private).map(|path| path.as_os_str().as_bytes().to_vec()).collect()
+    }
+
     /// Looks over what has run inside and what it left, whatever became of it.
     ///
     /// # Errors
@@ -282,11 +304,13 @@ fn conduct(
     mut supervision: Supervision,
     resume: &Resume<'_>,
     record: impl FnOnce() -> io::Result<()>,
+    announced: Option<&SessionId>,
 ) -> Result<Outcome, RunError> {
     match supervision.resume(resume) {
         Ok(true) => {
             record().map_err(RunError::System)?;
             supervision.start(resume.variables.to_vec())?;
+            announced.map_or(Ok(()), idle::announce).map_err(RunError::System)?;
             supervision.state.timeline.done("records the start");
         }
         // Its end is on its way.

@@ -88,6 +88,16 @@ pub(crate) fn streams(window: Option<(u16, u16)>) -> Result<Streams, Errno> {
     Ok(Streams { stdio: Stdio { ends: [input, output, error], window }, moved })
 }
 
+/// Streams of nothing.
+///
+/// # Errors
+/// What opening `/dev/null` says.
+pub(crate) fn nothing() -> Result<Streams, Errno> {
+    let end = || null().map(StdioEnd::Descriptor);
+    let stdio = Stdio { ends: [end()?, end()?, end()?], window: None };
+    Ok(Streams { stdio, moved: Moved::default() })
+}
+
 fn caller_streams() -> [BorrowedFd<'static>; 3] {
     [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()]
 }

@@ -159,6 +159,9 @@ pub(crate) struct RunArgs {
     /// Go on in the background, without input; `pinfold logs` shows what it writes
     #[arg(long, short)]
     pub(crate) detach: bool,
+    /// Run no command: wait for `pinfold exec`, until `pinfold stop` or the end of standard input
+    #[arg(long, conflicts_with_all = ["agent", "rest"])]
+    pub(crate) idle: bool,
     /// What to call the session
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<SessionName>,

@@ -47,8 +47,9 @@ pub(crate) fn run(args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
     for note in dedicated.iter().flat_map(|dedicated| &dedicated.notes) {
         eprintln!("pinfold: note: {note}");
     }
-    let RunArgs { agent, rest, policy, timings, name, .. } = args;
-    let wanted = Wanted { agent, rest, unattended: policy.unattended, name, background };
+    let RunArgs { agent, rest, idle, policy, timings, name, .. } = args;
+    let unattended = policy.unattended;
+    let wanted = Wanted { agent, rest, idle, unattended, name, background };
     let outcome = session(wanted, settings, workspace, places, timeline);
     if let Ok(outcome) = &outcome {
         report(outcome, timings);
@@ -90,7 +91,7 @@ fn session(
     places: Places,
     timeline: Timeline,
 ) -> Result<Outcome, Failure> {
-    if wanted.rest.is_empty() && settings.agent.is_none() {
+    if wanted.rest.is_empty() && settings.agent.is_none() && !wanted.idle {
         return Err(Failure::own("nothing to run")
             .hint(Some("say `pinfold run AGENT` or `pinfold run -- COMMAND`".to_owned())));
     }
@@ -104,6 +105,8 @@ pub(crate) struct Wanted {
     pub(crate) agent: Option<String>,
     /// The agent's arguments, or the command with its own.
     pub(crate) rest: Vec<OsString>,
+    /// Whether nothing is to be run.
+    pub(crate) idle: bool,
     /// Whether nobody watches.
     pub(crate) unattended: bool,
     /// What the session is called.
@@ -126,7 +129,7 @@ pub(crate) fn request(
     let workspace = policy::in_mode(project.clone(), &settings, &places)?;
     let stack = snapshot::stack(&settings, &places, &project)?;
     let (name, run) = match settings.agent.as_ref() {
-        Some(agent) if wanted.agent.is_some() || wanted.rest.is_empty() => {
+        Some(agent) if wanted.agent.is_some() || wanted.rest.is_empty() && !wanted.idle => {
             let name = agent.value.clone();
             let resolved = agent::resolve(&name, &settings, &places)?;
             let context = (&settings, &places, &workspace, stack.as_ref());
@@ -144,7 +147,7 @@ pub(crate) fn request(
                 provider: None,
                 nested: false,
             };
-            (name.unwrap_or_default(), run)
+            (name.unwrap_or_else(|| "idle".to_owned()), run)
         }
     };
     let toolchains = Toolchains::find(&places.home, workspace.root.as_path(), stack.as_ref());

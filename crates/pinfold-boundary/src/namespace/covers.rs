@@ -45,6 +45,7 @@ pub(super) fn receive(root: &Root, channel: &Channel) -> Result<Option<Asked>, F
             | Order::Run { .. }
             | Order::SignalTask { .. }
             | Order::EndTask(_)
+            | Order::Tools { .. }
             | Order::Finish
             | Order::Mapped
             | Order::Signal(_)

@@ -57,7 +57,7 @@ pub(super) fn find(places: &Places, session: Option<&str>) -> Result<Channel, Ru
 }
 
 /// The same with its name.
-fn named(places: &Places, session: Option<&str>) -> Result<(String, Channel), RunError> {
+pub(super) fn named(places: &Places, session: Option<&str>) -> Result<(String, Channel), RunError> {
     if session.is_some_and(str::is_empty) {
         let hint = "`pinfold ps` shows those that run".to_owned();
         return Err(RunError::refused("a session has a name", Some(hint)));
@@ -95,7 +95,7 @@ pub(super) fn send(channel: &Channel, request: Request) -> Result<(), RunError> 
     channel.send(&Json(request), &[]).map_err(|_| gone())
 }
 
-fn receive(channel: &Channel) -> Result<Answer, RunError> {
+pub(super) fn receive(channel: &Channel) -> Result<Answer, RunError> {
     match channel.receive::<Json<Answer>>() {
         Ok(Some(received)) => Ok(received.message.0),
         Ok(None) | Err(_) => Err(gone()),

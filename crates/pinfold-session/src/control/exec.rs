@@ -11,8 +11,9 @@ use pinfold_wire::{Channel, Program};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
-use super::client::{find, gone, refused, send};
-use super::message::{Answer, Request, TimeOver};
+use super::client::{find, gone, send};
+use super::message::{Answer, Request};
+use super::session::end_of;
 use crate::input::Feeding;
 use crate::outcome::RunError;
 use crate::places::Places;
@@ -93,7 +94,7 @@ pub fn exec(places: &Places, session: &str, exec: Exec) -> Result<ExecEnd, RunEr
     Client { channel, signals, terminal, inner, outputs, input, leaving }.until_end(until)
 }
 
-fn program(exec: Exec) -> Program {
+pub(super) fn program(exec: Exec) -> Program {
     let variable =
         |(name, value): (OsString, OsString)| [name.as_bytes(), b"=", value.as_bytes()].concat();
     Program {
@@ -128,17 +129,7 @@ impl Client {
         if let Some(terminal) = &self.terminal {
             terminal.restore();
         }
-        let killed = |signal: u8, over| ExecEnd {
-            status: 128_u8.saturating_add(signal),
-            timed_out: over == TimeOver::Yes,
-            interrupted: i32::from(signal) == libc::SIGINT,
-        };
-        match ended {
-            Answer::Code(status) => Ok(ExecEnd { status, timed_out: false, interrupted: false }),
-            Answer::Killed(signal, over) => Ok(killed(signal, over)),
-            Answer::Failed(errno, what) => Err(RunError::execute(errno, &what)),
-            answer => Err(refused(answer)),
-        }
+        end_of(ended)
     }
 
     fn wait(&self) -> Result<(bool, bool, bool), RunError> {

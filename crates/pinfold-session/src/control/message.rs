@@ -23,6 +23,8 @@ pub(super) enum Request {
         /// None for as long as it takes.
         timeout: Option<u64>,
     },
+    /// Serve the session's tools on the socket that comes along.
+    Tools,
     /// Of what runs: send it this signal.
     Signal(i32),
     /// End the session, and kill what is left of it after so many milliseconds. The connection is
@@ -38,6 +40,8 @@ pub(super) enum Request {
 pub(super) enum Answer {
     /// The rules that are in force now, each with who gave it.
     Rules(Vec<String>),
+    /// It is being done.
+    Done,
     /// It cannot be done.
     Error(String),
     /// The terminal of what runs, whose controlling side comes along.

@@ -16,7 +16,7 @@ use rustix::net::SocketFlags;
 
 use super::message::{Answer, Request, TimeOver};
 use super::{NAME, Rules};
-use crate::audit::Audit;
+use crate::audit::{Audit, Event};
 use crate::run::record_launch;
 use crate::talk::{self, Json};
 
@@ -36,6 +36,8 @@ pub(crate) struct Base {
     pub(crate) variables: Vec<Vec<u8>>,
     /// The command's working directory.
     pub(crate) cwd: Vec<u8>,
+    /// Where the session's tools may go: absolute paths inside.
+    pub(crate) roots: Vec<Vec<u8>>,
 }
 
 /// What init tells of a program that a client runs.
@@ -175,7 +177,7 @@ impl Control {
     /// nonsense or has gone is done.
     fn hear(&mut self, client: &mut Client, inside: &Inside, is_started: bool) -> Option<Duration> {
         match std::mem::replace(&mut client.state, State::Done) {
-            State::New => return self.hear_request(client, is_started),
+            State::New => return self.hear_request(client, inside, is_started),
             State::Telling { timeout, program } => {
                 self.hear_program(client, (timeout, program), inside);
             }
@@ -200,19 +202,29 @@ impl Control {
         None
     }
 
-    fn hear_request(&self, client: &mut Client, is_started: bool) -> Option<Duration> {
-        match client.channel.receive::<Json<Request>>().ok().flatten()?.message.0 {
+    fn hear_request(
+        &self,
+        client: &mut Client,
+        inside: &Inside,
+        is_started: bool,
+    ) -> Option<Duration> {
+        let received = client.channel.receive::<Json<Request>>().ok().flatten()?;
+        match received.message.0 {
             Request::Change(change) => {
                 let none = || Err("this session has no network to be changed".to_owned());
                 let changed = self.rules.as_ref().map_or_else(none, |rules| rules.change(&change));
                 client.answer(changed.map_or_else(Answer::Error, Answer::Rules), &[]);
             }
-            Request::Exec { .. } if !is_started => {
+            Request::Exec { .. } | Request::Tools if !is_started => {
                 client.answer(Answer::Error("the session is still starting".to_owned()), &[]);
             }
             Request::Exec { timeout } => {
                 let timeout = timeout.map(Duration::from_millis);
                 client.state = State::Telling { timeout, program: Vec::new() };
+            }
+            Request::Tools => {
+                let served = self.serve_tools(&received.descriptors, inside);
+                client.answer(served.map_or_else(Answer::Error, |()| Answer::Done), &[]);
             }
             // There is nothing to be told yet.
             Request::Signal(_) => {}
@@ -248,6 +260,15 @@ impl Control {
             }
             _ => {}
         }
+    }
+
+    /// Has tools served for a client, which is recorded before.
+    fn serve_tools(&self, sockets: &[OwnedFd], inside: &Inside) -> Result<(), String> {
+        let socket = sockets.first().ok_or("a socket was to come along")?;
+        self.audit.record(&Event::Tools).map_err(|error| error.to_string())?;
+        let (roots, cwd) = (self.base.roots.clone(), self.base.cwd.clone());
+        let sent = inside.channel.send(&Order::Tools { roots, cwd }, &[socket.as_fd()]);
+        sent.map_err(|_| "the session has ended".to_owned())
     }
 
     /// Has a client's program run, which is recorded before.

@@ -116,6 +116,13 @@ pub enum Order {
     },
     /// End what runs beside the command, with everything that it has started.
     EndTask(u32),
+    /// Serve the session's tools on the socket that comes along.
+    Tools {
+        /// Where they may go: absolute paths inside.
+        roots: Vec<Vec<u8>>,
+        /// Where relative paths begin.
+        cwd: Vec<u8>,
+    },
     /// Say when all that was ordered before has been done.
     Finish,
     /// Send this signal to the command's process group.
@@ -144,6 +151,10 @@ impl Wire for Order {
             }
             Self::EndTask(id) => {
                 writer.u8(11).u32(*id);
+            }
+            Self::Tools { roots, cwd } => {
+                write_list(writer.u8(13), roots);
+                writer.bytes(cwd);
             }
             Self::Mapped => {
                 writer.u8(4);
@@ -174,6 +185,7 @@ impl Wire for Order {
             10 => Self::SignalTask { id: reader.u32()?, signal: reader.i32()? },
             11 => Self::EndTask(reader.u32()?),
             12 => Self::Finish,
+            13 => Self::Tools { roots: read_list(&mut reader)?, cwd: reader.bytes()? },
             8 => Self::Part(reader.bytes()?),
             9 => {
                 let rest = reader.bytes()?;

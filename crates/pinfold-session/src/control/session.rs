@@ -1,0 +1,136 @@
+//! A live session as a library sees it: programs and tools in it, with streams of one's own.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use pinfold_tools::Tools;
+use pinfold_wire::{Channel, StreamEnd, Streams};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+
+use super::client::{self, gone, refused, send};
+use super::exec::program;
+use super::message::{Answer, Request, TimeOver};
+use super::{Exec, ExecEnd};
+use crate::outcome::RunError;
+use crate::places::Places;
+use crate::talk::Json;
+
+/// A live session.
+#[derive(Debug, Clone)]
+pub struct Session {
+    places: Places,
+    name: String,
+}
+
+/// Something that runs in a session. Dropped, it is ended with all that it has started.
+#[derive(Debug)]
+pub struct Running {
+    channel: Channel,
+}
+
+impl Session {
+    /// The session that is called so, or whose name begins so.
+    ///
+    /// # Errors
+    /// No such session, or more than one.
+    pub fn find(places: &Places, name: &str) -> Result<Self, RunError> {
+        let (name, _) = client::named(places, Some(name))?;
+        Ok(Self { places: places.clone(), name })
+    }
+
+    /// Its own name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Starts something with these as its input, output and error output. They should be pipes: what
+    /// is handed in can be done with as the session likes.
+    ///
+    /// # Errors
+    /// A session that has ended.
+    pub fn start(&self, exec: Exec, streams: [OwnedFd; 3]) -> Result<Running, RunError> {
+        let channel = client::find(&self.places, Some(&self.name))?;
+        let timeout = exec.timeout.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX));
+        send(&channel, Request::Exec { timeout })?;
+        let descriptors: Vec<_> = streams.iter().map(AsFd::as_fd).collect();
+        let ends = Streams { ends: [StreamEnd::Descriptor; 3], window: None };
+        channel.command(&program(exec), ends, &descriptors).map_err(|_| gone())?;
+        Ok(Running { channel })
+    }
+
+    /// The session's tools.
+    ///
+    /// # Errors
+    /// A session that has ended, or is still starting.
+    pub fn tools(&self) -> Result<Tools, RunError> {
+        let channel = client::find(&self.places, Some(&self.name))?;
+        let (own, theirs) = rustix::net::socketpair(
+            AddressFamily::UNIX,
+            SocketType::STREAM,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .map_err(|errno| RunError::System(errno.into()))?;
+        channel.send(&Json(Request::Tools), &[theirs.as_fd()]).map_err(|_| gone())?;
+        drop(theirs);
+        match client::receive(&channel)? {
+            Answer::Done => Tools::new(own).map_err(RunError::thread),
+            answer => Err(refused(answer)),
+        }
+    }
+
+    /// Ends it, and waits until it has cleaned up ([`super::stop`]).
+    ///
+    /// # Errors
+    /// A session that has ended.
+    pub fn stop(&self, grace: Duration) -> Result<(), RunError> {
+        super::stop(&self.places, &self.name, grace)
+    }
+}
+
+impl Running {
+    /// Sends a signal to its process groups.
+    pub fn signal(&self, signal: i32) {
+        // One that has ended hears none.
+        drop(self.channel.send(&Json(Request::Signal(signal)), &[]));
+    }
+
+    /// Waits for its end. What it has written may still be on its way.
+    ///
+    /// # Errors
+    /// A command that cannot be executed; a session that ends meanwhile.
+    pub fn wait(&self) -> Result<ExecEnd, RunError> {
+        loop {
+            match client::receive(&self.channel)? {
+                // It has no terminal, and nobody whom to stop.
+                Answer::Stopped => self.signal(libc::SIGCONT),
+                answer => return end_of(answer),
+            }
+        }
+    }
+}
+
+impl AsFd for Running {
+    /// Readable when [`Self::wait`] has something to hear.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.channel.as_fd()
+    }
+}
+
+/// The end that an answer tells of.
+///
+/// # Errors
+/// What is no end.
+pub(super) fn end_of(answer: Answer) -> Result<ExecEnd, RunError> {
+    match answer {
+        Answer::Code(status) => Ok(ExecEnd { status, timed_out: false, interrupted: false }),
+        Answer::Killed(signal, over) => Ok(ExecEnd {
+            status: 128_u8.saturating_add(signal),
+            timed_out: over == TimeOver::Yes,
+            interrupted: i32::from(signal) == libc::SIGINT,
+        }),
+        Answer::Failed(errno, what) => Err(RunError::execute(errno, &what)),
+        answer => Err(refused(answer)),
+    }
+}

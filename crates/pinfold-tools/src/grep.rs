@@ -1,0 +1,209 @@
+//! Finding lines of files.
+//!
+//! One thread walks in the order of names, several search, and what they find is put in that order
+//! again: the same question has the same answer, also where a limit cuts it short.
+
+mod lines;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use ignore::Walk;
+
+use crate::error::{ErrorKind, ToolError};
+use crate::list::start;
+use crate::operation::{EntryKind, Grep, GrepDone, GrepLine};
+use crate::roots::Roots;
+use crate::walk::{Cancel, globs, walk};
+
+use lines::Search;
+
+/// Matching lines, or files, that are told unless another number is asked for.
+const MATCHES: u64 = 1_000;
+/// Bytes of lines in one answer.
+const BYTES: usize = 8 << 20;
+/// How many files the search may be ahead of the first one that is not done: it bounds what waits.
+const AHEAD: u64 = 256;
+/// Threads that search.
+const SEARCHERS: usize = 8;
+
+/// Finds lines of files.
+///
+/// # Errors
+/// A pattern that cannot be read, a place that is neither a file nor a directory.
+pub(crate) fn grep(roots: &Roots, grep: &Grep, cancel: &Cancel) -> Result<GrepDone, ToolError> {
+    let matcher = matcher(grep)?;
+    let (root, kind) = start(roots, &grep.path)?;
+    let mut found = Found::new(grep.limit.unwrap_or(MATCHES));
+    if kind == EntryKind::File {
+        let name = root.file_name().map(PathBuf::from).unwrap_or_default();
+        let part = Search::new(grep, &matcher, cancel).file(&root, &name);
+        found.add(part);
+    } else {
+        let globs = globs(&root, &grep.globs)?;
+        let files = walk(&root, grep.ignored, globs);
+        directory(&root, files, (grep, &matcher), cancel, &mut found);
+    }
+    cancel.check()?;
+    Ok(found.done)
+}
+
+fn matcher(grep: &Grep) -> Result<RegexMatcher, ToolError> {
+    let mut builder = RegexMatcherBuilder::new();
+    builder
+        .multi_line(true)
+        .case_insensitive(grep.ignore_case)
+        .fixed_strings(grep.literal)
+        .word(grep.word);
+    if !grep.multiline {
+        builder.line_terminator(Some(b'\n'));
+    }
+    let built = builder.build(&grep.pattern);
+    built.map_err(|error| ToolError::new(ErrorKind::Pattern, error.to_string()))
+}
+
+/// What a file gave.
+#[derive(Debug, Default)]
+pub(crate) struct Part {
+    pub(crate) lines: Vec<GrepLine>,
+    /// Matching lines, or files.
+    pub(crate) matches: u64,
+    pub(crate) bytes: usize,
+    /// Whether there is more in it.
+    pub(crate) truncated: bool,
+}
+
+/// What was found so far.
+struct Found {
+    done: GrepDone,
+    bytes: usize,
+    limit: u64,
+}
+
+impl Found {
+    fn new(limit: u64) -> Self {
+        let done = GrepDone { lines: Vec::new(), matches: 0, truncated: false };
+        Self { done, bytes: 0, limit }
+    }
+
+    /// Takes what the next file gave; false when there is enough.
+    fn add(&mut self, part: Part) -> bool {
+        let has_room = self.done.matches < self.limit && self.bytes < BYTES;
+        if part.matches == 0 {
+            return true;
+        }
+        if !has_room {
+            self.done.truncated = true;
+            return false;
+        }
+        let room = self.limit - self.done.matches;
+        self.done.truncated |= part.truncated || part.matches > room;
+        self.bytes += part.bytes;
+        let (lines, matches) = lines::first(part, room);
+        self.done.matches += matches;
+        self.done.lines.extend(lines);
+        !self.done.truncated
+    }
+}
+
+/// How far the answer has come.
+struct Progress {
+    next: Mutex<u64>,
+    moved: Condvar,
+}
+
+impl Progress {
+    fn lock(&self) -> MutexGuard<'_, u64> {
+        self.next.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait_for(&self, index: u64) {
+        let is_far = |next: &mut u64| index >= next.saturating_add(AHEAD);
+        drop(self.moved.wait_while(self.lock(), is_far));
+    }
+
+    fn set(&self, next: u64) {
+        *self.lock() = next;
+        self.moved.notify_all();
+    }
+}
+
+fn directory(
+    root: &Path,
+    files: Walk,
+    (grep, matcher): (&Grep, &RegexMatcher),
+    cancel: &Cancel,
+    found: &mut Found,
+) {
+    let searchers = thread::available_parallelism().map_or(1, usize::from).min(SEARCHERS);
+    let (give, take) = sync_channel::<(u64, PathBuf)>(AHEAD as usize);
+    let (tell, told) = sync_channel::<(u64, Part)>(AHEAD as usize);
+    let take = Mutex::new(take);
+    let progress = Progress { next: Mutex::new(0), moved: Condvar::new() };
+    thread::scope(|scope| {
+        for _ in 0..searchers {
+            let (tell, take, progress) = (tell.clone(), &take, &progress);
+            let mut search = Search::new(grep, matcher, cancel);
+            scope.spawn(move || search_all(root, take, &tell, progress, &mut search));
+        }
+        drop(tell);
+        scope.spawn(move || give_all(files, &give, cancel));
+        collect(told, &progress, cancel, found);
+        // Whoever still waits for its turn has none any more.
+        progress.set(u64::MAX);
+        // And what was still to be searched is not.
+        while take.lock().unwrap_or_else(PoisonError::into_inner).recv().is_ok() {}
+    });
+}
+
+fn give_all(files: Walk, give: &SyncSender<(u64, PathBuf)>, cancel: &Cancel) {
+    // What cannot be read is passed over, as ripgrep does.
+    let files =
+        files.flatten().filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()));
+    for (index, entry) in (0..).zip(files) {
+        if cancel.is_cancelled() || give.send((index, entry.into_path())).is_err() {
+            return;
+        }
+    }
+}
+
+fn search_all(
+    root: &Path,
+    take: &Mutex<Receiver<(u64, PathBuf)>>,
+    tell: &SyncSender<(u64, Part)>,
+    progress: &Progress,
+    search: &mut Search<'_>,
+) {
+    loop {
+        let next = take.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok((index, path)) = next else { return };
+        progress.wait_for(index);
+        let name = path.strip_prefix(root).unwrap_or(&path);
+        if tell.send((index, search.file(&path, name))).is_err() {
+            return;
+        }
+    }
+}
+
+/// Puts what is found in order, until there is enough.
+fn collect(told: Receiver<(u64, Part)>, progress: &Progress, cancel: &Cancel, found: &mut Found) {
+    let mut waiting = BTreeMap::new();
+    let mut next = 0;
+    for (index, part) in told {
+        waiting.insert(index, part);
+        let before = next;
+        while let Some(part) = waiting.remove(&next) {
+            next += 1;
+            if !found.add(part) || cancel.is_cancelled() {
+                return;
+            }
+        }
+        if next != before {
+            progress.set(next);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The lines of one file that match.
+
+use std::io;
+use std::path::Path;
+
+use grep_regex::RegexMatcher;
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
+
+use super::{BYTES, MATCHES, Part};
+use crate::Bytes;
+use crate::operation::{Grep, GrepLine, GrepMode, LineKind};
+use crate::walk::Cancel;
+
+/// Bytes of a line that are shown unless another number is asked for.
+const LINE: u32 = 2_000;
+/// Bytes of one file's lines.
+const FILE: usize = 1 << 20;
+
+/// Searches one file after another.
+pub(super) struct Search<'a> {
+    grep: &'a Grep,
+    matcher: &'a RegexMatcher,
+    searcher: Searcher,
+    cancel: &'a Cancel,
+}
+
+impl<'a> Search<'a> {
+    pub(super) fn new(grep: &'a Grep, matcher: &'a RegexMatcher, cancel: &'a Cancel) -> Self {
+        let shows_lines = grep.mode == GrepMode::Lines;
+        let around = |lines: u32| if shows_lines { lines as usize } else { 0 };
+        let searcher = SearcherBuilder::new()
+            .line_number(shows_lines)
+            .before_context(around(grep.before))
+            .after_context(around(grep.after))
+            .multi_line(grep.multiline)
+            .binary_detection(BinaryDetection::quit(0))
+            .build();
+        Self { grep, matcher, searcher, cancel }
+    }
+
+    /// What a file gives. One that cannot be read gives nothing, as with ripgrep.
+    pub(super) fn file(&mut self, path: &Path, name: &Path) -> Part {
+        let mut lines = Lines { grep: self.grep, cancel: self.cancel, name, part: Part::default() };
+        let _ = self.searcher.search_path(self.matcher, path, &mut lines);
+        lines.finish()
+    }
+}
+
+struct Lines<'a> {
+    grep: &'a Grep,
+    cancel: &'a Cancel,
+    name: &'a Path,
+    part: Part,
+}
+
+impl Lines<'_> {
+    fn push(&mut self, line: u64, kind: LineKind, text: &[u8]) {
+        let text = text.strip_suffix(b"\n").unwrap_or(text);
+        let text = text.strip_suffix(b"\r").unwrap_or(text);
+        let length = self.grep.line_length.unwrap_or(LINE) as usize;
+        let (shown, cut) = match text.len() > length {
+            true => (&text[..character_before(text, length)], true),
+            false => (text, false),
+        };
+        self.part.bytes += shown.len() + self.name.as_os_str().len();
+        let path: Bytes = self.name.into();
+        self.part.lines.push(GrepLine { path, line, kind, text: shown.into(), cut });
+    }
+
+    /// Whether to go on.
+    fn has_room(&mut self) -> bool {
+        let limit = self.grep.limit.unwrap_or(MATCHES);
+        // One more than is told shows that there are more.
+        let is_full = self.part.matches > limit || self.part.bytes > FILE.min(BYTES);
+        self.part.truncated |= is_full;
+        !is_full && !self.cancel.is_cancelled()
+    }
+
+    fn finish(mut self) -> Part {
+        if self.part.matches > 0 && self.grep.mode != GrepMode::Lines {
+            let lines = if self.grep.mode == GrepMode::Count { self.part.matches } else { 0 };
+            self.part.matches = 1;
+            self.push(lines, LineKind::Match, b"");
+        }
+        self.part
+    }
+}
+
+impl Sink for Lines<'_> {
+    type Error = io::Error;
+
+    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
+        if self.grep.mode == GrepMode::Files {
+            self.part.matches = 1;
+            return Ok(false);
+        }
+        let first = found.line_number().unwrap_or_default();
+        for (number, line) in (first..).zip(found.lines()) {
+            self.part.matches += 1;
+            if self.grep.mode == GrepMode::Lines {
+                self.push(number, LineKind::Match, line);
+            }
+        }
+        match self.grep.mode {
+            GrepMode::Lines => Ok(self.has_room()),
+            GrepMode::Count | GrepMode::Files => Ok(!self.cancel.is_cancelled()),
+        }
+    }
+
+    fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> io::Result<bool> {
+        let line = context.line_number().unwrap_or_default();
+        self.push(line, LineKind::Context, context.bytes());
+        Ok(!self.cancel.is_cancelled())
+    }
+}
+
+/// Where the character begins that a cut would go through.
+fn character_before(text: &[u8], at: usize) -> usize {
+    let is_inside = |at: &usize| text.get(*at).is_some_and(|byte| byte & 0xc0 == 0x80);
+    (0..=at).rev().take(4).find(|at| !is_inside(at)).unwrap_or(at)
+}
+
+/// The lines up to so many matches, with what is shown after the last, and how many matches these are.
+pub(super) fn first(part: Part, matches: u64) -> (Vec<GrepLine>, u64) {
+    if part.matches <= matches {
+        return (part.lines, part.matches);
+    }
+    let is_match = |(_, line): &(usize, &GrepLine)| line.kind == LineKind::Match;
+    let beyond = part.lines.iter().enumerate().filter(is_match).nth(matches as usize);
+    let end = beyond.map_or(part.lines.len(), |(index, _)| index);
+    let mut lines = part.lines;
+    lines.truncate(end);
+    (lines, matches)
+}

@@ -1,0 +1,206 @@
+//! Where tools may go: the paths of the session's grants, and nothing beside them.
+//!
+//! The walls around the session decide what can be reached at all. What is held against the roots is
+//! where an open file really lies, which the kernel tells (`/proc/self/fd`, proc(5)): whatever links
+//! were on the way, and whoever changed them meanwhile, it is about the very file that is used.
+//! (openat2(2) is not to be had behind the filter, which cannot read its flags.)
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use crate::Bytes;
+use crate::error::{ErrorKind, ToolError};
+
+/// The paths of the session's grants, and where relative ones begin.
+#[derive(Debug, Clone)]
+pub struct Roots {
+    roots: Vec<PathBuf>,
+    cwd: PathBuf,
+}
+
+/// Something that is there.
+pub(crate) struct Opened {
+    pub(crate) file: OwnedFd,
+    /// Where it lies, without links on the way.
+    pub(crate) real: PathBuf,
+}
+
+/// A place for a file: its directory and its name.
+pub(crate) struct Spot {
+    pub(crate) directory: Opened,
+    pub(crate) name: OsString,
+    /// What is there now.
+    pub(crate) there: Option<Stat>,
+}
+
+impl Roots {
+    /// Absolute paths inside.
+    #[must_use]
+    pub fn new(roots: Vec<PathBuf>, cwd: PathBuf) -> Self {
+        Self { roots, cwd }
+    }
+
+    /// Opens what lies at a path. What is no file or directory does not make this wait.
+    ///
+    /// # Errors
+    /// A path outside every root, or what open(2) says.
+    pub(crate) fn open(&self, path: &Bytes, flags: OFlags) -> Result<Opened, ToolError> {
+        self.open_at(&self.absolute(path)?, path, flags)
+    }
+
+    fn open_at(&self, at: &Path, path: &Bytes, flags: OFlags) -> Result<Opened, ToolError> {
+        match open(at, flags) {
+            Ok(opened) if self.contains(&opened.real) => Ok(opened),
+            Ok(_) => Err(ToolError::escapes(path)),
+            Err(_) if self.leads_out(at) => Err(ToolError::escapes(path)),
+            Err(errno) => Err(ToolError::system(path)(errno)),
+        }
+    }
+
+    /// A place where a file is, or can be made. A symbolic link is followed to where it leads.
+    ///
+    /// # Errors
+    /// A path outside every root; a directory above it that is not there, unless it is to be made;
+    /// anything there that is no regular file.
+    pub(crate) fn spot(&self, path: &Bytes, parents: bool) -> Result<Spot, ToolError> {
+        let at = self.absolute(path)?;
+        let real = match self.open_at(&at, path, OFlags::PATH) {
+            Ok(opened) => opened.real,
+            Err(error) if error.kind == ErrorKind::NotFound => {
+                if rustix::fs::lstat(&at).is_ok() {
+                    let what = "is a symbolic link that leads nowhere";
+                    return Err(ToolError::about(ErrorKind::NotFound, what, path));
+                }
+                at
+            }
+            Err(error) => return Err(error),
+        };
+        let (Some(above), Some(name)) = (real.parent(), real.file_name()) else {
+            return Err(ToolError::about(ErrorKind::IsDirectory, "is a directory", path));
+        };
+        let directory = match parents {
+            true => self.make(above, path)?,
+            // A file that is granted by itself lies where nothing else is granted.
+            false if self.roots.contains(&real) => {
+                open(above, OFlags::PATH | OFlags::DIRECTORY).map_err(ToolError::system(path))?
+            }
+            false => self.open_at(above, path, OFlags::PATH | OFlags::DIRECTORY)?,
+        };
+        let there = match rustix::fs::statat(&directory.file, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Some(stat),
+            Err(Errno::NOENT) => None,
+            Err(errno) => return Err(ToolError::system(path)(errno)),
+        };
+        if let Some(stat) = &there {
+            regular(stat, path)?;
+        }
+        Ok(Spot { directory, name: name.to_owned(), there })
+    }
+
+    /// Makes a directory, and those above it, where they are not there yet.
+    ///
+    /// # Errors
+    /// A path outside every root, or what mkdir(2) says.
+    pub(crate) fn make_directory(&self, path: &Bytes) -> Result<Opened, ToolError> {
+        self.make(&self.absolute(path)?, path)
+    }
+
+    fn make(&self, at: &Path, path: &Bytes) -> Result<Opened, ToolError> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY;
+        let mut missing: Vec<&OsStr> = Vec::new();
+        let mut above = at;
+        let mut directory = loop {
+            match self.open_at(above, path, flags) {
+                Err(error) if error.kind == ErrorKind::NotFound => {}
+                done => break done?,
+            }
+            match (above.parent(), above.components().next_back()) {
+                (Some(parent), Some(Component::Normal(name))) => {
+                    missing.push(name);
+                    above = parent;
+                }
+                _ => return Err(ToolError::system(path)(Errno::NOENT)),
+            }
+        };
+        for name in missing.into_iter().rev() {
+            match rustix::fs::mkdirat(&directory.file, name, Mode::from_raw_mode(0o777)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(errno) => return Err(ToolError::system(path)(errno)),
+            }
+            let below = rustix::fs::openat(
+                &directory.file,
+                name,
+                flags | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+                Mode::empty(),
+            );
+            let file = below.map_err(ToolError::system(path))?;
+            let real = real_path(&file).map_err(ToolError::system(path))?;
+            directory = Opened { file, real };
+            if !self.contains(&directory.real) {
+                return Err(ToolError::escapes(path));
+            }
+        }
+        Ok(directory)
+    }
+
+    fn absolute(&self, path: &Bytes) -> Result<PathBuf, ToolError> {
+        let bytes = path.as_slice();
+        if bytes.is_empty() || bytes.contains(&0) {
+            let what = "not a path: it is empty or has a NUL byte";
+            return Err(ToolError::about(ErrorKind::Request, what, path));
+        }
+        Ok(self.cwd.join(path.as_path()))
+    }
+
+    fn contains(&self, real: &Path) -> bool {
+        self.roots.iter().any(|root| real.starts_with(root))
+    }
+
+    /// Whether what there is of a path lies outside.
+    fn leads_out(&self, at: &Path) -> bool {
+        let found = at.ancestors().find_map(|above| open(above, OFlags::PATH).ok());
+        found.is_none_or(|opened| !self.contains(&opened.real))
+    }
+}
+
+/// # Errors
+/// Whatever is no regular file.
+pub(crate) fn regular(stat: &Stat, path: &Bytes) -> Result<(), ToolError> {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Ok(()),
+        FileType::Directory => Err(ToolError::system(path)(Errno::ISDIR)),
+        _ => Err(ToolError::about(ErrorKind::Special, "not a regular file", path)),
+    }
+}
+
+fn open(at: &Path, flags: OFlags) -> Result<Opened, Errno> {
+    let calm = OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+    // With O_PATH the kernel refuses other flags than its own (open(2)).
+    let flags = if flags.contains(OFlags::PATH) { flags | OFlags::CLOEXEC } else { flags | calm };
+    let file = rustix::fs::open(at, flags, Mode::empty())?;
+    let real = real_path(&file)?;
+    Ok(Opened { file, real })
+}
+
+/// Where an open file lies now.
+pub(crate) fn real_path(file: &impl AsFd) -> Result<PathBuf, Errno> {
+    let link = link_of(file);
+    let target = rustix::fs::readlink(link, Vec::new())?;
+    let target = target.into_bytes();
+    match target.first() {
+        Some(b'/') => {
+            Ok(PathBuf::from(<OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(&target)))
+        }
+        // A pipe or the like, or what no path leads to any more.
+        _ => Err(Errno::NOENT),
+    }
+}
+
+/// The name by which an open file can be opened or linked again (proc(5)).
+pub(crate) fn link_of(file: &impl AsFd) -> String {
+    format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())
+}

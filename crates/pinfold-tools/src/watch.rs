@@ -1,0 +1,197 @@
+//! Telling what changes (inotify(7)).
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use ignore::overrides::Override;
+use rustix::event::{PollFd, PollFlags};
+use rustix::fd::OwnedFd;
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
+use rustix::io::Errno;
+
+use crate::error::{ErrorKind, ToolError};
+use crate::list::start;
+use crate::operation::{Change, EntryKind, Event, Watch};
+use crate::roots::Roots;
+use crate::walk::{Cancel, walk};
+
+/// Directories that one watch covers at most.
+const DIRECTORIES: usize = 50_000;
+
+struct Watcher<'a> {
+    events: OwnedFd,
+    /// Where each watch lies.
+    places: HashMap<i32, PathBuf>,
+    root: PathBuf,
+    watch: &'a Watch,
+    tell: &'a mut dyn FnMut(Event) -> bool,
+}
+
+/// Tells what changes until it is cancelled, or nobody listens any more.
+///
+/// # Errors
+/// A place that cannot be watched; that it was cancelled.
+pub(crate) fn watch(
+    roots: &Roots,
+    watch: &Watch,
+    cancel: &Cancel,
+    tell: &mut dyn FnMut(Event) -> bool,
+) -> Result<(), ToolError> {
+    let (root, kind) = start(roots, &watch.path)?;
+    let system = |errno| ToolError::system(&watch.path)(errno);
+    let events = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).map_err(system)?;
+    let mut watcher = Watcher { events, places: HashMap::new(), root: root.clone(), watch, tell };
+    watcher.add(&root)?;
+    if kind == EntryKind::Directory && watch.recursive {
+        watcher.add_below(&root)?;
+    }
+    if !(watcher.tell)(Event { change: Change::Ready, path: watch.path.clone() }) {
+        return Ok(());
+    }
+    loop {
+        let mut ready = [
+            PollFd::new(&watcher.events, PollFlags::IN),
+            PollFd::new(&cancel.event, PollFlags::IN),
+        ];
+        match rustix::event::poll(&mut ready, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(system(errno)),
+        }
+        cancel.check()?;
+        if !watcher.read()? {
+            return Ok(());
+        }
+    }
+}
+
+impl Watcher<'_> {
+    fn add(&mut self, at: &Path) -> Result<(), ToolError> {
+        if self.places.len() >= DIRECTORIES {
+            let what = format!("more than {DIRECTORIES} directories to be watched");
+            return Err(ToolError::about(ErrorKind::TooLarge, &what, &self.watch.path));
+        }
+        let flags = WatchFlags::CREATE
+            | WatchFlags::DELETE
+            | WatchFlags::DELETE_SELF
+            | WatchFlags::CLOSE_WRITE
+            | WatchFlags::ATTRIB
+            | WatchFlags::MOVED_FROM
+            | WatchFlags::MOVED_TO
+            | WatchFlags::MOVE_SELF
+            | WatchFlags::DONT_FOLLOW;
+        let watched = inotify::add_watch(&self.events, at, flags);
+        let watched = watched.map_err(|errno| match errno {
+            Errno::NOSPC => {
+                let what = "the system's limit of watches is reached (fs.inotify.max_user_watches)";
+                ToolError::about(ErrorKind::NoSpace, what, &at.into())
+            }
+            errno => ToolError::system(&at.into())(errno),
+        })?;
+        self.places.insert(watched, at.to_owned());
+        Ok(())
+    }
+
+    fn add_below(&mut self, at: &Path) -> Result<(), ToolError> {
+        let entries = walk(at, false, Override::empty()).flatten();
+        let is_directory = |entry: &ignore::DirEntry| {
+            entry.depth() > 0 && entry.file_type().is_some_and(|kind| kind.is_dir())
+        };
+        for entry in entries.filter(is_directory) {
+            match self.add(entry.path()) {
+                // It has gone meanwhile.
+                Err(error) if error.kind == ErrorKind::NotFound => {}
+                done => done?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells what there is to tell; false when nobody listens any more, or nothing is left to watch.
+    fn read(&mut self) -> Result<bool, ToolError> {
+        let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
+        let mut seen = Vec::new();
+        {
+            let mut reader = Reader::new(&self.events, &mut buffer);
+            loop {
+                match reader.next() {
+                    Ok(event) => {
+                        let name = event.file_name().map(|name| name.to_bytes().to_vec());
+                        seen.push((event.wd(), event.events(), name));
+                    }
+                    Err(Errno::INTR) => {}
+                    Err(Errno::AGAIN) => break,
+                    Err(errno) => return Err(ToolError::system(&self.watch.path)(errno)),
+                }
+                if reader.is_buffer_empty() {
+                    break;
+                }
+            }
+        }
+        for (watched, flags, name) in seen {
+            if flags.contains(ReadFlags::QUEUE_OVERFLOW) {
+                let overflow = Event { change: Change::Overflow, path: self.watch.path.clone() };
+                if !(self.tell)(overflow) {
+                    return Ok(false);
+                }
+                continue;
+            }
+            let Some(place) = self.places.get(&watched).cloned() else { continue };
+            if flags.contains(ReadFlags::IGNORED) {
+                self.places.remove(&watched);
+                continue;
+            }
+            if !self.event(&place, flags, name)? {
+                return Ok(false);
+            }
+        }
+        Ok(!self.places.is_empty())
+    }
+
+    fn event(
+        &mut self,
+        place: &Path,
+        flags: ReadFlags,
+        name: Option<Vec<u8>>,
+    ) -> Result<bool, ToolError> {
+        let is_own = flags.intersects(ReadFlags::DELETE_SELF | ReadFlags::MOVE_SELF);
+        // The directory above tells of it, if it is watched.
+        if is_own && place != self.root {
+            return Ok(true);
+        }
+        let at = name.map_or_else(|| place.to_owned(), |name| place.join(OsStr::from_bytes(&name)));
+        let change = if flags.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO) {
+            Change::Created
+        } else if is_own || flags.intersects(ReadFlags::DELETE | ReadFlags::MOVED_FROM) {
+            Change::Removed
+        } else {
+            Change::Modified
+        };
+        if !(self.tell)(Event { change, path: at.as_path().into() }) {
+            return Ok(false);
+        }
+        let is_new = change == Change::Created && flags.contains(ReadFlags::ISDIR);
+        if is_new && self.watch.recursive {
+            match self.add(&at) {
+                Err(error) if error.kind == ErrorKind::NotFound => return Ok(true),
+                done => done?,
+            }
+            self.add_below(&at)?;
+            return Ok(self.tell_below(&at));
+        }
+        Ok(true)
+    }
+
+    /// What was made in a new directory before it was watched.
+    fn tell_below(&mut self, at: &Path) -> bool {
+        let below = walk(at, false, Override::empty()).flatten().filter(|entry| entry.depth() > 0);
+        for entry in below {
+            if !(self.tell)(Event { change: Change::Created, path: entry.path().into() }) {
+                return false;
+            }
+        }
+        true
+    }
+}

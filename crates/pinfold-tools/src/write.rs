@@ -1,0 +1,177 @@
+//! Writing files so that nobody sees half of one.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+
+use rustix::fs::{AtFlags, Mode, OFlags, RawMode, Stat, StatVfsMountFlags};
+use rustix::io::Errno;
+
+use crate::Bytes;
+use crate::error::{ErrorKind, ToolError};
+use crate::operation::{Write, WriteDone};
+use crate::roots::{Roots, Spot, link_of, real_path};
+
+/// Permission bits that a file keeps when its content is replaced.
+const KEPT: RawMode = 0o777;
+
+/// Puts content into a file.
+///
+/// # Errors
+/// What keeps it from being written. The file is then as it was, unless it is granted by itself.
+pub(crate) fn write(roots: &Roots, write: &Write, content: &[u8]) -> Result<WriteDone, ToolError> {
+    let spot = roots.spot(&write.path, write.parents)?;
+    if write.new && spot.there.is_some() {
+        return Err(ToolError::system(&write.path)(Errno::EXIST));
+    }
+    let created = spot.there.is_none();
+    let atomic = replace(&spot, &write.path, content)?;
+    Ok(WriteDone { size: content.len() as u64, created, atomic })
+}
+
+/// Puts content in the place of a file's, or makes the file. Tells whether that was done at once.
+///
+/// # Errors
+/// As [`write`]; [`ErrorKind::Changed`] if it is not what it was when the spot was found.
+pub(crate) fn replace(spot: &Spot, path: &Bytes, content: &[u8]) -> Result<bool, ToolError> {
+    if let Some(before) = &spot.there {
+        // To rename over a file is a matter of its directory; it is to be one of the file as well.
+        may_be_written(spot, path)?;
+        return match put(spot, before, path, content) {
+            Ok(()) => Ok(true),
+            // A mount point, or in a directory that cannot be written: there is no other way.
+            Err(Put::Refused) => in_place(spot, path, content).map(|()| false),
+            Err(Put::Failed(error)) => Err(error),
+        };
+    }
+    let (file, named) = temporary(spot).map_err(ToolError::system(path))?;
+    let made = fill(file, content).and_then(|file| match &named {
+        None => link(&file, spot, &spot.name),
+        Some(name) => {
+            let directory = &spot.directory.file;
+            let linked =
+                rustix::fs::linkat(directory, name, directory, &spot.name, AtFlags::empty());
+            forget(spot, name);
+            linked
+        }
+    });
+    made.map(|()| true).map_err(ToolError::system(path))
+}
+
+/// Why content could not be put in place at once.
+enum Put {
+    Refused,
+    Failed(ToolError),
+}
+
+fn put(spot: &Spot, before: &Stat, path: &Bytes, content: &[u8]) -> Result<(), Put> {
+    let failed = |errno| match errno {
+        Errno::BUSY | Errno::XDEV | Errno::ACCESS | Errno::PERM | Errno::ROFS => Put::Refused,
+        errno => Put::Failed(ToolError::system(path)(errno)),
+    };
+    let (file, named) = temporary(spot).map_err(failed)?;
+    let mode = Mode::from_raw_mode(before.st_mode & KEPT);
+    let filled = rustix::fs::fchmod(&file, mode).and_then(|()| fill(file, content));
+    let name = match (filled, named) {
+        (Ok(_), Some(name)) => name,
+        (Ok(file), None) => {
+            let name = beside(&spot.name);
+            link(&file, spot, &name).map_err(failed)?;
+            name
+        }
+        (Err(errno), named) => {
+            named.iter().for_each(|name| forget(spot, name));
+            return Err(failed(errno));
+        }
+    };
+    let directory = &spot.directory.file;
+    let is_as_before = rustix::fs::statat(directory, &spot.name, AtFlags::SYMLINK_NOFOLLOW)
+        .is_ok_and(|now| version(&now) == version(before));
+    if !is_as_before {
+        forget(spot, &name);
+        let what = "was changed meanwhile; read it again";
+        return Err(Put::Failed(ToolError::about(ErrorKind::Changed, what, path)));
+    }
+    rustix::fs::renameat(directory, &name, directory, &spot.name).map_err(|errno| {
+        forget(spot, &name);
+        failed(errno)
+    })
+}
+
+/// What tells one version of a file from another.
+fn version(stat: &Stat) -> (u64, u64, i64, i64, u64) {
+    let nanoseconds = stat.st_ctime_nsec;
+    (stat.st_dev, stat.st_ino, stat.st_size, stat.st_ctime, nanoseconds)
+}
+
+/// # Errors
+/// A file that the session may only read.
+fn may_be_written(spot: &Spot, path: &Bytes) -> Result<(), ToolError> {
+    let file = open_for(spot, OFlags::WRONLY).map_err(ToolError::system(path))?;
+    let about = rustix::fs::fstatvfs(&file).map_err(ToolError::system(path))?;
+    match about.f_flag.contains(StatVfsMountFlags::RDONLY) {
+        true => Err(ToolError::system(path)(Errno::ROFS)),
+        false => Ok(()),
+    }
+}
+
+fn in_place(spot: &Spot, path: &Bytes, content: &[u8]) -> Result<(), ToolError> {
+    let file = open_for(spot, OFlags::WRONLY).map_err(ToolError::system(path))?;
+    let written = rustix::fs::ftruncate(&file, 0).and_then(|()| fill(file, content));
+    written.map(drop).map_err(ToolError::system(path))
+}
+
+fn open_for(spot: &Spot, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    rustix::fs::openat(&spot.directory.file, &spot.name, flags, Mode::empty())
+}
+
+/// A file without a name, which a kill leaves nothing of (`O_TMPFILE`, open(2)), or with one where the
+/// file system has no such.
+fn temporary(spot: &Spot) -> Result<(OwnedFd, Option<OsString>), Errno> {
+    let mode = Mode::from_raw_mode(0o666);
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+    // O_TMPFILE takes a directory by its path, not one that is open for its path alone.
+    let directory = real_path(&spot.directory.file)?;
+    match rustix::fs::open(&directory, flags | OFlags::TMPFILE, mode) {
+        Ok(file) => return Ok((file, None)),
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT) => {}
+        Err(errno) => return Err(errno),
+    }
+    let name = beside(&spot.name);
+    let flags = flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+    let file = rustix::fs::openat(&spot.directory.file, &name, flags, mode)?;
+    Ok((file, Some(name)))
+}
+
+fn fill(file: OwnedFd, content: &[u8]) -> Result<File, Errno> {
+    let mut file = File::from(file);
+    let write = |error: io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
+    file.write_all(content).map_err(write)?;
+    Ok(file)
+}
+
+fn link(file: &File, spot: &Spot, name: &OsStr) -> Result<(), Errno> {
+    let (to, follow) = (&spot.directory.file, AtFlags::SYMLINK_FOLLOW);
+    rustix::fs::linkat(rustix::fs::CWD, link_of(file), to, name, follow)
+}
+
+/// A name that nobody has, in the same directory.
+fn beside(name: &OsStr) -> OsString {
+    // A name has at most 255 bytes (NAME_MAX).
+    const MOST: usize = 200;
+    let mut random = [0; 8];
+    // Without random bytes the name is no less one that must not be there.
+    let _ = rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty());
+    let bytes = name.as_bytes();
+    let mut beside = OsString::from(".");
+    beside.push(OsStr::from_bytes(&bytes[..bytes.len().min(MOST)]));
+    beside.push(format!(".pinfold-{:016x}", u64::from_ne_bytes(random)));
+    beside
+}
+
+fn forget(spot: &Spot, name: &OsStr) {
+    let _ = rustix::fs::unlinkat(&spot.directory.file, name, AtFlags::empty());
+}

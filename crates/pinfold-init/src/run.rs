@@ -75,7 +75,7 @@ enum Idle {
     No,
     /// Only what runs beside it.
     Yes,
-    /// It was asked to end, and does when nothing runs any more.
+    /// It was asked to end, and does when nothing that was asked for runs any more.
     Ending,
 }
 
@@ -138,7 +138,7 @@ impl Loop<'_> {
             }
         }
         let goes_on = (!signalled || self.children()) && (!ordered || self.order()?);
-        if goes_on && self.idle == Idle::Ending && self.tasks.is_empty() {
+        if goes_on && self.idle == Idle::Ending && self.tasks.iter().all(Task::has_ended) {
             self.tell_end(Ended::Code(0));
             return Ok(false);
         }

@@ -32,6 +32,8 @@ pub(crate) struct Task {
     /// On which the minder tells of it.
     news: Channel,
     is_ending: bool,
+    /// What was asked for has ended; something that it has left may still run.
+    has_ended: bool,
 }
 
 impl Task {
@@ -63,7 +65,7 @@ impl Task {
             let report = Report::TaskTerminal(id);
             supervisor.send(&report, &[controller.as_fd()]).map_err(broken)?;
         }
-        Ok(Self { id, minder, news, is_ending: false })
+        Ok(Self { id, minder, news, is_ending: false, has_ended: false })
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -74,6 +76,10 @@ impl Task {
     /// the task is left, and that it is killed ends the inside: its task could not be ended any more.
     pub(crate) fn minder(&self) -> Pid {
         self.minder
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended
     }
 
     pub(crate) fn is_ending(&self) -> bool {
@@ -95,7 +101,10 @@ impl Task {
             let Ok(Some(received)) = self.news.receive::<Report>() else { return };
             match received.message {
                 stopped @ Report::TaskStopped(_) => supervisor.mention(&stopped),
-                report => drop(supervisor.send(&report, &[])),
+                report => {
+                    self.has_ended = true;
+                    drop(supervisor.send(&report, &[]));
+                }
             }
         }
     }

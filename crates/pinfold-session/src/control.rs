@@ -16,7 +16,7 @@ pub use exec::{Exec, ExecEnd, exec};
 pub use message::Change;
 pub(crate) use rules::Rules;
 pub(crate) use server::{Base, Control, News};
-pub use session::{Running, Session};
+pub use session::{Running, Session, variable};
 
 /// The socket's name in the session's private directory.
 const NAME: &str = "control";

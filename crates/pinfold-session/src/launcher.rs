@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -73,6 +73,22 @@ impl Launcher {
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output)
+            .spawn()
+    }
+
+    /// Starts this very program in a directory, in its own environment, with pipes for all three
+    /// streams.
+    ///
+    /// # Errors
+    /// What starting it says.
+    #[expect(clippy::disallowed_methods, reason = "this is the launcher")]
+    pub fn start_session(self, arguments: &[OsString], directory: &Path) -> io::Result<Child> {
+        std::process::Command::new(std::env::current_exe()?)
+            .args(arguments)
+            .current_dir(directory)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             .spawn()
     }
 

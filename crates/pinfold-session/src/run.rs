@@ -6,7 +6,6 @@ mod plan;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -38,7 +37,7 @@ use crate::terminal::CallerTerminal;
 use crate::timeline::Timeline;
 use crate::view::Extra;
 use crate::workspace::Workspace;
-use crate::{idle, stdio, sys, userland, warm};
+use crate::{idle, stdio, sys, warm};
 
 pub(crate) use design::Design;
 
@@ -149,6 +148,7 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
         serving: Serving::new(opened.egress, Arc::clone(&records)),
         control: control.map_err(RunError::System)?,
         sockets: opened.sockets,
+        is_idle,
         filling: request.bound.take().map(Filling::watch).transpose().map_err(RunError::thread)?,
         deadline: timeout.map(|timeout| Instant::now() + timeout.value.duration()),
         background: request.background.take().map(|background| background.of(session.state.id())),
@@ -241,11 +241,11 @@ impl Session {
         Ok(opened)
     }
 
-    /// Where tools may go: whatever was granted, and the private directories.
+    /// Where tools may go: whatever was granted. What is private and gone with the session is for
+    /// commands: a file that a tool writes is to be there afterwards.
     fn roots(&self) -> Vec<Vec<u8>> {
         let granted = self.design.authority.grants().map(|grant| grant.root.inside.as_path());
-        let private = userland::PRIVATE.into_iter().map(Path::new);
-        granted.chain(private).map(|path| path.as_os_str().as_bytes().to_vec()).collect()
+        granted.map(|path| path.as_os_str().as_bytes().to_vec()).collect()
     }
 
     /// Looks over what has run inside and what it left, whatever became of it.

@@ -45,6 +45,8 @@ pub(crate) struct Supervision {
     pub(crate) control: Control,
     /// Where sockets of the inside's network are asked for and handed in.
     pub(crate) sockets: Option<Sockets>,
+    /// Whether there is no command, which would decide itself what becomes of signals.
+    pub(crate) is_idle: bool,
     /// Who watches what is written to the disk.
     pub(crate) filling: Option<Filling>,
     pub(crate) deadline: Option<Instant>,
@@ -304,7 +306,12 @@ impl Supervision {
                 self.order(libc::SIGHUP);
                 self.state.killing = Some(Instant::now() + GRACE);
             }
-            other => self.order(other),
+            other => {
+                self.order(other);
+                if self.is_idle && ENDING.contains(&other) {
+                    self.state.killing.get_or_insert(Instant::now() + GRACE);
+                }
+            }
         }
     }
 

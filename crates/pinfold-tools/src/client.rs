@@ -198,6 +198,15 @@ impl Tools {
     }
 }
 
+impl Tools {
+    /// Takes a request back ([`Call::id`]). Its answer comes all the same, and says so if it was in
+    /// time.
+    pub fn cancel(&self, id: u32) {
+        // A session that has ended does nothing any more.
+        let _ = frame::send::<Operation>(&mut *lock(&self.writer), id, None, &[]);
+    }
+}
+
 impl Drop for Tools {
     fn drop(&mut self) {
         // The thread that listens has a descriptor of its own.
@@ -206,10 +215,15 @@ impl Drop for Tools {
 }
 
 impl Call<'_> {
-    /// Takes it back. Its answer comes all the same, and says so if it was in time.
+    /// Takes it back ([`Tools::cancel`]).
     pub fn cancel(&self) {
-        // A session that has ended does nothing any more.
-        let _ = frame::send::<Operation>(&mut *lock(&self.tools.writer), self.id, None, &[]);
+        self.tools.cancel(self.id);
+    }
+
+    /// The number by which [`Tools::cancel`] knows it.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.id
     }
 
     fn answer(mut self) -> Result<Answered, ToolError> {

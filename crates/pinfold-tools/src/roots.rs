@@ -7,6 +7,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
@@ -160,10 +161,27 @@ impl Roots {
         self.roots.iter().any(|root| real.starts_with(root))
     }
 
-    /// Whether what there is of a path lies outside.
+    /// Whether what there is of a path lies outside, by way of links that lead nowhere, too.
     fn leads_out(&self, at: &Path) -> bool {
-        let found = at.ancestors().find_map(|above| open(above, OFlags::PATH).ok());
-        found.is_none_or(|opened| !self.contains(&opened.real))
+        /// As many links as the kernel follows (path_resolution(7)).
+        const LINKS: usize = 40;
+        let mut at = at.to_owned();
+        for _ in 0..LINKS {
+            let Some(link) = at.ancestors().find_map(|above| match open(above, OFlags::PATH) {
+                Ok(opened) => Some(Err(!self.contains(&opened.real))),
+                Err(_) => rustix::fs::readlink(above, Vec::new()).ok().map(|target| {
+                    let target = OsString::from_vec(target.into_bytes());
+                    Ok(above.parent().unwrap_or(above).join(target))
+                }),
+            }) else {
+                return true;
+            };
+            match link {
+                Ok(target) => at = target,
+                Err(is_outside) => return is_outside,
+            }
+        }
+        true
     }
 }
 
@@ -192,9 +210,7 @@ pub(crate) fn real_path(file: &impl AsFd) -> Result<PathBuf, Errno> {
     let target = rustix::fs::readlink(link, Vec::new())?;
     let target = target.into_bytes();
     match target.first() {
-        Some(b'/') => {
-            Ok(PathBuf::from(<OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(&target)))
-        }
+        Some(b'/') => Ok(PathBuf::from(OsStr::from_bytes(&target))),
         // A pipe or the like, or what no path leads to any more.
         _ => Err(Errno::NOENT),
     }

@@ -98,6 +98,8 @@ fn what_lies_outside_every_grant_escapes_however_it_is_named() {
         "link",
         "directory/secret",
         "directory/new",
+        "dangling",
+        "dangling/further",
         "../outside/new",
         "../new",
         "/etc/passwd",
@@ -130,7 +132,10 @@ fn what_lies_outside_every_grant_escapes_however_it_is_named() {
     }
     assert_eq!(fs::read(secret).expect("a file"), b"secret");
     assert_eq!(fs::read_dir(&place.outside).expect("a directory").count(), 1);
-    assert_eq!(kind(place.write("dangling", "x")), ErrorKind::NotFound);
+    symlink("none", place.granted.join("inside")).expect("a link");
+    symlink("loop", place.granted.join("loop")).expect("a link");
+    assert_eq!(kind(place.write("inside", "x")), ErrorKind::NotFound);
+    assert!(place.write("loop", "x").is_err());
     assert_eq!(kind(place.read("")), ErrorKind::Request);
     assert_eq!(kind(place.read("a\0b")), ErrorKind::Request);
     assert_eq!(kind(place.read("none")), ErrorKind::NotFound);

@@ -23,6 +23,7 @@ use crate::log::LogsArgs;
 use crate::network::ChangeArgs;
 use crate::review::{ApplyArgs, DiffArgs, DiscardArgs, PsArgs};
 use crate::secret::SecretCommand;
+use crate::serve::{McpArgs, ServeArgs};
 use crate::snapshot::{SnapshotCommand, StepArgs};
 use crate::trust::TrustArgs;
 use crate::unpack::{UnpackArgs, UnpackSystemArgs};
@@ -75,6 +76,10 @@ pub(crate) enum Command {
     Doctor(Output),
     /// Read the audit log
     Audit(AuditArgs),
+    /// Serve the local API: sessions, programs, files and events for other programs of yours
+    Serve(ServeArgs),
+    /// Serve tools in a sandbox around this directory to an agent (Model Context Protocol)
+    Mcp(McpArgs),
     /// Keep the credentials that the gateway uses
     #[command(subcommand)]
     Secret(SecretCommand),

@@ -14,6 +14,7 @@ mod policy;
 mod review;
 mod run;
 mod secret;
+mod serve;
 mod snapshot;
 mod trust;
 mod unpack;
@@ -52,6 +53,8 @@ fn main() -> ExitCode {
         Command::Audit(args) => log::audit(&args),
         Command::ImportObjects(args) => import::import(args),
         Command::LookAtWorktree(args) => worktree::look(args),
+        Command::Serve(args) => serve::serve(args),
+        Command::Mcp(args) => serve::mcp(args),
         Command::Snapshot(command) => snapshot::snapshot(&command),
         Command::SnapshotStep(args) => snapshot::step(&args),
         Command::Unpack(args) => Ok(unpack::unpack(&args)),

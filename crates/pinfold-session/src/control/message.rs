@@ -27,6 +27,8 @@ pub(super) enum Request {
     Tools,
     /// Of what runs: send it this signal.
     Signal(i32),
+    /// Of what runs: end it with all that it has started.
+    Kill,
     /// End the session, and kill what is left of it after so many milliseconds. The connection is
     /// closed when it has ended.
     Stop {

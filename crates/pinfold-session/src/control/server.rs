@@ -184,9 +184,13 @@ impl Control {
             State::Running { id, deadline, over } => {
                 match client.channel.receive::<Json<Request>>() {
                     Ok(Some(received)) => {
-                        if let Request::Signal(signal) = received.message.0 {
-                            let _ = inside.channel.send(&Order::SignalTask { id, signal }, &[]);
-                        }
+                        let order = match received.message.0 {
+                            Request::Signal(signal) => Some(Order::SignalTask { id, signal }),
+                            Request::Kill => Some(Order::EndTask(id)),
+                            _ => None,
+                        };
+                        // An init that has gone has ended it.
+                        order.map(|order| inside.channel.send(&order, &[]));
                         client.state = State::Running { id, deadline, over };
                     }
                     Ok(None) | Err(_) => {
@@ -227,7 +231,7 @@ impl Control {
                 client.answer(served.map_or_else(Answer::Error, |()| Answer::Done), &[]);
             }
             // There is nothing to be told yet.
-            Request::Signal(_) => {}
+            Request::Signal(_) | Request::Kill => {}
             Request::Stop { grace } => {
                 client.state = State::Waiting;
                 return Some(Duration::from_millis(grace));

@@ -1,8 +1,10 @@
 //! A live session as a library sees it: programs and tools in it, with streams of one's own.
 
+use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
+use pinfold_policy::env::{EnvName, Owner, reserved};
 use pinfold_tools::Tools;
 use pinfold_wire::{Channel, StreamEnd, Streams};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
@@ -96,25 +98,58 @@ impl Running {
         drop(self.channel.send(&Json(Request::Signal(signal)), &[]));
     }
 
+    /// Ends it with all that it has started, however often that has forked.
+    pub fn kill(&self) {
+        drop(self.channel.send(&Json(Request::Kill), &[]));
+    }
+
     /// Waits for its end. What it has written may still be on its way.
     ///
     /// # Errors
     /// A command that cannot be executed; a session that ends meanwhile.
     pub fn wait(&self) -> Result<ExecEnd, RunError> {
         loop {
-            match client::receive(&self.channel)? {
-                // It has no terminal, and nobody whom to stop.
-                Answer::Stopped => self.signal(libc::SIGCONT),
-                answer => return end_of(answer),
+            if let Some(end) = self.hear()? {
+                return Ok(end);
             }
+        }
+    }
+
+    /// Takes one word of it, waiting for it; gives its end if that was it.
+    ///
+    /// # Errors
+    /// As [`Self::wait`].
+    pub fn hear(&self) -> Result<Option<ExecEnd>, RunError> {
+        match client::receive(&self.channel)? {
+            // It has no terminal, and nobody whom to stop.
+            Answer::Stopped => {
+                self.signal(libc::SIGCONT);
+                Ok(None)
+            }
+            answer => end_of(answer).map(Some),
         }
     }
 }
 
 impl AsFd for Running {
-    /// Readable when [`Self::wait`] has something to hear.
+    /// Readable when there is something to [hear](Self::hear).
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.channel.as_fd()
+    }
+}
+
+/// A variable for something that is run: the session's own user may set what the user may set at its
+/// start.
+///
+/// # Errors
+/// A name that is none, or is reserved.
+pub fn variable(name: &str, value: &str) -> Result<(OsString, OsString), RunError> {
+    let name: EnvName = name.parse().map_err(|error| RunError::refused(error, None))?;
+    match reserved(&name).filter(|reserved| reserved.owner > Owner::User) {
+        Some(reserved) => {
+            Err(RunError::refused(format!("{name} is reserved: {}", reserved.reason), None))
+        }
+        None => Ok((name.as_str().into(), value.into())),
     }
 }
 

@@ -1,0 +1,318 @@
+//! A client that several threads may use at once.
+
+use std::collections::HashMap;
+use std::io::{self, BufReader};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use serde::Serialize;
+use serde_json::Value;
+use thiserror::Error;
+
+use crate::api::{
+    Call, Ended, ExecExit, ExecOutput, ExecSignal, ExecStart, ExecWrite, FilesChanged,
+    FilesUnwatch, FilesWatch, Stream, Told,
+};
+use crate::line::{read_line, write_line};
+use crate::message::{Fault, Message};
+
+/// What waits to be taken of one program or watch. Then the connection waits.
+const WAITING: usize = 64;
+
+/// Why something could not be had.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// Nobody serves there, or the connection broke.
+    #[error("pinfold serve: {0}")]
+    Io(#[from] io::Error),
+    /// It cannot be done.
+    #[error(transparent)]
+    Refused(#[from] Fault),
+    /// The server has gone.
+    #[error("pinfold serve has ended")]
+    Gone,
+    /// The server answers something that this client does not know.
+    #[error("pinfold serve answers something else: {0}")]
+    Answer(#[from] serde_json::Error),
+}
+
+/// A connection to `pinfold serve`. Sessions that it has started end with it, unless they are detached.
+#[derive(Debug)]
+pub struct Client {
+    socket: Mutex<UnixStream>,
+    shared: Arc<Mutex<Shared>>,
+}
+
+/// Who waits for what.
+#[derive(Debug, Default)]
+struct Shared {
+    next: u64,
+    calls: HashMap<u64, Waiting>,
+    execs: HashMap<u64, SyncSender<ExecEvent>>,
+    watches: HashMap<u64, SyncSender<FilesChanged>>,
+    is_over: bool,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    answer: SyncSender<Result<Value, Fault>>,
+    follows: Follows,
+}
+
+/// What an answer is followed by. It has to be known before the next message is read.
+#[derive(Debug)]
+enum Follows {
+    Nothing,
+    Exec(SyncSender<ExecEvent>),
+    Watch(SyncSender<FilesChanged>),
+}
+
+impl Client {
+    /// Connects to the server that listens there.
+    ///
+    /// # Errors
+    /// What connect(2) says.
+    pub fn connect(socket: &Path) -> Result<Self, ClientError> {
+        Self::new(UnixStream::connect(socket)?)
+    }
+
+    /// A client of the server at the other end.
+    ///
+    /// # Errors
+    /// What dup(2) and starting a thread say.
+    pub fn new(socket: UnixStream) -> Result<Self, ClientError> {
+        let reader = socket.try_clone()?;
+        let shared = Arc::new(Mutex::new(Shared::default()));
+        let of_reader = Arc::clone(&shared);
+        thread::Builder::new()
+            .name("pinfold".to_owned())
+            .spawn(move || listen(reader, &of_reader))?;
+        Ok(Self { socket: Mutex::new(socket), shared })
+    }
+
+    /// Asks for something and waits for the answer.
+    ///
+    /// # Errors
+    /// What the server says; a server that has gone.
+    pub fn call<C: Call>(&self, call: &C) -> Result<C::Answer, ClientError> {
+        self.ask(call, Follows::Nothing)
+    }
+
+    /// Starts a program whose outputs are taken one by one.
+    ///
+    /// # Errors
+    /// As [`Self::call`].
+    pub fn exec(&self, start: &ExecStart) -> Result<Exec<'_>, ClientError> {
+        let (tell, events) = sync_channel(WAITING);
+        let started = self.ask(start, Follows::Exec(tell))?;
+        Ok(Exec { client: self, id: started.exec, events, has_ended: false })
+    }
+
+    /// Watches something whose changes are taken one by one.
+    ///
+    /// # Errors
+    /// As [`Self::call`].
+    pub fn watch(&self, watch: &FilesWatch) -> Result<Watching<'_>, ClientError> {
+        let (tell, changes) = sync_channel(WAITING);
+        let started = self.ask(watch, Follows::Watch(tell))?;
+        Ok(Watching { client: self, id: started.watch, changes })
+    }
+
+    fn ask<C: Call>(&self, call: &C, follows: Follows) -> Result<C::Answer, ClientError> {
+        let (answer, answered) = sync_channel(1);
+        let id = {
+            let mut shared = lock(&self.shared);
+            if shared.is_over {
+                return Err(ClientError::Gone);
+            }
+            shared.next += 1;
+            let id = shared.next;
+            shared.calls.insert(id, Waiting { answer, follows });
+            id
+        };
+        let params = serde_json::to_value(call)?;
+        let request = Message::Request { id: id.into(), method: C::METHOD.to_owned(), params };
+        self.send(&request)?;
+        let result = answered.recv().map_err(|_| ClientError::Gone)??;
+        Ok(serde_json::from_value(result)?)
+    }
+
+    fn send(&self, message: &impl Serialize) -> Result<(), ClientError> {
+        Ok(write_line(&mut *lock(&self.socket), message)?)
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        // The thread that listens has a descriptor of its own.
+        let _ = lock(&self.socket).shutdown(Shutdown::Both);
+    }
+}
+
+/// What becomes of something that runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ExecEvent {
+    /// It has written something.
+    Output(Stream, Vec<u8>),
+    /// It has ended, and all that it wrote was told.
+    Exit(Ended),
+    /// It could not be executed, or its session has ended.
+    Failed(String),
+}
+
+/// Something that runs. Dropped before its end, it is killed with all that it has started.
+#[derive(Debug)]
+pub struct Exec<'a> {
+    client: &'a Client,
+    id: u64,
+    events: Receiver<ExecEvent>,
+    has_ended: bool,
+}
+
+impl Exec<'_> {
+    /// Waits for what happens next; none after its end.
+    pub fn event(&mut self) -> Option<ExecEvent> {
+        let event = self.events.recv().ok();
+        self.has_ended |= !matches!(event, Some(ExecEvent::Output(..)));
+        event
+    }
+
+    /// Writes to its input.
+    ///
+    /// # Errors
+    /// That it has none, or has ended.
+    pub fn write(&self, data: &[u8]) -> Result<(), ClientError> {
+        self.client.call(&ExecWrite { exec: self.id, data: data.into(), end: false }).map(drop)
+    }
+
+    /// Ends its input.
+    ///
+    /// # Errors
+    /// That it has none, or has ended.
+    pub fn end_input(&self) -> Result<(), ClientError> {
+        let end = ExecWrite { exec: self.id, end: true, ..ExecWrite::default() };
+        self.client.call(&end).map(drop)
+    }
+
+    /// Sends it a signal.
+    ///
+    /// # Errors
+    /// That it has ended.
+    pub fn signal(&self, signal: i32) -> Result<(), ClientError> {
+        self.client.call(&ExecSignal { exec: self.id, signal }).map(drop)
+    }
+}
+
+impl Drop for Exec<'_> {
+    fn drop(&mut self) {
+        lock(&self.client.shared).execs.remove(&self.id);
+        if !self.has_ended {
+            const KILL: i32 = 9;
+            // Its answer is for nobody: waiting for it here could be for long.
+            let kill = ExecSignal { exec: self.id, signal: KILL };
+            let params = serde_json::to_value(kill).unwrap_or_default();
+            let method = ExecSignal::METHOD.to_owned();
+            let _ = self.client.send(&Message::Notification { method, params });
+        }
+    }
+}
+
+/// Something that is watched, as long as this lives.
+#[derive(Debug)]
+pub struct Watching<'a> {
+    client: &'a Client,
+    id: u64,
+    changes: Receiver<FilesChanged>,
+}
+
+impl Watching<'_> {
+    /// Waits for the next change; none when nothing more is told.
+    pub fn change(&mut self) -> Option<FilesChanged> {
+        self.changes.recv().ok()
+    }
+}
+
+impl Drop for Watching<'_> {
+    fn drop(&mut self) {
+        lock(&self.client.shared).watches.remove(&self.id);
+        let params = serde_json::to_value(FilesUnwatch { watch: self.id }).unwrap_or_default();
+        let method = FilesUnwatch::METHOD.to_owned();
+        let _ = self.client.send(&Message::Notification { method, params });
+    }
+}
+
+/// Hands out what the server says until it says nothing more.
+fn listen(socket: UnixStream, shared: &Mutex<Shared>) {
+    let mut reader = BufReader::new(&socket);
+    while let Ok(Some(line)) = read_line(&mut reader) {
+        match Message::read(&line) {
+            Ok(Message::Response { id, result }) => {
+                lock(shared).answer(id.as_u64().unwrap_or_default(), result);
+            }
+            Ok(Message::Notification { method, params }) => tell(shared, &method, params),
+            Ok(Message::Request { .. }) | Err(_) => break,
+        }
+    }
+    let _ = socket.shutdown(Shutdown::Both);
+    let mut shared = lock(shared);
+    shared.is_over = true;
+    shared.calls.clear();
+    shared.execs.clear();
+    shared.watches.clear();
+}
+
+impl Shared {
+    fn answer(&mut self, id: u64, result: Result<Value, Fault>) {
+        let Some(Waiting { answer, follows }) = self.calls.remove(&id) else { return };
+        let number = |key: &str| result.as_ref().ok().and_then(|result| result[key].as_u64());
+        match follows {
+            Follows::Exec(tell) => {
+                self.execs.extend(number("exec").map(|exec| (exec, tell)));
+            }
+            Follows::Watch(tell) => {
+                self.watches.extend(number("watch").map(|watch| (watch, tell)));
+            }
+            Follows::Nothing => {}
+        }
+        // Whoever does not wait any more is told nothing.
+        let _ = answer.send(result);
+    }
+}
+
+/// Passes on what was told. Who is slow to take it makes the connection wait, and nobody is told
+/// while the table is locked. What is not known here is for a newer client.
+fn tell(shared: &Mutex<Shared>, method: &str, params: Value) {
+    if method == ExecOutput::METHOD
+        && let Ok(output) = serde_json::from_value::<ExecOutput>(params.clone())
+    {
+        let tell = lock(shared).execs.get(&output.exec).cloned();
+        let event = ExecEvent::Output(output.stream, output.data.into());
+        tell.map(|tell| tell.send(event));
+    } else if method == ExecExit::METHOD
+        && let Ok(exit) = serde_json::from_value::<ExecExit>(params.clone())
+    {
+        let tell = lock(shared).execs.remove(&exit.exec);
+        let event = match exit.ended {
+            Some(ended) => ExecEvent::Exit(ended),
+            None => ExecEvent::Failed(exit.error.unwrap_or_default()),
+        };
+        tell.map(|tell| tell.send(event));
+    } else if method == FilesChanged::METHOD
+        && let Ok(changed) = serde_json::from_value::<FilesChanged>(params)
+    {
+        let tell = match changed.change {
+            Some(_) => lock(shared).watches.get(&changed.watch).cloned(),
+            None => lock(shared).watches.remove(&changed.watch),
+        };
+        tell.map(|tell| tell.send(changed));
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,38 @@
+//! Messages on a stream: one line of JSON each (RFC 8259 has no newline inside a text).
+
+use std::io::{self, BufRead, Write};
+
+use serde::Serialize;
+
+/// Bytes of the longest message: the content of a file in base64, and what is around it.
+pub const LONGEST: usize = 96 << 20;
+
+/// The next line without its end; none at the end of the stream.
+///
+/// # Errors
+/// What reading says; `InvalidData` for a longer one than [`LONGEST`].
+pub fn read_line(from: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    let got = io::Read::take(&mut *from, LONGEST as u64 + 1).read_until(b'\n', &mut line)?;
+    if got == 0 {
+        return Ok(None);
+    }
+    if line.last() == Some(&b'\n') {
+        line.pop();
+    } else if line.len() > LONGEST {
+        let what = format!("a message of more than {} MiB", LONGEST >> 20);
+        return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+    }
+    Ok(Some(line))
+}
+
+/// Writes a message as a line.
+///
+/// # Errors
+/// What writing says.
+pub fn write_line(to: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    to.write_all(&line)?;
+    to.flush()
+}

@@ -1,0 +1,176 @@
+//! JSON-RPC 2.0 (jsonrpc.org/specification).
+
+use std::fmt;
+
+use pinfold_tools::ToolError;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Numbers of errors: those of the specification, and our one.
+pub mod code {
+    /// Not JSON.
+    pub const PARSE: i64 = -32_700;
+    /// No request.
+    pub const REQUEST: i64 = -32_600;
+    /// No such method.
+    pub const METHOD: i64 = -32_601;
+    /// Parameters that do not fit the method.
+    pub const PARAMS: i64 = -32_602;
+    /// It was understood, and cannot be done; `data` says more.
+    pub const REFUSED: i64 = -32_000;
+}
+
+/// By what an answer finds its request: a number, a string, or null where that could not be read.
+pub type Id = Value;
+
+/// Why a request failed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Fault {
+    /// One of [`code`].
+    pub code: i64,
+    /// In words.
+    pub message: String,
+    /// For programs: `kind` and `path` of what a tool says, `hint` with the way out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Value>,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Fault {}
+
+impl Fault {
+    /// A fault in words.
+    pub fn new(code: i64, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: None }
+    }
+
+    /// Something that cannot be done, with the way out if there is one.
+    #[must_use]
+    pub fn refused(message: impl Into<String>, hint: Option<&str>) -> Self {
+        let data = hint.map(|hint| serde_json::json!({ "hint": hint }));
+        Self { code: code::REFUSED, message: message.into(), data }
+    }
+}
+
+impl From<ToolError> for Fault {
+    fn from(error: ToolError) -> Self {
+        let message = error.message.clone();
+        Self { code: code::REFUSED, message, data: serde_json::to_value(error).ok() }
+    }
+}
+
+/// A message, in either direction.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Message {
+    /// Something is asked.
+    Request {
+        /// By what its answer is known.
+        id: Id,
+        /// What.
+        method: String,
+        /// With what.
+        params: Value,
+    },
+    /// Something is told.
+    Notification {
+        /// What.
+        method: String,
+        /// With what.
+        params: Value,
+    },
+    /// What was asked is answered.
+    Response {
+        /// Which request.
+        id: Id,
+        /// How.
+        result: Result<Value, Fault>,
+    },
+}
+
+/// As it is on the line.
+#[derive(Serialize, Deserialize)]
+struct Line {
+    #[serde(default)]
+    jsonrpc: String,
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    id: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    method: Option<String>,
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    params: Value,
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    result: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    error: Option<Fault>,
+}
+
+/// A member that is there, be it null: `{"result": null}` is an answer.
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
+
+impl Message {
+    /// Reads a line.
+    ///
+    /// # Errors
+    /// The fault to be answered.
+    pub fn read(line: &[u8]) -> Result<Self, (Id, Fault)> {
+        let parse = |error: serde_json::Error| {
+            let code = if error.is_data() { code::REQUEST } else { code::PARSE };
+            (Value::Null, Fault::new(code, error.to_string()))
+        };
+        let line: Line = serde_json::from_slice(line).map_err(parse)?;
+        let no_request = |id: Option<Value>, what: &str| {
+            Err((id.unwrap_or_default(), Fault::new(code::REQUEST, what)))
+        };
+        if line.jsonrpc != "2.0" {
+            return no_request(line.id, "expected \"jsonrpc\": \"2.0\"");
+        }
+        let is_id = |id: &Value| id.is_string() || id.is_number();
+        match (line.method, line.id, line.result, line.error) {
+            (Some(method), Some(id), None, None) if is_id(&id) => {
+                Ok(Self::Request { id, method, params: line.params })
+            }
+            (Some(method), None, None, None) => {
+                Ok(Self::Notification { method, params: line.params })
+            }
+            (None, Some(id), Some(result), None) => Ok(Self::Response { id, result: Ok(result) }),
+            (None, Some(id), None, Some(fault)) => Ok(Self::Response { id, result: Err(fault) }),
+            (_, id, _, _) => no_request(id, "neither a request, a notification nor a response"),
+        }
+    }
+}
+
+impl Serialize for Message {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut line = Line {
+            jsonrpc: "2.0".to_owned(),
+            id: None,
+            method: None,
+            params: Value::Null,
+            result: None,
+            error: None,
+        };
+        match self.clone() {
+            Self::Request { id, method, params } => {
+                (line.id, line.method, line.params) = (Some(id), Some(method), params);
+            }
+            Self::Notification { method, params } => {
+                (line.method, line.params) = (Some(method), params);
+            }
+            Self::Response { id, result } => {
+                line.id = Some(id);
+                match result {
+                    Ok(result) => line.result = Some(result),
+                    Err(fault) => line.error = Some(fault),
+                }
+            }
+        }
+        line.serialize(serializer)
+    }
+}

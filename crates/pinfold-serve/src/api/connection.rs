@@ -1,0 +1,133 @@
+//! Reading requests and finding who answers them.
+
+use std::io::{self, BufRead, Write};
+use std::sync::Arc;
+use std::thread;
+
+use pinfold_client::api::{self, Call, Done};
+use pinfold_client::{Fault, Id, Message, code, read_line};
+use pinfold_session::places::Places;
+use serde_json::Value;
+
+use super::going_on::GoingOn;
+use super::methods;
+use super::outgoing::Outgoing;
+
+/// One client.
+pub(crate) struct Connection {
+    pub(crate) outgoing: Outgoing,
+    pub(crate) going_on: GoingOn,
+}
+
+pub(super) fn serve(
+    places: Places,
+    mut from: impl BufRead,
+    to: impl Write + Send + 'static,
+) -> io::Result<()> {
+    let outgoing = Outgoing::new(to);
+    let connection = Arc::new(Connection { outgoing, going_on: GoingOn::new(places) });
+    let read = loop {
+        let line = match read_line(&mut from) {
+            Ok(Some(line)) => line,
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(error),
+        };
+        if line.iter().all(u8::is_ascii_whitespace) {
+            continue;
+        }
+        let taken = match Message::read(&line) {
+            Ok(Message::Request { id, method, params }) => {
+                connection.take(Some(id), &method, params)
+            }
+            // Asked without wanting an answer.
+            Ok(Message::Notification { method, params }) => connection.take(None, &method, params),
+            // Nothing is asked of clients.
+            Ok(Message::Response { .. }) => Ok(()),
+            Err((id, fault)) => connection.outgoing.answer(id, Err(fault)),
+        };
+        if let Err(error) = taken {
+            break Err(error);
+        }
+    };
+    connection.going_on.end_all();
+    read
+}
+
+/// What a request is called while it goes on.
+#[derive(Clone)]
+pub(crate) struct Asked {
+    id: Option<Id>,
+}
+
+impl Connection {
+    fn take(self: &Arc<Self>, id: Option<Id>, method: &str, params: Value) -> io::Result<()> {
+        let asked = Asked { id };
+        match methods::dispatch(self, &asked, method, params) {
+            Ok(Some(result)) => self.answer(&asked, Ok(result)),
+            // Answered later.
+            Ok(None) => Ok(()),
+            Err(fault) => self.answer(&asked, Err(fault)),
+        }
+    }
+
+    /// Answers, if an answer is wanted.
+    pub(crate) fn answer(&self, asked: &Asked, result: Result<Value, Fault>) -> io::Result<()> {
+        match &asked.id {
+            Some(id) => self.outgoing.answer(id.clone(), result),
+            None => Ok(()),
+        }
+    }
+
+    /// Does what may take long in a thread of its own.
+    pub(crate) fn later<T: serde::Serialize>(
+        self: &Arc<Self>,
+        asked: &Asked,
+        what: impl FnOnce(&Arc<Self>, &Id) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<Option<Value>, Fault> {
+        // One that is not to be answered is known by a number of ours.
+        let id = asked.id.clone().unwrap_or_else(|| format!("#{}", self.going_on.number()).into());
+        self.going_on.begin(&id)?;
+        let (connection, of_thread, asked) = (Arc::clone(self), id.clone(), asked.clone());
+        let started = thread::Builder::new().spawn(move || {
+            let result = what(&connection, &of_thread).and_then(|done| to_value(&done));
+            connection.going_on.end(&of_thread);
+            // A client that has gone wants no answer.
+            let _ = connection.answer(&asked, result);
+        });
+        match started {
+            Ok(_) => Ok(None),
+            Err(error) => {
+                self.going_on.end(&id);
+                Err(Fault::refused(error.to_string(), None))
+            }
+        }
+    }
+}
+
+impl Asked {
+    pub(crate) fn id(&self) -> Option<Id> {
+        self.id.clone()
+    }
+}
+
+/// Reads the parameters of a method.
+pub(crate) fn params<C: Call>(params: Value) -> Result<C, Fault> {
+    let params = if params.is_null() { Value::Object(serde_json::Map::new()) } else { params };
+    serde_json::from_value(params)
+        .map_err(|error| Fault::new(code::PARAMS, format!("{}: {error}", C::METHOD)))
+}
+
+pub(crate) fn to_value(done: &impl serde::Serialize) -> Result<Value, Fault> {
+    serde_json::to_value(done).map_err(|error| Fault::refused(error.to_string(), None))
+}
+
+/// The answer of what answers nothing more.
+pub(crate) fn done() -> Result<Option<Value>, Fault> {
+    to_value(&Done {}).map(Some)
+}
+
+/// The answer to who asks who serves.
+pub(crate) fn hello() -> Result<Option<Value>, Fault> {
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    to_value(&api::HelloDone { version, api: api::VERSION }).map(Some)
+}

@@ -1,0 +1,60 @@
+//! Following the audit log.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use pinfold_client::Fault;
+use pinfold_client::api::AuditEvent;
+use pinfold_session::audit::Reader;
+use serde_json::Value;
+
+use super::connection::Connection;
+use super::going_on::lock;
+
+/// How often the log is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Tells what is recorded from now on, of one session or of all, as long as the client is there.
+///
+/// # Errors
+/// No such session; a log that cannot be read.
+pub(super) fn subscribe(to: &Arc<Connection>, session: Option<String>) -> Result<(), Fault> {
+    let session = session.map(|name| to.going_on.session(&name)).transpose()?;
+    let session = session.map(|session| session.name().to_owned());
+    let state = to.going_on.places().state.clone();
+    let unreadable = |error: io::Error| Fault::refused(error.to_string(), None);
+    let mut reader = Reader::open(&state).map_err(unreadable)?;
+    while reader.as_mut().map_or(Ok(None), Reader::next_record).map_err(unreadable)?.is_some() {}
+    let is_over = Arc::new(AtomicBool::new(false));
+    let over = Arc::clone(&is_over);
+    let number = to.going_on.number();
+    lock(&to.going_on.watches)
+        .insert(number, Box::new(move || over.store(true, Ordering::Relaxed)));
+    let to = Arc::clone(to);
+    thread::spawn(move || {
+        while !is_over.load(Ordering::Relaxed) {
+            if reader.is_none() {
+                reader = Reader::open(&state).unwrap_or_default();
+            }
+            match reader.as_mut().map_or(Ok(None), Reader::next_record) {
+                Ok(Some(Value::Object(record))) => {
+                    let is_meant = |name: &String| record["session"].as_str() == Some(name);
+                    if session.as_ref().is_none_or(is_meant)
+                        && to.outgoing.tell(&AuditEvent { record }).is_err()
+                    {
+                        break;
+                    }
+                }
+                Ok(Some(_)) => {}
+                Ok(None) => thread::sleep(LOOK),
+                // Nothing can be told any more.
+                Err(_) => break,
+            }
+        }
+        lock(&to.going_on.watches).remove(&number);
+    });
+    Ok(())
+}

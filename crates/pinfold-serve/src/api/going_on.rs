@@ -1,0 +1,192 @@
+//! What goes on for one connection, by its numbers.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pinfold_client::{Fault, Id};
+use pinfold_session::control::{Running, Session};
+use pinfold_session::places::Places;
+use pinfold_tools::{ErrorKind, ToolError, Tools};
+
+use crate::exec::fault;
+use crate::start::Started;
+
+/// Requests of one connection that take long, at once.
+const AT_ONCE: usize = 64;
+/// Programs and watches of one connection at once.
+const RUNNING: usize = 256;
+
+/// What is to be written to a program's input, and whose request that answers.
+pub(crate) struct Input {
+    pub(crate) id: Option<Id>,
+    pub(crate) data: Vec<u8>,
+    pub(crate) end: bool,
+}
+
+/// A program that a client has started.
+pub(crate) struct ExecHandle {
+    pub(crate) running: Arc<Running>,
+    pub(crate) input: Option<SyncSender<Input>>,
+}
+
+/// How something is taken back.
+pub(crate) type TakeBack = Box<dyn Fn() + Send>;
+
+/// What goes on.
+pub(crate) struct GoingOn {
+    places: Places,
+    next: AtomicU64,
+    /// By their ids as text, which tells a number from a string.
+    requests: Mutex<HashMap<String, Option<TakeBack>>>,
+    pub(crate) execs: Mutex<HashMap<u64, ExecHandle>>,
+    pub(crate) watches: Mutex<HashMap<u64, TakeBack>>,
+    tools: Mutex<HashMap<String, Arc<Tools>>>,
+    owned: Mutex<HashMap<String, Started>>,
+}
+
+impl GoingOn {
+    pub(crate) fn new(places: Places) -> Self {
+        Self {
+            places,
+            next: AtomicU64::new(1),
+            requests: Mutex::default(),
+            execs: Mutex::default(),
+            watches: Mutex::default(),
+            tools: Mutex::default(),
+            owned: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn places(&self) -> &Places {
+        &self.places
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn session(&self, name: &str) -> Result<Session, Fault> {
+        Session::find(&self.places, name).map_err(fault)
+    }
+
+    /// Keeps a session until the connection ends.
+    pub(crate) fn own(&self, started: Started) {
+        lock(&self.owned).insert(started.session().to_owned(), started);
+    }
+
+    /// Lets go of a session that has ended.
+    pub(crate) fn disown(&self, session: &str) {
+        drop(lock(&self.owned).remove(session));
+        lock(&self.tools).clear();
+    }
+
+    /// Uses a session's tools, which are asked for once.
+    pub(crate) fn with_tools<T>(
+        &self,
+        session: &str,
+        with: impl FnOnce(&Tools) -> Result<T, ToolError>,
+    ) -> Result<T, Fault> {
+        let tools = self.tools(session)?;
+        with(&tools).map_err(|error| {
+            if error.kind == ErrorKind::Gone {
+                // The next request asks for new ones.
+                lock(&self.tools).retain(|_, other| !Arc::ptr_eq(other, &tools));
+            }
+            error.into()
+        })
+    }
+
+    pub(crate) fn tools(&self, session: &str) -> Result<Arc<Tools>, Fault> {
+        if let Some(tools) = lock(&self.tools).get(session) {
+            return Ok(Arc::clone(tools));
+        }
+        let tools = Arc::new(self.session(session)?.tools().map_err(fault)?);
+        Ok(Arc::clone(lock(&self.tools).entry(session.to_owned()).or_insert(tools)))
+    }
+
+    /// Begins something that takes long.
+    pub(crate) fn begin(&self, id: &Id) -> Result<(), Fault> {
+        let mut requests = lock(&self.requests);
+        if requests.len() >= AT_ONCE {
+            let hint = Some("wait for an answer, or cancel a request");
+            return Err(Fault::refused("too many requests at once", hint));
+        }
+        requests.insert(id.to_string(), None);
+        Ok(())
+    }
+
+    /// Says how what has begun is taken back.
+    pub(crate) fn can_be_taken_back(&self, id: &Id, take_back: TakeBack) {
+        lock(&self.requests).insert(id.to_string(), Some(take_back));
+    }
+
+    pub(crate) fn end(&self, id: &Id) {
+        lock(&self.requests).remove(&id.to_string());
+    }
+
+    pub(crate) fn cancel(&self, id: &Id) {
+        if let Some(Some(take_back)) = lock(&self.requests).get(&id.to_string()) {
+            take_back();
+        }
+    }
+
+    pub(crate) fn has_room(&self) -> Result<(), Fault> {
+        match lock(&self.execs).len() + lock(&self.watches).len() < RUNNING {
+            true => Ok(()),
+            false => Err(Fault::refused("too many programs and watches at once", None)),
+        }
+    }
+
+    /// Hands in what is to be written; the answer follows when it is.
+    pub(crate) fn write(&self, exec: u64, input: Input) -> Result<(), Fault> {
+        let none = |what: &str| Err(Fault::refused(what, None));
+        match lock(&self.execs).get(&exec) {
+            None => none("no such program, or it has ended"),
+            Some(ExecHandle { input: None, .. }) => none("it has no input"),
+            Some(ExecHandle { input: Some(tell), .. }) => match tell.try_send(input) {
+                Ok(()) => Ok(()),
+                Err(TrySendError::Full(_)) => none("too much waits to be read by it"),
+                Err(TrySendError::Disconnected(_)) => none("its input has ended"),
+            },
+        }
+    }
+
+    /// Ends everything: the client has gone.
+    pub(crate) fn end_all(&self) {
+        lock(&self.requests).values().flatten().for_each(|take_back| take_back());
+        lock(&self.watches).values().for_each(|take_back| take_back());
+        lock(&self.execs).values().for_each(|exec| exec.running.kill());
+        lock(&self.tools).clear();
+        let owned = std::mem::take(&mut *lock(&self.owned));
+        drop(owned);
+    }
+}
+
+/// Writes what is handed in, in its order, until there is no more or nobody reads.
+pub(crate) fn feed(
+    pipe: OwnedFd,
+    inputs: std::sync::mpsc::Receiver<Input>,
+    answer: impl Fn(Id, Result<(), Fault>),
+) {
+    let mut pipe = Some(std::fs::File::from(pipe));
+    for Input { id, data, end } in inputs {
+        let written = match &mut pipe {
+            Some(file) => std::io::Write::write_all(file, &data)
+                .map_err(|error| Fault::refused(format!("its input: {error}"), None)),
+            None => Err(Fault::refused("its input has ended", None)),
+        };
+        if end || written.is_err() {
+            pipe = None;
+        }
+        if let Some(id) = id {
+            answer(id, written);
+        }
+    }
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

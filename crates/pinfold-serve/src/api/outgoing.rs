@@ -1,0 +1,30 @@
+//! What a connection says. A client that does not read makes whoever has something to say wait.
+
+use std::io::{self, Write};
+use std::sync::{Mutex, PoisonError};
+
+use pinfold_client::api::Told;
+use pinfold_client::{Fault, Id, Message, write_line};
+use serde_json::Value;
+
+/// Where messages to a client go.
+pub(crate) struct Outgoing(Mutex<Box<dyn Write + Send>>);
+
+impl Outgoing {
+    pub(crate) fn new(to: impl Write + Send + 'static) -> Self {
+        Self(Mutex::new(Box::new(to)))
+    }
+
+    pub(crate) fn answer(&self, id: Id, result: Result<Value, Fault>) -> io::Result<()> {
+        self.send(&Message::Response { id, result })
+    }
+
+    pub(crate) fn tell<T: Told>(&self, told: &T) -> io::Result<()> {
+        let params = serde_json::to_value(told)?;
+        self.send(&Message::Notification { method: T::METHOD.to_owned(), params })
+    }
+
+    fn send(&self, message: &Message) -> io::Result<()> {
+        write_line(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), message)
+    }
+}

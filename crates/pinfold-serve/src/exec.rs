@@ -1,0 +1,250 @@
+//! Something that runs in a session, with its outputs told as they come.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pinfold_client::Fault;
+use pinfold_client::api::{Ended, Program, Stream};
+use pinfold_session::RunError;
+use pinfold_session::control::{self, Exec, Running, Session};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::pipe::PipeFlags;
+
+/// Bytes that are told at once: as many as a pipe holds (pipe(7)).
+const CHUNK: usize = 64 * 1024;
+/// After its end: how long nothing may come until what others still hold is let go,
+const QUIET: Duration = Duration::from_millis(50);
+/// and how long something may.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// Something that runs.
+pub(crate) struct Job {
+    /// By which it can be signalled.
+    pub(crate) running: Arc<Running>,
+    /// Its input, if it has one.
+    pub(crate) input: Option<OwnedFd>,
+    outputs: [Output; 2],
+}
+
+/// One of its outputs.
+struct Output {
+    stream: Stream,
+    pipe: Option<OwnedFd>,
+    /// The beginning of a character whose end has not come.
+    begun: Vec<u8>,
+}
+
+impl Job {
+    /// Starts a program in a session.
+    ///
+    /// # Errors
+    /// A session that has ended, a variable that may not be set, no more descriptors.
+    pub(crate) fn start(session: &Session, program: Program, input: bool) -> Result<Self, Fault> {
+        let mut env = Vec::new();
+        for (name, value) in &program.env {
+            env.push(control::variable(name, value).map_err(fault)?);
+        }
+        let exec = Exec {
+            argv: program.argv.into_iter().map(Into::into).collect(),
+            env,
+            cwd: program.cwd.filter(|cwd| *cwd != PathBuf::new()),
+            timeout: program.timeout_ms.map(Duration::from_millis),
+        };
+        let system = |errno: Errno| Fault::refused(io::Error::from(errno).to_string(), None);
+        let pipe = || rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(system);
+        let (theirs, own) = match input {
+            true => pipe().map(|(reader, writer)| (reader, Some(writer)))?,
+            false => {
+                let null =
+                    rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+                (null.map_err(system)?, None)
+            }
+        };
+        let ((stdout, out), (stderr, err)) = (pipe()?, pipe()?);
+        let running = session.start(exec, [theirs, out, err]).map_err(fault)?;
+        let output = |stream, pipe| Output { stream, pipe: Some(pipe), begun: Vec::new() };
+        let outputs = [output(Stream::Stdout, stdout), output(Stream::Stderr, stderr)];
+        Ok(Self { running: Arc::new(running), input: own, outputs })
+    }
+
+    /// Tells what it writes until it has ended. What it has left running keeps nobody waiting.
+    ///
+    /// # Errors
+    /// A command that cannot be executed; a session that has ended; somebody who does not listen any
+    /// more: then it is ended.
+    pub(crate) fn until_end(
+        mut self,
+        mut tell: impl FnMut(Stream, &[u8]) -> io::Result<()>,
+    ) -> Result<Ended, Fault> {
+        let mut ended: Option<(Result<Ended, Fault>, Instant)> = None;
+        loop {
+            let is_over = |at: &Instant| at.elapsed() >= LINGER;
+            let has_none = self.outputs.iter().all(|output| output.pipe.is_none());
+            if let Some((end, _)) = ended.take_if(|(_, at)| has_none || is_over(at)) {
+                return end;
+            }
+            let ready = self.wait(ended.is_some())?;
+            if let Some((end, _)) = ended.take_if(|_| !ready.contains(&true)) {
+                self.outputs
+                    .iter_mut()
+                    .try_for_each(|output| output.finish(&mut tell))
+                    .map_err(gone)?;
+                return end;
+            }
+            for (output, _) in self.outputs.iter_mut().zip(&ready[1..]).filter(|(_, is)| **is) {
+                if let Err(error) = output.read(&mut tell) {
+                    self.running.kill();
+                    return Err(gone(error));
+                }
+            }
+            if ready[0] {
+                let heard = self.running.hear().map_err(fault).transpose();
+                let end = heard.map(|end| {
+                    end.map(|end| Ended { status: end.status, timed_out: end.timed_out })
+                });
+                ended = end.map(|end| (end, Instant::now()));
+            }
+        }
+    }
+
+    /// Whether its end, and each output, has something to say.
+    fn wait(&self, has_ended: bool) -> Result<[bool; 3], Fault> {
+        let mut ready = Vec::with_capacity(3);
+        let mut who = Vec::with_capacity(3);
+        if !has_ended {
+            ready.push(PollFd::from_borrowed_fd(self.running.as_fd(), PollFlags::IN));
+            who.push(0);
+        }
+        for (index, output) in self.outputs.iter().enumerate() {
+            if let Some(pipe) = &output.pipe {
+                ready.push(PollFd::new(pipe, PollFlags::IN));
+                who.push(index + 1);
+            }
+        }
+        let quiet = Timespec { tv_sec: 0, tv_nsec: QUIET.subsec_nanos().into() };
+        let polled = rustix::io::retry_on_intr(|| {
+            rustix::event::poll(&mut ready, has_ended.then_some(&quiet))
+        });
+        polled.map_err(|errno| gone(errno.into()))?;
+        let mut is = [false; 3];
+        for (ready, who) in ready.iter().zip(who) {
+            is[who] = !ready.revents().is_empty();
+        }
+        Ok(is)
+    }
+}
+
+impl Output {
+    /// Tells what there is. Characters are told whole, so that text stays text.
+    fn read(&mut self, tell: &mut impl FnMut(Stream, &[u8]) -> io::Result<()>) -> io::Result<()> {
+        let Some(pipe) = &self.pipe else { return Ok(()) };
+        let begun = self.begun.len();
+        let mut buffer = std::mem::take(&mut self.begun);
+        buffer.resize(begun + CHUNK, 0);
+        let count = rustix::io::retry_on_intr(|| rustix::io::read(pipe, &mut buffer[begun..]))?;
+        buffer.truncate(begun + count);
+        if count == 0 {
+            self.pipe = None;
+        } else {
+            self.begun = buffer.split_off(whole(&buffer));
+        }
+        match buffer.is_empty() {
+            true => Ok(()),
+            false => tell(self.stream, &buffer),
+        }
+    }
+
+    fn finish(&mut self, tell: &mut impl FnMut(Stream, &[u8]) -> io::Result<()>) -> io::Result<()> {
+        let begun = std::mem::take(&mut self.begun);
+        if begun.is_empty() { Ok(()) } else { tell(self.stream, &begun) }
+    }
+}
+
+/// Bytes without the beginning of a UTF-8 character that is cut short.
+fn whole(bytes: &[u8]) -> usize {
+    let last = bytes.iter().rev().take(3).position(|byte| byte & 0xc0 != 0x80);
+    let Some(after) = last else { return bytes.len() };
+    let at = bytes.len() - 1 - after;
+    let length = match bytes[at] {
+        0xc2..=0xdf => 2,
+        0xe0..=0xef => 3,
+        0xf0..=0xf4 => 4,
+        _ => 1,
+    };
+    if after + 1 < length { at } else { bytes.len() }
+}
+
+fn gone(error: io::Error) -> Fault {
+    Fault::refused(error.to_string(), None)
+}
+
+/// What a session says, as a fault.
+pub(crate) fn fault(error: RunError) -> Fault {
+    Fault::refused(error.to_string(), error.hint().as_deref())
+}
+
+/// The last bytes of something.
+pub(crate) struct Tail {
+    bytes: Vec<u8>,
+    most: usize,
+    /// How many went.
+    pub(crate) dropped: u64,
+}
+
+impl Tail {
+    pub(crate) fn of(most: usize) -> Self {
+        Self { bytes: Vec::new(), most, dropped: 0 }
+    }
+
+    pub(crate) fn push(&mut self, data: &[u8]) {
+        self.bytes.extend_from_slice(data);
+        // Moved seldom: as much again may stand before what is kept.
+        if self.bytes.len() > 2 * self.most {
+            self.cut();
+        }
+    }
+
+    pub(crate) fn finish(mut self) -> (Vec<u8>, u64) {
+        self.cut();
+        (self.bytes, self.dropped)
+    }
+
+    fn cut(&mut self) {
+        let excess = self.bytes.len().saturating_sub(self.most);
+        self.bytes.drain(..excess);
+        self.dropped += excess as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Tail, whole};
+
+    #[test]
+    fn a_tail_keeps_the_last_bytes_and_counts_the_others() {
+        let mut tail = Tail::of(3);
+        for byte in b"abcdefgh" {
+            tail.push(&[*byte]);
+        }
+        assert_eq!(tail.finish(), (b"fgh".to_vec(), 5));
+        let mut none = Tail::of(0);
+        none.push(b"xy");
+        assert_eq!(none.finish(), (Vec::new(), 2));
+    }
+
+    #[test]
+    fn characters_are_told_whole() {
+        let text = "aé€😀".as_bytes();
+        let borders = [0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10];
+        for (end, border) in borders.into_iter().enumerate() {
+            assert_eq!(whole(&text[..end]), border, "{end}");
+        }
+        assert_eq!(whole(b"\xff\xfe\x80\x80"), 4);
+        assert_eq!(whole(b"a\x80\x80\x80\x80"), 5);
+    }
+}

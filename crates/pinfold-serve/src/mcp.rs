@@ -1,0 +1,192 @@
+//! The Model Context Protocol (modelcontextprotocol.io) on standard streams: the tools of a session
+//! for any agent.
+//!
+//! Whoever calls is a model, and does what it has read somewhere. So everything that decides about the
+//! session was said by the person who started this server: a model chooses neither directories nor
+//! options, and reaches no session but those of this server.
+
+mod call;
+mod definitions;
+mod sessions;
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::io::{self, BufRead, Write};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use pinfold_client::{Fault, Id, Message, code, read_line, write_line};
+use serde_json::{Value, json};
+
+use call::Call;
+use sessions::Sessions;
+
+/// The versions of the protocol that are spoken, the newest first.
+const VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
+/// Calls at once.
+const AT_ONCE: usize = 64;
+
+/// Serves the Model Context Protocol.
+#[derive(Debug)]
+pub struct Mcp {
+    directory: PathBuf,
+    options: Vec<OsString>,
+}
+
+/// One client.
+struct Server {
+    sessions: Sessions,
+    to: Mutex<Box<dyn Write + Send>>,
+    /// Calls that go on, by their ids as text.
+    calls: Mutex<HashMap<String, Arc<Call>>>,
+}
+
+impl Mcp {
+    /// Serves tools of sessions that work in this directory, with these options of `pinfold run`.
+    #[must_use]
+    pub fn new(directory: PathBuf, options: Vec<OsString>) -> Self {
+        Self { directory, options }
+    }
+
+    /// Answers one client until it says nothing more. Then its sessions end.
+    ///
+    /// # Errors
+    /// What reading and writing say.
+    pub fn serve(
+        self,
+        places: pinfold_session::places::Places,
+        mut from: impl BufRead,
+        to: impl Write + Send + 'static,
+    ) -> io::Result<()> {
+        let server = Arc::new(Server {
+            sessions: Sessions::new(places, self.directory, self.options),
+            to: Mutex::new(Box::new(to)),
+            calls: Mutex::default(),
+        });
+        let read = loop {
+            match read_line(&mut from) {
+                Ok(Some(line)) if line.iter().all(u8::is_ascii_whitespace) => {}
+                Ok(Some(line)) => {
+                    if let Err(error) = server.take(&line) {
+                        break Err(error);
+                    }
+                }
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        lock(&server.calls).values().for_each(|call| call.cancel());
+        server.sessions.end_all();
+        read
+    }
+}
+
+impl Server {
+    fn take(self: &Arc<Self>, line: &[u8]) -> io::Result<()> {
+        match Message::read(line) {
+            Ok(Message::Request { id, method, params }) => match method.as_str() {
+                "tools/call" => self.call(id, params),
+                _ => {
+                    let result = answer(&method, &params);
+                    self.send(&Message::Response { id, result })
+                }
+            },
+            Ok(Message::Notification { method, params }) => {
+                if method == "notifications/cancelled"
+                    && let Some(call) = lock(&self.calls).get(&params["requestId"].to_string())
+                {
+                    call.cancel();
+                }
+                Ok(())
+            }
+            // Nothing is asked of clients.
+            Ok(Message::Response { .. }) => Ok(()),
+            Err((id, fault)) => self.send(&Message::Response { id, result: Err(fault) }),
+        }
+    }
+
+    /// Calls a tool in a thread of its own.
+    fn call(self: &Arc<Self>, id: Id, params: Value) -> io::Result<()> {
+        let refuse = |fault| self.send(&Message::Response { id: id.clone(), result: Err(fault) });
+        let Some(name) = params["name"].as_str().map(str::to_owned) else {
+            return refuse(Fault::new(code::PARAMS, "tools/call: name: expected a string"));
+        };
+        if !definitions::has(&name) {
+            return refuse(Fault::new(code::PARAMS, format!("no tool {name}")));
+        }
+        let call = Arc::new(Call::default());
+        {
+            let mut calls = lock(&self.calls);
+            if calls.len() >= AT_ONCE {
+                return refuse(Fault::refused("too many calls at once", None));
+            }
+            calls.insert(id.to_string(), Arc::clone(&call));
+        }
+        let (server, of_thread) = (Arc::clone(self), id.clone());
+        let started = thread::Builder::new().name(name.clone()).spawn(move || {
+            let progress = params["_meta"]["progressToken"].clone();
+            let tell = |done: u64, message: &str| server.progress(&progress, done, message);
+            let arguments = params.get("arguments").cloned().unwrap_or_else(|| json!({}));
+            let result = call::run(&server.sessions, &call, &name, arguments, &tell);
+            lock(&server.calls).remove(&of_thread.to_string());
+            // What was taken back is not answered; a client that has gone wants no answer.
+            if !call.is_cancelled() {
+                let _ = server.send(&Message::Response { id: of_thread, result });
+            }
+        });
+        match started {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                lock(&self.calls).remove(&id.to_string());
+                refuse(Fault::refused(error.to_string(), None))
+            }
+        }
+    }
+
+    /// Tells how far a call has come, if the client wants to know.
+    fn progress(&self, token: &Value, progress: u64, message: &str) {
+        if token.is_string() || token.is_number() {
+            let params =
+                json!({ "progressToken": token, "progress": progress, "message": message });
+            let method = "notifications/progress".to_owned();
+            // A client that has gone wants to know nothing.
+            let _ = self.send(&Message::Notification { method, params });
+        }
+    }
+
+    fn send(&self, message: &Message) -> io::Result<()> {
+        write_line(&mut *lock(&self.to), message)
+    }
+}
+
+fn answer(method: &str, params: &Value) -> Result<Value, Fault> {
+    match method {
+        "initialize" => Ok(initialize(params)),
+        "ping" => Ok(json!({})),
+        "tools/list" => Ok(json!({ "tools": definitions::all() })),
+        _ => Err(Fault::new(code::METHOD, format!("no method {method}"))),
+    }
+}
+
+/// The client's version of the protocol if it is spoken here, and else the newest that is.
+fn initialize(params: &Value) -> Value {
+    let asked = params["protocolVersion"].as_str();
+    let version = VERSIONS.into_iter().find(|version| Some(*version) == asked);
+    json!({
+        "protocolVersion": version.unwrap_or(VERSIONS[0]),
+        "capabilities": { "tools": {} },
+        "serverInfo": {
+            "name": "pinfold",
+            "title": "pinfold",
+            "version": env!("CARGO_PKG_VERSION"),
+        },
+        "instructions": "These tools read, change and search files, and run commands, in a sandbox \
+            around the workspace. Paths are those of the workspace on the host; what lies outside of \
+            it does not exist for them.",
+    })
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,333 @@
+//! Calling a tool, and telling a model what it gave.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use pinfold_client::api::Program;
+use pinfold_client::{Fault, code};
+use pinfold_session::launcher::Launcher;
+use pinfold_tools::{
+    Bytes, ContentKind, Edit, EntryKind, Find, Grep, GrepMode, LineKind, List, Operation, Range,
+    Read, Stat, Write,
+};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::definitions::{
+    BashArguments, BashDone, EditArguments, NoArguments, ReadArguments, SaidDone, SessionsDone,
+    WriteArguments,
+};
+use super::lock;
+use super::sessions::Sessions;
+use crate::exec::{Job, Tail};
+
+/// Lines that are read unless another number is asked for.
+const LINES: u64 = 2_000;
+/// Bytes of text that a model is given at once.
+const TEXT: usize = 256 * 1024;
+/// Bytes of an image: what models take at most.
+const IMAGE: usize = 5 << 20;
+/// Bytes of a command's output.
+const OUTPUT: usize = 64 * 1024;
+/// How often the progress of a command is told.
+const PROGRESS: Duration = Duration::from_secs(1);
+
+/// A call that goes on.
+#[derive(Default)]
+pub(super) struct Call {
+    cancelled: AtomicBool,
+    take_back: Mutex<Option<Box<dyn Fn() + Send>>>,
+}
+
+impl Call {
+    pub(super) fn cancel(&self) {
+        self.cancelled.store(true, Ordering::SeqCst);
+        if let Some(take_back) = &*lock(&self.take_back) {
+            take_back();
+        }
+    }
+
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::SeqCst)
+    }
+
+    fn can_be_taken_back(&self, take_back: impl Fn() + Send + 'static) {
+        let mut place = lock(&self.take_back);
+        if self.is_cancelled() {
+            take_back();
+        }
+        *place = Some(Box::new(take_back));
+    }
+}
+
+/// What a tool gave.
+struct Given {
+    content: Value,
+    structured: Value,
+    is_error: bool,
+}
+
+impl Given {
+    fn text(text: &str, structured: &impl serde::Serialize) -> Result<Self, Fault> {
+        let content = json!([{ "type": "text", "text": text }]);
+        let structured = serde_json::to_value(structured)
+            .map_err(|error| Fault::refused(error.to_string(), None))?;
+        Ok(Self { content, structured, is_error: false })
+    }
+}
+
+/// Calls a tool. What it refuses is a result that the model reads; what is no call is a fault.
+pub(super) fn run(
+    sessions: &Sessions,
+    call: &Call,
+    name: &str,
+    mut arguments: Value,
+    tell: &dyn Fn(u64, &str),
+) -> Result<Value, Fault> {
+    let session = match arguments.as_object_mut().and_then(|members| members.remove("session")) {
+        None | Some(Value::Null) => None,
+        Some(Value::String(name)) => Some(name),
+        Some(_) => return Err(Fault::new(code::PARAMS, "session: expected a string")),
+    };
+    let to = (sessions, session.as_deref());
+    let given = match name {
+        "read" => read(to, parse(arguments)?),
+        "write" => write(to, parse(arguments)?),
+        "edit" => edit(to, parse(arguments)?),
+        "bash" => bash(to, parse(arguments)?, call, tell),
+        "ls" => list(to, parse(arguments)?),
+        "find" => find(to, parse(arguments)?, call),
+        "grep" => grep(to, parse(arguments)?, call),
+        "stat" => stat(to, parse(arguments)?),
+        "session_list" => parse::<NoArguments>(arguments).and_then(|_| told(sessions, "")),
+        "session_start" => parse::<NoArguments>(arguments).and_then(|_| {
+            let (name, notes) = sessions.start()?;
+            told(sessions, &format!("started {name}\n{}", notes.join("\n")))
+        }),
+        "session_stop" => parse::<NoArguments>(arguments).and_then(|_| {
+            let name = sessions.stop(session.as_deref())?;
+            told(sessions, &format!("ended {name}"))
+        }),
+        "snapshot_inspect" => {
+            parse::<NoArguments>(arguments).and_then(|_| own(sessions, "inspect"))
+        }
+        _ => parse::<NoArguments>(arguments).and_then(|_| own(sessions, "build")),
+    };
+    match given {
+        Ok(Given { content, structured, is_error }) => {
+            Ok(json!({ "content": content, "structuredContent": structured, "isError": is_error }))
+        }
+        Err(fault) if fault.code == code::PARAMS => Err(fault),
+        Err(fault) => {
+            let hint = fault.data.as_ref().and_then(|data| data["hint"].as_str());
+            let hint = hint.map_or(String::new(), |hint| format!("\nhint: {hint}"));
+            let text = format!("{}{hint}", fault.message);
+            Ok(json!({ "content": [{ "type": "text", "text": text }], "isError": true }))
+        }
+    }
+}
+
+fn parse<T: DeserializeOwned>(arguments: Value) -> Result<T, Fault> {
+    serde_json::from_value(arguments)
+        .map_err(|error| Fault::new(code::PARAMS, format!("arguments: {error}")))
+}
+
+type To<'a> = (&'a Sessions, Option<&'a str>);
+
+fn read((sessions, session): To<'_>, asked: ReadArguments) -> Result<Given, Fault> {
+    let tools = sessions.tools(session)?;
+    let path = Bytes::from(asked.path);
+    let (first, count) = (asked.offset.unwrap_or(1), asked.limit.unwrap_or(LINES));
+    let lines = Read { path: path.clone(), range: Some(Range::Lines { first, count }) };
+    let (done, content) = sessions.said(&tools, tools.read(lines))?;
+    match (done.kind, &done.mime) {
+        (ContentKind::Image, Some(mime)) => {
+            let (done, content) = sessions.said(&tools, tools.read(Read { path, range: None }))?;
+            if content.len() > IMAGE {
+                let what = format!("an image of {} bytes is too large to be shown", content.len());
+                return Err(Fault::refused(what, None));
+            }
+            let image = json!({
+                "type": "image", "data": STANDARD.encode(content), "mimeType": mime,
+            });
+            let mut given = Given::text("", &done)?;
+            given.content = json!([image]);
+            Ok(given)
+        }
+        (ContentKind::Binary, _) => {
+            Given::text(&format!("a binary file of {} bytes", done.size), &done)
+        }
+        _ => {
+            let (mut text, mut cut) = (String::from_utf8_lossy(&content).into_owned(), false);
+            if text.len() > TEXT {
+                let end =
+                    text[..text.floor_char_boundary(TEXT)].rfind('\n').map_or(TEXT, |at| at + 1);
+                text.truncate(text.floor_char_boundary(end));
+                cut = true;
+            }
+            let shown = text.lines().count() as u64;
+            let all = done.lines.unwrap_or_default();
+            let next = first.max(1) + shown;
+            if cut || next <= all {
+                // To write to a string cannot fail.
+                let _ = write!(text, "\n[{all} lines in all; offset {next} goes on]");
+            }
+            Given::text(&text, &done)
+        }
+    }
+}
+
+fn write((sessions, session): To<'_>, asked: WriteArguments) -> Result<Given, Fault> {
+    let tools = sessions.tools(session)?;
+    let write = Write { path: asked.path.into(), parents: true, new: false };
+    let done = sessions.said(&tools, tools.write(write.clone(), asked.content.as_bytes()))?;
+    Given::text(&format!("{} bytes written to {}", done.size, write.path.to_text()), &done)
+}
+
+fn edit((sessions, session): To<'_>, asked: EditArguments) -> Result<Given, Fault> {
+    let tools = sessions.tools(session)?;
+    let edit = Edit { path: asked.path.into(), edits: asked.edits };
+    let done = sessions.said(&tools, tools.edit(edit))?;
+    let text = format!("{} replaced, the first in line {}", done.replaced, done.first_line);
+    Given::text(&text, &done)
+}
+
+fn bash(
+    (sessions, session): To<'_>,
+    asked: BashArguments,
+    call: &Call,
+    tell: &dyn Fn(u64, &str),
+) -> Result<Given, Fault> {
+    let session = sessions.session(session)?;
+    let program = Program {
+        argv: ["bash", "-c", &asked.command].map(str::to_owned).to_vec(),
+        cwd: asked.cwd,
+        timeout_ms: asked.timeout.map(|seconds| seconds.saturating_mul(1000)),
+        ..Program::default()
+    };
+    let job = Job::start(&session, program, false)?;
+    let running = std::sync::Arc::clone(&job.running);
+    call.can_be_taken_back(move || running.kill());
+    let (mut output, mut bytes, mut last) = (Tail::of(OUTPUT), 0, Instant::now());
+    let ended = job.until_end(|_, data| {
+        output.push(data);
+        bytes += data.len() as u64;
+        if last.elapsed() >= PROGRESS {
+            last = Instant::now();
+            let text = String::from_utf8_lossy(data);
+            tell(bytes, text.lines().last().unwrap_or_default());
+        }
+        Ok(())
+    })?;
+    let (output, dropped) = output.finish();
+    let output = String::from_utf8_lossy(&output).into_owned();
+    let mut text = match dropped {
+        0 => output.clone(),
+        _ => format!("[{dropped} bytes before this are not shown]\n{output}"),
+    };
+    if ended.timed_out {
+        text.push_str("\n[its time was over]");
+    } else if ended.status != 0 {
+        // To write to a string cannot fail.
+        let _ = write!(text, "\n[status {}]", ended.status);
+    }
+    let (status, timed_out) = (ended.status, ended.timed_out);
+    let mut given = Given::text(&text, &BashDone { status, timed_out, output, dropped })?;
+    given.is_error = status != 0;
+    Ok(given)
+}
+
+fn list((sessions, session): To<'_>, asked: List) -> Result<Given, Fault> {
+    let tools = sessions.tools(session)?;
+    let done = sessions.said(&tools, tools.list(asked))?;
+    let mut text = String::new();
+    for entry in &done.entries {
+        let mark = match entry.kind {
+            EntryKind::Directory => "/",
+            EntryKind::Link => "@",
+            EntryKind::File | EntryKind::Special => "",
+        };
+        // To write to a string cannot fail.
+        let _ = writeln!(text, "{}{mark}", entry.name.to_text());
+    }
+    Given::text(&more(text, done.truncated), &done)
+}
+
+fn find((sessions, session): To<'_>, asked: Find, call: &Call) -> Result<Given, Fault> {
+    let tools = sessions.tools(session)?;
+    let found = tools.call(&Operation::Find(asked), &[]).and_then(|found| {
+        let (tools, id) = (std::sync::Arc::clone(&tools), found.id());
+        call.can_be_taken_back(move || tools.cancel(id));
+        found.found()
+    });
+    let done = sessions.said(&tools, found)?;
+    let lines = done.entries.iter().map(|entry| format!("{}\n", entry.name.to_text()));
+    Given::text(&more(lines.collect(), done.truncated), &done)
+}
+
+fn grep((sessions, session): To<'_>, asked: Grep, call: &Call) -> Result<Given, Fault> {
+    let tools = sessions.tools(session)?;
+    let mode = asked.mode;
+    let found = tools.call(&Operation::Grep(asked), &[]).and_then(|found| {
+        let (tools, id) = (std::sync::Arc::clone(&tools), found.id());
+        call.can_be_taken_back(move || tools.cancel(id));
+        found.lines()
+    });
+    let done = sessions.said(&tools, found)?;
+    let mut text = String::new();
+    for line in &done.lines {
+        let path = line.path.to_text();
+        let mark = if line.kind == LineKind::Match { ':' } else { '-' };
+        // To write to a string cannot fail.
+        let _ = match mode {
+            GrepMode::Files => writeln!(text, "{path}"),
+            GrepMode::Count => writeln!(text, "{path}:{}", line.line),
+            GrepMode::Lines => {
+                writeln!(text, "{path}{mark}{}{mark}{}", line.line, line.text.to_text())
+            }
+        };
+    }
+    if done.lines.is_empty() {
+        text.push_str("nothing matches\n");
+    }
+    Given::text(&more(text, done.truncated), &done)
+}
+
+fn stat((sessions, session): To<'_>, asked: Stat) -> Result<Given, Fault> {
+    let tools = sessions.tools(session)?;
+    let done = sessions.said(&tools, tools.stat(asked))?;
+    let text = serde_json::to_string(&done).unwrap_or_default();
+    Given::text(&text, &done)
+}
+
+fn more(mut text: String, truncated: bool) -> String {
+    if truncated {
+        text.push_str("[there are more; ask more narrowly, or for a higher limit]\n");
+    }
+    text
+}
+
+fn told(sessions: &Sessions, said: &str) -> Result<Given, Fault> {
+    let done = SessionsDone { sessions: sessions.list() };
+    let list = done.sessions.join("\n");
+    Given::text(format!("{said}\nsessions:\n{list}").trim(), &done)
+}
+
+/// Asks this very program about snapshots.
+fn own(sessions: &Sessions, command: &str) -> Result<Given, Fault> {
+    let arguments: [OsString; 2] = ["snapshot".into(), command.into()];
+    let refused = |error: std::io::Error| Fault::refused(error.to_string(), None);
+    let child = Launcher.start_session(&arguments, sessions.directory()).map_err(refused)?;
+    let output = child.wait_with_output().map_err(refused)?;
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said).trim().to_owned();
+    match output.status.success() {
+        true => Given::text(&said, &SaidDone { said: said.clone() }),
+        false => Err(Fault::refused(said, None)),
+    }
+}

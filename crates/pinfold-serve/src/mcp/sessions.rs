@@ -1,0 +1,145 @@
+//! The sessions of one server: all work in one directory, by the options that a person gave.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use pinfold_client::Fault;
+use pinfold_session::control::Session;
+use pinfold_session::places::Places;
+use pinfold_tools::{ErrorKind, ToolError, Tools};
+
+use super::lock;
+use crate::exec::fault;
+use crate::start::{Started, start};
+
+/// Sessions of one server at once.
+const MOST: usize = 8;
+
+pub(super) struct Sessions {
+    places: Places,
+    directory: PathBuf,
+    options: Vec<OsString>,
+    /// The one that tools use unless another is named; none before the first call.
+    first: Mutex<First>,
+    all: Mutex<BTreeMap<String, Open>>,
+}
+
+/// Whether there was a first one.
+enum First {
+    NotYet,
+    Session(String),
+}
+
+struct Open {
+    _started: Started,
+    session: Session,
+    tools: Option<Arc<Tools>>,
+}
+
+impl Sessions {
+    pub(super) fn new(places: Places, directory: PathBuf, options: Vec<OsString>) -> Self {
+        let (first, all) = (Mutex::new(First::NotYet), Mutex::default());
+        Self { places, directory, options, first, all }
+    }
+
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Starts one more, and makes it the first if there is none.
+    pub(super) fn start(&self) -> Result<(String, Vec<String>), Fault> {
+        let mut first = lock(&self.first);
+        let is_live = |name: &str| pinfold_session::is_live(&self.places, name);
+        lock(&self.all).retain(|name, _| is_live(name));
+        if lock(&self.all).len() >= MOST {
+            return Err(Fault::refused(format!("{MOST} sessions are the most"), Some("stop one")));
+        }
+        let started = start(&self.directory, &self.options)?;
+        let session = Session::find(&self.places, started.session()).map_err(fault)?;
+        let (name, notes) = (started.session().to_owned(), started.notes().to_vec());
+        let open = Open { _started: started, session, tools: None };
+        lock(&self.all).insert(name.clone(), open);
+        let has_first =
+            matches!(&*first, First::Session(name) if lock(&self.all).contains_key(name));
+        if !has_first {
+            *first = First::Session(name.clone());
+        }
+        Ok((name, notes))
+    }
+
+    /// The session that is meant; the first is started when it is needed for the first time.
+    pub(super) fn session(&self, name: Option<&str>) -> Result<Session, Fault> {
+        let name = self.name(name)?;
+        let ended = || {
+            let hint = Some("session_start starts another one");
+            Fault::refused(format!("the session {name} has ended"), hint)
+        };
+        lock(&self.all).get(&name).map(|open| open.session.clone()).ok_or_else(ended)
+    }
+
+    fn name(&self, name: Option<&str>) -> Result<String, Fault> {
+        if let Some(name) = name {
+            return match lock(&self.all).contains_key(name) {
+                true => Ok(name.to_owned()),
+                false => Err(Fault::refused(format!("no session {name} of this server"), None)),
+            };
+        }
+        if let First::Session(name) = &*lock(&self.first) {
+            return Ok(name.clone());
+        }
+        self.start().map(|(name, _)| name)
+    }
+
+    /// The session's tools, which are asked for once.
+    pub(super) fn tools(&self, name: Option<&str>) -> Result<Arc<Tools>, Fault> {
+        let session = self.session(name)?;
+        let kept = lock(&self.all).get(session.name()).and_then(|open| open.tools.clone());
+        if let Some(tools) = kept {
+            return Ok(tools);
+        }
+        let tools = Arc::new(session.tools().map_err(fault)?);
+        if let Some(open) = lock(&self.all).get_mut(session.name()) {
+            open.tools = Some(Arc::clone(&tools));
+        }
+        Ok(tools)
+    }
+
+    /// What a tool says; tools that have ended are not used again.
+    pub(super) fn said<T>(
+        &self,
+        tools: &Arc<Tools>,
+        said: Result<T, ToolError>,
+    ) -> Result<T, Fault> {
+        said.map_err(|error| {
+            if error.kind == ErrorKind::Gone {
+                for open in lock(&self.all).values_mut() {
+                    open.tools.take_if(|other| Arc::ptr_eq(other, tools));
+                }
+            }
+            error.into()
+        })
+    }
+
+    pub(super) fn list(&self) -> Vec<String> {
+        let all = lock(&self.all);
+        all.keys().filter(|name| pinfold_session::is_live(&self.places, name)).cloned().collect()
+    }
+
+    pub(super) fn stop(&self, name: Option<&str>) -> Result<String, Fault> {
+        let name = self.name(name)?;
+        let open = lock(&self.all).remove(&name);
+        match open {
+            // It is waited for.
+            Some(open) => drop(open),
+            None => return Err(Fault::refused(format!("the session {name} has ended"), None)),
+        }
+        Ok(name)
+    }
+
+    pub(super) fn end_all(&self) {
+        let all = std::mem::take(&mut *lock(&self.all));
+        drop(all);
+    }
+}

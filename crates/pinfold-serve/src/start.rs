@@ -1,0 +1,132 @@
+//! Starting sessions that end with whoever started them.
+
+use std::ffi::OsString;
+use std::io::{self, BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, ChildStdin};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use pinfold_client::Fault;
+use pinfold_session::launcher::Launcher;
+
+/// Bytes that are kept of what a session says.
+const SAID: usize = 64 * 1024;
+
+/// A session that was started here. Dropped, it ends, and is waited for.
+#[derive(Debug)]
+pub struct Started {
+    session: String,
+    /// What it said at its start.
+    notes: Vec<String>,
+    child: Child,
+    /// Its end is the session's.
+    input: Option<ChildStdin>,
+}
+
+impl Started {
+    /// Its own name.
+    #[must_use]
+    pub fn session(&self) -> &str {
+        &self.session
+    }
+
+    /// What it said at its start, a line each.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        drop(self.input.take());
+        // It cleans up before it ends. One that cannot be waited for was never there.
+        let _ = self.child.wait();
+    }
+}
+
+/// Starts a session that waits for what is run in it, with options of `pinfold run`, and waits until
+/// it does.
+///
+/// # Errors
+/// What `pinfold run` says.
+pub fn start(directory: &Path, options: &[OsString]) -> Result<Started, Fault> {
+    let arguments = [&["run".into(), "--idle".into()], options].concat();
+    let system = |error: io::Error| {
+        Fault::refused(format!("cannot start a session in {}: {error}", directory.display()), None)
+    };
+    let mut child = Launcher.start_session(&arguments, directory).map_err(system)?;
+    let input = child.stdin.take();
+    let said = Arc::new(Mutex::new(Vec::new()));
+    let listener = child.stderr.take().map(|stderr| {
+        let said = Arc::clone(&said);
+        thread::spawn(move || listen(stderr, &said))
+    });
+    let mut name = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        BufReader::new(stdout).read_line(&mut name).map_err(system)?;
+    }
+    if name.trim().is_empty() {
+        drop(input);
+        let status = child.wait().map_err(system)?;
+        if let Some(listener) = listener {
+            // Its panic would have been reported by itself.
+            let _ = listener.join();
+        }
+        return Err(refusal(&lines(&said), status.code()));
+    }
+    let session = name.trim().to_owned();
+    Ok(Started { session, notes: lines(&said), child, input })
+}
+
+/// Starts a session that nobody has to hold, and returns its name with what it said.
+///
+/// # Errors
+/// What `pinfold run` says.
+pub(crate) fn detached(
+    directory: &Path,
+    options: &[OsString],
+) -> Result<(String, Vec<String>), Fault> {
+    let arguments = [&["run".into(), "--idle".into(), "--detach".into()], options].concat();
+    let system = |error: io::Error| {
+        Fault::refused(format!("cannot start a session in {}: {error}", directory.display()), None)
+    };
+    let child = Launcher.start_session(&arguments, directory).map_err(system)?;
+    let output = child.wait_with_output().map_err(system)?;
+    let notes = split(&String::from_utf8_lossy(&output.stderr));
+    if !output.status.success() {
+        return Err(refusal(&notes, output.status.code()));
+    }
+    Ok((String::from_utf8_lossy(&output.stdout).trim().to_owned(), notes))
+}
+
+/// Keeps the beginning of what a session says, and reads on, so that it never waits for a reader.
+fn listen(mut stderr: impl io::Read, said: &Mutex<Vec<u8>>) {
+    let mut buffer = [0; 4096];
+    // Whatever read(2) says, then it is over.
+    while let Ok(count @ 1..) = stderr.read(&mut buffer) {
+        let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = SAID - said.len();
+        said.extend_from_slice(&buffer[..count.min(room)]);
+    }
+}
+
+fn lines(said: &Mutex<Vec<u8>>) -> Vec<String> {
+    split(&String::from_utf8_lossy(&said.lock().unwrap_or_else(PoisonError::into_inner)))
+}
+
+fn split(said: &str) -> Vec<String> {
+    said.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect()
+}
+
+/// What `pinfold run` said when it failed, as a fault.
+fn refusal(said: &[String], code: Option<i32>) -> Fault {
+    let after = |prefix: &str| said.iter().find_map(|line| line.strip_prefix(prefix));
+    let message = match after("error: ") {
+        Some(error) => error.to_owned(),
+        None if said.is_empty() => format!("the session could not be started ({code:?})"),
+        None => said.join("\n"),
+    };
+    Fault::refused(message, after("hint: "))
+}

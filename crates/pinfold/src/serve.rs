@@ -1,0 +1,78 @@
+//! `pinfold serve` and `pinfold mcp`.
+
+use std::ffi::OsString;
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser as _};
+use pinfold_serve::{Api, Mcp};
+use pinfold_session::places::Places;
+
+use crate::cli::Cli;
+use crate::exit::Failure;
+
+/// The API's description. A test of `pinfold-client` keeps it as the code is.
+const SCHEMA: &str = include_str!("../../../schema/api.json");
+
+/// `pinfold serve`
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// Where to listen; in the user's runtime directory by default
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Serve one client on standard input and output instead
+    #[arg(long, conflicts_with = "socket")]
+    stdio: bool,
+    /// Print the API's description (OpenRPC) and end
+    #[arg(long, conflicts_with_all = ["socket", "stdio"])]
+    schema: bool,
+}
+
+/// `pinfold mcp`
+#[derive(Debug, Args)]
+pub(crate) struct McpArgs {
+    /// Options of `pinfold run` for its sandboxes, such as `--allow example.com`
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS")]
+    options: Vec<OsString>,
+}
+
+pub(crate) fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
+    if args.schema {
+        io::stdout().write_all(SCHEMA.as_bytes()).map_err(Failure::new)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let places = Places::find().map_err(Failure::new)?;
+    let default = || socket(&places);
+    let path = args.socket.unwrap_or_else(default);
+    let api = Api::new(places);
+    if args.stdio {
+        api.serve(io::stdin().lock(), io::stdout()).map_err(Failure::new)?;
+    } else {
+        eprintln!("pinfold: serving at {}", path.display());
+        pinfold_serve::listen(&api, &path).map_err(Failure::new)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Where clients look for the server: `$XDG_RUNTIME_DIR/pinfold/api.sock`, or beside the state where
+/// the system has no such directory.
+fn socket(places: &Places) -> PathBuf {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let runtime = runtime.filter(|directory| directory.is_absolute());
+    let directory = runtime.map(|runtime| runtime.join("pinfold"));
+    directory.unwrap_or_else(|| places.state.join("serve")).join("api.sock")
+}
+
+pub(crate) fn mcp(args: McpArgs) -> Result<ExitCode, Failure> {
+    // Options that cannot be read are told to the person who wrote them, not to the model later.
+    let run = ["pinfold", "run", "--idle"].map(OsString::from);
+    if let Err(error) = Cli::try_parse_from(run.into_iter().chain(args.options.iter().cloned())) {
+        error.exit();
+    }
+    let places = Places::find().map_err(Failure::new)?;
+    let directory = std::env::current_dir().map_err(Failure::new)?;
+    let mcp = Mcp::new(directory, args.options);
+    mcp.serve(places, io::stdin().lock(), io::stdout()).map_err(Failure::new)?;
+    Ok(ExitCode::SUCCESS)
+}

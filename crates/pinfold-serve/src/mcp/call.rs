@@ -163,13 +163,11 @@ fn read((sessions, session): To<'_>, asked: ReadArguments) -> Result<Given, Faul
             Given::text(&format!("a binary file of {} bytes", done.size), &done)
         }
         _ => {
-            let (mut text, mut cut) = (String::from_utf8_lossy(&content).into_owned(), false);
-            if text.len() > TEXT {
-                let end =
-                    text[..text.floor_char_boundary(TEXT)].rfind('\n').map_or(TEXT, |at| at + 1);
-                text.truncate(text.floor_char_boundary(end));
-                cut = true;
-            }
+            let cut = content.len() > TEXT;
+            let whole = &content[..content.len().min(TEXT)];
+            let end = if cut { memchr::memrchr(b'\n', whole).map(|at| at + 1) } else { None };
+            let mut text =
+                String::from_utf8_lossy(&whole[..end.unwrap_or(whole.len())]).into_owned();
             let shown = text.lines().count() as u64;
             let all = done.lines.unwrap_or_default();
             let next = first.max(1) + shown;

@@ -1,0 +1,157 @@
+// A connection to `pinfold serve`: JSON-RPC 2.0, one message a line.
+
+import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
+
+/** Text, or bytes that are none. */
+export type Bytes = string | { base64: string };
+
+export function toBytes(data: Uint8Array): Bytes {
+  const buffer = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
+  const text = buffer.toString("utf8");
+  return Buffer.from(text, "utf8").equals(buffer) ? text : { base64: buffer.toString("base64") };
+}
+
+export function fromBytes(bytes: Bytes): Buffer {
+  return typeof bytes === "string" ? Buffer.from(bytes, "utf8") : Buffer.from(bytes.base64, "base64");
+}
+
+/** What the server, or a session, refuses. */
+export class PinfoldError extends Error {
+  readonly code: number;
+  /** The kind of what a tool refuses: `escapes`, `not-found`, `gone`, … */
+  readonly kind: string | undefined;
+  readonly hint: string | undefined;
+
+  constructor(code: number, message: string, data?: unknown) {
+    super(message);
+    this.name = "PinfoldError";
+    this.code = code;
+    const text = (key: string): string | undefined => {
+      const value = isRecord(data) ? data[key] : undefined;
+      return typeof value === "string" ? value : undefined;
+    };
+    this.kind = text("kind");
+    this.hint = text("hint");
+  }
+}
+
+type Answer = { resolve: (result: unknown) => void; reject: (error: Error) => void };
+type Listener = (params: Record<string, unknown>) => void;
+
+/** One client of a server of its own, which ends with it, and its sessions with that. */
+export class Connection {
+  readonly #server: ChildProcessWithoutNullStreams;
+  readonly #waiting = new Map<number, Answer>();
+  readonly #listeners = new Map<string, Set<Listener>>();
+  #next = 1;
+  #rest = "";
+  #said = "";
+  #over: Error | undefined;
+  readonly #ends = new Set<(error: Error) => void>();
+
+  /** Starts `pinfold serve`. The program is `$PINFOLD`, or the one on `PATH`. */
+  constructor(program: string = process.env["PINFOLD"] ?? "pinfold") {
+    this.#server = spawn(program, ["serve", "--stdio"], { stdio: ["pipe", "pipe", "pipe"] });
+    this.#server.stdout.setEncoding("utf8").on("data", (text: string) => this.#hear(text));
+    this.#server.stderr.setEncoding("utf8").on("data", (text: string) => {
+      this.#said = (this.#said + text).slice(-4096);
+    });
+    this.#server.stdin.on("error", () => {});
+    this.#server.on("error", (error) => {
+      this.#end(new PinfoldError(0, `cannot start ${program}: ${error.message}`));
+    });
+    this.#server.on("close", () => {
+      const why = this.#said.trim();
+      this.#end(new PinfoldError(0, `pinfold has ended${why === "" ? "" : `: ${why}`}`));
+    });
+    // Nothing waits for it by itself: whoever waits for an answer does.
+    this.#server.unref();
+  }
+
+  /** Asks for something. An aborted signal takes it back. */
+  call(method: string, params: Record<string, unknown>, signal?: AbortSignal): Promise<unknown> {
+    if (this.#over) return Promise.reject(this.#over);
+    const id = this.#next++;
+    return new Promise((resolve, reject) => {
+      const cancel = (): void => this.notify("cancel", { request: id });
+      const settled = (): void => signal?.removeEventListener("abort", cancel);
+      this.#waiting.set(id, {
+        resolve: (result) => (settled(), resolve(result)),
+        reject: (error) => (settled(), reject(error)),
+      });
+      this.#send({ jsonrpc: "2.0", id, method, params });
+      signal?.addEventListener("abort", cancel, { once: true });
+      if (signal?.aborted) cancel();
+    });
+  }
+
+  /** Asks for something without wanting an answer. */
+  notify(method: string, params: Record<string, unknown>): void {
+    if (!this.#over) this.#send({ jsonrpc: "2.0", method, params });
+  }
+
+  /** Listens to what is told, until the function that it returns is called. */
+  on(method: string, listener: Listener): () => void {
+    const listeners = this.#listeners.get(method) ?? new Set();
+    this.#listeners.set(method, listeners.add(listener));
+    return () => listeners.delete(listener);
+  }
+
+  /** Tells of the connection's end, at once if it has ended, until the function that it returns is called. */
+  onEnd(listener: (error: Error) => void): () => void {
+    if (this.#over) listener(this.#over);
+    else this.#ends.add(listener);
+    return () => this.#ends.delete(listener);
+  }
+
+  /** Ends the server and what it has started, and waits until that is done. */
+  close(): Promise<void> {
+    return new Promise((resolve) => {
+      this.onEnd(() => resolve());
+      this.#server.ref();
+      this.#server.stdin.end();
+    });
+  }
+
+  #send(message: unknown): void {
+    this.#server.stdin.write(`${JSON.stringify(message)}\n`);
+  }
+
+  #hear(text: string): void {
+    const lines = (this.#rest + text).split("\n");
+    this.#rest = lines.pop() ?? "";
+    for (const line of lines) {
+      const message: unknown = JSON.parse(line);
+      if (!isRecord(message)) continue;
+      if (typeof message["method"] === "string") {
+        const params = isRecord(message["params"]) ? message["params"] : {};
+        for (const listener of this.#listeners.get(message["method"]) ?? []) listener(params);
+      } else if (typeof message["id"] === "number") {
+        this.#answer(message["id"], message["result"], message["error"]);
+      }
+    }
+  }
+
+  #answer(id: number, result: unknown, error: unknown): void {
+    const waiting = this.#waiting.get(id);
+    this.#waiting.delete(id);
+    if (isRecord(error)) {
+      const { code, message, data } = error;
+      waiting?.reject(new PinfoldError(Number(code), String(message), data));
+    } else {
+      waiting?.resolve(result);
+    }
+  }
+
+  #end(error: Error): void {
+    if (this.#over) return;
+    this.#over = error;
+    for (const { reject } of this.#waiting.values()) reject(error);
+    this.#waiting.clear();
+    for (const listener of this.#ends) listener(error);
+  }
+}
+
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

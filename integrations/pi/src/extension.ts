@@ -1,0 +1,139 @@
+// pi stays on the host with its login; its seven tools, and the user's `!`, work in a sandbox.
+//
+// Everything is taken over here and now, before pi has started: what is taken over later, or fails
+// later, leaves pi with tools that work on the host.
+
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+
+import {
+  createBashTool,
+  createEditTool,
+  createFindTool,
+  createLsTool,
+  createReadTool,
+  createWriteTool,
+  type ExtensionAPI,
+  type ExtensionContext,
+  VERSION,
+} from "@earendil-works/pi-coding-agent";
+
+import { createGrepTool } from "./grep.ts";
+import {
+  createBashOps,
+  createEditOps,
+  createFindOps,
+  createLsOps,
+  createReadOps,
+  createWriteOps,
+} from "./operations.ts";
+import { Sandbox } from "./sandbox.ts";
+
+/** The first version whose RPC command `bash` asks extensions; before, it runs on the host. */
+const SAFE_RPC = [0, 87];
+
+const USAGE = `usage: pi --no-extensions -e @pinfold/pi --agent NAME [--worktree-branch BRANCH] [--sandbox-config FILE]
+  --agent            the identity in .moltnet/NAME or .pinfold/identities/NAME; "none" for none
+  --worktree-branch  work in a worktree for this branch, beside the repository
+  --sandbox-config   settings instead of the repository's sandbox.json`;
+
+export default function pinfold(pi: ExtensionAPI): void {
+  refuseWhatIsNotSafe(process.cwd(), process.argv.slice(2));
+  const cwd = process.cwd();
+  let start: (options: Start) => void = () => {};
+  let fail: (error: Error) => void = () => {};
+  const sandbox = new Promise<Sandbox>((resolve, reject) => {
+    start = (options) => resolve(Sandbox.start(options));
+    fail = reject;
+  });
+  // Whoever uses a tool is told; nobody else has to listen.
+  sandbox.catch(() => {});
+  const where = (): Promise<Sandbox> => sandbox;
+
+  pi.registerFlag("agent", { description: "Work in the name of this identity, or none", type: "string" });
+  pi.registerFlag("worktree-branch", { description: "Work in a worktree for this branch", type: "string" });
+  pi.registerFlag("sandbox-config", { description: "Settings of the sandbox", type: "string" });
+
+  pi.registerTool(createReadTool(cwd, { operations: createReadOps(where) }));
+  pi.registerTool(createWriteTool(cwd, { operations: createWriteOps(where) }));
+  pi.registerTool(createEditTool(cwd, { operations: createEditOps(where) }));
+  pi.registerTool(createBashTool(cwd, { operations: createBashOps(where) }));
+  pi.registerTool(createLsTool(cwd, { operations: createLsOps(where) }));
+  pi.registerTool(createFindTool(cwd, { operations: createFindOps(where) }));
+  pi.registerTool(createGrepTool(cwd, where));
+  pi.on("user_bash", () => ({ operations: createBashOps(where) }));
+
+  let begun = false;
+  pi.on("session_start", async (_event, context) => {
+    if (!begun) {
+      begun = true;
+      try {
+        start(options(pi, cwd));
+      } catch (error) {
+        fail(error as Error);
+      }
+    }
+    await show(context, sandbox);
+  });
+  pi.on("before_agent_start", async (event) => {
+    const { cwd: inside } = await sandbox;
+    if (inside === cwd) return undefined;
+    return { systemPrompt: event.systemPrompt.replaceAll(cwd, inside) };
+  });
+  // The session of pi that comes next has an extension, and a sandbox, of its own.
+  pi.on("session_shutdown", () => sandbox.then((live) => live.close(), () => {}));
+}
+
+type Start = Parameters<typeof Sandbox.start>[0];
+
+/** @throws what cannot be made safe; pi does not start then. */
+function refuseWhatIsNotSafe(cwd: string, words: readonly string[]): void {
+  const mode = words.find((word, at) => word === "--mode=rpc" || (words[at - 1] === "--mode" && word === "rpc"));
+  const [major = 0, minor = 0] = VERSION.split(".").map(Number);
+  const [safeMajor = 0, safeMinor = 0] = SAFE_RPC;
+  if (mode !== undefined && (major < safeMajor || (major === safeMajor && minor < safeMinor))) {
+    throw new Error(
+      `pinfold: in RPC mode pi ${VERSION} runs the command "bash" on this machine, past every extension; ` +
+        `use pi ${SAFE_RPC.join(".")} or newer`,
+    );
+  }
+  const own = words.includes("--no-extensions") || words.includes("-ne");
+  if (!own && existsSync(join(cwd, ".pi", "extensions"))) {
+    throw new Error(
+      "pinfold: this repository brings extensions of its own (.pi/extensions), which would run on this machine; " +
+        "start pi with --no-extensions, or by pinfold-pi",
+    );
+  }
+}
+
+function options(pi: ExtensionAPI, cwd: string): Start {
+  const flag = (name: string): string | undefined => {
+    const value = pi.getFlag(name);
+    return typeof value === "string" && value !== "" ? value : undefined;
+  };
+  const agent = flag("agent");
+  if (agent === undefined) throw new Error(`pinfold: --agent is missing\n${USAGE}`);
+  return {
+    cwd,
+    agent: agent === "none" ? undefined : agent,
+    worktreeBranch: flag("worktree-branch"),
+    sandboxConfig: flag("sandbox-config"),
+  };
+}
+
+/** Shows which boundary the tools are behind, or why there are none. */
+async function show(context: ExtensionContext, sandbox: Promise<Sandbox>): Promise<void> {
+  try {
+    const live = await sandbox;
+    const wall = (state: string): void => context.ui.setStatus("pinfold", `pinfold: ${state}`);
+    wall(`${live.boundary} · ${live.session}`);
+    for (const note of live.notes) context.ui.notify(note, "info");
+    live.connection.onEnd(() => wall("ended; tools are refused"));
+  } catch (error) {
+    const { message } = error as Error;
+    context.ui.setStatus("pinfold", "pinfold: not there; tools are refused");
+    context.ui.notify(message, "error");
+    if (!context.hasUI) console.error(message);
+    throw error;
+  }
+}

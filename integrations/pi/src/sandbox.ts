@@ -1,0 +1,240 @@
+// A session of pinfold as an agent outside of it sees it.
+
+import { isAbsolute, join, relative, resolve, sep } from "node:path";
+
+import { type Bytes, Connection, fromBytes, isRecord, PinfoldError, toBytes } from "./connection.ts";
+
+/** What a session is to be. */
+export interface SandboxOptions {
+  /** The directory on the host. */
+  cwd: string;
+  /** Whose name it works in: `.moltnet/NAME` or `.pinfold/identities/NAME`. */
+  agent?: string | undefined;
+  /** Work in a worktree for this branch. */
+  worktreeBranch?: string | undefined;
+  /** Settings instead of the repository's own. */
+  sandboxConfig?: string | undefined;
+  /** More options of `pinfold run`. */
+  options?: readonly string[] | undefined;
+  /** The program; `$PINFOLD` or the one on `PATH` by default. */
+  program?: string | undefined;
+}
+
+export interface Entry {
+  name: Bytes;
+  kind: "file" | "directory" | "link" | "special";
+  size?: number;
+}
+
+export interface GrepLine {
+  path: Bytes;
+  line: number;
+  kind: "match" | "context";
+  text: Bytes;
+  cut?: boolean;
+}
+
+export interface GrepResult {
+  lines: GrepLine[];
+  matches: number;
+  truncated: boolean;
+}
+
+export interface ExecOptions {
+  cwd?: string | undefined;
+  env?: Record<string, string> | undefined;
+  /** Seconds. */
+  timeout?: number | undefined;
+  signal?: AbortSignal | undefined;
+  onData?: ((data: Buffer, stream: "stdout" | "stderr") => void) | undefined;
+}
+
+export interface ExecResult {
+  status: number;
+  timedOut: boolean;
+}
+
+/** A live session. Every method fails once it, or pinfold, has ended: nothing is done elsewhere instead. */
+export class Sandbox {
+  readonly connection: Connection;
+  readonly session: string;
+  readonly boundary: string;
+  /** What pinfold said at its start. */
+  readonly notes: readonly string[];
+  /** The workspace and the working directory inside. */
+  readonly workspace: string;
+  readonly cwd: string;
+  /** The directory of the host that the workspace stands for. */
+  readonly hostRoot: string;
+
+  private constructor(
+    connection: Connection,
+    started: { session: string; boundary: string; notes: string[] },
+    places: { workspace: string; cwd: string; hostRoot: string },
+  ) {
+    this.connection = connection;
+    this.session = started.session;
+    this.boundary = started.boundary;
+    this.notes = started.notes;
+    this.workspace = places.workspace;
+    this.cwd = places.cwd;
+    this.hostRoot = places.hostRoot;
+  }
+
+  static async start(options: SandboxOptions): Promise<Sandbox> {
+    const connection = new Connection(options.program);
+    try {
+      const given: [string, string | undefined][] = [
+        ["--identity", options.agent],
+        ["--worktree-branch", options.worktreeBranch],
+        ["--sandbox-config", options.sandboxConfig],
+      ];
+      const words = given.flatMap(([name, value]) => (value === undefined ? [] : [name, value]));
+      const started = (await connection.call("session.start", {
+        workspace: options.cwd,
+        options: [...words, ...(options.options ?? [])],
+      })) as { session: string; boundary: string; notes: string[] };
+      const argv = ["sh", "-c", 'printf "%s\\0%s" "$PINFOLD_WORKSPACE" "$PWD"'];
+      const told = (await connection.call("exec.run", {
+        session: started.session,
+        program: { argv },
+      })) as { stdout: Bytes };
+      const [workspace = "", cwd = ""] = fromBytes(told.stdout).toString("utf8").split("\0");
+      const below = relative(workspace, cwd);
+      const hostRoot = below === "" ? options.cwd : options.cwd.slice(0, -below.length - 1);
+      return new Sandbox(connection, started, { workspace, cwd, hostRoot });
+    } catch (error) {
+      await connection.close();
+      throw error;
+    }
+  }
+
+  /** A path of the host as it is inside. What is not in the workspace stays as it is, for pinfold to refuse. */
+  inside(path: string): string {
+    const absolute = resolve(this.hostCwd, path);
+    const below = relative(this.hostRoot, absolute);
+    const leaves = below === ".." || below.startsWith(`..${sep}`) || isAbsolute(below);
+    return leaves ? absolute : join(this.workspace, below);
+  }
+
+  get hostCwd(): string {
+    return join(this.hostRoot, relative(this.workspace, this.cwd));
+  }
+
+  async read(path: string): Promise<{ content: Buffer; mime: string | undefined; kind: string }> {
+    const read = { path: this.inside(path) };
+    const answer = await this.#call("files.read", { read });
+    const file = isRecord(answer["file"]) ? answer["file"] : {};
+    const mime = typeof file["mime"] === "string" ? file["mime"] : undefined;
+    return { content: fromBytes(answer["content"] as Bytes), mime, kind: String(file["kind"]) };
+  }
+
+  async write(path: string, content: string | Uint8Array, parents = false): Promise<void> {
+    const data = typeof content === "string" ? Buffer.from(content, "utf8") : content;
+    const write = { path: this.inside(path), parents };
+    await this.#call("files.write", { write, content: toBytes(data) });
+  }
+
+  async makeDirectory(path: string): Promise<void> {
+    await this.#call("files.makeDirectory", { directory: { path: this.inside(path) } });
+  }
+
+  async list(path: string): Promise<Entry[]> {
+    const answer = await this.#call("files.list", { list: { path: this.inside(path) } });
+    return answer["entries"] as Entry[];
+  }
+
+  async stat(path: string): Promise<{ kind: Entry["kind"]; writable: boolean; size: number }> {
+    const answer = await this.#call("files.stat", { stat: { path: this.inside(path) } });
+    return answer as unknown as { kind: Entry["kind"]; writable: boolean; size: number };
+  }
+
+  async find(pattern: string, path: string, limit: number, signal?: AbortSignal): Promise<Entry[]> {
+    const find = { pattern, path: this.inside(path), limit };
+    return (await this.#call("files.find", { find }, signal))["entries"] as Entry[];
+  }
+
+  async grep(
+    grep: { pattern: string; path: string } & Record<string, unknown>,
+    signal?: AbortSignal,
+  ): Promise<GrepResult> {
+    const asked = { ...grep, path: this.inside(grep.path) };
+    return (await this.#call("files.grep", { grep: asked }, signal)) as unknown as GrepResult;
+  }
+
+  /** Runs a program to its end, with its output as it comes. Aborted, it ends with all that it has started. */
+  async exec(argv: readonly string[], options: ExecOptions = {}): Promise<ExecResult> {
+    if (options.signal?.aborted) throw new Error("aborted");
+    const program = {
+      argv,
+      ...(options.cwd === undefined ? {} : { cwd: this.inside(options.cwd) }),
+      ...(options.env === undefined ? {} : { env: options.env }),
+      ...(options.timeout === undefined ? {} : { timeoutMs: Math.ceil(options.timeout * 1000) }),
+    };
+    return new Promise((done, failed) => {
+      let exec: number | undefined;
+      const early: (() => void)[] = [];
+      // What is told before the number is known waits for it.
+      const when = (params: Record<string, unknown>, act: () => void): void => {
+        if (exec === undefined) early.push(() => params["exec"] === exec && act());
+        else if (params["exec"] === exec) act();
+      };
+      const kill = (): void => {
+        if (exec !== undefined) this.connection.notify("exec.signal", { exec, signal: 9 });
+      };
+      const stop = [
+        this.connection.on("exec.output", (params) =>
+          when(params, () => {
+            const stream = params["stream"] === "stderr" ? "stderr" : "stdout";
+            options.onData?.(fromBytes(params["data"] as Bytes), stream);
+          }),
+        ),
+        this.connection.on("exec.exit", (params) =>
+          when(params, () => {
+            const ended = params["ended"];
+            settle(() => {
+              if (options.signal?.aborted) failed(new Error("aborted"));
+              else if (isRecord(ended)) {
+                done({ status: Number(ended["status"]), timedOut: ended["timedOut"] === true });
+              } else failed(new PinfoldError(0, String(params["error"])));
+            });
+          }),
+        ),
+        this.connection.onEnd((error) => settle(() => failed(error))),
+      ];
+      const settle = (act: () => void): void => {
+        for (const each of stop) each();
+        options.signal?.removeEventListener("abort", kill);
+        act();
+      };
+      options.signal?.addEventListener("abort", kill, { once: true });
+      this.connection.call("exec.start", { session: this.session, program }).then(
+        (started) => {
+          exec = (started as { exec: number }).exec;
+          for (const act of early) act();
+          if (options.signal?.aborted) kill();
+        },
+        (error: Error) => settle(() => failed(error)),
+      );
+    });
+  }
+
+  /** Ends the session, and waits until it has cleaned up. */
+  close(): Promise<void> {
+    return this.connection.close();
+  }
+
+  async #call(
+    method: string,
+    params: Record<string, unknown>,
+    signal?: AbortSignal,
+  ): Promise<Record<string, unknown>> {
+    const answer = await this.connection.call(method, { session: this.session, ...params }, signal);
+    return isRecord(answer) ? answer : {};
+  }
+}
+
+/** A name for people. */
+export function text(bytes: Bytes): string {
+  return fromBytes(bytes).toString("utf8");
+}

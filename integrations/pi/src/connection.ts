@@ -64,8 +64,6 @@ export class Connection {
       const why = this.#said.trim();
       this.#end(new PinfoldError(0, `pinfold has ended${why === "" ? "" : `: ${why}`}`));
     });
-    // Nothing waits for it by itself: whoever waits for an answer does.
-    this.#server.unref();
   }
 
   /** Asks for something. An aborted signal takes it back. */
@@ -108,7 +106,6 @@ export class Connection {
   close(): Promise<void> {
     return new Promise((resolve) => {
       this.onEnd(() => resolve());
-      this.#server.ref();
       this.#server.stdin.end();
     });
   }

@@ -182,7 +182,13 @@ export class Sandbox {
       const kill = (): void => {
         if (exec !== undefined) this.connection.notify("exec.signal", { exec, signal: 9 });
       };
-      const stop = [
+      const stop: (() => void)[] = [];
+      const settle = (act: () => void): void => {
+        for (const each of stop) each();
+        options.signal?.removeEventListener("abort", kill);
+        act();
+      };
+      stop.push(
         this.connection.on("exec.output", (params) =>
           when(params, () => {
             const stream = params["stream"] === "stderr" ? "stderr" : "stdout";
@@ -201,12 +207,7 @@ export class Sandbox {
           }),
         ),
         this.connection.onEnd((error) => settle(() => failed(error))),
-      ];
-      const settle = (act: () => void): void => {
-        for (const each of stop) each();
-        options.signal?.removeEventListener("abort", kill);
-        act();
-      };
+      );
       options.signal?.addEventListener("abort", kill, { once: true });
       this.connection.call("exec.start", { session: this.session, program }).then(
         (started) => {

@@ -1,0 +1,172 @@
+// Every name that programs of MoltNet import, run for real. The surroundings come by variables:
+// PINFOLD (the program), PI (the command of pi, as JSON), WORKSPACE (a git repository).
+
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { dirname, join } from "node:path";
+import { after, before, test } from "node:test";
+
+import {
+  activateAgentEnv,
+  AgentRuntime,
+  ApiTaskReporter,
+  ApiTaskSource,
+  createGondolinBashOps,
+  createGondolinEditOps,
+  createGondolinReadOps,
+  createGondolinWriteOps,
+  createPiTaskExecutor,
+  ensureSnapshot,
+  executePiTask,
+  findMainWorktree,
+  loadCredentials,
+  resumeVm,
+  type Sandbox,
+  toGuestPath,
+} from "../src/index.ts";
+
+const workspace = realpathSync(process.env["WORKSPACE"] ?? "");
+const pi = JSON.parse(process.env["PI"] ?? "[]") as string[];
+const path = (name: string): string => join(workspace, name);
+let sandbox: Sandbox;
+
+before(async () => {
+  sandbox = await resumeVm({ mountPath: workspace });
+});
+after(() => sandbox.close());
+
+test("operations work inside", async () => {
+  const [read, write, edit, bash] = [
+    createGondolinReadOps(sandbox),
+    createGondolinWriteOps(sandbox),
+    createGondolinEditOps(sandbox),
+    createGondolinBashOps(sandbox),
+  ];
+  await write.mkdir(path("made/deep"));
+  await write.writeFile(path("made/deep/file"), "content");
+  assert.equal(readFileSync(path("made/deep/file"), "utf8"), "content");
+  assert.equal((await read.readFile(path("made/deep/file"))).toString(), "content");
+  await read.access(path("made/deep/file"));
+  await assert.rejects(Promise.resolve(read.access(path("none"))), /no such file/);
+  await assert.rejects(Promise.resolve(read.readFile("/etc/passwd")), {
+    message: "path escapes workspace: /etc/passwd",
+  });
+  writeFileSync(path("image"), Buffer.from("89504e470d0a1a0a", "hex"));
+  assert.equal(await read.detectImageMimeType?.(path("image")), "image/png");
+  await edit.access(path("made/deep/file"));
+  await edit.writeFile(path("made/deep/file"), "edited");
+  assert.equal((await edit.readFile(path("made/deep/file"))).toString(), "edited");
+  let said = "";
+  const onData = (data: Buffer): void => void (said += data.toString());
+  const env = { ...process.env, SECRET: "host" };
+  const ended = await bash.exec("hostname; echo secret=$SECRET; exit 5", workspace, { onData, env });
+  assert.deepEqual([said, ended.exitCode], ["pinfold\nsecret=\n", 5]);
+});
+
+test("a command ends when it is aborted, or its time is over", async () => {
+  const bash = createGondolinBashOps(sandbox);
+  const onData = (): void => {};
+  const abort = new AbortController();
+  const running = bash.exec("touch began; sleep 1000", workspace, { onData, signal: abort.signal });
+  while (!existsSync(path("began"))) await new Promise((resolve) => setTimeout(resolve, 10));
+  abort.abort();
+  await assert.rejects(running, { message: "aborted" });
+  await assert.rejects(bash.exec("sleep 1000", workspace, { onData, timeout: 0.1 }), {
+    message: "timeout:0.1",
+  });
+});
+
+test("output is as it was written, however it is cut", async () => {
+  const bytes: Buffer[] = [];
+  const program = ["head", "-c", "3000000", "/dev/urandom"];
+  await sandbox.exec(["sh", "-c", `${program.join(" ")} | tee random`], { onData: (data) => bytes.push(data) });
+  assert.ok(Buffer.concat(bytes).equals(readFileSync(path("random"))));
+});
+
+test("paths are mapped, and those that leave are refused", () => {
+  assert.equal(toGuestPath("/a/b", "c/d"), "/a/b/c/d");
+  assert.equal(toGuestPath("/a/b", "/a/b/c", "/workspace"), "/workspace/c");
+  assert.equal(toGuestPath("/a/b", "."), "/a/b");
+  for (const out of ["..", "../bb", "/a/bb", "/etc/passwd", "c/../../x"]) {
+    assert.throws(() => toGuestPath("/a/b", out), { message: `path escapes workspace: ${out}` });
+  }
+});
+
+test("the main working tree is found from each of them", () => {
+  const git = (...words: string[]): void => void execFileSync("git", words, { cwd: workspace });
+  assert.equal(findMainWorktree(workspace), workspace);
+  mkdirSync(path("below"), { recursive: true });
+  assert.equal(findMainWorktree(path("below")), workspace);
+  const other = join(dirname(workspace), "other");
+  git("worktree", "add", "-q", "-b", "other", other);
+  assert.equal(findMainWorktree(other), workspace);
+  assert.throws(() => findMainWorktree("/"), /not in a git repository/);
+});
+
+test("an identity is read, and its variables come and go", () => {
+  const directory = path(".moltnet/robot");
+  mkdirSync(directory, { recursive: true });
+  writeFileSync(join(directory, "moltnet.json"), '{"identity_id":"x"}');
+  writeFileSync(join(directory, "env"), "# words\nROBOT_NAME='r 1'\nexport GIT_CONFIG_GLOBAL=.moltnet/robot/gitconfig\n");
+  const credentials = loadCredentials("robot", workspace);
+  assert.deepEqual(credentials.moltnet, { identity_id: "x" });
+  assert.deepEqual(credentials.env, {
+    ROBOT_NAME: "r 1",
+    GIT_CONFIG_GLOBAL: path(".moltnet/robot/gitconfig"),
+  });
+  const restore = activateAgentEnv("robot", workspace);
+  assert.equal(process.env["ROBOT_NAME"], "r 1");
+  restore();
+  assert.equal(process.env["ROBOT_NAME"], undefined);
+  assert.throws(() => loadCredentials("../robot", workspace), /not an agent's name/);
+});
+
+test("a snapshot is there once it was asked for", async () => {
+  assert.match(await ensureSnapshot({ mountPath: workspace }), /.*/);
+});
+
+test("pi does a task, and the runtime reports it", async () => {
+  const executor = createPiTaskExecutor({ mountPath: workspace, model: "anthropic/claude-sonnet-4-5", pi });
+  const result = await executor({ prompt: "say where you are" });
+  assert.equal(result.exitCode, 0, result.errors);
+  assert.match(result.output, /HOST pinfold/);
+  const failed = await executePiTask({ prompt: "x" }, { mountPath: workspace, pi: ["false"] });
+  assert.equal(failed.exitCode, 1);
+
+  const asked: [string, string, Record<string, unknown>][] = [];
+  const server = createServer((request, response) => {
+    let body = "";
+    request.on("data", (text) => (body += text));
+    request.on("end", () => {
+      asked.push([request.url ?? "", request.headers.authorization ?? "", JSON.parse(body)]);
+      response.setHeader("content-type", "application/json");
+      response.end(request.url?.endsWith("/claim") ? '{"prompt":"say where you are"}' : "{}");
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const options = { baseUrl, taskId: "t 1", auth: "token" };
+  const runtime = new AgentRuntime({
+    source: new ApiTaskSource(options),
+    reporter: new ApiTaskReporter({ ...options, heartbeatIntervalMs: 20 }),
+    executor,
+  });
+  assert.equal(await runtime.run(), 1);
+  server.close();
+  const urls = asked.map(([url]) => url);
+  assert.deepEqual(urls.slice(0, 3), ["/tasks/t%201/claim", "/tasks/t%201/start", "/tasks/t%201/heartbeat"]);
+  assert.equal(urls.at(-1), "/tasks/t%201/complete");
+  assert.ok(asked.every(([, auth]) => auth === "Bearer token"));
+  assert.deepEqual(asked[0]?.[2], { leaseTtlSec: 300 });
+});
+
+test("once pinfold has gone, nothing is done anywhere", async () => {
+  const other = await resumeVm({ mountPath: workspace });
+  await other.close();
+  await assert.rejects(other.exec(["touch", path("made-outside")]), /pinfold has ended/);
+  await assert.rejects(other.read(path("image")), /pinfold has ended/);
+  assert.ok(!existsSync(path("made-outside")));
+});

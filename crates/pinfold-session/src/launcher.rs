@@ -92,6 +92,23 @@ impl Launcher {
             .spawn()
     }
 
+    /// Starts this very program with other arguments, without an environment, to be talked to by its
+    /// streams. What it says beside its answers is nobody's.
+    ///
+    /// # Errors
+    /// What starting it says.
+    #[expect(clippy::disallowed_methods, reason = "this is the launcher")]
+    pub(crate) fn start_reader(self, arguments: &[&OsStr]) -> io::Result<Child> {
+        std::process::Command::new(std::env::current_exe()?)
+            .args(arguments)
+            .env_clear()
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+    }
+
     /// Runs a program to its end in `/`, with these variables besides the few that let it find
     /// its configuration.
     ///

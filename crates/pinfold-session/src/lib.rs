@@ -4,6 +4,7 @@ mod after;
 pub mod agent;
 pub mod audit;
 mod budget;
+pub mod bundle;
 pub mod control;
 pub mod dedicated;
 pub mod detach;

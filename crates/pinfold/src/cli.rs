@@ -18,6 +18,7 @@ use pinfold_session::repository::ContentHash;
 use crate::check::CheckArgs;
 use crate::config::ConfigArgs;
 use crate::exec::{ExecArgs, ShellArgs, StopArgs};
+use crate::guard::{GuardArgs, ReadArgs};
 use crate::import::ImportArgs;
 use crate::log::LogsArgs;
 use crate::network::ChangeArgs;
@@ -80,6 +81,8 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     /// Serve tools in a sandbox around this directory to an agent (Model Context Protocol)
     Mcp(McpArgs),
+    /// Refuse a bundle of extensions whose code could start processes by itself
+    Guard(GuardArgs),
     /// Keep the credentials that the gateway uses
     #[command(subcommand)]
     Secret(SecretCommand),
@@ -89,6 +92,9 @@ pub(crate) enum Command {
     /// Run one of a snapshot's set-up commands
     #[command(hide = true)]
     SnapshotStep(StepArgs),
+    /// Read the files of a bundle of extensions
+    #[command(hide = true)]
+    ReadBundle(ReadArgs),
     /// Unpack an agent's packages; runs inside a boundary
     #[command(hide = true)]
     Unpack(UnpackArgs),

@@ -7,6 +7,7 @@ mod doctor;
 mod environment;
 mod exec;
 mod exit;
+mod guard;
 mod import;
 mod log;
 mod network;
@@ -50,6 +51,8 @@ fn main() -> ExitCode {
         Command::Config(args) => config::config(&args.0),
         Command::Trust(args) => trust::trust(&args.0),
         Command::Doctor(output) => Ok(doctor::doctor(output)),
+        Command::Guard(args) => guard::guard(&args),
+        Command::ReadBundle(args) => guard::read(&args),
         Command::Audit(args) => log::audit(&args),
         Command::ImportObjects(args) => import::import(args),
         Command::LookAtWorktree(args) => worktree::look(args),

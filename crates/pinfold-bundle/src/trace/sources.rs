@@ -1,0 +1,217 @@
+//! Where what can lead to a process comes from, in one look at every node.
+
+use oxc_ast::AstKind;
+use oxc_ast::ast::{
+    Argument, CallExpression, Expression, ImportDeclaration, ImportDeclarationSpecifier,
+    ImportOrExportKind, PropertyKey, StringLiteral, TSModuleReference,
+};
+use oxc_semantic::NodeId;
+use oxc_span::{GetSpan as _, Span};
+
+use super::{Kind, Trace};
+use crate::api::Api;
+use crate::esbuild;
+use crate::finding::Spot;
+use crate::text::Text;
+
+impl Trace<'_, '_> {
+    pub(super) fn find_sources(&mut self) {
+        let helpers = self.helpers();
+        self.find_globals(&helpers);
+        let semantic = self.semantic;
+        for node in semantic.nodes().iter() {
+            self.look(node.id(), node.kind());
+        }
+    }
+
+    /// Names that the file does not declare.
+    fn find_globals(&mut self, helpers: &[Span]) {
+        let scoping = self.semantic.scoping();
+        for (name, references) in scoping.root_unresolved_references() {
+            let references = references.iter().map(|id| scoping.get_reference(*id));
+            let nodes: Vec<NodeId> = references.map(|reference| reference.node_id()).collect();
+            let kind = Kind::of_global(name);
+            for node in nodes {
+                let span = self.semantic.nodes().kind(node).span();
+                if *name == "arguments" && self.is_outside_functions(node) {
+                    let what = "arguments of a CommonJS module, which holds require";
+                    self.told.spots.push(Spot::unclear(span.start, what));
+                }
+                let in_helper = helpers.iter().any(|helper| helper.contains_inclusive(span));
+                if let Some(kind) = kind.filter(|_| !in_helper) {
+                    self.follow(node, kind);
+                }
+            }
+        }
+    }
+
+    fn is_outside_functions(&self, node: NodeId) -> bool {
+        !self.semantic.nodes().ancestor_kinds(node).any(|kind| matches!(kind, AstKind::Function(_)))
+    }
+
+    /// The helpers of esbuild's, whose names are a `require`.
+    fn helpers(&mut self) -> Vec<Span> {
+        let (semantic, mut spans) = (self.semantic, Vec::new());
+        for node in semantic.nodes().iter() {
+            if let AstKind::VariableDeclarator(declarator) = node.kind()
+                && let Some(init) = &declarator.init
+                && let Some(name) = declarator.id.get_binding_identifier()
+                && esbuild::is_helper(init.span().source_text(semantic.source_text()))
+            {
+                spans.push(init.span());
+                self.bind(name.symbol_id(), Kind::Loads);
+            }
+        }
+        spans
+    }
+
+    fn look(&mut self, node: NodeId, kind: AstKind<'_>) {
+        match kind {
+            AstKind::ImportDeclaration(import) => self.look_at_import(import),
+            AstKind::ExportNamedDeclaration(export)
+                if export.export_kind == ImportOrExportKind::Value =>
+            {
+                if let Some(source) = &export.source {
+                    self.load_literal(source, "export … from");
+                    if Kind::of_module(&source.value).is_some_and(|kind| kind == Kind::Modules) {
+                        self.told.spots.push(Spot::unclear(
+                            source.span.start,
+                            "node:module, exported, which loads modules by name",
+                        ));
+                    }
+                }
+            }
+            AstKind::ExportAllDeclaration(export)
+                if export.export_kind == ImportOrExportKind::Value =>
+            {
+                self.load_literal(&export.source, "export … from");
+            }
+            AstKind::ImportExpression(import) => {
+                self.load(&import.source, "import()");
+                self.follow_module(node, &import.source);
+            }
+            AstKind::TSImportEqualsDeclaration(import)
+                if import.import_kind == ImportOrExportKind::Value =>
+            {
+                if let TSModuleReference::ExternalModuleReference(module) = &import.module_reference
+                {
+                    self.load_literal(&module.expression, "import … = require()");
+                    if let Some(kind) = Kind::of_module(&module.expression.value) {
+                        self.bind(import.id.symbol_id(), kind);
+                    }
+                }
+            }
+            AstKind::StaticMemberExpression(member) => {
+                if let Some(kind) = Kind::of_any_member(&member.property.name) {
+                    self.follow(node, kind);
+                }
+            }
+            AstKind::ComputedMemberExpression(member) => {
+                for value in self.values(&member.expression) {
+                    if let Text::Whole(name) = value
+                        && let Some(kind) = Kind::of_any_member(&name)
+                    {
+                        self.follow(node, kind);
+                    }
+                }
+            }
+            AstKind::ObjectPattern(pattern) => self.bind_properties(pattern, None),
+            AstKind::ObjectAssignmentTarget(target) => self.assign_properties(target, None),
+            AstKind::CallExpression(call) => self.look_at_call(call),
+            AstKind::WithStatement(with) => {
+                self.told.spots.push(Spot::unclear(
+                    with.span.start,
+                    "with, in which no name can be told from another",
+                ));
+            }
+            _ => {}
+        }
+    }
+
+    fn look_at_import(&mut self, import: &ImportDeclaration<'_>) {
+        if import.import_kind == ImportOrExportKind::Type {
+            return;
+        }
+        self.load_literal(&import.source, "import");
+        let Some(module) = Kind::of_module(&import.source.value) else { return };
+        for specifier in import.specifiers.iter().flatten() {
+            let kind = match specifier {
+                ImportDeclarationSpecifier::ImportSpecifier(one) => {
+                    module.member(&one.imported.name())
+                }
+                ImportDeclarationSpecifier::ImportDefaultSpecifier(_)
+                | ImportDeclarationSpecifier::ImportNamespaceSpecifier(_) => Some(module),
+            };
+            if let Some(kind) = kind {
+                self.bind(specifier.local().symbol_id(), kind);
+            }
+        }
+    }
+
+    fn load_literal(&mut self, source: &StringLiteral<'_>, how: &str) {
+        self.load_named(source.span.start, &source.value, how);
+    }
+
+    /// A module that was loaded may be one that leads on.
+    pub(super) fn follow_module(&mut self, node: NodeId, name: &Expression<'_>) {
+        for value in self.values(name) {
+            if let Text::Whole(name) = value
+                && let Some(kind) = Kind::of_module(&name)
+            {
+                self.follow(node, kind);
+            }
+        }
+    }
+
+    /// Whatever is called: a word that means but one thing is refused as its argument, and so is
+    /// code for the constructor of functions.
+    fn look_at_call(&mut self, call: &CallExpression<'_>) {
+        for argument in call.arguments.iter().filter_map(Argument::as_expression) {
+            for value in self.values(argument) {
+                if let Text::Whole(word) = value
+                    && let Some(api) = Api::of_word(&word)
+                {
+                    let how = "its name, handed to a function";
+                    self.words.push(Spot::api(argument.span().start, api, how));
+                }
+            }
+        }
+        if let Some(object) = constructor_of(&call.callee)
+            && (constructor_of(object).is_some() || is_function(object))
+        {
+            self.take_code(call.arguments.last(), call.span.start);
+        }
+    }
+
+    pub(super) fn key(&self, key: &PropertyKey<'_>) -> Vec<Text> {
+        match key {
+            PropertyKey::StaticIdentifier(name) => vec![Text::Whole(name.name.to_string())],
+            PropertyKey::PrivateIdentifier(_) => Vec::new(),
+            key => key.as_expression().map_or_else(Vec::new, |key| self.values(key)),
+        }
+    }
+}
+
+/// The `object` of `object.constructor`.
+fn constructor_of<'e, 'a>(expression: &'e Expression<'a>) -> Option<&'e Expression<'a>> {
+    match expression.get_inner_expression() {
+        Expression::StaticMemberExpression(member) if member.property.name == "constructor" => {
+            Some(&member.object)
+        }
+        Expression::ComputedMemberExpression(member) => {
+            let is_it = matches!(&member.expression,
+                Expression::StringLiteral(literal) if literal.value == "constructor");
+            is_it.then_some(&member.object)
+        }
+        _ => None,
+    }
+}
+
+fn is_function(expression: &Expression<'_>) -> bool {
+    matches!(
+        expression.get_inner_expression(),
+        Expression::FunctionExpression(_)
+            | Expression::ArrowFunctionExpression(_)
+            | Expression::ClassExpression(_)
+    )
+}

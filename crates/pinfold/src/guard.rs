@@ -1,0 +1,71 @@
+//! `pinfold guard`: looks into a bundle of extensions.
+
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use pinfold_policy::path::Escaped;
+use pinfold_session::bundle::{self, Checked};
+use serde_json::json;
+
+use crate::cli::Output;
+use crate::exit::Failure;
+
+/// `pinfold guard`
+#[derive(Debug, Args)]
+pub(crate) struct GuardArgs {
+    /// The directory with the extensions
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// Pass by the packages in node_modules
+    #[arg(long)]
+    without_node_modules: bool,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Where the files are that standard input names.
+#[derive(Debug, Args)]
+pub(crate) struct ReadArgs {
+    root: PathBuf,
+}
+
+pub(crate) fn guard(args: &GuardArgs) -> Result<ExitCode, Failure> {
+    let packages = match args.without_node_modules {
+        true => bundle::NodeModules::LeftOut,
+        false => bundle::NodeModules::Included,
+    };
+    let checked = bundle::check(&args.directory, packages).map_err(Failure::new)?;
+    let shown = if args.output.json { show_json(&checked) } else { show(&checked) };
+    shown.map_err(Failure::new)?;
+    Ok(if checked.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn show_json(checked: &Checked) -> io::Result<()> {
+    let answer = json!({
+        "clean": checked.findings.is_empty(),
+        "files": checked.files,
+        "findings": checked.findings,
+    });
+    writeln!(io::stdout().lock(), "{answer}")
+}
+
+fn show(checked: &Checked) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    for finding in &checked.findings {
+        let (file, what) = (Escaped(finding.file.as_ref()), Escaped(finding.what.as_ref()));
+        writeln!(out, "{file}:{}:{}: {what}", finding.line, finding.column)?;
+        writeln!(out, "    instead: {}", finding.replacement)?;
+    }
+    let (files, count) = (checked.files, checked.findings.len());
+    match count {
+        0 => writeln!(out, "clean: nothing in {files} files reaches for processes"),
+        _ => writeln!(out, "refused: {count} findings in {files} files"),
+    }
+}
+
+pub(crate) fn read(args: &ReadArgs) -> Result<ExitCode, Failure> {
+    bundle::read(&args.root).map_err(Failure::new)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -21,6 +21,7 @@ mod ssh;
 mod url;
 mod widen;
 pub(crate) mod words;
+mod wrapper;
 
 pub use agent_loop::AgentLoop;
 pub use branch::{BranchName, InvalidBranch};
@@ -37,6 +38,7 @@ pub use words::{
     AgentState, BoundaryName, GitMode, GroupTrust, IdentityMode, LandlockMode, ShadowMode,
     UnknownWord, Window, WorkspaceMode,
 };
+pub use wrapper::WrapperSetting;
 
 #[cfg(test)]
 mod tests;

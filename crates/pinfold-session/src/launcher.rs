@@ -7,7 +7,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use pinfold_secrets::{CommandOutput, RunCommand, Secret};
@@ -15,6 +16,11 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::PidfdFlags;
 use zeroize::Zeroizing;
+
+use crate::audit::Audit;
+use crate::places::Places;
+use crate::run::record_launch;
+use crate::wrappers::{self, Launch};
 
 /// How long a program on the host may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -34,31 +40,106 @@ const ENVIRONMENT: [&str; 8] = [
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Launcher;
 
+/// What launches on the host are shown as handled by, before the wrappers.
+pub const HOST: &str = "host";
+
+/// Where launches on the host are recorded, once the session has its log.
+static RECORD: Mutex<Option<Arc<Audit>>> = Mutex::new(None);
+
+/// Launches are recorded in this log from now on.
+pub(crate) fn record_in(audit: &Arc<Audit>) {
+    *RECORD.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(audit));
+}
+
+/// The log, of no session where there is none yet.
+fn record() -> io::Result<Arc<Audit>> {
+    let mut record = RECORD.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(audit) = &*record {
+        return Ok(Arc::clone(audit));
+    }
+    let places = Places::find().map_err(io::Error::other)?;
+    let audit = Arc::new(Audit::open(&places.state, None)?);
+    Ok(Arc::clone(record.insert(audit)))
+}
+
 impl Launcher {
+    /// Has the wrappers handle a launch on the host, and records it. The environment is what lets a
+    /// program find its own configuration, and `variables`.
+    fn prepare<'v>(
+        argv: Vec<OsString>,
+        kept: impl Iterator<Item = &'v &'v str>,
+        variables: &[(&str, &str)],
+    ) -> io::Result<Command> {
+        let given = variables.iter().map(|(name, value)| (name.into(), value.into()));
+        let mut env: Vec<(OsString, OsString)> = given.collect();
+        for name in kept.filter(|name| variables.iter().all(|(given, _)| given != *name)) {
+            env.extend(std::env::var_os(name).map(|value| (name.into(), value)));
+        }
+        let launch = Launch { argv, env, cwd: PathBuf::from("/"), handled_by: Vec::new() };
+        let launch = wrappers::wrap(HOST, launch)?;
+        record_launch(&*record()?, &launch)?;
+        let (program, arguments) = launch
+            .argv
+            .split_first()
+            .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+        let mut command = Self::command(program);
+        command.args(arguments).env_clear().envs(launch.env).current_dir(launch.cwd);
+        Ok(command)
+    }
+
     #[expect(clippy::disallowed_methods, reason = "this is the launcher")]
+    fn command(program: impl AsRef<OsStr>) -> Command {
+        Command::new(program)
+    }
+
     fn spawn(
         argv: &[impl AsRef<OsStr>],
         variables: &[(&str, &str)],
         input: bool,
         owner: Option<(u32, u32)>,
     ) -> io::Result<Child> {
-        let (program, arguments) =
-            argv.split_first().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
-        let kept = ENVIRONMENT.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
-        let mut command = std::process::Command::new(program);
+        let argv = argv.iter().map(|word| word.as_ref().to_owned()).collect();
+        let mut command = Self::prepare(argv, ENVIRONMENT.iter(), variables)?;
         if let Some((uid, gid)) = owner {
             command.uid(uid).gid(gid);
         }
         command
-            .args(arguments)
-            .env_clear()
-            .envs(kept)
-            .envs(variables.iter().copied())
-            .current_dir("/")
             .stdin(if input { Stdio::piped() } else { Stdio::null() })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
+    }
+
+    /// Asks a wrapper's program, which is started unwrapped: its file and what it is called, its
+    /// arguments, what it is told, how long it may take and how many bytes it may say.
+    ///
+    /// # Errors
+    /// What starting it says; `TimedOut`; `FileTooLarge`.
+    pub(crate) fn ask(
+        (file, name): (&Path, &Path),
+        arguments: &[String],
+        question: &[u8],
+        (patience, most): (Duration, usize),
+    ) -> io::Result<CommandOutput> {
+        let kept = ENVIRONMENT.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+        let child = Self::command(file)
+            .arg0(name)
+            .args(arguments)
+            .env_clear()
+            .envs(kept)
+            .current_dir("/")
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let group = rustix::process::Pid::from_child(&child);
+        let output = Self::finish(child, Some(question), Instant::now() + patience, most);
+        if output.is_err() {
+            // Its number may be free again, but names no other group while one of this is left.
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        }
+        output
     }
 
     /// Starts this very program with other arguments, in its own environment, with what it says on
@@ -66,9 +147,8 @@ impl Launcher {
     ///
     /// # Errors
     /// What starting it says.
-    #[expect(clippy::disallowed_methods, reason = "this is the launcher")]
     pub(crate) fn start_own(self, arguments: &[&OsStr], output: OwnedFd) -> io::Result<Child> {
-        std::process::Command::new(std::env::current_exe()?)
+        Self::command(std::env::current_exe()?)
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
@@ -81,9 +161,8 @@ impl Launcher {
     ///
     /// # Errors
     /// What starting it says.
-    #[expect(clippy::disallowed_methods, reason = "this is the launcher")]
     pub fn start_session(self, arguments: &[OsString], directory: &Path) -> io::Result<Child> {
-        std::process::Command::new(std::env::current_exe()?)
+        Self::command(std::env::current_exe()?)
             .args(arguments)
             .current_dir(directory)
             .stdin(Stdio::piped())
@@ -97,9 +176,8 @@ impl Launcher {
     ///
     /// # Errors
     /// What starting it says.
-    #[expect(clippy::disallowed_methods, reason = "this is the launcher")]
     pub(crate) fn start_reader(self, arguments: &[&OsStr]) -> io::Result<Child> {
-        std::process::Command::new(std::env::current_exe()?)
+        Self::command(std::env::current_exe()?)
             .args(arguments)
             .env_clear()
             .current_dir("/")
@@ -120,7 +198,8 @@ impl Launcher {
         variables: &[(&str, &str)],
         input: Option<&[u8]>,
     ) -> io::Result<CommandOutput> {
-        Self::finish(Self::spawn(argv, variables, input.is_some(), None)?, input)
+        let child = Self::spawn(argv, variables, input.is_some(), None)?;
+        Self::finish(child, input, Instant::now() + PATIENCE, usize::MAX)
     }
 
     /// Starts the person's pager, a line for a shell as environ(7) has it. It shows on the caller's
@@ -129,23 +208,16 @@ impl Launcher {
     ///
     /// # Errors
     /// What starting it says.
-    #[expect(clippy::disallowed_methods, reason = "this is the launcher")]
     pub fn pager(self, line: &OsStr) -> io::Result<Child> {
         /// What a pager asks for its terminal; what names programs for its input is none of it.
         const TERMINAL: [&str; 5] = ["TERM", "COLUMNS", "LINES", "LC_ALL", "LC_CTYPE"];
-        let kept = ENVIRONMENT.iter().chain(&TERMINAL);
-        let kept = kept.filter_map(|name| Some((name, std::env::var_os(name)?)));
         // The shell lives as long as the pager, and the pager decides about its keys itself.
         let mut script = OsString::from("trap : INT QUIT\n");
         script.push(line);
-        let pager = std::process::Command::new("/bin/sh")
-            .arg("-c")
-            .arg(script)
-            .env_clear()
-            .env("LESSSECURE", "1")
-            .envs(kept)
-            .stdin(Stdio::piped())
-            .spawn()?;
+        let argv = vec!["/bin/sh".into(), "-c".into(), script];
+        let kept = ENVIRONMENT.iter().chain(&TERMINAL);
+        let variables = [("LESSSECURE", "1")];
+        let pager = Self::prepare(argv, kept, &variables)?.stdin(Stdio::piped()).spawn()?;
         crate::sys::leave_keys_to_others();
         Ok(pager)
     }
@@ -163,13 +235,18 @@ impl Launcher {
         input: Option<&[u8]>,
     ) -> io::Result<CommandOutput> {
         let owner = owner.filter(|_| rustix::process::geteuid().is_root());
-        Self::finish(Self::spawn(argv, variables, input.is_some(), owner)?, input)
+        let child = Self::spawn(argv, variables, input.is_some(), owner)?;
+        Self::finish(child, input, Instant::now() + PATIENCE, usize::MAX)
     }
 
     /// Sees a program to its end, without a thread: a boundary may be started right after.
-    fn finish(mut child: Child, input: Option<&[u8]>) -> io::Result<CommandOutput> {
-        let deadline = Instant::now() + PATIENCE;
-        let exchanged = exchange(&mut child, input.unwrap_or_default(), deadline);
+    fn finish(
+        mut child: Child,
+        input: Option<&[u8]>,
+        deadline: Instant,
+        most: usize,
+    ) -> io::Result<CommandOutput> {
+        let exchanged = exchange(&mut child, input.unwrap_or_default(), deadline, most);
         let ended = exchanged.and_then(|read| wait_for_end(&child, deadline).map(|()| read));
         if ended.is_err() {
             // It has not been waited for, so the id is its own.
@@ -182,10 +259,14 @@ impl Launcher {
 }
 
 /// Writes a program's input and reads its two outputs until they are closed.
+///
+/// # Errors
+/// `TimedOut` at the deadline; `FileTooLarge` when one of them has more than the most bytes.
 fn exchange(
     child: &mut Child,
     mut input: &[u8],
     deadline: Instant,
+    most: usize,
 ) -> io::Result<[Zeroizing<Vec<u8>>; 2]> {
     let mut stdin = child.stdin.take().map(OwnedFd::from).filter(|_| !input.is_empty());
     if let Some(stdin) = &stdin {
@@ -201,6 +282,9 @@ fn exchange(
         for (stream, read) in streams.iter_mut().zip(&mut read) {
             if stream.as_ref().is_some_and(|stream| !read_some(stream, read)) {
                 *stream = None;
+            }
+            if read.len() > most {
+                return Err(io::ErrorKind::FileTooLarge.into());
             }
         }
         if let Some(stream) = &stdin {

@@ -58,6 +58,7 @@ pub mod userland;
 mod view;
 pub mod warm;
 pub mod workspace;
+pub mod wrappers;
 
 pub use filling::Bound;
 pub use git::import;

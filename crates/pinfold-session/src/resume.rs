@@ -7,7 +7,6 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt as _;
 use std::time::{Duration, Instant};
 
 use pinfold_policy::origin::Valued;
@@ -20,8 +19,9 @@ use rustix::io::Errno;
 
 use crate::RunError;
 use crate::audit::Audit;
-use crate::run::record_launch;
+use crate::run::{record_launch, wrapped};
 use crate::supervise::{Supervision, last_words};
+use crate::wrappers::{Launch, split_variable};
 
 /// How much of a failed command's output is shown, in characters: MoltNet's number.
 const SHOWN: usize = 800;
@@ -76,19 +76,15 @@ impl Resume<'_> {
         })
     }
 
-    fn program(&self, command: &str) -> Program {
+    fn launch(&self, command: &str) -> Launch {
         let words = ["/bin/sh", "-c", SHELL, "sh", command];
-        let variable =
-            |name: &OsString, value: &OsString| [name.as_bytes(), b"=", value.as_bytes()].concat();
-        let name =
-            |variable: &[u8]| variable.split(|byte| *byte == b'=').next().map(<[u8]>::to_vec);
-        let added: Vec<_> = self.variables.iter().map(|variable| name(variable)).collect();
-        let own = self.env.iter().map(|(name, value)| variable(name, value));
-        let own = own.filter(|variable| !added.contains(&name(variable)));
-        Program {
-            argv: words.map(|word| word.as_bytes().to_vec()).to_vec(),
-            env: own.chain(self.variables.iter().cloned()).collect(),
-            cwd: self.cwd.as_bytes().to_vec(),
+        let added: Vec<_> = self.variables.iter().filter_map(|one| split_variable(one)).collect();
+        let own = self.env.iter().filter(|(name, _)| added.iter().all(|(other, _)| other != name));
+        Launch {
+            argv: words.map(OsString::from).to_vec(),
+            env: own.cloned().chain(added.iter().cloned()).collect(),
+            cwd: self.cwd.as_path().to_owned(),
+            handled_by: Vec::new(),
         }
     }
 }
@@ -103,9 +99,9 @@ impl Supervision {
             eprintln!("pinfold: resumeCommands[{index}]: {}", Escaped(command.run.as_ref()));
             let mut attempt = 0;
             loop {
-                let argv = ["sh".into(), "-c".into(), OsString::from(&command.run)];
-                record_launch(resume.audit, &argv, resume.cwd).map_err(RunError::System)?;
-                let program = resume.program(&command.run);
+                let launch = wrapped(resume.launch(&command.run))?;
+                record_launch(resume.audit, &launch).map_err(RunError::System)?;
+                let program = launch.into_program();
                 let ran = self.run_beside(index as u32, &program)?;
                 let Some((ended, tail)) = ran else { return Ok(false) };
                 if ended == Ended::Code(0) {

@@ -37,9 +37,13 @@ use crate::terminal::CallerTerminal;
 use crate::timeline::Timeline;
 use crate::view::Extra;
 use crate::workspace::Workspace;
-use crate::{idle, stdio, sys, warm};
+use crate::wrappers::{self, Launch};
+use crate::{idle, launcher, stdio, sys, warm};
 
 pub(crate) use design::Design;
+
+/// The variable that says inside which boundary and wrappers handled a launch.
+const HANDLED_BY: &str = "PINFOLD_HANDLED_BY";
 
 /// What to run, and how.
 pub struct Request {
@@ -105,10 +109,18 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     }
     let signals = sys::signal_events().map_err(|errno| RunError::System(errno.into()))?;
     let (mut session, inside) = Session::begin(&mut request, &mut timeline)?;
-    let program = Program {
+    wrappers::act_for(&session.design.authority);
+    let launch = Launch {
         argv: request.argv.clone(),
         env: request.env.clone(),
-        cwd: InsidePath::new(request.workspace.cwd.as_path()).map_err(RunError::path)?,
+        cwd: request.workspace.cwd.as_path().to_owned(),
+        handled_by: Vec::new(),
+    };
+    let launch = if is_idle { launch } else { wrapped(launch)? };
+    let program = Program {
+        argv: launch.argv.clone(),
+        env: launch.env.clone(),
+        cwd: InsidePath::new(&launch.cwd).map_err(RunError::path)?,
     };
     inside.command(&program, streams.stdio).map_err(explain)?;
 
@@ -120,6 +132,7 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     Review::go_on_with_all(&request.places);
     let id = Some(session.state.id().clone());
     let audit = Arc::new(Audit::open(&request.places.state, id).map_err(RunError::System)?);
+    launcher::record_in(&audit);
     let records = Arc::new(Records::new(Arc::clone(&audit), terminal.is_none()));
     let opened = session.furnish(&mut request, &inside, &records, &audit)?;
     timeline.done("looks the workspace over");
@@ -167,7 +180,7 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     };
     let start = || match is_idle {
         true => Ok(()),
-        false => record_launch(&audit, &request.argv, &request.workspace.cwd),
+        false => record_launch(&audit, &launch),
     };
     let waits = is_idle && supervision.background.is_none();
     let announced = waits.then(|| session.state.id().clone());
@@ -354,18 +367,26 @@ fn settle(guard: &Guard, settings: &Settings, audit: &Audit) -> io::Result<Vec<S
     Ok(settled.notes())
 }
 
+/// Has the wrappers handle what is to be launched inside.
+///
+/// # Errors
+/// One that refuses or fails.
+pub(crate) fn wrapped(launch: Launch) -> Result<Launch, RunError> {
+    let mut launch = wrappers::wrap(Namespace.name(), launch)
+        .map_err(|error| RunError::refused(&error, Some(error.hint())))?;
+    launch.env.retain(|(name, _)| name != HANDLED_BY);
+    launch.env.push((HANDLED_BY.into(), launch.handled_by.join(" + ").into()));
+    Ok(launch)
+}
+
 /// Records that a command is about to be started.
 ///
 /// # Errors
 /// A log that cannot be written: then nothing is started.
-pub(crate) fn record_launch(
-    audit: &Audit,
-    argv: &[OsString],
-    cwd: &impl ToString,
-) -> io::Result<()> {
+pub(crate) fn record_launch(audit: &Audit, launch: &Launch) -> io::Result<()> {
     audit.record(&Event::Launch {
-        argv: argv.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-        cwd: cwd.to_string(),
-        handled_by: vec![Namespace.name().to_owned()],
+        argv: launch.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        cwd: launch.cwd.to_string_lossy().into_owned(),
+        handled_by: launch.handled_by.clone(),
     })
 }

@@ -51,6 +51,11 @@ impl Failure {
         self
     }
 
+    /// What went wrong, without the way out.
+    pub(crate) fn into_error(self) -> String {
+        self.error
+    }
+
     /// Writes the failure to standard error and gives its code.
     pub(crate) fn show(self) -> ExitCode {
         let (strong, plain) = if colours() { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };

@@ -31,8 +31,10 @@ use network::Way;
 use pinfold_secrets::Store;
 use pinfold_session::launcher::Launcher;
 use pinfold_session::places::Places;
+use pinfold_session::wrappers;
 
 fn main() -> ExitCode {
+    wrappers::come_from(policy::wrappers);
     let outcome = match Cli::parse().command {
         Command::Run(args) => run::run(args.0, false),
         Command::Learn(args) => run::run(args.0, true),

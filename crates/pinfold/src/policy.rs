@@ -8,7 +8,7 @@ use pinfold_policy::document::SettingsFile;
 use pinfold_policy::env::EnvName;
 use pinfold_policy::path::{Escaped, HostPath};
 use pinfold_policy::settings::{
-    Attendance, FlagBudget, FlagLimits, FlagNetwork, Flags, Layers, Settings, Trust,
+    Attendance, FlagBudget, FlagLimits, FlagNetwork, Flags, Layers, Settings, Trust, WrapperSetting,
 };
 use pinfold_session::dedicated::Dedicated;
 use pinfold_session::places::Places;
@@ -160,6 +160,20 @@ pub(crate) fn plain_settings(places: &Places, workspace: &Workspace) -> Result<S
     let repository = Repository::read(workspace, None).map_err(told)?;
     let (flags, attendance) = (Flags::default(), Attendance::Attended);
     Files::read(places)?.settings(flags, attendance, &repository, Trust::Trusted)
+}
+
+/// The wrappers of launches, which only the administrator's and the user's files name.
+///
+/// # Errors
+/// A file that cannot be read, or a mistake in one.
+pub(crate) fn wrappers() -> Result<Vec<WrapperSetting>, String> {
+    let places = Places::find().map_err(|error| error.to_string())?;
+    let resolved = Files::read(&places).and_then(|files| {
+        let (flags, repository) = (Flags::default(), Repository::default());
+        files.settings(flags, Attendance::Attended, &repository, Trust::default())
+    });
+    let settings = resolved.map_err(Failure::into_error)?;
+    Ok(settings.wrappers.into_iter().map(|wrapper| wrapper.value).collect())
 }
 
 /// An error about a repository's files, with the way out.

@@ -223,6 +223,19 @@ pub(super) const GROUP: &[Key] = &[Key::new(
     "Whether its sessions get tokens for GitHub (admin), or git alone has them (member, default).",
 )];
 
+/// An entry of `wrappers`.
+pub(super) const WRAPPER: &[Key] = &[
+    Key::new("id", Shape::Pattern(ID_PATTERN), "Its name; the same again replaces it."),
+    Key::new("command", TEXTS, "The program, by an absolute path, and its arguments."),
+    Key::new("label", Shape::Text, "What is shown instead of its name."),
+];
+
+const WRAPPERS: Key = Key::new(
+    "wrappers",
+    Shape::List(&Shape::Table(WRAPPER)),
+    "Programs that are asked about each launch, in this order, and may change it.",
+);
+
 /// The user's `config.toml`.
 pub(crate) const USER: &[Key] = &[
     SCHEMA,
@@ -259,6 +272,7 @@ pub(crate) const USER: &[Key] = &[
     Key::new("groups", Shape::Map(ID_PATTERN, &Shape::Table(GROUP)), "What holds for groups."),
     Key::new("budget", Shape::Table(GROUPED), "What may be used of models."),
     Key::new("prices", Shape::Map(".", &Shape::Table(PRICE)), "Prices of models, in USD."),
+    WRAPPERS,
 ];
 
 const CEILING_FILES: &[Key] = &[
@@ -292,6 +306,7 @@ pub(crate) const CEILING: &[Key] = &[
     ),
     Key::new("allow_weaker", Shape::Flag, "Whether --allow-weaker is permitted."),
     Key::new("nested", Shape::Flag, "Whether profiles may ask for nested user namespaces."),
+    WRAPPERS,
 ];
 
 /// The keys of a table within a table.

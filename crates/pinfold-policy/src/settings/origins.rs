@@ -120,6 +120,7 @@ impl Settings {
         rows.optional("snapshot.overlaySize", self.snapshot.size.as_ref());
         rows.list("resumeCommands", &self.resume);
         rows.list("hostExec.autoApprove", &self.approve);
+        rows.list("wrappers", &self.wrappers);
         rows.0
     }
 }

@@ -8,6 +8,7 @@ use super::keys::{self, sub_keys};
 use super::words::{
     AgentState, BoundaryName, GitMode, GroupTrust, IdentityMode, LandlockMode, WorkspaceMode,
 };
+use super::wrapper::{self, WrapperSetting};
 use super::{EnvSetting, ProviderSettings, SettingsError};
 use super::{group, network, ssh};
 use crate::document::{Document, FileError, Item, Key, Section, SettingsFile};
@@ -44,6 +45,7 @@ pub(super) struct UserFile {
     pub(super) groups: Vec<(String, Valued<GroupTrust>)>,
     pub(super) budgets: Vec<Budget>,
     pub(super) prices: BTreeMap<String, Price>,
+    pub(super) wrappers: Vec<Valued<WrapperSetting>>,
 }
 
 /// The user's `[files]`.
@@ -73,6 +75,7 @@ pub(super) struct CeilingFile {
     pub(super) nested: Option<Valued<bool>>,
     pub(super) budget: Option<Budget>,
     pub(super) group_trust: Option<Valued<GroupTrust>>,
+    pub(super) wrappers: Vec<Valued<WrapperSetting>>,
 }
 
 /// Makes an origin of a place: which layer is being read.
@@ -116,6 +119,7 @@ pub(super) fn user(
         groups: group::groups(&section)?,
         budgets: budget::of_user(&section)?,
         prices: section.read("prices", prices::read)?.unwrap_or_default(),
+        wrappers: wrapper::of_file(&section, Origin::User)?,
     })
 }
 
@@ -147,6 +151,7 @@ pub(super) fn ceiling(file: SettingsFile<'_>) -> Result<CeilingFile, SettingsErr
         nested: flag(&section, "nested")?,
         budget: budget::of_ceiling(&section)?,
         group_trust: word(&section, "group_trust", Origin::Ceiling)?,
+        wrappers: wrapper::of_file(&section, Origin::Ceiling)?,
     })
 }
 

@@ -18,6 +18,7 @@ use super::words::{
     AgentState, BoundaryName, GitMode, GroupTrust, IdentityMode, LandlockMode, ShadowMode,
     WorkspaceMode,
 };
+use super::wrapper::{self, WrapperSetting};
 use super::{group, network};
 use crate::env::{EnvName, Owner};
 use crate::glob::Glob;
@@ -128,6 +129,8 @@ pub struct Settings {
     pub resume: Vec<Valued<ResumeCommand>>,
     /// What the host runs for the inside without asking.
     pub approve: Vec<Valued<AutoApprove>>,
+    /// Programs that are asked about each launch, in order.
+    pub wrappers: Vec<Valued<WrapperSetting>>,
     /// What the repository's file asks for beyond what its user gives.
     pub widenings: Vec<Widening>,
     /// What remains to be checked when workspace, agent and boundary are known.
@@ -161,6 +164,7 @@ fn merge(
     let managed = std::mem::take(&mut ceiling.env);
     let denied = std::mem::take(&mut ceiling.deny);
     let allotted = ceiling.budget.take();
+    let wrappers = wrapper::merged(user.wrappers, std::mem::take(&mut ceiling.wrappers));
     let group = flag("--group", flags.group).or(user.group);
     let group_trust = group::trust(group.as_ref(), &user.groups, ceiling.group_trust.as_ref())?;
     let ceiling = Ceiling::of(ceiling);
@@ -248,6 +252,7 @@ fn merge(
         snapshot: asked.snapshot(project.snapshot),
         resume: Vec::new(),
         approve: asked.approvals(project.approve),
+        wrappers,
         widenings: Vec::new(),
         ceiling,
     };

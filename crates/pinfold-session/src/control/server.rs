@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,8 +17,9 @@ use rustix::net::SocketFlags;
 use super::message::{Answer, Request, TimeOver};
 use super::{NAME, Rules};
 use crate::audit::{Audit, Event};
-use crate::run::record_launch;
+use crate::run::{record_launch, wrapped};
 use crate::talk::{self, Json};
+use crate::wrappers::Launch;
 
 /// Clients at once; who comes later waits.
 const MOST: usize = 512;
@@ -284,9 +285,9 @@ impl Control {
     ) -> Result<u32, String> {
         let told = Program::decode(program).map_err(|error| error.to_string())?;
         let program = self.base.complete(told);
-        let words: Vec<OsString> = program.argv.iter().cloned().map(OsString::from_vec).collect();
-        let cwd = String::from_utf8_lossy(&program.cwd);
-        record_launch(&self.audit, &words, &cwd).map_err(|error| error.to_string())?;
+        let launch = wrapped(Launch::of_program(program)).map_err(|error| error.to_string())?;
+        record_launch(&self.audit, &launch).map_err(|error| error.to_string())?;
+        let program = launch.into_program();
         let id = self.next;
         self.next = self.next.checked_add(1).unwrap_or(FIRST);
         let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();

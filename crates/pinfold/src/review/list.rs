@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use pinfold_policy::path::Escaped;
 use pinfold_session::audit::Reader;
+use pinfold_session::launcher::HOST;
 use pinfold_session::places::Places;
 use pinfold_session::review::Review;
 use pinfold_session::{live_sessions, names};
@@ -33,6 +34,8 @@ struct Row {
     started: String,
     workspace: String,
     command: String,
+    /// The boundary and the wrappers that handled its last launch.
+    handled_by: Vec<String>,
 }
 
 pub(crate) fn ps(args: &PsArgs) -> Result<ExitCode, Failure> {
@@ -53,6 +56,7 @@ pub(crate) fn ps(args: &PsArgs) -> Result<ExitCode, Failure> {
                 started: humantime::format_rfc3339_seconds(ended.started).to_string(),
                 workspace: Escaped(&ended.workspace).to_string(),
                 command: Escaped(ended.command.as_ref()).to_string(),
+                handled_by: Vec::new(),
             });
         }
     }
@@ -65,14 +69,19 @@ pub(crate) fn ps(args: &PsArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     println!(
-        "{:<12}  {:<12}  {:<9}  {:<20}  {:<30}  COMMAND",
-        "SESSION", "NAME", "STATE", "STARTED", "WORKSPACE"
+        "{:<12}  {:<12}  {:<9}  {:<20}  {:<30}  {:<20}  COMMAND",
+        "SESSION", "NAME", "STATE", "STARTED", "WORKSPACE", "HANDLED BY"
     );
     for row in rows {
         let name = row.name.as_deref().unwrap_or("-");
         println!(
-            "{:<12}  {name:<12}  {:<9}  {:<20}  {:<30}  {}",
-            row.session, row.state, row.started, row.workspace, row.command
+            "{:<12}  {name:<12}  {:<9}  {:<20}  {:<30}  {:<20}  {}",
+            row.session,
+            row.state,
+            row.started,
+            row.workspace,
+            row.handled_by.join(" + "),
+            row.command
         );
     }
     Ok(ExitCode::SUCCESS)
@@ -100,13 +109,21 @@ fn from_audit(places: &Places, live: &HashSet<String>) -> Result<Vec<Row>, Failu
                 started: text("time"),
                 workspace: text("workspace"),
                 command: String::new(),
+                handled_by: Vec::new(),
             });
         } else if record["event"] == "launch"
             && let Some(row) = rows.iter_mut().rev().find(|row| row.session == session)
         {
-            let words = record["argv"].as_array().into_iter().flatten();
-            let words: Vec<&str> = words.filter_map(|word| word.as_str()).collect();
-            row.command = Escaped(words.join(" ").as_ref()).to_string();
+            let words = |key: &str| -> Vec<String> {
+                let words = record[key].as_array().into_iter().flatten();
+                words.filter_map(|word| word.as_str().map(str::to_owned)).collect()
+            };
+            let handled_by = words("handled_by");
+            // What pinfold launches on the host for a session is not its command.
+            if handled_by.first().is_none_or(|boundary| boundary != HOST) {
+                row.command = Escaped(words("argv").join(" ").as_ref()).to_string();
+                row.handled_by = handled_by;
+            }
         }
     }
     Ok(rows)

@@ -1,0 +1,33 @@
+//! On whose behalf launches are made, and what it could change.
+
+use pinfold_policy::access::Access;
+use pinfold_policy::authority::Authority;
+use pinfold_policy::path::HostPath;
+use serde_json::json;
+
+use super::Subject;
+use crate::audit::GrantRecord;
+
+#[derive(Debug)]
+pub(super) struct Bearer {
+    pub(super) subject: Subject,
+    /// What the inside may write to.
+    writable: Vec<HostPath>,
+}
+
+impl Bearer {
+    pub(super) fn of(authority: &Authority) -> Self {
+        let grants: Vec<GrantRecord<'_>> = authority.grants().map(Into::into).collect();
+        let changes = |access: Access| access.intersects(Access::CHANGING);
+        let writable = authority.grants().filter(|grant| changes(grant.access.union(grant.ask)));
+        Self {
+            subject: Subject { name: authority.subject().to_string(), grants: json!(grants) },
+            writable: writable.map(|grant| grant.root.host.clone()).collect(),
+        }
+    }
+
+    /// Whether the inside may write to this path, or to what it lies in.
+    pub(super) fn may_change(&self, path: &HostPath) -> bool {
+        self.writable.iter().any(|root| path.starts_with(root))
+    }
+}

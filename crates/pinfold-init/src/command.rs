@@ -162,6 +162,7 @@ fn last_errno() -> Errno {
     Errno::from_raw_os_error(code)
 }
 
+#[expect(clippy::disallowed_methods, reason = "init starts what runs inside")]
 fn exec(path: &std::ffi::CStr, argv: &[CString], env: &[CString]) -> Errno {
     let pointers = |strings: &[CString]| -> Vec<*const libc::c_char> {
         strings.iter().map(|s| s.as_ptr()).chain([std::ptr::null()]).collect()

@@ -14,6 +14,7 @@ const STACK: usize = 256 * 1024;
 ///
 /// # Errors
 /// What clone(2) says.
+#[expect(clippy::disallowed_methods, reason = "init starts what runs inside")]
 pub(crate) fn spawn<F: FnOnce()>(child: F) -> Result<Pid, Errno> {
     let mut stack: Vec<u128> = vec![0; STACK / size_of::<u128>()];
     let mut child = Some(child);
@@ -39,6 +40,10 @@ pub(crate) fn spawn<F: FnOnce()>(child: F) -> Result<Pid, Errno> {
 ///
 /// # Errors
 /// What fork(2) says.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a copy of init above what runs inside, and no other program"
+)]
 pub(crate) fn copy(child: impl FnOnce()) -> Result<Pid, Errno> {
     // SAFETY: the copy has this thread alone. Others (moves.rs) may hold locks of the allocator, which
     // the C library's fork takes first; there is no other lock that they and the copy use.

@@ -68,6 +68,7 @@ pub struct Background {
 ///
 /// # Errors
 /// What the file system and fork(2) say.
+#[expect(clippy::disallowed_methods, reason = "a copy of this process, and no other program")]
 pub fn detach(places: &Places) -> io::Result<Side> {
     let logs = logs(places);
     Places::make_private(&logs)?;

@@ -123,6 +123,7 @@ impl Guardian {
     /// The terminal is as it was.
     const DISARM: u8 = b'd';
 
+    #[expect(clippy::disallowed_methods, reason = "a copy of this process, and no other program")]
     fn start(terminal: BorrowedFd<'_>, saved: &Termios) -> Result<Self, Errno> {
         let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         // SAFETY: the caller says that this process has one thread, so the child may do

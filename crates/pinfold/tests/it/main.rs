@@ -29,3 +29,4 @@ mod terminal;
 mod warm;
 mod workspace;
 mod worktree;
+mod wrappers;

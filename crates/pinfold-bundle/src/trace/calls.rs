@@ -49,7 +49,7 @@ impl Trace<'_, '_> {
             Kind::Eval | Kind::TakesCode => self.take_code(arguments.first(), offset),
             Kind::MakesFunction => self.take_code(arguments.last(), offset),
             Kind::Modules => self.follow(call, Kind::Module),
-            Kind::Process | Kind::Global | Kind::Module | Kind::Vm => {}
+            Kind::Process | Kind::Global | Kind::Module | Kind::Vm | Kind::Redirects => {}
         }
     }
 

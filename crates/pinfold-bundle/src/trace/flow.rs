@@ -18,6 +18,10 @@ impl Trace<'_, '_> {
     pub(super) fn flow(&mut self, node: NodeId, kind: Kind) {
         let nodes = self.semantic.nodes();
         let (parent, span) = (nodes.parent_id(node), nodes.kind(node).span());
+        if kind == Kind::Redirects {
+            let what = format!("{}, after which a name says nothing", kind.word());
+            return self.told.spots.push(Spot::unclear(span.start, what));
+        }
         match nodes.kind(parent) {
             AstKind::CallExpression(call) if call.callee.span() == span => {
                 self.call(kind, parent, &call.arguments);

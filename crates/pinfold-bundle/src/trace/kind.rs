@@ -26,6 +26,8 @@ pub(crate) enum Kind {
     Modules,
     /// What `node:vm` exports.
     Vm,
+    /// What puts another module in the place of the one that is asked for.
+    Redirects,
 }
 
 impl Kind {
@@ -61,6 +63,7 @@ impl Kind {
             "mainModule" => Some(Self::Module),
             "runInThisContext" | "runInNewContext" | "runInContext" | "compileFunction"
             | "_compile" => Some(Self::TakesCode),
+            "registerHooks" | "_resolveFilename" => Some(Self::Redirects),
             _ => None,
         }
     }
@@ -80,6 +83,7 @@ impl Kind {
                 Some(Self::Modules)
             }
             (Self::Modules, "prototype") => Some(Self::Module),
+            (Self::Modules, "register") => Some(Self::Redirects),
             (Self::Vm, "Script" | "SourceTextModule") => Some(Self::TakesCode),
             _ => None,
         };
@@ -97,7 +101,8 @@ impl Kind {
             | Self::Global
             | Self::Module
             | Self::Modules
-            | Self::Vm => false,
+            | Self::Vm
+            | Self::Redirects => false,
         }
     }
 
@@ -126,6 +131,7 @@ impl Kind {
             Self::Module => "module",
             Self::Modules => "node:module",
             Self::Vm => "node:vm",
+            Self::Redirects => "hooks of the loading of modules",
         }
     }
 }

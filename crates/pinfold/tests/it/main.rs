@@ -14,6 +14,7 @@ mod detach;
 mod exec;
 mod faults;
 mod gateway;
+mod guard;
 mod hostile;
 mod invocation;
 mod limits;

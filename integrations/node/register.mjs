@@ -42,7 +42,7 @@ else Module.register('./hooks.mjs', import.meta.url);
 patch(Module, '_load', (original) =>
   function load(/** @type {unknown} */ request, /** @type {any} */ parent, /** @type {any[]} */ ...rest) {
     check(apiOf(request), load, parent?.filename ?? undefined);
-    const loaded = Reflect.apply(original, this, [request, parent, ...rest]);
+    const loaded = Reflect.apply(original, Module, [request, parent, ...rest]);
     check(exported.get(loaded), load, parent?.filename ?? undefined);
     return loaded;
   });

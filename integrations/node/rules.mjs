@@ -32,7 +32,9 @@ const GUARDED = (process.env.PINFOLD_GUARD ?? '')
 /** The interface that a specifier means, if it means one. @param {unknown} specifier */
 export function apiOf(specifier) {
   if (typeof specifier !== 'string') return undefined;
-  const name = specifier.startsWith('node:') ? specifier.slice('node:'.length) : specifier;
+  // As the parser of URLs reads it: `NODE:cluster` is one, too.
+  const plain = specifier.replace(/^[\0- ]+|[\0- ]+$|[\t\n\r]/g, '');
+  const name = /^node:/i.test(plain) ? plain.slice('node:'.length) : plain;
   return REPLACEMENTS.has(name) ? name : undefined;
 }
 

@@ -21,7 +21,7 @@ impl Api {
         }
     }
 
-    /// The one that a specifier means.
+    /// The one that a specifier means, as [`plain`] gives it.
     pub(crate) fn of_specifier(specifier: &str) -> Option<Self> {
         let name = specifier.strip_prefix("node:").unwrap_or(specifier);
         ALL.into_iter().find(|api| api.name() == name)
@@ -58,6 +58,17 @@ impl Api {
             Self::ChildProcess => "run commands by the session's bash tool, ctx.shell or ctx.git",
             Self::Cluster | Self::WorkerThreads => "run it beside the session as a background run",
         }
+    }
+}
+
+/// A specifier as the parser of URLs reads it (url.spec.whatwg.org, "basic URL parser"): without
+/// white space at its ends, tabs and newlines, and its scheme in small letters.
+pub(crate) fn plain(specifier: &str) -> String {
+    let trimmed = specifier.trim_matches(|one: char| one <= ' ');
+    let kept: String = trimmed.chars().filter(|one| !matches!(one, '\t' | '\n' | '\r')).collect();
+    match kept.split_once(':') {
+        Some((scheme, rest)) => format!("{}:{rest}", scheme.to_ascii_lowercase()),
+        None => kept,
     }
 }
 

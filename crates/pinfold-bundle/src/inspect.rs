@@ -49,16 +49,34 @@ fn look(languages: &[SourceType], text: &str, depth: u32) -> Inspected {
         preserve_parens: false,
         ..ParseOptions::default()
     };
-    let mut failure = None;
+    let (mut failure, mut whole) = (None, None);
     for language in languages {
         let parsed = Parser::new(&allocator, text, *language).with_options(options).parse();
         if parsed.panicked || !parsed.errors.is_empty() {
             failure = failure.or_else(|| Some(not_parsed(&parsed)));
             continue;
         }
-        return told(&parsed, text, depth);
+        let told = told(&parsed, text, depth);
+        if !is_ambiguous(text) {
+            return told;
+        }
+        // Which of the languages it is in is for others to say: all that any reads in it counts.
+        let whole: &mut Inspected = whole.get_or_insert_default();
+        whole.spots.extend(told.spots);
+        whole.files.extend(told.files);
     }
-    Inspected { spots: failure.into_iter().collect(), files: Vec::new() }
+    if let Some(whole) = &mut whole {
+        whole.spots.sort_by_key(|spot| spot.offset);
+        whole.spots.dedup();
+    }
+    let failed = || Inspected { spots: failure.into_iter().collect(), files: Vec::new() };
+    whole.unwrap_or_else(failed)
+}
+
+/// Whether a module could be read otherwise than a script: comments as in HTML are code in one, and
+/// can open there what hides the code of the other (ECMA-262, B.1.1).
+fn is_ambiguous(text: &str) -> bool {
+    text.contains("<!--") || text.contains("-->")
 }
 
 fn not_parsed(parsed: &ParserReturn<'_>) -> Spot {

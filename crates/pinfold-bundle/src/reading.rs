@@ -20,6 +20,9 @@ const LARGEST: u64 = 16 << 20;
 /// Stack for a file. Code that was written or bundled needs a few megabytes of it.
 const STACK: usize = 256 << 20;
 
+/// Reasons of one file that are given: one is enough to refuse it.
+const MOST_SPOTS: usize = 100;
+
 /// One line of what is said.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -73,16 +76,17 @@ fn read(root: &Path, file: &Path) -> (Vec<Finding>, HashSet<PathBuf>) {
         let inspected = inspect::inspect(file, &text);
         (inspected.spots, inspected.files)
     };
+    spots.truncate(MOST_SPOTS);
     let mut loads = HashSet::new();
     for (offset, name) in files {
         match lead(root, file, &name) {
             Leads::ToCode(path) => {
                 loads.insert(path);
             }
-            Leads::Out => {
+            Leads::Out if spots.len() < MOST_SPOTS => {
                 spots.push(Spot::unclear(offset, "a file that is not in the bundle"));
             }
-            Leads::Nowhere => {}
+            Leads::Out | Leads::Nowhere => {}
         }
     }
     let bare = text.strip_prefix('\u{feff}').unwrap_or(&text);

@@ -130,6 +130,25 @@ fn every_way_to_a_process_is_refused() {
         ("a.cts", r#"const r: NodeRequire = require; r("cluster")"#),
         ("a.tsx", r#"const a = <A b={require("cluster")} />"#),
         ("a.jsx", r#"const a = <A>{require("cluster")}</A>"#),
+        ("a.js", r#"const f = () => require; f()("clus" + "ter")"#),
+        ("a.js", r#"function f(r = require) { r("cluster") }"#),
+        ("a.js", r#"class A { static r = require }"#),
+        ("a.js", r#"((m) => m.require(n))(module)"#),
+        ("a.js", r#"Object.getPrototypeOf(module).require.call(module, n)"#),
+        ("a.js", r#"Object.values(require.cache)[0].require("cluster")"#),
+        ("a.js", r#"(({ require: r }) => r(n))(module)"#),
+        ("a.js", r#"require.extensions[".txt"] = f"#),
+        ("a.js", r#"const A = (async () => {}).constructor; new A(code)"#),
+        ("a.js", r#"Object.getPrototypeOf(async function () {}).constructor(code)()"#),
+        ("a.js", r#"Function.prototype.constructor(code)()"#),
+        ("a.js", r#"x["constructor"]["constr" + "uctor"](code)()"#),
+        ("a.js", r#"class A extends Function {}"#),
+        ("a.js", "var a = 1, b = 1;\na<!--b /*\nrequire('child_process')\n//*/"),
+        ("a.mjs", r#"import "NODE:child_process""#),
+        ("a.mjs", r#"import " node:clu\nster""#),
+        ("a.mjs", r#"import("DATA:text/javascript,import'cluster'")"#),
+        ("a.mjs", r#"import("NO" + x)"#),
+        ("a.ts", r#"import g = process.getBuiltinModule; g("clus" + "ter")"#),
         ("package.json", r##"{"imports": {"#x": {"node": "node:child_process"}}}"##),
     ];
     for (name, text) in ways {
@@ -193,4 +212,69 @@ fn the_require_of_esbuild_is_followed() {
 fn a_finding_says_where_it_is() {
     let text = "\u{feff}const é = 1;\n  /* é */ require(\"child_process\")\n";
     assert_eq!(found("a.js", text), ["2:19 child_process by require"]);
+}
+
+/// Numbers that look random and are the same in every run (SplitMix64).
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) as usize
+    }
+}
+
+/// Code to begin with, in every language.
+const SEEDS: [(&str, &str); 5] = [
+    ("a.mjs", include_str!("../../../../integrations/node/register.mjs")),
+    ("a.js", HELPERS[0]),
+    (
+        "a.cjs",
+        "const { x: [r = require] = [], ...q } = module; label: for (const a of b) { with (c) `${r(`x`)}`; } \
+         class A extends (0, eval) { static #p = process['bind' + 'ing']; get [p]() { return new.target } }",
+    ),
+    (
+        "a.ts",
+        "import type { A } from 'child_process'; import b = require('os'); enum E { A = 'x' } \
+         namespace N { export const r: typeof require = require as any } @d() abstract class C<T> {}",
+    ),
+    (
+        "a.tsx",
+        "export default async <T,>(a: T) => <><A b={require('x')} {...c}>{await import(`y`)}</A></>",
+    ),
+];
+
+#[test]
+fn no_text_makes_the_reader_panic() {
+    let mut numbers = Numbers(0x5eed);
+    for round in 0..3_000 {
+        let (name, seed) = SEEDS[round % SEEDS.len()];
+        let mut text = seed.as_bytes().to_vec();
+        for _ in 0..=numbers.next() % 8 {
+            let (at, other) = (numbers.next() % text.len().max(1), numbers.next() % seed.len());
+            let end = (at + numbers.next() % 12).min(text.len());
+            match numbers.next() % 4 {
+                0 => drop(text.drain(at.min(end)..end)),
+                1 => text.insert(at.min(text.len()), numbers.next() as u8),
+                2 => {
+                    let piece = &seed.as_bytes()[other..(other + 20).min(seed.len())];
+                    let at = at.min(text.len());
+                    text.splice(at..at, piece.iter().copied());
+                }
+                _ => text.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= 0x20),
+            }
+        }
+        let text = String::from_utf8_lossy(&text);
+        // What it finds is no matter, and where has to be in the text.
+        for spot in crate::inspect::inspect(Path::new(name), &text).spots {
+            let (line, column) = crate::position::of(&text, spot.offset);
+            assert!(line >= 1 && column >= 1 && spot.offset as usize <= text.len());
+        }
+        let noise: Vec<u8> = (0..numbers.next() % 200).map(|_| numbers.next() as u8).collect();
+        crate::inspect::inspect(Path::new(name), &String::from_utf8_lossy(&noise));
+        crate::manifest::inspect(&text);
+    }
 }

@@ -65,15 +65,35 @@ impl Trace<'_, '_> {
                 self.assign(&assignment.left, kind, span);
                 self.follow(parent, kind);
             }
+            // What an arrow function without braces gives.
+            AstKind::ExpressionStatement(_) if self.is_result(parent) => {
+                self.handed_on(kind, span);
+            }
+            AstKind::TSQualifiedName(_) => {
+                let mut above = nodes.ancestor_kinds(parent);
+                if above.any(|kind| matches!(kind, AstKind::TSImportEqualsDeclaration(_))) {
+                    let what = format!("a member of {}, under another name", kind.word());
+                    self.told.spots.push(Spot::unclear(span.start, what));
+                }
+            }
+            AstKind::Class(_) if kind == Kind::MakesFunction => {
+                let what = "a class of functions, which are made of code in strings";
+                self.told.spots.push(Spot::unclear(span.start, what));
+            }
             AstKind::AssignmentExpression(_)
             | AstKind::UnaryExpression(_)
             | AstKind::BinaryExpression(_)
             | AstKind::ExpressionStatement(_)
             | AstKind::IfStatement(_)
-            | AstKind::TSTypeQuery(_)
-            | AstKind::TSQualifiedName(_) => {}
+            | AstKind::TSTypeQuery(_) => {}
             _ => self.handed_on(kind, span),
         }
+    }
+
+    fn is_result(&self, statement: NodeId) -> bool {
+        let nodes = self.semantic.nodes();
+        let function = nodes.parent_id(nodes.parent_id(statement));
+        matches!(nodes.kind(function), AstKind::ArrowFunctionExpression(arrow) if arrow.expression)
     }
 
     /// It goes where nobody follows it.

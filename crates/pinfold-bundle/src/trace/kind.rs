@@ -54,7 +54,7 @@ impl Kind {
         }
     }
 
-    /// What a member of this name is, whatever it is a member of: nothing else is called so.
+    /// What a member of this name is, whatever it is a member of: hardly anything else is called so.
     pub(super) fn of_any_member(name: &str) -> Option<Self> {
         match name {
             "getBuiltinModule" | "_load" => Some(Self::Loads),
@@ -63,7 +63,8 @@ impl Kind {
             "mainModule" => Some(Self::Module),
             "runInThisContext" | "runInNewContext" | "runInContext" | "compileFunction"
             | "_compile" => Some(Self::TakesCode),
-            "registerHooks" | "_resolveFilename" => Some(Self::Redirects),
+            "require" => Some(Self::Loads),
+            "registerHooks" | "_resolveFilename" | "_extensions" => Some(Self::Redirects),
             _ => None,
         }
     }
@@ -78,7 +79,7 @@ impl Kind {
             (Self::Global, "globalThis" | "global") => Some(Self::Global),
             (Self::Global, "eval") => Some(Self::Eval),
             (Self::Global, "Function") => Some(Self::MakesFunction),
-            (Self::Module | Self::Global, "require") => Some(Self::Loads),
+            (Self::Loads, "extensions") => Some(Self::Redirects),
             (Self::Module, "constructor") | (Self::Modules, "Module" | "default") => {
                 Some(Self::Modules)
             }

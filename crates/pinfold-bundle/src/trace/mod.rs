@@ -13,7 +13,7 @@ use oxc_semantic::{NodeId, Semantic, SymbolId};
 use oxc_span::GetSpan as _;
 
 use self::kind::Kind;
-use crate::api::Api;
+use crate::api::{self, Api};
 use crate::finding::Spot;
 use crate::text::{self, Text};
 
@@ -97,7 +97,7 @@ impl Trace<'_, '_> {
     fn load_value(&mut self, offset: u32, value: Text, how: &str) {
         match value {
             Text::Whole(name) => self.load_named(offset, &name, how),
-            Text::Begins(prefix) if Api::may_begin(&prefix) => {
+            Text::Begins(prefix) if Api::may_begin(&api::plain(&prefix).to_lowercase()) => {
                 let what = format!("{how} of a module whose name is made at run time");
                 self.told.spots.push(Spot::unclear(offset, what));
             }
@@ -106,7 +106,8 @@ impl Trace<'_, '_> {
     }
 
     fn load_named(&mut self, offset: u32, name: &str, how: &str) {
-        if let Some(api) = Api::of_specifier(name) {
+        let name = api::plain(name);
+        if let Some(api) = Api::of_specifier(&name) {
             self.told.spots.push(Spot::api(offset, api, how));
         } else if let Some(data) = name.strip_prefix("data:") {
             match code_of_data(data) {
@@ -114,7 +115,7 @@ impl Trace<'_, '_> {
                 None => self.told.spots.push(Spot::unclear(offset, "a data: URL")),
             }
         } else if name.starts_with(['.', '/']) || name.starts_with("file:") {
-            self.told.files.push((offset, name.to_owned()));
+            self.told.files.push((offset, name));
         }
     }
 }

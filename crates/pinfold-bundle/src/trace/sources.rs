@@ -102,17 +102,12 @@ impl Trace<'_, '_> {
                 }
             }
             AstKind::StaticMemberExpression(member) => {
-                if let Some(kind) = Kind::of_any_member(&member.property.name) {
-                    self.follow(node, kind);
-                }
+                let name = Text::Whole(member.property.name.to_string());
+                self.look_at_member(node, &member.object, &name);
             }
             AstKind::ComputedMemberExpression(member) => {
-                for value in self.values(&member.expression) {
-                    if let Text::Whole(name) = value
-                        && let Some(kind) = Kind::of_any_member(&name)
-                    {
-                        self.follow(node, kind);
-                    }
+                for name in self.values(&member.expression) {
+                    self.look_at_member(node, &member.object, &name);
                 }
             }
             AstKind::ObjectPattern(pattern) => self.bind_properties(pattern, None),
@@ -163,8 +158,7 @@ impl Trace<'_, '_> {
         }
     }
 
-    /// Whatever is called: a word that means but one thing is refused as its argument, and so is
-    /// code for the constructor of functions.
+    /// Whatever is called: a word that means but one thing is refused as its argument.
     fn look_at_call(&mut self, call: &CallExpression<'_>) {
         for argument in call.arguments.iter().filter_map(Argument::as_expression) {
             for value in self.values(argument) {
@@ -176,10 +170,43 @@ impl Trace<'_, '_> {
                 }
             }
         }
-        if let Some(object) = constructor_of(&call.callee)
-            && (constructor_of(object).is_some() || is_function(object))
-        {
-            self.take_code(call.arguments.last(), call.span.start);
+    }
+
+    fn look_at_member(&mut self, node: NodeId, object: &Expression<'_>, name: &Text) {
+        let Text::Whole(name) = name else { return };
+        if let Some(kind) = Kind::of_any_member(name) {
+            self.follow(node, kind);
+        }
+        if name == "constructor" && self.is_function(object) {
+            self.follow(node, Kind::MakesFunction);
+        }
+    }
+
+    /// Whether its constructor makes functions of code: a function, the prototype of one, or
+    /// whatever has constructed something.
+    fn is_function(&self, object: &Expression<'_>) -> bool {
+        match object.get_inner_expression() {
+            Expression::FunctionExpression(_)
+            | Expression::ArrowFunctionExpression(_)
+            | Expression::ClassExpression(_) => true,
+            // Object.getPrototypeOf(function () {})
+            Expression::CallExpression(call) => {
+                let first = call.arguments.first().and_then(Argument::as_expression);
+                first.is_some_and(|first| {
+                    let first = first.get_inner_expression();
+                    first.is_function()
+                })
+            }
+            Expression::StaticMemberExpression(member) => match member.property.name.as_str() {
+                "constructor" => true,
+                "prototype" => member.object.is_specific_id("Function"),
+                _ => false,
+            },
+            Expression::ComputedMemberExpression(member) => {
+                let constructor = Text::Whole("constructor".to_owned());
+                self.values(&member.expression).contains(&constructor)
+            }
+            _ => false,
         }
     }
 
@@ -190,28 +217,4 @@ impl Trace<'_, '_> {
             key => key.as_expression().map_or_else(Vec::new, |key| self.values(key)),
         }
     }
-}
-
-/// The `object` of `object.constructor`.
-fn constructor_of<'e, 'a>(expression: &'e Expression<'a>) -> Option<&'e Expression<'a>> {
-    match expression.get_inner_expression() {
-        Expression::StaticMemberExpression(member) if member.property.name == "constructor" => {
-            Some(&member.object)
-        }
-        Expression::ComputedMemberExpression(member) => {
-            let is_it = matches!(&member.expression,
-                Expression::StringLiteral(literal) if literal.value == "constructor");
-            is_it.then_some(&member.object)
-        }
-        _ => None,
-    }
-}
-
-fn is_function(expression: &Expression<'_>) -> bool {
-    matches!(
-        expression.get_inner_expression(),
-        Expression::FunctionExpression(_)
-            | Expression::ArrowFunctionExpression(_)
-            | Expression::ClassExpression(_)
-    )
 }

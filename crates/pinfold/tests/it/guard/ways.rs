@@ -140,4 +140,17 @@ pub(super) const WAYS: &[(&str, &str)] = &[
         "a.cjs",
         r#"require("module")._resolveFilename = () => "cluster"; require("x"); console.log("started")"#,
     ),
+    (
+        "a.cjs",
+        "var a = 1, b = 1;\na<!--b /*\nrequire('child_process'); console.log('started')\n//*/",
+    ),
+    ("a.cjs", r#"const f = () => require; f()("clus" + "ter"); console.log("started")"#),
+    (
+        "a.cjs",
+        r#"new ((async () => {}).constructor)("return process.mainModule.require('cluster')")().then(() => console.log("started"))"#,
+    ),
+    (
+        "a.cjs",
+        r#"require.extensions[".txt"] = (m) => { m.exports = "x" }; ((m) => m.require("clus" + "ter"))(module); console.log("started")"#,
+    ),
 ];

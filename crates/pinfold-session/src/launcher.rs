@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use pinfold_secrets::{CommandOutput, RunCommand, Secret};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
-use rustix::process::PidfdFlags;
+use rustix::process::{PidfdFlags, Signal};
 use zeroize::Zeroizing;
 
 use crate::audit::Audit;
@@ -133,13 +133,7 @@ impl Launcher {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()?;
-        let group = rustix::process::Pid::from_child(&child);
-        let output = Self::finish(child, Some(question), Instant::now() + patience, most);
-        if output.is_err() {
-            // Its number may be free again, but names no other group while one of this is left.
-            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-        }
-        output
+        Self::finish(child, Some(question), Instant::now() + patience, most)
     }
 
     /// Starts this very program with other arguments, in its own environment, with what it says on
@@ -249,8 +243,14 @@ impl Launcher {
         let exchanged = exchange(&mut child, input.unwrap_or_default(), deadline, most);
         let ended = exchanged.and_then(|read| wait_for_end(&child, deadline).map(|()| read));
         if ended.is_err() {
-            // It has not been waited for, so the id is its own.
-            let _ = child.kill();
+            // It has not been waited for, so the id is its own, and its group's if it leads one.
+            let id = rustix::process::Pid::from_child(&child);
+            let _ = match rustix::process::getpgid(Some(id)) {
+                Ok(group) if group == id => {
+                    rustix::process::kill_process_group(id, Signal::KILL).map_err(io::Error::from)
+                }
+                _ => child.kill(),
+            };
         }
         let status = child.wait()?;
         let [stdout, mut stderr] = ended?;

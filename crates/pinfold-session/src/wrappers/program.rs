@@ -1,5 +1,6 @@
 //! A wrapper that is a program: asked by JSON on its standard input, it answers by JSON on its output.
 
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,8 @@ use crate::launcher::Launcher;
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes that it may answer: what execve(2) takes at most, escaped.
 pub(super) const LARGEST: usize = 8 << 20;
+/// Names on the way to a file: more than path_resolution(7) goes.
+const MOST_STEPS: usize = 4096;
 /// Characters of what it says that are shown when it fails.
 const SHOWN: usize = 400;
 
@@ -100,12 +103,8 @@ impl Program {
             }
         }
         let arguments = self.setting.arguments.iter().map(Path::new);
-        let mut paths = vec![program.to_owned(), real.clone()];
-        for argument in arguments.filter(|argument| argument.is_absolute()) {
-            paths.push(argument.to_owned());
-            paths.extend(fs::canonicalize(argument));
-        }
-        for path in paths {
+        let named_files = arguments.filter(|argument| argument.is_absolute()).chain([program]);
+        for path in named_files.flat_map(steps) {
             let host = HostPath::new(&path).map_err(|error| Wrong::Untrusted(error.to_string()))?;
             if bearer.is_some_and(|bearer| bearer.may_change(&host)) {
                 return Err(named(&path, "can be changed from the inside"));
@@ -113,4 +112,29 @@ impl Program {
         }
         Ok(real)
     }
+}
+
+/// Every name on the way to what a path leads to, links and what they lead to included: who may change
+/// one of them decides where it leads.
+fn steps(path: &Path) -> Vec<PathBuf> {
+    let own = |path: &Path| path.iter().rev().map(OsString::from).collect::<Vec<_>>();
+    let (mut waiting, mut at, mut steps) = (own(path), PathBuf::from("/"), Vec::new());
+    while let Some(name) = waiting.pop().filter(|_| steps.len() < MOST_STEPS) {
+        if name == ".." {
+            at.pop();
+            continue;
+        }
+        let next = at.join(&name);
+        steps.push(next.clone());
+        match fs::read_link(&next) {
+            Ok(target) => {
+                if target.is_absolute() {
+                    at = PathBuf::from("/");
+                }
+                waiting.extend(own(&target));
+            }
+            Err(_) => at = next,
+        }
+    }
+    steps
 }

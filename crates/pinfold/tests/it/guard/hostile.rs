@@ -32,7 +32,7 @@ fn what_a_parser_does_not_get_through_is_refused_and_the_rest_is_read() {
         "{said}"
     );
     assert_eq!(text(&output.stderr), "");
-    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(180), "{:?}", began.elapsed());
 }
 
 #[test]

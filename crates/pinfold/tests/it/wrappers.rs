@@ -215,3 +215,34 @@ fn a_wrapper_by_a_relative_path_or_of_a_repository_is_a_mistake_in_the_settings(
         errors(&output)
     );
 }
+
+#[test]
+fn what_runs_before_and_beside_a_sessions_command_is_wrapped_and_ps_says_so() {
+    if !installed("python3") {
+        return skip("wrappers of exec", "python3 is not installed");
+    }
+    for person in people() {
+        let stage = Stage::new(person);
+        let program = script(&stage, "other/wrap.py", CHANGES);
+        let notes = stage.path("other/notes");
+        settings(&stage, &[("beside", &[&program, notes.to_str().unwrap()], None)]);
+        let before = r#"{"resumeCommands": ["echo $BY_A_WRAPPER > $PINFOLD_WORKSPACE/before"]}"#;
+        stage.write("ws/sandbox.json", before);
+        let mut started = stage.pinfold(&["run", "--detach", "--", "sh", "-c", "sleep 1000"]);
+        let started = started.output().unwrap();
+        let id = text(&started.stdout).trim().to_owned();
+        assert!(started.status.success(), "{}", errors(&started));
+        let said = |args: &[&str]| text(&stage.pinfold(args).output().unwrap().stdout);
+        let exec = said(&["exec", &id, "--", "sh", "-c", "echo $BY_A_WRAPPER $PINFOLD_HANDLED_BY"]);
+        let list: Value = serde_json::from_str(&said(&["ps", "--json"])).unwrap();
+        let shown = said(&["ps"]);
+        stage.pinfold(&["stop", &id]).output().unwrap();
+        assert_eq!(exec, "yes namespace + beside\n");
+        assert_eq!(fs::read_to_string(stage.path("ws/before")).unwrap(), "yes\n");
+        assert_eq!(list[0]["handled_by"], json!(["namespace", "beside"]));
+        assert!(shown.contains("namespace + beside"), "{shown}");
+        let handled =
+            launches(&stage).iter().filter(|one| one["handled_by"][1] == "beside").count();
+        assert_eq!(handled, 3);
+    }
+}

@@ -9,6 +9,7 @@ mod peers;
 mod sample;
 mod snapshot;
 mod start;
+mod tools;
 mod warm;
 mod work;
 mod workspace;
@@ -58,6 +59,9 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
     }
     if wanted("exec") {
         exec::run(&pinfold, effort)?;
+    }
+    if wanted("tools") {
+        tools::run(&pinfold, effort)?;
     }
     if wanted("work") {
         work::run(&pinfold, effort)?;

@@ -116,7 +116,7 @@ pub fn total(words: &[String]) -> usize {
 }
 "#;
 
-fn make_tree(workspace: &Path, files: usize) -> Outcome {
+pub(super) fn make_tree(workspace: &Path, files: usize) -> Outcome {
     for index in 0..files {
         let directory = workspace.join(format!("src/d{}", index / 50));
         if index % 50 == 0 {

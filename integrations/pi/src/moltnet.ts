@@ -49,7 +49,7 @@ export function createPiTaskExecutor(options: PiTaskOptions): PiTaskExecutor {
 
 /** Has pi do one task. That pi fails is a result. */
 export function executePiTask(task: PiTask, options: PiTaskOptions): Promise<PiTaskResult> {
-  const extension = fileURLToPath(new URL("./extension.ts", import.meta.url));
+  const extension = fileURLToPath(new URL("../src/extension.ts", import.meta.url));
   const [program = "pi", ...first] = options.pi ?? ["pi"];
   const given: [string, string | undefined][] = [
     ["--agent", options.agentName ?? "none"],

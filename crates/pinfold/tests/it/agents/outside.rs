@@ -119,7 +119,7 @@ fn provisioned(stage: &Stage, version: &str) -> PathBuf {
 }
 
 fn copy(from: &Path, stage: &Stage) {
-    for entry in ["package.json", "tsconfig.json", "bin", "src", "test"] {
+    for entry in ["package.json", "tsconfig.json", "tsconfig.build.json", "bin", "src", "test"] {
         copy_below(&from.join(entry), &Path::new("extension").join(entry), stage);
     }
 }
@@ -373,8 +373,25 @@ fn strict(scene: &Scene, modules: &Path) {
         }
     }
     symlink(kept.join("node_modules/@types"), modules.join("@types")).unwrap();
-    let mut compiler = scene.stage.command(scene.pi.command().0);
-    compiler.arg(kept.join("node_modules/typescript/bin/tsc")).arg("-p");
-    let output = compiler.arg(scene.stage.path("extension")).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    let node = scene.pi.command().0;
+    let compile = |project: &str| {
+        let mut compiler = scene.stage.command(&node);
+        compiler.arg(kept.join("node_modules/typescript/bin/tsc")).arg("-p");
+        let output = compiler.arg(scene.stage.path("extension").join(project)).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    };
+    compile("tsconfig.json");
+    compile("tsconfig.build.json");
+    // What was built is what a program imports.
+    let script = "import('@pinfold/pi').then((all) => console.log(Object.keys(all).sort().join()))";
+    let installed = scene.stage.path("program/node_modules/@pinfold");
+    fs::create_dir_all(&installed).unwrap();
+    symlink(scene.stage.path("extension"), installed.join("pi")).unwrap();
+    let mut import = scene.stage.command(&node);
+    let program = scene.stage.path("program");
+    let output = import.args(["-e", script]).current_dir(program).output().unwrap();
+    let names = String::from_utf8_lossy(&output.stdout).into_owned();
+    let expected = "AgentRuntime,ApiTaskReporter,ApiTaskSource,Connection,PinfoldError,Sandbox,\
+        activateAgentEnv,createGondolinBashOps";
+    assert!(names.starts_with(expected), "{names} {}", String::from_utf8_lossy(&output.stderr));
 }

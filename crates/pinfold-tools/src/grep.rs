@@ -6,13 +6,14 @@
 mod lines;
 
 use std::collections::BTreeMap;
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
-use ignore::Walk;
+use ignore::{DirEntry, Walk};
 
 use crate::error::{ErrorKind, ToolError};
 use crate::list::start;
@@ -26,8 +27,10 @@ use lines::Search;
 const MATCHES: u64 = 1_000;
 /// Bytes of lines in one answer.
 const BYTES: usize = 8 << 20;
-/// How many files the search may be ahead of the first one that is not done: it bounds what waits.
-const AHEAD: u64 = 256;
+/// Files that one thread searches in one go, at most.
+const FILES: usize = 64;
+/// How many such goes the search may be ahead of the first that is not done: it bounds what waits.
+const AHEAD: u64 = 8;
 /// Threads that search.
 const SEARCHERS: usize = 8;
 
@@ -117,20 +120,19 @@ struct Progress {
 }
 
 impl Progress {
-    fn lock(&self) -> MutexGuard<'_, u64> {
-        self.next.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn wait_for(&self, index: u64) {
         let is_far = |next: &mut u64| index >= next.saturating_add(AHEAD);
-        drop(self.moved.wait_while(self.lock(), is_far));
+        drop(self.moved.wait_while(lock(&self.next), is_far));
     }
 
     fn set(&self, next: u64) {
-        *self.lock() = next;
+        *lock(&self.next) = next;
         self.moved.notify_all();
     }
 }
+
+/// Files that are searched by one thread in one go. Handing over each by itself would wake a thread for each.
+type Batch = (u64, Vec<PathBuf>);
 
 fn directory(
     root: &Path,
@@ -140,8 +142,8 @@ fn directory(
     found: &mut Found,
 ) {
     let searchers = thread::available_parallelism().map_or(1, usize::from).min(SEARCHERS);
-    let (give, take) = sync_channel::<(u64, PathBuf)>(AHEAD as usize);
-    let (tell, told) = sync_channel::<(u64, Part)>(AHEAD as usize);
+    let (give, take) = sync_channel::<Batch>(AHEAD as usize);
+    let (tell, told) = sync_channel::<(u64, Vec<Part>)>(AHEAD as usize);
     let take = Mutex::new(take);
     let progress = Progress { next: Mutex::new(0), moved: Condvar::new() };
     thread::scope(|scope| {
@@ -156,16 +158,18 @@ fn directory(
         // Whoever still waits for its turn has none any more.
         progress.set(u64::MAX);
         // And what was still to be searched is not.
-        while take.lock().unwrap_or_else(PoisonError::into_inner).recv().is_ok() {}
+        while lock(&take).recv().is_ok() {}
     });
 }
 
-fn give_all(files: Walk, give: &SyncSender<(u64, PathBuf)>, cancel: &Cancel) {
+fn give_all(files: Walk, give: &SyncSender<Batch>, cancel: &Cancel) {
     // What cannot be read is passed over, as ripgrep does.
     let files =
         files.flatten().filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()));
-    for (index, entry) in (0..).zip(files) {
-        if cancel.is_cancelled() || give.send((index, entry.into_path())).is_err() {
+    let mut files = files.map(DirEntry::into_path);
+    for (index, size) in (0..).zip(iter::successors(Some(1), |size| Some((size * 2).min(FILES)))) {
+        let batch: Vec<PathBuf> = files.by_ref().take(size).collect();
+        if batch.is_empty() || cancel.is_cancelled() || give.send((index, batch)).is_err() {
             return;
         }
     }
@@ -173,32 +177,38 @@ fn give_all(files: Walk, give: &SyncSender<(u64, PathBuf)>, cancel: &Cancel) {
 
 fn search_all(
     root: &Path,
-    take: &Mutex<Receiver<(u64, PathBuf)>>,
-    tell: &SyncSender<(u64, Part)>,
+    take: &Mutex<Receiver<Batch>>,
+    tell: &SyncSender<(u64, Vec<Part>)>,
     progress: &Progress,
     search: &mut Search<'_>,
 ) {
     loop {
-        let next = take.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok((index, path)) = next else { return };
+        let next = lock(take).recv();
+        let Ok((index, batch)) = next else { return };
         progress.wait_for(index);
-        let name = path.strip_prefix(root).unwrap_or(&path);
-        if tell.send((index, search.file(&path, name))).is_err() {
+        let file = |path: &PathBuf| search.file(path, path.strip_prefix(root).unwrap_or(path));
+        let parts = batch.iter().map(file).filter(|part| part.matches > 0).collect();
+        if tell.send((index, parts)).is_err() {
             return;
         }
     }
 }
 
 /// Puts what is found in order, until there is enough.
-fn collect(told: Receiver<(u64, Part)>, progress: &Progress, cancel: &Cancel, found: &mut Found) {
+fn collect(
+    told: Receiver<(u64, Vec<Part>)>,
+    progress: &Progress,
+    cancel: &Cancel,
+    found: &mut Found,
+) {
     let mut waiting = BTreeMap::new();
     let mut next = 0;
-    for (index, part) in told {
-        waiting.insert(index, part);
+    for (index, parts) in told {
+        waiting.insert(index, parts);
         let before = next;
-        while let Some(part) = waiting.remove(&next) {
+        while let Some(parts) = waiting.remove(&next) {
             next += 1;
-            if !found.add(part) || cancel.is_cancelled() {
+            if cancel.is_cancelled() || !parts.into_iter().all(|part| found.add(part)) {
                 return;
             }
         }
@@ -206,4 +216,8 @@ fn collect(told: Receiver<(u64, Part)>, progress: &Progress, cancel: &Cancel, fo
             progress.set(next);
         }
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,0 +1,88 @@
+//! Writing and editing.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::net::UnixStream;
+use std::thread;
+
+use super::{kind, place};
+use crate::{Edit, ErrorKind, Replacement, Roots, Tools, Write, serve};
+
+#[test]
+fn a_write_replaces_the_whole_file_and_keeps_its_mode() {
+    let place = place();
+    let path = place.file("script", "old");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o750)).expect("a mode");
+    let mut open = fs::File::open(&path).expect("a file");
+    let done = place.write("script", "new content").expect("written");
+    assert_eq!((done.size, done.created, done.atomic), (11, false, true));
+    assert_eq!(fs::read_to_string(&path).expect("a file"), "new content");
+    assert_eq!(fs::metadata(&path).expect("a file").permissions().mode() & 0o777, 0o750);
+    // Who had it open sees what it was.
+    let mut before = String::new();
+    std::io::Read::read_to_string(&mut open, &mut before).expect("content");
+    assert_eq!(before, "old");
+    assert_eq!(kind(place.write("a/b/c", "x")), ErrorKind::NotFound);
+    let write = Write { path: "a/b/c".into(), parents: true, new: true };
+    assert!(place.tools.write(write.clone(), b"x").expect("written").created);
+    assert_eq!(kind(place.tools.write(write, b"y")), ErrorKind::Exists);
+    symlink("a/b/c", place.granted.join("link")).expect("a link");
+    place.write("link", "through").expect("written");
+    assert_eq!(fs::read_to_string(place.granted.join("a/b/c")).expect("a file"), "through");
+    assert!(place.granted.join("link").is_symlink());
+    let names = fs::read_dir(&place.granted).expect("a directory").count();
+    assert_eq!(names, 3, "nothing is left beside script, a and link");
+}
+
+#[test]
+fn a_file_that_is_granted_by_itself_is_written_in_place() {
+    let all = tempfile::tempdir().expect("a directory");
+    let path = all.path().canonicalize().expect("a path").join("one");
+    fs::write(&path, "old and longer").expect("a file");
+    let (own, theirs) = UnixStream::pair().expect("a pair");
+    let roots = Roots::new(vec![path.clone()], "/".into());
+    thread::spawn(move || serve(OwnedFd::from(theirs), roots));
+    let tools = Tools::new(OwnedFd::from(own)).expect("tools");
+    let write = Write { path: path.as_path().into(), ..Write::default() };
+    tools.write(write, b"new").expect("written");
+    assert_eq!(fs::read_to_string(&path).expect("a file"), "new");
+    let beside = Write { path: all.path().join("two").as_path().into(), ..Write::default() };
+    assert_eq!(kind(tools.write(beside, b"x")), ErrorKind::Escapes);
+}
+
+#[test]
+fn edits_are_made_all_or_none_and_only_where_they_are_clear() {
+    let place = place();
+    let path = place.file("f", "fn a() {}\nfn b() {}\nfn a2() {}\n");
+    let done = place.edit("f", &[("fn b", "fn c"), ("a2", "d")]).expect("edited");
+    assert_eq!((done.replaced, done.first_line), (2, 2));
+    let text = || fs::read_to_string(&path).expect("a file");
+    assert_eq!(text(), "fn a() {}\nfn c() {}\nfn d() {}\n");
+    for (edits, expected) in [
+        (&[("fn c", "x"), ("none", "y")][..], ErrorKind::NoMatch),
+        (&[("fn ", "x")], ErrorKind::Ambiguous),
+        (&[("fn a()", "x"), ("a() {}", "y")], ErrorKind::Request),
+        (&[("", "x")], ErrorKind::Request),
+        (&[("fn a", "fn a")], ErrorKind::Request),
+        (&[], ErrorKind::Request),
+    ] {
+        assert_eq!(kind(place.edit("f", edits)), expected, "{edits:?}");
+        assert_eq!(text(), "fn a() {}\nfn c() {}\nfn d() {}\n");
+    }
+    let all = Replacement { old: "fn ".to_owned(), new: "let ".to_owned(), all: true };
+    let done = place.tools.edit(Edit { path: "f".into(), edits: vec![all] }).expect("edited");
+    assert_eq!(done.replaced, 3);
+    assert_eq!(text(), "let a() {}\nlet c() {}\nlet d() {}\n");
+}
+
+#[test]
+fn an_edit_keeps_the_line_ends_of_the_file() {
+    let place = place();
+    let path = place.file("crlf", "one\r\ntwo\r\nthree\r\n");
+    place.edit("crlf", &[("one\ntwo", "1\n2\n2b")]).expect("edited");
+    assert_eq!(fs::read_to_string(&path).expect("a file"), "1\r\n2\r\n2b\r\nthree\r\n");
+    let path = place.file("lf", "one\ntwo\n");
+    place.edit("lf", &[("one\r\ntwo", "1\r\n2")]).expect("edited");
+    assert_eq!(fs::read_to_string(&path).expect("a file"), "1\n2\n");
+}

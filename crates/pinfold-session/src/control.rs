@@ -4,15 +4,19 @@
 //! beside the command gets its streams from the client by descriptor: their bytes never pass
 //! through the session's supervisor, and a client that reads slowly slows nobody but its own.
 
+mod attach;
 mod client;
 mod exec;
+mod keys;
 mod message;
 mod rules;
 mod server;
 mod session;
 
+pub use attach::{Attach, AttachEnd, attach};
 pub use client::{change, stop};
 pub use exec::{Exec, ExecEnd, exec};
+pub use keys::{BadKeys, DetachKeys};
 pub use message::Change;
 pub(crate) use rules::Rules;
 pub(crate) use server::{Base, Control, News};

@@ -17,7 +17,9 @@ use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, WaitOptions};
 
 use crate::places::Places;
+use crate::screen::Window;
 use crate::state::{SessionId, live_sessions, lock};
+use crate::terminal::CallerTerminal;
 
 /// How often the log of a start is looked at.
 const LOOK: Duration = Duration::from_millis(20);
@@ -62,6 +64,16 @@ pub struct Background {
     log: Option<PathBuf>,
     news: OwnedFd,
     session: Option<SessionId>,
+}
+
+/// How large the terminal of a detached session is until somebody attaches: as the caller's, or as
+/// terminals have always been.
+#[must_use]
+pub fn window() -> Window {
+    const USUAL: Window = (24, 80);
+    let terminal = CallerTerminal::find().ok().flatten();
+    let size = terminal.as_ref().map(CallerTerminal::size);
+    size.filter(|(rows, columns)| *rows > 0 && *columns > 0).unwrap_or(USUAL)
 }
 
 /// Goes on in two processes.

@@ -28,6 +28,7 @@ use crate::outcome::{Outcome, RunError};
 use crate::places::Places;
 use crate::resume::Resume;
 use crate::review::{self, Layer, Review};
+use crate::screen::Window;
 use crate::serving::Serving;
 use crate::ssh::Ssh;
 use crate::state::{SessionId, SessionName, SessionState};
@@ -77,6 +78,8 @@ pub struct Request {
     pub name: Option<SessionName>,
     /// Where it goes on without whoever started it.
     pub background: Option<Background>,
+    /// How large the terminal is that it has there, if it has one.
+    pub window: Option<Window>,
     /// What was done before.
     pub timeline: Timeline,
 }
@@ -99,9 +102,10 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     if let Some(terminal) = &mut terminal {
         terminal.guard().map_err(RunError::terminal)?;
     }
-    let streams = match is_idle {
-        true => stdio::nothing(),
-        false => stdio::streams(terminal.as_ref().map(CallerTerminal::size)),
+    let streams = match (is_idle, request.window) {
+        (true, _) => stdio::nothing(),
+        (false, Some(window)) => Ok(stdio::terminal(window)),
+        (false, None) => stdio::streams(terminal.as_ref().map(CallerTerminal::size)),
     };
     let mut streams = streams.map_err(|errno| RunError::System(errno.into()))?;
     if request.background.is_some() {
@@ -133,7 +137,8 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     let id = Some(session.state.id().clone());
     let audit = Arc::new(Audit::open(&request.places.state, id).map_err(RunError::System)?);
     launcher::record_in(&audit);
-    let records = Arc::new(Records::new(Arc::clone(&audit), terminal.is_none()));
+    let tells_at_once = terminal.is_none() && request.window.is_none();
+    let records = Arc::new(Records::new(Arc::clone(&audit), tells_at_once));
     let opened = session.furnish(&mut request, &inside, &records, &audit)?;
     timeline.done("looks the workspace over");
 
@@ -155,6 +160,7 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
         inside,
         signals,
         terminal,
+        window: request.window,
         inner: None,
         outputs,
         input,

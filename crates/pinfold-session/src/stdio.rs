@@ -18,6 +18,7 @@ use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 
 use crate::input::{Feeding, FileInput};
+use crate::screen::Window;
 
 /// One direction of bytes between the caller's stream and the inside's.
 pub(crate) struct Pump {
@@ -69,7 +70,13 @@ const FULL: &[u8] = b"\npinfold: the log is full; what follows is dropped\n";
 const BUFFER: usize = 64 * 1024;
 
 /// Bytes of stack of a thread that moves bytes.
-const STACK: usize = 128 * 1024;
+pub(crate) const STACK: usize = 128 * 1024;
+
+/// A terminal of the inside's own for all three, whatever the caller's are.
+pub(crate) fn terminal(window: Window) -> Streams {
+    let ends = [(); 3].map(|()| StdioEnd::Terminal);
+    Streams { stdio: Stdio { ends, window: Some(window) }, moved: Moved::default() }
+}
 
 /// Looks at the caller's three streams.
 ///
@@ -148,25 +155,52 @@ fn null() -> Result<OwnedFd, Errno> {
     rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
 }
 
+/// A log that takes so many bytes at most. What comes after, or finds no room on the disk, is dropped and
+/// counted, so that who writes goes on.
+pub(crate) struct Bounded {
+    file: File,
+    left: u64,
+    dropped: u64,
+}
+
+impl Bounded {
+    pub(crate) fn new(file: File, most: u64) -> Self {
+        Self { file, left: most, dropped: 0 }
+    }
+
+    /// Writes what there is room for.
+    pub(crate) fn take(&mut self, bytes: &[u8]) {
+        let taken = usize::try_from(self.left).map_or(bytes.len(), |left| left.min(bytes.len()));
+        if self.file.write_all(&bytes[..taken]).is_err() {
+            self.left = 0;
+            self.dropped += bytes.len() as u64;
+            return;
+        }
+        self.left -= taken as u64;
+        self.dropped += (bytes.len() - taken) as u64;
+        if taken > 0 && self.left == 0 {
+            // A disk that is full has no room for this, either.
+            let _ = self.file.write_all(FULL);
+        }
+    }
+
+    /// Says how much was dropped.
+    pub(crate) fn end(&mut self) {
+        if self.dropped > 0 {
+            let _ = writeln!(self.file, "pinfold: {} bytes were dropped here", self.dropped);
+        }
+    }
+}
+
 /// Copies to a file. Others may write to it meanwhile through the same open file: write(2) takes
 /// its place at the moment of writing, where splice(2), which `io::copy` would use, takes it
 /// before it waits for input, and would write over what came between.
-fn write_all(from: &mut File, to: &mut File, most: Option<u64>) -> io::Result<()> {
+fn write_all(from: &mut File, mut take: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
     let mut buffer = vec![0; BUFFER];
-    let mut left = most.unwrap_or(u64::MAX);
     loop {
         match from.read(&mut buffer) {
             Ok(0) => return Ok(()),
-            // Taken all the same, so that who writes goes on.
-            Ok(_) if left == 0 => {}
-            Ok(count) => {
-                let taken = usize::try_from(left).map_or(count, |left| left.min(count));
-                to.write_all(&buffer[..taken])?;
-                left -= taken as u64;
-                if left == 0 {
-                    to.write_all(FULL)?;
-                }
-            }
+            Ok(count) => take(&buffer[..count])?,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
@@ -206,8 +240,19 @@ impl Pump {
             let (mut from, mut to) = (File::from(self.from), File::from(self.to));
             // Both ends are the caller's or the inside's; when one is gone the stream is over.
             // EIO is how a terminal whose other side is closed says so (pty(7)).
-            let _ = match to.metadata() {
-                Ok(metadata) if metadata.is_file() => write_all(&mut from, &mut to, self.most),
+            let _ = match (to.metadata(), self.most) {
+                (Ok(metadata), Some(most)) if metadata.is_file() => {
+                    let mut log = Bounded::new(to, most);
+                    let copied = write_all(&mut from, |bytes| {
+                        log.take(bytes);
+                        Ok(())
+                    });
+                    log.end();
+                    copied
+                }
+                (Ok(metadata), None) if metadata.is_file() => {
+                    write_all(&mut from, |bytes| to.write_all(bytes))
+                }
                 _ => io::copy(&mut from, &mut to).map(drop),
             };
         };

@@ -17,6 +17,7 @@ use crate::input::Feeding;
 use crate::outcome::{LimitReached, Outcome};
 use crate::publish::Sockets;
 use crate::resume::Running;
+use crate::screen::{Screen, Window};
 use crate::serving::Serving;
 use crate::stdio::Pump;
 use crate::terminal::CallerTerminal;
@@ -34,6 +35,8 @@ pub(crate) struct Supervision {
     pub(crate) inside: Inside,
     pub(crate) signals: OwnedFd,
     pub(crate) terminal: Option<CallerTerminal>,
+    /// How large the terminal of a detached session is at first, if it has one.
+    pub(crate) window: Option<Window>,
     /// The inside's terminal, once init has sent it.
     pub(crate) inner: Option<OwnedFd>,
     pub(crate) outputs: Vec<JoinHandle<()>>,
@@ -88,7 +91,7 @@ impl Supervision {
     /// # Errors
     /// A start that failed before there was one.
     pub(crate) fn receive_terminal(&mut self) -> Result<(), RunError> {
-        if self.terminal.is_none() {
+        if self.terminal.is_none() && self.window.is_none() {
             return Ok(());
         }
         let Some(received) = self.inside.channel.receive::<Report>().map_err(LaunchError::from)?
@@ -96,7 +99,7 @@ impl Supervision {
             return Err(LaunchError::Silent.into());
         };
         match (received.message, received.descriptors.into_iter().next()) {
-            (Report::Terminal, Some(inner)) => self.inner = Some(inner),
+            (Report::Terminal, Some(inner)) if sys::is_terminal(&inner) => self.inner = Some(inner),
             (report, _) => return Err(unexpected(report).into()),
         }
         Ok(())
@@ -114,6 +117,13 @@ impl Supervision {
             for pump in pumps {
                 self.outputs.extend(pump.start().map_err(RunError::thread)?);
             }
+        }
+        if let (Some(window), Some(inner)) = (self.window, &self.inner) {
+            let log = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3);
+            let log = log.map_err(|errno| RunError::System(errno.into()))?;
+            let (screen, shown) = Screen::show(inner, window, log).map_err(RunError::thread)?;
+            self.control.show(screen);
+            self.outputs.push(shown);
         }
         self.state.started = true;
         send(&self.inside, &Order::Start(variables))?;
@@ -144,6 +154,7 @@ impl Supervision {
             terminal.restore();
         }
         let mut outcome = self.outcome();
+        self.control.farewell(outcome.status);
         self.serving.stop();
         self.state.timeline.done("everything inside ends");
         outcome.timeline = std::mem::take(&mut self.state.timeline);
@@ -247,7 +258,8 @@ impl Supervision {
             Report::Finished => self.runs()?,
             Report::TaskStopped(id) => self.control.tell(&self.inside, id, News::Stopped),
             Report::TaskTerminal(id) => {
-                if let Some(terminal) = received.descriptors.into_iter().next() {
+                let terminal = received.descriptors.into_iter().next();
+                if let Some(terminal) = terminal.filter(sys::is_terminal) {
                     self.control.tell(&self.inside, id, News::Terminal(terminal));
                 }
             }
@@ -284,6 +296,9 @@ impl Supervision {
     fn stopped(&mut self) {
         if let Some(terminal) = &self.terminal {
             terminal.stop(self.inner.as_ref());
+            self.order(libc::SIGCONT);
+        } else if self.control.has_screen() {
+            // Behind it there is no shell in which somebody could go on with it.
             self.order(libc::SIGCONT);
         }
     }

@@ -115,6 +115,12 @@ pub(crate) fn inherited() -> [i64; 3] {
     }
 }
 
+/// Whether this is the controlling side of a terminal, as init says.
+pub(crate) fn is_terminal(descriptor: &OwnedFd) -> bool {
+    // TIOCGPTN, which nothing else answers (ioctl_tty(2)).
+    rustix::pty::ptsname(descriptor, Vec::new()).is_ok()
+}
+
 /// Stops this process until somebody continues it.
 pub(crate) fn stop_self() {
     // SIGTSTP is blocked, to be read as an event. A process may always signal itself.

@@ -61,6 +61,14 @@ impl CallerTerminal {
     /// What tcsetattr(3) says.
     pub(crate) fn make_raw(&self, inside: BorrowedFd<'_>) -> Result<(), Errno> {
         self.resize(inside);
+        self.raw()
+    }
+
+    /// The same for one whose window is told another way.
+    ///
+    /// # Errors
+    /// What tcsetattr(3) says.
+    pub(crate) fn raw(&self) -> Result<(), Errno> {
         let mut raw = self.saved.clone();
         raw.make_raw();
         if let Some(guardian) = &self.guardian {

@@ -15,6 +15,7 @@ use pinfold_policy::settings::{
 use pinfold_session::SessionName;
 use pinfold_session::repository::ContentHash;
 
+use crate::attach::AttachArgs;
 use crate::check::CheckArgs;
 use crate::config::ConfigArgs;
 use crate::exec::{ExecArgs, ShellArgs, StopArgs};
@@ -51,6 +52,8 @@ pub(crate) enum Command {
     Exec(ExecArgs),
     /// Open a shell in a live session
     Shell(ShellArgs),
+    /// Connect this terminal to that of a detached session
+    Attach(AttachArgs),
     /// End a live session
     Stop(StopArgs),
     /// Show what a detached session has written
@@ -173,6 +176,9 @@ pub(crate) struct RunArgs {
     /// Run no command: wait for `pinfold exec`, until `pinfold stop` or the end of standard input
     #[arg(long, conflicts_with_all = ["agent", "rest"])]
     pub(crate) idle: bool,
+    /// With --detach: give it a terminal, to which `pinfold attach` connects
+    #[arg(long, short, requires = "detach", conflicts_with = "idle")]
+    pub(crate) tty: bool,
     /// What to call the session
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<SessionName>,

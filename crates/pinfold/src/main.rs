@@ -1,5 +1,6 @@
 //! The command line: parse, call, print.
 
+mod attach;
 mod check;
 mod cli;
 mod config;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         Command::Warm(args) => warm::warm(&args.0),
         Command::Exec(args) => exec::exec(args),
         Command::Shell(args) => exec::shell(args),
+        Command::Attach(args) => attach::attach(args),
         Command::Stop(args) => exec::stop(&args),
         Command::Logs(args) => log::logs(&args),
         Command::Allow(args) => network::change_session(&Way::Allow, &args),

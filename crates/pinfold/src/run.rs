@@ -14,7 +14,7 @@ use pinfold_session::places::Places;
 use pinfold_session::ssh::Ssh;
 use pinfold_session::toolchains::Toolchains;
 use pinfold_session::workspace::Workspace;
-use pinfold_session::{Outcome, Request, SessionName, Timeline, Who};
+use pinfold_session::{Outcome, Request, SessionName, Timeline, Who, Window};
 
 use crate::cli::RunArgs;
 use crate::environment::environment;
@@ -29,6 +29,8 @@ pub(crate) fn run(args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
     let mut timeline = Timeline::default();
     timeline.done("starts");
     let places = Places::find().map_err(Failure::own)?;
+    // Of this process's terminal, which the other one does not have.
+    let window = args.tty.then(detach::window);
     let background = match args.detach {
         true => match detach::detach(&places).map_err(Failure::own)? {
             Side::Front(front) => return wait(front),
@@ -49,7 +51,7 @@ pub(crate) fn run(args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
     }
     let RunArgs { agent, rest, idle, policy, timings, name, .. } = args;
     let unattended = policy.unattended;
-    let wanted = Wanted { agent, rest, idle, unattended, name, background };
+    let wanted = Wanted { agent, rest, idle, unattended, name, background, window };
     let outcome = session(wanted, settings, workspace, places, timeline);
     if let Ok(outcome) = &outcome {
         report(outcome, timings);
@@ -113,6 +115,8 @@ pub(crate) struct Wanted {
     pub(crate) name: Option<SessionName>,
     /// Where it goes on by itself.
     pub(crate) background: Option<Background>,
+    /// How large a terminal it has there, if it has one.
+    pub(crate) window: Option<Window>,
 }
 
 /// Everything that a run needs to know.
@@ -160,9 +164,14 @@ pub(crate) fn request(
     let (identity_env, identity_files) =
         identity.map(|identity| (identity.env, identity.files)).unwrap_or_default();
     let env = run.env.into_iter().chain(person).chain(identity_env).collect();
+    let mut env = environment(&settings, &workspace, env, &path, (ssh.is_some(), stack.as_ref()));
+    if wanted.window.is_some() && !env.iter().any(|(name, _)| name == "TERM") {
+        // Started where there was no terminal; whoever attaches has one like this, or close to it.
+        env.push(("TERM".into(), "xterm-256color".into()));
+    }
     Ok(Request {
         subject: Subject::AgentSession { agent: name.into() },
-        env: environment(&settings, &workspace, env, &path, (ssh.is_some(), stack.as_ref())),
+        env,
         argv: run.argv,
         settings,
         workspace,
@@ -176,6 +185,7 @@ pub(crate) fn request(
         places,
         name: wanted.name,
         background: wanted.background,
+        window: wanted.window,
         timeline,
     })
 }

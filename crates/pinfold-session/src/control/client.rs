@@ -57,6 +57,9 @@ pub(super) fn find(places: &Places, session: Option<&str>) -> Result<Channel, Ru
 }
 
 /// The same with its name.
+///
+/// # Errors
+/// The same.
 pub(super) fn named(places: &Places, session: Option<&str>) -> Result<(String, Channel), RunError> {
     if session.is_some_and(str::is_empty) {
         let hint = "`pinfold ps` shows those that run".to_owned();

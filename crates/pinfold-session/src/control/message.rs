@@ -3,6 +3,8 @@
 use pinfold_wire::Ended;
 use serde::{Deserialize, Serialize};
 
+use crate::screen::Window;
+
 /// A change of a live session's network rules.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Change {
@@ -29,6 +31,13 @@ pub(super) enum Request {
     Signal(i32),
     /// Of what runs: end it with all that it has started.
     Kill,
+    /// Show the session's terminal. The connection lasts as long as it is attached.
+    Attach {
+        /// Rows and columns; none for one who only looks.
+        window: Option<Window>,
+    },
+    /// Of who is attached: this is the size now, and everything is to be painted anew.
+    Window(Window),
     /// End the session, and kill what is left of it after so many milliseconds. The connection is
     /// closed when it has ended.
     Stop {
@@ -48,6 +57,11 @@ pub(super) enum Answer {
     Error(String),
     /// The terminal of what runs, whose controlling side comes along.
     Terminal,
+    /// Who asked is attached: where what is written comes from comes along, and, for one who may
+    /// write, where keys go.
+    Attached,
+    /// The session has no terminal of its own. Its end will be told.
+    NoTerminal,
     /// What runs was stopped.
     Stopped,
     /// It cannot be executed, by this number of the system's, which is about this.

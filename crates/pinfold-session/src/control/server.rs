@@ -1,5 +1,7 @@
 //! The session's end of its socket.
 
+mod attached;
+
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,6 +20,7 @@ use super::message::{Answer, Request, TimeOver};
 use super::{NAME, Rules};
 use crate::audit::{Audit, Event};
 use crate::run::{record_launch, wrapped};
+use crate::screen::Screen;
 use crate::talk::{self, Json};
 use crate::wrappers::Launch;
 
@@ -55,6 +58,8 @@ pub(crate) struct Control {
     clients: Vec<Client>,
     /// None where nothing is handed over to the network's door.
     rules: Option<Rules>,
+    /// The session's own terminal, where it has one that can be attached to.
+    screen: Option<Screen>,
     base: Base,
     audit: Arc<Audit>,
     next: u32,
@@ -83,6 +88,8 @@ enum State {
         id: u32,
         kill: Option<Instant>,
     },
+    /// It is attached, with this number where the session has a terminal.
+    Attached(Option<u32>),
     /// It waits for the session's end.
     Waiting,
     /// There is nothing more to say.
@@ -101,7 +108,8 @@ impl Control {
         audit: Arc<Audit>,
     ) -> io::Result<Self> {
         let listener = talk::listen(private, NAME)?;
-        Ok(Self { listener, clients: Vec::new(), rules, base, audit, next: FIRST })
+        let (clients, screen) = (Vec::new(), None);
+        Ok(Self { listener, clients, rules, screen, base, audit, next: FIRST })
     }
 
     /// Readable when somebody asks for something.
@@ -116,7 +124,11 @@ impl Control {
         let due = |client: &Client| match client.state {
             State::Running { deadline, .. } => deadline,
             State::Left { kill, .. } => kill,
-            State::New | State::Telling { .. } | State::Waiting | State::Done => None,
+            State::New
+            | State::Telling { .. }
+            | State::Attached(_)
+            | State::Waiting
+            | State::Done => None,
         };
         self.clients.iter().filter_map(due).min()
     }
@@ -201,6 +213,7 @@ impl Control {
                     }
                 }
             }
+            State::Attached(seat) => self.hear_attached(client, seat),
             // It does not wait any more.
             State::Waiting | State::Left { .. } | State::Done => {}
         }
@@ -208,7 +221,7 @@ impl Control {
     }
 
     fn hear_request(
-        &self,
+        &mut self,
         client: &mut Client,
         inside: &Inside,
         is_started: bool,
@@ -231,8 +244,12 @@ impl Control {
                 let served = self.serve_tools(&received.descriptors, inside);
                 client.answer(served.map_or_else(Answer::Error, |()| Answer::Done), &[]);
             }
+            Request::Attach { window } if is_started => self.attach(client, window),
+            Request::Attach { .. } => {
+                client.answer(Answer::Error("the session is still starting".to_owned()), &[]);
+            }
             // There is nothing to be told yet.
-            Request::Signal(_) | Request::Kill => {}
+            Request::Signal(_) | Request::Kill | Request::Window(_) => {}
             Request::Stop { grace } => {
                 client.state = State::Waiting;
                 return Some(Duration::from_millis(grace));
@@ -323,7 +340,11 @@ impl Client {
     fn id(&self) -> Option<u32> {
         match self.state {
             State::Running { id, .. } | State::Left { id, .. } => Some(id),
-            State::New | State::Telling { .. } | State::Waiting | State::Done => None,
+            State::New
+            | State::Telling { .. }
+            | State::Attached(_)
+            | State::Waiting
+            | State::Done => None,
         }
     }
 

@@ -188,6 +188,7 @@ impl Step {
             places,
             name: None,
             background: None,
+            window: None,
             timeline: Timeline::default(),
         })
     }

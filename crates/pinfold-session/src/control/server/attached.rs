@@ -1,0 +1,62 @@
+//! Clients that are attached to the session's terminal, or wait for its end beside its log.
+
+use std::os::fd::AsFd as _;
+
+use super::{Client, Control, State};
+use crate::control::message::{Answer, Request};
+use crate::screen::{Screen, Seat, Window};
+use crate::talk::Json;
+
+impl Control {
+    /// From now on there is a terminal that can be attached to.
+    pub(crate) fn show(&mut self, screen: Screen) {
+        self.screen = Some(screen);
+    }
+
+    /// Whether nobody but those who attach has the session's terminal.
+    pub(crate) fn has_screen(&self) -> bool {
+        self.screen.is_some()
+    }
+
+    /// Tells who is attached how the session has ended.
+    pub(crate) fn farewell(&mut self, status: u8) {
+        self.screen = None;
+        for client in &mut self.clients {
+            if matches!(client.state, State::Attached(_)) {
+                client.answer(Answer::Code(status), &[]);
+            }
+        }
+    }
+
+    /// Shows a client the session's terminal, if it has one.
+    pub(super) fn attach(&mut self, client: &mut Client, window: Option<Window>) {
+        let Some(screen) = &mut self.screen else {
+            client.state = State::Attached(None);
+            return client.answer(Answer::NoTerminal, &[]);
+        };
+        match screen.attach(window) {
+            Ok(Seat { id, output, keys }) => {
+                let ends = [output.as_fd(), keys.as_fd()];
+                // Who only looks is given nothing to write to.
+                let ends = if window.is_some() { &ends[..] } else { &ends[..1] };
+                client.state = State::Attached(Some(id));
+                client.answer(Answer::Attached, ends);
+            }
+            Err(error) => client.answer(Answer::Error(error.to_string()), &[]),
+        }
+    }
+
+    /// Who is attached says how large its window is, or goes.
+    pub(super) fn hear_attached(&mut self, client: &mut Client, seat: Option<u32>) {
+        let said = client.channel.receive::<Json<Request>>();
+        let screen = self.screen.as_ref().zip(seat);
+        match (said.ok().flatten().map(|received| received.message.0), screen) {
+            (Some(Request::Window(window)), Some((screen, seat))) => {
+                screen.resize(seat, window);
+                client.state = State::Attached(Some(seat));
+            }
+            (_, Some((screen, seat))) => screen.leave(seat),
+            (_, None) => {}
+        }
+    }
+}

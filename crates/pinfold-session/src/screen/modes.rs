@@ -1,0 +1,173 @@
+//! What a program has asked of its terminal that lasts.
+//!
+//! A terminal that is attached later has not heard it, and one that is detached must not keep it: a
+//! shell on the alternate screen, with the mouse reported as keys, is of no use. Only sequences that
+//! ask for such things are understood (ctlseqs of xterm, and the keyboard protocol of kitty); of
+//! everything else the program paints anew when its window changes.
+
+/// Private modes (DECSET) that are followed, and whether a terminal begins with them.
+const PRIVATE: [(u16, bool); 14] = [
+    // The alternate screen, in its three forms.
+    (1049, false),
+    (1047, false),
+    (47, false),
+    // Cursor keys for applications; wrapping; the cursor.
+    (1, false),
+    (7, true),
+    (25, true),
+    // The mouse, and how it is told.
+    (1000, false),
+    (1002, false),
+    (1003, false),
+    (1005, false),
+    (1006, false),
+    (1015, false),
+    // Focus; brackets around what is pasted.
+    (1004, false),
+    (2004, false),
+];
+
+/// Parameters of a sequence that are kept, digits of each that count, and keyboards that are stacked.
+const MOST: usize = 16;
+
+/// Follows what a program writes.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Modes {
+    /// Which of [`PRIVATE`] are not as at first.
+    changed: [bool; PRIVATE.len()],
+    /// Keypad for applications (DECKPAM).
+    keypad: bool,
+    /// Kitty's stack of how keys are told.
+    keyboards: Vec<u16>,
+    /// How modified keys are told (modifyOtherKeys).
+    modified: Option<u16>,
+    reading: Reading,
+}
+
+#[derive(Debug, Default, Clone)]
+enum Reading {
+    #[default]
+    Text,
+    Escape,
+    Sequence {
+        prefix: Option<u8>,
+        numbers: Vec<u16>,
+    },
+}
+
+impl Modes {
+    /// Goes on with what was written; sequences may be cut anywhere.
+    pub(crate) fn follow(&mut self, bytes: &[u8]) {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            if matches!(self.reading, Reading::Text) {
+                let Some(at) = rest.iter().position(|byte| *byte == 0x1b) else { return };
+                rest = &rest[at..];
+            }
+            self.read(rest[0]);
+            rest = &rest[1..];
+        }
+    }
+
+    fn read(&mut self, byte: u8) {
+        self.reading = match (std::mem::take(&mut self.reading), byte) {
+            (_, 0x1b) => Reading::Escape,
+            (Reading::Escape, b'[') => Reading::Sequence { prefix: None, numbers: vec![0] },
+            (Reading::Escape, b'=') => self.set_keypad(true),
+            (Reading::Escape, b'>') => self.set_keypad(false),
+            (Reading::Escape, b'c') => {
+                *self = Self::default();
+                Reading::Text
+            }
+            (Reading::Sequence { prefix: None, numbers }, b'<'..=b'?') => {
+                Reading::Sequence { prefix: Some(byte), numbers }
+            }
+            (Reading::Sequence { prefix, mut numbers }, b'0'..=b'9') => {
+                if let Some(number) = numbers.last_mut() {
+                    *number = number.saturating_mul(10).saturating_add((byte - b'0').into());
+                }
+                Reading::Sequence { prefix, numbers }
+            }
+            (Reading::Sequence { prefix, mut numbers }, b';') if numbers.len() < MOST => {
+                numbers.push(0);
+                Reading::Sequence { prefix, numbers }
+            }
+            (Reading::Sequence { prefix: Some(prefix), numbers }, 0x40..=0x7e) => {
+                self.ask(prefix, &numbers, byte);
+                Reading::Text
+            }
+            (Reading::Text | Reading::Escape | Reading::Sequence { .. }, _) => Reading::Text,
+        };
+    }
+
+    fn set_keypad(&mut self, on: bool) -> Reading {
+        self.keypad = on;
+        Reading::Text
+    }
+
+    fn ask(&mut self, prefix: u8, numbers: &[u16], last: u8) {
+        let first = numbers.first().copied().unwrap_or_default();
+        match (prefix, last) {
+            (b'?', b'h' | b'l') => {
+                for (changed, (mode, at_first)) in self.changed.iter_mut().zip(PRIVATE) {
+                    if numbers.contains(&mode) {
+                        *changed = (last == b'h') != at_first;
+                    }
+                }
+            }
+            (b'>', b'u') if self.keyboards.len() < MOST => self.keyboards.push(first),
+            (b'<', b'u') => {
+                let left = self.keyboards.len().saturating_sub(first.max(1).into());
+                self.keyboards.truncate(left);
+            }
+            (b'>', b'm') if first == 4 => {
+                self.modified = numbers.get(1).copied().filter(|how| *how > 0);
+            }
+            _ => {}
+        }
+    }
+
+    /// What tells a terminal that has heard nothing.
+    pub(crate) fn enter(&self) -> Vec<u8> {
+        let mut told = self.private(true);
+        if self.keypad {
+            told.push_str("\x1b=");
+        }
+        for how in &self.keyboards {
+            told.push_str(&format!("\x1b[>{how}u"));
+        }
+        if let Some(how) = self.modified {
+            told.push_str(&format!("\x1b[>4;{how}m"));
+        }
+        told.into_bytes()
+    }
+
+    /// What takes all of it back, and the attributes of text with it.
+    pub(crate) fn leave(&self) -> Vec<u8> {
+        let mut told = String::new();
+        if self.modified.is_some() {
+            told.push_str("\x1b[>4m");
+        }
+        if !self.keyboards.is_empty() {
+            told.push_str(&format!("\x1b[<{}u", self.keyboards.len()));
+        }
+        if self.keypad {
+            told.push_str("\x1b>");
+        }
+        // Scrolling of the whole screen, with the cursor where it is; ASCII; no attributes.
+        told.push_str("\x1b7\x1b[r\x1b8\x1b(B\x0f\x1b[0m");
+        told.push_str(&self.private(false));
+        told.into_bytes()
+    }
+
+    /// The modes that have changed, as they are or as they were at first.
+    fn private(&self, as_now: bool) -> String {
+        let changed = self.changed.iter().zip(PRIVATE).filter(|(changed, _)| **changed);
+        let letter = |at_first: bool| if at_first == as_now { 'l' } else { 'h' };
+        let told = |(mode, at_first)| format!("\x1b[?{mode}{}", letter(at_first));
+        changed.map(|(_, mode)| told(mode)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

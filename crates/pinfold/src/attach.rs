@@ -1,0 +1,34 @@
+//! `pinfold attach`.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use pinfold_session::control::{self, Attach, AttachEnd, DetachKeys};
+use pinfold_session::places::Places;
+
+use crate::exit::Failure;
+
+/// `pinfold attach`
+#[derive(Debug, Args)]
+pub(crate) struct AttachArgs {
+    /// The session, by what it is called or the beginning of its name
+    session: String,
+    /// The keys that detach
+    #[arg(long, value_name = "KEYS", default_value = "ctrl-p,ctrl-q")]
+    detach_keys: DetachKeys,
+    /// Only look: nothing is typed into it, and its window does not follow this one
+    #[arg(long)]
+    read_only: bool,
+}
+
+pub(crate) fn attach(args: AttachArgs) -> Result<ExitCode, Failure> {
+    let places = Places::find().map_err(Failure::own)?;
+    let attach = Attach { keys: args.detach_keys, read_only: args.read_only };
+    match control::attach(&places, &args.session, attach)? {
+        AttachEnd::Ended(status) => Ok(ExitCode::from(status)),
+        AttachEnd::Detached(session) => {
+            eprintln!("\npinfold: detached; `pinfold attach {session}` goes back");
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}

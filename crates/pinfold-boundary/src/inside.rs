@@ -2,10 +2,12 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
-use pinfold_wire::{Channel, ChannelError, Step};
+use pinfold_wire::{Channel, ChannelError, Order, Step, Streams};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
+use rustix::net::sockopt::{self, Timeout};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -167,6 +169,50 @@ impl Inside {
         let (streams, descriptors) = stdio.to_wire();
         let sent = self.channel.command(&program.to_wire(), streams, &descriptors);
         sent.map_err(|_| self.last_words())
+    }
+
+    /// From now on an init that takes no orders for so long is one that is gone ([`Self::order`]).
+    ///
+    /// # Errors
+    /// What setsockopt(2) says.
+    pub fn limit_patience(&self, patience: Duration) -> io::Result<()> {
+        Ok(sockopt::set_socket_timeout(&self.channel, Timeout::Send, Some(patience))?)
+    }
+
+    /// Gives an order. Where it cannot be given the inside ends: an init that is gone has ended it
+    /// already, and one that takes no orders must not keep its supervisor from anything.
+    ///
+    /// # Errors
+    /// What [`Channel::send`] says.
+    pub fn order(&self, order: &Order) -> Result<(), ChannelError> {
+        self.order_with(order, &[])
+    }
+
+    /// The same with descriptors.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn order_with(
+        &self,
+        order: &Order,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(), ChannelError> {
+        self.channel.send(order, descriptors).inspect_err(|_| self.kill())
+    }
+
+    /// Orders a program to be run beside the command, whose end is told by this id.
+    ///
+    /// # Errors
+    /// As [`Self::order`].
+    pub fn run(
+        &self,
+        id: u32,
+        program: &pinfold_wire::Program,
+        streams: Streams,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(), ChannelError> {
+        let sent = self.channel.run(id, program, streams, descriptors);
+        sent.inspect_err(|_| self.kill())
     }
 
     /// What init said before it went.

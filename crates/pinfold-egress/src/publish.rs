@@ -15,7 +15,7 @@ use rustix::net::{AddressFamily, SocketType};
 use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Mutex;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinSet;
 
 use crate::door::join;
@@ -38,11 +38,14 @@ pub struct Published {
 
 /// Where sockets of the inside's network are handed in.
 #[derive(Clone)]
-pub struct SocketSupply(UnboundedSender<OwnedFd>);
+pub struct SocketSupply(Sender<OwnedFd>);
+
+/// How many sockets that were handed in may wait.
+const MOST_WAITING: usize = 64;
 
 /// Where they are taken out.
 pub struct SocketStock {
-    sockets: Mutex<UnboundedReceiver<OwnedFd>>,
+    sockets: Mutex<Receiver<OwnedFd>>,
     /// Asks for one more.
     ask: Box<dyn Fn() + Send + Sync>,
 }
@@ -50,18 +53,21 @@ pub struct SocketStock {
 /// A supply and its stock; `ask` is called for each socket that is needed.
 #[must_use]
 pub fn socket_supply(ask: Box<dyn Fn() + Send + Sync>) -> (SocketSupply, Arc<SocketStock>) {
-    let (sender, receiver) = unbounded_channel();
+    let (sender, receiver) = channel(MOST_WAITING);
     (SocketSupply(sender), Arc::new(SocketStock { sockets: Mutex::new(receiver), ask }))
 }
 
 impl SocketSupply {
-    /// Hands in a socket. Init is not trusted: one that is no unconnected TCP socket is dropped.
+    /// Hands in a socket. Init is not trusted: one that is no unconnected TCP socket, or more than anybody
+    /// asks for, is dropped.
     pub fn put(&self, socket: OwnedFd) {
         let domain = sockopt::socket_domain(&socket);
         let internet = matches!(domain, Ok(AddressFamily::INET | AddressFamily::INET6));
         if internet && sockopt::socket_type(&socket) == Ok(SocketType::STREAM) {
-            // A stock that is gone needs nothing.
-            let _ = self.0.send(socket);
+            // Whoever made it could have it take any time to close.
+            let _ = sockopt::set_socket_linger(&socket, None);
+            // A stock that is gone or full needs nothing.
+            let _ = self.0.try_send(socket);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 
-use pinfold_wire::{Channel, ChannelError, Ended, Order, Program, Report, Step, Wire as _};
+use pinfold_wire::{Channel, Ended, Order, Program, Report, Step, Wire as _};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
@@ -149,8 +149,6 @@ impl Loop<'_> {
     fn order(&mut self) -> Result<bool, Failure> {
         let received = match self.channel.receive::<Order>() {
             Ok(Some(received)) => received,
-            // For want of descriptors what came with it is lost; who ordered it hears nothing.
-            Err(ChannelError::TooLarge) => return Ok(true),
             Ok(None) | Err(_) => return Ok(false),
         };
         match received.message {

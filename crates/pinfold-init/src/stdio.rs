@@ -38,12 +38,13 @@ impl Streams {
     /// Puts the descriptors that came along where they belong.
     ///
     /// # Errors
-    /// `EINVAL` for more or fewer than the streams ask for.
+    /// `EMFILE` for fewer than the streams ask for, which is how those are lost for which a process has no
+    /// room; `EINVAL` for more.
     pub fn new(wanted: pinfold_wire::Streams, descriptors: Vec<OwnedFd>) -> Result<Self, Errno> {
         let mut descriptors = descriptors.into_iter();
         let mut end = |end| match end {
             StreamEnd::Terminal => Ok(End::Terminal),
-            StreamEnd::Descriptor => descriptors.next().map(End::Descriptor).ok_or(Errno::INVAL),
+            StreamEnd::Descriptor => descriptors.next().map(End::Descriptor).ok_or(Errno::MFILE),
             StreamEnd::Same(earlier) => Ok(End::Same(earlier.into())),
         };
         let [input, output, error] = wanted.ends;

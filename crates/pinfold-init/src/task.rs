@@ -10,7 +10,7 @@ mod tree;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use pinfold_wire::{Channel, Report, Step};
+use pinfold_wire::{Channel, ChannelError, Report, Step};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions};
@@ -50,7 +50,12 @@ impl Task {
         let prepared = command.prepare()?;
         let terminal = streams.wants_terminal().then(|| Terminal::open(streams.window));
         let terminal = terminal.transpose().map_err(Failure::at(Step::Terminal))?;
-        let broken = |_| Failure::at(Step::Execute)(Errno::PIPE);
+        let broken = |error| match error {
+            ChannelError::Io(errno) => Failure::at(Step::Execute)(errno),
+            ChannelError::Decode(_) | ChannelError::TooLarge => {
+                Failure::at(Step::Execute)(Errno::PIPE)
+            }
+        };
         let (news, tell) = Channel::pair().map_err(broken)?;
         let controller = terminal.as_ref().map(|terminal| terminal.controller.try_clone());
         let controller = controller.transpose().map_err(|_| Errno::MFILE);

@@ -136,7 +136,7 @@ impl Supervision {
         let nothing = File::open("/dev/null").map_err(RunError::System)?;
         let ends = [StreamEnd::Descriptor, StreamEnd::Descriptor, StreamEnd::Same(1)];
         let (streams, window) = ([nothing.as_fd(), theirs.as_fd()], None);
-        let sent = self.inside.channel.run(id, program, Streams { ends, window }, &streams);
+        let sent = self.inside.run(id, program, Streams { ends, window }, &streams);
         sent.map_err(|_| last_words(&self.inside))?;
         drop((nothing, theirs));
         self.running = Some(Running { id, output: Some(output), tail: Vec::new(), ended: None });

@@ -32,7 +32,7 @@ use crate::screen::Window;
 use crate::serving::Serving;
 use crate::ssh::Ssh;
 use crate::state::{SessionId, SessionName, SessionState};
-use crate::supervise::{Progress, Supervision, last_words};
+use crate::supervise::{HASTE, Progress, Supervision, last_words};
 use crate::system::Stack;
 use crate::terminal::CallerTerminal;
 use crate::timeline::Timeline;
@@ -175,6 +175,7 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
         drained: Vec::new(),
         state: Progress { timeline, ..Progress::default() },
     };
+    supervision.inside.limit_patience(HASTE).map_err(RunError::System)?;
     supervision.receive_terminal()?;
     let resume = Resume {
         commands: &settings.resume,

@@ -1,5 +1,7 @@
 //! From the order to start to the end: one loop over everything that can happen.
 
+#[cfg(test)]
+mod hostile;
 mod ready;
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -8,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use pinfold_boundary::namespace::{Exceeded, explain};
 use pinfold_boundary::{Inside, LaunchError, step_failed};
-use pinfold_wire::{Ended, Limit, Order, Report, Step};
+use pinfold_wire::{Ended, Limit, Order, Received, Report, Step};
 
 use crate::control::{Control, News};
 use crate::detach::Background;
@@ -26,6 +28,9 @@ use crate::{RunError, sys};
 
 /// How long a command may take to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// How long init may take no orders.
+pub(crate) const HASTE: Duration = Duration::from_secs(5);
 
 /// The status of a resume command's shell that cannot be executed.
 const NOT_FOUND: u8 = 127;
@@ -129,7 +134,7 @@ impl Supervision {
         send(&self.inside, &Order::Start(variables))?;
         if self.background.is_some() {
             // An init that has gone already has said how the command ended.
-            let _ = self.inside.channel.send(&Order::Finish, &[]);
+            let _ = self.inside.order(&Order::Finish);
         }
         Ok(())
     }
@@ -193,7 +198,7 @@ impl Supervision {
         {
             for _ in 0..sockets.wanted() {
                 // An init that is gone has no network left either.
-                let _ = self.inside.channel.send(&Order::Socket, &[]);
+                let _ = self.inside.order(&Order::Socket);
             }
         }
         if ready.door {
@@ -240,12 +245,15 @@ impl Supervision {
 
     /// Deals with one report; false when the command has ended.
     fn report(&mut self) -> Result<bool, RunError> {
-        let received = match self.inside.channel.receive::<Report>() {
-            Ok(Some(received)) => received,
+        let (report, descriptor) = match self.inside.channel.receive::<Report>() {
+            Ok(Some(Received { message, descriptors })) => match expected(&message, descriptors) {
+                Ok(descriptor) => (message, descriptor),
+                Err(strange) => return Ok(self.end_with(&strange)),
+            },
             // Init is gone, or talks nonsense: everything inside ends.
             Ok(None) | Err(_) => return Ok(false),
         };
-        match received.message {
+        match report {
             Report::Times(times) => self.state.timeline.add(&times),
             Report::TaskEnded { id, ended } => {
                 self.task_ended(id, ended);
@@ -258,16 +266,13 @@ impl Supervision {
             Report::Finished => self.runs()?,
             Report::TaskStopped(id) => self.control.tell(&self.inside, id, News::Stopped),
             Report::TaskTerminal(id) => {
-                let terminal = received.descriptors.into_iter().next();
-                if let Some(terminal) = terminal.filter(sys::is_terminal) {
-                    self.control.tell(&self.inside, id, News::Terminal(terminal));
-                }
+                let news = descriptor.map_or(News::NoTerminal, News::Terminal);
+                self.control.tell(&self.inside, id, news);
             }
             Report::Stopped(_) => self.stopped(),
             Report::Limit(limit) => self.state.reach(reached(limit)),
             Report::Socket => {
-                let socket = received.descriptors.into_iter().next();
-                if let (Some(sockets), Some(socket)) = (&self.sockets, socket) {
+                if let (Some(sockets), Some(socket)) = (&self.sockets, descriptor) {
                     sockets.supply.put(socket);
                 }
             }
@@ -284,6 +289,17 @@ impl Supervision {
             }
         }
         Ok(true)
+    }
+
+    /// Ends everything inside because of descriptors that no init of ours sends. To close a socket can
+    /// take as long as whoever made it likes (`SO_LINGER`, socket(7)).
+    fn end_with(&self, strange: &[OwnedFd]) -> bool {
+        self.inside.kill();
+        for descriptor in strange {
+            // What is no socket does not linger.
+            let _ = rustix::net::sockopt::set_socket_linger(descriptor, None);
+        }
+        false
     }
 
     /// The command was executed, which whoever started a detached session waits for.
@@ -332,8 +348,26 @@ impl Supervision {
 
     fn order(&self, signal: i32) {
         // An init that is gone has nobody left to signal.
-        let _ = self.inside.channel.send(&Order::Signal(signal), &[]);
+        let _ = self.inside.order(&Order::Signal(signal));
     }
+}
+
+/// The descriptor that comes with a report, if it has one and there was room for it.
+///
+/// # Errors
+/// Descriptors that it does not have, or that are something else.
+fn expected(
+    report: &Report,
+    mut descriptors: Vec<OwnedFd>,
+) -> Result<Option<OwnedFd>, Vec<OwnedFd>> {
+    let is_expected = match (report, descriptors.as_slice()) {
+        (_, []) => true,
+        (Report::TaskTerminal(_), [terminal]) => sys::is_terminal(terminal),
+        // What it is, is looked at where it is handed in.
+        (Report::Socket, [_]) => true,
+        _ => false,
+    };
+    if is_expected { Ok(descriptors.pop()) } else { Err(descriptors) }
 }
 
 fn reached(limit: Limit) -> LimitReached {
@@ -359,7 +393,7 @@ pub(crate) fn unexpected(report: Report) -> LaunchError {
 /// # Errors
 /// The failure that init reported before it went.
 pub(crate) fn send(inside: &Inside, order: &Order) -> Result<(), RunError> {
-    if inside.channel.send(order, &[]).is_ok() {
+    if inside.order(order).is_ok() {
         return Ok(());
     }
     Err(last_words(inside).into())

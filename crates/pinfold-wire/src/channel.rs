@@ -96,10 +96,11 @@ impl Channel {
         );
     }
 
-    /// Receives one message, waiting for it; `None` when the peer is gone.
+    /// Receives one message, waiting for it; `None` when the peer is gone. Where this process has no
+    /// room for all of its descriptors, or there are more than agreed, it comes without any.
     ///
     /// # Errors
-    /// What is no message, or more than agreed; surplus descriptors are closed.
+    /// What is no message, or longer than agreed.
     pub fn receive<M: Wire>(&self) -> Result<Option<Received<M>>, ChannelError> {
         let Some(length) = self.next_length()? else { return Ok(None) };
         let mut bytes = vec![0; length.min(MAX_MESSAGE)];
@@ -117,9 +118,11 @@ impl Channel {
             })
             .flatten()
             .collect();
-        if got.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+        if got.flags.contains(ReturnFlags::TRUNC) {
             return Err(ChannelError::TooLarge);
         }
+        let is_whole = !got.flags.contains(ReturnFlags::CTRUNC);
+        let descriptors = if is_whole { descriptors } else { Vec::new() };
         if got.bytes == 0 {
             return Ok(None);
         }

@@ -95,7 +95,15 @@ fn name(private: &Path) -> String {
 }
 
 pub(super) fn send(channel: &Channel, request: Request) -> Result<(), RunError> {
-    channel.send(&Json(request), &[]).map_err(|_| gone())
+    channel.send(&Json(request), &[]).map_err(|_| lost(channel))
+}
+
+/// Why a session takes nothing any more: it may have said so before it closed the connection.
+pub(super) fn lost(channel: &Channel) -> RunError {
+    match channel.receive::<Json<Answer>>() {
+        Ok(Some(received)) => refused(received.message.0),
+        Ok(None) | Err(_) => gone(),
+    }
 }
 
 pub(super) fn receive(channel: &Channel) -> Result<Answer, RunError> {

@@ -11,7 +11,7 @@ use pinfold_wire::{Channel, Program};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
-use super::client::{find, gone, send};
+use super::client::{find, gone, lost, send};
 use super::message::{Answer, Request};
 use super::session::end_of;
 use crate::input::Feeding;
@@ -60,6 +60,7 @@ struct Client {
     terminal: Option<CallerTerminal>,
     /// The terminal inside, once there is one.
     inner: Option<OwnedFd>,
+    has_terminal: bool,
     outputs: Vec<JoinHandle<()>>,
     input: Option<Feeding>,
     /// The terminal has gone: when to go as well.
@@ -84,14 +85,16 @@ pub fn exec(places: &Places, session: &str, exec: Exec) -> Result<ExecEnd, RunEr
     let timeout = exec.timeout.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX));
     send(&channel, Request::Exec { timeout })?;
     let (ends, descriptors) = streams.stdio.to_wire();
-    channel.command(&program(exec), ends, &descriptors).map_err(|_| gone())?;
+    channel.command(&program(exec), ends, &descriptors).map_err(|_| lost(&channel))?;
     drop(descriptors);
     // Only the inside's own copies keep the streams open.
     drop(streams.stdio);
     let (outputs, input) = streams.moved.start().map_err(RunError::thread)?;
     let until = wait.and_then(|wait| began.checked_add(wait));
     let (inner, leaving) = (None, None);
-    Client { channel, signals, terminal, inner, outputs, input, leaving }.until_end(until)
+    let has_terminal = false;
+    Client { channel, signals, terminal, inner, has_terminal, outputs, input, leaving }
+        .until_end(until)
 }
 
 pub(super) fn program(exec: Exec) -> Program {
@@ -168,7 +171,10 @@ impl Client {
     fn hear(&mut self) -> Result<Option<Answer>, RunError> {
         let Ok(Some(received)) = self.channel.receive::<Json<Answer>>() else { return Err(gone()) };
         match received.message.0 {
+            // There is one; more can only be an inside that is up to something.
+            Answer::Terminal if self.has_terminal => Ok(None),
             Answer::Terminal => {
+                self.has_terminal = true;
                 let inner = received.descriptors.into_iter().next().ok_or_else(gone)?;
                 if let Some(terminal) = &self.terminal {
                     terminal.enter(inner.as_fd()).map_err(RunError::terminal)?;

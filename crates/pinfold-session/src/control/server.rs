@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pinfold_boundary::Inside;
-use pinfold_wire::{Channel, Ended, Order, Program, Streams, Wire as _};
+use pinfold_wire::{Channel, Ended, Order, Program, StreamEnd, Streams, Wire as _};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
@@ -47,6 +47,8 @@ pub(crate) struct Base {
 /// What init tells of a program that a client runs.
 pub(crate) enum News {
     Terminal(OwnedFd),
+    /// There was no room for the descriptor of its terminal.
+    NoTerminal,
     Stopped,
     Failed(i32, Vec<u8>),
     Ended(Ended),
@@ -55,6 +57,8 @@ pub(crate) enum News {
 /// A live session's end.
 pub(crate) struct Control {
     listener: OwnedFd,
+    /// Kept for when there is no other descriptor left.
+    spare: Option<OwnedFd>,
     clients: Vec<Client>,
     /// None where nothing is handed over to the network's door.
     rules: Option<Rules>,
@@ -108,8 +112,9 @@ impl Control {
         audit: Arc<Audit>,
     ) -> io::Result<Self> {
         let listener = talk::listen(private, NAME)?;
+        let spare = Some(listener.try_clone()?);
         let (clients, screen) = (Vec::new(), None);
-        Ok(Self { listener, clients, rules, screen, base, audit, next: FIRST })
+        Ok(Self { listener, spare, clients, rules, screen, base, audit, next: FIRST })
     }
 
     /// Readable when somebody asks for something.
@@ -137,16 +142,9 @@ impl Control {
     /// wants the session to end.
     pub(crate) fn serve(&mut self, inside: &Inside, is_started: bool) -> Option<Duration> {
         while self.clients.len() < MOST
-            && let Ok(socket) = rustix::net::accept_with(
-                &self.listener,
-                SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
-            )
+            && let Some(channel) = self.accept()
         {
-            // The directory keeps other users away; a descriptor may still have been passed on.
-            let peer = rustix::net::sockopt::socket_peercred(&socket);
-            if peer.is_ok_and(|peer| peer.uid == rustix::process::geteuid()) {
-                self.clients.push(Client { channel: Channel::from(socket), state: State::New });
-            }
+            self.clients.push(Client { channel, state: State::New });
         }
         let mut stop = None;
         for mut client in std::mem::take(&mut self.clients) {
@@ -161,6 +159,34 @@ impl Control {
         stop
     }
 
+    /// The next who comes, if it is this user.
+    fn accept(&mut self) -> Option<Channel> {
+        let accept = |listener: &OwnedFd| {
+            rustix::net::accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
+        };
+        loop {
+            match accept(&self.listener) {
+                Ok(socket) => {
+                    // The directory keeps other users away; a descriptor may still have been passed on.
+                    let peer = rustix::net::sockopt::socket_peercred(&socket);
+                    if peer.is_ok_and(|peer| peer.uid == rustix::process::geteuid()) {
+                        return Some(Channel::from(socket));
+                    }
+                }
+                Err(Errno::MFILE | Errno::NFILE) => {
+                    // In place of the one that was kept for this, somebody can be told.
+                    drop(self.spare.take()?);
+                    let told = accept(&self.listener).map(|socket| {
+                        Channel::from(socket).send(&Json(Answer::Error(no_descriptor())), &[])
+                    });
+                    self.spare = self.listener.try_clone().ok();
+                    told.ok()?.ok()?;
+                }
+                Err(_) => return None,
+            }
+        }
+    }
+
     /// Passes on what init tells of a program. One that nobody waits for has been let go.
     pub(crate) fn tell(&mut self, inside: &Inside, id: u32, news: News) {
         let is_its = |client: &&mut Client| client.id() == Some(id);
@@ -169,9 +195,13 @@ impl Control {
             State::Running { over, .. } => over,
             _ => TimeOver::No,
         };
-        let is_last = matches!(news, News::Failed(..) | News::Ended(_));
+        let is_last = matches!(news, News::Failed(..) | News::Ended(_) | News::NoTerminal);
         match news {
             News::Terminal(terminal) => client.answer(Answer::Terminal, &[terminal.as_fd()]),
+            News::NoTerminal => {
+                let _ = inside.order(&Order::EndTask(id));
+                client.answer(Answer::Error(no_descriptor()), &[]);
+            }
             News::Stopped => client.answer(Answer::Stopped, &[]),
             News::Failed(errno, what) => client.answer(Answer::Failed(errno, what), &[]),
             News::Ended(ended) => client.answer(Answer::ended(ended, over), &[]),
@@ -179,7 +209,7 @@ impl Control {
         if is_last {
             if matches!(client.state, State::Left { .. }) {
                 // What it has started is nobody's any more, either.
-                let _ = inside.channel.send(&Order::EndTask(id), &[]);
+                let _ = inside.order(&Order::EndTask(id));
             }
             client.state = State::Done;
         }
@@ -203,12 +233,12 @@ impl Control {
                             _ => None,
                         };
                         // An init that has gone has ended it.
-                        order.map(|order| inside.channel.send(&order, &[]));
+                        order.map(|order| inside.order(&order));
                         client.state = State::Running { id, deadline, over };
                     }
                     Ok(None) | Err(_) => {
                         let hang_up = Order::SignalTask { id, signal: libc::SIGHUP };
-                        let _ = inside.channel.send(&hang_up, &[]);
+                        let _ = inside.order(&hang_up);
                         client.state = State::Left { id, kill: Some(Instant::now() + GRACE) };
                     }
                 }
@@ -272,6 +302,10 @@ impl Control {
             }
             Order::Command { rest, streams } => {
                 program.extend(rest);
+                let wanted = streams.ends.iter().filter(|end| **end == StreamEnd::Descriptor);
+                if wanted.count() > received.descriptors.len() {
+                    return client.answer(Answer::Error(no_descriptor()), &[]);
+                }
                 match self.run(&program, (streams, received.descriptors), inside) {
                     Ok(id) => {
                         let deadline = timeout.and_then(|time| Instant::now().checked_add(time));
@@ -289,7 +323,7 @@ impl Control {
         let socket = sockets.first().ok_or("a socket was to come along")?;
         self.audit.record(&Event::Tools).map_err(|error| error.to_string())?;
         let (roots, cwd) = (self.base.roots.clone(), self.base.cwd.clone());
-        let sent = inside.channel.send(&Order::Tools { roots, cwd }, &[socket.as_fd()]);
+        let sent = inside.order_with(&Order::Tools { roots, cwd }, &[socket.as_fd()]);
         sent.map_err(|_| "the session has ended".to_owned())
     }
 
@@ -308,10 +342,17 @@ impl Control {
         let id = self.next;
         self.next = self.next.checked_add(1).unwrap_or(FIRST);
         let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
-        let sent = inside.channel.run(id, &program, streams, &borrowed);
+        let sent = inside.run(id, &program, streams, &borrowed);
         sent.map_err(|_| "the session has ended".to_owned())?;
         Ok(id)
     }
+}
+
+/// What somebody hears for whom no descriptor is left.
+fn no_descriptor() -> String {
+    let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let most = most.map_or("as many as it likes".to_owned(), |most| most.to_string());
+    format!("the session has as many files open as its supervisor may (RLIMIT_NOFILE: {most})")
 }
 
 impl Base {
@@ -373,7 +414,7 @@ impl Client {
         if due.is_none_or(|due| Instant::now() < due) {
             return;
         }
-        let _ = inside.channel.send(&Order::EndTask(*id), &[]);
+        let _ = inside.order(&Order::EndTask(*id));
         // That it has ended is told by what the inside can stop: then it is not waited for.
         *due = Some(Instant::now() + GRACE);
         match &mut self.state {

@@ -21,6 +21,10 @@ impl<'a> Session<'a> {
     fn start(stage: &'a Stage, options: &[&str]) -> Self {
         let mut run = stage.pinfold(&["run"]);
         run.args(options).args(["--", "sh", "-c", "echo ready; read line"]);
+        Self::of(stage, run)
+    }
+
+    fn of(stage: &'a Stage, mut run: Command) -> Self {
         let mut process = run.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
@@ -165,6 +169,65 @@ fn many_at_once_do_not_mix() {
             let output = exec.wait_with_output().unwrap();
             assert_eq!(said(&output), format!("in{number} {number}\n"), "{}", errors(&output));
         }
+        session.end();
+    }
+}
+
+#[test]
+fn without_a_descriptor_left_clients_are_told_and_the_session_goes_on() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let run = "ulimit -n 70; exec \"$0\" run -- sh -c 'echo ready; read line'";
+        let mut process = stage.command("sh");
+        process.args(["-c", run, env!("CARGO_BIN_EXE_pinfold")]);
+        let session = Session::of(&stage, process);
+        let mut execs: Vec<Child> = (0..100).map(|_| session.spawn("echo up; read x")).collect();
+        let mut up = Vec::new();
+        let mut told = 0;
+        for mut exec in execs.drain(..) {
+            let mut line = String::new();
+            let mut output = BufReader::new(exec.stdout.take().unwrap());
+            output.read_line(&mut line).unwrap();
+            if line == "up\n" {
+                up.push(exec);
+                continue;
+            }
+            let ended = exec.wait_with_output().unwrap();
+            assert_eq!(ended.status.code(), Some(125), "{}", errors(&ended));
+            let says = errors(&ended);
+            assert!(says.contains("RLIMIT_NOFILE") || says.contains("os error 24"), "{says}");
+            told += 1;
+        }
+        assert!(up.len() > 10 && told > 10, "{} ran, {told} were told", up.len());
+        for mut exec in up {
+            drop(exec.stdin.take());
+            exec.wait().unwrap();
+        }
+        assert_eq!(said(&session.shell("echo on")), "on\n");
+        session.end();
+    }
+}
+
+/// Not even root, who can do anything to it, but not in its name.
+#[test]
+fn other_users_do_not_reach_it() {
+    let [first, second] = people()[..] else {
+        skip("other_users_do_not_reach_it", "there is one user");
+        return;
+    };
+    for (person, other) in [(first, second), (second, first)] {
+        let stage = Stage::new(person);
+        let session = Session::start(&stage, &[]);
+        let theirs = Stage::new(other);
+        let state = stage.path("home/.local/state");
+        for words in [&["exec", &session.id, "--", "true"][..], &["stop", &session.id]] {
+            let mut command = theirs.pinfold(words);
+            let output = command.env("XDG_STATE_HOME", &state).output().unwrap();
+            assert!(!output.status.success());
+            let says = errors(&output);
+            assert!(says.contains("no live session") || says.contains("has ended"), "{says}");
+        }
+        assert_eq!(said(&session.shell("echo on")), "on\n");
         session.end();
     }
 }

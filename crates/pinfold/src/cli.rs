@@ -49,27 +49,27 @@ pub(crate) enum Command {
     /// Keep sandboxes prepared, so that runs here with the same settings start at once
     Warm(Deferred<WarmArgs>),
     /// Run a command in a live session, beside its own
-    Exec(ExecArgs),
+    Exec(Deferred<ExecArgs>),
     /// Open a shell in a live session
-    Shell(ShellArgs),
+    Shell(Deferred<ShellArgs>),
     /// Connect this terminal to that of a detached session
-    Attach(AttachArgs),
+    Attach(Deferred<AttachArgs>),
     /// End a live session
-    Stop(StopArgs),
+    Stop(Deferred<StopArgs>),
     /// Show what a detached session has written
-    Logs(LogsArgs),
+    Logs(Deferred<LogsArgs>),
     /// Let a live session reach a host
-    Allow(ChangeArgs),
+    Allow(Deferred<ChangeArgs>),
     /// Take a rule from a live session; connections that nothing else allows are cut
-    Forbid(ChangeArgs),
+    Forbid(Deferred<ChangeArgs>),
     /// List sessions that run, or that changed a view of a workspace
-    Ps(PsArgs),
+    Ps(Deferred<PsArgs>),
     /// Show what a session changed in a view of its workspace
-    Diff(DiffArgs),
+    Diff(Deferred<DiffArgs>),
     /// Take over what a session changed in a view of its workspace
-    Apply(ApplyArgs),
+    Apply(Deferred<ApplyArgs>),
     /// Drop what a session changed in a view of its workspace
-    Discard(DiscardArgs),
+    Discard(Deferred<DiscardArgs>),
     /// Say whether an access would be allowed inside, and why
     Check(Deferred<CheckArgs>),
     /// Show the settings that a run here would have
@@ -77,43 +77,41 @@ pub(crate) enum Command {
     /// Show what the project's settings ask for beyond what you give, and trust them as they are
     Trust(Deferred<TrustArgs>),
     /// Say whether pinfold works on this machine, and what to do if not
-    Doctor(Output),
+    Doctor(Deferred<Output>),
     /// Read the audit log
-    Audit(AuditArgs),
+    Audit(Deferred<AuditArgs>),
     /// Serve the local API: sessions, programs, files and events for other programs of yours
-    Serve(ServeArgs),
+    Serve(Deferred<ServeArgs>),
     /// Serve tools in a sandbox around this directory to an agent (Model Context Protocol)
-    Mcp(McpArgs),
+    Mcp(Deferred<McpArgs>),
     /// Refuse a bundle of extensions whose code could start processes by itself
-    Guard(GuardArgs),
+    Guard(Deferred<GuardArgs>),
     /// Keep the credentials that the gateway uses
-    #[command(subcommand)]
-    Secret(SecretCommand),
+    Secret(DeferredCommands<SecretCommand>),
     /// Make, list and remove the systems that sessions run on instead of this machine's own
-    #[command(subcommand)]
-    Snapshot(SnapshotCommand),
+    Snapshot(DeferredCommands<SnapshotCommand>),
     /// Run one of a snapshot's set-up commands
     #[command(hide = true)]
-    SnapshotStep(StepArgs),
+    SnapshotStep(Deferred<StepArgs>),
     /// Read the files of a bundle of extensions
     #[command(hide = true)]
-    ReadBundle(ReadArgs),
+    ReadBundle(Deferred<ReadArgs>),
     /// Unpack an agent's packages; runs inside a boundary
     #[command(hide = true)]
-    Unpack(UnpackArgs),
+    Unpack(Deferred<UnpackArgs>),
     /// Unpack a system's archives; runs inside a boundary
     #[command(hide = true)]
-    UnpackSystem(UnpackSystemArgs),
+    UnpackSystem(Deferred<UnpackSystemArgs>),
     /// Take what was committed inside into the host's repository, in a boundary
     #[command(hide = true)]
-    ImportObjects(ImportArgs),
+    ImportObjects(Deferred<ImportArgs>),
     /// Say whether a worktree is as it was committed, in a boundary
     #[command(hide = true)]
-    LookAtWorktree(LookArgs),
+    LookAtWorktree(Deferred<LookArgs>),
 }
 
-/// Arguments that are described to clap only once their subcommand was given. The three that
-/// look at a policy have dozens each; describing all of them takes 0.1 ms of every start.
+/// Arguments that are described to clap only once their subcommand was given: describing all of them
+/// takes a fifth of a millisecond of every start.
 #[derive(Debug)]
 pub(crate) struct Deferred<T>(pub(crate) T);
 
@@ -128,6 +126,31 @@ impl<T: Args> Args for Deferred<T> {
 }
 
 impl<T: FromArgMatches> FromArgMatches for Deferred<T> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        T::from_arg_matches(matches).map(Self)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.0.update_from_arg_matches(matches)
+    }
+}
+
+/// The same for subcommands of a subcommand.
+#[derive(Debug)]
+pub(crate) struct DeferredCommands<T>(pub(crate) T);
+
+impl<T: Subcommand> Args for DeferredCommands<T> {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        let required = command.subcommand_required(true).arg_required_else_help(true);
+        required.defer(T::augment_subcommands)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        command.defer(T::augment_subcommands_for_update)
+    }
+}
+
+impl<T: FromArgMatches> FromArgMatches for DeferredCommands<T> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         T::from_arg_matches(matches).map(Self)
     }

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use pinfold_wire::{Channel, ChannelError, Order, Step, Streams};
+use pinfold_wire::{Bounds, Channel, ChannelError, Order, Step, Streams};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout};
@@ -207,11 +207,12 @@ impl Inside {
     pub fn run(
         &self,
         id: u32,
+        bounds: Bounds,
         program: &pinfold_wire::Program,
         streams: Streams,
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<(), ChannelError> {
-        let sent = self.channel.run(id, program, streams, descriptors);
+        let sent = self.channel.run(id, bounds, program, streams, descriptors);
         sent.inspect_err(|_| self.kill())
     }
 

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 
-use pinfold_wire::{Channel, Ended, Order, Program, Report, Step, Wire as _};
+use pinfold_wire::{Bounds, Channel, Ended, Order, Program, Report, Step, Wire as _};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
@@ -113,7 +113,7 @@ impl Loop<'_> {
     /// Waits for one thing and deals with it; false when it is time to end.
     fn turn(&mut self) -> Result<bool, Failure> {
         let own = [self.channel.as_fd(), self.signals.as_fd()];
-        let descriptors = own.into_iter().chain(self.tasks.iter().map(Task::news));
+        let descriptors = own.into_iter().chain(self.tasks.iter().filter_map(Task::news));
         let mut ready: Vec<_> =
             descriptors.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let ending = self.tasks.iter().any(Task::is_ending).then_some(task::AGAIN);
@@ -129,7 +129,7 @@ impl Loop<'_> {
         let is = |index: usize| !ready[index].revents().is_empty();
         let (ordered, signalled, told) = (is(0), is(1), (2..ready.len()).any(is));
         if told || ending.is_some() {
-            self.tasks.iter_mut().for_each(|task| task.go_on(self.channel));
+            self.tasks.iter_mut().for_each(Task::go_on);
         }
         if let Some(limit) = self.watch.look() {
             let _ = self.channel.send(&Report::Limit(limit), &[]);
@@ -154,9 +154,9 @@ impl Loop<'_> {
         match received.message {
             Order::Start(variables) => self.start(variables)?,
             Order::Part(part) => self.part.extend(part),
-            Order::Run { id, rest, streams } => {
+            Order::Run { id, bounds, rest, streams } => {
                 let streams = Streams::new(streams, received.descriptors);
-                self.run(id, &rest, streams);
+                self.run((id, bounds), &rest, streams);
             }
             Order::SignalTask { id, signal } => self.tell_task(id, |task| task.signal(signal)),
             Order::EndTask(id) => self.tell_task(id, Task::end),
@@ -203,14 +203,15 @@ impl Loop<'_> {
     }
 
     /// Runs something beside the command.
-    fn run(&mut self, id: u32, rest: &[u8], streams: Result<Streams, Errno>) {
+    fn run(&mut self, (id, bounds): (u32, Bounds), rest: &[u8], streams: Result<Streams, Errno>) {
         self.has_run_tasks = true;
         let mut program = std::mem::take(&mut self.part);
         program.extend_from_slice(rest);
         let program = Program::decode(&program).map_err(|_| Errno::INVAL);
         let failed = |errno| Failure::at(Step::Execute)(errno);
         let run = |program| {
-            Task::start(id, Command::from(program), streams.map_err(failed)?, self.channel)
+            let command = Command::from(program);
+            Task::start((id, bounds), command, streams.map_err(failed)?, self.channel)
         };
         match program.map_err(failed).and_then(run) {
             Ok(task) => self.tasks.push(task),
@@ -260,8 +261,6 @@ impl Loop<'_> {
                 } else if status.terminating_signal().is_some() {
                     return false;
                 } else {
-                    // What it has told last is read first.
-                    self.tasks[task].go_on(self.channel);
                     self.tasks.swap_remove(task);
                 }
                 continue;

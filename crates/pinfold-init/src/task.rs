@@ -3,17 +3,19 @@
 //! That process, a copy of init, leads the session of the task's terminal and is the one to which
 //! whatever the task leaves behind is handed (PR_SET_CHILD_SUBREAPER, prctl(2)). So a task can be
 //! ended with everything that it has started, however often that has forked, and job control
-//! works in it as for the command. It goes when nothing of the task is left.
+//! works in it as for the command. It tells the supervisor of the task by itself, on init's channel, and
+//! goes when nothing of the task is left.
 
 mod tree;
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use pinfold_wire::{Channel, ChannelError, Report, Step};
+use pinfold_wire::{Bounds, Channel, Report, Step};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitOptions};
+use rustix::pipe::PipeFlags;
+use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions, getrlimit, setrlimit};
 
 use crate::command::Prepared;
 use crate::fds::close_all_but;
@@ -27,13 +29,11 @@ pub(crate) const AGAIN: Duration = Duration::from_millis(2);
 /// Something that runs beside the command.
 pub(crate) struct Task {
     id: u32,
-    /// The process above it.
+    /// The process above it, which tells the supervisor of it.
     minder: Pid,
-    /// On which the minder tells of it.
-    news: Channel,
     is_ending: bool,
-    /// What was asked for has ended; something that it has left may still run.
-    has_ended: bool,
+    /// Closed by the minder when what was asked for has ended; something that it has left may still run.
+    ended: Option<OwnedFd>,
 }
 
 impl Task {
@@ -42,7 +42,7 @@ impl Task {
     /// # Errors
     /// A command without words, or what the system says.
     pub(crate) fn start(
-        id: u32,
+        (id, bounds): (u32, Bounds),
         command: Command,
         streams: Streams,
         supervisor: &Channel,
@@ -50,27 +50,23 @@ impl Task {
         let prepared = command.prepare()?;
         let terminal = streams.wants_terminal().then(|| Terminal::open(streams.window));
         let terminal = terminal.transpose().map_err(Failure::at(Step::Terminal))?;
-        let broken = |error| match error {
-            ChannelError::Io(errno) => Failure::at(Step::Execute)(errno),
-            ChannelError::Decode(_) | ChannelError::TooLarge => {
-                Failure::at(Step::Execute)(Errno::PIPE)
-            }
-        };
-        let (news, tell) = Channel::pair().map_err(broken)?;
-        let controller = terminal.as_ref().map(|terminal| terminal.controller.try_clone());
-        let controller = controller.transpose().map_err(|_| Errno::MFILE);
-        let controller = controller.map_err(Failure::at(Step::Terminal))?;
+        if let Some(terminal) = &terminal {
+            // Before anything that runs there can tell of its end.
+            let report = Report::TaskTerminal(id);
+            let sent = supervisor.send(&report, &[terminal.controller.as_fd()]);
+            sent.map_err(|_| Failure::at(Step::Terminal)(Errno::PIPE))?;
+        }
+        let (ended, tell) =
+            rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(Failure::at(Step::Execute))?;
         let minder = crate::vfork::copy(|| {
-            if let Err(failure) = mind(id, &prepared, streams, terminal, &tell) {
-                let _ = tell.send(&failure.report_of(id), &[]);
+            let minded = bound(bounds)
+                .and_then(|()| mind((id, tell), &prepared, streams, terminal, supervisor));
+            if let Err(failure) = minded {
+                let _ = supervisor.send(&failure.report_of(id), &[]);
             }
         })
         .map_err(Failure::at(Step::Execute))?;
-        if let Some(controller) = controller {
-            let report = Report::TaskTerminal(id);
-            supervisor.send(&report, &[controller.as_fd()]).map_err(broken)?;
-        }
-        Ok(Self { id, minder, news, is_ending: false, has_ended: false })
+        Ok(Self { id, minder, is_ending: false, ended: Some(ended) })
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -84,34 +80,24 @@ impl Task {
     }
 
     pub(crate) fn has_ended(&self) -> bool {
-        self.has_ended
+        self.ended.is_none()
     }
 
     pub(crate) fn is_ending(&self) -> bool {
         self.is_ending
     }
 
-    /// Readable when there is something to tell.
-    pub(crate) fn news(&self) -> BorrowedFd<'_> {
-        self.news.as_fd()
+    /// Readable when what was asked for has ended, until [`Self::go_on`].
+    pub(crate) fn news(&self) -> Option<BorrowedFd<'_>> {
+        self.ended.as_ref().map(OwnedFd::as_fd)
     }
 
-    /// Passes on what there is to tell.
-    pub(crate) fn go_on(&mut self, supervisor: &Channel) {
+    /// Ends what has been forked since it was told to end, and takes notice of its end.
+    pub(crate) fn go_on(&mut self) {
         if self.is_ending {
             tree::kill_below(self.minder);
         }
-        while has_something(self.news.as_fd()) {
-            // A minder that has gone is about to be reaped.
-            let Ok(Some(received)) = self.news.receive::<Report>() else { return };
-            match received.message {
-                stopped @ Report::TaskStopped(_) => supervisor.mention(&stopped),
-                report => {
-                    self.has_ended = true;
-                    drop(supervisor.send(&report, &[]));
-                }
-            }
-        }
+        self.ended.take_if(|ended| is_closed(ended));
     }
 
     /// Signals the process groups that the task's own children lead.
@@ -130,28 +116,46 @@ impl Task {
     }
 }
 
+/// Puts this process, and what it starts, behind limits of their own.
+fn bound(Bounds { files, nice }: Bounds) -> Result<(), Failure> {
+    if let Some(files) = files {
+        let most = getrlimit(Resource::Nofile).maximum;
+        if let Some(most) = most.filter(|most| *most < files) {
+            let what = format!("with {files} open files, where the session has {most},");
+            return Err(Failure::about(Step::Execute, what.as_bytes())(Errno::INVAL));
+        }
+        let limit = Rlimit { current: Some(files), maximum: Some(files) };
+        setrlimit(Resource::Nofile, limit).map_err(Failure::at(Step::Limits))?;
+    }
+    if nice > 0 {
+        rustix::process::nice(nice.into()).map_err(Failure::at(Step::Limits))?;
+    }
+    Ok(())
+}
+
 /// What the minder does, until nothing of its task is left.
 fn mind(
-    id: u32,
+    (id, tell): (u32, OwnedFd),
     prepared: &Prepared,
     streams: Streams,
     terminal: Option<Terminal>,
-    tell: &Channel,
+    supervisor: &Channel,
 ) -> Result<(), Failure> {
     let kept = streams.descriptors().chain(terminal.iter().map(|terminal| terminal.user.as_fd()));
-    let kept: Vec<BorrowedFd<'_>> = kept.chain([tell.as_fd()]).collect();
+    let kept: Vec<BorrowedFd<'_>> = kept.chain([supervisor.as_fd(), tell.as_fd()]).collect();
     close_all_but(&kept)
         .and_then(|()| rustix::process::set_child_subreaper(Some(rustix::process::getpid())))
         .map_err(Failure::at(Step::Execute))?;
     stdio::lead_session(terminal.as_ref()).map_err(Failure::at(Step::Terminal))?;
     let command = crate::vfork::spawn(|| {
         let failure = prepared.become_command(&streams, terminal.as_ref());
-        let _ = tell.send(&failure.report_of(id), &[]);
+        let _ = supervisor.send(&failure.report_of(id), &[]);
     })
     .map_err(Failure::at(Step::Execute))?;
     // Their other sides are to see the end when the task's own copies have gone.
     std::mem::forget((streams, terminal));
-    close_all_but(&[tell.as_fd()]).map_err(Failure::at(Step::Execute))?;
+    close_all_but(&[supervisor.as_fd(), tell.as_fd()]).map_err(Failure::at(Step::Execute))?;
+    let mut tell = Some(tell);
     while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::UNTRACED) {
         if pid != command {
             continue;
@@ -161,15 +165,19 @@ fn mind(
             None => Report::TaskEnded { id, ended: ended(status) },
         };
         match report {
-            stopped @ Report::TaskStopped(_) => tell.mention(&stopped),
-            report => drop(tell.send(&report, &[])),
+            stopped @ Report::TaskStopped(_) => supervisor.mention(&stopped),
+            report => {
+                let _ = supervisor.send(&report, &[]);
+                drop(tell.take());
+            }
         }
     }
     Ok(())
 }
 
-fn has_something(descriptor: BorrowedFd<'_>) -> bool {
-    let mut ready = [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)];
+/// Whether nobody has the other end any more.
+fn is_closed(end: &OwnedFd) -> bool {
+    let mut ready = [PollFd::new(end, PollFlags::IN)];
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
     rustix::event::poll(&mut ready, Some(&at_once)) == Ok(1)
 }

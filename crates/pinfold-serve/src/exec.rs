@@ -54,6 +54,7 @@ impl Job {
             env,
             cwd: program.cwd.filter(|cwd| *cwd != PathBuf::new()),
             timeout: program.timeout_ms.map(Duration::from_millis),
+            ..Exec::default()
         };
         let system = |errno: Errno| Fault::refused(io::Error::from(errno).to_string(), None);
         let pipe = || rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(system);

@@ -15,7 +15,7 @@ mod session;
 
 pub use attach::{Attach, AttachEnd, attach};
 pub use client::{change, stop};
-pub use exec::{Exec, ExecEnd, exec};
+pub use exec::{Exec, ExecEnd, Tty, exec};
 pub use keys::{BadKeys, DetachKeys};
 pub use message::Change;
 pub(crate) use rules::Rules;

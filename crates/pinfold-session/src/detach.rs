@@ -19,7 +19,7 @@ use rustix::process::{Pid, WaitOptions};
 use crate::places::Places;
 use crate::screen::Window;
 use crate::state::{SessionId, live_sessions, lock};
-use crate::terminal::CallerTerminal;
+use crate::terminal;
 
 /// How often the log of a start is looked at.
 const LOOK: Duration = Duration::from_millis(20);
@@ -70,10 +70,7 @@ pub struct Background {
 /// terminals have always been.
 #[must_use]
 pub fn window() -> Window {
-    const USUAL: Window = (24, 80);
-    let terminal = CallerTerminal::find().ok().flatten();
-    let size = terminal.as_ref().map(CallerTerminal::size);
-    size.filter(|(rows, columns)| *rows > 0 && *columns > 0).unwrap_or(USUAL)
+    terminal::window()
 }
 
 /// Goes on in two processes.

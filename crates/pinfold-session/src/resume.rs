@@ -13,7 +13,7 @@ use pinfold_policy::origin::Valued;
 use pinfold_policy::path::{Escaped, HostPath};
 use pinfold_policy::project::ResumeCommand;
 use pinfold_policy::settings::WorkspaceMode;
-use pinfold_wire::{Ended, Program, StreamEnd, Streams};
+use pinfold_wire::{Bounds, Ended, Program, StreamEnd, Streams};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
@@ -136,7 +136,8 @@ impl Supervision {
         let nothing = File::open("/dev/null").map_err(RunError::System)?;
         let ends = [StreamEnd::Descriptor, StreamEnd::Descriptor, StreamEnd::Same(1)];
         let (streams, window) = ([nothing.as_fd(), theirs.as_fd()], None);
-        let sent = self.inside.run(id, program, Streams { ends, window }, &streams);
+        let sent =
+            self.inside.run(id, Bounds::default(), program, Streams { ends, window }, &streams);
         sent.map_err(|_| last_words(&self.inside))?;
         drop((nothing, theirs));
         self.running = Some(Running { id, output: Some(output), tail: Vec::new(), ended: None });

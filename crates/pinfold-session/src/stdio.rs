@@ -78,16 +78,17 @@ pub(crate) fn terminal(window: Window) -> Streams {
     Streams { stdio: Stdio { ends, window: Some(window) }, moved: Moved::default() }
 }
 
-/// Looks at the caller's three streams.
+/// Looks at the caller's three streams. Where one is a terminal the inside has its own, so large; without a
+/// size it has a pipe instead.
 ///
 /// # Errors
 /// What fstat(2), pipe(2) and fcntl(2) say.
-pub(crate) fn streams(window: Option<(u16, u16)>) -> Result<Streams, Errno> {
+pub(crate) fn streams(window: Option<Window>) -> Result<Streams, Errno> {
     let mut moved = Moved::default();
     let mut ends = Vec::with_capacity(3);
     let mut seen: Vec<Option<Stat>> = Vec::new();
     for (index, stream) in caller_streams().into_iter().enumerate() {
-        let (end, stat) = end_for(index, stream, &seen, &mut moved)?;
+        let (end, stat) = end_for((index, stream), window, &seen, &mut moved)?;
         ends.push(end);
         seen.push(stat);
     }
@@ -110,8 +111,8 @@ fn caller_streams() -> [BorrowedFd<'static>; 3] {
 }
 
 fn end_for(
-    index: usize,
-    stream: BorrowedFd<'_>,
+    (index, stream): (usize, BorrowedFd<'_>),
+    window: Option<Window>,
     seen: &[Option<Stat>],
     moved: &mut Moved,
 ) -> Result<(StdioEnd, Option<Stat>), Errno> {
@@ -122,7 +123,7 @@ fn end_for(
         Err(Errno::BADF) => return Ok((StdioEnd::Descriptor(null()?), None)),
         Err(errno) => return Err(errno),
     };
-    if rustix::termios::isatty(stream) {
+    if window.is_some() && rustix::termios::isatty(stream) {
         return Ok((StdioEnd::Terminal, None));
     }
     if is_null(&stat) {

@@ -7,6 +7,17 @@ use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::termios::{OptionalActions, Termios, Winsize};
 
+use crate::screen::Window;
+
+/// How large the caller's terminal is, or as large as terminals have always been.
+pub(crate) fn window() -> Window {
+    const USUAL: Window = (24, 80);
+    let streams = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
+    let mut sizes = streams.into_iter().filter_map(|end| rustix::termios::tcgetwinsize(end).ok());
+    let size = sizes.find(|size| size.ws_row > 0 && size.ws_col > 0);
+    size.map_or(USUAL, |size| (size.ws_row, size.ws_col))
+}
+
 /// A terminal in the caller's hands, with the modes it had at first.
 pub(crate) struct CallerTerminal {
     descriptor: OwnedFd,

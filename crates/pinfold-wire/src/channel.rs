@@ -13,7 +13,7 @@ use rustix::net::{
 use thiserror::Error;
 
 use crate::codec::{DecodeError, MAX_MESSAGE};
-use crate::message::{Cover, Order, Program, Streams, Wire};
+use crate::message::{Bounds, Cover, Order, Program, Streams, Wire};
 
 /// The most descriptors that one message carries.
 pub const MAX_DESCRIPTORS: usize = 8;
@@ -182,12 +182,13 @@ impl Channel {
     pub fn run(
         &self,
         id: u32,
+        bounds: Bounds,
         program: &Program,
         streams: Streams,
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<(), ChannelError> {
         let rest = self.parts(program)?;
-        self.send(&Order::Run { id, rest, streams }, descriptors)
+        self.send(&Order::Run { id, bounds, rest, streams }, descriptors)
     }
 
     /// Sends what of a program an order has no room for, and returns the rest.

@@ -11,7 +11,7 @@ mod message;
 pub use channel::{Channel, ChannelError, MAX_DESCRIPTORS, Received};
 pub use codec::{DecodeError, MAX_MESSAGE};
 pub use message::{
-    Cover, CoverKind, Ended, Limit, Order, Program, Report, Step, StreamEnd, Streams, Wire,
+    Bounds, Cover, CoverKind, Ended, Limit, Order, Program, Report, Step, StreamEnd, Streams, Wire,
 };
 
 #[cfg(test)]

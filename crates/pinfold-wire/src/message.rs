@@ -3,7 +3,7 @@
 mod order;
 mod report;
 
-pub use order::{Cover, CoverKind, Order, Program, StreamEnd, Streams};
+pub use order::{Bounds, Cover, CoverKind, Order, Program, StreamEnd, Streams};
 pub use report::{Ended, Limit, Report, Step};
 
 use crate::codec::DecodeError;

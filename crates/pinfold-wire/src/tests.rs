@@ -3,8 +3,8 @@ use std::os::fd::AsFd;
 use proptest::prelude::*;
 
 use crate::{
-    Channel, Cover, CoverKind, DecodeError, Ended, Limit, Order, Program, Report, Step, StreamEnd,
-    Streams, Wire,
+    Bounds, Channel, Cover, CoverKind, DecodeError, Ended, Limit, Order, Program, Report, Step,
+    StreamEnd, Streams, Wire,
 };
 
 fn cover() -> impl Strategy<Value = Cover> {
@@ -78,7 +78,12 @@ fn orders() -> Vec<Order> {
         Order::Socket,
         Order::Start(vec![b"A=1".to_vec()]),
         Order::Part(rest.clone()),
-        Order::Run { id: 3, rest: rest.clone(), streams: streams(None) },
+        Order::Run {
+            id: 3,
+            bounds: Bounds { files: Some(64), nice: 5 },
+            rest: rest.clone(),
+            streams: streams(None),
+        },
         Order::SignalTask { id: 3, signal: 15 },
         Order::EndTask(3),
         Order::Finish,
@@ -162,7 +167,8 @@ fn a_program_longer_than_a_message_arrives_whole() {
         let program = program.clone();
         let null = std::fs::File::open("/dev/null").unwrap();
         let streams = Streams { ends: [StreamEnd::Descriptor; 3], window: None };
-        let run = move || left.run(7, &program, streams, &[null.as_fd(); 3]).unwrap();
+        let run =
+            move || left.run(7, Bounds::default(), &program, streams, &[null.as_fd(); 3]).unwrap();
         std::thread::spawn(run)
     };
     let mut whole = Vec::new();

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::Args;
 use pinfold_policy::env::{EnvName, Owner, reserved};
 use pinfold_policy::limits::WallTime;
-use pinfold_session::control::{self, Exec};
+use pinfold_session::control::{self, Exec, Tty};
 use pinfold_session::places::Places;
 
 use crate::environment::describing;
@@ -47,6 +47,21 @@ struct Surroundings {
     /// End it, and all that it has started, after this time, such as 90s or 2h
     #[arg(long, value_name = "TIME")]
     timeout: Option<WallTime>,
+    /// Open files of each of its processes, at most as many as the session's
+    #[arg(long, value_name = "COUNT")]
+    files: Option<u64>,
+    /// Let others go before it, by so much (0 to 19)
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=19))]
+    nice: u8,
+    /// As whom; the session has one user, agent
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// Give it a terminal, also where there is none here
+    #[arg(long, short)]
+    tty: bool,
+    /// Give it no terminal, also where there is one here
+    #[arg(long, short = 'T', conflicts_with = "tty")]
+    no_tty: bool,
 }
 
 /// `pinfold stop`
@@ -74,7 +89,13 @@ fn run(session: &str, argv: Vec<OsString>, around: Surroundings) -> Result<ExitC
         env.push(variable(text)?);
     }
     let timeout = around.timeout.map(WallTime::duration);
-    let exec = Exec { argv, env, cwd: around.cwd, timeout };
+    let tty = match (around.tty, around.no_tty) {
+        (true, _) => Tty::Always,
+        (false, true) => Tty::Never,
+        (false, false) => Tty::AsHere,
+    };
+    let Surroundings { cwd, user, files, nice, .. } = around;
+    let exec = Exec { argv, env, cwd, timeout, user, files, nice, tty };
     let end = control::exec(&places, session, exec)?;
     if end.timed_out {
         eprintln!("pinfold: the timeout limit ended the run");

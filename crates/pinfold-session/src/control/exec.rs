@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use pinfold_wire::{Channel, Program};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
+use rustix::termios::SpecialCodeIndex;
 
 use super::client::{find, gone, lost, send};
 use super::message::{Answer, Request};
@@ -20,7 +21,7 @@ use crate::places::Places;
 use crate::stdio::{self, Pump};
 use crate::sys;
 use crate::talk::Json;
-use crate::terminal::CallerTerminal;
+use crate::terminal::{self, CallerTerminal};
 
 /// How long a terminal that others still hold may stay without output before it is let go.
 const QUIET: Duration = Duration::from_millis(10);
@@ -31,7 +32,7 @@ const GRACE: Duration = Duration::from_secs(2);
 const CHUNK: usize = 64 * 1024;
 
 /// What to run.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Exec {
     /// The program and its arguments; the session's shell for none.
     pub argv: Vec<OsString>,
@@ -41,6 +42,26 @@ pub struct Exec {
     pub cwd: Option<PathBuf>,
     /// After which time it is ended with all that it has started.
     pub timeout: Option<Duration>,
+    /// As whom; the session's user for none, and there is no other.
+    pub user: Option<String>,
+    /// Open files of each of its processes; at most what the session's have.
+    pub files: Option<u64>,
+    /// By how much others go before it (nice(2), 0 to 19).
+    pub nice: u8,
+    /// Whether it has a terminal.
+    pub tty: Tty,
+}
+
+/// Whether something has a terminal of its own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Tty {
+    /// Where this process's streams are one.
+    #[default]
+    AsHere,
+    /// Also where they are not. Then the end of the input is typed as a terminal's user types it.
+    Always,
+    /// Never: it sees pipes.
+    Never,
 }
 
 /// How it ended.
@@ -58,6 +79,8 @@ struct Client {
     channel: Channel,
     signals: OwnedFd,
     terminal: Option<CallerTerminal>,
+    /// Where what is written to the terminal inside is shown.
+    screen: Option<OwnedFd>,
     /// The terminal inside, once there is one.
     inner: Option<OwnedFd>,
     has_terminal: bool,
@@ -75,15 +98,30 @@ struct Client {
 pub fn exec(places: &Places, session: &str, exec: Exec) -> Result<ExecEnd, RunError> {
     let (began, wait) = (Instant::now(), exec.timeout);
     let channel = find(places, Some(session))?;
-    let mut terminal = CallerTerminal::find().map_err(RunError::terminal)?;
+    let mut terminal = match exec.tty {
+        Tty::Never => None,
+        // Keys come from the standard input, whatever it is.
+        Tty::Always if !rustix::termios::isatty(rustix::stdio::stdin()) => None,
+        Tty::AsHere | Tty::Always => CallerTerminal::find().map_err(RunError::terminal)?,
+    };
     if let Some(terminal) = &mut terminal {
         terminal.guard().map_err(RunError::terminal)?;
     }
     let system = |errno: Errno| RunError::System(errno.into());
-    let streams = stdio::streams(terminal.as_ref().map(CallerTerminal::size)).map_err(system)?;
+    let streams = match exec.tty {
+        Tty::Always => stdio::terminal(terminal::window()),
+        Tty::AsHere | Tty::Never => {
+            stdio::streams(terminal.as_ref().map(CallerTerminal::size)).map_err(system)?
+        }
+    };
+    let screen = match (&exec.tty, &terminal) {
+        (Tty::Always, _) => Some(rustix::stdio::stdout()),
+        (Tty::AsHere | Tty::Never, terminal) => terminal.as_ref().map(CallerTerminal::descriptor),
+    };
+    let screen = screen.map(|screen| rustix::io::fcntl_dupfd_cloexec(screen, 3)).transpose();
+    let screen = screen.map_err(system)?;
     let signals = sys::signal_events().map_err(system)?;
-    let timeout = exec.timeout.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX));
-    send(&channel, Request::Exec { timeout })?;
+    send(&channel, request(&exec))?;
     let (ends, descriptors) = streams.stdio.to_wire();
     channel.command(&program(exec), ends, &descriptors).map_err(|_| lost(&channel))?;
     drop(descriptors);
@@ -93,10 +131,17 @@ pub fn exec(places: &Places, session: &str, exec: Exec) -> Result<ExecEnd, RunEr
     let until = wait.and_then(|wait| began.checked_add(wait));
     let (inner, leaving) = (None, None);
     let has_terminal = false;
-    Client { channel, signals, terminal, inner, has_terminal, outputs, input, leaving }
+    Client { channel, signals, terminal, screen, inner, has_terminal, outputs, input, leaving }
         .until_end(until)
 }
 
+/// What is asked for first.
+pub(super) fn request(exec: &Exec) -> Request {
+    let timeout = exec.timeout.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX));
+    Request::Exec { timeout, user: exec.user.clone(), files: exec.files, nice: exec.nice }
+}
+
+/// And then.
 pub(super) fn program(exec: Exec) -> Program {
     let variable =
         |(name, value): (OsString, OsString)| [name.as_bytes(), b"=", value.as_bytes()].concat();
@@ -156,10 +201,10 @@ impl Client {
 
     /// Shows what was written to the terminal inside; false when there is nothing more to come.
     fn show(&mut self) -> bool {
-        let (Some(terminal), Some(inner)) = (&self.terminal, &self.inner) else { return false };
+        let (Some(screen), Some(inner)) = (&self.screen, &self.inner) else { return false };
         let mut buffer = vec![0; CHUNK];
         let shown = rustix::io::retry_on_intr(|| rustix::io::read(inner, &mut buffer[..]))
-            .is_ok_and(|count| count > 0 && write_all(terminal.descriptor(), &buffer[..count]));
+            .is_ok_and(|count| count > 0 && write_all(screen.as_fd(), &buffer[..count]));
         if !shown {
             // EIO is how a terminal whose other side is closed says so (pty(7)).
             self.inner = None;
@@ -182,6 +227,11 @@ impl Client {
                     let [input, _] = Pump::terminal(terminal.descriptor(), inner.as_fd())
                         .map_err(RunError::terminal)?;
                     input.start().map_err(RunError::thread)?;
+                } else if self.screen.is_some() {
+                    let keys = inner.try_clone().map_err(RunError::System)?;
+                    std::thread::Builder::new()
+                        .spawn(move || type_in(keys))
+                        .map_err(RunError::thread)?;
                 }
                 self.inner = Some(inner);
                 Ok(None)
@@ -228,6 +278,26 @@ impl Client {
             std::thread::sleep(QUIET);
         }
     }
+}
+
+/// Types the standard input into a terminal, and its end as somebody does who sits there: the key is
+/// pressed twice where a line is not complete, since the first only sends it (termios(3), VEOF).
+fn type_in(keys: OwnedFd) {
+    let mut buffer = vec![0; CHUNK];
+    let mut is_complete = true;
+    loop {
+        let read =
+            rustix::io::retry_on_intr(|| rustix::io::read(rustix::stdio::stdin(), &mut buffer[..]));
+        let Ok(count @ 1..) = read else { break };
+        is_complete = buffer[count - 1] == b'\n';
+        if !write_all(keys.as_fd(), &buffer[..count]) {
+            return;
+        }
+    }
+    let Ok(modes) = rustix::termios::tcgetattr(&keys) else { return };
+    let end = [modes.special_codes[SpecialCodeIndex::VEOF]; 2];
+    // A terminal that has gone needs no end.
+    write_all(keys.as_fd(), if is_complete { &end[..1] } else { &end });
 }
 
 /// Whether the terminal says something within a moment.

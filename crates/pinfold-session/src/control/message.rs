@@ -24,6 +24,12 @@ pub(super) enum Request {
     Exec {
         /// None for as long as it takes.
         timeout: Option<u64>,
+        /// As whom; none for the session's user.
+        user: Option<String>,
+        /// Open files of each process.
+        files: Option<u64>,
+        /// By how much others go before it.
+        nice: u8,
     },
     /// Serve the session's tools on the socket that comes along.
     Tools,

@@ -1,17 +1,16 @@
 //! The session's end of its socket.
 
 mod attached;
+mod base;
 
-use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pinfold_boundary::Inside;
-use pinfold_wire::{Channel, Ended, Order, Program, StreamEnd, Streams, Wire as _};
+use pinfold_wire::{Bounds, Channel, Ended, Order, Program, StreamEnd, Streams, Wire as _};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
@@ -24,6 +23,8 @@ use crate::screen::Screen;
 use crate::talk::{self, Json};
 use crate::wrappers::Launch;
 
+pub(crate) use base::Base;
+
 /// Clients at once; who comes later waits.
 const MOST: usize = 512;
 /// How long what a client has left behind may take to end.
@@ -32,17 +33,6 @@ const GRACE: Duration = Duration::from_secs(2);
 const LONGEST: usize = 8 << 20;
 /// The first number of what clients run; those below are the session's own.
 const FIRST: u32 = 1 << 31;
-
-/// What clients' programs are given unless they say otherwise.
-pub(crate) struct Base {
-    /// The command's environment, and what was added to it since (`NAME=VALUE`).
-    pub(crate) env: Vec<(OsString, OsString)>,
-    pub(crate) variables: Vec<Vec<u8>>,
-    /// The command's working directory.
-    pub(crate) cwd: Vec<u8>,
-    /// Where the session's tools may go: absolute paths inside.
-    pub(crate) roots: Vec<Vec<u8>>,
-}
 
 /// What init tells of a program that a client runs.
 pub(crate) enum News {
@@ -80,6 +70,7 @@ enum State {
     /// It is saying what to run.
     Telling {
         timeout: Option<Duration>,
+        bounds: Bounds,
         program: Vec<u8>,
     },
     Running {
@@ -120,7 +111,7 @@ impl Control {
     /// Readable when somebody asks for something.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let listener = (self.clients.len() < MOST).then(|| self.listener.as_fd());
-        let here = self.clients.iter().filter(|client| !matches!(client.state, State::Left { .. }));
+        let here = self.clients.iter().filter(|client| client.is_here());
         listener.into_iter().chain(here.map(|client| client.channel.as_fd()))
     }
 
@@ -149,8 +140,11 @@ impl Control {
         let mut stop = None;
         for mut client in std::mem::take(&mut self.clients) {
             client.look_at_time(inside);
-            if !matches!(client.state, State::Left { .. }) && client.has_said_something() {
+            while client.is_here() && client.has_said_something() {
                 stop = self.hear(&mut client, inside, is_started).or(stop);
+                if !matches!(client.state, State::Telling { .. }) {
+                    break;
+                }
             }
             if !matches!(client.state, State::Done) {
                 self.clients.push(client);
@@ -221,8 +215,8 @@ impl Control {
     fn hear(&mut self, client: &mut Client, inside: &Inside, is_started: bool) -> Option<Duration> {
         match std::mem::replace(&mut client.state, State::Done) {
             State::New => return self.hear_request(client, inside, is_started),
-            State::Telling { timeout, program } => {
-                self.hear_program(client, (timeout, program), inside);
+            State::Telling { timeout, bounds, program } => {
+                self.hear_program(client, (timeout, bounds, program), inside);
             }
             State::Running { id, deadline, over } => {
                 match client.channel.receive::<Json<Request>>() {
@@ -266,9 +260,13 @@ impl Control {
             Request::Exec { .. } | Request::Tools if !is_started => {
                 client.answer(Answer::Error("the session is still starting".to_owned()), &[]);
             }
-            Request::Exec { timeout } => {
+            Request::Exec { user: Some(user), .. } if !self.base.is_user(&user) => {
+                client.answer(Answer::Error(base::only_user(&user)), &[]);
+            }
+            Request::Exec { timeout, user: _, files, nice } => {
                 let timeout = timeout.map(Duration::from_millis);
-                client.state = State::Telling { timeout, program: Vec::new() };
+                let bounds = Bounds { files, nice };
+                client.state = State::Telling { timeout, bounds, program: Vec::new() };
             }
             Request::Tools => {
                 let served = self.serve_tools(&received.descriptors, inside);
@@ -291,14 +289,14 @@ impl Control {
     fn hear_program(
         &mut self,
         client: &mut Client,
-        (timeout, mut program): (Option<Duration>, Vec<u8>),
+        (timeout, bounds, mut program): (Option<Duration>, Bounds, Vec<u8>),
         inside: &Inside,
     ) {
         let Ok(Some(received)) = client.channel.receive::<Order>() else { return };
         match received.message {
             Order::Part(part) if program.len() + part.len() <= LONGEST => {
                 program.extend(part);
-                client.state = State::Telling { timeout, program };
+                client.state = State::Telling { timeout, bounds, program };
             }
             Order::Command { rest, streams } => {
                 program.extend(rest);
@@ -306,7 +304,7 @@ impl Control {
                 if wanted.count() > received.descriptors.len() {
                     return client.answer(Answer::Error(no_descriptor()), &[]);
                 }
-                match self.run(&program, (streams, received.descriptors), inside) {
+                match self.run((&program, bounds), (streams, received.descriptors), inside) {
                     Ok(id) => {
                         let deadline = timeout.and_then(|time| Instant::now().checked_add(time));
                         client.state = State::Running { id, deadline, over: TimeOver::No };
@@ -330,7 +328,7 @@ impl Control {
     /// Has a client's program run, which is recorded before.
     fn run(
         &mut self,
-        program: &[u8],
+        (program, bounds): (&[u8], Bounds),
         (streams, descriptors): (Streams, Vec<OwnedFd>),
         inside: &Inside,
     ) -> Result<u32, String> {
@@ -342,7 +340,7 @@ impl Control {
         let id = self.next;
         self.next = self.next.checked_add(1).unwrap_or(FIRST);
         let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
-        let sent = inside.run(id, &program, streams, &borrowed);
+        let sent = inside.run(id, bounds, &program, streams, &borrowed);
         sent.map_err(|_| "the session has ended".to_owned())?;
         Ok(id)
     }
@@ -355,28 +353,6 @@ fn no_descriptor() -> String {
     format!("the session has as many files open as its supervisor may (RLIMIT_NOFILE: {most})")
 }
 
-impl Base {
-    /// What a client has said, and what it has left to the session: a shell for no words.
-    fn complete(&self, told: Program) -> Program {
-        let name =
-            |variable: &[u8]| variable.split(|byte| *byte == b'=').next().map(<[u8]>::to_vec);
-        let own = self.env.iter().map(|(name, value)| {
-            let value = value.as_bytes();
-            [name.as_bytes(), b"=", value].concat()
-        });
-        let mut env: Vec<Vec<u8>> = Vec::new();
-        for variable in own.chain(self.variables.iter().cloned()).chain(told.env) {
-            env.retain(|other| name(other) != name(&variable));
-            env.push(variable);
-        }
-        let shell = env.iter().find_map(|variable| variable.strip_prefix(b"SHELL="));
-        let shell = vec![shell.unwrap_or(b"/bin/sh").to_vec()];
-        let argv = if told.argv.is_empty() { shell } else { told.argv };
-        let cwd = if told.cwd.is_empty() { self.cwd.clone() } else { told.cwd };
-        Program { argv, env, cwd }
-    }
-}
-
 impl Client {
     fn id(&self) -> Option<u32> {
         match self.state {
@@ -387,6 +363,11 @@ impl Client {
             | State::Waiting
             | State::Done => None,
         }
+    }
+
+    /// Whether it may still say something.
+    fn is_here(&self) -> bool {
+        !matches!(self.state, State::Left { .. } | State::Done)
     }
 
     /// One that does not take its answers is its own loss.

@@ -10,7 +10,7 @@ use pinfold_wire::{Channel, StreamEnd, Streams};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use super::client::{self, gone, refused, send};
-use super::exec::program;
+use super::exec::{program, request};
 use super::message::{Answer, Request, TimeOver};
 use super::{Exec, ExecEnd};
 use crate::outcome::RunError;
@@ -53,8 +53,7 @@ impl Session {
     /// A session that has ended.
     pub fn start(&self, exec: Exec, streams: [OwnedFd; 3]) -> Result<Running, RunError> {
         let channel = client::find(&self.places, Some(&self.name))?;
-        let timeout = exec.timeout.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX));
-        send(&channel, Request::Exec { timeout })?;
+        send(&channel, request(&exec))?;
         let descriptors: Vec<_> = streams.iter().map(AsFd::as_fd).collect();
         let ends = Streams { ends: [StreamEnd::Descriptor; 3], window: None };
         channel.command(&program(exec), ends, &descriptors).map_err(|_| gone())?;

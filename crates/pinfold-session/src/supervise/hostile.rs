@@ -59,7 +59,8 @@ impl Rig {
         let private = places.state.join("private").join(ID);
         fs::create_dir_all(&private).unwrap();
         let audit = Arc::new(Audit::open(&places.state, None).unwrap());
-        let base = Base { env: Vec::new(), variables: Vec::new(), cwd: b"/".to_vec() };
+        let (env, variables, roots) = (Vec::new(), Vec::new(), Vec::new());
+        let base = Base { env, variables, cwd: b"/".to_vec(), roots };
         let control = Control::open(&private, None, base, Arc::clone(&audit)).unwrap();
         let records = Arc::new(Records::new(audit, false));
         let origin = Origin::Flag { name: "--publish" };
@@ -82,6 +83,7 @@ impl Rig {
             signals: sys::signal_events().unwrap(),
             terminal: None,
             window: None,
+            is_idle: false,
             inner: None,
             outputs: Vec::new(),
             input: None,
@@ -310,7 +312,10 @@ fn an_init_that_takes_no_orders_is_ended() {
         assert!(begun.elapsed() < PATIENCE, "it goes on");
         let Ok(client) = crate::talk::connect(&private, "control", HASTE) else { continue };
         let (reader, _) = pipe().unwrap();
-        let _ = client.send(&Raw(br#"{"Exec":{"timeout":null}}"#.to_vec()), &[]);
+        let _ = client.send(
+            &Raw(br#"{"Exec":{"timeout":null,"user":null,"files":null,"nice":0}}"#.to_vec()),
+            &[],
+        );
         let program = Program { argv: vec![vec![b'x'; 30_000]], env: Vec::new(), cwd: Vec::new() };
         let ends = [pinfold_wire::StreamEnd::Descriptor; 3];
         let streams = pinfold_wire::Streams { ends, window: None };
@@ -344,7 +349,8 @@ fn clients_that_talk_nonsense_are_let_go() {
     let (reader, _writer) = pipe().unwrap();
     let ends = [pinfold_wire::StreamEnd::Descriptor; 3];
     let streams = pinfold_wire::Streams { ends, window: None };
-    let exec = br#"{"Exec":{"timeout":18446744073709551615}}"#.to_vec();
+    let exec =
+        br#"{"Exec":{"timeout":18446744073709551615,"user":null,"files":null,"nice":0}}"#.to_vec();
     let messages: [&dyn Fn(&Channel); 8] = [
         &|client| drop(client.send(&Raw(b"{".to_vec()), &[])),
         &|client| drop(client.send(&Raw(br#"{"Signal":15}"#.to_vec()), &[reader.as_fd(); 8])),

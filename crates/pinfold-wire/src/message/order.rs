@@ -77,6 +77,15 @@ pub struct Streams {
     pub window: Option<(u16, u16)>,
 }
 
+/// What holds for one task beside the session's own limits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Bounds {
+    /// Open files of each of its processes (`RLIMIT_NOFILE`, getrlimit(2)).
+    pub files: Option<u64>,
+    /// By how much others go before it (nice(2)).
+    pub nice: u8,
+}
+
 /// From the supervisor to init.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {
@@ -102,6 +111,8 @@ pub enum Order {
     Run {
         /// By what its end is told.
         id: u32,
+        /// Its own limits.
+        bounds: Bounds,
         /// What follows the parts before.
         rest: Vec<u8>,
         /// With as many descriptors as they need.
@@ -143,8 +154,9 @@ impl Wire for Order {
             Self::Command { rest, streams } => {
                 write_streams(writer.u8(9).bytes(rest), *streams);
             }
-            Self::Run { id, rest, streams } => {
-                write_streams(writer.u8(7).u32(*id).bytes(rest), *streams);
+            Self::Run { id, bounds: Bounds { files, nice }, rest, streams } => {
+                writer.u8(7).u32(*id).u8(files.is_some().into()).u64(files.unwrap_or(0)).u8(*nice);
+                write_streams(writer.bytes(rest), *streams);
             }
             Self::SignalTask { id, signal } => {
                 writer.u8(10).u32(*id).i32(*signal);
@@ -179,8 +191,11 @@ impl Wire for Order {
             1 => Self::Cover(read_covers(&mut reader)?),
             2 => Self::Start(read_list(&mut reader)?),
             7 => {
-                let (id, rest) = (reader.u32()?, reader.bytes()?);
-                Self::Run { id, rest, streams: read_streams(&mut reader)? }
+                let id = reader.u32()?;
+                let (has_files, files, nice) = (reader.u8()? != 0, reader.u64()?, reader.u8()?);
+                let bounds = Bounds { files: has_files.then_some(files), nice };
+                let rest = reader.bytes()?;
+                Self::Run { id, bounds, rest, streams: read_streams(&mut reader)? }
             }
             10 => Self::SignalTask { id: reader.u32()?, signal: reader.i32()? },
             11 => Self::EndTask(reader.u32()?),

@@ -11,14 +11,14 @@ use crate::common::{Person, Stage, installed, people, processes_with, skip};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A session that waits for its input.
-struct Session<'a> {
+pub(crate) struct Session<'a> {
     stage: &'a Stage,
     process: Child,
-    id: String,
+    pub(crate) id: String,
 }
 
 impl<'a> Session<'a> {
-    fn start(stage: &'a Stage, options: &[&str]) -> Self {
+    pub(crate) fn start(stage: &'a Stage, options: &[&str]) -> Self {
         let mut run = stage.pinfold(&["run"]);
         run.args(options).args(["--", "sh", "-c", "echo ready; read line"]);
         Self::of(stage, run)
@@ -34,17 +34,17 @@ impl<'a> Session<'a> {
         Self { stage, process, id }
     }
 
-    fn command(&self, options: &[&str], argv: &[&str]) -> Command {
+    pub(crate) fn command(&self, options: &[&str], argv: &[&str]) -> Command {
         let mut command = self.stage.pinfold(&["exec", &self.id]);
         command.args(options).arg("--").args(argv);
         command
     }
 
-    fn exec(&self, options: &[&str], argv: &[&str]) -> Output {
+    pub(crate) fn exec(&self, options: &[&str], argv: &[&str]) -> Output {
         self.command(options, argv).output().unwrap()
     }
 
-    fn shell(&self, script: &str) -> Output {
+    pub(crate) fn shell(&self, script: &str) -> Output {
         self.exec(&[], &["sh", "-c", script])
     }
 
@@ -54,7 +54,7 @@ impl<'a> Session<'a> {
         command.spawn().unwrap()
     }
 
-    fn end(mut self) {
+    pub(crate) fn end(mut self) {
         drop(self.process.stdin.take());
         // Its input ended, which is no success of read(1).
         self.process.wait().unwrap();

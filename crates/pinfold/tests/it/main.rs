@@ -27,6 +27,7 @@ mod project;
 mod serve;
 mod snapshot;
 mod ssh;
+mod surroundings;
 mod terminal;
 mod warm;
 mod workspace;

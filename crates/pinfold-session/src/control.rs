@@ -14,7 +14,7 @@ mod server;
 mod session;
 
 pub use attach::{Attach, AttachEnd, attach};
-pub use client::{change, stop};
+pub use client::{change, reachable, stop};
 pub use exec::{Exec, ExecEnd, Tty, exec};
 pub use keys::{BadKeys, DetachKeys};
 pub use message::Change;

@@ -6,12 +6,14 @@ use clap::Args;
 use pinfold_session::control::{self, Attach, AttachEnd, DetachKeys};
 use pinfold_session::places::Places;
 
+use crate::completions;
 use crate::exit::Failure;
 
 /// `pinfold attach`
 #[derive(Debug, Args)]
 pub(crate) struct AttachArgs {
     /// The session, by what it is called or the beginning of its name
+    #[arg(add = completions::live())]
     session: String,
     /// The keys that detach
     #[arg(long, value_name = "KEYS", default_value = "ctrl-p,ctrl-q")]

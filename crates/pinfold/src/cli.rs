@@ -17,6 +17,7 @@ use pinfold_session::repository::ContentHash;
 
 use crate::attach::AttachArgs;
 use crate::check::CheckArgs;
+use crate::completions::{self, CompletionsArgs};
 use crate::config::ConfigArgs;
 use crate::exec::{ExecArgs, ShellArgs, StopArgs};
 use crate::guard::{GuardArgs, ReadArgs};
@@ -76,6 +77,8 @@ pub(crate) enum Command {
     Config(Deferred<ConfigArgs>),
     /// Show what the project's settings ask for beyond what you give, and trust them as they are
     Trust(Deferred<TrustArgs>),
+    /// Print what makes a shell complete pinfold's words, and the names of sessions
+    Completions(Deferred<CompletionsArgs>),
     /// Say whether pinfold works on this machine, and what to do if not
     Doctor(Deferred<Output>),
     /// Read the audit log
@@ -174,7 +177,7 @@ pub(crate) struct AuditArgs {
     #[command(flatten)]
     pub(crate) output: Output,
     /// Only this session's records
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = completions::live())]
     pub(crate) session: Option<String>,
     /// Go on as records are written
     #[arg(long, short)]

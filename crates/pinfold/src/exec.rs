@@ -11,13 +11,15 @@ use pinfold_policy::limits::WallTime;
 use pinfold_session::control::{self, Exec, Tty};
 use pinfold_session::places::Places;
 
+use crate::completions;
 use crate::environment::describing;
 use crate::exit::Failure;
 
 /// `pinfold exec`
 #[derive(Debug, Args)]
 pub(crate) struct ExecArgs {
-    /// The session, by the beginning of its name
+    /// The session, by what it is called or the beginning of its name
+    #[arg(add = completions::live())]
     session: String,
     /// The command with its arguments
     #[arg(last = true, value_name = "COMMAND", required = true)]
@@ -29,7 +31,8 @@ pub(crate) struct ExecArgs {
 /// `pinfold shell`
 #[derive(Debug, Args)]
 pub(crate) struct ShellArgs {
-    /// The session, by the beginning of its name
+    /// The session, by what it is called or the beginning of its name
+    #[arg(add = completions::live())]
     session: String,
     #[command(flatten)]
     surroundings: Surroundings,
@@ -67,7 +70,8 @@ struct Surroundings {
 /// `pinfold stop`
 #[derive(Debug, Args)]
 pub(crate) struct StopArgs {
-    /// The session, by the beginning of its name
+    /// The session, by what it is called or the beginning of its name
+    #[arg(add = completions::live())]
     session: String,
     /// Kill what is left after this time
     #[arg(long, value_name = "TIME", default_value = "10s")]

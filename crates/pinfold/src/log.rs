@@ -11,6 +11,7 @@ use pinfold_session::{SessionId, detach, is_live, names};
 use serde_json::Value;
 
 use crate::cli::AuditArgs;
+use crate::completions;
 use crate::exit::Failure;
 
 /// How often a followed log is looked at.
@@ -20,6 +21,7 @@ const LOOK: Duration = Duration::from_millis(200);
 #[derive(Debug, Args)]
 pub(crate) struct LogsArgs {
     /// The session, by what it is called or the beginning of its name
+    #[arg(add = completions::logged())]
     session: String,
     /// Go on until the session ends
     #[arg(long, short)]

@@ -3,6 +3,7 @@
 mod attach;
 mod check;
 mod cli;
+mod completions;
 mod config;
 mod doctor;
 mod environment;
@@ -35,6 +36,7 @@ use pinfold_session::places::Places;
 use pinfold_session::wrappers;
 
 fn main() -> ExitCode {
+    completions::answer();
     wrappers::come_from(policy::wrappers);
     let outcome = match Cli::parse().command {
         Command::Run(args) => run::run(args.0, false),
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check::check(&args.0),
         Command::Config(args) => config::config(&args.0),
         Command::Trust(args) => trust::trust(&args.0),
+        Command::Completions(args) => completions::print(&args.0),
         Command::Doctor(output) => Ok(doctor::doctor(output.0)),
         Command::Guard(args) => guard::guard(&args.0),
         Command::ReadBundle(args) => guard::read(&args.0),

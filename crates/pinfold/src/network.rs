@@ -7,6 +7,7 @@ use pinfold_policy::network::NetworkRule;
 use pinfold_session::control::{Change, change};
 use pinfold_session::places::Places;
 
+use crate::completions;
 use crate::exit::Failure;
 
 /// A rule for a live session.
@@ -16,7 +17,7 @@ pub(crate) struct ChangeArgs {
     #[arg(value_name = "RULE", help = "NAME[:PORT][/PROTOCOL], *.NAME for those below")]
     rule: NetworkRule,
     /// The session, by the beginning of its name; without it, the only one
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = completions::live())]
     session: Option<String>,
 }
 

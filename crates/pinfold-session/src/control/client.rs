@@ -1,5 +1,6 @@
 //! Who asks a live session for something.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -45,6 +46,16 @@ pub fn stop(places: &Places, session: &str, grace: Duration) -> Result<(), RunEr
         Ok(Some(received)) => Err(refused(received.message.0)),
         Ok(None) | Err(_) => state::wait_for_end(places, &name).map_err(RunError::System),
     }
+}
+
+/// The sessions that can be asked for something, each with what a person calls it.
+#[must_use]
+pub fn reachable(places: &Places) -> Vec<(String, Option<String>)> {
+    let private = places.state.join("private");
+    let names: HashMap<String, String> = state::names(places).into_iter().collect();
+    let live = state::live_sessions(places).into_iter();
+    let answers = live.filter(|session| private.join(session).join(NAME).exists());
+    answers.map(|session| (session.clone(), names.get(&session).cloned())).collect()
 }
 
 /// A connection to the session that is meant: the one that is called so, or whose name begins so, or

@@ -10,6 +10,7 @@ mod agents;
 mod attach;
 mod budgets;
 mod common;
+mod completions;
 mod control;
 mod detach;
 mod exec;

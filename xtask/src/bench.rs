@@ -3,6 +3,7 @@
 //! Every figure is a ratio against a peer or the native run, taken in turns so that the
 //! machine's mood is the same for both. It prints; it judges nothing but the soak.
 
+mod engines;
 mod exec;
 mod memory;
 mod peers;

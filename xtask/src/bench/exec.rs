@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
+use super::engines::{Container, ENGINES};
 use super::memory::show_memory;
 use super::sample::{Contender, in_turns, print};
 use super::start::base;
@@ -36,14 +37,25 @@ pub(super) fn run(pinfold: &Path, effort: Effort) -> Outcome {
         exec.args(args);
         exec
     };
-    let mut contenders = [
+    let mut contenders = vec![
         Contender::new("plain", command("/usr/bin/true")),
         Contender::new("pinfold --version", within(&["--version"])),
         Contender::new("exec", inside(&["/usr/bin/true"])),
         Contender::new("run", within(&["run", "--", "/usr/bin/true"])),
     ];
+    let mut containers = Vec::new();
+    for engine in &ENGINES {
+        match Container::start(engine, directory.path()) {
+            Ok(container) => {
+                contenders.push(Contender::new(format!("{} exec", engine.name), container.exec()));
+                containers.push(container);
+            }
+            Err(why) => println!("  {} is not usable here: {why}", engine.name),
+        }
+    }
     in_turns(&mut contenders, effort.starts)?;
     print(&contenders, "plain");
+    drop(containers);
 
     let bytes = if effort.rounds > 2 { 1 << 30 } else { 1 << 26 };
     println!("  {} MiB to a pipe", bytes >> 20);

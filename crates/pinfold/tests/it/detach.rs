@@ -171,3 +171,33 @@ fn a_start_that_was_interrupted_leaves_neither_session_nor_log() {
         });
     }
 }
+
+#[test]
+fn forty_at_once_are_forty() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let names: Vec<String> = (0..40).map(|number| format!("s{number}")).collect();
+        let start = |name: &String| {
+            let mut run = stage.pinfold(&["run", "-d", "--name", name]);
+            run.args(["--", "sleep", "1000"]);
+            run.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        };
+        let starts: Vec<_> = names.iter().map(start).collect();
+        for start in starts {
+            let started = start.wait_with_output().unwrap();
+            assert!(started.status.success(), "{}", errors(&started));
+        }
+        let listed = said(&pinfold(&stage, &["ps"]));
+        for name in &names {
+            assert!(listed.contains(&format!(" {name} ")), "{name} of {listed}");
+            let own = pinfold(&stage, &["exec", name, "--", "true"]);
+            assert!(own.status.success(), "{}", errors(&own));
+        }
+        let stop = |name: &String| stage.pinfold(&["stop", "--grace", "1ms", name]).spawn().unwrap();
+        let stops: Vec<_> = names.iter().map(stop).collect();
+        for mut stop in stops {
+            assert!(stop.wait().unwrap().success());
+        }
+        assert_eq!(fs::read_dir(stage.state().join("private")).unwrap().count(), 0);
+    }
+}

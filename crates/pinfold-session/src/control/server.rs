@@ -163,9 +163,13 @@ impl Control {
                 Ok(socket) => {
                     // The directory keeps other users away; a descriptor may still have been passed on.
                     let peer = rustix::net::sockopt::socket_peercred(&socket);
+                    let channel = Channel::from(socket);
                     if peer.is_ok_and(|peer| peer.uid == rustix::process::geteuid()) {
-                        return Some(Channel::from(socket));
+                        return Some(channel);
                     }
+                    let why = "this is another user's session".to_owned();
+                    // Who does not hear it sees the end.
+                    let _ = channel.send(&Json(Answer::Error(why)), &[]);
                 }
                 Err(Errno::MFILE | Errno::NFILE) => {
                     // In place of the one that was kept for this, somebody can be told.

@@ -193,7 +193,8 @@ fn forty_at_once_are_forty() {
             let own = pinfold(&stage, &["exec", name, "--", "true"]);
             assert!(own.status.success(), "{}", errors(&own));
         }
-        let stop = |name: &String| stage.pinfold(&["stop", "--grace", "1ms", name]).spawn().unwrap();
+        let stop =
+            |name: &String| stage.pinfold(&["stop", "--grace", "1ms", name]).spawn().unwrap();
         let stops: Vec<_> = names.iter().map(stop).collect();
         for mut stop in stops {
             assert!(stop.wait().unwrap().success());

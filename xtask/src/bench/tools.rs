@@ -44,12 +44,12 @@ pub(super) fn run(pinfold: &Path, effort: Effort) -> Outcome {
     let count = if effort.rounds > 2 { 20_000 } else { 1_000 };
     println!("\ntools of a session: {count} small reads, {count} edits of one word");
     let path = workspace.join("small");
-    let native = rate(count, || fs::read(&path).map(drop).map_err(Into::into))?;
+    let native = rate(count, || Ok(fs::read(&path).map(drop)?))?;
     say("read, natively", native, native);
     let read = Read { path: "small".into(), range: None };
-    say("read, library", rate(count, || Ok(drop(tools.read(read.clone())?)))?, native);
+    say("read, library", rate(count, || Ok(tools.read(read.clone()).map(drop)?))?, native);
     let call = FilesRead { session, read };
-    say("read, local API", rate(count, || Ok(drop(client.call(&call)?)))?, native);
+    say("read, local API", rate(count, || Ok(client.call(&call).map(drop)?))?, native);
     let mut turn = 0_u32;
     let native = rate(count, || {
         turn += 1;
@@ -66,7 +66,7 @@ pub(super) fn run(pinfold: &Path, effort: Effort) -> Outcome {
         turn += 1;
         let [old, new] = words(turn).map(str::to_owned);
         let edits = vec![Replacement { old, new, all: false }];
-        Ok(drop(tools.edit(Edit { path: "small".into(), edits })?))
+        Ok(tools.edit(Edit { path: "small".into(), edits }).map(drop)?)
     })?;
     say("edit, library", edited, native);
     search(&tools, &workspace, effort)?;

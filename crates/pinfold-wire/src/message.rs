@@ -5,6 +5,8 @@ mod report;
 
 pub use order::{Cover, CoverKind, Order, Program, StreamEnd, Streams};
 pub use report::{Ended, Limit, Report, Step};
+pub(crate) use order::{read_list, write_list};
+pub(crate) use report::{read_ended, write_ended};
 
 use crate::codec::DecodeError;
 

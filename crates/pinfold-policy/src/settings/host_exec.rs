@@ -53,6 +53,20 @@ impl HostExec {
     pub const PATIENCE: WallTime = WallTime::new(Duration::from_secs(5 * 60));
 }
 
+impl Default for HostExec {
+    /// The inside cannot ask.
+    fn default() -> Self {
+        Self {
+            enabled: Valued::default_of(false),
+            executables: Vec::new(),
+            on_path: Vec::new(),
+            timeout: Valued::default_of(Self::TIMEOUT),
+            patience: Valued::default_of(Self::PATIENCE),
+            waits: Valued::default_of(false),
+        }
+    }
+}
+
 /// What becomes of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub enum HostExecVerdict<'a> {
@@ -133,7 +147,7 @@ pub(super) fn merged(
         .or(flag(flags.waits, "--wait-for-approvals"))
         .or(user.enabled)
         .or(said)
-        .unwrap_or(Valued::default_of(false));
+        .unwrap_or(HostExec::default().enabled);
     if enabled.value {
         ceiling.check_host_exec(&enabled.origin)?;
     }
@@ -141,13 +155,14 @@ pub(super) fn merged(
         ceiling.check_executable(name)?;
     }
     let waits = flag(flags.waits, "--wait-for-approvals").or(user.waits);
+    let default = HostExec::default();
     let host_exec = HostExec {
         enabled,
         executables,
         on_path,
-        timeout: user.timeout.unwrap_or(Valued::default_of(HostExec::TIMEOUT)),
-        patience: user.patience.unwrap_or(Valued::default_of(HostExec::PATIENCE)),
-        waits: waits.unwrap_or(Valued::default_of(false)),
+        timeout: user.timeout.unwrap_or(default.timeout),
+        patience: user.patience.unwrap_or(default.patience),
+        waits: waits.unwrap_or(default.waits),
     };
     Ok((host_exec, approve))
 }

@@ -179,13 +179,6 @@ fn merge(
     for secret in &shared.secrets {
         group::admit(&mut network, secret, group.as_ref(), &group_trust);
     }
-    let host_exec = asked.host_exec(std::mem::take(&mut project.host_exec), &user.host_exec);
-    let (host_exec, approve) = host_exec::merged(
-        std::mem::take(&mut user.host_exec),
-        host_exec,
-        flags.host_exec,
-        &ceiling,
-    )?;
     let unwatched = match attendance {
         Attendance::Attended => GitMode::Guarded,
         Attendance::Unattended => GitMode::Quarantine,
@@ -261,12 +254,15 @@ fn merge(
         prices: user.prices,
         snapshot: asked.snapshot(project.snapshot),
         resume: Vec::new(),
-        host_exec,
-        approve,
+        host_exec: HostExec::default(),
+        approve: Vec::new(),
         wrappers,
         widenings: Vec::new(),
         ceiling,
     };
+    let host_exec = asked.host_exec(project.host_exec, &user.host_exec);
+    (settings.host_exec, settings.approve) =
+        host_exec::merged(user.host_exec, host_exec, flags.host_exec, &settings.ceiling)?;
     settings.resume = asked.resume(project.resume, &settings);
     settings.widenings = asked.widenings;
     settings.check_ceiling()?;

@@ -11,6 +11,7 @@ mod rules;
 mod server;
 mod session;
 
+pub(crate) use client::approvals;
 pub use client::{change, stop};
 pub use exec::{Exec, ExecEnd, exec};
 pub use message::Change;

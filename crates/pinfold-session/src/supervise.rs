@@ -3,6 +3,7 @@
 mod ready;
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,7 @@ use pinfold_boundary::namespace::{Exceeded, explain};
 use pinfold_boundary::{Inside, LaunchError, step_failed};
 use pinfold_wire::{Ended, Limit, Order, Report, Step};
 
+use crate::broker::{Broker, Screen};
 use crate::control::{Control, News};
 use crate::detach::Background;
 use crate::filling::Filling;
@@ -43,6 +45,10 @@ pub(crate) struct Supervision {
     pub(crate) serving: Serving,
     /// Where the session can be asked for something.
     pub(crate) control: Control,
+    /// Where the inside asks for commands on the host, if it can.
+    pub(crate) broker: Option<Broker>,
+    /// Between the two terminals where questions may be asked at the caller's.
+    pub(crate) screen: Option<Arc<Screen>>,
     /// Where sockets of the inside's network are asked for and handed in.
     pub(crate) sockets: Option<Sockets>,
     /// Whether there is no command, which would decide itself what becomes of signals.
@@ -109,10 +115,16 @@ impl Supervision {
     pub(crate) fn start(&mut self, variables: Vec<Vec<u8>>) -> Result<(), RunError> {
         if let (Some(terminal), Some(inner)) = (&self.terminal, &self.inner) {
             terminal.enter(inner.as_fd()).map_err(RunError::terminal)?;
-            let pumps =
-                Pump::terminal(terminal.descriptor(), inner.as_fd()).map_err(RunError::terminal)?;
-            for pump in pumps {
-                self.outputs.extend(pump.start().map_err(RunError::thread)?);
+            let (caller, inner) = (terminal.descriptor(), inner.as_fd());
+            match &self.screen {
+                Some(screen) => {
+                    self.outputs.push(screen.start(caller, inner).map_err(RunError::thread)?);
+                }
+                None => {
+                    for pump in Pump::terminal(caller, inner).map_err(RunError::terminal)? {
+                        self.outputs.extend(pump.start().map_err(RunError::thread)?);
+                    }
+                }
             }
         }
         self.state.started = true;
@@ -136,6 +148,9 @@ impl Supervision {
         self.inside.reap().map_err(RunError::thread)?;
         drop(self.input.take());
         self.inner = None;
+        if let Some(broker) = &mut self.broker {
+            broker.stop();
+        }
         for output in self.outputs.drain(..) {
             // A panic in a pump has been reported by its own thread.
             let _ = output.join();
@@ -184,6 +199,11 @@ impl Supervision {
                 // An init that is gone has no network left either.
                 let _ = self.inside.channel.send(&Order::Socket, &[]);
             }
+        }
+        if ready.broker
+            && let Some(broker) = &mut self.broker
+        {
+            broker.start()?;
         }
         if ready.door {
             self.serving.turn()?;

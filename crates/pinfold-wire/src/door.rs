@@ -123,8 +123,8 @@ pub enum Reply {
         /// The object; empty where the remote has it no more.
         object: String,
     },
-    /// Some of a bundle of objects (git-bundle(1)) that the repository is to take up.
-    Bundle(Vec<u8>),
+    /// Some of a pack of objects (gitformat-pack(5)) that the repository is to take up.
+    Pack(Vec<u8>),
 }
 
 impl Wire for Reply {
@@ -147,7 +147,7 @@ impl Wire for Reply {
             Self::Tracking { reference, object } => {
                 writer.u8(6).bytes(reference.as_bytes()).bytes(object.as_bytes());
             }
-            Self::Bundle(data) => {
+            Self::Pack(data) => {
                 writer.u8(7).bytes(data);
             }
         }
@@ -164,7 +164,7 @@ impl Wire for Reply {
             4 => Self::Refused { why: text(reader.bytes()?), hint: text(reader.bytes()?) },
             5 => Self::Ended(read_ended(&mut reader)?),
             6 => Self::Tracking { reference: text(reader.bytes()?), object: text(reader.bytes()?) },
-            7 => Self::Bundle(reader.bytes()?),
+            7 => Self::Pack(reader.bytes()?),
             value => return Err(DecodeError::Unknown { what: "reply", value }),
         };
         reader.finish()?;

@@ -15,10 +15,12 @@ use pinfold_policy::settings::{
 use pinfold_session::SessionName;
 use pinfold_session::repository::ContentHash;
 
+use crate::approvals::ApprovalsArgs;
 use crate::check::CheckArgs;
 use crate::config::ConfigArgs;
 use crate::exec::{ExecArgs, ShellArgs, StopArgs};
 use crate::guard::{GuardArgs, ReadArgs};
+use crate::host::{HostGitArgs, HostRunArgs};
 use crate::import::ImportArgs;
 use crate::log::LogsArgs;
 use crate::network::ChangeArgs;
@@ -75,6 +77,8 @@ pub(crate) enum Command {
     Trust(Deferred<TrustArgs>),
     /// Say whether pinfold works on this machine, and what to do if not
     Doctor(Output),
+    /// Show and answer what insides ask to run on this machine
+    Approvals(ApprovalsArgs),
     /// Read the audit log
     Audit(AuditArgs),
     /// Serve the local API: sessions, programs, files and events for other programs of yours
@@ -104,6 +108,12 @@ pub(crate) enum Command {
     /// Take what was committed inside into the host's repository, in a boundary
     #[command(hide = true)]
     ImportObjects(ImportArgs),
+    /// Run a program for an inside, and end all that it leaves
+    #[command(hide = true)]
+    HostRun(HostRunArgs),
+    /// Run git for an inside, in a boundary
+    #[command(hide = true)]
+    HostGit(HostGitArgs),
     /// Say whether a worktree is as it was committed, in a boundary
     #[command(hide = true)]
     LookAtWorktree(LookArgs),
@@ -250,6 +260,12 @@ pub(crate) struct PolicyArgs {
         help = "Let the host reach a port inside: [HOST:]PORT; may be repeated"
     )]
     pub(crate) publish: Vec<SocketAddr>,
+    /// Let the inside ask for git, gh and moltnet to be run on this machine; each call is approved
+    #[arg(long)]
+    pub(crate) host_exec: bool,
+    /// The same, and requests wait for `pinfold approvals` where nobody else can answer
+    #[arg(long)]
+    pub(crate) wait_for_approvals: bool,
     /// Work in the name of this identity: .moltnet/NAME or .pinfold/identities/NAME
     #[arg(long, value_name = "NAME")]
     pub(crate) identity: Option<String>,

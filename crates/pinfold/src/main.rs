@@ -1,5 +1,6 @@
 //! The command line: parse, call, print.
 
+mod approvals;
 mod check;
 mod cli;
 mod config;
@@ -8,6 +9,8 @@ mod environment;
 mod exec;
 mod exit;
 mod guard;
+mod host;
+mod host_client;
 mod import;
 mod log;
 mod network;
@@ -34,6 +37,9 @@ use pinfold_session::places::Places;
 use pinfold_session::wrappers;
 
 fn main() -> ExitCode {
+    if let Some(name) = host_client::name() {
+        return host_client::ask(&name);
+    }
     wrappers::come_from(policy::wrappers);
     let outcome = match Cli::parse().command {
         Command::Run(args) => run::run(args.0, false),
@@ -55,7 +61,10 @@ fn main() -> ExitCode {
         Command::Doctor(output) => Ok(doctor::doctor(output)),
         Command::Guard(args) => guard::guard(&args),
         Command::ReadBundle(args) => guard::read(&args),
+        Command::Approvals(args) => approvals::approvals(args),
         Command::Audit(args) => log::audit(&args),
+        Command::HostRun(args) => host::run(&args),
+        Command::HostGit(args) => host::git(&args),
         Command::ImportObjects(args) => import::import(args),
         Command::LookAtWorktree(args) => worktree::look(args),
         Command::Serve(args) => serve::serve(args),

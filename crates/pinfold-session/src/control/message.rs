@@ -29,6 +29,8 @@ pub(super) enum Request {
     Signal(i32),
     /// Of what runs: end it with all that it has started.
     Kill,
+    /// Speak of what waits for a person's answer (`crate::broker`), on this connection.
+    Approvals,
     /// End the session, and kill what is left of it after so many milliseconds. The connection is
     /// closed when it has ended.
     Stop {

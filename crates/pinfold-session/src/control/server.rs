@@ -17,6 +17,7 @@ use rustix::net::SocketFlags;
 use super::message::{Answer, Request, TimeOver};
 use super::{NAME, Rules};
 use crate::audit::{Audit, Event};
+use crate::broker::{self, Approvals};
 use crate::run::{record_launch, wrapped};
 use crate::talk::{self, Json};
 use crate::wrappers::Launch;
@@ -58,6 +59,8 @@ pub(crate) struct Control {
     base: Base,
     audit: Arc<Audit>,
     next: u32,
+    /// None where the inside cannot ask for commands on the host.
+    approvals: Option<Arc<Approvals>>,
 }
 
 struct Client {
@@ -101,7 +104,13 @@ impl Control {
         audit: Arc<Audit>,
     ) -> io::Result<Self> {
         let listener = talk::listen(private, NAME)?;
-        Ok(Self { listener, clients: Vec::new(), rules, base, audit, next: FIRST })
+        let (clients, approvals) = (Vec::new(), None);
+        Ok(Self { listener, clients, rules, base, audit, next: FIRST, approvals })
+    }
+
+    /// The same, with requests that wait for answers.
+    pub(crate) fn with_approvals(self, approvals: Option<Arc<Approvals>>) -> Self {
+        Self { approvals, ..self }
     }
 
     /// Readable when somebody asks for something.
@@ -233,6 +242,12 @@ impl Control {
             }
             // There is nothing to be told yet.
             Request::Signal(_) | Request::Kill => {}
+            Request::Approvals => {
+                // It is served beside this loop: a person's answer takes its time.
+                if let Ok(socket) = client.channel.as_fd().try_clone_to_owned() {
+                    broker::attend(Channel::from(socket), self.approvals.as_ref());
+                }
+            }
             Request::Stop { grace } => {
                 client.state = State::Waiting;
                 return Some(Duration::from_millis(grace));

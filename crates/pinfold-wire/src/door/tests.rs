@@ -43,7 +43,7 @@ fn any_reply() -> impl Strategy<Value = Reply> {
         Just(Reply::Waiting),
         data().prop_map(Reply::Output),
         data().prop_map(Reply::Errors),
-        data().prop_map(Reply::Bundle),
+        data().prop_map(Reply::Pack),
         (".*", ".*").prop_map(|(why, hint)| Reply::Refused { why, hint }),
         (".*", ".*").prop_map(|(reference, object)| Reply::Tracking { reference, object }),
         any::<u8>().prop_map(|code| Reply::Ended(Ended::Code(code))),

@@ -1,0 +1,228 @@
+//! One request, from what a client inside says to its end.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::time::Instant;
+
+use pinfold_policy::settings::HostExecVerdict;
+use pinfold_wire::{Ended, Frames, Reply};
+
+use super::approvals::{Answer, NoAnswer, Pending, Terms};
+use super::carry::{Carried, carry};
+use super::client::Client;
+use super::kept::KeptRules;
+use super::request::{Job, Refusal, Request};
+use super::serve::Setting;
+use super::shown::line;
+use crate::audit::Event;
+use crate::git::read::open_directory;
+use crate::launcher::Launcher;
+
+/// Serves a client to its end.
+pub(crate) fn converse(setting: &Setting, client: &Client) {
+    let mut frames = Frames::default();
+    let Ok(command) = client.command(&mut frames) else { return client.part() };
+    if !setting.may_go_on() {
+        let refusal = Refusal::new("more is asked of the host than is recorded one by one");
+        return refuse(client, refusal.hint("wait a moment"));
+    }
+    let id = setting.approvals.number();
+    let asked = Event::HostExecRequest {
+        id,
+        executable: line(&command.executable),
+        args: command.args.iter().map(|arg| line(arg)).collect(),
+        cwd: line(&command.cwd),
+    };
+    if let Err(error) = setting.audit.record(&asked) {
+        return refuse(client, Refusal::new(format!("it cannot be recorded: {error}")));
+    }
+    let conversation = Conversation { setting, client, id };
+    let request = match Request::examine(&command, id, setting) {
+        Ok(request) => request,
+        Err(refusal) => return conversation.deny("pinfold", refusal),
+    };
+    match conversation.decide(&request) {
+        Err((by, refusal)) => conversation.deny(&by, refusal),
+        Ok((by, rule)) => conversation.run(request, frames, (&by, rule)),
+    }
+    setting.clear(id);
+}
+
+fn refuse(client: &Client, refusal: Refusal) {
+    let Refusal { why, hint } = refusal;
+    client.conclude(&Reply::Refused { why, hint: hint.unwrap_or_default() });
+}
+
+struct Conversation<'a> {
+    setting: &'a Setting,
+    client: &'a Client,
+    id: u64,
+}
+
+/// Who allowed it, and by which rule.
+type Allowed = (String, Option<String>);
+
+impl Conversation<'_> {
+    fn deny(&self, by: &str, refusal: Refusal) {
+        let decision = Event::HostExecDecision {
+            id: self.id,
+            outcome: "deny",
+            by,
+            rule: None,
+            reason: Some(refusal.why.clone()),
+        };
+        // It is not run in any case.
+        let _ = self.setting.audit.record(&decision);
+        refuse(self.client, refusal);
+    }
+
+    /// Whether it may run, by whom.
+    ///
+    /// # Errors
+    /// Who denies it, and why.
+    fn decide(&self, request: &Request) -> Result<Allowed, (String, Refusal)> {
+        let (settings, setting) = (&self.setting.settings, self.setting);
+        let verdict = settings.host_exec_verdict(request.name.as_bytes(), &request.args);
+        if let HostExecVerdict::Allowed(rule) = verdict {
+            return Ok((rule.origin.to_string(), Some(rule.value.to_string())));
+        }
+        if setting.is_approved(&request.same()) {
+            return Ok(("session".to_owned(), None));
+        }
+        let rule = request.rule(&setting.repository);
+        let kept = KeptRules::new(&setting.places);
+        let ours = |error: io::Error| ("pinfold".to_owned(), Refusal::new(error));
+        if let Some(rule) = &rule
+            && kept.all().map_err(ours)?.contains(rule)
+        {
+            return Ok(("approvals.json".to_owned(), Some(rule.to_string())));
+        }
+        let command = request.to_show().map_err(|refusal| ("pinfold".to_owned(), refusal))?;
+        let pending = Pending {
+            id: self.id,
+            executable: request.name.clone(),
+            command,
+            cwd: request.cwd(),
+            details: request.details(),
+            rule: rule.as_ref().map(ToString::to_string),
+        };
+        let host_exec = &settings.host_exec;
+        let patience = host_exec.patience.value.duration();
+        let terms = Terms { patience, waits: host_exec.waits.value };
+        setting.presence();
+        // One that has gone is noticed while it is waited for.
+        let _ = self.client.say(&Reply::Waiting, Instant::now() + patience);
+        let answered = setting.approvals.ask(pending, terms, || self.client.has_gone());
+        let answered = match answered {
+            Ok(answered) => answered,
+            Err(no_answer) => return Err(self.unanswered(no_answer, request)),
+        };
+        match answered.answer {
+            Answer::Once => Ok((answered.by, None)),
+            Answer::Session => {
+                setting.approve(request.same());
+                Ok((answered.by, Some("for this session".to_owned())))
+            }
+            Answer::Always => {
+                let rule = rule.ok_or_else(|| ours(io::ErrorKind::InvalidInput.into()))?;
+                kept.add(&rule).map_err(ours)?;
+                Ok((answered.by, Some(format!("always: {rule}"))))
+            }
+            Answer::Deny { reason } => {
+                let reason =
+                    reason.map_or(String::new(), |why| format!(": {}", line(why.as_bytes())));
+                Err((answered.by, Refusal::new(format!("denied by its user{reason}"))))
+            }
+        }
+    }
+
+    fn unanswered(&self, no_answer: NoAnswer, request: &Request) -> (String, Refusal) {
+        let patience = &self.setting.settings.host_exec.patience.value;
+        let why = match no_answer {
+            NoAnswer::Nobody => "denied: nobody is there to be asked".to_owned(),
+            NoAnswer::Late => format!("denied: nobody answered within {patience}"),
+            NoAnswer::Crowded => "denied: too many requests came after it".to_owned(),
+            NoAnswer::Withdrawn => "withdrawn: who asked has gone".to_owned(),
+            NoAnswer::Over => "denied: the session ends".to_owned(),
+        };
+        let hint = format!(
+            "this allows it, under [hostExec] in config.toml: {}; or start the session with \
+             --wait-for-approvals and answer with `pinfold approvals`",
+            request.setting()
+        );
+        ("pinfold".to_owned(), Refusal::new(why).hint(hint))
+    }
+
+    /// Runs what was allowed, once that is recorded.
+    fn run(&self, request: Request, frames: Frames, (by, rule): (&str, Option<String>)) {
+        let decision =
+            Event::HostExecDecision { id: self.id, outcome: "allow", by, rule, reason: None };
+        if let Err(error) = self.setting.audit.record(&decision) {
+            return refuse(self.client, Refusal::new(format!("it cannot be recorded: {error}")));
+        }
+        let timeout = self.setting.settings.host_exec.timeout.value;
+        let deadline = Instant::now() + timeout.duration();
+        let name = request.name.clone();
+        let carried =
+            self.start(&request).and_then(|child| carry(child, self.client, frames, deadline));
+        let (ended, how) = match &carried {
+            Ok(Carried::Ended(ended)) => (Some(*ended), None),
+            Ok(Carried::TimedOut) => (None, Some(format!("{name} ran longer than {timeout}"))),
+            Ok(Carried::Left) => (None, Some("who asked for it has gone".to_owned())),
+            Err(error) => (None, Some(format!("{name} cannot be run on the host: {error}"))),
+        };
+        let status = ended.map(|ended| match ended {
+            Ended::Code(code) => code,
+            Ended::Signal(signal) => 128_u8.saturating_add(signal),
+        });
+        let end = Event::HostExecEnd { id: self.id, status, reason: how.clone() };
+        // It has happened; the log that cannot be written is told by the next request.
+        let _ = self.setting.audit.record(&end);
+        if let Job::Git(task) = &request.job
+            && ended == Some(Ended::Code(0))
+        {
+            task.tell(self.client, deadline);
+        }
+        match (ended, how) {
+            (Some(ended), _) => self.client.conclude(&Reply::Ended(ended)),
+            (None, Some(how)) => refuse(self.client, Refusal::new(format!("{how}; it was ended"))),
+            (None, None) => self.client.part(),
+        }
+    }
+
+    fn start(&self, request: &Request) -> io::Result<std::process::Child> {
+        let path = std::env::join_paths(self.setting.ground.search_path());
+        let mut variables = vec![("PATH", path.map_err(io::Error::other)?)];
+        let parent = std::process::id().to_string();
+        let directory = request.directory.descriptor.as_fd();
+        let program = match &request.job {
+            Job::Program(program) => program,
+            Job::Git(task) => {
+                // The wrappers handle git where it is started.
+                let words = ["host-git", &parent, "run"].map(OsString::from);
+                let words = [&words[..], &[task.place.clone().into()]].concat();
+                let env = Launcher::environment_with(variables);
+                return Launcher.start_for_inside(&words, env, directory);
+            }
+        };
+        let repository = self.setting.bare(self.id, &request.directory.path)?;
+        // Git that it runs has the repository's name and remotes, and nothing that the inside
+        // wrote: no configuration, no hooks, no objects.
+        variables.extend(super::git::closed(&repository));
+        let argv = std::iter::once(program.clone().into()).chain(request.words()).collect();
+        let launch = Launcher.for_inside(argv, &request.directory.path, variables)?;
+        let (first, args) =
+            launch.argv.split_first().ok_or(io::Error::from(io::ErrorKind::InvalidInput))?;
+        let is_itself = first.as_os_str() == program.as_os_str();
+        let name = if is_itself { OsString::from(&request.name) } else { first.clone() };
+        let mut words: Vec<OsString> = vec!["host-run".into(), parent.into(), first.clone()];
+        words.extend([name, "--".into()]);
+        words.extend_from_slice(args);
+        // A wrapper that names another directory has it looked up; the one that was shown is held.
+        let other = (launch.cwd != request.directory.path).then(|| open_directory(&launch.cwd));
+        let other = other.transpose()?;
+        let directory = other.as_ref().map_or(directory, OwnedFd::as_fd);
+        Launcher.start_for_inside(&words, launch.env, directory)
+    }
+}

@@ -120,8 +120,17 @@ pub enum Reply {
     Tracking {
         /// The reference, below `refs/remotes/`.
         reference: String,
-        /// The object; empty where the remote has it no more.
+        /// The object.
         object: String,
+    },
+    /// Which branch of a remote's a branch follows now. It comes before the end.
+    Upstream {
+        /// The branch.
+        branch: String,
+        /// The remote.
+        remote: String,
+        /// The reference of the remote's.
+        merge: String,
     },
     /// Some of a pack of objects (gitformat-pack(5)) that the repository is to take up.
     Pack(Vec<u8>),
@@ -150,6 +159,10 @@ impl Wire for Reply {
             Self::Pack(data) => {
                 writer.u8(7).bytes(data);
             }
+            Self::Upstream { branch, remote, merge } => {
+                let texts = [branch, remote, merge].map(|text| text.as_bytes());
+                writer.u8(8).bytes(texts[0]).bytes(texts[1]).bytes(texts[2]);
+            }
         }
         writer.finish()
     }
@@ -165,6 +178,11 @@ impl Wire for Reply {
             5 => Self::Ended(read_ended(&mut reader)?),
             6 => Self::Tracking { reference: text(reader.bytes()?), object: text(reader.bytes()?) },
             7 => Self::Pack(reader.bytes()?),
+            8 => Self::Upstream {
+                branch: text(reader.bytes()?),
+                remote: text(reader.bytes()?),
+                merge: text(reader.bytes()?),
+            },
             value => return Err(DecodeError::Unknown { what: "reply", value }),
         };
         reader.finish()?;

@@ -219,6 +219,10 @@ impl Listening {
             }
             (Reply::Pack(data), _) => self.pack.extend(data),
             (Reply::Tracking { reference, object }, _) => self.take_up(&reference, &object),
+            (Reply::Upstream { branch, remote, merge }, _) => {
+                self.git(&["config", &format!("branch.{branch}.remote"), &remote], None);
+                self.git(&["config", &format!("branch.{branch}.merge"), &merge], None);
+            }
             (Reply::Refused { why, hint }, Shown::AsItComes) => {
                 io::stdout().flush()?;
                 eprintln!("pinfold-host: {why}");

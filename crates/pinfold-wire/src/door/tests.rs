@@ -46,6 +46,11 @@ fn any_reply() -> impl Strategy<Value = Reply> {
         data().prop_map(Reply::Pack),
         (".*", ".*").prop_map(|(why, hint)| Reply::Refused { why, hint }),
         (".*", ".*").prop_map(|(reference, object)| Reply::Tracking { reference, object }),
+        (".*", ".*", ".*").prop_map(|(branch, remote, merge)| Reply::Upstream {
+            branch,
+            remote,
+            merge
+        }),
         any::<u8>().prop_map(|code| Reply::Ended(Ended::Code(code))),
     ]
 }

@@ -7,6 +7,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
 
 mod agents;
+mod broker;
 mod budgets;
 mod common;
 mod control;

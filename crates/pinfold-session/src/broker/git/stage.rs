@@ -59,7 +59,7 @@ shallow=$(git rev-parse --git-path shallow) && if [ -f \"$shallow\" ]; then cat 
 /// Pushes to the remote as this repository knows it, for show; then packs what would go, and lists
 /// its commits from where their bytes are hashed anew.
 const PUSH: &str = "set -e
-shift
+shift 2
 git push --dry-run \"$@\" >/q/out/said 2>&1 || { cat /q/out/said >&2; exit 1; }
 [ -f /q/out/moves ] || : >/q/out/moves
 : >/q/out/forced
@@ -261,8 +261,7 @@ fn preview(task: &Task) -> Result<(), String> {
     for (inside, host) in &task.borrowed {
         pen = pen.place(&inside.to_string_lossy(), host, Access::Read);
     }
-    let said = pen.run();
-    said.map_err(|said| said.replace(KNOWN, "the remote"))
+    pen.run()
 }
 
 fn pack(task: &Task) -> Result<(), String> {

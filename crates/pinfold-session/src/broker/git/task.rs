@@ -17,7 +17,7 @@ use super::super::shown::{line, word};
 use super::known::Known;
 use super::remote::Remote;
 use super::words::{self, Doing};
-use crate::git::config::Setting as GitSetting;
+use crate::git::config::{Config, Setting as GitSetting, split};
 use crate::git::pointer;
 use crate::git::refs::{is_component, is_object};
 use crate::launcher::Launcher;
@@ -130,8 +130,20 @@ impl Task {
         let output = Launcher.run_as(None, &argv, &[], None).map_err(refused)?;
         match output.code {
             Some(0) => Ok(()),
-            _ => Err(Refusal::new(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
+            _ => Err(Refusal::new(self.said(&output.stderr))),
         }
+    }
+
+    /// Why a stage failed: git's own words, if it is git that had any.
+    fn said(&self, stderr: &[u8]) -> String {
+        let said = self.read_out("said").unwrap_or_default();
+        let url = self.remote.as_ref().map_or(String::new(), |remote| shown_url(&remote.url));
+        if said.trim().is_empty() {
+            return line(String::from_utf8_lossy(stderr).trim().as_bytes());
+        }
+        let lines = said.lines().map(|one| line(one.as_bytes()).replace("/q/known", &url));
+        let lines: Vec<String> = lines.collect();
+        format!("git would not do it:\n{}", lines.join("\n"))
     }
 
     /// What was found out, for a person.
@@ -188,10 +200,29 @@ impl Task {
         {
             return;
         }
+        // One that has gone is told no more.
         for (reference, object) in moved {
-            // One that has gone is told no more.
             let _ = client.say(&Reply::Tracking { reference, object }, deadline);
         }
+        for branch in self.followed().unwrap_or_default() {
+            let _ = client.say(&branch, deadline);
+        }
+    }
+
+    /// The branches that git has made follow another (`push --set-upstream`).
+    fn followed(&self) -> io::Result<Vec<Reply>> {
+        let config = Config::parse(&fs::read(self.place.join("git/config"))?);
+        let is_new = |one: &&GitSetting| !self.git_settings().any(|old| old == **one);
+        let mut upstreams = Vec::new();
+        for one in config.settings.iter().filter(is_new) {
+            let Some(("branch", Some(branch), "merge")) = split(&one.key) else { continue };
+            let remote = config.last(&format!("branch.{branch}.remote"));
+            let texts = (remote.and_then(|it| it.into_string().ok()), one.value.clone());
+            if let (Some(remote), Some(Ok(merge))) = (texts.0, texts.1.map(String::from_utf8)) {
+                upstreams.push(Reply::Upstream { branch: branch.to_owned(), remote, merge });
+            }
+        }
+        Ok(upstreams)
     }
 
     fn send_pack(&self, client: &Client, deadline: Instant) -> Result<(), ()> {

@@ -24,6 +24,8 @@ use pinfold_wire::{Call, Ended, Frames, HostCommand, MAX_DATA, Reply, framed};
 const UNREACHABLE: u8 = 125;
 const REFUSED: u8 = 126;
 const USAGE: u8 = 2;
+/// As a program that SIGPIPE ends (128 + 13).
+const BROKEN_PIPE: u8 = 141;
 /// Bytes of each output that a result in JSON holds.
 const MOST: usize = 16 << 20;
 
@@ -117,6 +119,8 @@ enum Shown {
 fn run(executable: &OsStr, args: Vec<OsString>, shown: Shown) -> ExitCode {
     match converse(executable, args, shown) {
         Ok(code) => code,
+        // Nobody reads any more; the command is ended with this process.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::from(BROKEN_PIPE),
         Err(error) => {
             eprintln!("pinfold-host: the host cannot be asked: {error}");
             ExitCode::from(UNREACHABLE)

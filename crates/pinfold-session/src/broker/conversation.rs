@@ -38,13 +38,12 @@ pub(crate) fn converse(setting: &Setting, client: &Client) {
         return refuse(client, Refusal::new(format!("it cannot be recorded: {error}")));
     }
     let conversation = Conversation { setting, client, id };
-    let request = match Request::examine(&command, id, setting) {
-        Ok(request) => request,
-        Err(refusal) => return conversation.deny("pinfold", refusal),
-    };
-    match conversation.decide(&request) {
-        Err((by, refusal)) => conversation.deny(&by, refusal),
-        Ok((by, rule)) => conversation.run(request, frames, (&by, rule)),
+    match Request::examine(&command, id, setting) {
+        Err(refusal) => conversation.deny("pinfold", refusal),
+        Ok(request) => match conversation.decide(&request) {
+            Err((by, refusal)) => conversation.deny(&by, refusal),
+            Ok((by, rule)) => conversation.run(request, frames, (&by, rule)),
+        },
     }
     setting.clear(id);
 }

@@ -5,6 +5,7 @@ mod attacks;
 mod commands;
 mod git;
 mod hostile;
+mod login;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -48,6 +48,8 @@ const HOOKS: &str = "/q/hooks";
 const OUT: &str = "/q/out";
 const SYSTEM: &str = "/q/gitconfig";
 const APPROVED: &str = "/q/approved";
+const IDS: &str = "/q/ids";
+const UNPROVEN: &str = "/q/unproven";
 
 /// What the references of the inside's repository name. Its configuration is live here, and nothing
 /// else is: what this says is taken as data.
@@ -69,32 +71,49 @@ while read -r from new to old; do
     case $new in *[!0]*)
       git merge-base --is-ancestor \"$old\" \"$new\" || echo \"$to\" >>/q/out/forced;; esac;; esac
 done </q/out/moves >/tmp/tips
-git for-each-ref --format='^%(objectname)' \"refs/remotes/$REMOTE/\" >>/tmp/tips
+if ! grep -q '^^' /tmp/tips; then
+  git for-each-ref --format='^%(objectname)' \"refs/remotes/$REMOTE/\" >>/tmp/tips
+  : >/q/out/unproven
+fi
 git pack-objects -q --revs --stdout </tmp/tips >/tmp/pack
 git init -q --bare --object-format=\"$(git rev-parse --show-object-format)\" /tmp/new
 : >/q/out/commits
+: >/q/out/ids
 if [ \"$(wc -c </tmp/pack)\" -gt 32 ]; then
   cd /tmp/new
   unset GIT_DIR
   git index-pack --stdin </tmp/pack >/dev/null
   git cat-file --batch-all-objects --batch-check='%(objecttype) %(objectname)' |
-    sed -n 's/^commit //p' >/tmp/commits
-  if [ -s /tmp/commits ]; then
+    sed -n 's/^commit //p' >/q/out/ids
+  if [ -s /q/out/ids ]; then
     git log --no-walk --no-show-signature --no-decorate --no-notes --encoding=UTF-8 \
-      --format='%h %s (%an)' --stdin </tmp/commits >/q/out/commits
+      --format='%h %s (%an)' --stdin </q/out/ids >/q/out/commits
   fi
 fi";
 
-/// Lets pass what was shown, and nothing else (githooks(5), \"pre-push\").
+/// Lets pass what was shown, and nothing else (githooks(5), "pre-push"). Where only new references are
+/// made, what the remote has already is what this repository says; so the remote is asked itself.
 const CHECK: &str = "#!/bin/sh
+refuse() {
+  echo 'pinfold: the remote is not where this repository has it, so this is not what was shown:' >&2
+  echo \"pinfold: $1\" >&2
+  echo 'hint: fetch first, then push again' >&2
+  exit 1
+}
 while read -r line; do
-  if ! grep -qxF -e \"$line\" /q/approved; then
-    echo 'pinfold: the remote is not where this repository has it, so this is not what was shown:' >&2
-    echo \"pinfold: $line\" >&2
-    echo 'hint: fetch first, then push again' >&2
-    exit 1
-  fi
+  grep -qxF -e \"$line\" /q/approved || refuse \"$line\"
+  new=${line#* }
+  echo \"${new%% *}\" >>/tmp/new
 done
+if [ -e /q/unproven ] && [ -s /tmp/new ]; then
+  git ls-remote \"$2\" >/tmp/there || exit 1
+  sed 's/[^0-9a-f].*//' /tmp/there | git cat-file --batch-check='%(objectname)' |
+    sed -n 's/^[0-9a-f]*$/^&/p' >/tmp/known
+  cat /tmp/new /tmp/known | git rev-list --stdin >/tmp/sent || exit 1
+  while read -r commit; do
+    grep -qxF -e \"$commit\" /q/ids || refuse \"it lacks commit $commit\"
+  done </tmp/sent
+fi
 ";
 const NOTE: &str = "#!/bin/sh\ncat >/q/out/moves\n";
 
@@ -364,6 +383,10 @@ fn entries(task: &Task) -> Result<Vec<Entry>, RunError> {
     ];
     if task.doing == Doing::Push {
         entries.push(entry(Path::new(APPROVED), &task.place.join("approved"), Access::Read)?);
+        entries.push(entry(Path::new(IDS), &task.place.join("ids"), Access::Read)?);
+        if task.place.join("unproven").exists() {
+            entries.push(entry(Path::new(UNPROVEN), &task.place.join("unproven"), Access::Read)?);
+        }
     }
     for (inside, host) in &task.borrowed {
         entries.push(entry(inside, host, Access::Read)?);

@@ -171,7 +171,12 @@ impl Task {
             details.push(format!("  … and {} before these", all.len() - MOST_NAMED));
         }
         let approved: String = moves.iter().map(Move::line).collect();
+        // Out of the reach of every pen but for reading.
         fs::write(self.place.join("approved"), approved).map_err(Refusal::new)?;
+        fs::write(self.place.join("ids"), self.read_out("ids")?).map_err(Refusal::new)?;
+        if self.place.join("out/unproven").exists() {
+            fs::write(self.place.join("unproven"), "").map_err(Refusal::new)?;
+        }
         Ok(details)
     }
 

@@ -233,6 +233,21 @@ fn a_remote_that_is_elsewhere_than_was_shown_gets_nothing() {
 }
 
 #[test]
+fn a_new_branch_sends_no_commit_that_the_remote_was_only_said_to_have() {
+    let Some(person) = people_with_git("a new branch").pop() else { return };
+    let before = "git checkout -q -b new; echo e >e; git add e; git commit -qm hidden; LIE; \
+                  echo f >f; git add f; git commit -qm shown";
+    for (lie, goes) in [("git update-ref refs/remotes/origin/lie HEAD", false), (":", true)] {
+        let scene = Scene::with_repository(person, "");
+        let (pending, output) =
+            approved_after(&scene, &before.replace("LIE", lie), "push origin new", "true");
+        let shown = pending["details"].to_string();
+        assert_eq!(shown.contains("hidden"), goes, "{shown}");
+        assert_eq!(scene.remote("new").is_some(), goes, "{output}");
+    }
+}
+
+#[test]
 fn replaced_and_grafted_objects_hide_nothing() {
     let Some(person) = people_with_git("replaced objects").pop() else { return };
     let scene = Scene::with_repository(person, "");

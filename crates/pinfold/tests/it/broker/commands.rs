@@ -240,3 +240,15 @@ fn every_request_is_recorded_before_it_takes_effect() {
     assert!(audit[1]["by"].as_str().unwrap().ends_with("config.toml:2"), "{}", audit[1]);
     assert_eq!(audit[4]["outcome"], "deny");
 }
+
+#[test]
+fn nothing_is_left_of_a_request() {
+    for person in super::people_with_git("what is left") {
+        let scene = Scene::with_repository(person, ALL);
+        scene.inside("pinfold-host git push origin main; pinfold-host git push none; pinfold-host moltnet; ls -A /tmp >&2; true");
+        let private = scene.stage.state().join("private");
+        assert_eq!(std::fs::read_dir(private).unwrap().count(), 0);
+        let ps = scene.pinfold(&["ps", "--json"]).output().unwrap();
+        assert!(!said(&ps).contains("host-exec"), "{}", said(&ps));
+    }
+}

@@ -88,8 +88,7 @@ fn a_person_sees_where_to_which_references_and_which_commits() {
     let details: Vec<&str> =
         pending["details"].as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect();
     let shown = details.join("\n");
-    let remote = scene.stage.path("remote.git");
-    assert!(details[0] == format!("to {}", remote.display()), "{shown}");
+    assert!(details[0].starts_with("to /") && details[0].ends_with("/remote.git"), "{shown}");
     assert!(shown.contains("moves refs/heads/main from "), "{shown}");
     assert!(shown.contains("makes refs/heads/new at "), "{shown}");
     assert!(

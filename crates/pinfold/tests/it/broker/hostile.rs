@@ -35,7 +35,8 @@ fn attack(test: &str, script: &str) -> Option<String> {
     let scene = Scene::new(people()[0], ALL);
     scene.stage.write("ws/attack.py", format!("{PRELUDE}\n{script}"));
     // Whatever was done, others are served.
-    let output = scene.run(&[], "python3 attack.py; pinfold-host moltnet");
+    let output =
+        scene.run(&[], "python3 attack.py; until pinfold-host moltnet; do sleep 0.2; done");
     let said = said(&output);
     assert!(said.ends_with("moltnet ran\n") || said.contains("moltnet ran\n"), "{said}");
     assert!(!said.contains("Traceback") && !said.contains("panicked"), "{said}");

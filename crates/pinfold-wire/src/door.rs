@@ -222,7 +222,7 @@ impl Frames {
     ///
     /// # Errors
     /// A frame that is longer than agreed, or is no message: nothing that follows can be read.
-    pub fn next<M: Wire>(&mut self) -> Result<Option<M>, DecodeError> {
+    pub fn take<M: Wire>(&mut self) -> Result<Option<M>, DecodeError> {
         let rest = &self.bytes[self.taken..];
         let Some((length, rest)) = rest.split_first_chunk::<LENGTH>() else { return Ok(None) };
         let length = u32::from_le_bytes(*length) as usize;

@@ -156,7 +156,7 @@ fn converse(executable: &OsStr, args: Vec<OsString>, shown: Shown) -> io::Result
         truncated: false,
     };
     Listening { result, stdout: Vec::new(), stderr: Vec::new(), pack: Vec::new(), shown }
-        .to_end(socket)
+        .until_end(socket)
 }
 
 /// Hands standard input on until it ends or nobody takes it.
@@ -186,10 +186,10 @@ struct Listening {
 }
 
 impl Listening {
-    fn to_end(mut self, mut socket: UnixStream) -> io::Result<ExitCode> {
+    fn until_end(mut self, mut socket: UnixStream) -> io::Result<ExitCode> {
         let (mut frames, mut buffer) = (Frames::default(), vec![0; 2 * MAX_DATA]);
         loop {
-            while let Some(reply) = frames.next::<Reply>().map_err(io::Error::other)? {
+            while let Some(reply) = frames.take::<Reply>().map_err(io::Error::other)? {
                 if let Some(code) = self.hear(reply)? {
                     return Ok(code);
                 }

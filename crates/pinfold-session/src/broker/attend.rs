@@ -77,7 +77,7 @@ impl Attendance {
     /// What the session says instead.
     ///
     /// [`AsFd`]: std::os::fd::AsFd
-    pub fn next(&self) -> Result<Option<Happening>, RunError> {
+    pub fn hear(&self) -> Result<Option<Happening>, RunError> {
         match hear(&self.0) {
             Some(Happening::Failed(why)) => Err(RunError::refused(why, None)),
             happening => Ok(happening),
@@ -152,7 +152,7 @@ pub(crate) fn attend(channel: Channel, approvals: Option<&Arc<Approvals>>) {
             && rustix::net::sockopt::set_socket_timeout(fd, Timeout::Send, Some(PATIENCE)).is_ok();
         if is_set {
             // Who does not listen is its own loss.
-            let _ = Attending { channel, approvals, approver: None, told: Vec::new() }.to_end();
+            let _ = Attending { channel, approvals, approver: None, told: Vec::new() }.until_end();
         }
     });
 }
@@ -169,7 +169,7 @@ struct Attending {
 struct Gone;
 
 impl Attending {
-    fn to_end(mut self) -> Result<(), Gone> {
+    fn until_end(mut self) -> Result<(), Gone> {
         while !self.approvals.is_over() {
             let (is_said, has_changed) = self.wait()?;
             if is_said {

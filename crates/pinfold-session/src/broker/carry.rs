@@ -47,7 +47,7 @@ pub(crate) fn carry(
         None => None,
     };
     let outputs = [child.stdout.take().map(OwnedFd::from), child.stderr.take().map(OwnedFd::from)];
-    let cut = Carry { client, process: &process, outputs, deadline }.to_end();
+    let cut = Carry { client, process: &process, outputs, deadline }.until_end();
     if cut.is_err() {
         end(&process);
     }
@@ -116,7 +116,7 @@ struct Carry<'a> {
 
 impl Carry<'_> {
     /// Until the program has ended and everything it wrote was handed on.
-    fn to_end(mut self) -> Result<(), Parted> {
+    fn until_end(mut self) -> Result<(), Parted> {
         let mut is_over = false;
         let mut buffer = vec![0; MAX_DATA];
         while !is_over || self.outputs.iter().any(Option::is_some) {

@@ -71,7 +71,7 @@ impl Client {
     ) -> Result<Option<Call>, Parted> {
         let mut buffer = [0; 16 << 10];
         loop {
-            if let Some(call) = frames.next().map_err(|_| Parted::Nonsense)? {
+            if let Some(call) = frames.take().map_err(|_| Parted::Nonsense)? {
                 return Ok(Some(call));
             }
             self.wait(PollFlags::IN, deadline)?;

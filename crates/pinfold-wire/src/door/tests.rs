@@ -21,7 +21,7 @@ fn a_long_command_comes_in_parts_and_is_whole_again() {
         frames.add(&framed(call));
     }
     let mut whole = Vec::new();
-    while let Some(call) = frames.next::<Call>().unwrap() {
+    while let Some(call) = frames.take::<Call>().unwrap() {
         match call {
             Call::Part(part) | Call::Run(part) => whole.extend(part),
             other => panic!("{other:?}"),
@@ -34,7 +34,7 @@ fn a_long_command_comes_in_parts_and_is_whole_again() {
 fn a_frame_longer_than_agreed_is_refused_before_it_is_there() {
     let mut frames = Frames::default();
     frames.add(&(MAX_MESSAGE as u32 + 1).to_le_bytes());
-    assert_eq!(frames.next::<Call>(), Err(DecodeError::TooMuch("frame")));
+    assert_eq!(frames.take::<Call>(), Err(DecodeError::TooMuch("frame")));
 }
 
 fn any_reply() -> impl Strategy<Value = Reply> {
@@ -66,7 +66,7 @@ proptest! {
         for cut in cuts.iter().cycle() {
             let (head, tail) = rest.split_at((*cut).min(rest.len()));
             frames.add(head);
-            while let Some(reply) = frames.next::<Reply>().unwrap() {
+            while let Some(reply) = frames.take::<Reply>().unwrap() {
                 read.push(reply);
             }
             rest = tail;
@@ -86,7 +86,7 @@ proptest! {
         'all: for chunk in &chunks {
             frames.add(chunk);
             loop {
-                match frames.next::<Call>() {
+                match frames.take::<Call>() {
                     Ok(Some(Call::Run(bytes))) => drop(HostCommand::decode(&bytes)),
                     Ok(Some(_)) => {}
                     Ok(None) => break,
@@ -104,6 +104,6 @@ proptest! {
         stream[at] = to;
         let mut frames = Frames::default();
         frames.add(&stream);
-        while let Ok(Some(_)) = frames.next::<Call>() {}
+        while let Ok(Some(_)) = frames.take::<Call>() {}
     }
 }

@@ -208,13 +208,11 @@ fn a_full_screen_program_draws_its_screen_again() {
     }
     let Some(tmux) = terminal(&scene, "a full screen") else { return };
     scene.stage.write("ws/notes", "first line\nsecond line\n");
+    scene.stage.write("ws/job", "pinfold-host moltnet x </dev/null >out 2>&1\n");
     tmux.line(&format!("clear; {PINFOLD} run -- vim -u NONE -N notes"));
     tmux.wait_for("second line");
-    tmux.line(
-        ":call job_start(['sh', '-c', 'sleep 0.5; pinfold-host moltnet x </dev/null >out 2>&1'])",
-    );
-    tmux.wait_until("the screen before", |screen| screen.contains("second line"));
     let before = tmux.screen();
+    tmux.line(":call job_start('sh job')");
     let screen = tmux.wait_for(READY);
     assert!(!screen.contains("second line"), "{screen}");
     tmux.keys(&["y"]);

@@ -245,7 +245,9 @@ impl Launcher {
         name: &OsStr,
         args: &[OsString],
     ) -> io::Result<Child> {
-        Self::command(program).arg0(name).args(args).spawn()
+        let mut command = Self::command(program);
+        crate::sys::unblock_signals_of(&mut command);
+        command.arg0(name).args(args).spawn()
     }
 
     /// Inside: replaces this program by another, for which it stands. Returns only if that fails.

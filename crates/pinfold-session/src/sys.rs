@@ -102,6 +102,23 @@ pub(crate) fn child_events() -> Result<OwnedFd, Errno> {
     }
 }
 
+/// Has a program start with no signal blocked, whatever this process reads as events.
+pub(crate) fn unblock_signals_of(command: &mut std::process::Command) {
+    use std::os::unix::process::CommandExt as _;
+    let unblock = || {
+        let set = set_of(&[]);
+        // SAFETY: sigprocmask(2) is async-signal-safe, and the set outlives the call.
+        unsafe {
+            libc::sigprocmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut());
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec the closure makes one call that is async-signal-safe.
+    unsafe {
+        command.pre_exec(unblock);
+    }
+}
+
 /// Ends this process by SIGINT, as the command inside was ended.
 pub fn die_of_interrupt() {
     die_of(libc::SIGINT);

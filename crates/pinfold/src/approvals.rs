@@ -129,6 +129,7 @@ fn watch(args: &ApprovalsArgs, places: &Places) -> Result<ExitCode, Failure> {
     let attendance = Attendance::watch(places, args.session.as_deref()).map_err(told)?;
     let session = args.session.clone().or_else(|| sessions(args, places).into_iter().next());
     let session = session.unwrap_or_default();
+    eprintln!("pinfold: requests of {session} wait for an answer while this runs");
     while let Some(happening) = attendance.hear().map_err(told)? {
         match happening {
             Happening::Asked(pending) => show(args, &session, &pending)?,

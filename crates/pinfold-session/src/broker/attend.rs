@@ -67,7 +67,12 @@ impl Attendance {
     pub fn watch(places: &Places, session: Option<&str>) -> Result<Self, RunError> {
         let channel = control::approvals(places, session)?;
         say(&channel, Saying::Watch)?;
-        Ok(Self(channel))
+        match hear(&channel) {
+            // From here on requests wait.
+            Some(Happening::Told) => Ok(Self(channel)),
+            Some(Happening::Failed(why)) => Err(RunError::refused(why, None)),
+            _ => Err(RunError::refused("the session has ended", None)),
+        }
     }
 
     /// The next that happens; `None` once the session has ended. Waits for it; [`AsFd`] of the
@@ -203,6 +208,7 @@ impl Attending {
             }
             Saying::Watch => {
                 self.approver = Some(self.approvals.attend().map_err(|_| Gone)?);
+                self.say(Happening::Told)?;
                 self.tell_changes()
             }
             Saying::Answer { id, answer, by } => {

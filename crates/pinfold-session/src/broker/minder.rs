@@ -27,8 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// # Errors
 /// What starting the program says.
 pub fn mind(program: &OsStr, name: &OsStr, args: &[OsString], parent: u32) -> io::Result<Ended> {
-    let events = sys::child_events()?;
     end_with(parent)?;
+    let events = sys::child_events()?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     let child = Launcher.start_minded(program, name, args)?;
     let child = Pid::from_child(&child);
@@ -53,6 +53,8 @@ pub fn mind(program: &OsStr, name: &OsStr, args: &[OsString], parent: u32) -> io
 /// # Errors
 /// The parent has gone already.
 pub fn end_with(parent: u32) -> io::Result<()> {
+    // The supervisor reads this signal as an event, and its children inherit that it is blocked.
+    sys::release_signals();
     rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?;
     if std::os::unix::process::parent_id() != parent {
         // It had gone before that was said.

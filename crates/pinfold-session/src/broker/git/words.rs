@@ -173,7 +173,7 @@ pub(crate) fn read(args: &[Vec<u8>]) -> Result<Words, Refusal> {
         b"push" => (Doing::Push, PUSH),
         b"fetch" => (Doing::Fetch, FETCH),
         b"ls-remote" => (Doing::Ask, ASK),
-        _ if LOOK.iter().any(|known| is(known)) => {
+        _ if LOOK.iter().any(is) => {
             return look(rest).map(|()| Words { doing: Doing::Look, remote: None });
         }
         other if other.starts_with(b"-") => {
@@ -217,7 +217,7 @@ fn is_option(word: &[u8], options: &[&str]) -> bool {
         word.starts_with(b"--force-with-lease=") && options.contains(&"--force-with-lease");
     let is_short = |byte: &u8| options.iter().any(|one| one.as_bytes() == [b'-', *byte]);
     let is_cluster = word.len() > 2 && word[1] != b'-' && word[1..].iter().all(is_short);
-    options.iter().any(|one| known(one)) || is_lease || is_cluster
+    options.iter().any(known) || is_lease || is_cluster
 }
 
 /// A remote is named, so that where it leads is the host's to say.

@@ -78,7 +78,11 @@ fn a_detached_session_waits_where_somebody_watches() {
         "while [ ! -f go ]; do sleep 0.05; done; pinfold-host moltnet </dev/null; echo $? >status; sleep 60"]).output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
     let mut watch = scene.pinfold(&["approvals", "--watch", "--json", "--session", "n"]);
-    let mut watch = watch.stdout(Stdio::piped()).spawn().unwrap();
+    let mut watch = watch.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut told = String::new();
+    let mut errors = std::io::BufReader::new(watch.stderr.take().unwrap());
+    std::io::BufRead::read_line(&mut errors, &mut told).unwrap();
+    assert!(told.contains("wait for an answer"), "{told}");
     scene.stage.write("ws/go", "");
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(watch.stdout.take().unwrap()));
     let asked: serde_json::Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
@@ -210,13 +214,15 @@ fn a_full_screen_program_draws_its_screen_again() {
     scene.stage.write("ws/notes", "first line\nsecond line\n");
     scene.stage.write("ws/job", "pinfold-host moltnet x </dev/null >out 2>&1\n");
     tmux.line(&format!("clear; {PINFOLD} run -- vim -u NONE -N notes"));
-    tmux.wait_for("second line");
-    let before = tmux.screen();
+    let is_drawn = |screen: &str| {
+        screen.starts_with("first line\nsecond line\n~\n") && screen.matches("\n~").count() == 21
+    };
+    let before = tmux.wait_until("the screen before", is_drawn);
     tmux.line(":call job_start('sh job')");
     let screen = tmux.wait_for(READY);
     assert!(!screen.contains("second line"), "{screen}");
     tmux.keys(&["y"]);
-    let after = tmux.wait_until("the screen again", |screen| screen.contains("second line"));
+    let after = tmux.wait_until("the screen again", is_drawn);
     let text = |screen: &str| screen.lines().take(20).map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(text(&after), text(&before));
     tmux.line(":q");

@@ -242,6 +242,15 @@ fn every_request_is_recorded_before_it_takes_effect() {
 }
 
 #[test]
+fn a_program_starts_with_no_signal_blocked() {
+    let scene = Scene::new(people()[0], ALL);
+    scene.program("moltnet", "#!/bin/sh\ngrep SigBlk /proc/self/status\nkill -15 $$\n");
+    let said = said(&scene.run(&[], "pinfold-host moltnet </dev/null; echo $?"));
+    assert!(said.contains("SigBlk:\t0000000000000000\n"), "{said}");
+    assert!(said.contains("143"), "{said}");
+}
+
+#[test]
 fn nothing_is_left_of_a_request() {
     for person in super::people_with_git("what is left") {
         let scene = Scene::with_repository(person, ALL);

@@ -38,7 +38,7 @@ pub(crate) fn converse(setting: &Setting, client: &Client) {
         return refuse(client, Refusal::new(format!("it cannot be recorded: {error}")));
     }
     let conversation = Conversation { setting, client, id };
-    match Request::examine(&command, id, setting) {
+    match Request::examine(&command, id, (setting, client)) {
         Err(refusal) => conversation.deny("pinfold", refusal),
         Ok(request) => match conversation.decide(&request) {
             Err((by, refusal)) => conversation.deny(&by, refusal),
@@ -93,7 +93,7 @@ impl Conversation<'_> {
         let kept = KeptRules::new(&setting.places);
         let ours = |error: io::Error| ("pinfold".to_owned(), Refusal::new(error));
         if let Some(rule) = &rule
-            && kept.all().map_err(ours)?.contains(rule)
+            && kept.all().map_err(ours)?.iter().any(|known| known.covers(rule))
         {
             return Ok(("approvals.json".to_owned(), Some(rule.to_string())));
         }

@@ -29,6 +29,19 @@ pub struct KeptRule {
     /// Where git goes with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote: Option<String>,
+    /// The references of the remote that a push with it may move.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub references: Vec<String>,
+}
+
+impl KeptRule {
+    /// Whether this allows what another would: the same, and no other reference.
+    #[must_use]
+    pub fn covers(&self, other: &Self) -> bool {
+        let is_known = |reference: &String| self.references.contains(reference);
+        let references = self.references.clone();
+        other.references.iter().all(is_known) && *self == Self { references, ..other.clone() }
+    }
 }
 
 impl std::fmt::Display for KeptRule {
@@ -36,9 +49,13 @@ impl std::fmt::Display for KeptRule {
         let words = std::iter::once(self.executable.as_bytes());
         let line = command_line(words.chain(self.args.iter().map(String::as_bytes)));
         write!(f, "{line} in {}", pinfold_policy::path::Escaped(&self.cwd))?;
-        match &self.remote {
-            Some(remote) => write!(f, " to {}", super::shown::line(remote.as_bytes())),
-            None => Ok(()),
+        if let Some(remote) = &self.remote {
+            write!(f, " to {}", super::shown::line(remote.as_bytes()))?;
+        }
+        let references = self.references.iter().map(String::as_bytes);
+        match self.references.is_empty() {
+            true => Ok(()),
+            false => write!(f, ", {}", command_line(references)),
         }
     }
 }

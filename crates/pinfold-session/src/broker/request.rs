@@ -8,6 +8,7 @@ use pinfold_policy::project::is_executable;
 use pinfold_policy::settings::HostExecVerdict;
 use pinfold_wire::HostCommand;
 
+use super::client::Client;
 use super::git::{self, Task};
 use super::ground::Directory;
 use super::kept::KeptRule;
@@ -55,12 +56,22 @@ impl Refusal {
 }
 
 /// What a session's approval and a kept rule are for: the same bytes in the same place.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Same {
     name: String,
     args: Vec<Vec<u8>>,
     cwd: PathBuf,
     remote: Option<String>,
+    references: Vec<String>,
+}
+
+impl Same {
+    /// Whether approving this approves the other: it moves no other reference.
+    pub(crate) fn covers(&self, other: &Self) -> bool {
+        let is_known = |reference: &String| self.references.contains(reference);
+        let references = self.references.clone();
+        other.references.iter().all(is_known) && *self == Self { references, ..other.clone() }
+    }
 }
 
 impl Request {
@@ -71,7 +82,7 @@ impl Request {
     pub(crate) fn examine(
         command: &HostCommand,
         id: u64,
-        setting: &Setting,
+        (setting, client): (&Setting, &Client),
     ) -> Result<Self, Refusal> {
         let name = str::from_utf8(&command.executable).ok().filter(|name| is_executable(name));
         let name = name.ok_or_else(|| {
@@ -97,7 +108,7 @@ impl Request {
             .map_err(|error| Refusal::new(error).hint("start from a directory of the workspace"))?;
         let args = command.args.clone();
         let job = if name == "git" {
-            Job::Git(Box::new(git::prepare(&args, &directory.path, id, setting)?))
+            Job::Git(Box::new(git::prepare(&args, &directory.path, id, (setting, client))?))
         } else {
             let program = setting.ground.program(name).ok_or_else(|| {
                 Refusal::new(format!("{name} is not on the host")).hint(
@@ -144,10 +155,19 @@ impl Request {
         }
     }
 
+    fn references(&self) -> Vec<String> {
+        match &self.job {
+            Job::Program(_) => Vec::new(),
+            Job::Git(task) => task.references.clone(),
+        }
+    }
+
     /// What an approval for the session is for.
     pub(crate) fn same(&self) -> Same {
-        let cwd = self.directory.path.clone();
-        Same { name: self.name.clone(), args: self.args.clone(), cwd, remote: self.remote() }
+        let (name, args) = (self.name.clone(), self.args.clone());
+        let (cwd, remote, references) =
+            (self.directory.path.clone(), self.remote(), self.references());
+        Same { name, args, cwd, remote, references }
     }
 
     /// The rule that would allow this and nothing more; none where its bytes are no text.
@@ -156,13 +176,9 @@ impl Request {
         let (cwd, repository) = (self.directory.path.clone(), repository.to_owned());
         let is_text = cwd.to_str().is_some() && repository.to_str().is_some();
         let args = self.args.iter().map(text).collect::<Option<_>>().filter(|_| is_text)?;
-        Some(KeptRule {
-            repository,
-            executable: self.name.clone(),
-            args,
-            cwd,
-            remote: self.remote(),
-        })
+        let (remote, references) = (self.remote(), self.references());
+        let executable = self.name.clone();
+        Some(KeptRule { repository, executable, args, cwd, remote, references })
     }
 
     /// The rule of the settings that would allow it, as a person writes it.

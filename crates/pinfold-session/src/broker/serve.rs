@@ -1,6 +1,5 @@
 //! Who serves the host-exec door: nobody until somebody comes, then a thread for each client.
 
-use std::collections::HashSet;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -42,7 +41,7 @@ pub(crate) struct Setting {
     pub(crate) place: PathBuf,
     /// Who asks at the session's terminal, if it has one and somebody watches.
     pub(crate) question: Option<Arc<Question>>,
-    approved: Mutex<HashSet<Same>>,
+    approved: Mutex<Vec<Same>>,
     pace: Mutex<Pace>,
 }
 
@@ -84,12 +83,13 @@ impl Setting {
 
     /// Whether this was approved for the session.
     pub(crate) fn is_approved(&self, same: &Same) -> bool {
-        self.approved.lock().unwrap_or_else(PoisonError::into_inner).contains(same)
+        let approved = self.approved.lock().unwrap_or_else(PoisonError::into_inner);
+        approved.iter().any(|one| one.covers(same))
     }
 
     /// Approves this for the session.
     pub(crate) fn approve(&self, same: Same) {
-        self.approved.lock().unwrap_or_else(PoisonError::into_inner).insert(same);
+        self.approved.lock().unwrap_or_else(PoisonError::into_inner).push(same);
     }
 
     /// Sees whether somebody can be asked at the terminal now.

@@ -1,16 +1,18 @@
 //! One command of git's, from its words to what the inside's repository is told of it.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pinfold_wire::{MAX_DATA, Reply};
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::{Pid, PidfdFlags};
 use serde::{Deserialize, Serialize};
 
-use super::super::client::Client;
+use super::super::client::{Client, timespec};
 use super::super::request::Refusal;
 use super::super::serve::Setting;
 use super::super::shown::{line, word};
@@ -41,6 +43,8 @@ pub(crate) struct Task {
     pub(crate) remote: Option<Remote>,
     /// What a person should know.
     pub(crate) details: Vec<String>,
+    /// The references of the remote that a push would move.
+    pub(crate) references: Vec<String>,
 }
 
 /// A reference that a push would move: of whom, from where, to where.
@@ -61,7 +65,7 @@ pub(crate) fn prepare(
     args: &[Vec<u8>],
     cwd: &Path,
     id: u64,
-    setting: &Setting,
+    (setting, client): (&Setting, &Client),
 ) -> Result<Task, Refusal> {
     let words = words::read(args)?;
     let known = Known::of(&setting.known, cwd).ok_or_else(|| {
@@ -89,10 +93,11 @@ pub(crate) fn prepare(
         settings,
         remote,
         details: Vec::new(),
+        references: Vec::new(),
     };
     task.write().map_err(failed)?;
-    task.helper("look", &[])?;
-    task.details = task.seen()?;
+    task.helper("look", client)?;
+    (task.details, task.references) = task.seen()?;
     Ok(task)
 }
 
@@ -119,18 +124,36 @@ impl Task {
             .map(|(key, value)| GitSetting { key: key.clone(), value: value.clone() })
     }
 
-    /// Runs a stage in a process of its own: a boundary starts from one with one thread.
-    fn helper(&self, stage: &str, more: &[&str]) -> Result<(), Refusal> {
+    /// Runs a stage in a process of its own: a boundary starts from one with one thread. What the
+    /// inside wrote can make git wait for ever, so it is ended when who asked has gone, and after a
+    /// time.
+    fn helper(&self, stage: &str, client: &Client) -> Result<(), Refusal> {
+        /// Far more than it takes to look at a large repository.
+        const PATIENCE: Duration = Duration::from_secs(30);
         let refused = |error: io::Error| Refusal::new(format!("git cannot be looked at: {error}"));
-        let own = std::env::current_exe().map_err(refused)?;
+        let (said, output) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+            .map_err(|errno| refused(errno.into()))?;
         let parent = std::process::id().to_string();
-        let mut argv: Vec<OsString> = vec![own.into(), "host-git".into(), parent.into()];
-        argv.extend([stage.into(), self.place.clone().into()]);
-        argv.extend(more.iter().map(Into::into));
-        let output = Launcher.run_as(None, &argv, &[], None).map_err(refused)?;
-        match output.code {
+        let words = ["host-git", &parent, stage].map(OsStr::new);
+        let words = [&words[..], &[self.place.as_os_str()]].concat();
+        let mut child = Launcher.start_own(&words, output).map_err(refused)?;
+        let process = rustix::process::pidfd_open(Pid::from_child(&child), PidfdFlags::empty());
+        let process = process.map_err(|errno| refused(errno.into()))?;
+        let mut wanted = [PollFd::new(&process, PollFlags::IN), client.until_gone()];
+        let patience = timespec(PATIENCE);
+        let _ = rustix::io::retry_on_intr(|| rustix::event::poll(&mut wanted, Some(&patience)));
+        if wanted[0].revents().is_empty() {
+            // It has not been waited for, so the id is its own.
+            let _ = child.kill();
+        }
+        let status = child.wait().map_err(refused)?;
+        let mut words = Vec::new();
+        // What it managed to say is what there is.
+        let _ = File::from(said).take(64 << 10).read_to_end(&mut words);
+        match status.code() {
             Some(0) => Ok(()),
-            _ => Err(Refusal::new(self.said(&output.stderr))),
+            Some(_) => Err(Refusal::new(self.said(&words))),
+            None => Err(Refusal::new("git took too long to look at the repository")),
         }
     }
 
@@ -147,12 +170,12 @@ impl Task {
     }
 
     /// What was found out, for a person.
-    fn seen(&self) -> Result<Vec<String>, Refusal> {
-        let Some(remote) = &self.remote else { return Ok(Vec::new()) };
+    fn seen(&self) -> Result<(Vec<String>, Vec<String>), Refusal> {
+        let Some(remote) = &self.remote else { return Ok(<_>::default()) };
         let to = if self.doing == Doing::Push { "to" } else { "from" };
         let mut details = vec![format!("{to} {}", shown_url(&remote.url))];
         if self.doing != Doing::Push {
-            return Ok(details);
+            return Ok((details, Vec::new()));
         }
         let moves = parse_moves(&self.read_out("moves")?);
         if moves.is_empty() {
@@ -177,7 +200,7 @@ impl Task {
         if self.place.join("out/unproven").exists() {
             fs::write(self.place.join("unproven"), "").map_err(Refusal::new)?;
         }
-        Ok(details)
+        Ok((details, moves.into_iter().map(|one| one.to).collect()))
     }
 
     fn read_out(&self, name: &str) -> Result<String, Refusal> {
@@ -201,7 +224,7 @@ impl Task {
         }
         let Ok(moved) = self.moved(&remote.name) else { return };
         if self.doing == Doing::Fetch
-            && (self.helper("pack", &[]).is_err() || self.send_pack(client, deadline).is_err())
+            && (self.helper("pack", client).is_err() || self.send_pack(client, deadline).is_err())
         {
             return;
         }

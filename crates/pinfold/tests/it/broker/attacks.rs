@@ -262,6 +262,17 @@ fn replaced_and_grafted_objects_hide_nothing() {
 }
 
 #[test]
+fn a_repository_that_keeps_git_waiting_holds_up_nobody_else_and_no_end() {
+    let Some(person) = people_with_git("a git that waits").pop() else { return };
+    let scene = Scene::with_repository(person, GIT);
+    let began = std::time::Instant::now();
+    let script =
+        "mkfifo .git/refs/heads/waits; pinfold-host git log & sleep 0.5; pinfold-host moltnet";
+    let output = scene.run(&["--git", "quarantine"], script);
+    assert!(began.elapsed() < std::time::Duration::from_secs(20), "{}", said(&output));
+}
+
+#[test]
 fn references_with_odd_names_drive_no_terminal() {
     let Some(person) = people_with_git("odd names").pop() else { return };
     let scene = Scene::with_repository(person, "");

@@ -124,3 +124,42 @@ fn what_git_would_not_do_is_told_in_gits_words_and_nobody_is_asked() {
     let decisions = scene.audit();
     assert!(decisions.iter().all(|one| one["outcome"] != "allow"));
 }
+
+#[test]
+fn a_rule_for_a_push_moves_no_other_reference() {
+    let Some(person) = people_with_git("a rule for a push").pop() else { return };
+    let scene = Scene::with_repository(person, "");
+    scene.outside("git config push.default current");
+    let commit = "echo 2 >>file; git commit -qam two";
+    let mut run = scene.pinfold(&[
+        "run",
+        "--wait-for-approvals",
+        "--",
+        "sh",
+        "-c",
+        &format!("{commit}; pinfold-host git push origin"),
+    ]);
+    let child = run
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let id = super::asking::wait_for_request(&scene)["id"].to_string();
+    assert!(scene.pinfold(&["approvals", "approve", &id, "--always"]).status().unwrap().success());
+    assert!(said(&child.wait_with_output().unwrap()).contains("main -> main"));
+    let rules = said(&scene.pinfold(&["approvals", "rules"]).output().unwrap());
+    assert!(rules.contains("remote.git, refs/heads/main"), "{rules}");
+    let again = said(&scene.run(&[], &format!("{commit}; pinfold-host git push origin")));
+    assert!(again.contains("main -> main"), "{again}");
+    let other = said(
+        &scene.run(&[], &format!("git checkout -qb other; {commit}; pinfold-host git push origin")),
+    );
+    assert!(other.contains("nobody is there to be asked"), "{other}");
+    scene.outside(
+        "git remote set-url origin ../elsewhere.git && git init -q --bare ../elsewhere.git",
+    );
+    let elsewhere = said(
+        &scene.run(&[], &format!("git checkout -q main; {commit}; pinfold-host git push origin")),
+    );
+    assert!(elsewhere.contains("nobody is there to be asked"), "{elsewhere}");
+}

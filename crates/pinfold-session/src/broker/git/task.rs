@@ -96,7 +96,7 @@ pub(crate) fn prepare(
         references: Vec::new(),
     };
     task.write().map_err(failed)?;
-    task.helper("look", client)?;
+    task.helper("look", Some(client))?;
     (task.details, task.references) = task.seen()?;
     Ok(task)
 }
@@ -127,7 +127,7 @@ impl Task {
     /// Runs a stage in a process of its own: a boundary starts from one with one thread. What the
     /// inside wrote can make git wait for ever, so it is ended when who asked has gone, and after a
     /// time.
-    fn helper(&self, stage: &str, client: &Client) -> Result<(), Refusal> {
+    fn helper(&self, stage: &str, client: Option<&Client>) -> Result<(), Refusal> {
         /// Far more than it takes to look at a large repository.
         const PATIENCE: Duration = Duration::from_secs(30);
         let refused = |error: io::Error| Refusal::new(format!("git cannot be looked at: {error}"));
@@ -139,7 +139,8 @@ impl Task {
         let mut child = Launcher.start_own(&words, output).map_err(refused)?;
         let process = rustix::process::pidfd_open(Pid::from_child(&child), PidfdFlags::empty());
         let process = process.map_err(|errno| refused(errno.into()))?;
-        let mut wanted = [PollFd::new(&process, PollFlags::IN), client.until_gone()];
+        let mut wanted = vec![PollFd::new(&process, PollFlags::IN)];
+        wanted.extend(client.map(Client::until_gone));
         let patience = timespec(PATIENCE);
         let _ = rustix::io::retry_on_intr(|| rustix::event::poll(&mut wanted, Some(&patience)));
         if wanted[0].revents().is_empty() {
@@ -224,7 +225,7 @@ impl Task {
         }
         let Ok(moved) = self.moved(&remote.name) else { return };
         if self.doing == Doing::Fetch
-            && (self.helper("pack", client).is_err() || self.send_pack(client, deadline).is_err())
+            && (self.helper("pack", None).is_err() || self.send_pack(client, deadline).is_err())
         {
             return;
         }

@@ -52,10 +52,14 @@ impl Known {
         Self { top: top.to_owned(), common: inside_common, own, borrowed, config, person }
     }
 
-    /// The one whose working tree a directory lies in, the innermost.
+    /// The one whose working tree a directory lies in, the innermost. In a repository that was made
+    /// since, nothing is the outer one's.
     pub(crate) fn of<'k>(all: &'k [Self], directory: &Path) -> Option<&'k Self> {
         let holds = |known: &&Self| directory.starts_with(&known.top);
-        all.iter().filter(holds).max_by_key(|known| known.top.as_os_str().len())
+        let known = all.iter().filter(holds).max_by_key(|known| known.top.as_os_str().len())?;
+        let mut between = directory.ancestors().take_while(|above| *above != known.top);
+        let is_made = |above: &Path| fs::symlink_metadata(above.join(".git")).is_ok();
+        (!between.any(is_made)).then_some(known)
     }
 
     /// The last value of a setting of the host's.

@@ -68,6 +68,13 @@ const PLANTS: &[(&str, &str)] = &[
     ),
     ("worktree elsewhere", "git config core.worktree /etc; git config core.bare true"),
     (
+        "a repository made since",
+        "git init -q new; cd new; git config user.name x; git config user.email x; touch a; \
+         git add a; git commit -qm a; for k in fsmonitor pager editor hooksPath; do \
+         git config core.$k \"$EVIL\"; done; git config diff.external \"$EVIL\"; \
+         pinfold-host moltnet </dev/null; pinfold-host git push origin main </dev/null; cd ..",
+    ),
+    (
         "a bare repository",
         "git init -q --bare bare; git -C bare config core.fsmonitor \"$EVIL\"; git -C bare config core.pager \"$EVIL\"",
     ),

@@ -60,8 +60,12 @@ enum What {
 #[derive(Debug, Serialize)]
 struct Row<'a> {
     session: &'a str,
-    #[serde(flatten)]
-    pending: &'a Pending,
+    id: u64,
+    executable: &'a str,
+    command: &'a str,
+    cwd: &'a str,
+    details: &'a [String],
+    rule: Option<&'a str>,
 }
 
 pub(crate) fn approvals(args: ApprovalsArgs) -> Result<ExitCode, Failure> {
@@ -113,7 +117,15 @@ fn sessions(args: &ApprovalsArgs, places: &Places) -> Vec<String> {
 
 fn show(args: &ApprovalsArgs, session: &str, pending: &Pending) -> Result<(), Failure> {
     if args.json {
-        let row = Row { session, pending };
+        let row = Row {
+            session,
+            id: pending.id,
+            executable: &pending.executable,
+            command: &pending.command,
+            cwd: &pending.cwd,
+            details: &pending.details,
+            rule: pending.rule.as_deref(),
+        };
         println!("{}", serde_json::to_string(&row).map_err(Failure::new)?);
         return Ok(());
     }

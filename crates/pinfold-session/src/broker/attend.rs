@@ -47,7 +47,7 @@ pub enum Happening {
     Asked(Pending),
     /// The one of this number waits no more.
     Settled(u64),
-    /// That was all.
+    /// It is done: all was listed, the answer counts, or requests wait from now on.
     Told,
     /// It cannot be done.
     Failed(String),

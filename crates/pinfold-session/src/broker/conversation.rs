@@ -11,8 +11,8 @@ use pinfold_wire::{Ended, Frames, Reply};
 use super::approvals::{Answer, NoAnswer, Pending, Terms};
 use super::carry::{Carried, carry};
 use super::client::Client;
-use super::kept::KeptRules;
-use super::request::{Job, Refusal, Request};
+use super::kept::{KeptRule, KeptRules};
+use super::request::{Job, Refusal, Request, Same};
 use super::serve::Setting;
 use super::shown::line;
 use crate::audit::Event;
@@ -42,7 +42,7 @@ pub(crate) fn converse(setting: &Setting, client: &Client) {
         Err(refusal) => conversation.deny("pinfold", refusal),
         Ok(request) => match conversation.decide(&request) {
             Err((by, refusal)) => conversation.deny(&by, refusal),
-            Ok((by, rule)) => conversation.run(request, frames, (&by, rule)),
+            Ok(allowed) => conversation.run(request, frames, allowed),
         },
     }
     setting.clear(id);
@@ -53,14 +53,33 @@ fn refuse(client: &Client, refusal: Refusal) {
     client.conclude(&Reply::Refused { why, hint: hint.unwrap_or_default() });
 }
 
+fn ours(error: io::Error) -> Denied {
+    ("pinfold".to_owned(), Refusal::new(error))
+}
+
 struct Conversation<'a> {
     setting: &'a Setting,
     client: &'a Client,
     id: u64,
 }
 
-/// Who allowed it, and by which rule.
-type Allowed = (String, Option<String>);
+/// Who allowed it, and for how long.
+struct Allowed {
+    by: String,
+    /// By which rule, in words.
+    rule: Option<String>,
+    lasting: Lasting,
+}
+
+/// What an answer is for beside this request.
+enum Lasting {
+    Nothing,
+    Session(Same),
+    Always(KeptRule),
+}
+
+/// Who denies it, and why.
+type Denied = (String, Refusal);
 
 impl Conversation<'_> {
     fn deny(&self, by: &str, refusal: Refusal) {
@@ -80,23 +99,39 @@ impl Conversation<'_> {
     ///
     /// # Errors
     /// Who denies it, and why.
-    fn decide(&self, request: &Request) -> Result<Allowed, (String, Refusal)> {
-        let (settings, setting) = (&self.setting.settings, self.setting);
-        let verdict = settings.host_exec_verdict(request.name.as_bytes(), &request.args);
+    fn decide(&self, request: &Request) -> Result<Allowed, Denied> {
+        let rule = request.rule(&self.setting.repository);
+        match self.by_rule(request, rule.as_ref())? {
+            Some(allowed) => Ok(allowed),
+            None => self.by_person(request, rule),
+        }
+    }
+
+    /// Whether the settings, an answer for the session, or one for always allows it.
+    fn by_rule(
+        &self,
+        request: &Request,
+        rule: Option<&KeptRule>,
+    ) -> Result<Option<Allowed>, Denied> {
+        let setting = self.setting;
+        let allowed = |by: String, rule| Some(Allowed { by, rule, lasting: Lasting::Nothing });
+        let verdict = setting.settings.host_exec_verdict(request.name.as_bytes(), &request.args);
         if let HostExecVerdict::Allowed(rule) = verdict {
-            return Ok((rule.origin.to_string(), Some(rule.value.to_string())));
+            return Ok(allowed(rule.origin.to_string(), Some(rule.value.to_string())));
         }
         if setting.is_approved(&request.same()) {
-            return Ok(("session".to_owned(), None));
+            return Ok(allowed("session".to_owned(), None));
         }
-        let rule = request.rule(&setting.repository);
-        let kept = KeptRules::new(&setting.places);
-        let ours = |error: io::Error| ("pinfold".to_owned(), Refusal::new(error));
-        if let Some(rule) = &rule
-            && kept.all().map_err(ours)?.iter().any(|known| known.covers(rule))
-        {
-            return Ok(("approvals.json".to_owned(), Some(rule.to_string())));
-        }
+        // Read each time: what was taken away counts no more.
+        let kept = KeptRules::new(&setting.places).all().map_err(ours)?;
+        let is_kept = |rule: &&KeptRule| kept.iter().any(|known| known.covers(rule));
+        let kept = rule.filter(is_kept);
+        Ok(kept.and_then(|rule| allowed("approvals.json".to_owned(), Some(rule.to_string()))))
+    }
+
+    /// Asks a person.
+    fn by_person(&self, request: &Request, rule: Option<KeptRule>) -> Result<Allowed, Denied> {
+        let setting = self.setting;
         let command = request.to_show().map_err(|refusal| ("pinfold".to_owned(), refusal))?;
         let pending = Pending {
             id: self.id,
@@ -106,32 +141,30 @@ impl Conversation<'_> {
             details: request.details(),
             rule: rule.as_ref().map(ToString::to_string),
         };
-        let host_exec = &settings.host_exec;
+        let host_exec = &setting.settings.host_exec;
         let patience = host_exec.patience.value.duration();
         let terms = Terms { patience, waits: host_exec.waits.value };
         setting.presence();
         // One that has gone is noticed while it is waited for.
         let _ = self.client.say(&Reply::Waiting, Instant::now() + patience);
         let answered = setting.approvals.ask(pending, terms, || self.client.has_gone());
-        let answered = match answered {
-            Ok(answered) => answered,
-            Err(no_answer) => return Err(self.unanswered(no_answer, request)),
-        };
-        match answered.answer {
-            Answer::Once => Ok((answered.by, None)),
-            Answer::Session => {
-                setting.approve(request.same());
-                Ok((answered.by, Some("for this session".to_owned())))
+        let answered = answered.map_err(|no_answer| self.unanswered(no_answer, request))?;
+        let by = answered.by;
+        match (answered.answer, rule) {
+            (Answer::Once, _) => Ok(Allowed { by, rule: None, lasting: Lasting::Nothing }),
+            (Answer::Session, _) => {
+                let lasting = Lasting::Session(request.same());
+                Ok(Allowed { by, rule: Some("for this session".to_owned()), lasting })
             }
-            Answer::Always => {
-                let rule = rule.ok_or_else(|| ours(io::ErrorKind::InvalidInput.into()))?;
-                kept.add(&rule).map_err(ours)?;
-                Ok((answered.by, Some(format!("always: {rule}"))))
+            (Answer::Always, Some(rule)) => {
+                let words = Some(format!("always: {rule}"));
+                Ok(Allowed { by, rule: words, lasting: Lasting::Always(rule) })
             }
-            Answer::Deny { reason } => {
+            (Answer::Always, None) => Err((by, Refusal::new("no rule can allow this"))),
+            (Answer::Deny { reason }, _) => {
                 let reason =
                     reason.map_or(String::new(), |why| format!(": {}", line(why.as_bytes())));
-                Err((answered.by, Refusal::new(format!("denied by its user{reason}"))))
+                Err((by, Refusal::new(format!("denied by its user{reason}"))))
             }
         }
     }
@@ -154,11 +187,26 @@ impl Conversation<'_> {
     }
 
     /// Runs what was allowed, once that is recorded.
-    fn run(&self, request: Request, frames: Frames, (by, rule): (&str, Option<String>)) {
+    fn run(&self, request: Request, frames: Frames, Allowed { by, rule, lasting }: Allowed) {
+        let by = by.as_str();
         let decision =
             Event::HostExecDecision { id: self.id, outcome: "allow", by, rule, reason: None };
         if let Err(error) = self.setting.audit.record(&decision) {
             return refuse(self.client, Refusal::new(format!("it cannot be recorded: {error}")));
+        }
+        let lasts = match lasting {
+            Lasting::Nothing => Ok(()),
+            Lasting::Session(same) => {
+                self.setting.approve(same);
+                Ok(())
+            }
+            Lasting::Always(rule) => KeptRules::new(&self.setting.places).add(&rule),
+        };
+        if let Err(error) = lasts {
+            return refuse(
+                self.client,
+                Refusal::new(format!("the rule cannot be written: {error}")),
+            );
         }
         let timeout = self.setting.settings.host_exec.timeout.value;
         let deadline = Instant::now() + timeout.duration();

@@ -1,7 +1,7 @@
 //! Clients inside that speak wrongly, too much, or not at all.
 
 use super::{ALL, Scene, said};
-use crate::common::{installed, people, skip};
+use crate::common::{installed, people, processes_with, skip};
 
 /// Python that opens the door: `door()` connects, `frame(kind, data)` is a message, `ask(…)` the
 /// messages of a request.
@@ -125,4 +125,46 @@ print('descriptors', got)
     // What the test itself was given by who runs it is no descriptor of a session's.
     let of_a_session = ["socket:", "anon_inode", "/dev/p", "pinfold"];
     assert!(!of_a_session.iter().any(|kind| listed.contains(kind)), "{listed}");
+}
+
+#[test]
+fn a_client_that_never_reads_holds_its_own_program_up_and_ends_it() {
+    let script = r#"
+deaf = []
+for _ in range(5):
+    s = door(); s.sendall(ask(b'moltnet', b'much') + frame(4)); deaf.append(s)
+time.sleep(1)
+print('deaf')
+"#;
+    if !installed("python3") {
+        return skip("deaf clients", "python3 is not installed");
+    }
+    let scene = Scene::new(people()[0], ALL);
+    let mark = format!("never-read-{}", std::process::id());
+    scene.program(
+        "moltnet",
+        &format!("#!/bin/sh\n[ -z \"$1\" ] || exec yes {mark}\necho moltnet ran\n"),
+    );
+    scene.stage.write("ws/attack.py", format!("{PRELUDE}\n{script}"));
+    let said = scene.inside("python3 attack.py; pinfold-host moltnet");
+    assert!(said.contains("deaf") && said.contains("moltnet ran"), "{said}");
+    assert_eq!(processes_with(&mark), [0; 0]);
+}
+
+#[test]
+fn without_descriptors_clients_wait_and_are_served_later() {
+    if !installed("python3") {
+        return skip("few descriptors", "python3 is not installed");
+    }
+    let scene = Scene::new(people()[0], ALL);
+    let script = "many = [door() for _ in range(40)]; print('open', len(many)); time.sleep(1)";
+    scene.stage.write("ws/attack.py", format!("{PRELUDE}\n{script}"));
+    let pinfold = env!("CARGO_BIN_EXE_pinfold");
+    let many = "for i in 1 2 3 4 5; do python3 attack.py & done; wait; pinfold-host moltnet";
+    let line = format!("ulimit -n 64; exec {pinfold} run -- sh -c '{many}'");
+    let mut run = scene.stage.command("/bin/sh");
+    let path = format!("{}:/usr/bin:/bin", scene.stage.path("bin").display());
+    let output = run.args(["-c", &line]).env("PATH", path).output().unwrap();
+    assert!(said(&output).matches("open 40").count() == 5, "{}", said(&output));
+    assert!(said(&output).contains("moltnet ran"), "{}", said(&output));
 }

@@ -110,19 +110,26 @@ impl Attack {
     }
 }
 
-#[test]
-fn nothing_that_a_repository_holds_runs_on_the_host() {
+fn nothing_runs_on_the_host(mode: &str) {
     for person in people_with_git("git attacks") {
-        for mode in ["guarded", "quarantine"] {
-            for (name, plant) in PLANTS {
-                let attack = Attack::new(person);
-                let said = attack.run(mode, plant);
-                assert!(!attack.mark.exists(), "{name} in {mode}: {said}");
-                // The remotes are the host's own, so what is harmless goes on.
-                assert!(said.contains("refs/heads/main"), "{name} in {mode}: {said}");
-            }
+        for (name, plant) in PLANTS {
+            let attack = Attack::new(person);
+            let said = attack.run(mode, plant);
+            assert!(!attack.mark.exists(), "{name} in {mode}: {said}");
+            // The remotes are the host's own, so what is harmless goes on.
+            assert!(said.contains("refs/heads/main"), "{name} in {mode}: {said}");
         }
     }
+}
+
+#[test]
+fn nothing_that_a_guarded_repository_holds_runs_on_the_host() {
+    nothing_runs_on_the_host("guarded");
+}
+
+#[test]
+fn nothing_that_a_repository_in_quarantine_holds_runs_on_the_host() {
+    nothing_runs_on_the_host("quarantine");
 }
 
 #[test]

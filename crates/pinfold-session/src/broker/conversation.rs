@@ -215,7 +215,9 @@ impl Conversation<'_> {
             self.start(&request).and_then(|child| carry(child, self.client, frames, deadline));
         let (ended, how) = match &carried {
             Ok(Carried::Ended(ended)) => (Some(*ended), None),
-            Ok(Carried::TimedOut) => (None, Some(format!("{name} ran longer than {timeout}"))),
+            Ok(Carried::TimedOut) => {
+                (None, Some(format!("{name} ran longer than {timeout}, and was ended")))
+            }
             Ok(Carried::Left) => (None, Some("who asked for it has gone".to_owned())),
             Err(error) => (None, Some(format!("{name} cannot be run on the host: {error}"))),
         };
@@ -233,7 +235,7 @@ impl Conversation<'_> {
         }
         match (ended, how) {
             (Some(ended), _) => self.client.conclude(&Reply::Ended(ended)),
-            (None, Some(how)) => refuse(self.client, Refusal::new(format!("{how}; it was ended"))),
+            (None, Some(how)) => refuse(self.client, Refusal::new(how)),
             (None, None) => self.client.part(),
         }
     }

@@ -261,3 +261,29 @@ fn nothing_is_left_of_a_request() {
         assert!(!said(&ps).contains("host-exec"), "{}", said(&ps));
     }
 }
+
+#[test]
+fn what_runs_on_the_host_is_what_the_wrappers_make_of_it() {
+    if !crate::common::installed("python3") {
+        return crate::common::skip("wrappers", "python3 is not installed");
+    }
+    let wrap = "#!/usr/bin/python3\nimport json, sys\nit = json.load(sys.stdin)\n\
+                if it['boundary'] == 'host':\n    it['args'].append('wrapped')\nprint(json.dumps(it))\n";
+    let refuse = "#!/bin/sh\nexit 1\n";
+    for person in people() {
+        let scene = Scene::new(person, "");
+        scene.program("moltnet", SHOW);
+        let path = scene.stage.path("bin/wrap");
+        let wrapper =
+            format!("[[wrappers]]\nid = \"w\"\ncommand = [{:?}]\n", path.to_str().unwrap());
+        scene.settings(&format!("{ALL}\n{wrapper}"));
+        scene.program("wrap", wrap);
+        let said = scene.inside("pinfold-host moltnet own </dev/null");
+        assert!(said.contains("<own><wrapped>"), "{said}");
+        let log = std::fs::read_to_string(scene.stage.state().join("audit.jsonl")).unwrap();
+        assert!(log.contains(r#""handled_by":["host","w"]"#), "{log}");
+        scene.program("wrap", refuse);
+        let output = scene.run(&[], "pinfold-host moltnet own </dev/null");
+        assert!(!super::said(&output).contains("<own>"), "{}", super::said(&output));
+    }
+}

@@ -128,36 +128,19 @@ const LOOK: &[&str] = &[
     "--version",
     "whatchanged",
 ];
-/// What of any command names a program, a file or a place, by how it begins.
+/// Options of commands that look at history which name a program, a file or another place.
 const NEVER: &[&str] = &[
-    "-c",
-    "-C",
-    "--config-env",
-    "--exec-path",
-    "--git-dir",
-    "--work-tree",
-    "--namespace",
-    "--super-prefix",
-    "--attr-source",
-    "--bare",
-    "-p",
-    "--paginate",
-    "--exec",
-    "--receive-pack",
-    "--upload-pack",
-    "--upload-archive",
-    "--recurse-submodules",
-    "--server-option",
-    "--output",
-    "--ext-diff",
-    "--textconv",
-    "--no-index",
-    "--open-files-in-pager",
-    "--show-signature",
-    "--signed",
-    "--no-verify",
     "--edit",
     "--edit-description",
+    "--exec",
+    "--ext-diff",
+    "--no-index",
+    "--open-files-in-pager",
+    "--output",
+    "--recurse-submodules",
+    "--show-signature",
+    "--textconv",
+    "--upload-pack",
 ];
 
 /// Reads a command's arguments.
@@ -234,21 +217,13 @@ fn remote_name(name: &[u8]) -> Result<String, Refusal> {
 }
 
 fn look(rest: &[Vec<u8>]) -> Result<(), Refusal> {
-    let begins = |word: &[u8], known: &str| {
+    // The beginning of a long option stands for it.
+    let is_never = |word: &[u8]| {
         let name = word.split(|byte| *byte == b'=').next().unwrap_or(word);
-        match known.strip_prefix("--") {
-            // The beginning of a long option stands for it.
-            Some(_) => name.len() > 3 && known.as_bytes().starts_with(name),
-            None => word == known.as_bytes(),
-        }
+        name.len() > 3 && NEVER.iter().any(|known| known.as_bytes().starts_with(name))
     };
-    let options = rest.iter().take_while(|word| word.as_slice() != b"--");
-    let bad = options.clone().find(|word| {
-        // Of a command `-c` and `-p` are other things than before it.
-        let own = NEVER.iter().filter(|known| known.len() > 2);
-        word.starts_with(b"-") && own.clone().any(|known| begins(word, known))
-    });
-    match bad {
+    let mut options = rest.iter().take_while(|word| word.as_slice() != b"--");
+    match options.find(|word| is_never(word)) {
         Some(word) => Err(Refusal::new(format!("the host does not run git with {}", line(word)))
             .hint("run it inside, with the git that is there")),
         None => Ok(()),

@@ -10,7 +10,7 @@ mod shadow;
 mod snapshot;
 mod widening;
 
-pub use approval::{ApprovalRule, AutoApprove};
+pub use approval::{ApprovalRule, AutoApprove, is_executable};
 pub use resume::ResumeCommand;
 pub use shadow::{ShadowPath, ShadowPathError};
 pub use snapshot::{Base, BaseError, Snapshot};

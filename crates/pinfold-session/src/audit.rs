@@ -160,6 +160,43 @@ pub enum Event<'a> {
         /// The hash of the content.
         content: String,
     },
+    /// The inside asks the host to run something.
+    HostExecRequest {
+        /// Its number in the session.
+        id: u64,
+        /// The executable, escaped.
+        executable: String,
+        /// Its arguments, each escaped.
+        args: Vec<String>,
+        /// The working directory inside, escaped.
+        cwd: String,
+    },
+    /// That is about to be run, or is not.
+    HostExecDecision {
+        /// The request's number.
+        id: u64,
+        /// `allow` or `deny`.
+        outcome: &'a str,
+        /// Whose decision: a settings file, `approvals.json`, `terminal`, who answered at the control
+        /// socket, `session` for what was approved for it, or `pinfold`.
+        by: &'a str,
+        /// By which rule, or for how long.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        rule: Option<String>,
+        /// Why not.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// What ran on the host has ended.
+    HostExecEnd {
+        /// The request's number.
+        id: u64,
+        /// Its status, or 128 + the signal that ended it.
+        status: Option<u8>,
+        /// Why it was ended.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
     /// Something was refused.
     Denial {
         /// At which door.

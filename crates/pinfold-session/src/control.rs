@@ -14,6 +14,7 @@ mod server;
 mod session;
 
 pub use attach::{Attach, AttachEnd, attach};
+pub(crate) use client::approvals;
 pub use client::{change, reachable, stop};
 pub use exec::{Exec, ExecEnd, Tty, exec};
 pub use keys::{BadKeys, DetachKeys};

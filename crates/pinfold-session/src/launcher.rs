@@ -4,7 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -179,6 +179,97 @@ impl Launcher {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
+    }
+
+    /// Has the wrappers handle a command that an inside asks for, and records it. Its environment is
+    /// what lets a program find its own configuration, and `variables`.
+    ///
+    /// # Errors
+    /// A wrapper that refuses or fails, or a log that cannot be written: then nothing is started.
+    pub(crate) fn for_inside(
+        self,
+        argv: Vec<OsString>,
+        cwd: &Path,
+        variables: Vec<(&str, OsString)>,
+    ) -> io::Result<Launch> {
+        let env = Self::environment_with(variables);
+        let launch = Launch { argv, env, cwd: cwd.to_owned(), handled_by: Vec::new() };
+        let launch = wrappers::wrap(HOST, launch)?;
+        record_launch(&*record()?, &launch)?;
+        Ok(launch)
+    }
+
+    /// What lets a program find its own configuration, and these variables.
+    pub(crate) fn environment_with(variables: Vec<(&str, OsString)>) -> Vec<(OsString, OsString)> {
+        let is_given = |name: &&str| variables.iter().any(|(given, _)| given == name);
+        let kept = ENVIRONMENT.iter().filter(|name| !is_given(name));
+        let kept = kept.filter_map(|name| Some(((*name).into(), std::env::var_os(name)?)));
+        let kept: Vec<(OsString, OsString)> = kept.collect();
+        kept.into_iter()
+            .chain(variables.into_iter().map(|(name, value)| (name.into(), value)))
+            .collect()
+    }
+
+    /// Starts this very program for an inside, in an environment that was built, in a directory that is
+    /// held open, with pipes for all three streams.
+    ///
+    /// # Errors
+    /// What starting it says.
+    pub(crate) fn start_for_inside(
+        self,
+        arguments: &[OsString],
+        env: Vec<(OsString, OsString)>,
+        directory: BorrowedFd<'_>,
+    ) -> io::Result<Child> {
+        Self::command(std::env::current_exe()?)
+            .args(arguments)
+            .env_clear()
+            .envs(env)
+            // The child has the descriptor until it executes.
+            .current_dir(format!("/proc/self/fd/{}", directory.as_raw_fd()))
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+    }
+
+    /// Starts a program that the wrappers have handled, with all that this process has, its streams
+    /// included, under a name of its own.
+    ///
+    /// # Errors
+    /// What starting it says.
+    pub(crate) fn start_minded(
+        self,
+        program: &OsStr,
+        name: &OsStr,
+        args: &[OsString],
+    ) -> io::Result<Child> {
+        let mut command = Self::command(program);
+        crate::sys::unblock_signals_of(&mut command);
+        command.arg0(name).args(args).spawn()
+    }
+
+    /// Inside: replaces this program by another, for which it stands. Returns only if that fails.
+    #[expect(clippy::disallowed_methods, reason = "inside, and nothing of the host's")]
+    pub fn become_program(self, program: &Path, args: &[OsString]) -> io::Error {
+        Self::command(program).args(args).exec()
+    }
+
+    /// Inside: runs a program to its end with this process's environment and directory.
+    ///
+    /// # Errors
+    /// What starting it says; `TimedOut` after a minute.
+    pub fn run_here(self, argv: &[OsString], input: Option<&[u8]>) -> io::Result<CommandOutput> {
+        let (program, arguments) =
+            argv.split_first().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+        let child = Self::command(program)
+            .args(arguments)
+            .stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() })
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        Self::finish(child, input, Instant::now() + PATIENCE, usize::MAX)
     }
 
     /// Runs a program to its end in `/`, with these variables besides the few that let it find

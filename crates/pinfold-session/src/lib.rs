@@ -3,6 +3,7 @@
 mod after;
 pub mod agent;
 pub mod audit;
+pub mod broker;
 mod budget;
 pub mod bundle;
 pub mod control;

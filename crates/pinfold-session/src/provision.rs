@@ -123,7 +123,7 @@ fn plan(tarballs: &Path, tree: &Path) -> Result<LaunchPlan, Error> {
 pub(crate) type Error = Box<dyn std::error::Error + Send + Sync>;
 
 /// This program's file. It is static, so it runs wherever it is mounted.
-fn own_program() -> Result<PathBuf, Error> {
+pub(crate) fn own_program() -> Result<PathBuf, Error> {
     let path = std::env::current_exe()?;
     if path.exists() {
         return Ok(path);

@@ -5,6 +5,7 @@ mod plan;
 
 use std::ffi::OsString;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,6 +18,7 @@ use pinfold_policy::settings::Settings;
 use serde_json::json;
 
 use crate::audit::{Audit, Event};
+use crate::broker::{self, Broker, Ground, Passage, Question};
 use crate::control::{Base, Control, Rules};
 use crate::detach::{self, Background};
 use crate::door::{self, Opened, Records};
@@ -72,6 +74,8 @@ pub struct Request {
     pub nested: bool,
     /// What it may write to the disk, where that is watched.
     pub bound: Option<Bound>,
+    /// Whether somebody is at the terminal who can be asked.
+    pub attended: bool,
     /// Where pinfold keeps its files.
     pub places: Places,
     /// What the session is called, beside its own name.
@@ -139,7 +143,11 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     launcher::record_in(&audit);
     let tells_at_once = terminal.is_none() && request.window.is_none();
     let records = Arc::new(Records::new(Arc::clone(&audit), tells_at_once));
-    let opened = session.furnish(&mut request, &inside, &records, &audit)?;
+    let (opened, asked) = session.furnish(&mut request, &inside, &records, &audit)?;
+    let passage = (asked.is_some() && terminal.is_some()).then(Arc::<Passage>::default);
+    let asked_here = passage.as_ref().filter(|_| request.attended);
+    let broker = asked.map(|asked| session.broker(asked, &request, &audit, asked_here));
+    let broker = broker.transpose()?;
     timeline.done("looks the workspace over");
 
     let settings = &request.settings;
@@ -154,6 +162,7 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
         roots: session.roots(),
     };
     let control = Control::open(session.state.private(), rules, base, Arc::clone(&audit));
+    let approvals = broker.as_ref().map(|broker| Arc::clone(broker.approvals()));
     let (outputs, input) = streams.moved.start().map_err(RunError::thread)?;
     let timeout = settings.limits.timeout.as_ref();
     let mut supervision = Supervision {
@@ -165,7 +174,9 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
         outputs,
         input,
         serving: Serving::new(opened.egress, Arc::clone(&records)),
-        control: control.map_err(RunError::System)?,
+        control: control.map_err(RunError::System)?.with_approvals(approvals),
+        broker,
+        passage,
         sockets: opened.sockets,
         is_idle,
         filling: request.bound.take().map(Filling::watch).transpose().map_err(RunError::thread)?,
@@ -231,13 +242,16 @@ impl Session {
         inside: &Inside,
         records: &Arc<Records>,
         audit: &Audit,
-    ) -> Result<Opened, RunError> {
+    ) -> Result<(Opened, Option<(OwnedFd, Ground)>), RunError> {
         let (provider, ssh) = (request.provider.take(), request.ssh.take());
         let Request { settings, workspace, places, argv, .. } = &*request;
         let Design { view, authority, layer, guard, trust } = &mut self.design;
         layer.as_mut().map_or(Ok(()), Layer::begin).map_err(RunError::System)?;
         let authority = guard.prepare(view, authority, settings, places, &mut self.state)?;
-        let doors = inside.doors().map_err(explain)?;
+        let mut doors = inside.doors().map_err(explain)?;
+        // It is the first of the plan's.
+        let asks = settings.host_exec.enabled.value && !doors.sockets.is_empty();
+        let host_exec = asks.then(|| doors.sockets.remove(0));
         let with = (trust.as_ref(), ssh);
         let mut opened = door::open(doors, provider, settings, places, records, with)?;
         let trusted = std::mem::take(&mut opened.covers);
@@ -258,7 +272,36 @@ impl Session {
             layer.record(&record, guard.names()).map_err(RunError::System)?;
         }
         inside.channel.seal(covers).map_err(|_| last_words(inside))?;
-        Ok(opened)
+        let view = workspace.under_view(settings).cloned();
+        let asked = host_exec.map(|listener| (listener, Ground::new(authority, view)));
+        Ok((opened, asked))
+    }
+
+    /// Who serves the host-exec door.
+    ///
+    /// # Errors
+    /// A descriptor that cannot be had.
+    fn broker(
+        &self,
+        (listener, ground): (OwnedFd, Ground),
+        request: &Request,
+        audit: &Arc<Audit>,
+        passage: Option<&Arc<Passage>>,
+    ) -> Result<Broker, RunError> {
+        let Request { settings, workspace, places, .. } = request;
+        let git = workspace.git_directory();
+        let start = broker::Start {
+            settings: settings.clone(),
+            ground,
+            approvals: Arc::default(),
+            audit: Arc::clone(audit),
+            places: places.clone(),
+            repository: if git.exists() { git } else { workspace.root.as_path().to_owned() },
+            known: self.design.guard.known(places),
+            private: self.state.private().to_owned(),
+            question: passage.map(|passage| Arc::new(Question::new(Arc::clone(passage)))),
+        };
+        Broker::new(listener, broker::Setting::new(start))
     }
 
     /// Where tools may go: whatever was granted. What is private and gone with the session is for

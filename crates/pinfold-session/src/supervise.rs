@@ -5,6 +5,7 @@ mod hostile;
 mod ready;
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,7 @@ use pinfold_boundary::namespace::{Exceeded, explain};
 use pinfold_boundary::{Inside, LaunchError, step_failed};
 use pinfold_wire::{Ended, Limit, Order, Received, Report, Step};
 
+use crate::broker::{Broker, Passage};
 use crate::control::{Control, News};
 use crate::detach::Background;
 use crate::filling::Filling;
@@ -51,6 +53,10 @@ pub(crate) struct Supervision {
     pub(crate) serving: Serving,
     /// Where the session can be asked for something.
     pub(crate) control: Control,
+    /// Where the inside asks for commands on the host, if it can.
+    pub(crate) broker: Option<Broker>,
+    /// Between the two terminals where questions may be asked at the caller's.
+    pub(crate) passage: Option<Arc<Passage>>,
     /// Where sockets of the inside's network are asked for and handed in.
     pub(crate) sockets: Option<Sockets>,
     /// Whether there is no command, which would decide itself what becomes of signals.
@@ -117,10 +123,16 @@ impl Supervision {
     pub(crate) fn start(&mut self, variables: Vec<Vec<u8>>) -> Result<(), RunError> {
         if let (Some(terminal), Some(inner)) = (&self.terminal, &self.inner) {
             terminal.enter(inner.as_fd()).map_err(RunError::terminal)?;
-            let pumps =
-                Pump::terminal(terminal.descriptor(), inner.as_fd()).map_err(RunError::terminal)?;
-            for pump in pumps {
-                self.outputs.extend(pump.start().map_err(RunError::thread)?);
+            let (caller, inner) = (terminal.descriptor(), inner.as_fd());
+            match &self.passage {
+                Some(passage) => {
+                    self.outputs.push(passage.start(caller, inner).map_err(RunError::thread)?);
+                }
+                None => {
+                    for pump in Pump::terminal(caller, inner).map_err(RunError::terminal)? {
+                        self.outputs.extend(pump.start().map_err(RunError::thread)?);
+                    }
+                }
             }
         }
         if let (Some(window), Some(inner)) = (self.window, &self.inner) {
@@ -151,6 +163,9 @@ impl Supervision {
         self.inside.reap().map_err(RunError::thread)?;
         drop(self.input.take());
         self.inner = None;
+        if let Some(broker) = &mut self.broker {
+            broker.stop();
+        }
         for output in self.outputs.drain(..) {
             // A panic in a pump has been reported by its own thread.
             let _ = output.join();
@@ -200,6 +215,11 @@ impl Supervision {
                 // An init that is gone has no network left either.
                 let _ = self.inside.order(&Order::Socket);
             }
+        }
+        if ready.broker
+            && let Some(broker) = &mut self.broker
+        {
+            broker.start()?;
         }
         if ready.door {
             self.serving.turn()?;

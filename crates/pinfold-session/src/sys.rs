@@ -88,15 +88,53 @@ pub(crate) fn allow_many_files() {
         setrlimit(Resource::Nofile, rustix::process::Rlimit { current: limit.maximum, ..limit });
 }
 
+/// Blocks what tells of children and asks to end, and returns a descriptor to read both from.
+///
+/// # Errors
+/// What signalfd(2) says.
+pub(crate) fn child_events() -> Result<OwnedFd, Errno> {
+    let set = set_of(&[libc::SIGCHLD, libc::SIGTERM]);
+    // SAFETY: the set outlives both calls; a successful signalfd returns a new descriptor.
+    unsafe {
+        libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+        let fd = libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+        if fd < 0 { Err(Errno::MFILE) } else { Ok(OwnedFd::from_raw_fd(fd)) }
+    }
+}
+
+/// Has a program start with no signal blocked, whatever this process reads as events.
+pub(crate) fn unblock_signals_of(command: &mut std::process::Command) {
+    use std::os::unix::process::CommandExt as _;
+    let unblock = || {
+        let set = set_of(&[]);
+        // SAFETY: sigprocmask(2) is async-signal-safe, and the set outlives the call.
+        unsafe {
+            libc::sigprocmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut());
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec the closure makes one call that is async-signal-safe.
+    unsafe {
+        command.pre_exec(unblock);
+    }
+}
+
 /// Ends this process by SIGINT, as the command inside was ended.
 pub fn die_of_interrupt() {
-    let set = set_of(&[libc::SIGINT]);
+    die_of(libc::SIGINT);
+}
+
+/// Ends this process by a signal, as another was ended, and without a core of its own.
+pub(crate) fn die_of(signal: i32) {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+    let set = set_of(&[signal]);
     // SAFETY: the default disposition is valid, the set outlives the call, and nothing of this
     // process is left to be done.
     unsafe {
-        libc::signal(libc::SIGINT, libc::SIG_DFL);
+        libc::signal(signal, libc::SIG_DFL);
         libc::sigprocmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut());
-        libc::raise(libc::SIGINT);
+        libc::raise(signal);
     }
 }
 

@@ -4,7 +4,9 @@ mod order;
 mod report;
 
 pub use order::{Bounds, Cover, CoverKind, Order, Program, StreamEnd, Streams};
+pub(crate) use order::{read_list, write_list};
 pub use report::{Ended, Limit, Report, Step};
+pub(crate) use report::{read_ended, write_ended};
 
 use crate::codec::DecodeError;
 

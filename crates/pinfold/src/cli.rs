@@ -15,12 +15,14 @@ use pinfold_policy::settings::{
 use pinfold_session::SessionName;
 use pinfold_session::repository::ContentHash;
 
+use crate::approvals::ApprovalsArgs;
 use crate::attach::AttachArgs;
 use crate::check::CheckArgs;
 use crate::completions::{self, CompletionsArgs};
 use crate::config::ConfigArgs;
 use crate::exec::{ExecArgs, ShellArgs, StopArgs};
 use crate::guard::{GuardArgs, ReadArgs};
+use crate::host::{HostGitArgs, HostRunArgs};
 use crate::import::ImportArgs;
 use crate::log::LogsArgs;
 use crate::network::ChangeArgs;
@@ -81,6 +83,8 @@ pub(crate) enum Command {
     Completions(Deferred<CompletionsArgs>),
     /// Say whether pinfold works on this machine, and what to do if not
     Doctor(Deferred<Output>),
+    /// Show and answer what insides ask to run on this machine
+    Approvals(Deferred<ApprovalsArgs>),
     /// Read the audit log
     Audit(Deferred<AuditArgs>),
     /// Serve the local API: sessions, programs, files and events for other programs of yours
@@ -108,6 +112,12 @@ pub(crate) enum Command {
     /// Take what was committed inside into the host's repository, in a boundary
     #[command(hide = true)]
     ImportObjects(Deferred<ImportArgs>),
+    /// Run a program for an inside, and end all that it leaves
+    #[command(hide = true)]
+    HostRun(Deferred<HostRunArgs>),
+    /// Run git for an inside, in a boundary
+    #[command(hide = true)]
+    HostGit(Deferred<HostGitArgs>),
     /// Say whether a worktree is as it was committed, in a boundary
     #[command(hide = true)]
     LookAtWorktree(Deferred<LookArgs>),
@@ -282,6 +292,12 @@ pub(crate) struct PolicyArgs {
         help = "Let the host reach a port inside: [HOST:]PORT; may be repeated"
     )]
     pub(crate) publish: Vec<SocketAddr>,
+    /// Let the inside ask for git, gh and moltnet to be run on this machine; each call is approved
+    #[arg(long)]
+    pub(crate) host_exec: bool,
+    /// The same, and requests wait for `pinfold approvals` where nobody else can answer
+    #[arg(long)]
+    pub(crate) wait_for_approvals: bool,
     /// Work in the name of this identity: .moltnet/NAME or .pinfold/identities/NAME
     #[arg(long, value_name = "NAME")]
     pub(crate) identity: Option<String>,

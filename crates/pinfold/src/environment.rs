@@ -8,7 +8,7 @@ use pinfold_policy::settings::Settings;
 use pinfold_session::ssh::Ssh;
 use pinfold_session::system::Stack;
 use pinfold_session::workspace::Workspace;
-use pinfold_session::{door, trust, userland};
+use pinfold_session::{broker, door, trust, userland};
 
 /// Variables of the caller that describe the person's terminal and language, and hold no
 /// secret. They enter without being asked for.
@@ -45,7 +45,7 @@ pub(crate) fn environment(
 ) -> Vec<(OsString, OsString)> {
     let mut variables = agent;
     variables.extend(forwarded(settings));
-    variables.extend(fixed(workspace, path_first, stack));
+    variables.extend(fixed(settings, workspace, path_first, stack));
     if trust::is_needed(settings) || stack.is_some() {
         variables.extend(trusted());
     }
@@ -88,9 +88,16 @@ fn forwarded(settings: &Settings) -> Vec<EnvVar> {
 }
 
 /// What is right inside. An empty template directory keeps `git init` from planting hooks.
-fn fixed(workspace: &Workspace, path_first: &[String], stack: Option<&Stack>) -> Vec<EnvVar> {
+fn fixed(
+    settings: &Settings,
+    workspace: &Workspace,
+    path_first: &[String],
+    stack: Option<&Stack>,
+) -> Vec<EnvVar> {
+    let asking = settings.host_exec.enabled.value.then_some(broker::DIRECTORY);
     let parts = path_first.iter().map(String::as_str).chain([userland::PATH]);
-    let path = parts.collect::<Vec<_>>().join(":");
+    // Names that ask the host come before the programs that they stand for.
+    let path = asking.into_iter().chain(parts).collect::<Vec<_>>().join(":");
     let root = workspace.root.as_path().as_os_str();
     let values: [(&str, OsString, EnvLayer); 14] = [
         ("PATH", path.into(), EnvLayer::Fixed),

@@ -1,5 +1,6 @@
 //! The command line: parse, call, print.
 
+mod approvals;
 mod attach;
 mod check;
 mod cli;
@@ -10,6 +11,8 @@ mod environment;
 mod exec;
 mod exit;
 mod guard;
+mod host;
+mod host_client;
 mod import;
 mod log;
 mod network;
@@ -36,6 +39,9 @@ use pinfold_session::places::Places;
 use pinfold_session::wrappers;
 
 fn main() -> ExitCode {
+    if let Some(name) = host_client::name() {
+        return host_client::ask(&name);
+    }
     completions::answer();
     wrappers::come_from(policy::wrappers);
     let outcome = match Cli::parse().command {
@@ -70,6 +76,9 @@ fn main() -> ExitCode {
         Command::Unpack(args) => Ok(unpack::unpack(&args.0)),
         Command::UnpackSystem(args) => Ok(unpack::unpack_system(&args.0)),
         Command::Secret(command) => secret_command(command.0),
+        Command::Approvals(args) => approvals::approvals(args.0),
+        Command::HostRun(args) => host::run(&args.0),
+        Command::HostGit(args) => host::git(&args.0),
     };
     outcome.unwrap_or_else(exit::Failure::show)
 }

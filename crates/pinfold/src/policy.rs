@@ -8,7 +8,8 @@ use pinfold_policy::document::SettingsFile;
 use pinfold_policy::env::EnvName;
 use pinfold_policy::path::{Escaped, HostPath};
 use pinfold_policy::settings::{
-    Attendance, FlagBudget, FlagLimits, FlagNetwork, Flags, Layers, Settings, Trust, WrapperSetting,
+    Attendance, FlagBudget, FlagHostExec, FlagLimits, FlagNetwork, Flags, Layers, Settings, Trust,
+    WrapperSetting,
 };
 use pinfold_session::dedicated::Dedicated;
 use pinfold_session::places::Places;
@@ -270,6 +271,7 @@ fn flags(args: &PolicyArgs, agent: Option<&str>) -> Result<Flags, Failure> {
             intercept: args.intercept.clone(),
             publish: args.publish.clone(),
         },
+        host_exec: FlagHostExec { enabled: args.host_exec, waits: args.wait_for_approvals },
         identity: args.identity.clone(),
         identity_mode: args.identity_mode,
     })

@@ -182,6 +182,7 @@ pub(crate) fn request(
         ssh,
         nested: run.nested,
         bound: None,
+        attended: !wanted.unattended && wanted.background.is_none(),
         places,
         name: wanted.name,
         background: wanted.background,

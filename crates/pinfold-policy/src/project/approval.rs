@@ -11,6 +11,26 @@ pub enum AutoApprove {
     Rule(ApprovalRule),
 }
 
+impl AutoApprove {
+    /// Whether a command of an executable that is on the list is allowed by this.
+    #[must_use]
+    pub fn allows(&self, executable: &[u8], args: &[Vec<u8>]) -> bool {
+        match self {
+            Self::All => true,
+            Self::Rule(rule) => rule.allows(executable, args),
+        }
+    }
+}
+
+/// Whether this can be the name of an executable: letters, digits, `.`, `_` and `-`, and neither a dash
+/// nor a dot at the beginning. What is no such name is none that a `PATH` has to be searched for.
+#[must_use]
+pub fn is_executable(name: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    name.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric())
+        && name.bytes().all(is_part)
+}
+
 impl fmt::Display for AutoApprove {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -33,6 +53,29 @@ pub struct ApprovalRule {
     pub excludes: Vec<String>,
 }
 
+impl ApprovalRule {
+    /// Whether a command is allowed: what is excluded is looked for first.
+    ///
+    /// An option that is excluded (`--force`) is so with a value, too (`--force=x`).
+    #[must_use]
+    pub fn allows(&self, executable: &[u8], args: &[Vec<u8>]) -> bool {
+        let is = |one: &String, arg: &[u8]| one.as_bytes() == arg;
+        let has_value = |one: &String, arg: &[u8]| {
+            one.starts_with("--")
+                && arg.strip_prefix(one.as_bytes()).is_some_and(|rest| rest.starts_with(b"="))
+        };
+        let is_excluded =
+            |arg: &Vec<u8>| self.excludes.iter().any(|one| is(one, arg) || has_value(one, arg));
+        let begins = args.len() >= self.prefix.len()
+            && self.prefix.iter().zip(args).all(|(one, arg)| is(one, arg));
+        let has = |one: &String| args.iter().any(|arg| is(one, arg));
+        !args.iter().any(is_excluded)
+            && is(&self.executable, executable)
+            && begins
+            && self.contains.iter().all(has)
+    }
+}
+
 impl fmt::Display for ApprovalRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.executable)?;
@@ -51,3 +94,6 @@ impl fmt::Display for ApprovalRule {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,6 +20,8 @@ pub struct Ceiling {
     pub(super) roots: Option<Valued<Vec<HostPath>>>,
     pub(super) hosts: Option<Valued<Vec<NetworkRule>>>,
     pub(super) agents: Option<Valued<Vec<String>>>,
+    pub(super) host_exec: Option<Valued<bool>>,
+    pub(super) executables: Option<Valued<Vec<String>>>,
     pub(super) allow_weaker: Option<Valued<bool>>,
     pub(super) nested: Option<Valued<bool>>,
 }
@@ -35,6 +37,8 @@ impl Ceiling {
             roots: file.roots,
             hosts: file.hosts,
             agents: file.agents,
+            host_exec: file.host_exec,
+            executables: file.executables,
             allow_weaker: file.allow_weaker,
             nested: file.nested,
         }
@@ -112,6 +116,19 @@ impl Ceiling {
     /// When the administrator forbids them.
     pub fn check_nested(&self, origin: &Origin) -> Result<(), SettingsError> {
         permitted("nested", origin, self.nested.as_ref())
+    }
+
+    pub(super) fn check_host_exec(&self, origin: &Origin) -> Result<(), SettingsError> {
+        permitted("host_exec.allowed", origin, self.host_exec.as_ref())
+    }
+
+    pub(super) fn check_executable(&self, name: &Valued<String>) -> Result<(), SettingsError> {
+        member("hostExec.executables", &name.value, &name.origin, self.executables.as_ref())
+    }
+
+    pub(super) fn allows_executable(&self, name: &[u8]) -> bool {
+        let is_it = |allowed: &String| allowed.as_bytes() == name;
+        self.executables.as_ref().is_none_or(|allowed| allowed.value.iter().any(is_it))
     }
 
     pub(super) fn check_weaker(&self, origin: &Origin) -> Result<(), SettingsError> {

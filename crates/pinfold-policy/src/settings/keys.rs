@@ -66,11 +66,52 @@ pub(crate) const PROJECT: &[Key] = &[
 ];
 
 /// `hostExec`.
-pub(super) const HOST_EXEC: &[Key] = &[Key::new(
+pub(super) const HOST_EXEC: &[Key] = &[AUTO_APPROVE, EXECUTABLES, ON_PATH];
+
+const AUTO_APPROVE: Key = Key::new(
     "autoApprove",
     Shape::Either(&Shape::Flag, &Shape::List(&Shape::Table(APPROVAL))),
     "What is run without asking: rules, or true for every executable of the user's list.",
-)];
+);
+const EXECUTABLES: Key = Key::new(
+    "executables",
+    Shape::List(&Shape::Pattern(ID_PATTERN)),
+    "Executables that may be asked for, beside git, gh and moltnet.",
+);
+const ON_PATH: Key = Key::new(
+    "onPath",
+    Shape::List(&Shape::Pattern(ID_PATTERN)),
+    "Names on PATH inside that ask the host; of git only what needs a login does.",
+);
+
+/// `hostExec` of the user's file.
+const USER_HOST_EXEC: &[Key] = &[
+    AUTO_APPROVE,
+    EXECUTABLES,
+    ON_PATH,
+    Key::new(
+        "enabled",
+        Shape::Flag,
+        "Whether the inside can ask; by default if this table is there.",
+    ),
+    Key::new("timeout", Shape::Text, "How long a command may run on the host; 60s by default."),
+    Key::new("approvalTimeout", Shape::Text, "How long an answer may take; 5m by default."),
+    Key::new(
+        "waitForApprovals",
+        Shape::Flag,
+        "Whether a request waits although nobody is there to answer it now.",
+    ),
+];
+
+/// `host_exec` of the administrator's file.
+const CEILING_HOST_EXEC: &[Key] = &[
+    Key::new("allowed", Shape::Flag, "Whether an inside may ask the host to run commands."),
+    Key::new(
+        "executables",
+        Shape::List(&Shape::Pattern(ID_PATTERN)),
+        "The only executables that may be asked for.",
+    ),
+];
 
 /// An entry of `hostExec.autoApprove`.
 pub(super) const APPROVAL: &[Key] = &[
@@ -253,6 +294,11 @@ pub(crate) const USER: &[Key] = &[
     Key::new("network", Shape::Table(NETWORK), "What may be reached."),
     Key::new("publish", TEXTS, "Ports inside that the host can reach: [HOST:]PORT."),
     Key::new(
+        "hostExec",
+        Shape::Table(USER_HOST_EXEC),
+        "Commands the inside may ask the host to run.",
+    ),
+    Key::new(
         "secrets",
         Shape::List(&Shape::Table(SECRET)),
         "Secrets of which the inside has placeholders.",
@@ -304,6 +350,7 @@ pub(crate) const CEILING: &[Key] = &[
         Shape::Choice(GroupTrust::WORDS),
         "The most that sessions are trusted with; member keeps tokens for GitHub from all.",
     ),
+    Key::new("host_exec", Shape::Table(CEILING_HOST_EXEC), "Commands on the host."),
     Key::new("allow_weaker", Shape::Flag, "Whether --allow-weaker is permitted."),
     Key::new("nested", Shape::Flag, "Whether profiles may ask for nested user namespaces."),
     WRAPPERS,

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use super::agent_loop::AgentLoop;
 use super::branch::BranchName;
 use super::budget::Usd;
+use super::host_exec::FlagHostExec;
 use super::project::Project;
 use super::words::{AgentState, BoundaryName, GitMode, IdentityMode, LandlockMode, WorkspaceMode};
 use crate::document::SettingsFile;
@@ -99,6 +100,8 @@ pub struct Flags {
     pub identity_mode: Option<IdentityMode>,
     /// `--group`.
     pub group: Option<String>,
+    /// Commands on the host.
+    pub host_exec: FlagHostExec,
     /// The budget of this session.
     pub budget: FlagBudget,
 }

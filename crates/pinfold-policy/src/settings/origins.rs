@@ -120,6 +120,15 @@ impl Settings {
         rows.optional("snapshot.overlaySize", self.snapshot.size.as_ref());
         rows.list("resumeCommands", &self.resume);
         rows.list("hostExec.autoApprove", &self.approve);
+        let host_exec = &self.host_exec;
+        if host_exec.enabled.value || host_exec.enabled.origin.is_chosen() {
+            rows.one("hostExec.enabled", &host_exec.enabled);
+            rows.list("hostExec.executables", &host_exec.executables);
+            rows.list("hostExec.onPath", &host_exec.on_path);
+            rows.one("hostExec.timeout", &host_exec.timeout);
+            rows.one("hostExec.approvalTimeout", &host_exec.patience);
+            rows.one("hostExec.waitForApprovals", &host_exec.waits);
+        }
         rows.list("wrappers", &self.wrappers);
         rows.0
     }

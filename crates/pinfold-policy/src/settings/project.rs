@@ -3,8 +3,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use super::host_exec::{self, HostExecFile};
 use super::keys::{self, sub_keys};
-use super::read::{env, limits, list, sub_table, whole, word};
+use super::read::{Layer, env, limits, list, sub_table, whole, word};
 use super::words::{BoundaryName, ShadowMode, WorkspaceMode};
 use super::{EnvSetting, SettingsError, network};
 use crate::document::{Document, FileError, Item, Section, SettingsFile};
@@ -20,7 +21,7 @@ use crate::project::{ApprovalRule, AutoApprove, Base, ResumeCommand, ShadowPath,
 pub struct Project {
     pub(super) env: Vec<EnvSetting>,
     pub(super) limits: Limits,
-    pub(super) approve: Vec<Valued<AutoApprove>>,
+    pub(super) host_exec: HostExecFile,
     pub(super) snapshot: Snapshot,
     pub(super) shadow: Vec<Valued<ShadowPath>>,
     pub(super) shadow_mode: Option<Valued<ShadowMode>>,
@@ -67,10 +68,7 @@ fn one(file: SettingsFile<'_>) -> Result<Project, SettingsError> {
     Ok(Project {
         env: env(&section, Origin::Project, Owner::User)?,
         limits: limits(&section, Origin::Project)?,
-        approve: match sub_table(&section, keys::PROJECT, "hostExec")? {
-            Some(table) => table.read("autoApprove", approve)?.unwrap_or_default(),
-            None => Vec::new(),
-        },
+        host_exec: host_exec::of_project(&section)?,
         snapshot: snapshot(sub_table(&section, keys::PROJECT, "snapshot")?.as_ref())?,
         shadow: list(vfs.as_ref(), "shadow", Origin::Project, Item::parsed)?,
         shadow_mode: match &vfs {
@@ -87,8 +85,11 @@ fn one(file: SettingsFile<'_>) -> Result<Project, SettingsError> {
 }
 
 /// `autoApprove`: nothing for `false`, which is what holds without it.
-fn approve(item: &Item<'_>) -> Result<Vec<Valued<AutoApprove>>, FileError> {
-    let valued = |item: &Item<'_>, what| Valued::new(what, Origin::Project(item.place()));
+pub(super) fn approve(
+    item: &Item<'_>,
+    layer: Layer,
+) -> Result<Vec<Valued<AutoApprove>>, FileError> {
+    let valued = |item: &Item<'_>, what| Valued::new(what, layer(item.place()));
     if !item.is_list() {
         let all = item.flag().map_err(|_| item.expected("true, false or a list of rules"))?;
         return Ok(if all { vec![valued(item, AutoApprove::All)] } else { Vec::new() });
@@ -100,13 +101,8 @@ fn approve(item: &Item<'_>) -> Result<Vec<Valued<AutoApprove>>, FileError> {
 fn approval(item: &Item<'_>) -> Result<ApprovalRule, FileError> {
     let table = item.table(keys::APPROVAL)?;
     let texts = |key| Ok(table.read(key, Item::texts)?.unwrap_or_default());
-    let executable = table.require("executable")?;
-    let name = executable.text()?;
-    if name.is_empty() || name.contains('/') {
-        return Err(executable.invalid("expected the name of an executable, without a slash"));
-    }
     Ok(ApprovalRule {
-        executable: name.to_owned(),
+        executable: host_exec::executable(&table.require("executable")?)?,
         prefix: texts("argsPrefix")?,
         contains: texts("argsContains")?,
         excludes: texts("argsExcludes")?,

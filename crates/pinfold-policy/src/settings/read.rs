@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use super::budget::{self, Budget};
+use super::host_exec::{self, HostExecFile};
 use super::keys::{self, sub_keys};
 use super::words::{
     AgentState, BoundaryName, GitMode, GroupTrust, IdentityMode, LandlockMode, WorkspaceMode,
@@ -36,6 +37,7 @@ pub(super) struct UserFile {
     pub(super) limits: Limits,
     pub(super) files: UserFiles,
     pub(super) network: NetworkPolicy,
+    pub(super) host_exec: HostExecFile,
     pub(super) secrets: Vec<Valued<SecretRule>>,
     pub(super) publish: Vec<Valued<SocketAddr>>,
     pub(super) identity_mode: Option<Valued<IdentityMode>>,
@@ -71,6 +73,8 @@ pub(super) struct CeilingFile {
     pub(super) hosts: Option<Valued<Vec<NetworkRule>>>,
     pub(super) agents: Option<Valued<Vec<String>>>,
     pub(super) env: Vec<EnvSetting>,
+    pub(super) host_exec: Option<Valued<bool>>,
+    pub(super) executables: Option<Valued<Vec<String>>>,
     pub(super) allow_weaker: Option<Valued<bool>>,
     pub(super) nested: Option<Valued<bool>>,
     pub(super) budget: Option<Budget>,
@@ -110,6 +114,7 @@ pub(super) fn user(
         limits: limits(&section, Origin::User)?,
         files: user_files(&section, home)?,
         network: network::policy(&section, Origin::User)?,
+        host_exec: host_exec::of_user(&section)?,
         secrets: network::secrets(&section, Origin::User)?,
         publish: network::publish(&section, Origin::User)?,
         identity_mode: word(&section, "identity_mode", Origin::User)?,
@@ -126,6 +131,7 @@ pub(super) fn user(
 pub(super) fn ceiling(file: SettingsFile<'_>) -> Result<CeilingFile, SettingsError> {
     let document = Document::parse(file)?;
     let section = whole(&document, keys::CEILING)?;
+    let host_exec = sub_table(&section, keys::CEILING, "host_exec")?;
     let files = sub_table(&section, keys::CEILING, "files")?;
     let files = files.as_ref();
     Ok(CeilingFile {
@@ -147,6 +153,12 @@ pub(super) fn ceiling(file: SettingsFile<'_>) -> Result<CeilingFile, SettingsErr
         agents: section
             .read("agents", |item| Ok(Valued::new(item.texts()?, Origin::Ceiling(item.place()))))?,
         env: env(&section, Origin::Ceiling, Owner::Pinfold)?,
+        host_exec: host_exec.as_ref().map_or(Ok(None), |table| flag(table, "allowed"))?,
+        executables: host_exec.as_ref().map_or(Ok(None), |table| {
+            table.read("executables", |item| {
+                Ok(Valued::new(item.texts()?, Origin::Ceiling(item.place())))
+            })
+        })?,
         allow_weaker: flag(&section, "allow_weaker")?,
         nested: flag(&section, "nested")?,
         budget: budget::of_ceiling(&section)?,

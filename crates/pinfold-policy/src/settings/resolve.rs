@@ -9,6 +9,7 @@ use super::branch::BranchName;
 use super::budget::{self, Budget};
 use super::ceiling::{Ceiling, at_least, at_most};
 use super::error::SettingsError;
+use super::host_exec::{self, HostExec};
 use super::layers::{Attendance, FlagLimits, Flags, Layers, Trust};
 use super::project::Project;
 use super::read::{self, CeilingFile, UserFile, UserFiles, check_reserved};
@@ -127,6 +128,8 @@ pub struct Settings {
     pub snapshot: Snapshot,
     /// What runs inside before the command.
     pub resume: Vec<Valued<ResumeCommand>>,
+    /// What the inside may ask the host to run.
+    pub host_exec: HostExec,
     /// What the host runs for the inside without asking.
     pub approve: Vec<Valued<AutoApprove>>,
     /// Programs that are asked about each launch, in order.
@@ -251,11 +254,15 @@ fn merge(
         prices: user.prices,
         snapshot: asked.snapshot(project.snapshot),
         resume: Vec::new(),
-        approve: asked.approvals(project.approve),
+        host_exec: HostExec::default(),
+        approve: Vec::new(),
         wrappers,
         widenings: Vec::new(),
         ceiling,
     };
+    let host_exec = asked.host_exec(project.host_exec, &user.host_exec);
+    (settings.host_exec, settings.approve) =
+        host_exec::merged(user.host_exec, host_exec, flags.host_exec, &settings.ceiling)?;
     settings.resume = asked.resume(project.resume, &settings);
     settings.widenings = asked.widenings;
     settings.check_ceiling()?;

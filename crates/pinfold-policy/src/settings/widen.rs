@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 
+use super::host_exec::{HostExecFile, LISTED};
 use super::layers::{FlagNetwork, Trust};
 use super::project::Project;
 use super::read::UserFile;
@@ -129,13 +130,19 @@ impl Asked {
         user
     }
 
-    /// What runs on the host without asking.
-    pub(super) fn approvals(
-        &mut self,
-        asked: Vec<Valued<AutoApprove>>,
-    ) -> Vec<Valued<AutoApprove>> {
+    /// What the inside may ask the host to run, and what of it is run without asking.
+    pub(super) fn host_exec(&mut self, asked: HostExecFile, user: &HostExecFile) -> HostExecFile {
         let says = |what: &AutoApprove| format!("run on this machine without asking: {what}");
-        self.each("hostExec.autoApprove", asked, |_| false, says)
+        let approve = self.each("hostExec.autoApprove", asked.approve, |_| false, says);
+        let listed = |name: &String| {
+            LISTED.contains(&name.as_str()) || user.executables.iter().any(|its| its.value == *name)
+        };
+        let may_ask = |name: &String| format!("ask you to run {name} on this machine");
+        let executables = self.each("hostExec.executables", asked.executables, listed, may_ask);
+        let given = |name: &String| user.on_path.iter().any(|its| its.value == *name);
+        let stands_for = |name: &String| format!("have {name} inside ask this machine to run it");
+        let on_path = self.each("hostExec.onPath", asked.on_path, given, stands_for);
+        HostExecFile { approve, executables, on_path, ..HostExecFile::default() }
     }
 
     /// What the system inside is built from.

@@ -58,6 +58,16 @@ pub fn reachable(places: &Places) -> Vec<(String, Option<String>)> {
     answers.map(|session| (session.clone(), names.get(&session).cloned())).collect()
 }
 
+/// A connection on which to speak of what waits for a person's answer in a session.
+///
+/// # Errors
+/// No such session, or more than one.
+pub(crate) fn approvals(places: &Places, session: Option<&str>) -> Result<Channel, RunError> {
+    let channel = find(places, session)?;
+    send(&channel, Request::Approvals)?;
+    Ok(channel)
+}
+
 /// A connection to the session that is meant: the one that is called so, or whose name begins so, or
 /// the only one.
 ///

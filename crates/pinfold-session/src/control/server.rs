@@ -18,6 +18,7 @@ use rustix::net::SocketFlags;
 use super::message::{Answer, Request, TimeOver};
 use super::{NAME, Rules};
 use crate::audit::{Audit, Event};
+use crate::broker::{self, Approvals};
 use crate::run::{record_launch, wrapped};
 use crate::screen::Screen;
 use crate::talk::{self, Json};
@@ -57,6 +58,8 @@ pub(crate) struct Control {
     base: Base,
     audit: Arc<Audit>,
     next: u32,
+    /// None where the inside cannot ask for commands on the host.
+    approvals: Option<Arc<Approvals>>,
 }
 
 struct Client {
@@ -104,8 +107,13 @@ impl Control {
     ) -> io::Result<Self> {
         let listener = talk::listen(private, NAME)?;
         let spare = Some(listener.try_clone()?);
-        let (clients, screen) = (Vec::new(), None);
-        Ok(Self { listener, spare, clients, rules, screen, base, audit, next: FIRST })
+        let (clients, screen, approvals) = (Vec::new(), None, None);
+        Ok(Self { listener, spare, clients, rules, screen, base, audit, next: FIRST, approvals })
+    }
+
+    /// The same, with requests that wait for answers.
+    pub(crate) fn with_approvals(self, approvals: Option<Arc<Approvals>>) -> Self {
+        Self { approvals, ..self }
     }
 
     /// Readable when somebody asks for something.
@@ -282,6 +290,12 @@ impl Control {
             }
             // There is nothing to be told yet.
             Request::Signal(_) | Request::Kill | Request::Window(_) => {}
+            Request::Approvals => {
+                // It is served beside this loop: a person's answer takes its time.
+                if let Ok(socket) = client.channel.as_fd().try_clone_to_owned() {
+                    broker::attend(Channel::from(socket), self.approvals.as_ref());
+                }
+            }
             Request::Stop { grace } => {
                 client.state = State::Waiting;
                 return Some(Duration::from_millis(grace));

@@ -28,7 +28,7 @@ pub(crate) enum Access {
 #[derive(Debug)]
 pub(crate) struct Pen {
     script: String,
-    argument: String,
+    arguments: Vec<OsString>,
     places: Vec<(String, PathBuf, Access)>,
     env: Vec<(OsString, OsString)>,
 }
@@ -46,10 +46,16 @@ impl Pen {
         ];
         Self {
             script: script.into(),
-            argument: argument.into(),
+            arguments: vec![argument.into().into()],
             places: Vec::new(),
             env: env.map(|(name, value)| (name.into(), value.into())).into(),
         }
+    }
+
+    /// Gives the script more arguments, whatever bytes they are.
+    pub(crate) fn arguments(mut self, more: impl Iterator<Item = OsString>) -> Self {
+        self.arguments.extend(more);
+        self
     }
 
     /// Shows a directory of the host.
@@ -103,9 +109,10 @@ impl Pen {
             tree.push(Entry { path: InsidePath::new(inside)?, place });
         }
         tree.extend(userland::generated(uid, gid, None)?);
-        let argv = ["/bin/sh", "-c", &self.script, "sh", &self.argument];
+        let mut argv: Vec<OsString> = ["/bin/sh", "-c", &self.script, "sh"].map(Into::into).into();
+        argv.extend(self.arguments);
         let cwd = InsidePath::new("/tmp")?;
-        let program = Program { argv: argv.map(Into::into).into(), env: self.env, cwd };
+        let program = Program { argv, env: self.env, cwd };
         let plan = LaunchPlan {
             tree,
             identity: Identity { uid, gid, home: InsidePath::new("/tmp")? },

@@ -166,6 +166,11 @@ impl Copies {
         Ok(())
     }
 
+    /// Directories of the host and where they are borrowed inside.
+    pub(crate) fn borrowed(&self) -> impl Iterator<Item = &(PathBuf, PathBuf)> {
+        self.borrowed.iter()
+    }
+
     /// The covers that mount what is borrowed, to come before all others: they take from the
     /// host's git directory while it can still be seen.
     pub(crate) fn covers(&self) -> impl Iterator<Item = Cover> {

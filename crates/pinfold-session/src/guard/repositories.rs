@@ -8,6 +8,7 @@ use rustix::fs::FileType;
 
 use super::{Granted, Guard};
 use crate::RunError;
+use crate::broker::Known;
 use crate::git::directory::{self, CONFIGS, INSIDE, Repository};
 use crate::git::named::Scope;
 use crate::git::pointer;
@@ -82,6 +83,7 @@ impl Guard {
         rules: &Rules<'_>,
         places: &Places,
     ) -> Result<(), RunError> {
+        self.tops.clone_from(&git.tops);
         for (number, host) in git.directories.iter().enumerate() {
             let made =
                 directory::guard(host, number, &self.private, &rules.protection, &mut self.protect);
@@ -125,6 +127,17 @@ impl Guard {
             .iter()
             .filter_map(|(top, git)| Some((top.clone(), self.copies.copy_of(git)?)));
         tracked::pass_over(&hidden, copies).map_err(RunError::System)
+    }
+
+    /// The repositories, for commands on the host.
+    pub(crate) fn known(&self, places: &Places) -> Vec<Known> {
+        let borrowed = |(host, inside): &(PathBuf, PathBuf)| (inside.clone(), host.clone());
+        let borrowed: Vec<_> = self.copies.borrowed().map(borrowed).collect();
+        let is_led = |(_, git): &&(PathBuf, PathBuf)| !git.as_os_str().is_empty();
+        let known = |(top, git): &(PathBuf, PathBuf)| {
+            Known::read(top, git, self.copies.copy_of(git), borrowed.clone(), places)
+        };
+        self.tops.iter().filter(is_led).map(known).collect()
     }
 
     /// What the configurations that are in force in a repository name in the granted roots.

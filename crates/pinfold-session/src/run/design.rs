@@ -11,6 +11,7 @@ use pinfold_policy::authority::Authority;
 use pinfold_policy::origin::Origin;
 
 use super::{Request, plan};
+use crate::broker;
 use crate::door;
 use crate::guard::Guard;
 use crate::outcome::RunError;
@@ -91,7 +92,9 @@ impl Design {
         let ssh = request.ssh.as_ref();
         plan.tree.extend(ssh.map(Ssh::entries).transpose()?.into_iter().flatten());
         plan.tree.extend(gitconfig::entry(settings, ssh)?);
-        plan.doors = door::wanted(request.provider.is_some(), &settings.network, ssh)?;
+        plan.tree.extend(broker::entries(&settings.host_exec)?);
+        plan.doors = broker::door(&settings.host_exec)?.into_iter().collect();
+        plan.doors.extend(door::wanted(request.provider.is_some(), &settings.network, ssh)?);
         Ok((Self { view, authority, layer, guard, trust }, plan))
     }
 

@@ -185,6 +185,7 @@ impl Step {
             ssh: None,
             nested: false,
             bound: Some(bound),
+            attended: false,
             places,
             name: None,
             background: None,

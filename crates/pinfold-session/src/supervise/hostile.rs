@@ -89,6 +89,8 @@ impl Rig {
             input: None,
             serving: Serving::new(Egress::default(), records),
             control,
+            broker: None,
+            passage: None,
             sockets: Some(sockets),
             filling: None,
             deadline: None,

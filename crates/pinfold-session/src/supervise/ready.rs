@@ -8,6 +8,7 @@ use rustix::io::Errno;
 
 use super::Supervision;
 use crate::RunError;
+use crate::broker::Broker;
 use crate::filling::Filling;
 use crate::publish::Sockets;
 
@@ -24,6 +25,7 @@ pub(super) struct Ready {
     pub(super) output: bool,
     pub(super) door: bool,
     pub(super) full: bool,
+    pub(super) broker: bool,
 }
 
 impl Supervision {
@@ -52,6 +54,9 @@ impl Supervision {
         let first_filling = watched.len();
         let filling = self.filling.iter().map(Filling::waiting);
         watched.extend(filling.map(|full| PollFd::from_borrowed_fd(full, PollFlags::IN)));
+        let first_broker = watched.len();
+        let broker = self.broker.iter().filter_map(Broker::waiting);
+        watched.extend(broker.map(|door| PollFd::from_borrowed_fd(door, PollFlags::IN)));
         let timeout = self.patience().map(|patience| Timespec {
             tv_sec: patience.as_secs() as i64,
             tv_nsec: i64::from(patience.subsec_nanos()),
@@ -69,7 +74,8 @@ impl Supervision {
             sockets: (first_socket..first_output).any(is),
             output: (first_output..first_door).any(is),
             door: (first_door..first_filling).any(is),
-            full: (first_filling..watched.len()).any(is),
+            full: (first_filling..first_broker).any(is),
+            broker: (first_broker..watched.len()).any(is),
         })
     }
 

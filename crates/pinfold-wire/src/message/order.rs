@@ -249,14 +249,14 @@ fn read_streams(reader: &mut Reader<'_>) -> Result<Streams, DecodeError> {
     Ok(Streams { ends, window })
 }
 
-fn write_list(writer: &mut Writer, list: &[Vec<u8>]) {
+pub(crate) fn write_list(writer: &mut Writer, list: &[Vec<u8>]) {
     writer.u32(list.len() as u32);
     for item in list {
         writer.bytes(item);
     }
 }
 
-fn read_list(reader: &mut Reader<'_>) -> Result<Vec<Vec<u8>>, DecodeError> {
+pub(crate) fn read_list(reader: &mut Reader<'_>) -> Result<Vec<Vec<u8>>, DecodeError> {
     let count = reader.u32()?;
     (0..count).map(|_| reader.bytes()).collect()
 }

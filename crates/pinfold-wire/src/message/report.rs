@@ -264,14 +264,14 @@ fn read_detail(reader: &mut Reader<'_>) -> Result<Vec<u8>, DecodeError> {
     if detail.len() > LONGEST_DETAIL { Err(DecodeError::TooMuch("detail")) } else { Ok(detail) }
 }
 
-fn write_ended(writer: &mut Writer, ended: Ended) {
+pub(crate) fn write_ended(writer: &mut Writer, ended: Ended) {
     match ended {
         Ended::Code(code) => writer.u8(1).u8(code),
         Ended::Signal(signal) => writer.u8(2).u8(signal),
     };
 }
 
-fn read_ended(reader: &mut Reader<'_>) -> Result<Ended, DecodeError> {
+pub(crate) fn read_ended(reader: &mut Reader<'_>) -> Result<Ended, DecodeError> {
     match reader.u8()? {
         1 => Ok(Ended::Code(reader.u8()?)),
         2 => Ok(Ended::Signal(reader.u8()?)),

@@ -8,6 +8,7 @@
 
 mod agents;
 mod attach;
+mod broker;
 mod budgets;
 mod common;
 mod completions;

@@ -4,4 +4,4 @@ mod attacks;
 mod hosts;
 mod identity;
 mod signing;
-mod world;
+pub(crate) mod world;

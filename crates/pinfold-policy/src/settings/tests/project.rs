@@ -274,3 +274,42 @@ fn mistakes_in_ralphs_file_are_told_in_its_words() {
         assert!(error.contains(message), "{error}");
     }
 }
+
+#[test]
+fn the_inside_can_ask_once_somebody_who_may_has_said_so() {
+    let silent = Case::default().resolve().unwrap();
+    assert!(!silent.host_exec.enabled.value);
+    let asks = r#"{"hostExec": {"autoApprove": [{"executable": "git"}], "executables": ["make"],
+                  "onPath": ["make"]}}"#;
+    let untrusted = Case { project: asks, ..Case::default() }.resolve().unwrap();
+    assert!(!untrusted.host_exec.enabled.value && untrusted.approve.is_empty());
+    assert_eq!(untrusted.waiting().count(), 3);
+    let trusted = trusted(asks).resolve().unwrap();
+    assert!(trusted.host_exec.enabled.value);
+    assert!(matches!(trusted.host_exec_verdict(b"git", &[]), HostExecVerdict::Allowed(_)));
+    assert_eq!(trusted.host_exec_verdict(b"make", &[]), HostExecVerdict::Ask);
+    assert_eq!(trusted.host_exec_verdict(b"cargo", &[]), HostExecVerdict::NotListed);
+    let user = Case { user: "[hostExec]\n", ..Case::default() }.resolve().unwrap();
+    assert!(user.host_exec.enabled.value);
+    let off = Case { user: "[hostExec]\nenabled = false\n", ..Case::default() }.resolve().unwrap();
+    assert!(!off.host_exec.enabled.value);
+}
+
+#[test]
+fn the_administrator_forbids_commands_on_the_host_and_bounds_the_list() {
+    let forbids = "[host_exec]\nallowed = false\n";
+    let forbidden = Case { ceiling: forbids, user: "[hostExec]\n", ..Case::default() };
+    assert!(forbidden.resolve().unwrap_err().to_string().contains("host_exec.allowed"));
+    assert!(Case { ceiling: forbids, ..Case::default() }.resolve().is_ok());
+    let bounded = "[host_exec]\nexecutables = [\"git\"]\n";
+    let user = "[hostExec]\nautoApprove = true\n";
+    let settings = Case { ceiling: bounded, user, ..Case::default() }.resolve().unwrap();
+    assert!(matches!(settings.host_exec_verdict(b"git", &[]), HostExecVerdict::Allowed(_)));
+    assert_eq!(settings.host_exec_verdict(b"gh", &[]), HostExecVerdict::NotListed);
+    let more = Case {
+        ceiling: bounded,
+        user: "[hostExec]\nexecutables = [\"make\"]\n",
+        ..Case::default()
+    };
+    assert!(more.resolve().unwrap_err().to_string().contains("hostExec.executables"));
+}

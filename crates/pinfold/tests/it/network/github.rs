@@ -110,6 +110,25 @@ fn git_pushes_and_gh_makes_a_pull_request_with_a_token_that_is_not_inside() {
     }
 }
 
+#[test]
+fn the_host_pushes_for_an_inside_that_reaches_nothing() {
+    let script = "git checkout -q -b change && echo more > file && git commit -q -a -m change && \
+        pinfold-host git push -u origin change 2>&1 && git status -sb; \
+        pinfold-host git fetch origin 2>&1; curl -s -m 5 https://github.com/; echo curl $?; true";
+    for person in people_with("a push by the host", &["git", "curl"]) {
+        // The session's own secrets open no host for it: the group has git alone, and for others.
+        let world = world(person, &format!("{CONFIG}[hostExec]\nautoApprove = true\n"));
+        let said = world.shell(&[], script);
+        said.has(&["[new branch]", "## change...origin/change"]);
+        assert!(!said.out.contains(REAL) && !said.err.contains(REAL), "{said:?}");
+        let (all, with_token) = seen(&world, &["git-receive-pack\""]);
+        assert!(all >= 2 && with_token >= 1, "{}", world.seen());
+        has_branch(&world.stage, &world.stage.path("world/git/me/tool.git"), "change");
+        let audit = world.audit();
+        assert!(audit.contains("\"credential-use\"") && audit.contains("host-exec-end"), "{audit}");
+    }
+}
+
 /// The branch is there, with the commit from inside.
 fn has_branch(stage: &Stage, bare: &Path, branch: &str) {
     let args = ["-C", bare.to_str().unwrap(), "log", "-1", "--format=%s", branch];

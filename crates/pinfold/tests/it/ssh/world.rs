@@ -8,17 +8,17 @@ use std::process::{Child, ChildStdin, Command, Output, Stdio};
 use crate::common::{Person, Stage, installed, people, skip};
 
 /// A person with an SSH key, and namespaces with two git hosts that accept it.
-pub(super) struct World {
-    pub(super) stage: Stage,
+pub(crate) struct World {
+    pub(crate) stage: Stage,
     holder: Child,
     /// The holder ends when this is closed.
     until: Option<ChildStdin>,
 }
 
 /// What a command said.
-pub(super) struct Said {
-    pub(super) status: Option<i32>,
-    pub(super) output: String,
+pub(crate) struct Said {
+    pub(crate) status: Option<i32>,
+    pub(crate) output: String,
 }
 
 impl Said {
@@ -27,19 +27,19 @@ impl Said {
         Self { status: output.status.code(), output: String::from_utf8_lossy(&text).into_owned() }
     }
 
-    pub(super) fn succeeded(self) -> String {
+    pub(crate) fn succeeded(self) -> String {
         assert_eq!(self.status, Some(0), "{}", self.output);
         self.output
     }
 
-    pub(super) fn failed(self) -> String {
+    pub(crate) fn failed(self) -> String {
         assert_ne!(self.status, Some(0), "{}", self.output);
         self.output
     }
 }
 
 /// Everybody who can run a test with these programs; says why nobody can.
-pub(super) fn people_with(test: &str, programs: &[&str]) -> Vec<Person> {
+pub(crate) fn people_with(test: &str, programs: &[&str]) -> Vec<Person> {
     let lacking = programs.iter().filter(|name| {
         !installed(name)
             && !["/usr/sbin", "/usr/local/bin"].iter().any(|d| Path::new(d).join(name).exists())
@@ -53,19 +53,19 @@ pub(super) fn people_with(test: &str, programs: &[&str]) -> Vec<Person> {
 }
 
 /// Everybody who can run a test that needs git hosts.
-pub(super) fn people_with_hosts(test: &str) -> Vec<Person> {
+pub(crate) fn people_with_hosts(test: &str) -> Vec<Person> {
     people_with(test, &["git", "ssh", "sshd", "ssh-keygen", "python3", "unshare", "nsenter", "ip"])
 }
 
 /// Makes a key pair in a file of the person's.
-pub(super) fn make_key(stage: &Stage, kind: &str, path: &Path) {
+pub(crate) fn make_key(stage: &Stage, kind: &str, path: &Path) {
     let mut keygen = stage.command("ssh-keygen");
     keygen.args(["-q", "-t", kind, "-N", "", "-C", "agent@example.com", "-f"]).arg(path);
     assert!(keygen.status().unwrap().success(), "ssh-keygen -t {kind}");
 }
 
 /// A stage whose person has a key of this kind at `~/.ssh/id`.
-pub(super) fn stage_with_key(person: Person, kind: &str) -> Stage {
+pub(crate) fn stage_with_key(person: Person, kind: &str) -> Stage {
     let stage = Stage::new(person);
     stage.write("home/.ssh/placeholder", "");
     make_key(&stage, kind, &stage.path("home/.ssh/id"));
@@ -77,7 +77,7 @@ fn read(path: PathBuf) -> String {
 }
 
 impl World {
-    pub(super) fn new(person: Person) -> Self {
+    pub(crate) fn new(person: Person) -> Self {
         let stage = stage_with_key(person, "ed25519");
         let dir = stage.path("world");
         stage.write("world/world.py", include_str!("world.py"));
@@ -114,7 +114,7 @@ impl World {
     }
 
     /// A program on the host of this world.
-    pub(super) fn command(&self, program: &str, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, program: &str, args: &[&str]) -> Command {
         let person = self.stage.person;
         let mut command = person.command("nsenter");
         command.args(["-t", &self.holder.id().to_string(), "-n", "-m"]);
@@ -131,22 +131,22 @@ impl World {
         command
     }
 
-    pub(super) fn outside(&self, program: &str, args: &[&str]) -> Said {
+    pub(crate) fn outside(&self, program: &str, args: &[&str]) -> Said {
         Said::of(&self.command(program, args).output().unwrap())
     }
 
     /// A line of shell inside.
-    pub(super) fn inside(&self, script: &str) -> Said {
+    pub(crate) fn inside(&self, script: &str) -> Said {
         self.outside(env!("CARGO_BIN_EXE_pinfold"), &["run", "--", "sh", "-c", script])
     }
 
     /// The URL of the repository on the first host.
-    pub(super) fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("ssh://git.example.com{}", self.stage.path("remote.git").display())
     }
 
     /// The audit log.
-    pub(super) fn audit(&self) -> String {
+    pub(crate) fn audit(&self) -> String {
         read(self.stage.state().join("audit.jsonl"))
     }
 }

@@ -1,0 +1,189 @@
+//! Commands that the inside may ask the host to run: which, when nobody is asked, and how long.
+
+use std::time::Duration;
+
+use super::ceiling::Ceiling;
+use super::keys;
+use super::project::approve;
+use super::read::{Layer, list, sub_table, word};
+use super::{Settings, SettingsError};
+use crate::document::{FileError, Item, Section};
+use crate::limits::WallTime;
+use crate::origin::{Origin, Valued};
+use crate::project::{AutoApprove, is_executable};
+
+/// Executables that everybody's list has (MoltNet's).
+pub const LISTED: [&str; 3] = ["git", "gh", "moltnet"];
+
+/// What one file says of commands on the host.
+#[derive(Clone, Debug, Default)]
+pub(super) struct HostExecFile {
+    pub(super) enabled: Option<Valued<bool>>,
+    pub(super) executables: Vec<Valued<String>>,
+    pub(super) on_path: Vec<Valued<String>>,
+    pub(super) approve: Vec<Valued<AutoApprove>>,
+    pub(super) timeout: Option<Valued<WallTime>>,
+    pub(super) patience: Option<Valued<WallTime>>,
+    pub(super) waits: Option<Valued<bool>>,
+    /// Where the table is, if there is one.
+    pub(super) said: Option<Origin>,
+}
+
+/// What the settings say of commands that the inside asks the host to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostExec {
+    /// Whether the inside can ask at all: if anybody who may has said anything about it.
+    pub enabled: Valued<bool>,
+    /// Executables that may be asked for beside [`LISTED`].
+    pub executables: Vec<Valued<String>>,
+    /// Names that are found along `PATH` inside and ask the host.
+    pub on_path: Vec<Valued<String>>,
+    /// How long a command may run on the host.
+    pub timeout: Valued<WallTime>,
+    /// How long a person may take to answer; then it is denied.
+    pub patience: Valued<WallTime>,
+    /// Whether a request waits for an answer although nobody is there who could give one now.
+    pub waits: Valued<bool>,
+}
+
+impl HostExec {
+    /// How long a command may run by default (MoltNet's).
+    pub const TIMEOUT: WallTime = WallTime::new(Duration::from_secs(60));
+    /// How long a person may take by default.
+    pub const PATIENCE: WallTime = WallTime::new(Duration::from_secs(5 * 60));
+}
+
+impl Default for HostExec {
+    /// The inside cannot ask.
+    fn default() -> Self {
+        Self {
+            enabled: Valued::default_of(false),
+            executables: Vec::new(),
+            on_path: Vec::new(),
+            timeout: Valued::default_of(Self::TIMEOUT),
+            patience: Valued::default_of(Self::PATIENCE),
+            waits: Valued::default_of(false),
+        }
+    }
+}
+
+/// What becomes of a request.
+#[derive(Debug, PartialEq, Eq)]
+pub enum HostExecVerdict<'a> {
+    /// The executable is on no list.
+    NotListed,
+    /// This rule allows it.
+    Allowed(&'a Valued<AutoApprove>),
+    /// A person has to be asked.
+    Ask,
+}
+
+/// What the command line says of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlagHostExec {
+    /// `--host-exec`.
+    pub enabled: bool,
+    /// `--wait-for-approvals`.
+    pub waits: bool,
+}
+
+/// `hostExec` of the user's file.
+pub(super) fn of_user(section: &Section<'_>) -> Result<HostExecFile, FileError> {
+    let Some(table) = sub_table(section, keys::USER, "hostExec")? else {
+        return Ok(HostExecFile::default());
+    };
+    let flag = |key| {
+        table.read(key, |item: &Item<'_>| Ok(Valued::new(item.flag()?, Origin::User(item.place()))))
+    };
+    Ok(HostExecFile {
+        enabled: flag("enabled")?,
+        timeout: word(&table, "timeout", Origin::User)?,
+        patience: word(&table, "approvalTimeout", Origin::User)?,
+        waits: flag("waitForApprovals")?,
+        said: section.get("hostExec").map(|item| Origin::User(item.place())),
+        ..shared(&table, Origin::User)?
+    })
+}
+
+/// `hostExec` of a repository's file.
+pub(super) fn of_project(section: &Section<'_>) -> Result<HostExecFile, FileError> {
+    let table = sub_table(section, keys::PROJECT, "hostExec")?;
+    table.map_or(Ok(HostExecFile::default()), |table| shared(&table, Origin::Project))
+}
+
+fn shared(table: &Section<'_>, layer: Layer) -> Result<HostExecFile, FileError> {
+    Ok(HostExecFile {
+        executables: list(Some(table), "executables", layer, executable)?,
+        on_path: list(Some(table), "onPath", layer, executable)?,
+        approve: table.read("autoApprove", |item| approve(item, layer))?.unwrap_or_default(),
+        ..HostExecFile::default()
+    })
+}
+
+/// The name of an executable, which is looked for along a `PATH`.
+pub(super) fn executable(item: &Item<'_>) -> Result<String, FileError> {
+    match item.text()? {
+        name if is_executable(name) => Ok(name.to_owned()),
+        _ => Err(item.invalid("expected the name of an executable, without a slash")),
+    }
+}
+
+/// Puts the layers together. What the repository's file says has been held against its trust.
+pub(super) fn merged(
+    user: HostExecFile,
+    project: HostExecFile,
+    flags: FlagHostExec,
+    ceiling: &Ceiling,
+) -> Result<(HostExec, Vec<Valued<AutoApprove>>), SettingsError> {
+    let flag = |is_set: bool, name| is_set.then(|| Valued::new(true, Origin::Flag { name }));
+    let approve: Vec<_> = user.approve.into_iter().chain(project.approve).collect();
+    let executables: Vec<_> = user.executables.into_iter().chain(project.executables).collect();
+    let on_path: Vec<_> = user.on_path.into_iter().chain(project.on_path).collect();
+    let by_project = approve.first().map(|one| &one.origin);
+    let names = executables.iter().chain(&on_path).map(|one| &one.origin);
+    let said = user.said.as_ref().or(by_project).into_iter().chain(names).next();
+    let said = said.map(|origin| Valued::new(true, origin.clone()));
+    let enabled = flag(flags.enabled, "--host-exec")
+        .or(flag(flags.waits, "--wait-for-approvals"))
+        .or(user.enabled)
+        .or(said)
+        .unwrap_or(HostExec::default().enabled);
+    if enabled.value {
+        ceiling.check_host_exec(&enabled.origin)?;
+    }
+    for name in &executables {
+        ceiling.check_executable(name)?;
+    }
+    let waits = flag(flags.waits, "--wait-for-approvals").or(user.waits);
+    let default = HostExec::default();
+    let host_exec = HostExec {
+        enabled,
+        executables,
+        on_path,
+        timeout: user.timeout.unwrap_or(default.timeout),
+        patience: user.patience.unwrap_or(default.patience),
+        waits: waits.unwrap_or(default.waits),
+    };
+    Ok((host_exec, approve))
+}
+
+impl Settings {
+    /// What becomes of a command that the inside asks for. Arguments are bytes, as they are.
+    #[must_use]
+    pub fn host_exec_verdict(&self, executable: &[u8], args: &[Vec<u8>]) -> HostExecVerdict<'_> {
+        let listed = self.host_exec.executables.iter().map(|name| name.value.as_str());
+        let is_listed = LISTED.into_iter().chain(listed).any(|name| name.as_bytes() == executable);
+        if !is_listed || !self.ceiling.allows_executable(executable) {
+            return HostExecVerdict::NotListed;
+        }
+        let allows = |one: &&Valued<AutoApprove>| one.value.allows(executable, args);
+        self.approve.iter().find(allows).map_or(HostExecVerdict::Ask, HostExecVerdict::Allowed)
+    }
+
+    /// The executables that may be asked for.
+    pub fn host_executables(&self) -> impl Iterator<Item = &str> {
+        let own = self.host_exec.executables.iter().map(|name| name.value.as_str());
+        let allowed = |name: &&str| self.ceiling.allows_executable(name.as_bytes());
+        LISTED.into_iter().chain(own).filter(allowed)
+    }
+}

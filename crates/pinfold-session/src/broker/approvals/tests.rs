@@ -1,0 +1,89 @@
+use super::*;
+
+const TERMS: Terms = Terms { patience: Duration::from_secs(20), waits: false };
+
+fn pending(approvals: &Approvals) -> Pending {
+    Pending {
+        id: approvals.number(),
+        executable: "git".to_owned(),
+        command: "git push".to_owned(),
+        cwd: "/ws".to_owned(),
+        details: Vec::new(),
+        rule: None,
+    }
+}
+
+/// Asks on a thread of its own.
+fn asked(
+    approvals: &Arc<Approvals>,
+    terms: Terms,
+) -> (u64, std::thread::JoinHandle<Result<Answered, NoAnswer>>) {
+    let request = pending(approvals);
+    let (id, approvals) = (request.id, Arc::clone(approvals));
+    let waiting = Arc::clone(&approvals);
+    let handle = std::thread::spawn(move || approvals.ask(request, terms, || false));
+    while !waiting.pending().iter().any(|one| one.id == id) && !handle.is_finished() {
+        std::thread::yield_now();
+    }
+    (id, handle)
+}
+
+#[test]
+fn without_a_person_nothing_waits() {
+    let approvals = Arc::new(Approvals::default());
+    assert_eq!(asked(&approvals, TERMS).1.join().unwrap(), Err(NoAnswer::Nobody));
+    let approver = approvals.attend().unwrap();
+    let (_, last) = asked(&approvals, TERMS);
+    drop(approver);
+    assert_eq!(last.join().unwrap(), Err(NoAnswer::Nobody), "the last one has gone");
+}
+
+#[test]
+fn a_run_that_waits_is_answered_by_who_comes_later() {
+    let approvals = Arc::new(Approvals::default());
+    let (id, handle) = asked(&approvals, Terms { waits: true, ..TERMS });
+    approvals.answer(id, Answer::Once, "ada").unwrap();
+    let answered = Answered { answer: Answer::Once, by: "ada".to_owned() };
+    assert_eq!(handle.join().unwrap(), Ok(answered));
+    assert_eq!(approvals.answer(id, Answer::Once, "ada"), Err(AnswerError::Unknown(id)));
+}
+
+#[test]
+fn silence_denies_when_the_time_is_over() {
+    let approvals = Arc::new(Approvals::default());
+    let terms = Terms { patience: Duration::from_millis(30), waits: true };
+    assert_eq!(asked(&approvals, terms).1.join().unwrap(), Err(NoAnswer::Late));
+}
+
+#[test]
+fn the_oldest_of_too_many_is_denied() {
+    let approvals = Arc::new(Approvals::default());
+    let _approver = approvals.attend().unwrap();
+    let mut all: Vec<_> = (0..=MOST).map(|_| asked(&approvals, TERMS)).collect();
+    assert_eq!(all.remove(0).1.join().unwrap(), Err(NoAnswer::Crowded));
+    assert_eq!(approvals.pending().len(), MOST);
+    approvals.end();
+    for (_, handle) in all {
+        assert_eq!(handle.join().unwrap(), Err(NoAnswer::Over));
+    }
+}
+
+#[test]
+fn what_no_rule_can_say_is_not_written_as_one() {
+    let approvals = Arc::new(Approvals::default());
+    let (id, handle) = asked(&approvals, Terms { waits: true, ..TERMS });
+    assert_eq!(approvals.answer(id, Answer::Always, "ada"), Err(AnswerError::NoRule));
+    approvals.answer(id, Answer::Deny { reason: None }, "ada").unwrap();
+    assert!(handle.join().unwrap().is_ok());
+}
+
+#[test]
+fn of_two_answers_the_first_counts() {
+    let approvals = Arc::new(Approvals::default());
+    let _approver = approvals.attend().unwrap();
+    let (id, handle) = asked(&approvals, TERMS);
+    let answers: Vec<_> =
+        (0..2).map(|_| approvals.answer(id, Answer::Once, "ada").is_ok()).collect();
+    assert_eq!(answers, [true, false]);
+    assert!(handle.join().unwrap().is_ok());
+}

@@ -1,0 +1,134 @@
+//! Rules that a person has answered `always` with: `approvals.json` beside the person's settings.
+//!
+//! One allows the same command in the same directory of the same repository and, where it goes to a
+//! remote, to the same remote: what was shown, and nothing more.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
+
+use rustix::fs::FlockOperation;
+use serde::{Deserialize, Serialize};
+
+use super::shown::command_line;
+use crate::places::Places;
+
+/// A command that runs without asking.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeptRule {
+    /// The git directory of the repository, or the workspace without one.
+    pub repository: PathBuf,
+    /// The executable.
+    pub executable: String,
+    /// All of its arguments.
+    pub args: Vec<String>,
+    /// The working directory on the host.
+    pub cwd: PathBuf,
+    /// Where git goes with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote: Option<String>,
+    /// The references of the remote that a push with it may move.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub references: Vec<String>,
+}
+
+impl KeptRule {
+    /// Whether this allows what another would: the same, and no other reference.
+    #[must_use]
+    pub fn covers(&self, other: &Self) -> bool {
+        let is_known = |reference: &String| self.references.contains(reference);
+        let references = self.references.clone();
+        other.references.iter().all(is_known) && *self == Self { references, ..other.clone() }
+    }
+}
+
+impl std::fmt::Display for KeptRule {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let words = std::iter::once(self.executable.as_bytes());
+        let line = command_line(words.chain(self.args.iter().map(String::as_bytes)));
+        write!(f, "{line} in {}", pinfold_policy::path::Escaped(&self.cwd))?;
+        if let Some(remote) = &self.remote {
+            write!(f, " to {}", super::shown::line(remote.as_bytes()))?;
+        }
+        let references = self.references.iter().map(String::as_bytes);
+        match self.references.is_empty() {
+            true => Ok(()),
+            false => write!(f, ", {}", command_line(references)),
+        }
+    }
+}
+
+/// The person's rules.
+#[derive(Debug)]
+pub struct KeptRules {
+    path: PathBuf,
+    directory: PathBuf,
+}
+
+impl KeptRules {
+    /// The person's.
+    #[must_use]
+    pub fn new(places: &Places) -> Self {
+        Self { path: places.config.join("approvals.json"), directory: places.config.clone() }
+    }
+
+    /// All of them.
+    ///
+    /// # Errors
+    /// What reading says; a file that cannot be read is not taken for none.
+    pub fn all(&self) -> io::Result<Vec<KeptRule>> {
+        let named = |error: io::Error| {
+            io::Error::new(error.kind(), format!("{}: {error}", self.path.display()))
+        };
+        match fs::read(&self.path) {
+            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| named(error.into())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(named(error)),
+        }
+    }
+
+    /// Adds one.
+    ///
+    /// # Errors
+    /// What writing says.
+    pub fn add(&self, rule: &KeptRule) -> io::Result<()> {
+        self.change(|rules| {
+            if !rules.contains(rule) {
+                rules.push(rule.clone());
+            }
+        })
+    }
+
+    /// Takes one away; whether it was there.
+    ///
+    /// # Errors
+    /// What reading and writing say.
+    pub fn remove(&self, rule: &KeptRule) -> io::Result<bool> {
+        let mut was_there = false;
+        self.change(|rules| {
+            let before = rules.len();
+            rules.retain(|known| known != rule);
+            was_there = rules.len() < before;
+        })?;
+        Ok(was_there)
+    }
+
+    /// Changes them under a lock: two sessions may each add one.
+    fn change(&self, change: impl FnOnce(&mut Vec<KeptRule>)) -> io::Result<()> {
+        Places::make_private(&self.directory)?;
+        let lock = self.path.with_extension("lock");
+        let lock = OpenOptions::new().create(true).append(true).mode(0o600).open(lock)?;
+        rustix::fs::flock(&lock, FlockOperation::LockExclusive)?;
+        let mut rules = self.all()?;
+        change(&mut rules);
+        let new = self.path.with_extension(format!("new-{}", std::process::id()));
+        let mut options = OpenOptions::new();
+        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        file.write_all(&serde_json::to_vec_pretty(&rules)?)?;
+        file.sync_all()?;
+        fs::rename(&new, &self.path)?;
+        File::open(&self.directory)?.sync_all()
+    }
+}

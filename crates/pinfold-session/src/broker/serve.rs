@@ -1,0 +1,255 @@
+//! Who serves the host-exec door: nobody until somebody comes, then a thread for each client.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use pinfold_policy::settings::Settings;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
+use rustix::io::Errno;
+use rustix::net::SocketFlags;
+
+use super::approvals::Approvals;
+use super::client::{Client, thread};
+use super::conversation::converse;
+use super::git::Known;
+use super::ground::Ground;
+use super::question::Question;
+use super::request::Same;
+use crate::RunError;
+use crate::audit::Audit;
+use crate::pace::Pace;
+use crate::places::Places;
+
+/// Clients at once; who comes later waits to be heard.
+const MOST: usize = 256;
+
+/// What requests of a session are decided and run by.
+pub(crate) struct Setting {
+    pub(crate) settings: Settings,
+    pub(crate) ground: Ground,
+    pub(crate) approvals: Arc<Approvals>,
+    pub(crate) audit: Arc<Audit>,
+    pub(crate) places: Places,
+    /// What kept rules are for: the git directory, or the workspace.
+    pub(crate) repository: PathBuf,
+    /// The repositories that were there at the start.
+    pub(crate) known: Vec<Known>,
+    /// Where requests have their files, in the session's private directory.
+    pub(crate) place: PathBuf,
+    /// Who asks at the session's terminal, if it has one and somebody watches.
+    pub(crate) question: Option<Arc<Question>>,
+    approved: Mutex<Vec<Same>>,
+    pace: Mutex<Pace>,
+}
+
+/// What a setting is made of that the session knows at its start.
+pub(crate) struct Start {
+    pub(crate) settings: Settings,
+    pub(crate) ground: Ground,
+    pub(crate) approvals: Arc<Approvals>,
+    pub(crate) audit: Arc<Audit>,
+    pub(crate) places: Places,
+    pub(crate) repository: PathBuf,
+    pub(crate) known: Vec<Known>,
+    pub(crate) private: PathBuf,
+    pub(crate) question: Option<Arc<Question>>,
+}
+
+impl Setting {
+    /// For a session.
+    pub(crate) fn new(start: Start) -> Self {
+        Self {
+            settings: start.settings,
+            ground: start.ground,
+            approvals: start.approvals,
+            audit: start.audit,
+            places: start.places,
+            repository: start.repository,
+            known: start.known,
+            place: start.private.join("host-exec"),
+            question: start.question,
+            approved: Mutex::default(),
+            pace: Mutex::default(),
+        }
+    }
+
+    /// Whether another request can be recorded.
+    pub(crate) fn may_go_on(&self) -> bool {
+        self.pace.lock().unwrap_or_else(PoisonError::into_inner).step().is_some()
+    }
+
+    /// Whether this was approved for the session.
+    pub(crate) fn is_approved(&self, same: &Same) -> bool {
+        let approved = self.approved.lock().unwrap_or_else(PoisonError::into_inner);
+        approved.iter().any(|one| one.covers(same))
+    }
+
+    /// Approves this for the session.
+    pub(crate) fn approve(&self, same: Same) {
+        self.approved.lock().unwrap_or_else(PoisonError::into_inner).push(same);
+    }
+
+    /// Sees whether somebody can be asked at the terminal now.
+    pub(crate) fn presence(&self) {
+        if let Some(question) = &self.question {
+            question.presence(&self.approvals);
+        }
+    }
+
+    /// A directory for a request, empty.
+    ///
+    /// # Errors
+    /// What mkdir(2) says.
+    pub(crate) fn place_of(&self, id: u64) -> io::Result<PathBuf> {
+        Places::make_private(&self.place)?;
+        let place = self.place.join(id.to_string());
+        std::fs::create_dir(&place)?;
+        Ok(place)
+    }
+
+    /// A git directory without anything that the inside wrote, for programs on the host that run git
+    /// in this directory.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(crate) fn bare(&self, id: u64, cwd: &Path) -> io::Result<PathBuf> {
+        super::git::bare(&self.known, cwd, &self.place_of(id)?)
+    }
+
+    /// Removes what a request has left.
+    pub(crate) fn clear(&self, id: u64) {
+        // A request that made none leaves none; the rest goes with the session.
+        let _ = std::fs::remove_dir_all(self.place.join(id.to_string()));
+    }
+}
+
+/// The door of a session, and who serves it.
+pub(crate) struct Broker {
+    listener: Option<OwnedFd>,
+    setting: Arc<Setting>,
+    stop: Arc<OwnedFd>,
+    serving: Option<JoinHandle<()>>,
+}
+
+impl Broker {
+    /// Serves nothing yet.
+    ///
+    /// # Errors
+    /// What eventfd(2) says.
+    pub(crate) fn new(listener: OwnedFd, setting: Setting) -> Result<Self, RunError> {
+        let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let stop = stop.map_err(|errno| RunError::System(errno.into()))?;
+        let (listener, setting) = (Some(listener), Arc::new(setting));
+        Ok(Self { listener, setting, stop: Arc::new(stop), serving: None })
+    }
+
+    /// Readable when somebody comes for the first time.
+    pub(crate) fn waiting(&self) -> Option<BorrowedFd<'_>> {
+        self.listener.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Starts to serve: somebody has come.
+    ///
+    /// # Errors
+    /// No thread can be had.
+    pub(crate) fn start(&mut self) -> Result<(), RunError> {
+        let Some(listener) = self.listener.take() else { return Ok(()) };
+        crate::sys::allow_many_files();
+        let (setting, stop) = (Arc::clone(&self.setting), Arc::clone(&self.stop));
+        let serving = thread(move || serve(&listener, &setting, &stop));
+        self.serving = Some(serving.map_err(RunError::thread)?);
+        if let Some(question) = &self.setting.question {
+            question.start(&self.setting.approvals).map_err(RunError::thread)?;
+        }
+        Ok(())
+    }
+
+    /// What waits for an answer.
+    pub(crate) fn approvals(&self) -> &Arc<Approvals> {
+        &self.setting.approvals
+    }
+
+    /// Ends the serving: whatever waits is denied. Everything inside has ended, so every client is
+    /// gone, and what ran for it is being ended.
+    pub(crate) fn stop(&mut self) {
+        self.setting.approvals.end();
+        if let Some(question) = &self.setting.question {
+            question.end();
+        }
+        let _ = rustix::io::write(self.stop.as_ref(), &1_u64.to_ne_bytes());
+        if let Some(serving) = self.serving.take() {
+            // A panic in it has been reported by its own thread.
+            let _ = serving.join();
+        }
+    }
+}
+
+/// Hears clients until it is told to stop, then waits for those that are left.
+fn serve(listener: &OwnedFd, setting: &Arc<Setting>, stop: &OwnedFd) {
+    let clients = Arc::new(Clients::default());
+    loop {
+        let mut ready = [PollFd::new(stop, PollFlags::IN), PollFd::new(listener, PollFlags::IN)];
+        if rustix::io::retry_on_intr(|| rustix::event::poll(&mut ready, None)).is_err()
+            || !ready[0].revents().is_empty()
+        {
+            break;
+        }
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        match rustix::net::accept_with(listener, flags) {
+            Ok(socket) => {
+                let place = clients.enter();
+                let setting = Arc::clone(setting);
+                // Without a thread the client is parted with.
+                let _ = thread(move || {
+                    let _place = place;
+                    converse(&setting, &Client::new(socket));
+                });
+                clients.wait_for_fewer_than(MOST);
+            }
+            Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => {}
+            // No descriptor is free until a client has gone.
+            Err(_) => clients.wait_for_a_change(),
+        }
+    }
+    clients.wait_for_fewer_than(1);
+}
+
+/// Counts clients.
+#[derive(Default)]
+struct Clients {
+    count: Mutex<usize>,
+    changed: Condvar,
+}
+
+/// A client that is counted as long as this lives.
+struct Place(Arc<Clients>);
+
+impl Clients {
+    fn enter(self: &Arc<Self>) -> Place {
+        *self.count.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        Place(Arc::clone(self))
+    }
+
+    fn wait_for_fewer_than(&self, most: usize) {
+        let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        while *count >= most {
+            count = self.changed.wait(count).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn wait_for_a_change(&self) {
+        const LOOK: std::time::Duration = std::time::Duration::from_millis(100);
+        let count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.changed.wait_timeout(count, LOOK));
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        *self.0.count.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        self.0.changed.notify_all();
+    }
+}

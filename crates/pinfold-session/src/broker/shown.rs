@@ -1,0 +1,111 @@
+//! Arguments as a person sees them: exactly, and such that nothing looks like something else.
+
+use std::fmt::{self, Write as _};
+
+use pinfold_policy::path::is_plain;
+
+/// A command as a line that a shell reads as the same words. What a terminal would not show as it
+/// is, is escaped (`$'…'`): control characters, bytes that are not UTF-8, and characters that
+/// reorder a line or cannot be seen.
+pub(crate) fn command_line<'a>(words: impl IntoIterator<Item = &'a [u8]>) -> String {
+    let words: Vec<String> = words.into_iter().map(word).collect();
+    words.join(" ")
+}
+
+/// One word of it.
+pub(crate) fn word(bytes: &[u8]) -> String {
+    let is_bare = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+=@%,:~^".contains(byte);
+    if !bytes.is_empty() && !bytes.starts_with(b"~") && bytes.iter().all(is_bare) {
+        return bytes.iter().map(|byte| char::from(*byte)).collect();
+    }
+    match str::from_utf8(bytes) {
+        Ok(text) if text.chars().all(is_visible) => format!("'{}'", text.replace('\'', "'\\''")),
+        _ => format!("$'{}'", Line(bytes, Quoted::Yes)),
+    }
+}
+
+/// Text of somebody else's as one line, escaped where a terminal would not show it as it is.
+pub(crate) fn line(bytes: &[u8]) -> String {
+    Line(bytes, Quoted::No).to_string()
+}
+
+/// Whether a character is seen where it stands. Those of the default-ignorable kind are not
+/// (Unicode Standard 16, chapter 5.21), nor are blanks other than the ordinary one told from it.
+fn is_visible(character: char) -> bool {
+    let is_hidden = matches!(character,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202f}'
+        | '\u{205f}'..='\u{206f}' | '\u{3000}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
+        | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}'
+        | '\u{1d173}'..='\u{1d17a}' | '\u{e000}'..='\u{f8ff}' | '\u{e0000}'..='\u{e0fff}'
+        | '\u{a0}' | '\u{1680}' | '\u{2000}'..='\u{200a}' | '\u{2800}');
+    is_plain(character) && !is_hidden
+}
+
+/// Whether quotes and backslashes have to be told from those of the line around.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Quoted {
+    Yes,
+    No,
+}
+
+struct Line<'a>(&'a [u8], Quoted);
+
+impl fmt::Display for Line<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for chunk in self.0.utf8_chunks() {
+            for character in chunk.valid().chars() {
+                match character {
+                    '\\' => f.write_str("\\\\")?,
+                    '\'' if self.1 == Quoted::Yes => f.write_str("\\'")?,
+                    '\n' => f.write_str("\\n")?,
+                    '\t' => f.write_str("\\t")?,
+                    '\r' => f.write_str("\\r")?,
+                    '\x1b' => f.write_str("\\e")?,
+                    seen if is_visible(seen) => f.write_char(seen)?,
+                    other if other.is_ascii() => write!(f, "\\x{:02x}", other as u32)?,
+                    other if (other as u32) < 0x1_0000 => write!(f, "\\u{:04x}", other as u32)?,
+                    other => write!(f, "\\U{:08x}", other as u32)?,
+                }
+            }
+            for byte in chunk.invalid() {
+                write!(f, "\\x{byte:02x}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_shown_as_a_shell_would_read_it() {
+        for (bytes, shown) in [
+            (&b"push"[..], "push"),
+            (b"", "''"),
+            (b"a b", "'a b'"),
+            (b"it's", "'it'\\''s'"),
+            (b"--title=x;id", "'--title=x;id'"),
+            (b"~/x", "'~/x'"),
+            (b"a\nb", "$'a\\nb'"),
+            (b"\x1b[2J", "$'\\e[2J'"),
+            (b"it's\n", "$'it\\'s\\n'"),
+            (b"\xff\\", "$'\\xff\\\\'"),
+            ("ma\u{202e}in".as_bytes(), "$'ma\\u202ein'"),
+            ("ma\u{200b}in".as_bytes(), "$'ma\\u200bin'"),
+            ("x\u{e0041}".as_bytes(), "$'x\\U000e0041'"),
+            ("größe".as_bytes(), "'größe'"),
+            ("a\u{a0}b".as_bytes(), "$'a\\u00a0b'"),
+        ] {
+            assert_eq!(word(bytes), shown);
+        }
+    }
+
+    #[test]
+    fn a_line_is_one_line_and_drives_no_terminal() {
+        assert_eq!(line(b"a\r\nb\x07 it's"), "a\\r\\nb\\x07 it's");
+        assert_eq!(command_line([&b"git"[..], b"push", b"a b"]), "git push 'a b'");
+    }
+}

@@ -1,0 +1,222 @@
+//! `pinfold approvals`: what insides ask to run on this machine, and answers.
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use pinfold_session::broker::{Answer, Attendance, Happening, KeptRules, Pending};
+use pinfold_session::live_sessions;
+use pinfold_session::places::Places;
+use serde::Serialize;
+
+use crate::exit::Failure;
+
+/// `pinfold approvals`
+#[derive(Debug, Args)]
+pub(crate) struct ApprovalsArgs {
+    #[command(subcommand)]
+    what: Option<What>,
+    /// Print JSON
+    #[arg(long, global = true)]
+    json: bool,
+    /// Only this session, by the beginning of its name
+    #[arg(long, value_name = "SESSION")]
+    session: Option<String>,
+    /// Go on as requests come; while this runs, requests wait for an answer
+    #[arg(long)]
+    watch: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Let a request run: once, unless something else is said
+    Approve {
+        /// The request: its number, or SESSION:NUMBER
+        id: String,
+        /// And the same again in this session
+        #[arg(long = "session")]
+        for_session: bool,
+        /// And the same again in this repository: a rule is written
+        #[arg(long, conflicts_with = "for_session")]
+        always: bool,
+    },
+    /// Let a request not run
+    Deny {
+        /// The request: its number, or SESSION:NUMBER
+        id: String,
+        /// Why, for the inside
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+    },
+    /// List the rules that were written by answers
+    Rules,
+    /// Take one of these rules away
+    Forget {
+        /// Its number in the list
+        number: usize,
+    },
+}
+
+/// A request with the session that it is of.
+#[derive(Debug, Serialize)]
+struct Row<'a> {
+    session: &'a str,
+    id: u64,
+    executable: &'a str,
+    command: &'a str,
+    cwd: &'a str,
+    details: &'a [String],
+    rule: Option<&'a str>,
+}
+
+pub(crate) fn approvals(args: ApprovalsArgs) -> Result<ExitCode, Failure> {
+    let places = Places::find().map_err(Failure::new)?;
+    match &args.what {
+        None if args.watch => watch(&args, &places),
+        None => list(&args, &places),
+        Some(What::Approve { id, for_session, always }) => {
+            let answer = match (for_session, always) {
+                (_, true) => Answer::Always,
+                (true, _) => Answer::Session,
+                _ => Answer::Once,
+            };
+            self::answer(&args, &places, id, answer)
+        }
+        Some(What::Deny { id, reason }) => {
+            self::answer(&args, &places, id, Answer::Deny { reason: reason.clone() })
+        }
+        Some(What::Rules) => rules(&args, &places),
+        Some(What::Forget { number }) => forget(*number, &places),
+    }
+}
+
+fn told(error: pinfold_session::RunError) -> Failure {
+    let hint = error.hint();
+    Failure::new(error).hint(hint)
+}
+
+fn list(args: &ApprovalsArgs, places: &Places) -> Result<ExitCode, Failure> {
+    for session in sessions(args, places) {
+        // Most sessions have no such door.
+        for pending in Attendance::list(places, Some(&session)).unwrap_or_default() {
+            show(args, &session, &pending)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn sessions(args: &ApprovalsArgs, places: &Places) -> Vec<String> {
+    match &args.session {
+        Some(session) => vec![session.clone()],
+        None => {
+            let mut all: Vec<String> = live_sessions(places).into_iter().collect();
+            all.sort();
+            all
+        }
+    }
+}
+
+fn show(args: &ApprovalsArgs, session: &str, pending: &Pending) -> Result<(), Failure> {
+    if args.json {
+        let row = Row {
+            session,
+            id: pending.id,
+            executable: &pending.executable,
+            command: &pending.command,
+            cwd: &pending.cwd,
+            details: &pending.details,
+            rule: pending.rule.as_deref(),
+        };
+        println!("{}", serde_json::to_string(&row).map_err(Failure::new)?);
+        return Ok(());
+    }
+    println!("{session}:{}  {}", pending.id, pending.command);
+    println!("    in {}", pending.cwd);
+    for detail in &pending.details {
+        println!("    {detail}");
+    }
+    Ok(())
+}
+
+fn watch(args: &ApprovalsArgs, places: &Places) -> Result<ExitCode, Failure> {
+    let attendance = Attendance::watch(places, args.session.as_deref()).map_err(told)?;
+    let session = args.session.clone().or_else(|| sessions(args, places).into_iter().next());
+    let session = session.unwrap_or_default();
+    eprintln!("pinfold: requests of {session} wait for an answer while this runs");
+    while let Some(happening) = attendance.hear().map_err(told)? {
+        match happening {
+            Happening::Asked(pending) => show(args, &session, &pending)?,
+            Happening::Settled(id) if args.json => {
+                println!("{}", serde_json::json!({ "session": session, "settled": id }));
+            }
+            Happening::Settled(id) => println!("{session}:{id}  settled"),
+            Happening::Told | Happening::Failed(_) => {}
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn answer(
+    args: &ApprovalsArgs,
+    places: &Places,
+    id: &str,
+    answer: Answer,
+) -> Result<ExitCode, Failure> {
+    let (session, number) = match id.rsplit_once(':') {
+        Some((session, number)) => (Some(session.to_owned()), number),
+        None => (args.session.clone(), id),
+    };
+    let number: u64 = number.parse().map_err(|_| {
+        Failure::new(format!("{id} is not the number of a request"))
+            .hint(Some("`pinfold approvals` shows those that wait".to_owned()))
+    })?;
+    let session = match session {
+        Some(session) => Some(session),
+        None => the_one_that_asks(args, places, number)?,
+    };
+    let by = "pinfold approvals";
+    Attendance::answer(places, session.as_deref(), number, answer, by).map_err(told)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The session that a number alone means.
+fn the_one_that_asks(
+    args: &ApprovalsArgs,
+    places: &Places,
+    number: u64,
+) -> Result<Option<String>, Failure> {
+    let asks = |session: &String| {
+        let pending = Attendance::list(places, Some(session)).unwrap_or_default();
+        pending.iter().any(|one| one.id == number)
+    };
+    let mut found: Vec<String> = sessions(args, places).into_iter().filter(asks).collect();
+    match found.len() {
+        0 => Err(Failure::new(format!("no request {number} waits for an answer"))),
+        1 => Ok(found.pop()),
+        _ => Err(Failure::new(format!("{} sessions have a request {number}", found.len()))
+            .hint(Some(format!("say {}:{number}", found[0])))),
+    }
+}
+
+fn rules(args: &ApprovalsArgs, places: &Places) -> Result<ExitCode, Failure> {
+    let rules = KeptRules::new(places).all().map_err(Failure::new)?;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&rules).map_err(Failure::new)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    for (number, rule) in rules.iter().enumerate() {
+        println!("{}  {rule}", number + 1);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn forget(number: usize, places: &Places) -> Result<ExitCode, Failure> {
+    let kept = KeptRules::new(places);
+    let rules = kept.all().map_err(Failure::new)?;
+    let rule = number.checked_sub(1).and_then(|index| rules.get(index));
+    let rule = rule.ok_or_else(|| {
+        Failure::new(format!("there is no rule {number}"))
+            .hint(Some("`pinfold approvals rules` lists them".to_owned()))
+    })?;
+    kept.remove(rule).map_err(Failure::new)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,67 @@
+//! `pinfold host-run` and `pinfold host-git`: helper processes of the host-exec broker.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use pinfold_session::broker::{self, Stage};
+use pinfold_session::places::Places;
+
+use crate::exit::Failure;
+
+/// What is run, for whom.
+#[derive(Debug, Args)]
+pub(crate) struct HostRunArgs {
+    /// The supervisor, with which it ends.
+    parent: u32,
+    program: OsString,
+    name: OsString,
+    #[arg(last = true)]
+    args: Vec<OsString>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Part {
+    Look,
+    Run,
+    Pack,
+}
+
+/// Which part of which command of git's.
+#[derive(Debug, Args)]
+pub(crate) struct HostGitArgs {
+    /// The supervisor, with which it ends.
+    parent: u32,
+    part: Part,
+    place: PathBuf,
+}
+
+pub(crate) fn run(args: &HostRunArgs) -> Result<ExitCode, Failure> {
+    let ended = broker::mind(&args.program, &args.name, &args.args, args.parent);
+    Ok(broker::end_as(ended.map_err(Failure::own)?))
+}
+
+pub(crate) fn git(args: &HostGitArgs) -> Result<ExitCode, Failure> {
+    broker::end_with(args.parent).map_err(Failure::own)?;
+    let places = Places::find().map_err(Failure::own)?;
+    let stage = match args.part {
+        Part::Look => Stage::Look,
+        Part::Run => Stage::Run,
+        Part::Pack => Stage::Pack,
+    };
+    match stage.run(&args.place, places) {
+        Ok(None) => Ok(ExitCode::SUCCESS),
+        Ok(Some(outcome)) => {
+            for note in &outcome.notes {
+                eprintln!("pinfold: {note}");
+            }
+            Ok(ExitCode::from(outcome.status))
+        }
+        Err(error) => {
+            // What reads this shows it by itself.
+            eprintln!("{error}");
+            Ok(ExitCode::from(125))
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! A person is asked: at the session's terminal, and by `pinfold approvals`.
+
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use super::{Scene, said};
+use crate::common::tmux::Tmux;
+use crate::common::{installed, people, skip};
+
+const PINFOLD: &str = env!("CARGO_BIN_EXE_pinfold");
+
+/// Waits until something is asked, and gives it as `pinfold approvals --json` shows it.
+pub(super) fn wait_for_request(scene: &Scene) -> serde_json::Value {
+    let started = Instant::now();
+    loop {
+        let listed = scene.pinfold(&["approvals", "--json"]).output().unwrap();
+        if let Some(first) = listed.stdout.split(|byte| *byte == b'\n').find(|it| !it.is_empty()) {
+            return serde_json::from_slice(first).unwrap();
+        }
+        assert!(started.elapsed() < Duration::from_secs(30), "nothing is asked");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn answer(scene: &Scene, words: &[&str]) {
+    let id = wait_for_request(scene)["id"].to_string();
+    let mut all = vec!["approvals", words[0], &id];
+    all.extend(&words[1..]);
+    let output = scene.pinfold(&all).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+}
+
+/// A run without a terminal that waits for answers.
+fn waiting(scene: &Scene, script: &str) -> Child {
+    let mut run = scene.pinfold(&["run", "--wait-for-approvals", "--", "sh", "-c", script]);
+    run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+#[test]
+fn answers_count_once_for_the_session_or_always_and_no_more_than_was_shown() {
+    for person in people() {
+        let scene = Scene::new(person, "");
+        let ask = |rest: &str| format!("pinfold-host moltnet a 'b c' </dev/null; {rest}");
+        let child = waiting(&scene, &ask("pinfold-host moltnet a 'b c' </dev/null; echo $?"));
+        answer(&scene, &["approve"]);
+        answer(&scene, &["deny", "--reason", "no \u{1b}[2Jmore"]);
+        let output = said(&child.wait_with_output().unwrap());
+        assert!(output.contains("moltnet ran\n126"), "{output}");
+        assert!(output.contains("denied by its user: no \\e[2Jmore"), "{output}");
+
+        let child =
+            waiting(&scene, &ask(&ask("pinfold-host moltnet a 'b c' d </dev/null; echo $?")));
+        answer(&scene, &["approve", "--session"]);
+        answer(&scene, &["deny"]);
+        let output = said(&child.wait_with_output().unwrap());
+        assert!(output.contains("moltnet ran\nmoltnet ran\n126"), "{output}");
+
+        let child = waiting(&scene, &ask("true"));
+        answer(&scene, &["approve", "--always"]);
+        assert!(said(&child.wait_with_output().unwrap()).contains("moltnet ran"));
+        // Without anybody, in another session: this, and nothing near it.
+        let near = "mkdir -p d; for a in 'a' 'a b\\ c d' 'a b c' \"'a b c'\"; do eval pinfold-host moltnet $a \
+                    </dev/null; done; cd d; pinfold-host moltnet a 'b c'";
+        let output = said(&scene.run(&[], &ask(near)));
+        assert_eq!(output.matches("moltnet ran").count(), 1, "{output}");
+        assert_eq!(output.matches("nobody is there").count(), 5, "{output}");
+        let rules = scene.pinfold(&["approvals", "rules"]).output().unwrap();
+        assert!(said(&rules).contains("1  moltnet a 'b c' in "), "{}", said(&rules));
+        assert!(scene.pinfold(&["approvals", "forget", "1"]).status().unwrap().success());
+        assert!(!said(&scene.run(&[], &ask("true"))).contains("moltnet ran"));
+    }
+}
+
+#[test]
+fn a_detached_session_waits_where_somebody_watches() {
+    let scene = Scene::new(people()[0], "approvalTimeout = \"1s\"");
+    let output = scene.pinfold(&["run", "-d", "--host-exec", "--name", "n", "--", "sh", "-c",
+        "while [ ! -f go ]; do sleep 0.05; done; pinfold-host moltnet </dev/null; echo $? >status; sleep 60"]).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    let mut watch = scene.pinfold(&["approvals", "--watch", "--json", "--session", "n"]);
+    let mut watch = watch.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut told = String::new();
+    let mut errors = std::io::BufReader::new(watch.stderr.take().unwrap());
+    std::io::BufRead::read_line(&mut errors, &mut told).unwrap();
+    assert!(told.contains("wait for an answer"), "{told}");
+    scene.stage.write("ws/go", "");
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(watch.stdout.take().unwrap()));
+    let asked: serde_json::Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+    assert_eq!(asked["command"], "moltnet");
+    // Nobody answers.
+    let settled: serde_json::Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+    assert_eq!(settled["settled"], asked["id"]);
+    let status = scene.stage.path("ws/status");
+    let started = Instant::now();
+    while std::fs::read_to_string(&status).unwrap_or_default().is_empty() {
+        assert!(started.elapsed() < Duration::from_secs(30));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    scene.pinfold(&["stop", "n"]).status().unwrap();
+    watch.wait().unwrap();
+    assert_eq!(std::fs::read_to_string(&status).unwrap(), "126\n");
+    let log = scene.audit();
+    assert!(log.iter().any(|one| one["reason"] == "denied: nobody answered within 1s"), "{log:?}");
+}
+
+#[test]
+fn of_a_hundred_at_once_each_is_answered_by_its_number() {
+    let scene = Scene::new(people()[0], "");
+    let script = "i=0; while [ $i -lt 101 ]; do pinfold-host moltnet $i </dev/null >out.$i 2>&1 & i=$((i+1)); done; wait";
+    let child = waiting(&scene, script);
+    let started = Instant::now();
+    let pending = loop {
+        let listed = scene.pinfold(&["approvals", "--json"]).output().unwrap();
+        let lines: Vec<serde_json::Value> = String::from_utf8_lossy(&listed.stdout)
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        if lines.iter().any(|it| it["id"] == 101) && lines.len() == 100 {
+            break lines;
+        }
+        assert!(started.elapsed() < Duration::from_secs(60), "{} wait", lines.len());
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    assert!(pending.iter().all(|it| it["id"] != 1), "the oldest is denied");
+    let session = pending[0]["session"].as_str().unwrap();
+    for one in &pending {
+        let id = format!("{session}:{}", one["id"]);
+        let answer = if one["id"].as_u64().unwrap() % 2 == 0 { "approve" } else { "deny" };
+        assert!(scene.pinfold(&["approvals", answer, &id]).status().unwrap().success());
+    }
+    child.wait_with_output().unwrap();
+    let outs = (0..101)
+        .map(|i| std::fs::read_to_string(scene.stage.path(&format!("ws/out.{i}"))).unwrap());
+    let outs: Vec<String> = outs.collect();
+    assert_eq!(outs.iter().filter(|out| out.contains("moltnet ran")).count(), 50);
+    assert_eq!(
+        outs.iter().filter(|out| out.contains("too many requests came after it")).count(),
+        1
+    );
+}
+
+/// Starts something at a terminal, with the scene's programs on its PATH.
+fn terminal<'a>(scene: &'a Scene, test: &str) -> Option<Tmux<'a>> {
+    if !installed("tmux") || !installed("bash") {
+        skip(test, "tmux or bash is not installed");
+        return None;
+    }
+    let path = format!("{}:/usr/local/bin:/usr/bin:/bin", scene.stage.path("bin").display());
+    Some(Tmux::start(&scene.stage, &scene.stage.workspace(), &[("PATH", &path)]))
+}
+
+const READY: &str = "[y]es, once";
+
+#[test]
+fn a_question_comes_over_the_screen_and_leaves_it_as_it_was() {
+    for person in people() {
+        let scene = Scene::new(person, "");
+        let Some(tmux) = terminal(&scene, "a question") else { return };
+        scene.stage.write(
+            "ws/ask.sh",
+            "echo above; pinfold-host moltnet \"$@\" </dev/null; echo status $?\n",
+        );
+        tmux.line(&format!("clear; {PINFOLD} run -- bash --noprofile --norc"));
+        tmux.wait_for("$");
+        for (key, status) in [("y", 0), ("n", 126), ("C-c", 126), ("s", 0)] {
+            tmux.line("clear; sh ask.sh it 'a b'");
+            let screen = tmux.wait_for(READY);
+            assert!(screen.contains("moltnet it 'a b'") && !screen.contains("above"), "{screen}");
+            tmux.keys(&[key]);
+            let screen = tmux.wait_for(&format!("\nstatus {status}\n"));
+            assert!(screen.contains("above") && !screen.contains(READY), "{key}: {screen}");
+        }
+        // Approved for the session: not asked again.
+        tmux.line("clear; sh ask.sh it 'a b'");
+        tmux.wait_for("\nstatus 0\n");
+        tmux.line("clear; sh ask.sh always");
+        tmux.wait_for(READY);
+        tmux.keys(&["a"]);
+        tmux.wait_for("\nstatus 0\n");
+        tmux.line("exit");
+        tmux.wait_for_prompt("outer>");
+        tmux.line(&format!("clear; {PINFOLD} run -- sh ask.sh always"));
+        tmux.wait_for("\nstatus 0\n");
+    }
+}
+
+#[test]
+fn keys_that_were_typed_before_a_question_never_answer_it() {
+    let scene = Scene::new(people()[0], "approvalTimeout = \"6s\"");
+    let Some(tmux) = terminal(&scene, "type-ahead") else { return };
+    tmux.line(&format!("clear; {PINFOLD} run -- sh -c 'sleep 1; pinfold-host moltnet; echo status $?; read x; echo $x'"));
+    // Before the question, while it appears, and pasted into it.
+    for _ in 0..30 {
+        tmux.text("y");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    tmux.wait_for(READY);
+    tmux.text("yyyy");
+    tmux.keys(&["Enter"]);
+    let screen = tmux.wait_for("status 126");
+    assert!(
+        screen.contains("nobody answered within 6s") && !screen.contains("moltnet ran"),
+        "{screen}"
+    );
+}
+
+#[test]
+fn a_full_screen_program_draws_its_screen_again() {
+    let scene = Scene::new(people()[0], "");
+    if !installed("vim") {
+        return skip("a full screen", "vim is not installed");
+    }
+    let Some(tmux) = terminal(&scene, "a full screen") else { return };
+    scene.stage.write("ws/notes", "first line\nsecond line\n");
+    scene.stage.write("ws/job", "pinfold-host moltnet x </dev/null >out 2>&1\n");
+    tmux.line(&format!("clear; {PINFOLD} run -- vim -u NONE -N notes"));
+    let is_drawn = |screen: &str| {
+        screen.starts_with("first line\nsecond line\n~\n") && screen.matches("\n~").count() == 21
+    };
+    let before = tmux.wait_until("the screen before", is_drawn);
+    tmux.line(":call job_start('sh job')");
+    let screen = tmux.wait_for(READY);
+    assert!(!screen.contains("second line"), "{screen}");
+    tmux.keys(&["y"]);
+    let after = tmux.wait_until("the screen again", is_drawn);
+    let text = |screen: &str| screen.lines().take(20).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(text(&after), text(&before));
+    let out = scene.stage.path("ws/out");
+    tmux.wait_until("the result", |_| {
+        std::fs::read_to_string(&out).is_ok_and(|said| said.contains("moltnet ran"))
+    });
+    tmux.line(":q");
+    tmux.wait_for_prompt("outer>");
+}
+
+#[test]
+fn a_hundred_questions_leave_the_terminal_usable() {
+    let scene = Scene::new(people()[0], "");
+    let Some(tmux) = terminal(&scene, "a hundred questions") else { return };
+    scene.stage.write("ws/many.sh", "i=0; while [ $i -lt 100 ]; do pinfold-host moltnet $i </dev/null >/dev/null 2>&1 & i=$((i+1)); done; wait; echo all done\n");
+    tmux.line(&format!("clear; {PINFOLD} run -- sh many.sh"));
+    tmux.wait_for("more wait)");
+    tmux.wait_for(READY);
+    tmux.keys(&["d"]);
+    tmux.wait_until("the end", |screen| {
+        if screen.contains("[d]eny all") || screen.contains(READY) {
+            tmux.keys(&["d"]);
+        }
+        screen.contains("all done")
+    });
+    tmux.wait_for_prompt("outer>");
+}

@@ -3,16 +3,30 @@
 //! Every method has a type of parameters that names it ([`Call`]). Sessions are named by their own
 //! name, by the beginning of it, or by the name that they were given.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+mod approvals;
+mod files;
+mod programs;
+mod sessions;
 
-use pinfold_tools::{
-    Bytes, Change, EditDone, FindDone, GrepDone, ListDone, ReadDone, StatDone, WriteDone,
-};
+use pinfold_tools::{EditDone, FindDone, GrepDone, ListDone, StatDone, WriteDone};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+pub use approvals::{
+    Approval, ApprovalAnswer, ApprovalAsked, ApprovalSettled, Approvals, ApprovalsAnswer,
+    ApprovalsList, ApprovalsWatch,
+};
+pub use files::{
+    FileContent, FilesChanged, FilesEdit, FilesFind, FilesGrep, FilesList, FilesMakeDirectory,
+    FilesRead, FilesStat, FilesUnwatch, FilesWatch, FilesWrite, WatchStarted,
+};
+pub use programs::{
+    Ended, ExecDone, ExecExit, ExecOutput, ExecRun, ExecSignal, ExecStart, ExecStarted, ExecWrite,
+    Program, Stream,
+};
+pub use sessions::{SessionInfo, SessionList, SessionStart, SessionStarted, SessionStop, Sessions};
 
 /// The version of these messages. It grows with what could break a client; what is new does not.
 pub const VERSION: u32 = 1;
@@ -75,6 +89,9 @@ calls! {
     FilesWatch => WatchStarted, "files.watch", "Tells by `files.changed` what changes.";
     FilesUnwatch => Done, "files.unwatch", "Tells no more of it.";
     EventsSubscribe => Done, "events.subscribe", "Tells by `event` what is written to the audit log from now on.";
+    ApprovalsList => Approvals, "approvals.list", "Lists what the inside of a session asks to run on the host, and waits for an answer.";
+    ApprovalsWatch => Done, "approvals.watch", "Tells by `approvals.asked` and `approvals.settled` what waits. As long as this connection lasts, requests wait for it to answer.";
+    ApprovalsAnswer => Done, "approvals.answer", "Answers a request.";
     Cancel => Done, "cancel", "Takes a request of this connection back. It is answered all the same.";
 }
 
@@ -101,6 +118,8 @@ told! {
     ExecOutput, "exec.output", "What runs has written something.";
     ExecExit, "exec.exit", "What ran has ended; all that it wrote was told before.";
     FilesChanged, "files.changed", "Something that is watched has changed.";
+    ApprovalAsked, "approvals.asked", "The inside asks to run something on the host.";
+    ApprovalSettled, "approvals.settled", "A request waits no more.";
     AuditEvent, "event", "Something was written to the audit log.";
 }
 
@@ -121,286 +140,6 @@ pub struct HelloDone {
     pub version: String,
     /// The version of these messages ([`VERSION`]).
     pub api: u32,
-}
-
-/// Starts a session.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct SessionStart {
-    /// The directory to work in: an absolute path on the host.
-    pub workspace: PathBuf,
-    /// What to call it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// Whether it goes on when this connection is closed.
-    #[serde(default)]
-    pub detached: bool,
-    /// Options of `pinfold run`, such as `["--allow", "example.com"]`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub options: Vec<String>,
-}
-
-/// A session that was started.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct SessionStarted {
-    /// Its own name.
-    pub session: String,
-    /// The boundary that keeps it in.
-    pub boundary: String,
-    /// What it said at its start, a line each.
-    pub notes: Vec<String>,
-}
-
-/// Asks for the sessions that run.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct SessionList {}
-
-/// Sessions.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Sessions {
-    /// Those that run.
-    pub sessions: Vec<SessionInfo>,
-}
-
-/// A session.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct SessionInfo {
-    /// Its own name.
-    pub session: String,
-    /// What it was called.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-}
-
-/// Ends a session.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct SessionStop {
-    /// Which.
-    pub session: String,
-    /// Milliseconds after which what is left is killed; 10 000 for none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub grace_ms: Option<u64>,
-}
-
-/// What to run, and how.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Program {
-    /// The program and its arguments.
-    pub argv: Vec<String>,
-    /// Variables beside the session's own. Nothing of the caller's environment goes in by itself.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub env: BTreeMap<String, String>,
-    /// Where, inside; the session's own directory for none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cwd: Option<PathBuf>,
-    /// Milliseconds after which it is ended with all that it has started.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timeout_ms: Option<u64>,
-}
-
-/// Starts a program in a session.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct ExecStart {
-    /// Which session.
-    pub session: String,
-    /// What to run.
-    pub program: Program,
-    /// Whether it has an input, to be written by `exec.write`; it is empty otherwise.
-    #[serde(default)]
-    pub input: bool,
-}
-
-/// A program that was started.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ExecStarted {
-    /// Its number on this connection.
-    pub exec: u64,
-}
-
-/// Writes to the input of what runs.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct ExecWrite {
-    /// Which.
-    pub exec: u64,
-    /// What.
-    #[serde(default)]
-    pub data: Bytes,
-    /// Whether that is all.
-    #[serde(default)]
-    pub end: bool,
-}
-
-/// Sends a signal.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct ExecSignal {
-    /// To which.
-    pub exec: u64,
-    /// The signal's number (signal(7)). After 9, which kills, nothing that it has started is left.
-    pub signal: i32,
-}
-
-/// Runs a program to its end.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct ExecRun {
-    /// In which session.
-    pub session: String,
-    /// What to run.
-    pub program: Program,
-    /// Its input.
-    #[serde(default)]
-    pub input: Bytes,
-    /// Bytes of each output that are kept, the last ones; 1 MiB for none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit: Option<u64>,
-}
-
-/// How something that ran has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Ended {
-    /// Its status, or 128 and the signal that ended it.
-    pub status: u8,
-    /// Whether its time was over.
-    pub timed_out: bool,
-}
-
-/// What ran to its end.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ExecDone {
-    /// How it ended.
-    pub ended: Ended,
-    /// The end of its output.
-    pub stdout: Bytes,
-    /// The end of its error output.
-    pub stderr: Bytes,
-    /// Bytes of both that were not kept.
-    pub dropped: u64,
-}
-
-/// Which of two outputs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Stream {
-    /// Standard output.
-    Stdout,
-    /// Standard error.
-    Stderr,
-}
-
-/// What runs has written something.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ExecOutput {
-    /// Which.
-    pub exec: u64,
-    /// Where.
-    pub stream: Stream,
-    /// What.
-    pub data: Bytes,
-}
-
-/// What ran has ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ExecExit {
-    /// Which.
-    pub exec: u64,
-    /// How; nothing if it could not be executed, or its session ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ended: Option<Ended>,
-    /// Why not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-}
-
-/// The content of a file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct FileContent {
-    /// About the file.
-    pub file: ReadDone,
-    /// What was read.
-    pub content: Bytes,
-}
-
-macro_rules! of_session {
-    ($($(#[$doc:meta])* $name:ident($field:ident: $type:ty) $({ $($(#[$more:meta])* $extra:ident: $extra_type:ty,)* })?)*) => {
-        $($(#[$doc])*
-        #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-        #[serde(rename_all = "camelCase", deny_unknown_fields)]
-        pub struct $name {
-            /// In which session.
-            pub session: String,
-            /// What.
-            pub $field: $type,
-            $($($(#[$more])* pub $extra: $extra_type,)*)?
-        })*
-    };
-}
-
-of_session! {
-    /// Reads a file.
-    FilesRead(read: pinfold_tools::Read)
-    /// Writes a file.
-    FilesWrite(write: pinfold_tools::Write) {
-        /// What it is to hold.
-        content: Bytes,
-    }
-    /// Edits a file.
-    FilesEdit(edit: pinfold_tools::Edit)
-    /// Lists a directory.
-    FilesList(list: pinfold_tools::List)
-    /// Finds files.
-    FilesFind(find: pinfold_tools::Find)
-    /// Finds lines.
-    FilesGrep(grep: pinfold_tools::Grep)
-    /// Looks at a path.
-    FilesStat(stat: pinfold_tools::Stat)
-    /// Makes a directory.
-    FilesMakeDirectory(directory: pinfold_tools::MakeDirectory)
-    /// Watches a path.
-    FilesWatch(watch: pinfold_tools::Watch)
-}
-
-/// A watch that was started.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct WatchStarted {
-    /// Its number on this connection.
-    pub watch: u64,
-}
-
-/// Ends a watch.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct FilesUnwatch {
-    /// Which.
-    pub watch: u64,
-}
-
-/// Something that is watched has changed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct FilesChanged {
-    /// Which watch.
-    pub watch: u64,
-    /// What happened; nothing if nothing more will be told.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub change: Option<Change>,
-    /// Where.
-    pub path: Bytes,
-    /// Why nothing more will be told.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
 }
 
 /// Asks for what is recorded.

@@ -1,5 +1,6 @@
 //! The local API: one connection is one client.
 
+mod approvals;
 mod connection;
 mod events;
 mod going_on;

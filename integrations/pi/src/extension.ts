@@ -19,6 +19,7 @@ import {
 } from "@earendil-works/pi-coding-agent";
 
 import { createGrepTool } from "./grep.ts";
+import { attend, createHostExecTool } from "./host.ts";
 import {
   createBashOps,
   createEditOps,
@@ -61,6 +62,7 @@ export default function pinfold(pi: ExtensionAPI): void {
   pi.registerTool(createLsTool(cwd, { operations: createLsOps(where) }));
   pi.registerTool(createFindTool(cwd, { operations: createFindOps(where) }));
   pi.registerTool(createGrepTool(cwd, where));
+  pi.registerTool(createHostExecTool(where));
   pi.on("user_bash", () => ({ operations: createBashOps(where) }));
 
   let begun = false;
@@ -118,6 +120,7 @@ function options(pi: ExtensionAPI, cwd: string): Start {
     agent: agent === "none" ? undefined : agent,
     worktreeBranch: flag("worktree-branch"),
     sandboxConfig: flag("sandbox-config"),
+    options: ["--host-exec"],
   };
 }
 
@@ -128,6 +131,7 @@ async function show(context: ExtensionContext, sandbox: Promise<Sandbox>): Promi
     const wall = (state: string): void => context.ui.setStatus("pinfold", `pinfold: ${state}`);
     wall(`${live.boundary} · ${live.session}`);
     for (const note of live.notes) context.ui.notify(note, "info");
+    await attend(live, context);
     live.connection.onEnd(() => wall("ended; tools are refused"));
   } catch (error) {
     const { message } = error as Error;

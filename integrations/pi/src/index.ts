@@ -10,6 +10,7 @@ export {
   Sandbox,
   type SandboxOptions,
 } from "./sandbox.ts";
+export { hostExec, type HostExecResult } from "./host.ts";
 export {
   activateAgentEnv,
   type AgentCredentials,
@@ -17,6 +18,7 @@ export {
   createGondolinEditOps,
   createGondolinReadOps,
   createGondolinWriteOps,
+  createMoltNetTools,
   createPiTaskExecutor,
   ensureSnapshot,
   executePiTask,

@@ -12,6 +12,7 @@ import type {
   WriteOperations,
 } from "@earendil-works/pi-coding-agent";
 
+import { createHostExecTool } from "./host.ts";
 import { createBashOps, createEditOps, createReadOps, createWriteOps } from "./operations.ts";
 import { Sandbox } from "./sandbox.ts";
 
@@ -71,7 +72,7 @@ export function executePiTask(task: PiTask, options: PiTaskOptions): Promise<PiT
 /** Starts a sandbox for a workspace. (MoltNet resumes a virtual machine here.) */
 export function resumeVm(options: PiTaskOptions): Promise<Sandbox> {
   const { agentName: agent, mountPath: cwd, sandboxConfig } = options;
-  return Sandbox.start({ cwd, agent, sandboxConfig });
+  return Sandbox.start({ cwd, agent, sandboxConfig, options: ["--host-exec"] });
 }
 
 /** Builds the system that the settings describe, unless it is there, and returns what pinfold says of it. */
@@ -98,6 +99,11 @@ export function createGondolinEditOps(sandbox: Sandbox, _localCwd?: string): Edi
 
 export function createGondolinBashOps(sandbox: Sandbox, _localCwd?: string): BashOperations {
   return createBashOps(() => Promise.resolve(sandbox));
+}
+
+/** The tools that work on the host: so far the one that asks for commands there. */
+export function createMoltNetTools(sandbox: Sandbox): ReturnType<typeof createHostExecTool>[] {
+  return [createHostExecTool(() => Promise.resolve(sandbox))];
 }
 
 /**

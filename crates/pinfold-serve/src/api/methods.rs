@@ -7,19 +7,19 @@ use std::thread;
 use std::time::Duration;
 
 use pinfold_client::api::{
-    Call, Cancel, EventsSubscribe, ExecDone, ExecExit, ExecOutput, ExecRun, ExecSignal, ExecStart,
-    ExecStarted, ExecWrite, FileContent, FilesChanged, FilesEdit, FilesFind, FilesGrep, FilesList,
-    FilesMakeDirectory, FilesRead, FilesStat, FilesUnwatch, FilesWatch, FilesWrite, Hello,
-    SessionInfo, SessionList, SessionStart, SessionStarted, SessionStop, Sessions, Stream,
-    WatchStarted,
+    ApprovalsAnswer, ApprovalsList, ApprovalsWatch, Call, Cancel, EventsSubscribe, ExecDone,
+    ExecExit, ExecOutput, ExecRun, ExecSignal, ExecStart, ExecStarted, ExecWrite, FileContent,
+    FilesChanged, FilesEdit, FilesFind, FilesGrep, FilesList, FilesMakeDirectory, FilesRead,
+    FilesStat, FilesUnwatch, FilesWatch, FilesWrite, Hello, SessionInfo, SessionList, SessionStart,
+    SessionStarted, SessionStop, Sessions, Stream, WatchStarted,
 };
 use pinfold_client::{Fault, Id, code};
 use pinfold_tools::{Operation, Tools, Watch};
 use serde_json::Value;
 
 use super::connection::{Asked, Connection, done, hello, params, to_value};
-use super::events;
 use super::going_on::{ExecHandle, Input, feed, lock};
+use super::{approvals, events};
 use crate::exec::{Job, Tail, fault};
 use crate::start::{detached, start};
 
@@ -52,6 +52,19 @@ pub(super) fn dispatch(to: &Arc<Connection>, asked: &Asked, method: &str, given:
         EventsSubscribe::METHOD => {
             let EventsSubscribe { session } = params(given)?;
             events::subscribe(to, session)?;
+            done()
+        }
+        ApprovalsList::METHOD => {
+            let ApprovalsList { session } = params(given)?;
+            to_value(&approvals::list(to, &session)?).map(Some)
+        }
+        ApprovalsWatch::METHOD => {
+            let ApprovalsWatch { session } = params(given)?;
+            approvals::watch(to, &session)?;
+            done()
+        }
+        ApprovalsAnswer::METHOD => {
+            approvals::answer(to, params(given)?)?;
             done()
         }
         Cancel::METHOD => {

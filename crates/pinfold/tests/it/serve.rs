@@ -9,8 +9,9 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use pinfold_client::api::{
-    Ended, ExecRun, ExecStart, FilesEdit, FilesFind, FilesGrep, FilesRead, FilesWatch, FilesWrite,
-    Program, SessionList, SessionStart, SessionStop, Stream,
+    ApprovalAnswer, ApprovalsAnswer, ApprovalsList, ApprovalsWatch, Ended, ExecRun, ExecStart,
+    FilesEdit, FilesFind, FilesGrep, FilesRead, FilesWatch, FilesWrite, Program, SessionList,
+    SessionStart, SessionStop, Stream,
 };
 use pinfold_client::{Client, ClientError, ExecEvent};
 use pinfold_tools::{Bytes, Change, Edit, Find, Grep, Read, Replacement, Watch, Write};
@@ -353,6 +354,47 @@ fn changes_are_told_as_they_happen() {
     } {}
     drop(watching);
     served.end();
+}
+
+#[test]
+fn what_the_inside_asks_of_the_host_is_answered_by_a_client() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let config = "[hostExec]\nexecutables = [\"hostname\"]\napprovalTimeout = \"20s\"\n";
+        stage.write("home/.config/pinfold/config.toml", config);
+        let served = Served::new(&stage);
+        let session = served.start(&[]);
+        let ask = "pinfold-host hostname";
+        let (ended, said) = served.shell(&session, ask);
+        assert!(ended.status != 0 && said.contains("autoApprove"), "{said}");
+        let watch = ApprovalsWatch { session: session.clone() };
+        served.client.call(&watch).unwrap();
+        for answer in [ApprovalAnswer::Deny, ApprovalAnswer::Once] {
+            let (ended, said) = std::thread::scope(|scope| {
+                let asking = scope.spawn(|| served.shell(&session, ask));
+                let list = ApprovalsList { session: session.clone() };
+                let mut waiting = Vec::new();
+                until("it is asked", || !served.client.call(&list).unwrap().approvals.is_empty());
+                waiting.extend(served.client.call(&list).unwrap().approvals);
+                assert_eq!(waiting[0].command, "hostname");
+                let reason = Some("not now".to_owned());
+                let (session, id) = (session.clone(), waiting[0].id);
+                let call = ApprovalsAnswer { session, id, answer, reason };
+                served.client.call(&call).unwrap();
+                let late = served.client.call(&call).unwrap_err().to_string();
+                assert!(late.contains("waits for an answer"), "{late}");
+                asking.join().unwrap()
+            });
+            match answer {
+                ApprovalAnswer::Once => {
+                    let own = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+                    assert_eq!((ended.status, said), (0, own));
+                }
+                _ => assert!(ended.status != 0 && said.contains("not now"), "{said}"),
+            }
+        }
+        served.end();
+    }
 }
 
 #[test]

@@ -1,8 +1,6 @@
 //! pi on the host, its tools inside (`integrations/pi`), in both versions that are kept.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -10,8 +8,10 @@ use pinfold_testkit::{ModelServer, Script, TempRepo};
 use serde_json::{Value, json};
 
 use super::{KEY, cache, own_tree, ready};
-use crate::common::tmux::Tmux;
-use crate::common::{Stage, processes_with, skip};
+use crate::common::{Stage, processes_with};
+
+mod embedding;
+mod person;
 
 const ALL: &str = "read,write,edit,bash,ls,find,grep";
 
@@ -68,8 +68,12 @@ impl Scene {
     }
 
     fn ask(&self, more: &[&str]) -> Output {
+        self.ask_with(ALL, more)
+    }
+
+    fn ask_with(&self, tools: &str, more: &[&str]) -> Output {
         let extension = self.extension();
-        let extension = ["--no-extensions", "-e", extension.to_str().unwrap(), "--tools", ALL];
+        let extension = ["--no-extensions", "-e", extension.to_str().unwrap(), "--tools", tools];
         let model = ["--model", "anthropic/claude-sonnet-4-5", "--no-skills", "--no-session"];
         let mut pi = self.pi(&[&extension[..], &model, more, &["-p", "go"]].concat());
         pi.stdin(Stdio::null()).output().unwrap()
@@ -244,38 +248,6 @@ fn tools_are_refused_once_pinfold_was_killed() {
 }
 
 #[test]
-fn commands_of_a_remote_control_run_inside_or_pi_does_not_start() {
-    for version in VERSIONS {
-        let Some(scene) = Scene::new("pi by RPC", version, &json!({ "steps": [] })) else { return };
-        let extension = scene.extension();
-        let words = ["--mode", "rpc", "--no-extensions", "--no-session", "--agent", "none", "-e"];
-        let mut pi = scene.pi(&[&words[..], &[extension.to_str().unwrap()]].concat());
-        let mut pi =
-            pi.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut to = pi.stdin.take().unwrap();
-        // One that has refused to start reads nothing.
-        let _ = writeln!(
-            to,
-            "{}",
-            json!({ "id": "1", "type": "bash", "command": "hostname; touch here" })
-        );
-        let from = BufReader::new(pi.stdout.take().unwrap());
-        let mut lines = from.lines().map_while(Result::ok);
-        let answer = lines.find(|line| line.contains("\"command\":\"bash\""));
-        drop(to);
-        let output = pi.wait_with_output().unwrap();
-        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-        if version == "0.74.0" {
-            assert!(answer.is_none() && errors.contains("in RPC mode"), "{answer:?} {errors}");
-            assert!(!scene.repo.path().join("here").exists());
-        } else {
-            let answer = answer.unwrap_or_default();
-            assert!(answer.contains("\"output\":\"pinfold\\n\""), "{answer} {errors}");
-        }
-    }
-}
-
-#[test]
 fn what_a_repository_brings_along_is_not_loaded_on_the_host() {
     for version in VERSIONS {
         let script = json!({ "steps": [{ "text": "DONE" }] });
@@ -307,91 +279,4 @@ fn what_a_repository_brings_along_is_not_loaded_on_the_host() {
         assert!(said.contains("DONE"), "{version}: {said}");
         assert!(!scene.repo.path().join("loaded").exists(), "{version}");
     }
-}
-
-#[test]
-fn a_persons_own_commands_run_inside_and_the_screen_says_behind_what() {
-    let Some(scene) = Scene::new("pi on a terminal", "0.87.1", &json!({ "steps": [] })) else {
-        return;
-    };
-    let (node, cli) = scene.pi.command();
-    let extension = scene.extension();
-    let variables = [
-        ("ANTHROPIC_API_KEY", KEY),
-        ("PI_OFFLINE", "1"),
-        ("PINFOLD", env!("CARGO_BIN_EXE_pinfold")),
-    ];
-    let tmux = Tmux::start(&scene.stage, scene.repo.path(), &variables);
-    tmux.line(&format!(
-        "{} {} --no-extensions --no-session --model anthropic/claude-sonnet-4-5 -e {} --agent none",
-        node.display(),
-        cli.display(),
-        extension.display()
-    ));
-    tmux.wait_for("pinfold: namespace");
-    tmux.line("!echo on $(hostname) with ${ANTHROPIC_API_KEY:-nothing}");
-    tmux.wait_for("on pinfold with nothing");
-    tmux.line("/quit");
-    tmux.wait_for("outer>");
-}
-
-#[test]
-fn the_names_of_moltnet_do_what_they_do_there_and_the_types_are_strict() {
-    let script =
-        json!({ "steps": [{ "bash": "echo HOST $(hostname)" }, { "text": "{{last_result}}" }] });
-    let Some(scene) = Scene::new("names of MoltNet", "0.87.1", &script) else { return };
-    let modules = scene.stage.path("extension/node_modules");
-    fs::create_dir_all(&modules).unwrap();
-    let packages = scene.pi.tree.join("node_modules");
-    symlink(packages.join("@earendil-works"), modules.join("@earendil-works")).unwrap();
-    let (node, cli) = scene.pi.command();
-    let mut test = scene.stage.command(&node);
-    test.args(["--experimental-strip-types", "--test", "--test-reporter", "tap"])
-        .arg(scene.stage.path("extension/test/embed.test.ts"))
-        .env("WORKSPACE", scene.repo.path())
-        .env("PI", json!([node, cli]).to_string());
-    scene.surround(&mut test);
-    let output = test.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{said}");
-    strict(&scene, &modules);
-}
-
-/// Has the compiler of TypeScript look at it all.
-fn strict(scene: &Scene, modules: &Path) {
-    let kept = cache(scene.stage.person).join("typescript");
-    if !kept.join("node_modules/typescript").exists() {
-        let mut npm = scene.stage.command("npm");
-        npm.args(["install", "--silent", "--no-save", "--no-audit", "--no-fund", "--prefix"])
-            .arg(&kept);
-        npm.args(["--fetch-retries", "1", "typescript@5.9.3", "@types/node@22.18.0"]);
-        // The system's authorities, and not node's own.
-        npm.env("NODE_EXTRA_CA_CERTS", "/etc/ssl/certs/ca-certificates.crt");
-        let output = npm.output().unwrap();
-        if !output.status.success() {
-            return skip("types", &String::from_utf8_lossy(&output.stderr));
-        }
-    }
-    symlink(kept.join("node_modules/@types"), modules.join("@types")).unwrap();
-    let node = scene.pi.command().0;
-    let compile = |project: &str| {
-        let mut compiler = scene.stage.command(&node);
-        compiler.arg(kept.join("node_modules/typescript/bin/tsc")).arg("-p");
-        let output = compiler.arg(scene.stage.path("extension").join(project)).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-    };
-    compile("tsconfig.json");
-    compile("tsconfig.build.json");
-    // What was built is what a program imports.
-    let script = "import('@pinfold/pi').then((all) => console.log(Object.keys(all).sort().join()))";
-    let installed = scene.stage.path("program/node_modules/@pinfold");
-    fs::create_dir_all(&installed).unwrap();
-    symlink(scene.stage.path("extension"), installed.join("pi")).unwrap();
-    let mut import = scene.stage.command(&node);
-    let program = scene.stage.path("program");
-    let output = import.args(["-e", script]).current_dir(program).output().unwrap();
-    let names = String::from_utf8_lossy(&output.stdout).into_owned();
-    let expected = "AgentRuntime,ApiTaskReporter,ApiTaskSource,Connection,PinfoldError,Sandbox,\
-        activateAgentEnv,createGondolinBashOps";
-    assert!(names.starts_with(expected), "{names} {}", String::from_utf8_lossy(&output.stderr));
 }

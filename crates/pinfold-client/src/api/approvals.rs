@@ -1,0 +1,93 @@
+//! What the inside asks to run on the host.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Asks for what waits.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ApprovalsList {
+    /// In which session.
+    pub session: String,
+}
+
+/// Requests.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Approvals {
+    /// Those that wait, the oldest first.
+    pub approvals: Vec<Approval>,
+}
+
+/// A request of the inside's to run something on the host, as it is to be shown to a person. Whatever
+/// a terminal would not show as it is, is escaped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Approval {
+    /// Its number in the session.
+    pub id: u64,
+    /// The executable.
+    pub executable: String,
+    /// The command, as one line that a shell reads as the same words.
+    pub command: String,
+    /// The directory on the host.
+    pub cwd: String,
+    /// More that a person should know, a line each: of a push where to, which references and commits.
+    pub details: Vec<String>,
+    /// The rule that `always` writes, in words; nothing where no rule can say as much.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+}
+
+/// Watches what waits.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ApprovalsWatch {
+    /// In which session.
+    pub session: String,
+}
+
+/// A person's answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ApprovalAnswer {
+    /// This once.
+    Once,
+    /// This, and the same again in this session.
+    Session,
+    /// This, and the same again in this repository: a rule is written to the person's settings.
+    Always,
+    /// No.
+    Deny,
+}
+
+/// Answers a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ApprovalsAnswer {
+    /// In which session.
+    pub session: String,
+    /// Which.
+    pub id: u64,
+    /// What.
+    pub answer: ApprovalAnswer,
+    /// Why not, for the inside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// The inside asks for something.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ApprovalAsked {
+    /// Which session's.
+    pub session: String,
+    /// For what.
+    pub approval: Approval,
+}
+
+/// A request waits no more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ApprovalSettled {
+    /// Which session's.
+    pub session: String,
+    /// Which.
+    pub id: u64,
+}

@@ -1,0 +1,85 @@
+//! Files of a session.
+
+use pinfold_tools::{Bytes, Change, ReadDone};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The content of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FileContent {
+    /// About the file.
+    pub file: ReadDone,
+    /// What was read.
+    pub content: Bytes,
+}
+
+macro_rules! of_session {
+    ($($(#[$doc:meta])* $name:ident($field:ident: $type:ty) $({ $($(#[$more:meta])* $extra:ident: $extra_type:ty,)* })?)*) => {
+        $($(#[$doc])*
+        #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+        #[serde(rename_all = "camelCase", deny_unknown_fields)]
+        pub struct $name {
+            /// In which session.
+            pub session: String,
+            /// What.
+            pub $field: $type,
+            $($($(#[$more])* pub $extra: $extra_type,)*)?
+        })*
+    };
+}
+
+of_session! {
+    /// Reads a file.
+    FilesRead(read: pinfold_tools::Read)
+    /// Writes a file.
+    FilesWrite(write: pinfold_tools::Write) {
+        /// What it is to hold.
+        content: Bytes,
+    }
+    /// Edits a file.
+    FilesEdit(edit: pinfold_tools::Edit)
+    /// Lists a directory.
+    FilesList(list: pinfold_tools::List)
+    /// Finds files.
+    FilesFind(find: pinfold_tools::Find)
+    /// Finds lines.
+    FilesGrep(grep: pinfold_tools::Grep)
+    /// Looks at a path.
+    FilesStat(stat: pinfold_tools::Stat)
+    /// Makes a directory.
+    FilesMakeDirectory(directory: pinfold_tools::MakeDirectory)
+    /// Watches a path.
+    FilesWatch(watch: pinfold_tools::Watch)
+}
+
+/// A watch that was started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WatchStarted {
+    /// Its number on this connection.
+    pub watch: u64,
+}
+
+/// Ends a watch.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FilesUnwatch {
+    /// Which.
+    pub watch: u64,
+}
+
+/// Something that is watched has changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FilesChanged {
+    /// Which watch.
+    pub watch: u64,
+    /// What happened; nothing if nothing more will be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change: Option<Change>,
+    /// Where.
+    pub path: Bytes,
+    /// Why nothing more will be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}

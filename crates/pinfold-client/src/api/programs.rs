@@ -1,0 +1,145 @@
+//! Programs in a session.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use pinfold_tools::Bytes;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What to run, and how.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Program {
+    /// The program and its arguments.
+    pub argv: Vec<String>,
+    /// Variables beside the session's own. Nothing of the caller's environment goes in by itself.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// Where, inside; the session's own directory for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<PathBuf>,
+    /// Milliseconds after which it is ended with all that it has started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+}
+
+/// Starts a program in a session.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ExecStart {
+    /// Which session.
+    pub session: String,
+    /// What to run.
+    pub program: Program,
+    /// Whether it has an input, to be written by `exec.write`; it is empty otherwise.
+    #[serde(default)]
+    pub input: bool,
+}
+
+/// A program that was started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ExecStarted {
+    /// Its number on this connection.
+    pub exec: u64,
+}
+
+/// Writes to the input of what runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ExecWrite {
+    /// Which.
+    pub exec: u64,
+    /// What.
+    #[serde(default)]
+    pub data: Bytes,
+    /// Whether that is all.
+    #[serde(default)]
+    pub end: bool,
+}
+
+/// Sends a signal.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ExecSignal {
+    /// To which.
+    pub exec: u64,
+    /// The signal's number (signal(7)). After 9, which kills, nothing that it has started is left.
+    pub signal: i32,
+}
+
+/// Runs a program to its end.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ExecRun {
+    /// In which session.
+    pub session: String,
+    /// What to run.
+    pub program: Program,
+    /// Its input.
+    #[serde(default)]
+    pub input: Bytes,
+    /// Bytes of each output that are kept, the last ones; 1 MiB for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
+}
+
+/// How something that ran has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Ended {
+    /// Its status, or 128 and the signal that ended it.
+    pub status: u8,
+    /// Whether its time was over.
+    pub timed_out: bool,
+}
+
+/// What ran to its end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ExecDone {
+    /// How it ended.
+    pub ended: Ended,
+    /// The end of its output.
+    pub stdout: Bytes,
+    /// The end of its error output.
+    pub stderr: Bytes,
+    /// Bytes of both that were not kept.
+    pub dropped: u64,
+}
+
+/// Which of two outputs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// What runs has written something.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ExecOutput {
+    /// Which.
+    pub exec: u64,
+    /// Where.
+    pub stream: Stream,
+    /// What.
+    pub data: Bytes,
+}
+
+/// What ran has ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ExecExit {
+    /// Which.
+    pub exec: u64,
+    /// How; nothing if it could not be executed, or its session ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Ended>,
+    /// Why not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}

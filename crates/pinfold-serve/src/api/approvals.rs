@@ -1,0 +1,92 @@
+//! What the inside asks to run on the host, shown to a client and answered by it.
+
+use std::sync::Arc;
+use std::thread;
+
+use pinfold_client::Fault;
+use pinfold_client::api::{
+    Approval, ApprovalAnswer, ApprovalAsked, ApprovalSettled, Approvals, ApprovalsAnswer,
+};
+use pinfold_session::broker::{Answer, Attendance, Happening, Pending};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
+use rustix::io::Errno;
+
+use super::connection::Connection;
+use super::going_on::lock;
+use crate::exec::fault;
+
+/// Who answered, in the audit log.
+const BY: &str = "local API";
+
+/// What waits in a session.
+///
+/// # Errors
+/// No such session, or one in which nothing can be asked.
+pub(super) fn list(to: &Connection, session: &str) -> Result<Approvals, Fault> {
+    let all = Attendance::list(to.going_on.places(), Some(session)).map_err(fault)?;
+    Ok(Approvals { approvals: all.into_iter().map(shown).collect() })
+}
+
+/// Tells what waits, as long as the client is there; until then requests wait for it.
+///
+/// # Errors
+/// As [`list`].
+pub(super) fn watch(to: &Arc<Connection>, session: &str) -> Result<(), Fault> {
+    let name = to.going_on.session(session)?.name().to_owned();
+    let attendance = Attendance::watch(to.going_on.places(), Some(&name)).map_err(fault)?;
+    let refused = |errno: Errno| Fault::refused(std::io::Error::from(errno).to_string(), None);
+    let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).map_err(refused)?);
+    let (number, stopped) = (to.going_on.number(), Arc::clone(&stop));
+    let take_back = move || {
+        // It can only be readable already.
+        let _ = rustix::io::write(&*stopped, &1_u64.to_ne_bytes());
+    };
+    lock(&to.going_on.watches).insert(number, Box::new(take_back));
+    let to = Arc::clone(to);
+    thread::spawn(move || {
+        while is_readable(&attendance, &stop) {
+            // A session that has ended asks for nothing more.
+            let Ok(Some(happening)) = attendance.hear() else { break };
+            let session = name.clone();
+            let told = match happening {
+                Happening::Asked(pending) => {
+                    to.outgoing.tell(&ApprovalAsked { session, approval: shown(pending) })
+                }
+                Happening::Settled(id) => to.outgoing.tell(&ApprovalSettled { session, id }),
+                Happening::Told | Happening::Failed(_) => Ok(()),
+            };
+            if told.is_err() {
+                break;
+            }
+        }
+        lock(&to.going_on.watches).remove(&number);
+    });
+    Ok(())
+}
+
+/// Waits until there is something to hear; false if nobody wants to.
+fn is_readable(attendance: &Attendance, stop: &rustix::fd::OwnedFd) -> bool {
+    let mut ready = [PollFd::new(attendance, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
+    let polled = rustix::io::retry_on_intr(|| rustix::event::poll(&mut ready, None));
+    polled.is_ok() && ready[1].revents().is_empty()
+}
+
+/// Answers a request.
+///
+/// # Errors
+/// One that waits no more, or that no rule can allow.
+pub(super) fn answer(to: &Connection, call: ApprovalsAnswer) -> Result<(), Fault> {
+    let answer = match call.answer {
+        ApprovalAnswer::Once => Answer::Once,
+        ApprovalAnswer::Session => Answer::Session,
+        ApprovalAnswer::Always => Answer::Always,
+        ApprovalAnswer::Deny => Answer::Deny { reason: call.reason },
+    };
+    let places = to.going_on.places();
+    Attendance::answer(places, Some(&call.session), call.id, answer, BY).map_err(fault)
+}
+
+fn shown(pending: Pending) -> Approval {
+    let Pending { id, executable, command, cwd, details, rule } = pending;
+    Approval { id, executable, command, cwd, details, rule }
+}

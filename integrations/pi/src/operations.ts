@@ -14,6 +14,9 @@ import type {
 import { PinfoldError } from "./connection.ts";
 import { type Sandbox, text } from "./sandbox.ts";
 
+/** The best shell that the session's system has: bash, where it is there. */
+const SHELL = ["sh", "-c", 'exec "${SHELL:-sh}" -c "$1"', "sh"];
+
 /** The sandbox, once it is there; fails if it could not be started or has ended. */
 export type Where = () => Promise<Sandbox>;
 
@@ -83,7 +86,7 @@ export function createBashOps(where: Where): BashOperations {
   return {
     exec: async (command, cwd, { onData, signal, timeout }) => {
       const sandbox = await where();
-      const { status, timedOut } = await sandbox.exec(["bash", "-c", command], {
+      const { status, timedOut } = await sandbox.exec([...SHELL, command], {
         cwd,
         onData,
         signal,

@@ -20,7 +20,8 @@ pub mod code {
     pub const REFUSED: i64 = -32_000;
 }
 
-/// By what an answer finds its request: a number, a string, or null where that could not be read.
+/// By what an answer finds its request: an integer of 64 bits, a string, or null where that could not
+/// be read.
 pub type Id = Value;
 
 /// Why a request failed.
@@ -125,13 +126,14 @@ impl Message {
             (Value::Null, Fault::new(code, error.to_string()))
         };
         let line: Line = serde_json::from_slice(line).map_err(parse)?;
+        // A number that is no integer of 64 bits would come back as another one.
+        let is_id = |id: &Value| id.is_string() || id.is_i64() || id.is_u64();
         let no_request = |id: Option<Value>, what: &str| {
-            Err((id.unwrap_or_default(), Fault::new(code::REQUEST, what)))
+            Err((id.filter(is_id).unwrap_or_default(), Fault::new(code::REQUEST, what)))
         };
         if line.jsonrpc != "2.0" {
             return no_request(line.id, "expected \"jsonrpc\": \"2.0\"");
         }
-        let is_id = |id: &Value| id.is_string() || id.is_number();
         match (line.method, line.id, line.result, line.error) {
             (Some(method), Some(id), None, None) if is_id(&id) => {
                 Ok(Self::Request { id, method, params: line.params })

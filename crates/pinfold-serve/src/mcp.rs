@@ -8,8 +8,10 @@
 mod call;
 mod definitions;
 mod sessions;
+mod text;
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ffi::OsString;
 use std::io::{self, BufRead, Write};
 use std::path::PathBuf;
@@ -116,12 +118,8 @@ impl Server {
             return refuse(Fault::new(code::PARAMS, format!("no tool {name}")));
         }
         let call = Arc::new(Call::default());
-        {
-            let mut calls = lock(&self.calls);
-            if calls.len() >= AT_ONCE {
-                return refuse(Fault::refused("too many calls at once", None));
-            }
-            calls.insert(id.to_string(), Arc::clone(&call));
+        if let Err(fault) = self.begin(&id, &call) {
+            return refuse(fault);
         }
         let (server, of_thread) = (Arc::clone(self), id.clone());
         let started = thread::Builder::new().name(name.clone()).spawn(move || {
@@ -140,6 +138,20 @@ impl Server {
             Err(error) => {
                 lock(&self.calls).remove(&id.to_string());
                 refuse(Fault::refused(error.to_string(), None))
+            }
+        }
+    }
+
+    fn begin(&self, id: &Id, call: &Arc<Call>) -> Result<(), Fault> {
+        let mut calls = lock(&self.calls);
+        if calls.len() >= AT_ONCE {
+            return Err(Fault::refused("too many calls at once", None));
+        }
+        match calls.entry(id.to_string()) {
+            Entry::Occupied(_) => Err(Fault::new(code::REQUEST, "a call with this id goes on")),
+            Entry::Vacant(place) => {
+                place.insert(Arc::clone(call));
+                Ok(())
             }
         }
     }

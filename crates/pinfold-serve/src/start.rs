@@ -57,27 +57,27 @@ pub fn start(directory: &Path, options: &[OsString]) -> Result<Started, Fault> {
         Fault::refused(format!("cannot start a session in {}: {error}", directory.display()), None)
     };
     let mut child = Launcher.start_session(&arguments, directory).map_err(system)?;
-    let input = child.stdin.take();
+    let (input, stdout) = (child.stdin.take(), child.stdout.take());
+    let stderr = child.stderr.take();
+    // From here on it ends, whatever fails.
+    let mut started = Started { session: String::new(), notes: Vec::new(), child, input };
     let said = Arc::new(Mutex::new(Vec::new()));
-    let listener = child.stderr.take().map(|stderr| {
-        let said = Arc::clone(&said);
-        thread::spawn(move || listen(stderr, &said))
-    });
+    let of_listener = Arc::clone(&said);
+    let listen = move || stderr.map(|stderr| listen(stderr, &of_listener));
+    let listener = thread::Builder::new().spawn(listen).map_err(system)?;
     let mut name = String::new();
-    if let Some(stdout) = child.stdout.take() {
+    if let Some(stdout) = stdout {
         BufReader::new(stdout).read_line(&mut name).map_err(system)?;
     }
     if name.trim().is_empty() {
-        drop(input);
-        let status = child.wait().map_err(system)?;
-        if let Some(listener) = listener {
-            // Its panic would have been reported by itself.
-            let _ = listener.join();
-        }
+        drop(started.input.take());
+        let status = started.child.wait().map_err(system)?;
+        // Its panic would have been reported by itself.
+        let _ = listener.join();
         return Err(refusal(&lines(&said), status.code()));
     }
-    let session = name.trim().to_owned();
-    Ok(Started { session, notes: lines(&said), child, input })
+    (started.session, started.notes) = (name.trim().to_owned(), lines(&said));
+    Ok(started)
 }
 
 /// Starts a session that nobody has to hold, and returns its name with what it said.

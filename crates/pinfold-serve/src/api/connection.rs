@@ -88,20 +88,23 @@ impl Connection {
         let id = asked.id.clone().unwrap_or_else(|| format!("#{}", self.going_on.number()).into());
         self.going_on.begin(&id)?;
         let (connection, of_thread, asked) = (Arc::clone(self), id.clone(), asked.clone());
-        let started = thread::Builder::new().spawn(move || {
+        let started = start_thread(move || {
             let result = what(&connection, &of_thread).and_then(|done| to_value(&done));
             connection.going_on.end(&of_thread);
             // A client that has gone wants no answer.
             let _ = connection.answer(&asked, result);
         });
-        match started {
-            Ok(_) => Ok(None),
-            Err(error) => {
-                self.going_on.end(&id);
-                Err(Fault::refused(error.to_string(), None))
-            }
+        if started.is_err() {
+            self.going_on.end(&id);
         }
+        started.map(|()| None)
     }
+}
+
+/// Does something beside what is read, for which there may be no room.
+pub(crate) fn start_thread(what: impl FnOnce() + Send + 'static) -> Result<(), Fault> {
+    let started = thread::Builder::new().spawn(what);
+    started.map(drop).map_err(|error| Fault::refused(format!("no thread: {error}"), None))
 }
 
 impl Asked {

@@ -11,7 +11,7 @@ use pinfold_client::api::AuditEvent;
 use pinfold_session::audit::Reader;
 use serde_json::Value;
 
-use super::connection::Connection;
+use super::connection::{Connection, start_thread};
 use super::going_on::lock;
 
 /// How often the log is looked at.
@@ -22,6 +22,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// # Errors
 /// No such session; a log that cannot be read.
 pub(super) fn subscribe(to: &Arc<Connection>, session: Option<String>) -> Result<(), Fault> {
+    to.going_on.has_room()?;
     let session = session.map(|name| to.going_on.session(&name)).transpose()?;
     let session = session.map(|session| session.name().to_owned());
     let state = to.going_on.places().state.clone();
@@ -33,8 +34,9 @@ pub(super) fn subscribe(to: &Arc<Connection>, session: Option<String>) -> Result
     let number = to.going_on.number();
     lock(&to.going_on.watches)
         .insert(number, Box::new(move || over.store(true, Ordering::Relaxed)));
-    let to = Arc::clone(to);
-    thread::spawn(move || {
+    let of_thread = Arc::clone(to);
+    let started = start_thread(move || {
+        let to = of_thread;
         while !is_over.load(Ordering::Relaxed) {
             if reader.is_none() {
                 reader = Reader::open(&state).unwrap_or_default();
@@ -56,5 +58,8 @@ pub(super) fn subscribe(to: &Arc<Connection>, session: Option<String>) -> Result
         }
         lock(&to.going_on.watches).remove(&number);
     });
-    Ok(())
+    if started.is_err() {
+        lock(&to.going_on.watches).remove(&number);
+    }
+    started
 }

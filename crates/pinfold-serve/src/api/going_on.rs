@@ -1,12 +1,13 @@
 //! What goes on for one connection, by its numbers.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{SyncSender, TrySendError};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pinfold_client::{Fault, Id};
+use pinfold_client::{Fault, Id, code};
 use pinfold_session::control::{Running, Session};
 use pinfold_session::places::Places;
 use pinfold_tools::{ErrorKind, ToolError, Tools};
@@ -18,6 +19,10 @@ use crate::start::Started;
 const AT_ONCE: usize = 64;
 /// Programs and watches of one connection at once.
 const RUNNING: usize = 256;
+/// Requests that wait until a program reads its input,
+const INPUTS: usize = 64;
+/// and bytes of them, unless it is one request alone.
+const INPUT_BYTES: usize = 16 << 20;
 
 /// What is to be written to a program's input, and whose request that answers.
 pub(crate) struct Input {
@@ -29,7 +34,26 @@ pub(crate) struct Input {
 /// A program that a client has started.
 pub(crate) struct ExecHandle {
     pub(crate) running: Arc<Running>,
-    pub(crate) input: Option<SyncSender<Input>>,
+    pub(crate) input: Option<Inlet>,
+}
+
+/// Where a program's input is handed in.
+pub(crate) struct Inlet {
+    tell: SyncSender<Input>,
+    /// Bytes that wait.
+    waiting: Arc<AtomicUsize>,
+}
+
+/// Where it is taken from.
+pub(crate) struct Outlet {
+    inputs: Receiver<Input>,
+    waiting: Arc<AtomicUsize>,
+}
+
+pub(crate) fn input() -> (Inlet, Outlet) {
+    let (tell, inputs) = sync_channel(INPUTS);
+    let waiting = Arc::new(AtomicUsize::new(0));
+    (Inlet { tell, waiting: Arc::clone(&waiting) }, Outlet { inputs, waiting })
 }
 
 /// How something is taken back.
@@ -114,8 +138,13 @@ impl GoingOn {
             let hint = Some("wait for an answer, or cancel a request");
             return Err(Fault::refused("too many requests at once", hint));
         }
-        requests.insert(id.to_string(), None);
-        Ok(())
+        match requests.entry(id.to_string()) {
+            Entry::Occupied(_) => Err(Fault::new(code::REQUEST, "a request with this id goes on")),
+            Entry::Vacant(place) => {
+                place.insert(None);
+                Ok(())
+            }
+        }
     }
 
     /// Says how what has begun is taken back.
@@ -146,11 +175,20 @@ impl GoingOn {
         match lock(&self.execs).get(&exec) {
             None => none("no such program, or it has ended"),
             Some(ExecHandle { input: None, .. }) => none("it has no input"),
-            Some(ExecHandle { input: Some(tell), .. }) => match tell.try_send(input) {
-                Ok(()) => Ok(()),
-                Err(TrySendError::Full(_)) => none("too much waits to be read by it"),
-                Err(TrySendError::Disconnected(_)) => none("its input has ended"),
-            },
+            Some(ExecHandle { input: Some(Inlet { tell, waiting }), .. }) => {
+                let (bytes, before) = (input.data.len(), waiting.load(Ordering::Relaxed));
+                if before > 0 && before.saturating_add(bytes) > INPUT_BYTES {
+                    return none("too much waits to be read by it");
+                }
+                waiting.fetch_add(bytes, Ordering::Relaxed);
+                tell.try_send(input).or_else(|error| {
+                    waiting.fetch_sub(bytes, Ordering::Relaxed);
+                    match error {
+                        TrySendError::Full(_) => none("too much waits to be read by it"),
+                        TrySendError::Disconnected(_) => none("its input has ended"),
+                    }
+                })
+            }
         }
     }
 
@@ -168,7 +206,7 @@ impl GoingOn {
 /// Writes what is handed in, in its order, until there is no more or nobody reads.
 pub(crate) fn feed(
     pipe: OwnedFd,
-    inputs: std::sync::mpsc::Receiver<Input>,
+    Outlet { inputs, waiting }: Outlet,
     answer: impl Fn(Id, Result<(), Fault>),
 ) {
     let mut pipe = Some(std::fs::File::from(pipe));
@@ -178,6 +216,7 @@ pub(crate) fn feed(
                 .map_err(|error| Fault::refused(format!("its input: {error}"), None)),
             None => Err(Fault::refused("its input has ended", None)),
         };
+        waiting.fetch_sub(data.len(), Ordering::Relaxed);
         if end || written.is_err() {
             pipe = None;
         }

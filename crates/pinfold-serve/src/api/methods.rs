@@ -1,9 +1,8 @@
 //! What each method does.
 
 use std::ffi::OsString;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::mpsc::sync_channel;
-use std::thread;
 use std::time::Duration;
 
 use pinfold_client::api::{
@@ -17,14 +16,12 @@ use pinfold_client::{Fault, Id, code};
 use pinfold_tools::{Operation, Tools, Watch};
 use serde_json::Value;
 
-use super::connection::{Asked, Connection, done, hello, params, to_value};
-use super::going_on::{ExecHandle, Input, feed, lock};
+use super::connection::{Asked, Connection, done, hello, params, start_thread, to_value};
+use super::going_on::{ExecHandle, Inlet, Input, feed, input, lock};
 use super::{approvals, events};
 use crate::exec::{Job, Tail, fault};
 use crate::start::{detached, start};
 
-/// What waits to be written to a program.
-const INPUTS: usize = 64;
 /// Bytes of each output that `exec.run` keeps unless another number is asked for,
 const KEPT: u64 = 1 << 20;
 /// and at most.
@@ -157,24 +154,14 @@ fn exec_start(to: &Arc<Connection>, asked: &Asked, call: ExecStart) -> Answer {
     let session = to.going_on.session(&call.session)?;
     let mut job = Job::start(&session, call.program, call.input)?;
     let exec = to.going_on.number();
-    let input = job.input.take().map(|pipe| {
-        let (tell, inputs) = sync_channel(INPUTS);
-        let to = Arc::clone(to);
-        thread::spawn(move || {
-            feed(pipe, inputs, |id, written| {
-                let result = written.and_then(|()| to_value(&pinfold_client::api::Done {}));
-                // A client that has gone wants no answer.
-                let _ = to.outgoing.answer(id, result);
-            });
-        });
-        tell
-    });
+    let inlet = job.input.take().map(|pipe| take_input(to, pipe)).transpose()?;
     let running = Arc::clone(&job.running);
-    lock(&to.going_on.execs).insert(exec, ExecHandle { running, input });
-    // The client is to know the number before it hears of it.
-    let told = to.answer(asked, to_value(&ExecStarted { exec }));
-    let to = Arc::clone(to);
-    thread::spawn(move || {
+    lock(&to.going_on.execs).insert(exec, ExecHandle { running, input: inlet });
+    let (of_thread, asked) = (Arc::clone(to), asked.clone());
+    let started = start_thread(move || {
+        let to = of_thread;
+        // The client is to know the number before it hears of it.
+        let told = to.answer(&asked, to_value(&ExecStarted { exec }));
         let ended = match told {
             Ok(()) => job.until_end(|stream, data| {
                 to.outgoing.tell(&ExecOutput { exec, stream, data: data.into() })
@@ -189,7 +176,24 @@ fn exec_start(to: &Arc<Connection>, asked: &Asked, call: ExecStart) -> Answer {
         // A client that has gone wants no answer.
         let _ = to.outgoing.tell(&ExecExit { exec, ended, error });
     });
-    Ok(None)
+    if started.is_err() {
+        lock(&to.going_on.execs).remove(&exec);
+    }
+    started.map(|()| None)
+}
+
+/// Writes to a program's input what is handed in.
+fn take_input(to: &Arc<Connection>, pipe: OwnedFd) -> Result<Inlet, Fault> {
+    let (inlet, outlet) = input();
+    let to = Arc::clone(to);
+    start_thread(move || {
+        feed(pipe, outlet, |id, written| {
+            let result = written.and_then(|()| to_value(&pinfold_client::api::Done {}));
+            // A client that has gone wants no answer.
+            let _ = to.outgoing.answer(id, result);
+        });
+    })?;
+    Ok(inlet)
 }
 
 fn exec_write(to: &Connection, asked: &Asked, call: ExecWrite) -> Answer {
@@ -215,9 +219,10 @@ fn exec_run(to: &Arc<Connection>, asked: &Asked, call: ExecRun) -> Answer {
         to.going_on.can_be_taken_back(id, Box::new(move || running.kill()));
         if let Some(pipe) = job.input.take() {
             // One that does not read its input may still do its work.
-            thread::spawn(move || {
-                std::io::Write::write_all(&mut std::fs::File::from(pipe), call.input.as_slice())
-            });
+            start_thread(move || {
+                let mut pipe = std::fs::File::from(pipe);
+                let _ = std::io::Write::write_all(&mut pipe, call.input.as_slice());
+            })?;
         }
         let (mut stdout, mut stderr) = (Tail::of(limit), Tail::of(limit));
         let ended = job.until_end(|stream, data| {
@@ -237,8 +242,7 @@ fn watch(to: &Arc<Connection>, asked: &Asked, call: FilesWatch) -> Answer {
     to.going_on.has_room()?;
     let tools = to.going_on.tools(&call.session)?;
     let (to, asked) = (Arc::clone(to), asked.clone());
-    thread::spawn(move || follow(&to, &tools, &asked, call.watch));
-    Ok(None)
+    start_thread(move || follow(&to, &tools, &asked, call.watch)).map(|()| None)
 }
 
 /// Answers once everything is watched, and tells what changes from then on.

@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::io::{self, BufReader};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, PermissionsExt as _,
+};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -38,18 +40,31 @@ pub fn listen(api: &Api, path: &Path) -> io::Result<()> {
             // What is closed says it all; others are not told even that.
             continue;
         }
-        let (api, counted) = (api.clone(), Arc::clone(&clients));
-        clients.fetch_add(1, Ordering::Relaxed);
-        let started = thread::Builder::new().name("client".to_owned()).spawn(move || {
+        let (api, counted) = (api.clone(), Counted::one_of(&clients));
+        // Without a thread the socket is closed, which says it all.
+        let _ = thread::Builder::new().name("client".to_owned()).spawn(move || {
             // A client that breaks off has ended, as one that says goodbye has.
             let _ = serve(&api, socket);
-            counted.fetch_sub(1, Ordering::Relaxed);
+            drop(counted);
         });
-        if started.is_err() {
-            clients.fetch_sub(1, Ordering::Relaxed);
-        }
     }
     Ok(())
+}
+
+/// One of the clients, until it is dropped, be it by a panic.
+struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    fn one_of(clients: &Arc<AtomicUsize>) -> Self {
+        clients.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(clients))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 fn serve(api: &Api, socket: UnixStream) -> io::Result<()> {
@@ -77,20 +92,35 @@ fn bind(path: &Path) -> io::Result<(rustix::fd::OwnedFd, UnixListener)> {
         );
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
     }
-    let mut lock = path.as_os_str().to_owned();
-    lock.push(".lock");
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let lock = rustix::fs::open(lock, flags, Mode::from_raw_mode(0o600))
+    let lock = rustix::fs::open(beside(path, ".lock"), flags, Mode::from_raw_mode(0o600))
         .map_err(|errno| named(errno.into()))?;
     rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
         let what = format!("{}: another `pinfold serve` listens there", path.display());
         io::Error::new(io::ErrorKind::AddrInUse, what)
     })?;
-    match fs::remove_file(path) {
+    match fs::symlink_metadata(path) {
+        Ok(about) if !about.file_type().is_socket() => {
+            let what = format!("{} is there and no socket", path.display());
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, what));
+        }
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(named(error)),
         _ => {}
     }
-    let listener = UnixListener::bind(path).map_err(named)?;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(named)?;
+    // Nobody sees it before it is its user's alone. Whoever holds the lock owns this name, too.
+    let new = beside(path, ".new");
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(named(error)),
+        _ => {}
+    }
+    let listener = UnixListener::bind(&new).map_err(named)?;
+    fs::set_permissions(&new, fs::Permissions::from_mode(0o600)).map_err(named)?;
+    fs::rename(&new, path).map_err(named)?;
     Ok((lock, listener))
+}
+
+fn beside(path: &Path, what: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(what);
+    name.into()
 }

@@ -19,17 +19,15 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::definitions::{
-    BashArguments, BashDone, EditArguments, NoArguments, ReadArguments, SaidDone, SessionsDone,
+    BashArguments, EditArguments, NoArguments, ReadArguments, SaidDone, SessionsDone,
     WriteArguments,
 };
-use super::lock;
 use super::sessions::Sessions;
+use super::{lock, text};
 use crate::exec::{Job, Tail};
 
 /// Lines that are read unless another number is asked for.
 const LINES: u64 = 2_000;
-/// Bytes of text that a model is given at once.
-const TEXT: usize = 256 * 1024;
 /// Bytes of an image: what models take at most.
 const IMAGE: usize = 5 << 20;
 /// Bytes of a command's output.
@@ -68,16 +66,21 @@ impl Call {
 /// What a tool gave.
 struct Given {
     content: Value,
-    structured: Value,
+    /// All that the content says, for programs: clients show a model this alone where it is there.
+    structured: Option<Value>,
     is_error: bool,
 }
 
 impl Given {
-    fn text(text: &str, structured: &impl serde::Serialize) -> Result<Self, Fault> {
+    fn text(text: &str) -> Self {
         let content = json!([{ "type": "text", "text": text }]);
+        Self { content, structured: None, is_error: false }
+    }
+
+    fn structured(text: &str, structured: &impl serde::Serialize) -> Result<Self, Fault> {
         let structured = serde_json::to_value(structured)
             .map_err(|error| Fault::refused(error.to_string(), None))?;
-        Ok(Self { content, structured, is_error: false })
+        Ok(Self { structured: Some(structured), ..Self::text(text) })
     }
 }
 
@@ -120,7 +123,11 @@ pub(super) fn run(
     };
     match given {
         Ok(Given { content, structured, is_error }) => {
-            Ok(json!({ "content": content, "structuredContent": structured, "isError": is_error }))
+            let mut result = json!({ "content": content, "isError": is_error });
+            if let Some(structured) = structured {
+                result["structuredContent"] = structured;
+            }
+            Ok(result)
         }
         Err(fault) if fault.code == code::PARAMS => Err(fault),
         Err(fault) => {
@@ -147,7 +154,8 @@ fn read((sessions, session): To<'_>, asked: ReadArguments) -> Result<Given, Faul
     let (done, content) = sessions.said(&tools, tools.read(lines))?;
     match (done.kind, &done.mime) {
         (ContentKind::Image, Some(mime)) => {
-            let (done, content) = sessions.said(&tools, tools.read(Read { path, range: None }))?;
+            let read = Read { path, range: None };
+            let (_, content) = sessions.said(&tools, tools.read(read))?;
             if content.len() > IMAGE {
                 let what = format!("an image of {} bytes is too large to be shown", content.len());
                 return Err(Fault::refused(what, None));
@@ -155,36 +163,42 @@ fn read((sessions, session): To<'_>, asked: ReadArguments) -> Result<Given, Faul
             let image = json!({
                 "type": "image", "data": STANDARD.encode(content), "mimeType": mime,
             });
-            let mut given = Given::text("", &done)?;
-            given.content = json!([image]);
-            Ok(given)
+            Ok(Given { content: json!([image]), ..Given::text("") })
         }
         (ContentKind::Binary, _) => {
-            Given::text(&format!("a binary file of {} bytes", done.size), &done)
+            Ok(Given::text(&format!("a binary file of {} bytes", done.size)))
         }
-        _ => {
-            let cut = content.len() > TEXT;
-            let whole = &content[..content.len().min(TEXT)];
-            let end = if cut { memchr::memrchr(b'\n', whole).map(|at| at + 1) } else { None };
-            let mut text =
-                String::from_utf8_lossy(&whole[..end.unwrap_or(whole.len())]).into_owned();
-            let shown = text.lines().count() as u64;
-            let all = done.lines.unwrap_or_default();
-            let next = first.max(1) + shown;
-            if cut || next <= all {
-                // To write to a string cannot fail.
-                let _ = write!(text, "\n[{all} lines in all; offset {next} goes on]");
-            }
-            Given::text(&text, &done)
-        }
+        _ => Ok(Given::text(&some_lines(&content, first.max(1), done.lines))),
     }
+}
+
+/// Lines from this one on, of so many if that is known, and where to go on.
+fn some_lines(content: &[u8], first: u64, all: Option<u64>) -> String {
+    let cut = content.len() > text::MOST;
+    let whole = &content[..content.len().min(text::MOST)];
+    let end = if cut { memchr::memrchr(b'\n', whole).map(|at| at + 1) } else { None };
+    let mut text = String::from_utf8_lossy(&whole[..end.unwrap_or(whole.len())]).into_owned();
+    let shown = text.lines().count() as u64;
+    let next = first.saturating_add(shown);
+    // To write to a string cannot fail.
+    let _ = match all {
+        _ if cut && end.is_none() => write!(text, "\n[line {first} is longer than can be shown]"),
+        Some(all) if shown == 0 && all > 0 => write!(text, "[{all} lines in all]"),
+        Some(all) if cut || next <= all => {
+            write!(text, "\n[{all} lines in all; offset {next} goes on]")
+        }
+        None => write!(text, "\n[there are more; offset {next} goes on]"),
+        Some(_) => Ok(()),
+    };
+    text
 }
 
 fn write((sessions, session): To<'_>, asked: WriteArguments) -> Result<Given, Fault> {
     let tools = sessions.tools(session)?;
     let write = Write { path: asked.path.into(), parents: true, new: false };
     let done = sessions.said(&tools, tools.write(write.clone(), asked.content.as_bytes()))?;
-    Given::text(&format!("{} bytes written to {}", done.size, write.path.to_text()), &done)
+    let text = format!("{} bytes written to {}", done.size, text::name(&write.path));
+    Given::structured(&text, &done)
 }
 
 fn edit((sessions, session): To<'_>, asked: EditArguments) -> Result<Given, Fault> {
@@ -192,7 +206,7 @@ fn edit((sessions, session): To<'_>, asked: EditArguments) -> Result<Given, Faul
     let edit = Edit { path: asked.path.into(), edits: asked.edits };
     let done = sessions.said(&tools, tools.edit(edit))?;
     let text = format!("{} replaced, the first in line {}", done.replaced, done.first_line);
-    Given::text(&text, &done)
+    Given::structured(&text, &done)
 }
 
 fn bash(
@@ -217,15 +231,14 @@ fn bash(
         bytes += data.len() as u64;
         if last.elapsed() >= PROGRESS {
             last = Instant::now();
-            let text = String::from_utf8_lossy(data);
-            tell(bytes, text.lines().last().unwrap_or_default());
+            tell(bytes, &text::progress(data));
         }
         Ok(())
     })?;
     let (output, dropped) = output.finish();
     let output = String::from_utf8_lossy(&output).into_owned();
     let mut text = match dropped {
-        0 => output.clone(),
+        0 => output,
         _ => format!("[{dropped} bytes before this are not shown]\n{output}"),
     };
     if ended.timed_out {
@@ -234,26 +247,22 @@ fn bash(
         // To write to a string cannot fail.
         let _ = write!(text, "\n[status {}]", ended.status);
     }
-    let (status, timed_out) = (ended.status, ended.timed_out);
-    let mut given = Given::text(&text, &BashDone { status, timed_out, output, dropped })?;
-    given.is_error = status != 0;
-    Ok(given)
+    Ok(Given { is_error: ended.status != 0, ..Given::text(&text) })
 }
 
 fn list((sessions, session): To<'_>, asked: List) -> Result<Given, Fault> {
     let tools = sessions.tools(session)?;
     let done = sessions.said(&tools, tools.list(asked))?;
-    let mut text = String::new();
+    let mut lines = text::Lines::default();
     for entry in &done.entries {
         let mark = match entry.kind {
             EntryKind::Directory => "/",
             EntryKind::Link => "@",
             EntryKind::File | EntryKind::Special => "",
         };
-        // To write to a string cannot fail.
-        let _ = writeln!(text, "{}{mark}", entry.name.to_text());
+        lines.push(&format!("{}{mark}", text::name(&entry.name)));
     }
-    Given::text(&more(text, done.truncated), &done)
+    Ok(Given::text(&lines.finish(done.truncated)))
 }
 
 fn find((sessions, session): To<'_>, asked: Find, call: &Call) -> Result<Given, Fault> {
@@ -264,8 +273,9 @@ fn find((sessions, session): To<'_>, asked: Find, call: &Call) -> Result<Given, 
         found.found()
     });
     let done = sessions.said(&tools, found)?;
-    let lines = done.entries.iter().map(|entry| format!("{}\n", entry.name.to_text()));
-    Given::text(&more(lines.collect(), done.truncated), &done)
+    let mut lines = text::Lines::default();
+    done.entries.iter().for_each(|entry| lines.push(&text::name(&entry.name)));
+    Ok(Given::text(&lines.finish(done.truncated)))
 }
 
 fn grep((sessions, session): To<'_>, asked: Grep, call: &Call) -> Result<Given, Fault> {
@@ -277,43 +287,34 @@ fn grep((sessions, session): To<'_>, asked: Grep, call: &Call) -> Result<Given, 
         found.lines()
     });
     let done = sessions.said(&tools, found)?;
-    let mut text = String::new();
+    let mut lines = text::Lines::default();
     for line in &done.lines {
-        let path = line.path.to_text();
+        let path = text::name(&line.path);
         let mark = if line.kind == LineKind::Match { ':' } else { '-' };
-        // To write to a string cannot fail.
-        let _ = match mode {
-            GrepMode::Files => writeln!(text, "{path}"),
-            GrepMode::Count => writeln!(text, "{path}:{}", line.line),
-            GrepMode::Lines => {
-                writeln!(text, "{path}{mark}{}{mark}{}", line.line, line.text.to_text())
-            }
-        };
+        lines.push(&match mode {
+            GrepMode::Files => path,
+            GrepMode::Count => format!("{path}:{}", line.line),
+            GrepMode::Lines => format!("{path}{mark}{}{mark}{}", line.line, line.text.to_text()),
+        });
     }
     if done.lines.is_empty() {
-        text.push_str("nothing matches\n");
+        lines.push("nothing matches");
     }
-    Given::text(&more(text, done.truncated), &done)
+    Ok(Given::text(&lines.finish(done.truncated)))
 }
 
 fn stat((sessions, session): To<'_>, asked: Stat) -> Result<Given, Fault> {
     let tools = sessions.tools(session)?;
     let done = sessions.said(&tools, tools.stat(asked))?;
-    let text = serde_json::to_string(&done).unwrap_or_default();
-    Given::text(&text, &done)
-}
-
-fn more(mut text: String, truncated: bool) -> String {
-    if truncated {
-        text.push_str("[there are more; ask more narrowly, or for a higher limit]\n");
-    }
-    text
+    let text =
+        serde_json::to_string(&done).map_err(|error| Fault::refused(error.to_string(), None))?;
+    Given::structured(&text, &done)
 }
 
 fn told(sessions: &Sessions, said: &str) -> Result<Given, Fault> {
     let done = SessionsDone { sessions: sessions.list() };
     let list = done.sessions.join("\n");
-    Given::text(format!("{said}\nsessions:\n{list}").trim(), &done)
+    Given::structured(format!("{said}\nsessions:\n{list}").trim(), &done)
 }
 
 /// Asks this very program about snapshots.
@@ -325,7 +326,7 @@ fn own(sessions: &Sessions, command: &str) -> Result<Given, Fault> {
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8_lossy(&said).trim().to_owned();
     match output.status.success() {
-        true => Given::text(&said, &SaidDone { said: said.clone() }),
+        true => Given::structured(&said, &SaidDone { said: said.clone() }),
         false => Err(Fault::refused(said, None)),
     }
 }

@@ -2,10 +2,7 @@
 
 use std::path::PathBuf;
 
-use pinfold_tools::{
-    EditDone, Find, FindDone, Grep, GrepDone, List, ListDone, ReadDone, Replacement, Stat,
-    StatDone, WriteDone,
-};
+use pinfold_tools::{EditDone, Find, Grep, List, Replacement, Stat, StatDone, WriteDone};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::{Deserialize, Serialize};
@@ -55,20 +52,6 @@ pub(super) struct BashArguments {
     pub(super) cwd: Option<PathBuf>,
 }
 
-/// How a command ended.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct BashDone {
-    /// Its status, or 128 and the signal that ended it.
-    pub(super) status: u8,
-    /// Whether its time was over.
-    pub(super) timed_out: bool,
-    /// The end of what it wrote, to both outputs.
-    pub(super) output: String,
-    /// Bytes that it wrote before.
-    pub(super) dropped: u64,
-}
-
 /// Nothing is asked.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -103,7 +86,9 @@ struct Definition {
     /// Whether it is of one session.
     of_session: bool,
     input: fn() -> Value,
-    output: fn() -> Value,
+    /// What a program reads. None where that would be content: clients give a model either this or
+    /// the text, and JSON around what it is to read costs it tokens, and reads badly.
+    output: Option<fn() -> Value>,
 }
 
 const ALL: [Definition; 13] = [
@@ -112,104 +97,104 @@ const ALL: [Definition; 13] = [
         description: "Read a file of the workspace. Text comes by lines; an image comes as an image.",
         effect: Effect::Reads,
         of_session: true,
-        input: schema::<ReadArguments>,
-        output: schema::<ReadDone>,
+        input: input::<ReadArguments>,
+        output: None,
     },
     Definition {
         name: "write",
         description: "Write a file whole, all at once; directories above it are made.",
         effect: Effect::Changes,
         of_session: true,
-        input: schema::<WriteArguments>,
-        output: schema::<WriteDone>,
+        input: input::<WriteArguments>,
+        output: Some(output::<WriteDone>),
     },
     Definition {
         name: "edit",
         description: "Replace exact texts in a file: all of them, or nothing.",
         effect: Effect::Changes,
         of_session: true,
-        input: schema::<EditArguments>,
-        output: schema::<EditDone>,
+        input: input::<EditArguments>,
+        output: Some(output::<EditDone>),
     },
     Definition {
         name: "bash",
         description: "Run a command in the sandbox. Its output comes when it has ended.",
         effect: Effect::Changes,
         of_session: true,
-        input: schema::<BashArguments>,
-        output: schema::<BashDone>,
+        input: input::<BashArguments>,
+        output: None,
     },
     Definition {
         name: "ls",
         description: "List a directory.",
         effect: Effect::Reads,
         of_session: true,
-        input: schema::<List>,
-        output: schema::<ListDone>,
+        input: input::<List>,
+        output: None,
     },
     Definition {
         name: "find",
         description: "Find files by a glob; what .gitignore leaves out is left out.",
         effect: Effect::Reads,
         of_session: true,
-        input: schema::<Find>,
-        output: schema::<FindDone>,
+        input: input::<Find>,
+        output: None,
     },
     Definition {
         name: "grep",
         description: "Find lines of files by a regular expression, as ripgrep does.",
         effect: Effect::Reads,
         of_session: true,
-        input: schema::<Grep>,
-        output: schema::<GrepDone>,
+        input: input::<Grep>,
+        output: None,
     },
     Definition {
         name: "stat",
         description: "Tell what there is at a path.",
         effect: Effect::Reads,
         of_session: true,
-        input: schema::<Stat>,
-        output: schema::<StatDone>,
+        input: input::<Stat>,
+        output: Some(output::<StatDone>),
     },
     Definition {
         name: "session_list",
         description: "List the sandboxes that this server has started.",
         effect: Effect::Reads,
         of_session: false,
-        input: schema::<NoArguments>,
-        output: schema::<SessionsDone>,
+        input: input::<NoArguments>,
+        output: Some(output::<SessionsDone>),
     },
     Definition {
         name: "session_start",
         description: "Start one more sandbox around the same workspace, by the same rules.",
         effect: Effect::Adds,
         of_session: false,
-        input: schema::<NoArguments>,
-        output: schema::<SessionsDone>,
+        input: input::<NoArguments>,
+        output: Some(output::<SessionsDone>),
     },
     Definition {
         name: "session_stop",
         description: "End a sandbox of this server, with all that runs in it.",
         effect: Effect::Changes,
         of_session: true,
-        input: schema::<NoArguments>,
-        output: schema::<SessionsDone>,
+        input: input::<NoArguments>,
+        output: Some(output::<SessionsDone>),
     },
     Definition {
         name: "snapshot_inspect",
         description: "Tell of which system sandboxes of this workspace are made, and whether it is built.",
         effect: Effect::Reads,
         of_session: false,
-        input: schema::<NoArguments>,
-        output: schema::<SaidDone>,
+        input: input::<NoArguments>,
+        output: Some(output::<SaidDone>),
     },
     Definition {
         name: "snapshot_build",
         description: "Build the system that sandbox.json describes. A session started afterwards has it.",
         effect: Effect::Adds,
         of_session: false,
-        input: schema::<NoArguments>,
-        output: schema::<SaidDone>,
+        input: input::<NoArguments>,
+        output: Some(output::<SaidDone>),
     },
 ];
 
@@ -228,52 +213,98 @@ pub(super) fn all() -> Vec<Value> {
                 "description": "A sandbox of session_list; the first for none.",
             });
         }
-        json!({
+        let mut tool = json!({
             "name": definition.name,
             "description": definition.description,
             "inputSchema": input,
-            "outputSchema": (definition.output)(),
             "annotations": {
                 "readOnlyHint": definition.effect == Effect::Reads,
                 "destructiveHint": definition.effect == Effect::Changes,
                 "openWorldHint": definition.name == "bash",
             },
-        })
+        });
+        if let Some(output) = definition.output {
+            tool["outputSchema"] = output();
+        }
+        tool
     };
     ALL.iter().map(tool).collect()
 }
 
-fn schema<T: JsonSchema>() -> Value {
+fn input<T: JsonSchema>() -> Value {
+    schema::<T>(Side::Input)
+}
+
+fn output<T: JsonSchema>() -> Value {
+    schema::<T>(Side::Output)
+}
+
+/// Who writes what a schema describes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    /// A model, which is shown what it can write, and not all that is understood.
+    Input,
+    Output,
+}
+
+fn schema<T: JsonSchema>(side: Side) -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
     });
     let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
-    simplify(&mut schema);
+    simplify(&mut schema, side);
     if let Some(schema) = schema.as_object_mut() {
         schema.remove("title");
+        schema.remove("description");
         schema.entry("properties").or_insert_with(|| json!({}));
     }
     schema
 }
 
-/// Bytes that need not be text are text or an object, and descriptions are of one line.
-fn simplify(schema: &mut Value) {
-    match schema {
-        Value::Object(members) => {
-            let is_bytes = members
-                .get("oneOf")
-                .is_some_and(|any| any.pointer("/1/properties/base64").is_some());
-            if is_bytes {
-                members.remove("oneOf");
-                members.insert("type".to_owned(), json!(["string", "object"]));
-            }
-            if let Some(Value::String(description)) = members.get_mut("description") {
-                *description = description.replace('\n', " ");
-            }
-            members.values_mut().for_each(simplify);
+/// Leaves what every provider's tools know: no alternatives, no formats of Rust's numbers, and
+/// descriptions of one line.
+fn simplify(schema: &mut Value, side: Side) {
+    let members = match schema {
+        Value::Object(members) => members,
+        Value::Array(items) => return items.iter_mut().for_each(|item| simplify(item, side)),
+        _ => return,
+    };
+    members.retain(|key, value| key != "format" || !value.is_string());
+    match members.get("oneOf").and_then(Value::as_array) {
+        Some(any) if any.iter().any(|any| any.pointer("/properties/base64").is_some()) => {
+            let types = json!(["string", "object"]);
+            members.insert(
+                "type".to_owned(),
+                if side == Side::Input { json!("string") } else { types },
+            );
+            members.remove("oneOf");
         }
-        Value::Array(items) => items.iter_mut().for_each(simplify),
+        Some(any) if any.iter().all(|any| any.get("const").is_some()) => {
+            let names: Vec<Value> = any.iter().map(|any| any["const"].clone()).collect();
+            let meanings = any.iter().map(|any| {
+                format!(" {}: {}", any["const"], any["description"].as_str().unwrap_or_default())
+            });
+            let described: String = meanings.collect();
+            let before = members.get("description").and_then(Value::as_str).unwrap_or_default();
+            let description = format!("{before}{described}");
+            members.insert("description".to_owned(), description.into());
+            members.insert("type".to_owned(), "string".into());
+            members.insert("enum".to_owned(), names.into());
+            members.remove("oneOf");
+        }
         _ => {}
     }
+    if side == Side::Input
+        && let Some(Value::Array(types)) = members.get("type")
+        && let [kind, Value::String(null)] = types.as_slice()
+        && null == "null"
+    {
+        let kind = kind.clone();
+        members.insert("type".to_owned(), kind);
+    }
+    if let Some(Value::String(description)) = members.get_mut("description") {
+        *description = description.replace('\n', " ");
+    }
+    members.values_mut().for_each(|member| simplify(member, side));
 }

@@ -5,6 +5,7 @@
 //! say that they skip.
 
 pub(crate) mod key;
+mod mcp;
 mod outside;
 mod provisioning;
 mod systems;

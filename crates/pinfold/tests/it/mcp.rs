@@ -82,7 +82,8 @@ fn tools_work_inside_and_their_results_have_the_shape_that_was_told() {
         assert_eq!(names[..7], ["read", "write", "edit", "bash", "ls", "find", "grep"]);
         for tool in tools.as_array().unwrap() {
             assert_eq!(tool["inputSchema"]["type"], "object", "{tool}");
-            assert_eq!(tool["outputSchema"]["type"], "object", "{tool}");
+            let output = &tool["outputSchema"];
+            assert!(output.is_null() || output["type"] == "object", "{tool}");
             assert!(!tool.to_string().contains("$ref"), "{tool}");
         }
         assert_eq!(mcp.call("read", json!({ "path": "a.txt" })), (false, "one\ntwo\n".to_owned()));

@@ -6,6 +6,7 @@
 
 pub(crate) mod key;
 mod mcp;
+mod official;
 mod outside;
 mod provisioning;
 mod systems;

@@ -32,6 +32,9 @@ fn what_is_no_message_is_answered_by_the_right_fault() {
         (br#"{"jsonrpc":"2.0","id":1}"#, code::REQUEST),
         (br#"{"jsonrpc":"2.0","id":1,"result":1,"error":{"code":1,"message":""}}"#, code::REQUEST),
         (br#"{"jsonrpc":"2.0","method":1}"#, code::REQUEST),
+        (br#"{"jsonrpc":"2.0","id":1.5,"method":"m"}"#, code::REQUEST),
+        (br#"{"jsonrpc":"2.0","id":99999999999999999999,"method":"m"}"#, code::REQUEST),
+        (br#"{"jsonrpc":"2.0","id":1e999,"method":"m"}"#, code::PARSE),
     ] {
         let (_, fault) = Message::read(line).expect_err("a fault");
         assert_eq!(fault.code, expected, "{}", String::from_utf8_lossy(line));

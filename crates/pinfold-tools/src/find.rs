@@ -8,11 +8,11 @@ use ignore::overrides::Override;
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
 
-use crate::error::{ErrorKind, ToolError};
+use crate::error::ToolError;
 use crate::list::{entry_of, start};
 use crate::operation::{EntryKind, Find, FindDone};
 use crate::roots::Roots;
-use crate::walk::{Cancel, walk};
+use crate::walk::{Cancel, check_pattern, pattern_error, walk};
 
 /// How many are told unless another number is asked for.
 const ENTRIES: u64 = 1_000;
@@ -29,8 +29,8 @@ pub(crate) fn find(roots: &Roots, find: &Find, cancel: &Cancel) -> Result<FindDo
     }
     let limit = find.limit.unwrap_or(ENTRIES);
     let (mut entries, mut truncated) = (Vec::new(), false);
-    // What cannot be read is passed over, as find(1) and ripgrep do.
-    for entry in walk(&root, find.ignored, Override::empty()).flatten() {
+    for entry in walk(&root, find.ignored, Override::empty()) {
+        let entry = entry?;
         cancel.check()?;
         let Ok(path) = entry.path().strip_prefix(&root) else { continue };
         if path.as_os_str().is_empty() || !glob.matches(path) {
@@ -56,12 +56,13 @@ struct Glob {
 
 impl Glob {
     fn new(pattern: &str) -> Result<Self, ToolError> {
+        check_pattern(pattern)?;
         let of_names = !pattern.trim_end_matches('/').contains('/');
         let anchored = pattern.strip_prefix('/').unwrap_or(pattern).trim_end_matches('/');
         let glob =
             GlobBuilder::new(anchored).literal_separator(true).backslash_escape(true).build();
-        let pattern = |error: globset::Error| ToolError::new(ErrorKind::Pattern, error.to_string());
-        Ok(Self { matcher: glob.map_err(pattern)?.compile_matcher(), of_names })
+        let glob = glob.map_err(|error| pattern_error(&error))?;
+        Ok(Self { matcher: glob.compile_matcher(), of_names })
     }
 
     fn matches(&self, path: &Path) -> bool {

@@ -6,20 +6,18 @@
 mod lines;
 
 use std::collections::BTreeMap;
-use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
-use ignore::{DirEntry, Walk};
 
-use crate::error::{ErrorKind, ToolError};
+use crate::error::ToolError;
 use crate::list::start;
 use crate::operation::{EntryKind, Grep, GrepDone, GrepLine};
 use crate::roots::Roots;
-use crate::walk::{Cancel, globs, walk};
+use crate::walk::{Cancel, Entries, check_pattern, globs, pattern_error, walk};
 
 use lines::Search;
 
@@ -31,6 +29,8 @@ const BYTES: usize = 8 << 20;
 const FILES: usize = 64;
 /// How many such goes the search may be ahead of the first that is not done: it bounds what waits.
 const AHEAD: u64 = 8;
+/// Bytes of what is built of a pattern, and of what that keeps while it searches, for each thread.
+const COMPILED: usize = 32 << 20;
 /// Threads that search.
 const SEARCHERS: usize = 8;
 
@@ -39,17 +39,18 @@ const SEARCHERS: usize = 8;
 /// # Errors
 /// A pattern that cannot be read, a place that is neither a file nor a directory.
 pub(crate) fn grep(roots: &Roots, grep: &Grep, cancel: &Cancel) -> Result<GrepDone, ToolError> {
+    check_pattern(&grep.pattern)?;
     let matcher = matcher(grep)?;
     let (root, kind) = start(roots, &grep.path)?;
     let mut found = Found::new(grep.limit.unwrap_or(MATCHES));
     if kind == EntryKind::File {
         let name = root.file_name().map(PathBuf::from).unwrap_or_default();
-        let part = Search::new(grep, &matcher, cancel).file(&root, &name);
+        let part = Search::new(grep, &matcher, &root, cancel).file(&root, &name);
         found.add(part);
     } else {
         let globs = globs(&root, &grep.globs)?;
         let files = walk(&root, grep.ignored, globs);
-        directory(&root, files, (grep, &matcher), cancel, &mut found);
+        directory(&root, files, (grep, &matcher), cancel, &mut found)?;
     }
     cancel.check()?;
     Ok(found.done)
@@ -61,12 +62,14 @@ fn matcher(grep: &Grep) -> Result<RegexMatcher, ToolError> {
         .multi_line(true)
         .case_insensitive(grep.ignore_case)
         .fixed_strings(grep.literal)
+        .size_limit(COMPILED)
+        .dfa_size_limit(COMPILED)
         .word(grep.word);
     if !grep.multiline {
         builder.line_terminator(Some(b'\n'));
     }
     let built = builder.build(&grep.pattern);
-    built.map_err(|error| ToolError::new(ErrorKind::Pattern, error.to_string()))
+    built.map_err(|error| pattern_error(&error))
 }
 
 /// What a file gave.
@@ -78,6 +81,8 @@ pub(crate) struct Part {
     pub(crate) bytes: usize,
     /// Whether there is more in it.
     pub(crate) truncated: bool,
+    /// Whether it has a line that is too long to be searched.
+    pub(crate) is_too_long: bool,
 }
 
 /// What was found so far.
@@ -95,6 +100,7 @@ impl Found {
 
     /// Takes what the next file gave; false when there is enough.
     fn add(&mut self, part: Part) -> bool {
+        self.done.truncated |= part.is_too_long;
         let has_room = self.done.matches < self.limit && self.bytes < BYTES;
         if part.matches == 0 {
             return true;
@@ -104,12 +110,13 @@ impl Found {
             return false;
         }
         let room = self.limit - self.done.matches;
-        self.done.truncated |= part.truncated || part.matches > room;
+        let is_full = part.truncated || part.matches > room;
+        self.done.truncated |= is_full;
         self.bytes += part.bytes;
         let (lines, matches) = lines::first(part, room);
         self.done.matches += matches;
         self.done.lines.extend(lines);
-        !self.done.truncated
+        !is_full
     }
 }
 
@@ -125,6 +132,10 @@ impl Progress {
         drop(self.moved.wait_while(lock(&self.next), is_far));
     }
 
+    fn is_over(&self) -> bool {
+        *lock(&self.next) == u64::MAX
+    }
+
     fn set(&self, next: u64) {
         *lock(&self.next) = next;
         self.moved.notify_all();
@@ -136,11 +147,11 @@ type Batch = (u64, Vec<PathBuf>);
 
 fn directory(
     root: &Path,
-    files: Walk,
+    files: Entries,
     (grep, matcher): (&Grep, &RegexMatcher),
     cancel: &Cancel,
     found: &mut Found,
-) {
+) -> Result<(), ToolError> {
     let searchers = thread::available_parallelism().map_or(1, usize::from).min(SEARCHERS);
     let (give, take) = sync_channel::<Batch>(AHEAD as usize);
     let (tell, told) = sync_channel::<(u64, Vec<Part>)>(AHEAD as usize);
@@ -149,30 +160,49 @@ fn directory(
     thread::scope(|scope| {
         for _ in 0..searchers {
             let (tell, take, progress) = (tell.clone(), &take, &progress);
-            let mut search = Search::new(grep, matcher, cancel);
+            let mut search = Search::new(grep, matcher, root, cancel);
             scope.spawn(move || search_all(root, take, &tell, progress, &mut search));
         }
         drop(tell);
-        scope.spawn(move || give_all(files, &give, cancel));
-        collect(told, &progress, cancel, found);
+        let progress = &progress;
+        let given = scope.spawn(move || give_all(files, &give, progress, cancel));
+        collect(told, progress, cancel, found);
         // Whoever still waits for its turn has none any more.
         progress.set(u64::MAX);
         // And what was still to be searched is not.
         while lock(&take).recv().is_ok() {}
-    });
+        given.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
-fn give_all(files: Walk, give: &SyncSender<Batch>, cancel: &Cancel) {
-    // What cannot be read is passed over, as ripgrep does.
-    let files =
-        files.flatten().filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()));
-    let mut files = files.map(DirEntry::into_path);
-    for (index, size) in (0..).zip(iter::successors(Some(1), |size| Some((size * 2).min(FILES)))) {
-        let batch: Vec<PathBuf> = files.by_ref().take(size).collect();
-        if batch.is_empty() || cancel.is_cancelled() || give.send((index, batch)).is_err() {
-            return;
+fn give_all(
+    files: Entries,
+    give: &SyncSender<Batch>,
+    progress: &Progress,
+    cancel: &Cancel,
+) -> Result<(), ToolError> {
+    let (mut index, mut size, mut batch) = (0, 1, Vec::new());
+    for entry in files {
+        if cancel.is_cancelled() || progress.is_over() {
+            return Ok(());
+        }
+        let entry = entry?;
+        if !entry.file_type().is_some_and(|kind| kind.is_file()) {
+            continue;
+        }
+        batch.push(entry.into_path());
+        if batch.len() == size {
+            if give.send((index, std::mem::take(&mut batch))).is_err() {
+                return Ok(());
+            }
+            (index, size) = (index + 1, (size * 2).min(FILES));
         }
     }
+    if !batch.is_empty() {
+        // Whoever has enough takes none.
+        let _ = give.send((index, batch));
+    }
+    Ok(())
 }
 
 fn search_all(

@@ -16,6 +16,7 @@ mod list;
 mod operation;
 mod read;
 mod roots;
+mod rules;
 mod serve;
 mod walk;
 mod watch;

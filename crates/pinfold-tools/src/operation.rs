@@ -88,7 +88,7 @@ pub struct ReadDone {
     /// The media type of an image (RFC 6838).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime: Option<String>,
-    /// How many lines the file has, where lines were asked for.
+    /// How many lines the file has, where lines were asked for; none for a file of more than 256 MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lines: Option<u64>,
 }
@@ -325,7 +325,7 @@ pub struct GrepDone {
     pub lines: Vec<GrepLine>,
     /// How many lines match, or files have a match, among those told.
     pub matches: u64,
-    /// Whether there are more.
+    /// Whether there are more, or may be: a line of more than 32 MiB is not searched.
     pub truncated: bool,
 }
 

@@ -13,6 +13,8 @@ use crate::roots::{Roots, regular};
 
 /// How much of a file tells what it is.
 const LOOK: usize = 8192;
+/// Bytes that are looked through for lines: others wait meanwhile.
+const LOOKED: usize = 256 << 20;
 /// Bytes that are read at once where lines are counted.
 const CHUNK: usize = 256 * 1024;
 
@@ -26,7 +28,7 @@ pub(crate) fn read(roots: &Roots, read: &Read) -> Result<(ReadDone, Vec<u8>), To
         |error: io::Error| ToolError::about(ErrorKind::System, &error.to_string(), &read.path);
     let too_large = || {
         let what =
-            format!("larger than {} MiB, which one read gives; read a range", MAX_CONTENT >> 20);
+            format!("more than one read gives ({} MiB); read a range of bytes", MAX_CONTENT >> 20);
         ToolError::about(ErrorKind::TooLarge, &what, &read.path)
     };
     let mut head = Vec::new();
@@ -50,8 +52,8 @@ pub(crate) fn read(roots: &Roots, read: &Read) -> Result<(ReadDone, Vec<u8>), To
                 }
                 Range::Lines { first, count } => {
                     file.rewind().map_err(system)?;
-                    let (content, lines) = some_lines(&mut file, first, count).map_err(system)?;
-                    (content.ok_or_else(too_large)?, Some(lines))
+                    let lines = some_lines(&mut file, first, count).map_err(system)?;
+                    lines.ok_or_else(too_large)?
                 }
             }
         }
@@ -78,10 +80,15 @@ pub(crate) fn at_most(file: &mut File, there: u64, most: usize) -> io::Result<Ve
     Ok(content)
 }
 
-/// Some lines with their ends, none for more than an answer carries, and how many there are in all.
-fn some_lines(file: &mut File, first: u64, count: u64) -> io::Result<(Option<Vec<u8>>, u64)> {
+/// Some lines with their ends, and how many there are in all if that many bytes were looked through;
+/// none for more than an answer carries, or lines that lie too far behind.
+fn some_lines(
+    file: &mut File,
+    first: u64,
+    count: u64,
+) -> io::Result<Option<(Vec<u8>, Option<u64>)>> {
     let wanted = first.max(1)..first.max(1).saturating_add(count);
-    let (mut kept, mut is_too_large) = (Vec::new(), false);
+    let (mut kept, mut looked) = (Vec::new(), 0);
     let mut buffer = vec![0; CHUNK];
     // The line that the next byte belongs to.
     let (mut line, mut ended) = (1, true);
@@ -97,18 +104,22 @@ fn some_lines(file: &mut File, first: u64, count: u64) -> io::Result<(Option<Vec
             let end = memchr::memchr(b'\n', rest);
             let (piece, after) = rest.split_at(end.map_or(rest.len(), |at| at + 1));
             if wanted.contains(&line) {
-                is_too_large |= kept.len() + piece.len() > MAX_CONTENT;
-                if !is_too_large {
-                    kept.extend_from_slice(piece);
+                if kept.len() + piece.len() > MAX_CONTENT {
+                    return Ok(None);
                 }
+                kept.extend_from_slice(piece);
             }
             ended = end.is_some();
             line += u64::from(ended);
             rest = after;
         }
+        looked += got;
+        if looked >= LOOKED {
+            return Ok((line >= wanted.end).then_some((kept, None)));
+        }
     }
     let lines = if ended { line - 1 } else { line };
-    Ok(((!is_too_large).then_some(kept), lines))
+    Ok(Some((kept, Some(lines))))
 }
 
 /// What content is, by how it begins.

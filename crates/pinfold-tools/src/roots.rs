@@ -6,6 +6,7 @@
 //! (openat2(2) is not to be had behind the filter, which cannot read its flags.)
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
@@ -202,6 +203,15 @@ fn open(at: &Path, flags: OFlags) -> Result<Opened, Errno> {
     let file = rustix::fs::open(at, flags, Mode::empty())?;
     let real = real_path(&file)?;
     Ok(Opened { file, real })
+}
+
+/// A regular file that a walk has seen below this path, if it is still there and still one: what has
+/// come in its place may lie elsewhere, or never end.
+pub(crate) fn open_below(root: &Path, path: &Path) -> Option<File> {
+    let Opened { file, real } = open(path, OFlags::RDONLY | OFlags::NOFOLLOW).ok()?;
+    let about = rustix::fs::fstat(&file).ok()?;
+    let is_regular = FileType::from_raw_mode(about.st_mode) == FileType::RegularFile;
+    (is_regular && real.starts_with(root)).then(|| file.into())
 }
 
 /// Where an open file lies now.

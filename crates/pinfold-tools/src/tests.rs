@@ -270,3 +270,4 @@ fn directories_are_listed_in_order_with_what_their_entries_are() {
 mod changing;
 mod hostile;
 mod searching;
+mod workspace;

@@ -1,17 +1,43 @@
 //! Walking a directory by the rules of ripgrep.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ignore::overrides::{Override, OverrideBuilder};
-use ignore::{Walk, WalkBuilder};
+use ignore::{DirEntry, Walk, WalkBuilder};
 use rustix::event::EventfdFlags;
 use rustix::io::Errno;
 
 use crate::error::{ErrorKind, ToolError};
+use crate::rules;
 
 /// The directory of git's that nobody means.
-const GIT: &str = ".git";
+pub(crate) const GIT: &str = ".git";
+
+/// Globs of one search.
+const GLOBS: usize = 256;
+/// Bytes of a pattern. What is built of one can be thousands of times as large.
+const PATTERN: usize = 64 * 1024;
+/// Characters of what is said about one, which repeats it.
+const SAID: usize = 2_000;
+
+/// # Errors
+/// A pattern that is too long.
+pub(crate) fn check_pattern(pattern: &str) -> Result<(), ToolError> {
+    match pattern.len() > PATTERN {
+        true => Err(ToolError::new(
+            ErrorKind::Pattern,
+            format!("a pattern of more than {} KiB", PATTERN >> 10),
+        )),
+        false => Ok(()),
+    }
+}
+
+pub(crate) fn pattern_error(error: &dyn std::error::Error) -> ToolError {
+    let said: String = error.to_string().chars().take(SAID).collect();
+    ToolError::new(ErrorKind::Pattern, said)
+}
 
 /// Taking back something that goes on.
 #[derive(Debug)]
@@ -45,9 +71,37 @@ impl Cancel {
 }
 
 /// A walk in the order of names, so that the same question has the same answer. Hidden files are part
-/// of it, `.git` is not, links are not followed, and nothing of the user's own rules counts.
-pub(crate) fn walk(root: &Path, ignored: bool, globs: Override) -> Walk {
-    WalkBuilder::new(root)
+/// of it, `.git` is not, links are not followed, and nothing of the user's own rules counts. What cannot
+/// be read is passed over, as find(1) and ripgrep do.
+pub(crate) struct Entries {
+    walk: Walk,
+    /// The file of rules that ends it.
+    unreadable: Arc<Mutex<Option<PathBuf>>>,
+    is_over: bool,
+}
+
+/// Walks through a directory; by the rules in its files, unless what these leave out is wanted.
+pub(crate) fn walk(root: &Path, ignored: bool, globs: Override) -> Entries {
+    // Those above count as well.
+    let first = (!ignored).then(|| root.ancestors().find_map(rules::unreadable)).flatten();
+    let unreadable = Arc::new(Mutex::new(first));
+    let of_filter = Arc::clone(&unreadable);
+    let enters = move |entry: &DirEntry| {
+        if entry.depth() > 0 && entry.file_name() == GIT {
+            return false;
+        }
+        let is_directory = entry.file_type().is_some_and(|kind| kind.is_dir());
+        if ignored || !is_directory || entry.depth() == 0 {
+            return true;
+        }
+        let found = rules::unreadable(entry.path());
+        let may_enter = found.is_none();
+        if found.is_some() {
+            *lock(&of_filter) = found;
+        }
+        may_enter
+    };
+    let walk = WalkBuilder::new(root)
         .hidden(false)
         .parents(!ignored)
         .ignore(!ignored)
@@ -55,9 +109,34 @@ pub(crate) fn walk(root: &Path, ignored: bool, globs: Override) -> Walk {
         .git_exclude(!ignored)
         .git_global(false)
         .overrides(globs)
-        .filter_entry(|entry| entry.file_name() != GIT || entry.depth() == 0)
+        .filter_entry(enters)
         .sort_by_file_name(std::ffi::OsStr::cmp)
-        .build()
+        .build();
+    Entries { walk, unreadable, is_over: false }
+}
+
+impl Iterator for Entries {
+    type Item = Result<DirEntry, ToolError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_over {
+            return None;
+        }
+        let is_known = lock(&self.unreadable).is_some();
+        let entry = if is_known { None } else { self.walk.find_map(Result::ok) };
+        if let Some(path) = lock(&self.unreadable).take() {
+            self.is_over = true;
+            let what = "holds no rules: not a regular file, or of more than 1 MiB; leave `.gitignore` \
+                and its like out of account (ignored)";
+            let path = path.as_path().into();
+            return Some(Err(ToolError::about(ErrorKind::Special, what, &path)));
+        }
+        entry.map(Ok)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Globs as `--glob` of ripgrep has them.
@@ -65,9 +144,13 @@ pub(crate) fn walk(root: &Path, ignored: bool, globs: Override) -> Walk {
 /// # Errors
 /// One that cannot be read.
 pub(crate) fn globs(root: &Path, globs: &[String]) -> Result<Override, ToolError> {
-    let pattern = |error: ignore::Error| ToolError::new(ErrorKind::Pattern, error.to_string());
+    let pattern = |error: ignore::Error| pattern_error(&error);
+    if globs.len() > GLOBS {
+        return Err(ToolError::new(ErrorKind::Pattern, format!("more than {GLOBS} globs")));
+    }
     let mut builder = OverrideBuilder::new(root);
     for glob in globs {
+        check_pattern(glob)?;
         builder.add(glob).map_err(pattern)?;
     }
     builder.build().map_err(pattern)

@@ -95,11 +95,11 @@ impl Watcher<'_> {
     }
 
     fn add_below(&mut self, at: &Path) -> Result<(), ToolError> {
-        let entries = walk(at, false, Override::empty()).flatten();
-        let is_directory = |entry: &ignore::DirEntry| {
-            entry.depth() > 0 && entry.file_type().is_some_and(|kind| kind.is_dir())
-        };
-        for entry in entries.filter(is_directory) {
+        for entry in walk(at, false, Override::empty()) {
+            let entry = entry?;
+            if entry.depth() == 0 || !entry.file_type().is_some_and(|kind| kind.is_dir()) {
+                continue;
+            }
             match self.add(entry.path()) {
                 // It has gone meanwhile.
                 Err(error) if error.kind == ErrorKind::NotFound => {}
@@ -186,6 +186,7 @@ impl Watcher<'_> {
 
     /// What was made in a new directory before it was watched.
     fn tell_below(&mut self, at: &Path) -> bool {
+        // What ends the walk has been said by who watches below.
         let below = walk(at, false, Override::empty()).flatten().filter(|entry| entry.depth() > 0);
         for entry in below {
             if !(self.tell)(Event { change: Change::Created, path: entry.path().into() }) {

@@ -1,6 +1,7 @@
 //! The lines of one file that match.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 
 use grep_regex::RegexMatcher;
@@ -9,23 +10,34 @@ use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContex
 use super::{BYTES, MATCHES, Part};
 use crate::Bytes;
 use crate::operation::{Grep, GrepLine, GrepMode, LineKind};
+use crate::roots::open_below;
 use crate::walk::Cancel;
 
 /// Bytes of a line that are shown unless another number is asked for.
 const LINE: u32 = 2_000;
 /// Bytes of one file's lines.
 const FILE: usize = 1 << 20;
+/// Bytes that a line costs beside its text.
+const AROUND: usize = 64;
+/// Bytes of a file that are held at once: its longest line, or all of it where matches go over lines.
+const HELD: usize = 32 << 20;
 
 /// Searches one file after another.
 pub(super) struct Search<'a> {
     grep: &'a Grep,
     matcher: &'a RegexMatcher,
     searcher: Searcher,
+    root: &'a Path,
     cancel: &'a Cancel,
 }
 
 impl<'a> Search<'a> {
-    pub(super) fn new(grep: &'a Grep, matcher: &'a RegexMatcher, cancel: &'a Cancel) -> Self {
+    pub(super) fn new(
+        grep: &'a Grep,
+        matcher: &'a RegexMatcher,
+        root: &'a Path,
+        cancel: &'a Cancel,
+    ) -> Self {
         let shows_lines = grep.mode == GrepMode::Lines;
         let around = |lines: u32| if shows_lines { lines as usize } else { 0 };
         let searcher = SearcherBuilder::new()
@@ -34,15 +46,37 @@ impl<'a> Search<'a> {
             .after_context(around(grep.after))
             .multi_line(grep.multiline)
             .binary_detection(BinaryDetection::quit(0))
+            .heap_limit(Some(HELD))
             .build();
-        Self { grep, matcher, searcher, cancel }
+        Self { grep, matcher, searcher, root, cancel }
     }
 
     /// What a file gives. One that cannot be read gives nothing, as with ripgrep.
     pub(super) fn file(&mut self, path: &Path, name: &Path) -> Part {
         let mut lines = Lines { grep: self.grep, cancel: self.cancel, name, part: Part::default() };
-        let _ = self.searcher.search_path(self.matcher, path, &mut lines);
+        if let Some(file) = open_below(self.root, path) {
+            let file = Interruptible { file, cancel: self.cancel };
+            let searched = self.searcher.search_reader(self.matcher, file, &mut lines);
+            // The system gives its errors a number, and the searcher not its own.
+            lines.part.is_too_long = searched.is_err_and(|error| error.raw_os_error().is_none())
+                && !self.cancel.is_cancelled();
+        }
         lines.finish()
+    }
+}
+
+/// A file that is not read on once the search is taken back.
+struct Interruptible<'a> {
+    file: File,
+    cancel: &'a Cancel,
+}
+
+impl Read for Interruptible<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.cancel.is_cancelled() {
+            true => Ok(0),
+            false => self.file.read(buffer),
+        }
     }
 }
 
@@ -62,7 +96,7 @@ impl Lines<'_> {
             true => (&text[..character_before(text, length)], true),
             false => (text, false),
         };
-        self.part.bytes += shown.len() + self.name.as_os_str().len();
+        self.part.bytes += shown.len() + self.name.as_os_str().len() + AROUND;
         let path: Bytes = self.name.into();
         self.part.lines.push(GrepLine { path, line, kind, text: shown.into(), cut });
     }
@@ -99,18 +133,18 @@ impl Sink for Lines<'_> {
             self.part.matches += 1;
             if self.grep.mode == GrepMode::Lines {
                 self.push(number, LineKind::Match, line);
+                if !self.has_room() {
+                    return Ok(false);
+                }
             }
         }
-        match self.grep.mode {
-            GrepMode::Lines => Ok(self.has_room()),
-            GrepMode::Count | GrepMode::Files => Ok(!self.cancel.is_cancelled()),
-        }
+        Ok(!self.cancel.is_cancelled())
     }
 
     fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> io::Result<bool> {
         let line = context.line_number().unwrap_or_default();
         self.push(line, LineKind::Context, context.bytes());
-        Ok(!self.cancel.is_cancelled())
+        Ok(self.has_room())
     }
 }
 

@@ -1,5 +1,7 @@
 //! The local API, as root and as an ordinary user.
 
+mod hostile;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::fd::OwnedFd;

@@ -125,7 +125,7 @@ impl Server {
         let started = thread::Builder::new().name(name.clone()).spawn(move || {
             let progress = params["_meta"]["progressToken"].clone();
             let tell = |done: u64, message: &str| server.progress(&progress, done, message);
-            let arguments = params.get("arguments").cloned().unwrap_or_else(|| json!({}));
+            let arguments = params["arguments"].clone();
             let result = call::run(&server.sessions, &call, &name, arguments, &tell);
             lock(&server.calls).remove(&of_thread.to_string());
             // What was taken back is not answered; a client that has gone wants no answer.

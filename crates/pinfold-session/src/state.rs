@@ -338,10 +338,13 @@ pub(crate) fn wait_for_end(places: &Places, session: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a session's supervisor holds its record.
+/// Whether a session's supervisor holds its record. Where that cannot be told it is taken to: what
+/// is done to the dead cannot be undone.
 fn is_alive(record: &Path) -> bool {
-    let Ok(file) = File::open(record) else { return false };
-    rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_err()
+    match File::open(record) {
+        Ok(file) => rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_err(),
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    }
 }
 
 /// Opens a file, which is made if it is not there, and locks it (flock(2)).

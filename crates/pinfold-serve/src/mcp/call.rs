@@ -92,6 +92,12 @@ pub(super) fn run(
     mut arguments: Value,
     tell: &dyn Fn(u64, &str),
 ) -> Result<Value, Fault> {
+    if arguments.is_null() {
+        arguments = json!({});
+    }
+    if !arguments.is_object() {
+        return Err(Fault::new(code::PARAMS, "arguments: expected an object"));
+    }
     let session = match arguments.as_object_mut().and_then(|members| members.remove("session")) {
         None | Some(Value::Null) => None,
         Some(Value::String(name)) => Some(name),

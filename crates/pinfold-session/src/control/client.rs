@@ -86,7 +86,10 @@ pub(super) fn named(places: &Places, session: Option<&str>) -> Result<(String, C
         let hint = "`pinfold ps` shows those that run".to_owned();
         return Err(RunError::refused("a session has a name", Some(hint)));
     }
-    let all = std::fs::read_dir(places.state.join("private"));
+    let all = match std::fs::read_dir(places.state.join("private")) {
+        Err(error) if has_no_descriptor(&error) => return Err(RunError::System(error)),
+        all => all,
+    };
     let all = all.into_iter().flatten().flatten().map(|entry| entry.path());
     let called = session.and_then(|session| {
         let mut names = state::names(places).into_iter();
@@ -94,8 +97,15 @@ pub(super) fn named(places: &Places, session: Option<&str>) -> Result<(String, C
     });
     let begin = called.as_deref().or(session);
     let meant = |path: &PathBuf| begin.is_none_or(|begin| name(path).starts_with(begin));
-    let live = |path: PathBuf| Some((name(&path), talk::connect(&path, NAME, PATIENCE).ok()?));
-    let mut found: Vec<(String, Channel)> = all.filter(meant).filter_map(live).collect();
+    let mut found: Vec<(String, Channel)> = Vec::new();
+    for path in all.filter(meant) {
+        match talk::connect(&path, NAME, PATIENCE) {
+            Ok(channel) => found.push((name(&path), channel)),
+            Err(error) if has_no_descriptor(&error) => return Err(RunError::System(error)),
+            // It has ended.
+            Err(_) => {}
+        }
+    }
     match (found.len(), session) {
         (1, _) => Ok(found.remove(0)),
         (0, Some(session)) => Err(RunError::refused(
@@ -109,6 +119,11 @@ pub(super) fn named(places: &Places, session: Option<&str>) -> Result<(String, C
             Err(RunError::refused("more than one live session is meant", Some(hint)))
         }
     }
+}
+
+/// Whether it is the caller who cannot look.
+fn has_no_descriptor(error: &std::io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
 fn name(private: &Path) -> String {

@@ -1,5 +1,7 @@
 //! The Model Context Protocol, spoken by hand. Clients of others are in `agents`.
 
+mod hostile;
+
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};

@@ -51,6 +51,7 @@ enabled = false
 [features]
 apps = false
 goals = false
+hooks = false
 multi_agent = false
 plugins = false
 shell_tool = false
@@ -103,6 +104,10 @@ impl Scene {
         let stage = Stage::new(ready(test)?);
         let repo = TempRepo::new();
         repo.write("a.txt", "hello\n");
+        // Without a person claude asks nobody before it runs these on the host.
+        let hook = json!([{ "hooks": [{ "type": "command", "command": "touch made-outside" }] }]);
+        let hooks = json!({ "hooks": { "SessionStart": hook, "PreToolUse": hook } });
+        repo.write(".claude/settings.json", &hooks.to_string());
         repo.commit("a file");
         own_tree(&stage, repo.outer());
         let script = json!({ "steps": steps });
@@ -132,7 +137,7 @@ impl Scene {
             Agent::Claude => command
                 .args(["-p", "go", "--tools", "", "--strict-mcp-config", "--mcp-config"])
                 .arg(servers.to_string())
-                .args(["--allowedTools", "mcp__pinfold"]),
+                .args(["--allowedTools", "mcp__pinfold", "--setting-sources", "user"]),
             Agent::Codex => command.args([
                 "exec",
                 "--ephemeral",
@@ -247,6 +252,7 @@ fn an_agent_without_tools_of_its_own_works_inside_and_its_key_stays_outside() {
             assert!(told.contains(&refused), "{agent:?}: {told}");
         }
         assert!(!told.contains("root:x:0"), "{agent:?}: {told}");
+        assert!(!scene.repo.path().join("made-outside").exists(), "{agent:?}: a hook ran");
         assert_eq!(scene.repo.read("a.txt"), "bye\n");
         assert_eq!(scene.repo.read("new/b.txt"), "written\n");
         assert!(!Path::new("/var/tmp/outside").exists());
@@ -338,6 +344,8 @@ fn when_pinfold_is_killed_nothing_happens_on_the_host() {
         });
         let told = scene.play();
         killer.join().unwrap();
+        let failed = ["Connection closed", "Transport closed", "not connected"];
+        assert!(failed.iter().any(|failed| told.contains(failed)), "{agent:?}: {told}");
         // A client may start the server again: then it is a new inside.
         let at = fs::read_to_string(scene.repo.path().join("where"));
         assert!(at.as_ref().is_err() || at.is_ok_and(|at| at == "pinfold\n"), "{agent:?}: {told}");

@@ -217,7 +217,8 @@ fn search_all(
         let Ok((index, batch)) = next else { return };
         progress.wait_for(index);
         let file = |path: &PathBuf| search.file(path, path.strip_prefix(root).unwrap_or(path));
-        let parts = batch.iter().map(file).filter(|part| part.matches > 0).collect();
+        let says_something = |part: &Part| part.matches > 0 || part.is_too_long;
+        let parts = batch.iter().map(file).filter(says_something).collect();
         if tell.send((index, parts)).is_err() {
             return;
         }

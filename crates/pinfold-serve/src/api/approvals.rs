@@ -1,7 +1,6 @@
 //! What the inside asks to run on the host, shown to a client and answered by it.
 
 use std::sync::Arc;
-use std::thread;
 
 use pinfold_client::Fault;
 use pinfold_client::api::{
@@ -11,7 +10,7 @@ use pinfold_session::broker::{Answer, Attendance, Happening, Pending};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
 use rustix::io::Errno;
 
-use super::connection::Connection;
+use super::connection::{Connection, start_thread};
 use super::going_on::lock;
 use crate::exec::fault;
 
@@ -32,6 +31,7 @@ pub(super) fn list(to: &Connection, session: &str) -> Result<Approvals, Fault> {
 /// # Errors
 /// As [`list`].
 pub(super) fn watch(to: &Arc<Connection>, session: &str) -> Result<(), Fault> {
+    to.going_on.has_room()?;
     let name = to.going_on.session(session)?.name().to_owned();
     let attendance = Attendance::watch(to.going_on.places(), Some(&name)).map_err(fault)?;
     let refused = |errno: Errno| Fault::refused(std::io::Error::from(errno).to_string(), None);
@@ -42,8 +42,9 @@ pub(super) fn watch(to: &Arc<Connection>, session: &str) -> Result<(), Fault> {
         let _ = rustix::io::write(&*stopped, &1_u64.to_ne_bytes());
     };
     lock(&to.going_on.watches).insert(number, Box::new(take_back));
-    let to = Arc::clone(to);
-    thread::spawn(move || {
+    let of_thread = Arc::clone(to);
+    let started = start_thread(move || {
+        let to = of_thread;
         while is_readable(&attendance, &stop) {
             // A session that has ended asks for nothing more.
             let Ok(Some(happening)) = attendance.hear() else { break };
@@ -61,7 +62,10 @@ pub(super) fn watch(to: &Arc<Connection>, session: &str) -> Result<(), Fault> {
         }
         lock(&to.going_on.watches).remove(&number);
     });
-    Ok(())
+    if started.is_err() {
+        lock(&to.going_on.watches).remove(&number);
+    }
+    started
 }
 
 /// Waits until there is something to hear; false if nobody wants to.

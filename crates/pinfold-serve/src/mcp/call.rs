@@ -32,6 +32,8 @@ const LINES: u64 = 2_000;
 const IMAGE: usize = 5 << 20;
 /// Bytes of a command's output.
 const OUTPUT: usize = 64 * 1024;
+/// Runs its first argument by the best shell that the session's system has: bash, where it is there.
+const SHELL: &str = r#"exec "${SHELL:-sh}" -c "$1""#;
 /// How often the progress of a command is told.
 const PROGRESS: Duration = Duration::from_secs(1);
 
@@ -223,7 +225,7 @@ fn bash(
 ) -> Result<Given, Fault> {
     let session = sessions.session(session)?;
     let program = Program {
-        argv: ["bash", "-c", &asked.command].map(str::to_owned).to_vec(),
+        argv: ["sh", "-c", SHELL, "sh", &asked.command].map(str::to_owned).to_vec(),
         cwd: asked.cwd,
         timeout_ms: asked.timeout.map(|seconds| seconds.saturating_mul(1000)),
         ..Program::default()

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use pinfold_policy::env::{EnvName, Owner, reserved};
 use pinfold_policy::limits::WallTime;
 use pinfold_session::control::{self, Exec, Tty};
 use pinfold_session::places::Places;
@@ -111,18 +110,12 @@ fn run(session: &str, argv: Vec<OsString>, around: Surroundings) -> Result<ExitC
     Ok(ExitCode::from(end.status))
 }
 
-/// The session's own user may set what the user may set at its start.
 fn variable(text: &str) -> Result<(OsString, OsString), Failure> {
     let (name, value) = text
         .split_once('=')
         .ok_or_else(|| Failure::own(format!("--env {text}: expected NAME=VALUE")))?;
-    let name: EnvName = name.parse().map_err(Failure::own)?;
-    match reserved(&name).filter(|reserved| reserved.owner > Owner::User) {
-        Some(reserved) => {
-            Err(Failure::own(format!("--env {name} is reserved: {}", reserved.reason)))
-        }
-        None => Ok((name.as_str().into(), value.into())),
-    }
+    control::variable(name, value)
+        .map_err(|error| Failure::own(format!("--env {error}")).hint(error.hint()))
 }
 
 pub(crate) fn stop(args: &StopArgs) -> Result<ExitCode, Failure> {

@@ -3,8 +3,8 @@
 //!
 //! The inside has a socket and a program that speaks at it. Nothing is handed over but bytes: no
 //! descriptor of the inside's reaches a program on the host, and none of the host's the inside. What
-//! is asked for is looked at ([`request`]), decided on by the settings' rules, by those that a
-//! person has kept, or by a person ([`approvals`]), recorded, and only then run.
+//! is asked for is looked at (`request`), decided on by the settings' rules, by those that a
+//! person has kept, or by a person (`approvals`), recorded, and only then run.
 
 mod approvals;
 mod attend;

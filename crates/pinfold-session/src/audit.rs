@@ -43,6 +43,20 @@ pub struct Login {
     pub host_key: String,
 }
 
+/// What a program is started for.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Purpose {
+    /// It is the session's command.
+    Command,
+    /// The repository asks for it before the command.
+    Resume,
+    /// Somebody has it run beside the command.
+    Exec,
+    /// pinfold itself needs it, on the host.
+    Host,
+}
+
 /// What is recorded. The words are part of the format.
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
@@ -68,6 +82,8 @@ pub enum Event<'a> {
     },
     /// A command is started.
     Launch {
+        /// What for.
+        purpose: Purpose,
         /// The program and its arguments.
         argv: Vec<String>,
         /// The working directory inside.

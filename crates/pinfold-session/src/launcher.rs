@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use rustix::process::{PidfdFlags, Signal};
 use zeroize::Zeroizing;
 
-use crate::audit::Audit;
+use crate::audit::{Audit, Purpose};
 use crate::places::Places;
 use crate::run::record_launch;
 use crate::wrappers::{self, Launch};
@@ -77,7 +77,7 @@ impl Launcher {
         }
         let launch = Launch { argv, env, cwd: PathBuf::from("/"), handled_by: Vec::new() };
         let launch = wrappers::wrap(HOST, launch)?;
-        record_launch(&*record()?, &launch)?;
+        record_launch(&*record()?, Purpose::Host, &launch)?;
         let (program, arguments) = launch
             .argv
             .split_first()
@@ -195,7 +195,7 @@ impl Launcher {
         let env = Self::environment_with(variables);
         let launch = Launch { argv, env, cwd: cwd.to_owned(), handled_by: Vec::new() };
         let launch = wrappers::wrap(HOST, launch)?;
-        record_launch(&*record()?, &launch)?;
+        record_launch(&*record()?, Purpose::Host, &launch)?;
         Ok(launch)
     }
 

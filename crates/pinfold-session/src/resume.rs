@@ -18,7 +18,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::RunError;
-use crate::audit::Audit;
+use crate::audit::{Audit, Purpose};
 use crate::run::{record_launch, wrapped};
 use crate::supervise::{Supervision, last_words};
 use crate::wrappers::{Launch, split_variable};
@@ -100,7 +100,7 @@ impl Supervision {
             let mut attempt = 0;
             loop {
                 let launch = wrapped(resume.launch(&command.run))?;
-                record_launch(resume.audit, &launch).map_err(RunError::System)?;
+                record_launch(resume.audit, Purpose::Resume, &launch).map_err(RunError::System)?;
                 let program = launch.into_program();
                 let ran = self.run_beside(index as u32, &program)?;
                 let Some((ended, tail)) = ran else { return Ok(false) };

@@ -17,7 +17,7 @@ use pinfold_policy::path::InsidePath;
 use pinfold_policy::settings::Settings;
 use serde_json::json;
 
-use crate::audit::{Audit, Event};
+use crate::audit::{Audit, Event, Purpose};
 use crate::broker::{self, Broker, Ground, Passage, Question};
 use crate::control::{Base, Control, Rules};
 use crate::detach::{self, Background};
@@ -198,7 +198,7 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     };
     let start = || match is_idle {
         true => Ok(()),
-        false => record_launch(&audit, &launch),
+        false => record_launch(&audit, Purpose::Command, &launch),
     };
     let waits = is_idle && supervision.background.is_none();
     let announced = waits.then(|| session.state.id().clone());
@@ -433,8 +433,9 @@ pub(crate) fn wrapped(launch: Launch) -> Result<Launch, RunError> {
 ///
 /// # Errors
 /// A log that cannot be written: then nothing is started.
-pub(crate) fn record_launch(audit: &Audit, launch: &Launch) -> io::Result<()> {
+pub(crate) fn record_launch(audit: &Audit, purpose: Purpose, launch: &Launch) -> io::Result<()> {
     audit.record(&Event::Launch {
+        purpose,
         argv: launch.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         cwd: launch.cwd.to_string_lossy().into_owned(),
         handled_by: launch.handled_by.clone(),

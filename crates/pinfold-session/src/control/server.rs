@@ -17,7 +17,7 @@ use rustix::net::SocketFlags;
 
 use super::message::{Answer, Request, TimeOver};
 use super::{NAME, Rules};
-use crate::audit::{Audit, Event};
+use crate::audit::{Audit, Event, Purpose};
 use crate::broker::{self, Approvals};
 use crate::run::{record_launch, wrapped};
 use crate::screen::Screen;
@@ -353,7 +353,7 @@ impl Control {
         let told = Program::decode(program).map_err(|error| error.to_string())?;
         let program = self.base.complete(told);
         let launch = wrapped(Launch::of_program(program)).map_err(|error| error.to_string())?;
-        record_launch(&self.audit, &launch).map_err(|error| error.to_string())?;
+        record_launch(&self.audit, Purpose::Exec, &launch).map_err(|error| error.to_string())?;
         let program = launch.into_program();
         let id = self.next;
         self.next = self.next.checked_add(1).unwrap_or(FIRST);

@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use clap::Args;
 use pinfold_policy::path::Escaped;
 use pinfold_session::audit::Reader;
-use pinfold_session::launcher::HOST;
 use pinfold_session::places::Places;
 use pinfold_session::review::Review;
 use pinfold_session::{live_sessions, names};
@@ -109,21 +108,18 @@ fn from_audit(places: &Places, live: &HashSet<String>) -> Result<Vec<Row>, Failu
                 started: text("time"),
                 workspace: text("workspace"),
                 command: String::new(),
-                handled_by: Vec::new(),
+                handled_by: vec![text("boundary")],
             });
         } else if record["event"] == "launch"
+            && record["purpose"] == "command"
             && let Some(row) = rows.iter_mut().rev().find(|row| row.session == session)
         {
             let words = |key: &str| -> Vec<String> {
                 let words = record[key].as_array().into_iter().flatten();
                 words.filter_map(|word| word.as_str().map(str::to_owned)).collect()
             };
-            let handled_by = words("handled_by");
-            // What pinfold launches on the host for a session is not its command.
-            if handled_by.first().is_none_or(|boundary| boundary != HOST) {
-                row.command = Escaped(words("argv").join(" ").as_ref()).to_string();
-                row.handled_by = handled_by;
-            }
+            row.command = Escaped(words("argv").join(" ").as_ref()).to_string();
+            row.handled_by = words("handled_by");
         }
     }
     Ok(rows)

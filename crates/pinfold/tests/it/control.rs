@@ -84,3 +84,21 @@ fn an_inside_cannot_change_its_own_rules() {
         assert!(!said(&output).contains("control"), "{}", said(&output));
     }
 }
+
+#[test]
+fn what_runs_beside_a_command_is_not_taken_for_it() {
+    let stage = Stage::new(people()[0]);
+    let start = |words: &[&str]| {
+        let run = stage.pinfold(&[&["run", "--detach"], words].concat()).output().unwrap();
+        String::from_utf8(run.stdout).unwrap().trim().to_owned()
+    };
+    for (words, command) in [(&["--idle"][..], ""), (&["--", "sleep", "1000"], "sleep 1000")] {
+        let session = start(words);
+        assert!(stage.pinfold(&["exec", &session, "--", "true"]).status().unwrap().success());
+        let listed = stage.pinfold(&["ps", "--json"]).output().unwrap();
+        let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
+        assert_eq!(listed[0]["command"], command, "{listed}");
+        assert_eq!(listed[0]["handled_by"][0], "namespace", "{listed}");
+        assert!(stage.pinfold(&["stop", &session]).status().unwrap().success());
+    }
+}

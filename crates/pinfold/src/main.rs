@@ -16,6 +16,7 @@ mod host_client;
 mod import;
 mod log;
 mod network;
+mod nss;
 mod policy;
 mod review;
 mod run;

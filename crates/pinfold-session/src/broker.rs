@@ -37,4 +37,4 @@ pub use minder::{end_as, end_with, mind};
 pub(crate) use passage::Passage;
 pub(crate) use question::Question;
 pub use result::HostExecResult;
-pub(crate) use serve::{Broker, Setting, Start};
+pub(crate) use serve::{Broker, Setting, SoFar};

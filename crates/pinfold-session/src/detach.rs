@@ -18,7 +18,7 @@ use rustix::process::{Pid, WaitOptions};
 
 use crate::places::Places;
 use crate::screen::Window;
-use crate::state::{SessionId, live_sessions, lock};
+use crate::state::{SessionId, SessionName, live_sessions, lock};
 use crate::terminal;
 
 /// How often the log of a start is looked at.
@@ -63,7 +63,7 @@ pub struct Background {
     /// Until the session runs.
     log: Option<PathBuf>,
     news: OwnedFd,
-    session: Option<SessionId>,
+    session: Option<(SessionId, Option<SessionName>)>,
 }
 
 /// How large the terminal of a detached session is until somebody attaches: as the caller's, or as
@@ -159,9 +159,9 @@ impl Front {
 }
 
 impl Background {
-    /// The background of this session.
-    pub(crate) fn of(mut self, session: &SessionId) -> Self {
-        self.session = Some(session.clone());
+    /// The background of this session, which has a name beside its own or has not.
+    pub(crate) fn of(mut self, session: &SessionId, name: Option<&SessionName>) -> Self {
+        self.session = Some((session.clone(), name.cloned()));
         self
     }
 
@@ -170,7 +170,10 @@ impl Background {
     /// # Errors
     /// What renaming says; that nobody waits any more.
     pub(crate) fn started(mut self) -> io::Result<()> {
-        let Some(session) = self.session.clone() else { return Ok(()) };
+        let Some((session, name)) = self.session.clone() else { return Ok(()) };
+        if let Some(name) = name {
+            fs::write(name_of(&self.places, &session), name.as_str())?;
+        }
         if let Some(log) = self.log.take() {
             fs::rename(log, log_of(&self.places, &session))?;
         }
@@ -199,6 +202,15 @@ pub fn log_of(places: &Places, session: &SessionId) -> PathBuf {
     logs(places).join(session.as_str())
 }
 
+/// The last session of this name that has a log.
+#[must_use]
+pub fn called(places: &Places, name: &str) -> Option<SessionId> {
+    let is_called = |session: &SessionId| {
+        fs::read_to_string(name_of(places, session)).is_ok_and(|called| called == name)
+    };
+    logged(places).into_iter().find(is_called)
+}
+
 /// The sessions that have a log, the newest first.
 #[must_use]
 pub fn logged(places: &Places) -> Vec<SessionId> {
@@ -219,6 +231,7 @@ fn prune(places: &Places) {
     let ended = logged(places).into_iter().filter(|session| !live.contains(session.as_str()));
     for session in ended.skip(KEPT) {
         let _ = fs::remove_file(log_of(places, &session));
+        let _ = fs::remove_file(name_of(places, &session));
     }
     // Starts that were killed; of those that go on the log is locked.
     let Ok(_common) = lock(&logs(places).join(COMMON), FlockOperation::LockExclusive) else {
@@ -234,6 +247,11 @@ fn prune(places: &Places) {
             let _ = fs::remove_file(entry.path());
         }
     }
+}
+
+/// Where the name is kept that somebody gave to a session with a log.
+fn name_of(places: &Places, session: &SessionId) -> PathBuf {
+    logs(places).join(format!("{}.name", session.as_str()))
 }
 
 fn logs(places: &Places) -> PathBuf {

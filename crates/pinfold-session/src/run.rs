@@ -159,7 +159,7 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
         env: request.env.clone(),
         variables: opened.variables.clone(),
         cwd: request.workspace.cwd.as_bytes().to_vec(),
-        roots: session.roots(),
+        roots: session.roots(&request.workspace),
     };
     let control = Control::open(session.state.private(), rules, base, Arc::clone(&audit));
     let approvals = broker.as_ref().map(|broker| Arc::clone(broker.approvals()));
@@ -181,7 +181,10 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
         is_idle,
         filling: request.bound.take().map(Filling::watch).transpose().map_err(RunError::thread)?,
         deadline: timeout.map(|timeout| Instant::now() + timeout.value.duration()),
-        background: request.background.take().map(|background| background.of(session.state.id())),
+        background: request
+            .background
+            .take()
+            .map(|background| background.of(session.state.id(), request.name.as_ref())),
         running: None,
         drained: Vec::new(),
         state: Progress { timeline, ..Progress::default() },
@@ -290,7 +293,7 @@ impl Session {
     ) -> Result<Broker, RunError> {
         let Request { settings, workspace, places, .. } = request;
         let git = workspace.git_directory();
-        let start = broker::Start {
+        let setting = broker::Setting {
             settings: settings.clone(),
             ground,
             approvals: Arc::default(),
@@ -298,17 +301,20 @@ impl Session {
             places: places.clone(),
             repository: if git.exists() { git } else { workspace.root.as_path().to_owned() },
             known: self.design.guard.known(places),
-            private: self.state.private().to_owned(),
+            place: self.state.private().join("host-exec"),
             question: passage.map(|passage| Arc::new(Question::new(Arc::clone(passage)))),
+            so_far: broker::SoFar::default(),
         };
-        Broker::new(listener, broker::Setting::new(start))
+        Broker::new(listener, setting)
     }
 
-    /// Where tools may go: whatever was granted. What is private and gone with the session is for
-    /// commands: a file that a tool writes is to be there afterwards.
-    fn roots(&self) -> Vec<Vec<u8>> {
+    /// Where tools may go: the workspace, and whatever else was granted. What is private and gone with
+    /// the session is for commands: a file that a tool writes is to be there afterwards.
+    fn roots(&self, workspace: &Workspace) -> Vec<Vec<u8>> {
         let granted = self.design.authority.grants().map(|grant| grant.root.inside.as_path());
-        granted.map(|path| path.as_os_str().as_bytes().to_vec()).collect()
+        // One that is empty at its start is granted by nobody.
+        let all = granted.chain([workspace.root.as_path()]);
+        all.map(|path| path.as_os_str().as_bytes().to_vec()).collect()
     }
 
     /// Looks over what has run inside and what it left, whatever became of it.

@@ -64,6 +64,14 @@ impl std::fmt::Display for SessionId {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionName(String);
 
+impl SessionName {
+    /// As it was given.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
 /// Why a name is none.
 #[derive(Debug, thiserror::Error)]
 #[error(

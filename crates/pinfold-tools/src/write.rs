@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 
-use rustix::fs::{AtFlags, Mode, OFlags, RawMode, Stat, StatVfsMountFlags};
+use rustix::fs::{Access, AtFlags, Mode, OFlags, RawMode, Stat};
 use rustix::io::Errno;
 
 use crate::Bytes;
@@ -106,15 +106,14 @@ fn version(stat: &Stat) -> (u64, u64, i64, i64, u64) {
     (stat.st_dev, stat.st_ino, stat.st_size, stat.st_ctime, nanoseconds)
 }
 
+/// Asks without opening it for writing, which would make another file of it in a view (overlayfs
+/// copies up).
+///
 /// # Errors
 /// A file that the session may only read.
 fn may_be_written(spot: &Spot, path: &Bytes) -> Result<(), ToolError> {
-    let file = open_for(spot, OFlags::WRONLY).map_err(ToolError::system(path))?;
-    let about = rustix::fs::fstatvfs(&file).map_err(ToolError::system(path))?;
-    match about.f_flag.contains(StatVfsMountFlags::RDONLY) {
-        true => Err(ToolError::system(path)(Errno::ROFS)),
-        false => Ok(()),
-    }
+    let file = open_for(spot, OFlags::PATH).map_err(ToolError::system(path))?;
+    rustix::fs::access(link_of(&file), Access::WRITE_OK).map_err(ToolError::system(path))
 }
 
 fn in_place(spot: &Spot, path: &Bytes, content: &[u8]) -> Result<(), ToolError> {
@@ -124,7 +123,12 @@ fn in_place(spot: &Spot, path: &Bytes, content: &[u8]) -> Result<(), ToolError> 
 }
 
 fn open_for(spot: &Spot, flags: OFlags) -> Result<OwnedFd, Errno> {
-    let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let calm = if flags.contains(OFlags::PATH) {
+        OFlags::empty()
+    } else {
+        OFlags::NONBLOCK | OFlags::NOCTTY
+    };
+    let flags = flags | calm | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::openat(&spot.directory.file, &spot.name, flags, Mode::empty())
 }
 

@@ -96,8 +96,11 @@ fn told(error: pinfold_session::RunError) -> Failure {
 
 fn list(args: &ApprovalsArgs, places: &Places) -> Result<ExitCode, Failure> {
     for session in sessions(args, places) {
-        // Most sessions have no such door.
-        for pending in Attendance::list(places, Some(&session)).unwrap_or_default() {
+        let listed = Attendance::list(places, Some(&session));
+        // Most sessions have no such door; of the one that was named that is worth saying.
+        let listed =
+            if args.session.is_some() { listed.map_err(told)? } else { listed.unwrap_or_default() };
+        for pending in listed {
             show(args, &session, &pending)?;
         }
     }

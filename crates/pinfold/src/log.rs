@@ -50,13 +50,17 @@ pub(crate) fn logs(args: &LogsArgs) -> Result<ExitCode, Failure> {
 fn logged(places: &Places, meant: &str) -> Result<SessionId, Failure> {
     let called = names(places).into_iter().find(|(_, name)| name == meant).map(|(id, _)| id);
     let begin = called.as_deref().unwrap_or(meant);
+    // A name may have been given again: it means the session that lives, and then the last one.
+    let ended = || detach::called(places, meant);
     let mut found = detach::logged(places);
     found.retain(|session| session.as_str().starts_with(begin));
     match found.as_slice() {
         [session] => Ok(session.clone()),
-        [] => Err(Failure::new(format!("no detached session {meant} has a log")).hint(Some(
-            "`pinfold run --detach` starts one; `pinfold ps` shows those that run".to_owned(),
-        ))),
+        [] => ended().ok_or_else(|| {
+            Failure::new(format!("no detached session {meant} has a log")).hint(Some(
+                "`pinfold run --detach` starts one; `pinfold ps` shows those that run".to_owned(),
+            ))
+        }),
         all => {
             let all: Vec<&str> = all.iter().map(SessionId::as_str).collect();
             Err(Failure::new("more than one session is meant")

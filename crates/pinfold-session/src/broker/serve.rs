@@ -41,55 +41,31 @@ pub(crate) struct Setting {
     pub(crate) place: PathBuf,
     /// Who asks at the session's terminal, if it has one and somebody watches.
     pub(crate) question: Option<Arc<Question>>,
+    pub(crate) so_far: SoFar,
+}
+
+/// What has been asked and approved so far.
+#[derive(Default)]
+pub(crate) struct SoFar {
     approved: Mutex<Vec<Same>>,
     pace: Mutex<Pace>,
 }
 
-/// What a setting is made of that the session knows at its start.
-pub(crate) struct Start {
-    pub(crate) settings: Settings,
-    pub(crate) ground: Ground,
-    pub(crate) approvals: Arc<Approvals>,
-    pub(crate) audit: Arc<Audit>,
-    pub(crate) places: Places,
-    pub(crate) repository: PathBuf,
-    pub(crate) known: Vec<Known>,
-    pub(crate) private: PathBuf,
-    pub(crate) question: Option<Arc<Question>>,
-}
-
 impl Setting {
-    /// For a session.
-    pub(crate) fn new(start: Start) -> Self {
-        Self {
-            settings: start.settings,
-            ground: start.ground,
-            approvals: start.approvals,
-            audit: start.audit,
-            places: start.places,
-            repository: start.repository,
-            known: start.known,
-            place: start.private.join("host-exec"),
-            question: start.question,
-            approved: Mutex::default(),
-            pace: Mutex::default(),
-        }
-    }
-
     /// Whether another request can be recorded.
     pub(crate) fn may_go_on(&self) -> bool {
-        self.pace.lock().unwrap_or_else(PoisonError::into_inner).step().is_some()
+        self.so_far.pace.lock().unwrap_or_else(PoisonError::into_inner).step().is_some()
     }
 
     /// Whether this was approved for the session.
     pub(crate) fn is_approved(&self, same: &Same) -> bool {
-        let approved = self.approved.lock().unwrap_or_else(PoisonError::into_inner);
+        let approved = self.so_far.approved.lock().unwrap_or_else(PoisonError::into_inner);
         approved.iter().any(|one| one.covers(same))
     }
 
     /// Approves this for the session.
     pub(crate) fn approve(&self, same: Same) {
-        self.approved.lock().unwrap_or_else(PoisonError::into_inner).push(same);
+        self.so_far.approved.lock().unwrap_or_else(PoisonError::into_inner).push(same);
     }
 
     /// Sees whether somebody can be asked at the terminal now.

@@ -58,9 +58,13 @@ fn it_runs_is_found_by_its_name_and_leaves_its_log() {
         stage.write("ws/go", "");
         assert_eq!(said(&follow.wait_with_output().unwrap()), "out\nerr\nend\n");
         assert_eq!(said(&pinfold(&stage, &["logs", &id])), "out\nerr\nend\n");
+        assert_eq!(said(&pinfold(&stage, &["logs", "night.1"])), "out\nerr\nend\n");
         assert!(!said(&pinfold(&stage, &["ps"])).contains(&id));
-        let again = detach(&stage, &["--name", "night.1"], "true");
+        let again = detach(&stage, &["--name", "night.1"], "echo again");
         assert!(again.status.success(), "{}", errors(&again));
+        wait_until("the name means the last", || {
+            said(&pinfold(&stage, &["logs", "night.1"])) == "again\n"
+        });
     }
 }
 

@@ -1,6 +1,7 @@
 //! The local API, as root and as an ordinary user.
 
 mod hostile;
+mod modes;
 
 use std::collections::BTreeMap;
 use std::fs;

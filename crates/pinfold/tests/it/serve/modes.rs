@@ -24,7 +24,7 @@ fn a_file_is_read_edited_and_written_in_every_workspace_mode() {
     ];
     for person in people() {
         for mode in modes {
-            let stage = Stage::new(person.clone());
+            let stage = Stage::new(person);
             repository(&stage);
             let served = Served::new(&stage);
             let session = served.start(mode);

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::LaunchError;
+
 /// What a boundary enforces on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Capabilities {
@@ -13,6 +15,35 @@ pub struct Capabilities {
     pub pids: bool,
     /// The Landlock ABI, 0 when there is none.
     pub landlock: u32,
+}
+
+/// What a session can have that not every boundary gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Feature {
+    /// The second wall. What it lacks in verdicts others carry.
+    Landlock,
+    /// A terminal of the inside's own.
+    Terminal,
+    /// Ports of the inside's that the host can reach.
+    Publish,
+    /// Starts that were prepared.
+    Warm,
+}
+
+impl Feature {
+    /// Every one.
+    pub const ALL: [Self; 4] = [Self::Landlock, Self::Terminal, Self::Publish, Self::Warm];
+
+    /// Words that read well after "has no".
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Landlock => "Landlock",
+            Self::Terminal => "terminal of its own",
+            Self::Publish => "port that the host can reach",
+            Self::Warm => "prepared start",
+        }
+    }
 }
 
 /// One thing that `doctor` has to say.
@@ -38,6 +69,13 @@ pub struct Probe {
 }
 
 impl Probe {
+    /// Of a boundary that cannot be used because of this.
+    pub(crate) fn unusable(error: &LaunchError) -> Self {
+        let cure = error.hint().map(str::to_owned);
+        let finding = Finding { what: error.to_string(), cure, fatal: true };
+        Self { findings: vec![finding], ..Self::default() }
+    }
+
     /// Whether nothing fatal was found.
     pub fn usable(&self) -> bool {
         !self.findings.iter().any(|finding| finding.fatal)

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use pinfold_wire::{Bounds, Channel, ChannelError, Order, Step, Streams};
+use pinfold_wire::{Bounds, Channel, ChannelError, Cover, LastSteps, Order, Step, Streams};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout};
@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::Capabilities;
+use crate::container::{Runtime, Said};
 use crate::namespace::{Group, HandedGroup};
 use crate::plan::{Program, Stdio};
 
@@ -68,6 +69,16 @@ pub enum LaunchError {
         /// What the system said.
         source: io::Error,
     },
+    /// A container engine cannot run the inside.
+    #[error("the container engine {engine} cannot be used: {said}")]
+    Engine {
+        /// Its name.
+        engine: &'static str,
+        /// Why, in words, or what it said itself.
+        said: String,
+        /// What to do.
+        cure: Option<String>,
+    },
     /// Init ended without a word.
     #[error("init ended during the start without a word")]
     Silent,
@@ -93,6 +104,7 @@ impl LaunchError {
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Namespaces { cure, .. } => Some(cure),
+            Self::Engine { cure, .. } => cure.as_deref(),
             Self::Limit { .. } => {
                 Some("run inside a delegated control group, or leave that limit out")
             }
@@ -122,7 +134,31 @@ pub struct Inside {
     pub group: Option<Group>,
     /// What is enforced for this inside.
     pub enforced: Capabilities,
+    /// What is for the init that an engine starts, if one does.
+    pub(crate) engine: Option<Waiting>,
     pub(crate) relation: Relation,
+}
+
+/// What waits until an engine can start init: there is nobody before who could hear it.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    steps: LastSteps,
+    command: Option<(pinfold_wire::Program, Stdio)>,
+    said: Said,
+}
+
+impl Waiting {
+    /// For an engine that is about to be started.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub(crate) fn new(engine: &Runtime, steps: LastSteps) -> Result<Self, LaunchError> {
+        let said = engine.said().map_err(|source| LaunchError::System {
+            what: "cannot keep what the engine says",
+            source,
+        })?;
+        Ok(Self { steps, command: None, said })
+    }
 }
 
 /// How the process that holds an inside stands to its init.
@@ -165,10 +201,44 @@ impl Inside {
     ///
     /// # Errors
     /// The failure of a start, in its raw form.
-    pub fn command(&self, program: &Program, stdio: Stdio) -> Result<(), LaunchError> {
+    pub fn command(&mut self, program: &Program, stdio: Stdio) -> Result<(), LaunchError> {
+        let program = program.to_wire();
+        if let Some(engine) = &mut self.engine {
+            engine.command = Some((program, stdio));
+            return Ok(());
+        }
+        self.send_command(&program, &stdio).map_err(|_| self.last_words())
+    }
+
+    fn send_command(
+        &self,
+        program: &pinfold_wire::Program,
+        stdio: &Stdio,
+    ) -> Result<(), ChannelError> {
         let (streams, descriptors) = stdio.to_wire();
-        let sent = self.channel.command(&program.to_wire(), streams, &descriptors);
-        sent.map_err(|_| self.last_words())
+        self.channel.command(program, streams, &descriptors)
+    }
+
+    /// Has these last covers put in place and the inside closed. An engine starts init then.
+    ///
+    /// # Errors
+    /// The failure of a start, in its raw form.
+    pub fn seal(&mut self, covers: Vec<Cover>) -> Result<(), LaunchError> {
+        self.channel.seal(covers).map_err(|_| self.last_words())?;
+        let Some(engine) = &mut self.engine else { return Ok(()) };
+        let command = engine.command.take();
+        engine.said.wait(&self.channel)?;
+        match self.channel.receive::<pinfold_wire::Report>() {
+            Ok(Some(received)) if received.message == pinfold_wire::Report::Born => {}
+            Ok(Some(received)) => return Err(failure(received.message)),
+            Ok(None) | Err(_) => return Err(self.silence()),
+        }
+        let Some(engine) = &self.engine else { return Ok(()) };
+        let told = self.channel.last_steps(&engine.steps).and_then(|()| match command {
+            Some((program, stdio)) => self.send_command(&program, &stdio),
+            None => Ok(()),
+        });
+        told.map_err(|_| self.last_words())
     }
 
     /// From now on an init that takes no orders for so long is one that is gone ([`Self::order`]).
@@ -220,8 +290,13 @@ impl Inside {
     pub fn last_words(&self) -> LaunchError {
         match self.channel.receive::<pinfold_wire::Report>() {
             Ok(Some(received)) => failure(received.message),
-            Ok(None) | Err(_) => LaunchError::Silent,
+            Ok(None) | Err(_) => self.silence(),
         }
+    }
+
+    /// What a start that ended without a word ended of.
+    fn silence(&self) -> LaunchError {
+        self.engine.as_ref().map_or(LaunchError::Silent, |engine| engine.said.error())
     }
 
     /// What another process needs to hold this inside, beside [`Self::channel`] and [`Self::init`].
@@ -246,7 +321,7 @@ impl Inside {
         let Handover { group, enforced } = handover;
         let group = group.map(Group::from);
         let channel = Channel::from(channel);
-        Self { channel, init, group, enforced, relation: Relation::Adopted }
+        Self { channel, init, group, enforced, engine: None, relation: Relation::Adopted }
     }
 
     /// Ends the whole inside at once.

@@ -5,12 +5,13 @@
 //! mounts and namespaces and neither policy files nor the command line.
 
 mod capability;
+pub mod container;
 mod inside;
 pub mod namespace;
 mod plan;
 mod sys;
 
-pub use capability::{Capabilities, Finding, Probe};
+pub use capability::{Capabilities, Feature, Finding, Probe};
 pub use inside::{Doors, Handover, Inside, LaunchError, Released, step_failed};
 pub use pinfold_init::{close_all_but, end_on_panic};
 pub use pinfold_wire::{Cover, CoverKind, Step};
@@ -23,6 +24,11 @@ pub use plan::{
 pub trait Boundary {
     /// The name by which it is selected (`--boundary`).
     fn name(&self) -> &'static str;
+
+    /// What its sessions cannot have: it is refused where somebody asks for it.
+    fn lacks(&self) -> &'static [Feature] {
+        &[]
+    }
 
     /// What it enforces here, and what stands in the way.
     fn probe(&self) -> Probe;

@@ -1,6 +1,7 @@
 //! The system calls that no library wraps, each behind a safe function.
 
-use std::ffi::CStr;
+use std::convert::Infallible;
+use std::ffi::{CStr, CString};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use rustix::io::Errno;
@@ -249,8 +250,10 @@ pub(crate) fn drop_capabilities() -> Result<(), Errno> {
         pid: i32,
     }
     for capability in 0..64 {
-        match prctl(libc::PR_CAPBSET_DROP, capability) {
-            Ok(_) => {}
+        match prctl(libc::PR_CAPBSET_READ, capability) {
+            // Dropping takes a right which is gone with the rest.
+            Ok(0) => {}
+            Ok(_) => drop(prctl(libc::PR_CAPBSET_DROP, capability)?),
             // The first number that the kernel does not know ends the set.
             Err(Errno::INVAL) => break,
             Err(errno) => return Err(errno),
@@ -364,6 +367,35 @@ pub(crate) fn wipe_arguments() -> Result<(), Errno> {
         std::ptr::copy_nonoverlapping(SHOWN.as_ptr(), area, SHOWN.len().min(length));
     }
     Ok(())
+}
+
+/// Becomes another program (execveat(2)), with the standard streams and one more descriptor at this
+/// number; all others close.
+///
+/// # Errors
+/// What dup2(2) and execveat(2) say.
+#[expect(clippy::disallowed_methods, reason = "the child of a launch becomes its container engine")]
+pub(crate) fn execute(
+    program: BorrowedFd<'_>,
+    arguments: &[CString],
+    environment: &[CString],
+    (handed, number): (BorrowedFd<'_>, RawFd),
+) -> Result<Infallible, Errno> {
+    let list = |words: &[CString]| -> Vec<*const libc::c_char> {
+        words.iter().map(|word| word.as_ptr()).chain([std::ptr::null()]).collect()
+    };
+    // What lies at the number may be the program itself, or what is handed on.
+    let program = rustix::io::fcntl_dupfd_cloexec(program, number + 1)?;
+    // The interpreter of a script opens it by its number.
+    rustix::io::fcntl_setfd(&program, rustix::io::FdFlags::empty())?;
+    let handed = rustix::io::fcntl_dupfd_cloexec(handed, number + 1)?;
+    // SAFETY: nothing in this process, which ends as itself here or exits, owns what was at the
+    // number but values that it never drops: it calls _exit(2) next. dup2 takes integers.
+    check(libc::c_long::from(unsafe { libc::dup2(handed.as_raw_fd(), number) }))?;
+    let (arguments, environment) = (list(arguments), list(environment));
+    // SAFETY: both lists end with a null and point to strings that outlive the call.
+    unsafe { libc::fexecve(program.as_raw_fd(), arguments.as_ptr(), environment.as_ptr()) };
+    Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::NOEXEC))
 }
 
 /// unshare(2).

@@ -169,7 +169,11 @@ impl Loop<'_> {
                 self.servants.extend(servant);
             }
             Order::Finish => drop(self.channel.send(&Report::Finished, &[])),
-            Order::Cover(_) | Order::Mapped | Order::Seal(_) | Order::Command { .. } => {}
+            Order::Cover(_)
+            | Order::Mapped
+            | Order::Seal(_)
+            | Order::LastSteps(_)
+            | Order::Command { .. } => {}
         }
         Ok(true)
     }

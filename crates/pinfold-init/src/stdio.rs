@@ -108,7 +108,11 @@ impl Terminal {
 /// # Errors
 /// What setsid(2) and ioctl_tty(2) say.
 pub(crate) fn lead_session(terminal: Option<&Terminal>) -> Result<(), Errno> {
-    rustix::process::setsid()?;
+    match rustix::process::setsid() {
+        // An engine has started this process so.
+        Err(Errno::PERM) if rustix::process::getsid(None)? == rustix::process::getpid() => {}
+        led => drop(led?),
+    }
     match terminal {
         Some(terminal) => rustix::process::ioctl_tiocsctty(&terminal.user),
         None => Ok(()),

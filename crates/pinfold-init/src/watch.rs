@@ -30,7 +30,7 @@ pub struct Watched {
     /// Tasks: the kernel refuses the next one by itself, this only reports it.
     pub pids: Option<u64>,
     /// A private directory whose file system is bounded; full is reported.
-    pub disk: Option<&'static str>,
+    pub disk: Option<PathBuf>,
     /// A directory in whose file system changes to views land; nearly full is reported.
     pub changes: Option<PathBuf>,
     /// Open files of one process: the kernel refuses the next one by itself.
@@ -74,13 +74,14 @@ impl Watch {
     /// The same at the command's end, of what is still there to be seen then.
     pub(crate) fn last_look(&mut self) -> Option<Limit> {
         let changes = self.limits.changes.as_deref().is_some_and(nearly_full);
-        self.report(Limit::Disk, self.limits.disk.is_some_and(full))
+        self.report(Limit::Disk, self.limits.disk.as_deref().is_some_and(full))
             .or_else(|| self.report(Limit::Changes, changes))
     }
 
     fn look_now(&mut self) -> Option<Limit> {
-        let Watched { memory, pids, disk, files, .. } = self.limits;
+        let Watched { memory, pids, files, .. } = self.limits;
         let changes = self.limits.changes.as_deref().is_some_and(nearly_full);
+        let disk = self.limits.disk.as_deref().is_some_and(full);
         // Who cannot look must assume the worst of what only the look bounds.
         let (usage, blind) = match processes::usage(memory.or(pids).is_some(), files.is_some()) {
             Ok(usage) => (usage, false),
@@ -91,7 +92,7 @@ impl Watch {
         let reached = [
             (Limit::Memory, memory.is_some_and(|most| blind || self.memory(&usage) > most)),
             (Limit::Pids, pids.is_some_and(|most| usage.tasks >= most)),
-            (Limit::Disk, disk.is_some_and(full)),
+            (Limit::Disk, disk),
             (Limit::Files, files.is_some_and(|most| usage.files >= most)),
             (Limit::Changes, changes),
         ];
@@ -136,6 +137,6 @@ fn nearly_full(directory: &Path) -> bool {
 }
 
 /// Whether less than a page's worth is left.
-fn full(directory: &'static str) -> bool {
+fn full(directory: &Path) -> bool {
     rustix::fs::statvfs(directory).is_ok_and(|stat| stat.f_bfree == 0 || stat.f_ffree == 0)
 }

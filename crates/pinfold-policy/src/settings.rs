@@ -37,8 +37,8 @@ pub use project::Project;
 pub use resolve::{EnvSetting, FileSettings, ProviderSettings, Settings};
 pub use url::{BaseUrl, BaseUrlError};
 pub use words::{
-    AgentState, BoundaryName, GitMode, GroupTrust, IdentityMode, LandlockMode, ShadowMode,
-    UnknownWord, Window, WorkspaceMode,
+    AgentState, BoundaryName, EngineName, GitMode, GroupTrust, IdentityMode, LandlockMode,
+    ShadowMode, UnknownWord, Window, WorkspaceMode,
 };
 pub use wrapper::WrapperSetting;
 

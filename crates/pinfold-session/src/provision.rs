@@ -148,10 +148,10 @@ pub(crate) fn run_quietly(
     program: &Program,
     stdio: Stdio,
 ) -> Result<Ended, Error> {
-    let inside = Namespace.launch(plan, Hold::Parent)?;
+    let mut inside = Namespace.launch(plan, Hold::Parent)?;
     inside.command(program, stdio).map_err(explain)?;
     // An init that fails meanwhile has said why, which is read below.
-    let _ = inside.channel.seal(Vec::new());
+    let _ = inside.seal(Vec::new());
     let _ = inside.channel.send(&Order::Start(Vec::new()), &[]);
     while let Some(received) = inside.channel.receive::<Report>()? {
         match received.message {

@@ -46,6 +46,7 @@ pub(crate) struct Resume<'a> {
     pub(crate) variables: &'a [Vec<u8>],
     pub(crate) cwd: &'a HostPath,
     pub(crate) audit: &'a Audit,
+    pub(crate) boundary: &'static str,
 }
 
 /// A command that runs inside.
@@ -99,7 +100,7 @@ impl Supervision {
             eprintln!("pinfold: resumeCommands[{index}]: {}", Escaped(command.run.as_ref()));
             let mut attempt = 0;
             loop {
-                let launch = wrapped(resume.launch(&command.run))?;
+                let launch = wrapped(resume.boundary, resume.launch(&command.run))?;
                 record_launch(resume.audit, Purpose::Resume, &launch).map_err(RunError::System)?;
                 let program = launch.into_program();
                 let ran = self.run_beside(index as u32, &program)?;

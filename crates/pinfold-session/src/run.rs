@@ -10,8 +10,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pinfold_boundary::namespace::{Namespace, explain};
-use pinfold_boundary::{Boundary, Entry, Hold, Inside, Program};
+use pinfold_boundary::namespace::explain;
+use pinfold_boundary::{Boundary, Entry, Feature, Hold, Inside, Program};
 use pinfold_policy::authority::{Authority, Subject};
 use pinfold_policy::path::InsidePath;
 use pinfold_policy::settings::Settings;
@@ -34,14 +34,14 @@ use crate::screen::Window;
 use crate::serving::Serving;
 use crate::ssh::Ssh;
 use crate::state::{SessionId, SessionName, SessionState};
-use crate::supervise::{HASTE, Progress, Supervision, last_words};
+use crate::supervise::{HASTE, Progress, Supervision};
 use crate::system::Stack;
 use crate::terminal::CallerTerminal;
 use crate::timeline::Timeline;
 use crate::view::Extra;
 use crate::workspace::Workspace;
 use crate::wrappers::{self, Launch};
-use crate::{idle, launcher, stdio, sys, warm};
+use crate::{idle, launcher, stdio, sys, wall, warm};
 
 pub(crate) use design::Design;
 
@@ -116,7 +116,8 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
         streams.moved.bound(detach::LONGEST);
     }
     let signals = sys::signal_events().map_err(|errno| RunError::System(errno.into()))?;
-    let (mut session, inside) = Session::begin(&mut request, &mut timeline)?;
+    let wants_terminal = streams.wants_terminal();
+    let (mut session, mut inside) = Session::begin(&mut request, &mut timeline, wants_terminal)?;
     wrappers::act_for(&session.design.authority);
     let launch = Launch {
         argv: request.argv.clone(),
@@ -124,7 +125,7 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
         cwd: request.workspace.cwd.as_path().to_owned(),
         handled_by: Vec::new(),
     };
-    let launch = if is_idle { launch } else { wrapped(launch)? };
+    let launch = if is_idle { launch } else { wrapped(session.boundary.name(), launch)? };
     let program = Program {
         argv: launch.argv.clone(),
         env: launch.env.clone(),
@@ -133,6 +134,7 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     inside.command(&program, streams.stdio).map_err(explain)?;
 
     session.state.clean_dead().map_err(RunError::System)?;
+    session.state.set_boundary(session.boundary.name()).map_err(RunError::System)?;
     if let Some(name) = &request.name {
         let named = session.state.set_name(&request.places, name);
         named.map_err(|error| RunError::refused(error, None))?;
@@ -143,7 +145,7 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     launcher::record_in(&audit);
     let tells_at_once = terminal.is_none() && request.window.is_none();
     let records = Arc::new(Records::new(Arc::clone(&audit), tells_at_once));
-    let (opened, asked) = session.furnish(&mut request, &inside, &records, &audit)?;
+    let (opened, asked) = session.furnish(&mut request, &mut inside, &records, &audit)?;
     let passage = (asked.is_some() && terminal.is_some()).then(Arc::<Passage>::default);
     let asked_here = passage.as_ref().filter(|_| request.attended);
     let broker = asked.map(|asked| session.broker(asked, &request, &audit, asked_here));
@@ -160,6 +162,8 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
         variables: opened.variables.clone(),
         cwd: request.workspace.cwd.as_bytes().to_vec(),
         roots: session.roots(&request.workspace),
+        boundary: session.boundary.name(),
+        lacks: session.boundary.lacks(),
     };
     let control = Control::open(session.state.private(), rules, base, Arc::clone(&audit));
     let approvals = broker.as_ref().map(|broker| Arc::clone(broker.approvals()));
@@ -198,6 +202,7 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
         variables: &opened.variables,
         cwd: &request.workspace.root,
         audit: &audit,
+        boundary: session.boundary.name(),
     };
     let start = || match is_idle {
         true => Ok(()),
@@ -213,6 +218,7 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
 struct Session {
     design: Design,
     state: SessionState,
+    boundary: Box<dyn Boundary>,
 }
 
 impl Session {
@@ -220,17 +226,30 @@ impl Session {
     ///
     /// # Errors
     /// What the machine, the settings or the workspace do not allow.
-    fn begin(request: &mut Request, timeline: &mut Timeline) -> Result<(Self, Inside), RunError> {
-        design::settle(request)?;
-        if let Some((design, state, inside)) = warm::take(request)? {
+    fn begin(
+        request: &mut Request,
+        timeline: &mut Timeline,
+        wants_terminal: bool,
+    ) -> Result<(Self, Inside), RunError> {
+        let boundary = design::settle(request)?;
+        let wants = [
+            (wants_terminal, Feature::Terminal),
+            (!request.settings.publish.is_empty(), Feature::Publish),
+        ];
+        for (_, feature) in wants.into_iter().filter(|(is_wanted, _)| *is_wanted) {
+            wall::insist(boundary.as_ref(), feature)?;
+        }
+        let is_prepared = !boundary.lacks().contains(&Feature::Warm);
+        let prepared = if is_prepared { warm::take(request)? } else { None };
+        if let Some((design, state, inside)) = prepared {
             timeline.done("takes a prepared inside");
-            return Ok((Self { design, state }, inside));
+            return Ok((Self { design, state, boundary }, inside));
         }
         let (design, state, plan) = design::make(request)?;
         timeline.done("plans the inside");
-        let inside = Namespace.launch(plan, Hold::Parent)?;
+        let inside = boundary.launch(plan, Hold::Parent)?;
         timeline.done("clones init");
-        Ok((Self { design, state }, inside))
+        Ok((Self { design, state, boundary }, inside))
     }
 
     /// Looks the workspace over while init builds the root, opens the doors, and lets init close
@@ -242,7 +261,7 @@ impl Session {
     fn furnish(
         &mut self,
         request: &mut Request,
-        inside: &Inside,
+        inside: &mut Inside,
         records: &Arc<Records>,
         audit: &Audit,
     ) -> Result<(Opened, Option<(OwnedFd, Ground)>), RunError> {
@@ -263,7 +282,9 @@ impl Session {
         if let Some(note) = guard.note() {
             eprintln!("pinfold: note: {note}");
         }
-        record_session(audit, &authority, settings, workspace, inside).map_err(RunError::System)?;
+        let record =
+            record_session(&authority, settings, workspace, (self.boundary.name(), inside));
+        audit.record(&record).map_err(RunError::System)?;
         if let Some(layer) = layer {
             if let Some(note) = Layer::note(&workspace.root) {
                 eprintln!("pinfold: note: {note}");
@@ -274,7 +295,7 @@ impl Session {
             guard.complete(&mut record);
             layer.record(&record, guard.names()).map_err(RunError::System)?;
         }
-        inside.channel.seal(covers).map_err(|_| last_words(inside))?;
+        inside.seal(covers).map_err(explain)?;
         let view = workspace.under_view(settings).cloned();
         let asked = host_exec.map(|listener| (listener, Ground::new(authority, view)));
         Ok((opened, asked))
@@ -337,7 +358,7 @@ impl Session {
             let event = Event::End { status: outcome.status, limit };
             audit.record(&event).map_err(RunError::System)?;
         }
-        let Self { state, design: Design { layer, guard, .. } } = self;
+        let Self { state, design: Design { layer, guard, .. }, .. } = self;
         let session = state.id().clone();
         drop((guard, state));
         if layer.is_some() {
@@ -393,25 +414,24 @@ fn conduct(
     supervision.until_end()
 }
 
-fn record_session(
-    audit: &Audit,
-    authority: &Authority,
-    settings: &Settings,
+fn record_session<'a>(
+    authority: &'a Authority,
+    settings: &'a Settings,
     workspace: &Workspace,
-    inside: &Inside,
-) -> io::Result<()> {
-    audit.record(&Event::Session {
+    (boundary, inside): (&'static str, &Inside),
+) -> Event<'a> {
+    Event::Session {
         subject: authority.subject().to_string(),
         identity: settings.identity.as_ref().map(|identity| identity.value.as_str()),
         workspace: workspace.root.to_string(),
-        boundary: Namespace.name(),
+        boundary,
         enforced: json!({
             "landlock": inside.enforced.landlock,
             "memory-group": inside.enforced.memory,
         }),
         grants: authority.grants().map(Into::into).collect(),
         restrictions: authority.restrictions().map(Into::into).collect(),
-    })
+    }
 }
 
 /// Takes over what is harmless of the changes inside, and records what is not.
@@ -427,8 +447,8 @@ fn settle(guard: &Guard, settings: &Settings, audit: &Audit) -> io::Result<Vec<S
 ///
 /// # Errors
 /// One that refuses or fails.
-pub(crate) fn wrapped(launch: Launch) -> Result<Launch, RunError> {
-    let mut launch = wrappers::wrap(Namespace.name(), launch)
+pub(crate) fn wrapped(boundary: &str, launch: Launch) -> Result<Launch, RunError> {
+    let mut launch = wrappers::wrap(boundary, launch)
         .map_err(|error| RunError::refused(&error, Some(error.hint())))?;
     launch.env.retain(|(name, _)| name != HANDLED_BY);
     launch.env.push((HANDLED_BY.into(), launch.handled_by.join(" + ").into()));

@@ -164,6 +164,14 @@ impl SessionState {
         fs::write(self.private.join(NAME), &name.0)
     }
 
+    /// Keeps how the session's boundary is called, for [`boundary_of`].
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(crate) fn set_boundary(&self, name: &str) -> io::Result<()> {
+        fs::write(self.private.join(BOUNDARY), name)
+    }
+
     /// Where a session's private copies lie.
     pub(crate) fn private_of(places: &Places, id: &SessionId) -> PathBuf {
         places.state.join("private").join(id.as_str())
@@ -277,6 +285,7 @@ impl Drop for SessionState {
 /// The lock that all sessions of a user share.
 const COMMON: &str = "lock";
 /// What a session is called, in its private directory.
+const BOUNDARY: &str = "boundary";
 const NAME: &str = "name";
 
 fn remove_placeholders(placeholders: &[PathBuf], kept: &HashSet<PathBuf>, pool: &mut Pool) {
@@ -317,6 +326,12 @@ pub fn live_sessions(places: &Places) -> HashSet<String> {
     let entries = fs::read_dir(places.state.join("sessions")).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     names.filter(|name| name != COMMON && is_live(places, name)).collect()
+}
+
+/// How the boundary of a session is called that lives.
+#[must_use]
+pub fn boundary_of(places: &Places, id: &SessionId) -> Option<String> {
+    fs::read_to_string(SessionState::private_of(places, id).join(BOUNDARY)).ok()
 }
 
 /// The live sessions that a person gave a name, with it.

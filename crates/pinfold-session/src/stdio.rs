@@ -96,6 +96,13 @@ pub(crate) fn streams(window: Option<Window>) -> Result<Streams, Errno> {
     Ok(Streams { stdio: Stdio { ends: [input, output, error], window }, moved })
 }
 
+impl Streams {
+    /// Whether one of them is a terminal of the inside's own.
+    pub(crate) fn wants_terminal(&self) -> bool {
+        self.stdio.ends.iter().any(|end| matches!(end, StdioEnd::Terminal))
+    }
+}
+
 /// Streams of nothing.
 ///
 /// # Errors

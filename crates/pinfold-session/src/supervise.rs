@@ -304,7 +304,10 @@ impl Supervision {
             Report::Failed { step: Step::Execute, errno, detail } => {
                 return Err(RunError::execute(errno, &detail));
             }
-            report @ (Report::Failed { .. } | Report::Listening { .. } | Report::Terminal) => {
+            report @ (Report::Failed { .. }
+            | Report::Listening { .. }
+            | Report::Born
+            | Report::Terminal) => {
                 return Err(unexpected(report).into());
             }
         }

@@ -13,7 +13,7 @@ use rustix::net::{
 use thiserror::Error;
 
 use crate::codec::{DecodeError, MAX_MESSAGE};
-use crate::message::{Bounds, Cover, Order, Program, Streams, Wire};
+use crate::message::{Bounds, Cover, LastSteps, Order, Program, Streams, Wire};
 
 /// The most descriptors that one message carries.
 pub const MAX_DESCRIPTORS: usize = 8;
@@ -160,6 +160,15 @@ impl Channel {
         self.send(&Order::Seal(batch), &[])
     }
 
+    /// Says what is left to do, in as many messages as it needs.
+    ///
+    /// # Errors
+    /// As [`Channel::send`].
+    pub fn last_steps(&self, steps: &LastSteps) -> Result<(), ChannelError> {
+        let rest = self.parts(steps)?;
+        self.send(&Order::LastSteps(rest), &[])
+    }
+
     /// Says what the command will be, in as many messages as it needs. The descriptors are those
     /// that its streams ask for, in their order.
     ///
@@ -191,10 +200,10 @@ impl Channel {
         self.send(&Order::Run { id, bounds, rest, streams }, descriptors)
     }
 
-    /// Sends what of a program an order has no room for, and returns the rest.
-    fn parts(&self, program: &Program) -> Result<Vec<u8>, ChannelError> {
+    /// Sends what an order has no room for, and returns the rest.
+    fn parts<M: Wire>(&self, whole: &M) -> Result<Vec<u8>, ChannelError> {
         const MOST: usize = MAX_MESSAGE / 2;
-        let mut rest = program.encode();
+        let mut rest = whole.encode();
         while rest.len() > MOST {
             let left = rest.split_off(MOST);
             self.send(&Order::Part(rest), &[])?;

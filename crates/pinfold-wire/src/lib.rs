@@ -13,7 +13,8 @@ pub use channel::{Channel, ChannelError, MAX_DESCRIPTORS, Received};
 pub use codec::{DecodeError, MAX_MESSAGE};
 pub use door::{Call, Frames, HostCommand, MAX_DATA, MAX_REQUEST, Reply, framed};
 pub use message::{
-    Bounds, Cover, CoverKind, Ended, Limit, Order, Program, Report, Step, StreamEnd, Streams, Wire,
+    Bounds, Cover, CoverKind, Ended, LastSteps, Limit, Order, Program, Report, Step, StreamEnd,
+    Streams, Wire,
 };
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 //! What the two ends say to each other.
 
+mod last_steps;
 mod order;
 mod report;
 
+pub use last_steps::LastSteps;
 pub use order::{Bounds, Cover, CoverKind, Order, Program, StreamEnd, Streams};
 pub(crate) use order::{read_list, write_list};
 pub use report::{Ended, Limit, Report, Step};

@@ -3,8 +3,8 @@ use std::os::fd::AsFd;
 use proptest::prelude::*;
 
 use crate::{
-    Bounds, Channel, Cover, CoverKind, DecodeError, Ended, Limit, Order, Program, Report, Step,
-    StreamEnd, Streams, Wire,
+    Bounds, Channel, Cover, CoverKind, DecodeError, Ended, LastSteps, Limit, Order, Program,
+    Report, Step, StreamEnd, Streams, Wire,
 };
 
 fn cover() -> impl Strategy<Value = Cover> {
@@ -36,6 +36,7 @@ proptest! {
 fn reports() -> Vec<Report> {
     vec![
         Report::Listening { handed_over: true },
+        Report::Born,
         Report::Terminal,
         Report::Socket,
         Report::Finished,
@@ -64,6 +65,19 @@ fn program(words: &[&str]) -> Program {
     Program { argv, env: vec![b"A=".to_vec(), b"B=x=y".to_vec()], cwd: b"/w".to_vec() }
 }
 
+fn last_steps() -> LastSteps {
+    LastSteps {
+        root_by_name: true,
+        landlock: 7,
+        writable: vec![b"/w".to_vec(), b"/tmp".to_vec()],
+        memory: Some(1 << 30),
+        files: Some(64),
+        changes: Some(b"/w".to_vec()),
+        nested: true,
+        ..LastSteps::default()
+    }
+}
+
 fn orders() -> Vec<Order> {
     let rest = program(&["sh", "-c", "true"]).encode();
     let ends = [StreamEnd::Terminal, StreamEnd::Descriptor, StreamEnd::Same(1)];
@@ -78,6 +92,7 @@ fn orders() -> Vec<Order> {
         Order::Socket,
         Order::Start(vec![b"A=1".to_vec()]),
         Order::Part(rest.clone()),
+        Order::LastSteps(last_steps().encode()),
         Order::Run {
             id: 3,
             bounds: Bounds { files: Some(64), nice: 5 },
@@ -96,6 +111,13 @@ fn orders() -> Vec<Order> {
 fn every_order_comes_back_as_it_went() {
     for order in orders() {
         assert_eq!(Order::decode(&order.encode()).unwrap(), order);
+    }
+}
+
+#[test]
+fn last_steps_come_back_as_they_went() {
+    for steps in [LastSteps::default(), last_steps()] {
+        assert_eq!(LastSteps::decode(&steps.encode()).unwrap(), steps);
     }
 }
 
@@ -137,6 +159,7 @@ fn changed_messages_are_read_or_refused() {
     follow(orders());
     follow(reports());
     follow(vec![program(&["sh", "-c", "true"])]);
+    follow(vec![last_steps()]);
 }
 
 /// Whoever has no room for the descriptors still hears the message; more than agreed are all closed.

@@ -9,8 +9,8 @@ use pinfold_policy::env::EnvName;
 use pinfold_policy::limits::{ByteSize, MilliCpus, WallTime};
 use pinfold_policy::network::{HostPattern, NetworkRule};
 use pinfold_policy::settings::{
-    AgentState, BoundaryName, BranchName, GitMode, IdentityMode, LandlockMode, Usd, WorkspaceMode,
-    parse_publish,
+    AgentState, BoundaryName, BranchName, EngineName, GitMode, IdentityMode, LandlockMode, Usd,
+    WorkspaceMode, parse_publish,
 };
 use pinfold_session::SessionName;
 use pinfold_session::repository::ContentHash;
@@ -228,9 +228,12 @@ pub(crate) struct RunArgs {
 /// What every command that looks at a policy takes.
 #[derive(Debug, Args)]
 pub(crate) struct PolicyArgs {
-    /// Where to run: namespace
+    /// Where to run: namespace or container
     #[arg(long, value_name = "NAME")]
     pub(crate) boundary: Option<BoundaryName>,
+    /// What runs a container: runc, crun, youki or runsc (gVisor)
+    #[arg(long, value_name = "NAME")]
+    pub(crate) engine: Option<EngineName>,
     /// The model, as the agent names it
     #[arg(long)]
     pub(crate) model: Option<String>,

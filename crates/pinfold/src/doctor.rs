@@ -2,21 +2,25 @@
 
 use std::process::ExitCode;
 
-use pinfold_boundary::namespace::Namespace;
-use pinfold_boundary::{Boundary, Probe};
+use pinfold_boundary::Probe;
 use serde_json::json;
 
 use crate::cli::Output;
+use crate::exit::Failure;
 
-pub(crate) fn doctor(output: Output) -> ExitCode {
-    let boundary = Namespace;
-    let probe = boundary.probe();
+pub(crate) fn doctor(output: Output) -> Result<ExitCode, Failure> {
+    let boundaries = pinfold_session::boundaries().map_err(Failure::new)?;
+    let probes = boundaries.iter().map(|boundary| (boundary.name(), boundary.probe()));
+    let probes: Vec<(&str, Probe)> = probes.collect();
     if output.json {
-        println!("{}", describe(boundary.name(), &probe));
+        let rows: Vec<_> = probes.iter().map(|(name, probe)| describe(name, probe)).collect();
+        println!("{}", json!({ "boundaries": rows }));
     } else {
-        print(boundary.name(), &probe);
+        probes.iter().for_each(|(name, probe)| print(name, probe));
     }
-    ExitCode::from(u8::from(!probe.usable()))
+    // The embedded one is what runs where nobody says anything.
+    let works = probes.first().is_some_and(|(_, probe)| probe.usable());
+    Ok(ExitCode::from(u8::from(!works)))
 }
 
 fn describe(name: &str, probe: &Probe) -> serde_json::Value {
@@ -24,24 +28,34 @@ fn describe(name: &str, probe: &Probe) -> serde_json::Value {
         |finding| json!({ "what": finding.what, "cure": finding.cure, "fatal": finding.fatal }),
     );
     json!({
-        "boundaries": [{
-            "name": name,
-            "usable": probe.usable(),
-            "capabilities": {
-                "memory": probe.capabilities.memory,
-                "cpus": probe.capabilities.cpus,
-                "pids": probe.capabilities.pids,
-                "landlock": probe.capabilities.landlock,
-                "hands-over": probe.hands_over,
-            },
-            "findings": findings.collect::<Vec<_>>(),
-        }],
+        "name": name,
+        "usable": probe.usable(),
+        "capabilities": {
+            "memory": probe.capabilities.memory,
+            "cpus": probe.capabilities.cpus,
+            "pids": probe.capabilities.pids,
+            "landlock": probe.capabilities.landlock,
+            "hands-over": probe.hands_over,
+        },
+        "findings": findings.collect::<Vec<_>>(),
     })
 }
 
 fn print(name: &str, probe: &Probe) {
     let verdict = if probe.usable() { "works" } else { "does not work" };
     println!("{name}: {verdict}");
+    if probe.usable() {
+        print_capabilities(probe);
+    }
+    for finding in &probe.findings {
+        println!("  {}: {}", if finding.fatal { "problem" } else { "note" }, finding.what);
+        if let Some(cure) = &finding.cure {
+            println!("    cure: {cure}");
+        }
+    }
+}
+
+fn print_capabilities(probe: &Probe) {
     let capabilities = &probe.capabilities;
     let how = |by_group: bool| if by_group { "by a control group" } else { "no control group" };
     println!("  Landlock ABI     {}", capabilities.landlock);
@@ -52,10 +66,4 @@ fn print(name: &str, probe: &Probe) {
     println!("  cpu limit        {}", how(capabilities.cpus));
     let reach = if probe.hands_over { "any program, by name" } else { "by a proxy only" };
     println!("  network          {reach}");
-    for finding in &probe.findings {
-        println!("  {}: {}", if finding.fatal { "problem" } else { "note" }, finding.what);
-        if let Some(cure) = &finding.cure {
-            println!("    cure: {cure}");
-        }
-    }
 }

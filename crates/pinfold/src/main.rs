@@ -34,12 +34,16 @@ use clap::Parser;
 
 use cli::{Cli, Command};
 use network::Way;
+use pinfold_boundary::container;
 use pinfold_secrets::Store;
 use pinfold_session::launcher::Launcher;
 use pinfold_session::places::Places;
 use pinfold_session::wrappers;
 
 fn main() -> ExitCode {
+    if container::run_as_init() {
+        return ExitCode::SUCCESS;
+    }
     if let Some(name) = host_client::name() {
         return host_client::ask(&name);
     }
@@ -64,7 +68,7 @@ fn main() -> ExitCode {
         Command::Config(args) => config::config(&args.0),
         Command::Trust(args) => trust::trust(&args.0),
         Command::Completions(args) => completions::print(&args.0),
-        Command::Doctor(output) => Ok(doctor::doctor(output.0)),
+        Command::Doctor(output) => doctor::doctor(output.0),
         Command::Guard(args) => guard::guard(&args.0),
         Command::ReadBundle(args) => guard::read(&args.0),
         Command::Audit(args) => log::audit(&args.0),

@@ -236,6 +236,7 @@ fn flags(args: &PolicyArgs, agent: Option<&str>) -> Result<Flags, Failure> {
         |paths: &[PathBuf]| paths.iter().map(|path| absolute(path)).collect::<Result<_, _>>();
     Ok(Flags {
         boundary: args.boundary,
+        engine: args.engine,
         agent: agent.map(str::to_owned),
         model: args.model.clone(),
         provider: args.provider.clone(),

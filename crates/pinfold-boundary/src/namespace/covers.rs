@@ -12,10 +12,8 @@ use pinfold_init::{Command, Failure, Streams};
 use pinfold_wire::{Channel, Cover, CoverKind, Order, Program, Step, Wire as _};
 use rustix::io::Errno;
 
+use super::last::Asked;
 use super::root::Root;
-
-/// The command and its streams, once the supervisor has said them.
-pub(super) type Asked = Option<(Command, Streams)>;
 
 /// Puts covers in place until the supervisor says that there are no more; none when it is gone.
 ///
@@ -48,6 +46,7 @@ pub(super) fn receive(root: &Root, channel: &Channel) -> Result<Option<Asked>, F
             | Order::Tools { .. }
             | Order::Finish
             | Order::Mapped
+            | Order::LastSteps(_)
             | Order::Signal(_)
             | Order::Socket => continue,
         };

@@ -81,7 +81,7 @@ pub(super) fn clone_tree(
     Ok(tree)
 }
 
-pub(super) fn new_filesystem(
+pub(crate) fn new_filesystem(
     kind: &str,
     options: &[(&str, &str)],
     set: u64,
@@ -95,7 +95,7 @@ pub(super) fn new_filesystem(
     fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
 }
 
-pub(super) fn attach(
+pub(crate) fn attach(
     mount: impl AsFd,
     directory: impl AsFd,
     path: impl AsRef<Path>,

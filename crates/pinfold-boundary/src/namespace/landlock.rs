@@ -4,12 +4,14 @@
 //! grant rests on the mounts alone. In return Landlock also holds for descriptors that lead out
 //! of the mount tree, and keeps the command away from init.
 
+use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::plan::{Landlock, LaunchPlan, Place};
+use crate::plan::{Landlock, LaunchPlan};
 use crate::sys;
 
 const EXECUTE: u64 = 1;
@@ -66,11 +68,12 @@ fn known(abi: u32) -> Known {
 pub(super) struct Ruleset(OwnedFd);
 
 impl Ruleset {
-    /// The rules of a plan at an ABI that is of use; called inside the new root.
+    /// The rules for an inside that may write below these paths, at an ABI that is of use; called
+    /// inside the new root.
     ///
     /// # Errors
     /// What landlock_create_ruleset(2) and landlock_add_rule(2) say.
-    pub(super) fn for_plan(plan: &LaunchPlan, abi: u32) -> Result<Self, Errno> {
+    pub(super) fn new(abi: u32, below: &[Vec<u8>]) -> Result<Self, Errno> {
         let known = known(abi);
         let ruleset = sys::landlock_create(known.files, known.scopes)?;
         let writable = known.files & !(MAKE_CHAR | MAKE_BLOCK);
@@ -94,13 +97,8 @@ impl Ruleset {
         allow("/dev".as_ref(), DEVICE)?;
         // oom_score_adj, comm and the like; what matters there is the kernel's to refuse.
         allow("/proc".as_ref(), WRITE_FILE | TRUNCATE)?;
-        for entry in &plan.tree {
-            match entry.place {
-                Place::Writable(_) | Place::Overlay { .. } | Place::Private => {
-                    allow(entry.path.as_path(), writable)?;
-                }
-                Place::ReadOnly(_) | Place::File { .. } | Place::Symlink(_) => {}
-            }
+        for path in below {
+            allow(OsStr::from_bytes(path).as_ref(), writable)?;
         }
         Ok(Self(ruleset))
     }

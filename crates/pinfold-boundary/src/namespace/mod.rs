@@ -12,6 +12,7 @@ mod handover;
 mod identity;
 mod idmap;
 mod landlock;
+mod last;
 mod netlink;
 mod network;
 mod overlay;
@@ -22,19 +23,25 @@ mod seccomp;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 
-use pinfold_init::Watched;
+use pinfold_init::{Failure, Watched};
 use pinfold_policy::path::HostPath;
-use pinfold_wire::{Channel, Order, Step};
+use pinfold_wire::{Channel, LastSteps, Order, Step};
 use rustix::io::Errno;
 
 pub use cause::explain;
+pub(crate) use detached::{attach, new_filesystem};
 pub(crate) use group::HandedGroup;
 pub use group::{Exceeded, Group};
+pub(crate) use identity::map_own_ids;
+pub(crate) use last::Asked;
+pub(crate) use probe::probe;
+pub(crate) use root::{HIDDEN_KERNEL_FILES, Root, SEALED_KERNEL_FILES};
 
 use self::detached::Source;
 use self::enter::Birth;
-use crate::inside::Relation;
-use crate::plan::{Changes, Entry, Landlock, LaunchPlan, Lower, Place};
+use crate::container::Runtime;
+use crate::inside::{Relation, Waiting};
+use crate::plan::{Changes, Entry, Landlock, LaunchPlan, Lower, Place, ResourceLimits};
 use crate::sys::{self, Side};
 use crate::{Boundary, Capabilities, Hold, Inside, LaunchError, Probe};
 
@@ -56,48 +63,100 @@ impl Boundary for Namespace {
     }
 
     fn probe(&self) -> Probe {
-        probe::probe()
+        probe::probe(self)
     }
 
     fn launch(&self, plan: LaunchPlan, hold: Hold) -> Result<Inside, LaunchError> {
-        refuse_threads()?;
-        let abi = check_landlock(&plan)?;
-        let as_root = identity::caller_is_root();
-        let own_ids = (!as_root).then(identity::caller_ids);
-        let sources = if as_root { detached_sources(&plan)? } else { child_sources(&plan) };
-        let group = Group::make(&plan.limits)?;
-        let watched = watched(&plan, group.as_ref());
-        let enforced = Capabilities {
-            memory: group.as_ref().is_some_and(Group::bounds_memory),
-            cpus: group.as_ref().is_some_and(Group::shares_cpus),
-            pids: plan.limits.pids.is_some(),
-            landlock: abi,
-        };
-        let ids = (plan.identity.uid, plan.identity.gid);
-        let (channel, theirs) = Channel::pair()?;
-
-        let side = sys::clone_into(NAMESPACES as u64, group.as_ref().and_then(Group::descriptor));
-        let (init, pid) = match side.map_err(|errno| cause::namespaces(Step::Identity, errno))? {
-            Side::Parent { child, pid } => (child, pid),
-            Side::Child => {
-                drop(channel);
-                let groups = group.as_ref().map(Group::to_join).unwrap_or_default();
-                let birth =
-                    Birth { plan, sources, channel: theirs, hold, groups, own_ids, watched };
-                enter::enter(birth)
-            }
-        };
-        drop(theirs);
-        // From here on dropping it ends the child.
-        let inside = Inside { channel, init, group, enforced, relation: Relation::Parent };
-        if as_root {
-            identity::map_ids_of(pid, ids, identity::SUBORDINATE).map_err(|source| {
-                LaunchError::System { what: "cannot write the id maps", source }
-            })?;
-            inside.channel.send(&Order::Mapped, &[])?;
-        }
-        Ok(inside)
+        launch(plan, hold, Wall::Own)
     }
+}
+
+/// What closes the tree in once it is complete.
+pub(crate) enum Wall {
+    /// The process that made it.
+    Own,
+    /// A container engine, which that process becomes.
+    Engine(Runtime),
+}
+
+/// Clones the child that makes the tree of this plan and becomes the inside, or its engine.
+///
+/// # Errors
+/// Whatever kept the inside from being made; nothing is left behind then.
+pub(crate) fn launch(plan: LaunchPlan, hold: Hold, wall: Wall) -> Result<Inside, LaunchError> {
+    refuse_threads()?;
+    let abi = check_landlock(&plan)?;
+    let as_root = identity::caller_is_root();
+    let own_ids = (!as_root).then(identity::caller_ids);
+    let sources = if as_root { detached_sources(&plan)? } else { child_sources(&plan) };
+    // A group counts the engine's threads as well; what is counted for the inside's own user is its own.
+    let grouped = match &wall {
+        Wall::Own => plan.limits,
+        Wall::Engine(_) => ResourceLimits { pids: None, ..plan.limits },
+    };
+    let group = Group::make(&grouped)?;
+    let watched = watched(&plan, group.as_ref());
+    let enforced = Capabilities {
+        memory: group.as_ref().is_some_and(Group::bounds_memory),
+        cpus: group.as_ref().is_some_and(Group::shares_cpus),
+        pids: plan.limits.pids.is_some(),
+        landlock: abi,
+    };
+    let last_steps = last::of_plan(&plan, &watched, as_root);
+    // An engine takes the root of the namespace that it runs in for its user.
+    let (ids, engine) = match &wall {
+        Wall::Own => ((plan.identity.uid, plan.identity.gid), None),
+        Wall::Engine(runtime) => ((0, 0), Some(Waiting::new(runtime, last_steps.clone())?)),
+    };
+    let (channel, theirs) = Channel::pair()?;
+
+    let side = sys::clone_into(NAMESPACES as u64, group.as_ref().and_then(Group::descriptor));
+    let (init, pid) = match side.map_err(|errno| cause::namespaces(Step::Identity, errno))? {
+        Side::Parent { child, pid } => (child, pid),
+        Side::Child => {
+            drop(channel);
+            let groups = group.as_ref().map(Group::to_join).unwrap_or_default();
+            enter::enter(Birth {
+                plan,
+                sources,
+                channel: theirs,
+                hold,
+                groups,
+                ids,
+                own_ids,
+                last_steps,
+                wall,
+            })
+        }
+    };
+    drop(theirs);
+    // From here on dropping it ends the child.
+    let inside = Inside { channel, init, group, enforced, engine, relation: Relation::Parent };
+    if as_root {
+        identity::map_ids_of(pid, ids, identity::SUBORDINATE)
+            .map_err(|source| LaunchError::System { what: "cannot write the id maps", source })?;
+        inside.channel.send(&Order::Mapped, &[])?;
+    }
+    Ok(inside)
+}
+
+/// Takes the last steps in a process that an engine has started, which has the channel and nothing
+/// else, and becomes init.
+///
+/// # Errors
+/// The step that failed.
+pub(crate) fn last_steps(steps: LastSteps, asked: Asked, channel: &Channel) -> Result<(), Failure> {
+    let mut clock = last::Clock::new();
+    clock.done(Step::Engine);
+    last::take(steps, asked, channel, clock)
+}
+
+/// Keeps the channel alone: what an engine wrote to is not for the inside.
+///
+/// # Errors
+/// What close_range(2) says.
+pub(crate) fn close_standard_streams(channel: &Channel) -> Result<(), Errno> {
+    enter::close_all_others(&[], channel)
 }
 
 /// The ids that a caller's inside shows: the caller's own, or those of an ordinary first user
@@ -157,7 +216,7 @@ fn watched(plan: &LaunchPlan, group: Option<&Group>) -> Watched {
     Watched {
         memory: plan.limits.memory.filter(|_| !bounded),
         pids: own(plan.limits.pids, libc::RLIMIT_NPROC).filter(|_| !counted),
-        disk: plan.limits.disk.map(|_| "/tmp"),
+        disk: plan.limits.disk.map(|_| PathBuf::from("/tmp")),
         changes: plan.limits.changes.and_then(|_| view_with_private_changes(plan)),
         files: own(plan.limits.files, libc::RLIMIT_NOFILE),
     }

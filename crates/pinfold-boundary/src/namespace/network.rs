@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use rustix::thread::LinkNameSpaceType;
 
 use super::handover;
+use super::root::inside;
 use crate::plan::Door;
 use crate::sys;
 
@@ -54,7 +55,8 @@ impl Network {
         let made = self.0.join().map_err(|_| gone())??;
         for (door, path) in &made.paths {
             let failed = Failure::about(Step::Listeners, path.as_bytes());
-            pinfold_init::listen_at(&made.doors[*door], path.as_path()).map_err(failed)?;
+            // The fresh root is the working directory.
+            pinfold_init::listen_at(&made.doors[*door], inside(path.as_path())).map_err(failed)?;
         }
         rustix::thread::move_into_link_name_space(
             made.namespace.as_fd(),

@@ -4,15 +4,15 @@
 use pinfold_policy::path::InsidePath;
 use pinfold_wire::Report;
 
-use super::{Namespace, explain, group::Group, inside_ids, landlock};
+use super::{explain, group::Group, inside_ids, landlock};
 use crate::plan::{
     CpuShare, Door, Identity, Landlock, LaunchPlan, Program, ResourceLimits, Stdio, StdioEnd,
 };
 use crate::{Boundary, Capabilities, Finding, Hold, LaunchError, Probe, sys};
 
-pub(super) fn probe() -> Probe {
+pub(crate) fn probe(boundary: &dyn Boundary) -> Probe {
     let mut probe = Probe { capabilities: capabilities(), ..Probe::default() };
-    match try_inside() {
+    match try_inside(boundary) {
         Ok(handed_over) => probe.hands_over = handed_over,
         Err(error) => probe.findings.push(Finding {
             what: error.to_string(),
@@ -65,7 +65,7 @@ fn capabilities() -> Capabilities {
 }
 
 /// Makes an inside that runs nothing; says whether its connections are handed over.
-fn try_inside() -> Result<bool, LaunchError> {
+fn try_inside(boundary: &dyn Boundary) -> Result<bool, LaunchError> {
     let (uid, gid) = inside_ids();
     let plan = LaunchPlan {
         tree: Vec::new(),
@@ -76,15 +76,15 @@ fn try_inside() -> Result<bool, LaunchError> {
         landlock: Landlock::BestEffort,
         nested: false,
     };
-    let inside = Namespace.launch(plan, Hold::Parent)?;
+    let mut inside = boundary.launch(plan, Hold::Parent)?;
     let program = Program { argv: vec!["true".into()], env: Vec::new(), cwd: InsidePath::root() };
     let stdio = Stdio { ends: [const { StdioEnd::Terminal }; 3], window: None };
     inside.command(&program, stdio).map_err(explain)?;
     let handed_over = inside.doors()?.handed_over;
-    inside.channel.seal(Vec::new())?;
+    inside.seal(Vec::new())?;
     match inside.channel.receive::<Report>()? {
         Some(received) if received.message == Report::Terminal => Ok(handed_over),
         Some(received) => Err(explain(crate::inside::failure(received.message))),
-        None => Err(LaunchError::Silent),
+        None => Err(inside.last_words()),
     }
 }

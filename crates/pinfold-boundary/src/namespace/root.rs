@@ -15,6 +15,7 @@ use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
+use super::Wall;
 use super::detached::{
     NO_DEVICES, NO_SUID, READ_ONLY, Source, attach, clone_host, clone_tree, grant_attributes,
     is_directory, new_filesystem,
@@ -41,6 +42,12 @@ const LINKS: [(&str, &str); 5] = [
     ("dev/ptmx", "pts/ptmx"),
 ];
 
+/// Files of the kernel's that are not of one process and that anybody may open for writing: sealed.
+pub(crate) const SEALED_KERNEL_FILES: [&str; 2] = ["proc/sys", "proc/pressure"];
+/// Files that show a host's addresses where it lets users profile the kernel
+/// (`kernel.perf_event_paranoid` below 2).
+pub(crate) const HIDDEN_KERNEL_FILES: [&str; 2] = ["proc/kallsyms", "proc/modules"];
+
 /// Directories that are made on the way to something.
 pub(super) const DIRECTORY: Mode = Mode::from_raw_mode(0o755);
 
@@ -51,7 +58,7 @@ pub(super) enum Kind {
 }
 
 /// The fresh root while it is being filled.
-pub(super) struct Root {
+pub(crate) struct Root {
     root: OwnedFd,
 }
 
@@ -76,15 +83,10 @@ impl Root {
         Ok(root)
     }
 
-    /// Files of the kernel's that are not of one process: those that anybody may open for writing
-    /// are sealed, and those that show a host's addresses where it lets users profile the kernel
-    /// (`kernel.perf_event_paranoid` below 2) are hidden.
     fn seal_kernel_files(&self) -> Result<(), Errno> {
-        const SEALED: [&str; 2] = ["proc/sys", "proc/pressure"];
-        const HIDDEN: [&str; 2] = ["proc/kallsyms", "proc/modules"];
-        for name in SEALED.iter().chain(&HIDDEN) {
+        for name in SEALED_KERNEL_FILES.iter().chain(&HIDDEN_KERNEL_FILES) {
             match self.resolve(name.as_ref()) {
-                Ok(place) if HIDDEN.contains(name) => self.hide(place)?,
+                Ok(place) if HIDDEN_KERNEL_FILES.contains(name) => self.hide(place)?,
                 Ok(place) => self.cover_with_itself(place, true)?,
                 // Not every kernel has each of them.
                 Err(Errno::NOENT) => {}
@@ -280,16 +282,27 @@ impl Root {
         sys::mount_setattr(self.root.as_fd(), false, &sys::attributes(READ_ONLY, 0))
     }
 
-    /// Makes the fresh root the only one (pivot_root(2), the form with two dots). What is put in
-    /// place afterwards comes from within it.
+    /// Makes the fresh root the working directory and, where no engine does it, the only root
+    /// (pivot_root(2), the form with two dots). What is put in place afterwards comes from within it.
     ///
     /// # Errors
     /// What pivot_root(2) and umount2(2) say.
-    pub(super) fn pivot(&self) -> Result<(), Errno> {
+    pub(super) fn enter(&self, wall: &Wall) -> Result<(), Errno> {
         rustix::process::fchdir(&self.root)?;
+        if matches!(wall, Wall::Engine(_)) {
+            return Ok(());
+        }
         rustix::process::pivot_root(".", ".")?;
         rustix::mount::unmount(".", UnmountFlags::DETACH)?;
         rustix::process::chdir("/")
+    }
+
+    /// Moves the whole tree to a directory of the old root, for an engine to find.
+    ///
+    /// # Errors
+    /// What move_mount(2) says.
+    pub(crate) fn move_to(&self, path: &Path) -> Result<(), Errno> {
+        attach(&self.root, rustix::fs::CWD, path)
     }
 
     /// Attaches a mount at a path, where an empty mount point is made if nothing lies there. A

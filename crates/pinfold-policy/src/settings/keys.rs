@@ -1,8 +1,8 @@
 //! The keys of the three settings files. Readers and published schemas share these tables.
 
 use super::words::{
-    AgentState, BoundaryName, GitMode, GroupTrust, IdentityMode, LandlockMode, ShadowMode, Window,
-    WorkspaceMode,
+    AgentState, BoundaryName, EngineName, GitMode, GroupTrust, IdentityMode, LandlockMode,
+    ShadowMode, Window, WorkspaceMode,
 };
 use crate::document::{Key, Shape};
 use crate::env::NAME_PATTERN;
@@ -281,6 +281,7 @@ const WRAPPERS: Key = Key::new(
 pub(crate) const USER: &[Key] = &[
     SCHEMA,
     Key::new("boundary", Shape::Choice(BoundaryName::WORDS), "Where sessions run."),
+    Key::new("engine", Shape::Choice(EngineName::WORDS), "What runs the boundary `container`."),
     Key::new("agent", Shape::Pattern(ID_PATTERN), "The agent when none is named."),
     Key::new("model", Shape::Text, "The model; --model wins."),
     Key::new("provider", Shape::Pattern(ID_PATTERN), "The provider; --provider wins."),

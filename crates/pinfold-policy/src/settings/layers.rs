@@ -7,7 +7,9 @@ use super::branch::BranchName;
 use super::budget::Usd;
 use super::host_exec::FlagHostExec;
 use super::project::Project;
-use super::words::{AgentState, BoundaryName, GitMode, IdentityMode, LandlockMode, WorkspaceMode};
+use super::words::{
+    AgentState, BoundaryName, EngineName, GitMode, IdentityMode, LandlockMode, WorkspaceMode,
+};
 use crate::document::SettingsFile;
 use crate::env::EnvName;
 use crate::limits::{ByteSize, MilliCpus, WallTime};
@@ -60,6 +62,8 @@ pub struct Layers<'a> {
 pub struct Flags {
     /// `--boundary`.
     pub boundary: Option<BoundaryName>,
+    /// `--engine`.
+    pub engine: Option<EngineName>,
     /// The agent's name, the first argument.
     pub agent: Option<String>,
     /// `--model`.

@@ -7,7 +7,8 @@ use super::budget::{self, Budget};
 use super::host_exec::{self, HostExecFile};
 use super::keys::{self, sub_keys};
 use super::words::{
-    AgentState, BoundaryName, GitMode, GroupTrust, IdentityMode, LandlockMode, WorkspaceMode,
+    AgentState, BoundaryName, EngineName, GitMode, GroupTrust, IdentityMode, LandlockMode,
+    WorkspaceMode,
 };
 use super::wrapper::{self, WrapperSetting};
 use super::{EnvSetting, ProviderSettings, SettingsError};
@@ -26,6 +27,7 @@ use crate::ssh::SshSettings;
 #[derive(Debug, Default)]
 pub(super) struct UserFile {
     pub(super) boundary: Option<Valued<BoundaryName>>,
+    pub(super) engine: Option<Valued<EngineName>>,
     pub(super) agent: Option<Valued<String>>,
     pub(super) model: Option<Valued<String>>,
     pub(super) provider: Option<Valued<String>>,
@@ -103,6 +105,7 @@ pub(super) fn user(
     let section = whole(&document, keys::USER)?;
     Ok(UserFile {
         boundary: word(&section, "boundary", Origin::User)?,
+        engine: word(&section, "engine", Origin::User)?,
         agent: text(&section, "agent")?,
         model: text(&section, "model")?,
         provider: text(&section, "provider")?,

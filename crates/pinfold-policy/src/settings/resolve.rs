@@ -16,8 +16,8 @@ use super::read::{self, CeilingFile, UserFile, UserFiles, check_reserved};
 use super::url::BaseUrl;
 use super::widen::{self, Asked};
 use super::words::{
-    AgentState, BoundaryName, GitMode, GroupTrust, IdentityMode, LandlockMode, ShadowMode,
-    WorkspaceMode,
+    AgentState, BoundaryName, EngineName, GitMode, GroupTrust, IdentityMode, LandlockMode,
+    ShadowMode, WorkspaceMode,
 };
 use super::wrapper::{self, WrapperSetting};
 use super::{group, network};
@@ -74,6 +74,8 @@ pub struct ProviderSettings {
 pub struct Settings {
     /// Where it runs; the first usable one if absent.
     pub boundary: Option<Valued<BoundaryName>>,
+    /// What runs it if it is a container; the first that is installed if absent.
+    pub engine: Option<Valued<EngineName>>,
     /// The agent.
     pub agent: Option<Valued<String>>,
     /// The model.
@@ -199,6 +201,7 @@ fn merge(
             flag("--boundary", flags.boundary).or(user.boundary),
             [project.boundary, agent_loop.boundary],
         )?,
+        engine: flag("--engine", flags.engine).or(user.engine),
         model: flag("--model", flags.model).or(user.model).or(agent_loop.model),
         provider: flag("--provider", flags.provider).or(user.provider).or(agent_loop.provider),
         agent,

@@ -97,6 +97,25 @@ words! {
     External = "external",
 }
 
+words! {
+    /// What runs a container (requirement 2.3).
+    EngineName, "engine":
+    /// Docker, through its daemon.
+    Docker = "docker",
+    /// Podman, which needs no daemon.
+    Podman = "podman",
+    /// Apple's `container`, on macOS.
+    Apple = "apple",
+    /// The OCI runtime runc.
+    Runc = "runc",
+    /// The OCI runtime crun.
+    Crun = "crun",
+    /// The OCI runtime youki.
+    Youki = "youki",
+    /// gVisor's OCI runtime.
+    Runsc = "runsc",
+}
+
 impl BoundaryName {
     /// How strong the wall is, where that can be compared: 1 shares the host's kernel, 2 does not.
     pub(super) fn strength(self) -> Option<u8> {

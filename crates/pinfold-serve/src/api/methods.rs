@@ -13,6 +13,7 @@ use pinfold_client::api::{
     SessionStarted, SessionStop, Sessions, Stream, WatchStarted,
 };
 use pinfold_client::{Fault, Id, code};
+use pinfold_session::SessionId;
 use pinfold_tools::{Operation, Tools, Watch};
 use serde_json::Value;
 
@@ -123,7 +124,10 @@ fn session_start(to: &Arc<Connection>, asked: &Asked, call: SessionStart) -> Ans
             to.going_on.own(started);
             told
         };
-        Ok(SessionStarted { session, boundary: "namespace".to_owned(), notes })
+        let boundary = SessionId::parse(&session)
+            .and_then(|id| pinfold_session::boundary_of(to.going_on.places(), &id));
+        let gone = || Fault::refused("the session has ended".to_owned(), None);
+        Ok(SessionStarted { session, boundary: boundary.ok_or_else(gone)?, notes })
     })
 }
 

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pinfold_boundary::Inside;
+use pinfold_boundary::{Feature, Inside};
 use pinfold_wire::{Bounds, Channel, Ended, Order, Program, StreamEnd, Streams, Wire as _};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
@@ -350,9 +350,16 @@ impl Control {
         (streams, descriptors): (Streams, Vec<OwnedFd>),
         inside: &Inside,
     ) -> Result<u32, String> {
+        if streams.ends.contains(&StreamEnd::Terminal)
+            && self.base.lacks.contains(&Feature::Terminal)
+        {
+            let boundary = self.base.boundary;
+            return Err(format!("the session's boundary, {boundary}, has no terminal (--no-tty)"));
+        }
         let told = Program::decode(program).map_err(|error| error.to_string())?;
         let program = self.base.complete(told);
-        let launch = wrapped(Launch::of_program(program)).map_err(|error| error.to_string())?;
+        let launch = wrapped(self.base.boundary, Launch::of_program(program));
+        let launch = launch.map_err(|error| error.to_string())?;
         record_launch(&self.audit, Purpose::Exec, &launch).map_err(|error| error.to_string())?;
         let program = launch.into_program();
         let id = self.next;

@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use pinfold_boundary::LaunchPlan;
+use pinfold_boundary::{Boundary, LaunchPlan};
 use pinfold_policy::authority::Authority;
 use pinfold_policy::origin::Origin;
 
@@ -22,7 +22,7 @@ use crate::ssh::Ssh;
 use crate::state::{SessionId, SessionState};
 use crate::trust::{self, Trust};
 use crate::view::View;
-use crate::{gitconfig, github};
+use crate::{gitconfig, github, wall};
 
 /// What a session will be, but for what is launched.
 #[derive(Debug)]
@@ -39,9 +39,10 @@ pub(crate) struct Design {
 ///
 /// # Errors
 /// A boundary that this version does not have, or a remote that cannot be read.
-pub(crate) fn settle(request: &mut Request) -> Result<(), RunError> {
-    plan::check_boundary(&request.settings)?;
-    github::broker(&mut request.settings, &request.workspace)
+pub(crate) fn settle(request: &mut Request) -> Result<Box<dyn Boundary>, RunError> {
+    let boundary = wall::choose(&request.settings)?;
+    github::broker(&mut request.settings, &request.workspace)?;
+    Ok(boundary)
 }
 
 /// A new session with its design, and the plan of its inside. The directories are made.

@@ -7,30 +7,13 @@ use pinfold_boundary::{
 use pinfold_policy::authority::Authority;
 use pinfold_policy::origin::Origin;
 use pinfold_policy::path::{HostPath, InsidePath};
-use pinfold_policy::settings::{BoundaryName, LandlockMode, Settings};
+use pinfold_policy::settings::{LandlockMode, Settings};
 
 use crate::outcome::RunError;
 use crate::review::Layer;
 use crate::system::Stack;
 use crate::userland;
 use crate::view::View;
-
-/// One boundary exists in this version; a choice of another is refused, not replaced.
-pub(super) fn check_boundary(settings: &Settings) -> Result<(), RunError> {
-    let refuse = |what: String| RunError::refused(what, Some("leave --boundary out".to_owned()));
-    match &settings.boundary {
-        Some(chosen) if chosen.value != BoundaryName::Namespace => {
-            let (name, origin) = (chosen.value.word(), &chosen.origin);
-            Err(refuse(format!(
-                "boundary {name} (by {origin}) is not in this version: it has namespace"
-            )))
-        }
-        None if !settings.ceiling.allows_boundary(BoundaryName::Namespace) => {
-            Err(refuse("the administrator's policy allows no boundary of this version".to_owned()))
-        }
-        _ => Ok(()),
-    }
-}
 
 /// Gives the inside a view of the workspace instead of the workspace.
 ///

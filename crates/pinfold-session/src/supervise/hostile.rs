@@ -60,7 +60,7 @@ impl Rig {
         fs::create_dir_all(&private).unwrap();
         let audit = Arc::new(Audit::open(&places.state, None).unwrap());
         let (env, variables, roots) = (Vec::new(), Vec::new(), Vec::new());
-        let base = Base { env, variables, cwd: b"/".to_vec(), roots };
+        let base = Base { env, variables, cwd: b"/".to_vec(), roots, boundary: "none", lacks: &[] };
         let control = Control::open(&private, None, base, Arc::clone(&audit)).unwrap();
         let records = Arc::new(Records::new(audit, false));
         let origin = Origin::Flag { name: "--publish" };

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use pinfold_boundary::Released;
+use pinfold_boundary::{Feature, Released};
 use pinfold_policy::path::HostPath;
 use pinfold_wire::Channel;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -24,8 +24,8 @@ use crate::outcome::RunError;
 use crate::places::Places;
 use crate::run::{Request, design};
 use crate::state::SessionId;
-use crate::sys;
 use crate::talk::{self, Json};
+use crate::{sys, wall};
 
 /// How long a run may take to say what it wants.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -314,7 +314,7 @@ impl<M: FnMut() -> Result<Request, RunError>> Keeper<M> {
 /// What a run would be now, ready to be designed.
 fn request(make: &mut impl FnMut() -> Result<Request, RunError>) -> Result<Request, RunError> {
     let mut request = make()?;
-    design::settle(&mut request)?;
+    wall::insist(design::settle(&mut request)?.as_ref(), Feature::Warm)?;
     Ok(request)
 }
 

@@ -100,6 +100,9 @@ pub enum Order {
     Start(Vec<Vec<u8>>),
     /// A program that an order has no room for begins so; its rest follows.
     Part(Vec<u8>),
+    /// Where an engine has started init: what is left to do ([`super::LastSteps`]), of which this is what
+    /// follows the parts before.
+    LastSteps(Vec<u8>),
     /// This will be the command: the rest of its program, and its streams.
     Command {
         /// What follows the parts before.
@@ -150,6 +153,9 @@ impl Wire for Order {
             Self::Start(variables) => write_list(writer.u8(2), variables),
             Self::Part(part) => {
                 writer.u8(8).bytes(part);
+            }
+            Self::LastSteps(rest) => {
+                writer.u8(14).bytes(rest);
             }
             Self::Command { rest, streams } => {
                 write_streams(writer.u8(9).bytes(rest), *streams);
@@ -202,6 +208,7 @@ impl Wire for Order {
             12 => Self::Finish,
             13 => Self::Tools { roots: read_list(&mut reader)?, cwd: reader.bytes()? },
             8 => Self::Part(reader.bytes()?),
+            14 => Self::LastSteps(reader.bytes()?),
             9 => {
                 let rest = reader.bytes()?;
                 Self::Command { rest, streams: read_streams(&mut reader)? }

@@ -37,11 +37,13 @@ pub enum Step {
     Execute = 14,
     /// Making a copy-on-write view.
     View = 15,
+    /// Becoming the container engine, which starts init.
+    Engine = 16,
 }
 
 impl Step {
     /// Every step, in order.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Identity,
         Self::Loopback,
         Self::Listeners,
@@ -57,6 +59,7 @@ impl Step {
         Self::Terminal,
         Self::Execute,
         Self::View,
+        Self::Engine,
     ];
 
     /// Words that read well after "failed while".
@@ -77,6 +80,7 @@ impl Step {
             Self::Terminal => "opening the terminal",
             Self::Execute => "executing the command",
             Self::View => "making a copy-on-write view",
+            Self::Engine => "starting the container engine",
         }
     }
 
@@ -124,6 +128,8 @@ pub enum Report {
         /// Whether connections to other addresses are handed to them.
         handed_over: bool,
     },
+    /// An engine has started init, which waits for what is left to do ([`super::LastSteps`]).
+    Born,
     /// The terminal's controlling side, as a descriptor.
     Terminal,
     /// A socket that was asked for, as a descriptor.
@@ -177,6 +183,9 @@ impl Wire for Report {
             Self::Listening { handed_over } => {
                 writer.u8(1).u8(u8::from(*handed_over));
             }
+            Self::Born => {
+                writer.u8(14);
+            }
             Self::Terminal => {
                 writer.u8(2);
             }
@@ -225,6 +234,7 @@ impl Wire for Report {
         let mut reader = Reader::new(message);
         let report = match reader.u8()? {
             1 => Self::Listening { handed_over: reader.u8()? != 0 },
+            14 => Self::Born,
             2 => Self::Terminal,
             9 => Self::Socket,
             13 => Self::Finished,

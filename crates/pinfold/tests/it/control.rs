@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{Stage, people};
+use crate::common::{Stage, boundary, people};
 
 fn said(output: &Output) -> String {
     let text = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
@@ -98,7 +98,7 @@ fn what_runs_beside_a_command_is_not_taken_for_it() {
         let listed = stage.pinfold(&["ps", "--json"]).output().unwrap();
         let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
         assert_eq!(listed[0]["command"], command, "{listed}");
-        assert_eq!(listed[0]["handled_by"][0], "namespace", "{listed}");
+        assert_eq!(listed[0]["handled_by"][0], boundary(), "{listed}");
         assert!(stage.pinfold(&["stop", &session]).status().unwrap().success());
     }
 }

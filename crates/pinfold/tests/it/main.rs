@@ -12,6 +12,7 @@ mod broker;
 mod budgets;
 mod common;
 mod completions;
+mod container;
 mod control;
 mod detach;
 mod exec;

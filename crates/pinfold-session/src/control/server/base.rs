@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 
+use pinfold_boundary::Feature;
 use pinfold_wire::Program;
 
 /// What clients' programs are given unless they say otherwise.
@@ -14,6 +15,10 @@ pub(crate) struct Base {
     pub(crate) cwd: Vec<u8>,
     /// Where the session's tools may go: absolute paths inside.
     pub(crate) roots: Vec<Vec<u8>>,
+    /// How the session's boundary is called.
+    pub(crate) boundary: &'static str,
+    /// What it cannot give.
+    pub(crate) lacks: &'static [Feature],
 }
 
 impl Base {

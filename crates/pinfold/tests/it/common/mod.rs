@@ -21,6 +21,17 @@ pub(crate) fn installed(name: &str) -> bool {
     ["/usr/bin", "/bin"].iter().any(|directory| Path::new(directory).join(name).exists())
 }
 
+/// The container engine behind which runs of pinfold are tried, if they are; one that is not is
+/// tried behind the embedded boundary.
+pub(crate) fn engine() -> Option<String> {
+    std::env::var("PINFOLD_TEST_ENGINE").ok()
+}
+
+/// How the boundary of such runs is called.
+pub(crate) fn boundary() -> String {
+    engine().map_or("namespace".to_owned(), |engine| format!("container ({engine})"))
+}
+
 /// Processes of the host whose command line holds this; arguments are parted by NUL.
 pub(crate) fn processes_with(text: &str) -> Vec<u32> {
     let entries = fs::read_dir("/proc").unwrap().flatten();

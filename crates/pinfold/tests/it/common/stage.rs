@@ -83,7 +83,12 @@ impl Stage {
     /// pinfold itself.
     pub(crate) fn pinfold(&self, args: &[&str]) -> Command {
         let mut command = self.command(env!("CARGO_BIN_EXE_pinfold"));
-        command.args(args);
+        match (super::engine(), args.split_first()) {
+            (Some(engine), Some((&"run", rest))) => {
+                command.args(["run", "--engine", &engine]).args(rest)
+            }
+            _ => command.args(args),
+        };
         command
     }
 

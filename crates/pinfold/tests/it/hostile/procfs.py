@@ -115,6 +115,8 @@ def own_maps(host, name):
 def kernel_addresses(host):
     with open("/proc/kallsyms", encoding="ascii", errors="replace") as file:
         line = file.readline()
+    if not line:
+        raise Refused("empty")
     if int(line.split()[0], 16) == 0:
         raise Refused("zeros")
     return line

@@ -1,0 +1,94 @@
+//! The `container` boundary: a container engine runs the inside.
+//!
+//! An OCI runtime gets a bundle whose root is the tree that the `namespace` boundary would stand on:
+//! same grants, views, covers and network, made by the same code, so the verdicts are the same. The
+//! engine then makes a container of it, in namespaces of the engine's own below those in which the
+//! tree was made, and starts this program as process 1. Nothing of the engine's lies on the
+//! host: bundle and state are in the memory of a mount namespace that ends with the container.
+
+mod engine;
+mod enter;
+mod listed;
+mod program;
+mod runtime;
+mod spec;
+
+pub use engine::Engine;
+pub use enter::run_as_init;
+
+use pinfold_policy::path::{HostPath, InsidePath};
+
+use crate::namespace::{self, Wall};
+use crate::plan::{Entry, Landlock, LaunchPlan, Place};
+use crate::{Boundary, Feature, Hold, Inside, LaunchError, Probe};
+
+/// Where init lies inside, in a directory that nothing there can write to.
+const INIT: &str = "/run/pinfold/init";
+/// The word after which the engine tells it the number of its channel.
+const SUBCOMMAND: &str = "container-init";
+
+pub(crate) use runtime::{Runtime, Said};
+
+/// A container engine of this machine.
+#[derive(Debug, Clone)]
+pub struct Container {
+    engine: Engine,
+    init: HostPath,
+}
+
+impl Container {
+    /// The boundary that this engine makes. `init` is the static executable that it starts inside,
+    /// which calls [`run_as_init`].
+    #[must_use]
+    pub fn new(engine: Engine, init: HostPath) -> Self {
+        Self { engine, init }
+    }
+}
+
+impl Boundary for Container {
+    fn name(&self) -> &'static str {
+        self.engine.label()
+    }
+
+    fn lacks(&self) -> &'static [Feature] {
+        if self.engine.has_own_kernel() {
+            // No descriptor leaves it: not a terminal's, not a socket's.
+            &[Feature::Warm, Feature::Landlock, Feature::Terminal, Feature::Publish]
+        } else {
+            &[Feature::Warm]
+        }
+    }
+
+    fn probe(&self) -> Probe {
+        match self.engine.find() {
+            Ok(_) => namespace::probe(self),
+            Err(error) => Probe::unusable(&error),
+        }
+    }
+
+    fn launch(&self, mut plan: LaunchPlan, hold: Hold) -> Result<Inside, LaunchError> {
+        let program = self.engine.find()?;
+        if self.engine.has_own_kernel() {
+            plan.landlock = without_landlock(plan.landlock)?;
+        }
+        let failed = |source| LaunchError::System { what: "cannot name the path of init", source };
+        let path = InsidePath::new(INIT).map_err(|error| failed(std::io::Error::other(error)))?;
+        plan.tree.push(Entry { path, place: Place::ReadOnly(self.init.clone()) });
+        namespace::launch(plan, hold, Wall::Engine(Runtime::new(self.engine, program)?))
+    }
+}
+
+/// How much of the second wall a plan has behind a kernel that lacks it: none.
+///
+/// # Errors
+/// A plan that requires it.
+fn without_landlock(asked: Landlock) -> Result<Landlock, LaunchError> {
+    match asked {
+        Landlock::BestEffort | Landlock::AtMost(_) => Ok(Landlock::AtMost(0)),
+        Landlock::Required => Err(LaunchError::Wall {
+            what: "the policy requires Landlock, which the kernel of this engine does not have; \
+                   runc and crun run on one that may have it"
+                .to_owned(),
+        }),
+    }
+}

@@ -1,0 +1,138 @@
+//! The engines, by what sets one apart from another.
+
+use std::fmt;
+
+use super::program::{self, Program};
+use crate::LaunchError;
+
+/// A container engine. Those of this list are OCI runtimes: they take a bundle and need no daemon
+/// (<https://github.com/opencontainers/runtime-spec>).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Engine {
+    /// The runtime below Docker and containerd.
+    Runc,
+    /// The runtime below Podman on many systems.
+    Crun,
+    /// A runtime in Rust.
+    Youki,
+    /// gVisor's: the inside's system calls are answered by a kernel of its own, in user space.
+    Runsc,
+}
+
+impl Engine {
+    /// Every engine, in the order in which one is chosen where nobody names one.
+    pub const ALL: [Self; 4] = [Self::Runc, Self::Crun, Self::Youki, Self::Runsc];
+
+    /// The program's name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Runc => "runc",
+            Self::Crun => "crun",
+            Self::Youki => "youki",
+            Self::Runsc => "runsc",
+        }
+    }
+
+    /// How the boundary that it makes is called, in `ps`, the audit log and inside.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Runc => "container (runc)",
+            Self::Crun => "container (crun)",
+            Self::Youki => "container (youki)",
+            Self::Runsc => "container (runsc)",
+        }
+    }
+
+    /// Whether its program is on this machine.
+    #[must_use]
+    pub fn is_installed(self) -> bool {
+        program::find(self.name()).is_some()
+    }
+
+    /// Opens its program.
+    ///
+    /// # Errors
+    /// It is not installed.
+    pub(super) fn find(self) -> Result<Program, LaunchError> {
+        program::find(self.name()).ok_or_else(|| LaunchError::Engine {
+            engine: self.name(),
+            said: "it is not installed, or not on PATH".to_owned(),
+            cure: Some(self.cure()),
+        })
+    }
+
+    fn cure(self) -> String {
+        match self {
+            Self::Runc | Self::Crun | Self::Runsc => format!(
+                "install it (Debian, Ubuntu: `sudo apt install {self}`), or choose another with \
+                 --engine; `pinfold doctor` shows those that work here"
+            ),
+            Self::Youki => "install it from https://github.com/youki-dev/youki, or choose another \
+                            with --engine; `pinfold doctor` shows those that work here"
+                .to_owned(),
+        }
+    }
+
+    /// The arguments by which it runs the bundle in the current directory to its end, with its state
+    /// in this directory, and hands on one descriptor at [`Self::channel`].
+    pub(super) fn arguments(self, state: &'static str, id: &'static str) -> Vec<&'static str> {
+        // It has no rights over the host's control groups, and limits are those that it was born
+        // with; each engine has its own word for that. And the child has left its caller's keyring
+        // already: one with the container's name says more.
+        let (before, after): (&[&str], &[&str]) = match self {
+            Self::Runc => (
+                &["runc", "--rootless", "true", "--root", state],
+                &["--preserve-fds", "1", "--no-new-keyring"],
+            ),
+            Self::Crun => (
+                &["crun", "--cgroup-manager=disabled", "--root", state],
+                &["--preserve-fds", "1", "--no-new-keyring"],
+            ),
+            Self::Youki => (&["youki", "--root", state], &["--preserve-fds", "1"]),
+            // Its network is the one that the child has made, with nobody in it but the doors.
+            Self::Runsc => (
+                &[
+                    "runsc",
+                    "--rootless",
+                    "--network=host",
+                    "--ignore-cgroups",
+                    "--file-access=shared",
+                    "--fsgofer-host-uds",
+                    "--root",
+                    state,
+                ],
+                &[],
+            ),
+        };
+        let run = ["run", "--bundle", "."];
+        before.iter().copied().chain(run).chain(after.iter().copied()).chain([id]).collect()
+    }
+
+    /// The number at which init finds its channel: the first that an engine hands on.
+    pub(super) fn channel(self) -> i32 {
+        match self {
+            Self::Runc | Self::Crun | Self::Youki => 3,
+            // It hands on the standard streams alone.
+            Self::Runsc => 0,
+        }
+    }
+
+    /// Whether the inside's system calls are answered by a kernel of the engine's.
+    pub(super) fn has_own_kernel(self) -> bool {
+        self == Self::Runsc
+    }
+
+    /// Whether it refuses a machine with control groups of both versions (crun before 1.9), so
+    /// that it must not see them.
+    pub(super) fn shuns_control_groups(self) -> bool {
+        self == Self::Crun
+    }
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

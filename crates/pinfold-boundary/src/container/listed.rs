@@ -1,0 +1,93 @@
+//! The mounts of a tree, as a list: for a kernel that knows of none that it was not told of.
+
+use std::fs;
+
+use rustix::fs::{AtFlags, FileType, StatxFlags};
+use rustix::io::Errno;
+
+/// A mount below the root of a tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Listed {
+    /// Where it is, below the root of the tree.
+    pub(super) path: String,
+    pub(super) is_read_only: bool,
+}
+
+/// What is mounted below `root` in this process's namespace and can be seen there, from the root down,
+/// but for what an engine makes itself.
+///
+/// # Errors
+/// What reading /proc/self/mountinfo says; `EILSEQ` for a path that no configuration can name.
+pub(super) fn below(root: &str) -> Result<Vec<Listed>, Errno> {
+    let read = fs::read("/proc/self/mountinfo");
+    let read = read.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    let text = String::from_utf8(read).map_err(|_| Errno::ILSEQ)?;
+    let mounts = text.lines().filter_map(|line| parse(line, root));
+    let seen = mounts.filter(|(id, listed)| is_seen(*id, &format!("{root}{}", listed.path)));
+    let mut all: Vec<Listed> = seen.map(|(_, listed)| listed).collect();
+    // What is nearer to the root has to be there first; in this file it need not be.
+    all.sort_unstable_by(|one, other| one.path.cmp(&other.path));
+    Ok(all)
+}
+
+/// Whether who follows the path comes to this mount, and not to one above it.
+fn is_seen(id: u64, path: &str) -> bool {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    let found = rustix::fs::statx(rustix::fs::CWD, path, flags, StatxFlags::MNT_ID);
+    // The engine's kernel mounts directories and files, and nothing on a link.
+    let is_link = |mode: u16| FileType::from_raw_mode(mode.into()) == FileType::Symlink;
+    found.is_ok_and(|found| found.stx_mnt_id == id && !is_link(found.stx_mode))
+}
+
+/// One line (proc_pid_mountinfo(5)): the first field is the mount's number, the fifth its place, the
+/// sixth its options.
+fn parse(line: &str, root: &str) -> Option<(u64, Listed)> {
+    const OF_ENGINE: [&str; 2] = ["/proc", "/dev"];
+    let mut fields = line.split(' ');
+    let id = fields.next()?.parse().ok()?;
+    let mut fields = fields.skip(3);
+    let (point, options) = (unescape(fields.next()?), fields.next()?);
+    let path = point.strip_prefix(root).filter(|path| path.starts_with('/'))?;
+    let is_below = |own: &str| {
+        path.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    if OF_ENGINE.into_iter().any(is_below) {
+        return None;
+    }
+    let is_read_only = options.split(',').any(|option| option == "ro");
+    Some((id, Listed { path: path.to_owned(), is_read_only }))
+}
+
+/// Blank, tab, newline and backslash are written as a backslash and three octal digits.
+fn unescape(field: &str) -> String {
+    let mut parts = field.split('\\');
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (code, rest) = part.split_at_checked(3).unwrap_or((part, ""));
+        match u8::from_str_radix(code, 8) {
+            Ok(byte) => plain.push(byte.into()),
+            Err(_) => plain.extend(['\\'].into_iter().chain(code.chars())),
+        }
+        plain.push_str(rest);
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Listed, parse};
+
+    #[test]
+    fn a_line_is_a_mount_below_the_root_or_none() {
+        let line = |point: &str, options: &str| {
+            format!("36 35 98:0 /a {point} {options} shared:1 - ext4 /dev/x rw")
+        };
+        let listed =
+            |path: &str, is_read_only| Some((36, Listed { path: path.to_owned(), is_read_only }));
+        assert_eq!(parse(&line("/r/a\\040b\\134c", "ro,nosuid"), "/r"), listed("/a b\\c", true));
+        assert_eq!(parse(&line("/r/devices", "rw,nodev"), "/r"), listed("/devices", false));
+        for other in ["/r", "/rest/a", "/r/dev", "/r/dev/pts", "/r/proc", "/"] {
+            assert_eq!(parse(&line(other, "rw"), "/r"), None, "{other}");
+        }
+    }
+}

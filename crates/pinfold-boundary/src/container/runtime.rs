@@ -1,0 +1,166 @@
+//! From a complete tree to the engine: the child becomes the engine, with the tree as a bundle.
+
+use std::convert::Infallible;
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use pinfold_init::Failure;
+use pinfold_wire::{Channel, Step};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::{MemfdFlags, Mode};
+use rustix::io::Errno;
+
+use super::engine::Engine;
+use super::listed;
+use super::program::Program;
+use super::spec::{self, Kernel};
+use crate::namespace::{Root, attach, new_filesystem};
+use crate::plan::LaunchPlan;
+use crate::{LaunchError, sys};
+
+/// A directory of every system, over which the bundle lies for the engine alone.
+const STAGE: &str = "/tmp";
+const ROOT: &str = "/tmp/root";
+const BUNDLE: &str = "/tmp/bundle";
+const STATE: &str = "/tmp/state";
+const CONTAINER: &str = "pinfold";
+
+/// An engine that is to be started.
+#[derive(Debug)]
+pub(crate) struct Runtime {
+    engine: Engine,
+    program: Program,
+    /// What it writes, and init until it has a channel.
+    said: OwnedFd,
+}
+
+/// What an engine has said, for who waits for its init.
+#[derive(Debug)]
+pub(crate) struct Said {
+    engine: Engine,
+    file: OwnedFd,
+}
+
+impl Runtime {
+    pub(super) fn new(engine: Engine, program: Program) -> Result<Self, LaunchError> {
+        let said = rustix::fs::memfd_create("said", MemfdFlags::CLOEXEC).map_err(|errno| {
+            LaunchError::System { what: "cannot make a file in memory", source: errno.into() }
+        })?;
+        Ok(Self { engine, program, said })
+    }
+
+    /// Where it can be read what this engine says.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub(crate) fn said(&self) -> std::io::Result<Said> {
+        Ok(Said { engine: self.engine, file: self.said.try_clone()? })
+    }
+
+    /// The descriptors that a child needs for it.
+    pub(crate) fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
+        [self.program.0.as_fd(), self.said.as_fd()]
+    }
+
+    /// Becomes the engine, which runs init in a container of this tree.
+    ///
+    /// # Errors
+    /// What the mount calls and execveat(2) say.
+    pub(crate) fn take_over(
+        self,
+        root: &Root,
+        plan: &LaunchPlan,
+        channel: &Channel,
+    ) -> Result<Infallible, Failure> {
+        let failed = Failure::at(Step::Engine);
+        self.stage(root, plan).and_then(|()| self.execute(channel)).map_err(failed)
+    }
+
+    fn stage(&self, root: &Root, plan: &LaunchPlan) -> Result<(), Errno> {
+        let stage = new_filesystem("tmpfs", &[("mode", "0755")], 0)?;
+        for name in ["root", "bundle", "state"] {
+            rustix::fs::mkdirat(&stage, name, Mode::RWXU)?;
+        }
+        attach(&stage, rustix::fs::CWD, STAGE)?;
+        root.move_to(ROOT.as_ref())?;
+        // The engine finds itself and its child by numbers of this process's own namespace.
+        attach(new_filesystem("proc", &[], 0)?, rustix::fs::CWD, "/proc")?;
+        let listed = if self.engine.has_own_kernel() { listed::below(ROOT)? } else { Vec::new() };
+        let kernel = match self.engine.has_own_kernel() {
+            true => Kernel::Engines(&listed),
+            false => Kernel::Hosts,
+        };
+        let user = (plan.identity.uid, plan.identity.gid);
+        let init = (self.engine.channel() as u32, user);
+        let spec = spec::container(ROOT.as_ref(), &plan.hostname, init, kernel);
+        let spec = spec.and_then(|spec| spec.save(Path::new(BUNDLE).join("config.json")));
+        spec.map_err(|_| Errno::INVAL)?;
+        if self.engine.shuns_control_groups() {
+            attach(new_filesystem("tmpfs", &[], 0)?, rustix::fs::CWD, "/sys/fs/cgroup")?;
+        }
+        rustix::process::chdir(BUNDLE)
+    }
+
+    fn execute(&self, channel: &Channel) -> Result<Infallible, Errno> {
+        let text = |word: &str| CString::new(word).map_err(|_| Errno::INVAL);
+        let words = self.engine.arguments(STATE, CONTAINER);
+        let words = words.into_iter().map(text).collect::<Result<Vec<_>, _>>()?;
+        // Some ask these two where they keep what is temporary, and whether they are root.
+        let environment = [text("PATH=/usr/sbin:/usr/bin:/sbin:/bin")?, text("HOME=/nonexistent")?];
+        rustix::stdio::dup2_stdout(&self.said)?;
+        rustix::stdio::dup2_stderr(&self.said)?;
+        sys::execute(
+            self.program.0.as_fd(),
+            &words,
+            &environment,
+            (channel.as_fd(), self.engine.channel()),
+        )
+    }
+}
+
+impl Said {
+    /// Waits until init has said something, or its end was closed.
+    ///
+    /// # Errors
+    /// An engine that has not started it for so long.
+    pub(crate) fn wait(&self, channel: &Channel) -> Result<(), LaunchError> {
+        const PATIENCE: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
+        let mut ready = [PollFd::new(channel, PollFlags::IN)];
+        let ready = rustix::io::retry_on_intr(|| rustix::event::poll(&mut ready, Some(&PATIENCE)));
+        match ready {
+            Ok(0) => Err(self.with("it has not started init within 30 seconds")),
+            Ok(_) => Ok(()),
+            Err(errno) => {
+                Err(LaunchError::System { what: "cannot wait for init", source: errno.into() })
+            }
+        }
+    }
+
+    /// The error of an engine that has ended before its init said anything.
+    pub(crate) fn error(&self) -> LaunchError {
+        self.with("it ended and has not started init")
+    }
+
+    /// What is wrong, with what the engine says about it.
+    fn with(&self, what: &str) -> LaunchError {
+        let said = self.read().unwrap_or_default();
+        let lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
+        let said = std::iter::once(what).chain(lines).collect::<Vec<_>>().join("; ");
+        let cure = "`pinfold doctor` shows which engines work here".to_owned();
+        LaunchError::Engine { engine: self.engine.name(), said, cure: Some(cure) }
+    }
+
+    /// The first of what it has said.
+    fn read(&self) -> std::io::Result<String> {
+        const MOST: u64 = 4096;
+        let mut file = File::from(self.file.try_clone()?);
+        file.seek(SeekFrom::Start(0))?;
+        let mut bytes = Vec::new();
+        file.take(MOST).read_to_end(&mut bytes)?;
+        let text = String::from_utf8_lossy(&bytes);
+        Ok(text.chars().map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect())
+    }
+}

@@ -1,0 +1,128 @@
+//! The configuration of a container, as OCI runtimes read it.
+//!
+//! The tree comes as the bundle's root, with all that is mounted on it. What is said here is what the
+//! engine adds: its own namespaces, a /proc of its own, and no right to anything. Every value is
+//! given: the defaults of the crate's types are those of a general container, which grant more.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use oci_spec::OciSpecError;
+use oci_spec::runtime::{
+    Capability, LinuxBuilder, LinuxCapabilitiesBuilder, LinuxNamespaceBuilder, LinuxNamespaceType,
+    LinuxResources, Mount, MountBuilder, ProcessBuilder, RootBuilder, Spec, SpecBuilder,
+    UserBuilder,
+};
+
+use super::listed::Listed;
+use super::{INIT, SUBCOMMAND};
+use crate::namespace::{HIDDEN_KERNEL_FILES, SEALED_KERNEL_FILES};
+
+/// The version of the specification that says all of this.
+const VERSION: &str = "1.0.2";
+
+/// Who answers the inside's system calls.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Kernel<'a> {
+    /// The host's.
+    Hosts,
+    /// One of the engine's, with devices of its own. It takes the tree for one mount: of what is mounted
+    /// in it, and cannot be changed, it has to be told.
+    Engines(&'a [Listed]),
+}
+
+/// The container of a tree at `root`, whose init has its channel at descriptor `channel` and is to
+/// be the user `ids`.
+///
+/// The user is root of the namespace around the engine, which stands for the caller, or for an id that
+/// owns nothing; init becomes the inside's user in a namespace of its own.
+///
+/// # Errors
+/// Never: every value is ours.
+pub(super) fn container(
+    root: &Path,
+    hostname: &str,
+    (channel, ids): (u32, (u32, u32)),
+    kernel: Kernel<'_>,
+) -> Result<Spec, OciSpecError> {
+    let numbers = [channel, ids.0, ids.1].map(|number| number.to_string());
+    let init: Vec<String> =
+        [INIT.to_owned(), SUBCOMMAND.to_owned()].into_iter().chain(numbers).collect();
+    // Who maps the root of a namespace into one below needs this right over it (Linux 5.12,
+    // user_namespaces(7)). Init has it until it has done that, and nothing else runs before.
+    let own = || HashSet::from([Capability::Setfcap]);
+    let nothing = HashSet::<Capability>::new;
+    let capabilities = LinuxCapabilitiesBuilder::default()
+        .bounding(own())
+        .effective(own())
+        .permitted(own())
+        .inheritable(nothing())
+        .ambient(nothing())
+        .build()?;
+    let process = ProcessBuilder::default()
+        .terminal(false)
+        .user(UserBuilder::default().uid(0_u32).gid(0_u32).build()?)
+        .args(init)
+        .env(Vec::new())
+        .cwd("/")
+        .capabilities(capabilities)
+        .rlimits(Vec::new())
+        .no_new_privileges(true)
+        .build()?;
+    let of_kernel =
+        |names: &[&str]| -> Vec<String> { names.iter().map(|name| format!("/{name}")).collect() };
+    let kinds = [
+        LinuxNamespaceType::Pid,
+        LinuxNamespaceType::Mount,
+        LinuxNamespaceType::Ipc,
+        LinuxNamespaceType::Uts,
+        LinuxNamespaceType::Cgroup,
+    ];
+    let namespace = |kind| LinuxNamespaceBuilder::default().typ(kind).build();
+    let linux = LinuxBuilder::default()
+        .namespaces(kinds.into_iter().map(namespace).collect::<Result<Vec<_>, _>>()?)
+        .resources(LinuxResources::default())
+        .devices(Vec::new())
+        .rootfs_propagation("private")
+        .masked_paths(of_kernel(&HIDDEN_KERNEL_FILES))
+        .readonly_paths(of_kernel(&SEALED_KERNEL_FILES))
+        .build()?;
+    SpecBuilder::default()
+        .version(VERSION)
+        .hostname(hostname)
+        .root(RootBuilder::default().path(root).readonly(true).build()?)
+        .process(process)
+        .mounts(mounts(root, kernel)?)
+        .linux(linux)
+        .build()
+}
+
+/// What is mounted on the tree by the engine.
+fn mounts(root: &Path, kernel: Kernel<'_>) -> Result<Vec<Mount>, OciSpecError> {
+    let mount = |to: &str, kind: &str, from: &Path, options: &[&str]| {
+        let options: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();
+        MountBuilder::default().destination(to).typ(kind).source(from).options(options).build()
+    };
+    let bound = |one: &Listed| {
+        let access = if one.is_read_only { "ro" } else { "rw" };
+        let from = root.join(one.path.trim_start_matches('/'));
+        // With what is mounted below: a cover that no list can name covers all the same.
+        mount(&one.path, "bind", &from, &["rbind", access, "nosuid", "nodev"])
+    };
+    let mut all = vec![mount("/proc", "proc", "proc".as_ref(), &["nosuid", "nodev", "noexec"])?];
+    match kernel {
+        // With these in place, an engine makes none. All else is mounted on the root already.
+        Kernel::Hosts => {
+            let options = ["rbind", "ro", "nosuid", "noexec"];
+            all.push(mount("/dev", "bind", &root.join("dev"), &options)?);
+        }
+        Kernel::Engines(listed) => {
+            all.push(mount("/dev", "tmpfs", "tmpfs".as_ref(), &["nosuid"])?);
+            all.extend(listed.iter().map(bound).collect::<Result<Vec<_>, _>>()?);
+        }
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,77 @@
+use serde_json::{Value, json};
+
+use super::{Kernel, container};
+use crate::container::listed::Listed;
+
+/// Whatever a later version of the crate adds by default shows here.
+#[test]
+fn a_container_is_told_this_and_nothing_else() {
+    let spec = container("/tmp/root".as_ref(), "pinfold", (3, (1000, 100)), Kernel::Hosts).unwrap();
+    let namespaces = ["pid", "mount", "ipc", "uts", "cgroup"];
+    let expected = json!({
+        "ociVersion": "1.0.2",
+        "annotations": {},
+        "hostname": "pinfold",
+        "root": { "path": "/tmp/root", "readonly": true },
+        "process": {
+            "terminal": false,
+            "user": { "uid": 0, "gid": 0 },
+            "args": ["/run/pinfold/init", "container-init", "3", "1000", "100"],
+            "env": [],
+            "cwd": "/",
+            "capabilities": {
+                "bounding": ["CAP_SETFCAP"],
+                "effective": ["CAP_SETFCAP"],
+                "permitted": ["CAP_SETFCAP"],
+                "inheritable": [],
+                "ambient": [],
+            },
+            "rlimits": [],
+            "noNewPrivileges": true,
+        },
+        "mounts": [
+            {
+                "destination": "/proc",
+                "type": "proc",
+                "source": "proc",
+                "options": ["nosuid", "nodev", "noexec"],
+            },
+            {
+                "destination": "/dev",
+                "type": "bind",
+                "source": "/tmp/root/dev",
+                "options": ["rbind", "ro", "nosuid", "noexec"],
+            },
+        ],
+        "linux": {
+            "namespaces": namespaces.map(|kind| json!({ "type": kind })),
+            "resources": {},
+            "devices": [],
+            "rootfsPropagation": "private",
+            "maskedPaths": ["/proc/kallsyms", "/proc/modules"],
+            "readonlyPaths": ["/proc/sys", "/proc/pressure"],
+        },
+    });
+    let told: Value = serde_json::to_value(&spec).unwrap();
+    assert_eq!(told, expected);
+}
+
+/// What is written below a mount that may be must not depend on what that kernel knows by itself.
+#[test]
+fn a_kernel_of_the_engines_own_is_told_of_each_mount_with_its_access() {
+    let listed = [("/a", false), ("/a/b", true)]
+        .map(|(path, is_read_only)| Listed { path: path.to_owned(), is_read_only });
+    let spec = container("/r".as_ref(), "h", (0, (1, 1)), Kernel::Engines(&listed)).unwrap();
+    let told = serde_json::to_value(&spec).unwrap();
+    assert_eq!(told["root"], json!({ "path": "/r", "readonly": true }));
+    let bind = |path: &str, access: &str| {
+        json!({
+            "destination": path,
+            "type": "bind",
+            "source": format!("/r{path}"),
+            "options": ["rbind", access, "nosuid", "nodev"],
+        })
+    };
+    assert_eq!(told["mounts"][2], bind("/a", "rw"));
+    assert_eq!(told["mounts"][3], bind("/a/b", "ro"));
+}

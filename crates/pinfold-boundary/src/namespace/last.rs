@@ -1,0 +1,139 @@
+//! The last steps before init runs: what gives away the rights that it took to make the inside.
+//!
+//! They are taken by the child itself, and by the process that a container engine has started.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::Path;
+
+use pinfold_init::{Command, Failure, Start, Streams, Watch, Watched, now};
+use pinfold_wire::{Channel, LastSteps, Step};
+use rustix::io::Errno;
+
+use super::landlock::{self, Ruleset};
+use super::{overlay, seccomp};
+use crate::plan::{LaunchPlan, Place};
+use crate::sys;
+
+/// The command and its streams, once the supervisor has said them.
+pub(crate) type Asked = Option<(Command, Streams)>;
+
+/// The time at the end of each step, for `--timings`.
+pub(super) struct Clock(Vec<(Step, u64)>);
+
+impl Clock {
+    pub(super) fn new() -> Self {
+        Self(Vec::with_capacity(Step::ALL.len()))
+    }
+
+    pub(super) fn done(&mut self, step: Step) {
+        self.0.push((step, now()));
+    }
+}
+
+/// What is left to do for a plan.
+pub(super) fn of_plan(plan: &LaunchPlan, watched: &Watched, caller_is_root: bool) -> LastSteps {
+    let is_writable = |place: &Place| {
+        matches!(place, Place::Writable(_) | Place::Overlay { .. } | Place::Private)
+    };
+    let writable = plan.tree.iter().filter(|entry| is_writable(&entry.place));
+    let bytes = |path: &Path| path.as_os_str().as_bytes().to_vec();
+    LastSteps {
+        root_by_name: plan.identity.uid == 0,
+        landlock: landlock::abi_for(plan),
+        writable: writable.map(|entry| entry.path.as_bytes().to_vec()).collect(),
+        memory: watched.memory,
+        pids: watched.pids,
+        files: watched.files,
+        disk: watched.disk.as_deref().map(bytes),
+        changes: watched.changes.as_deref().map(bytes),
+        nested: plan.nested,
+        caller_is_root,
+        // What makes namespaces or mounts of its own may not be what init takes it for.
+        moves: overlay::has_views(&plan.tree) && !plan.nested,
+    }
+}
+
+/// Takes the last steps and becomes init; returns when everything inside is to end.
+///
+/// # Errors
+/// The step that failed; no command.
+pub(super) fn take(
+    steps: LastSteps,
+    asked: Asked,
+    channel: &Channel,
+    mut clock: Clock,
+) -> Result<(), Failure> {
+    apply_limits(&steps).map_err(Failure::at(Step::Limits))?;
+    clock.done(Step::Limits);
+
+    drop_privileges().map_err(Failure::at(Step::Privileges))?;
+    clock.done(Step::Privileges);
+
+    second_wall(&steps)?;
+    clock.done(Step::Landlock);
+
+    let character = seccomp::Character {
+        nested: steps.nested,
+        root_by_name: steps.root_by_name,
+        caller_is_root: steps.caller_is_root,
+        moves: steps.moves,
+    };
+    let moves = seccomp::load(character).map_err(Failure::at(Step::Seccomp))?;
+    clock.done(Step::Seccomp);
+
+    let (command, streams) = asked.ok_or(Errno::INVAL).map_err(Failure::at(Step::Execute))?;
+    let watch = Watch::new(watched(steps));
+    let start = Start { command, streams, watch, moves, times: clock.0 };
+    pinfold_init::run(start, channel)
+}
+
+fn watched(steps: LastSteps) -> Watched {
+    let path = |path: Option<Vec<u8>>| path.map(|bytes| OsString::from_vec(bytes).into());
+    Watched {
+        memory: steps.memory,
+        pids: steps.pids,
+        files: steps.files,
+        disk: path(steps.disk),
+        changes: path(steps.changes),
+    }
+}
+
+/// A crash must not reach the host's core dump handler with the inside's memory: a limit of
+/// exactly one byte is what the kernel takes as "never" for files and for pipes alike
+/// (core(5); fs/coredump.c).
+///
+/// Tasks are counted for each user namespace since Linux 5.14: only the inside's own, and those of
+/// namespaces made in it, whoever else runs as the same user. Where a control group counts them
+/// this limit would come first, and the group would not know of it.
+fn apply_limits(steps: &LastSteps) -> Result<(), Errno> {
+    sys::set_limit(libc::RLIMIT_CORE, 1, 1)?;
+    let limits = [(libc::RLIMIT_NOFILE, steps.files), (libc::RLIMIT_NPROC, steps.pids)];
+    for (resource, value) in limits {
+        if let Some(value) = value {
+            sys::set_limit(resource, value, value)?;
+        }
+    }
+    Ok(())
+}
+
+/// From here on this process, like the command, is an ordinary user with nothing to gain from
+/// any file. Non-dumpable keeps the command, which has the same user id, out of init's memory
+/// and descriptors; it comes after the last change of credentials, which would reset it.
+fn drop_privileges() -> Result<(), Errno> {
+    sys::prctl(libc::PR_SET_NO_NEW_PRIVS, 1)?;
+    sys::drop_capabilities()?;
+    sys::prctl(libc::PR_SET_DUMPABLE, 0)?;
+    Ok(())
+}
+
+/// The second wall, where there is one; `launch` has refused a plan that requires it in vain. This
+/// process stands behind it too, so that everything it starts is in one domain and can signal and
+/// debug each other.
+fn second_wall(steps: &LastSteps) -> Result<(), Failure> {
+    let failed = Failure::at(Step::Landlock);
+    match steps.landlock {
+        0 => Ok(()),
+        abi => Ruleset::new(abi, &steps.writable).and_then(Ruleset::restrict).map_err(failed),
+    }
+}

@@ -1,0 +1,90 @@
+//! What is left to do where an engine has started init.
+
+use super::{Wire, read_list, write_list};
+use crate::codec::{DecodeError, Reader, Writer};
+
+/// What init has to do before it runs anything, where it is not a copy of who planned the inside. It
+/// can be longer than a message ([`crate::Channel::last_steps`]).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LastSteps {
+    /// Whether the inside is root by name.
+    pub root_by_name: bool,
+    /// The Landlock ABI to use; 0 for none.
+    pub landlock: u32,
+    /// Absolute paths that Landlock lets the inside write below.
+    pub writable: Vec<Vec<u8>>,
+    /// Bytes that the tree may hold in memory, where init watches them.
+    pub memory: Option<u64>,
+    /// Tasks (`RLIMIT_NPROC`), where no control group counts them.
+    pub pids: Option<u64>,
+    /// Open files of one process (`RLIMIT_NOFILE`).
+    pub files: Option<u64>,
+    /// A private directory whose file system is bounded.
+    pub disk: Option<Vec<u8>>,
+    /// A directory in whose file system changes to views land.
+    pub changes: Option<Vec<u8>>,
+    /// Whether the inside may make namespaces of its own.
+    pub nested: bool,
+    /// Whether what it makes may belong to root's group on the host.
+    pub caller_is_root: bool,
+    /// Whether it has views in which init moves directories.
+    pub moves: bool,
+}
+
+impl Wire for LastSteps {
+    fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::default();
+        writer.u32(self.landlock);
+        write_list(&mut writer, &self.writable);
+        for number in [self.memory, self.pids, self.files] {
+            writer.u8(number.is_some().into()).u64(number.unwrap_or(0));
+        }
+        for path in [&self.disk, &self.changes] {
+            writer.u8(path.is_some().into()).bytes(path.as_deref().unwrap_or_default());
+        }
+        for is in [self.root_by_name, self.nested, self.caller_is_root, self.moves] {
+            writer.u8(is.into());
+        }
+        writer.finish()
+    }
+
+    fn decode(message: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(message);
+        let landlock = reader.u32()?;
+        let writable = read_list(&mut reader)?;
+        let mut number = || -> Result<Option<u64>, DecodeError> {
+            Ok(truth(reader.u8()?)?.then_some(reader.u64()?))
+        };
+        let (memory, pids, files) = (number()?, number()?, number()?);
+        let mut path = || -> Result<Option<Vec<u8>>, DecodeError> {
+            Ok(truth(reader.u8()?)?.then_some(reader.bytes()?))
+        };
+        let (disk, changes) = (path()?, path()?);
+        let root_by_name = truth(reader.u8()?)?;
+        let nested = truth(reader.u8()?)?;
+        let caller_is_root = truth(reader.u8()?)?;
+        let moves = truth(reader.u8()?)?;
+        reader.finish()?;
+        Ok(Self {
+            root_by_name,
+            landlock,
+            writable,
+            memory,
+            pids,
+            files,
+            disk,
+            changes,
+            nested,
+            caller_is_root,
+            moves,
+        })
+    }
+}
+
+fn truth(value: u8) -> Result<bool, DecodeError> {
+    match value {
+        0 => Ok(false),
+        1 => Ok(true),
+        value => Err(DecodeError::Unknown { what: "truth", value }),
+    }
+}

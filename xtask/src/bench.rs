@@ -3,6 +3,7 @@
 //! Every figure is a ratio against a peer or the native run, taken in turns so that the
 //! machine's mood is the same for both. It prints; it judges nothing but the soak.
 
+mod boundaries;
 mod engines;
 mod exec;
 mod memory;
@@ -54,6 +55,9 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
     println!("kernel {}, load {}", read("/proc/sys/kernel/osrelease"), read("/proc/loadavg"));
     if wanted("start") {
         start::run(&pinfold, effort)?;
+    }
+    if wanted("boundaries") {
+        boundaries::run(&pinfold, effort)?;
     }
     if wanted("warm") {
         warm::run(&pinfold, effort)?;

@@ -1,0 +1,88 @@
+//! What pinfold adds to each container engine.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::json;
+
+use super::sample::{Contender, in_turns, print};
+use super::start::base;
+use super::{Effort, Outcome, command, peers};
+
+/// OCI runtimes, and the options that each needs where control groups of both versions are mounted.
+const ENGINES: [&str; 2] = ["runc", "crun"];
+
+pub(super) fn run(pinfold: &Path, effort: Effort) -> Outcome {
+    println!("\nstart to exit of `true` in a container ({} starts each, in turns)", effort.starts);
+    for engine in ENGINES {
+        if !peers::exists(engine) {
+            println!("  {engine} is not installed: skipped");
+            continue;
+        }
+        let workspace = tempfile::Builder::new().prefix("bench").tempdir_in(base())?;
+        let bundle = tempfile::tempdir()?;
+        let bare = bare(engine, bundle.path())?;
+        let mut own = command(pinfold);
+        own.args(["run", "--engine", engine, "--", "/usr/bin/true"]);
+        own.current_dir(workspace.path());
+        let mut contenders = [Contender::new(engine, bare), Contender::new("pinfold", own)];
+        in_turns(&mut contenders, (effort.starts / 4).max(3))?;
+        print(&contenders, engine);
+        let [bare, own] = contenders.map(|contender| contender.median());
+        println!("  added: {:.1} ms", (own.as_secs_f64() - bare.as_secs_f64()) * 1e3);
+    }
+    Ok(())
+}
+
+/// The engine by itself, on a bundle with the host's programs and the usual namespaces, in a mount
+/// namespace where it sees no control groups, which crun 1.8 needs beside version 1.
+fn bare(engine: &str, bundle: &Path) -> Result<Command, Box<dyn std::error::Error>> {
+    let root = bundle.join("rootfs");
+    for name in ["usr", "proc", "dev", "tmp"] {
+        fs::create_dir_all(root.join(name))?;
+    }
+    for name in ["bin", "lib", "lib64", "sbin"] {
+        symlink(format!("usr/{name}"), root.join(name))?;
+    }
+    let mount = |to: &str, kind: &str, from: &str, options: &[&str]| json!({ "destination": to, "type": kind, "source": from, "options": options });
+    let kinds = ["pid", "mount", "ipc", "uts", "network", "cgroup", "user"];
+    let own = |id: u32| json!([{ "containerID": 0, "hostID": id, "size": 1 }]);
+    let caller = fs::metadata(bundle)?;
+    let (uid, gid) = (caller.uid(), caller.gid());
+    let config = json!({
+        "ociVersion": "1.0.2",
+        "process": {
+            "user": { "uid": 0, "gid": 0 },
+            "args": ["/usr/bin/true"],
+            "env": ["PATH=/usr/bin:/bin"],
+            "cwd": "/",
+            "noNewPrivileges": true,
+        },
+        "root": { "path": "rootfs", "readonly": true },
+        "mounts": [
+            mount("/proc", "proc", "proc", &[]),
+            mount("/dev", "tmpfs", "tmpfs", &["nosuid", "mode=755"]),
+            mount("/usr", "bind", "/usr", &["rbind", "ro"]),
+            mount("/tmp", "tmpfs", "tmpfs", &["nosuid", "nodev"]),
+        ],
+        "linux": {
+            "namespaces": kinds.map(|kind| json!({ "type": kind })),
+            "uidMappings": own(uid),
+            "gidMappings": own(gid),
+        },
+    });
+    fs::write(bundle.join("config.json"), config.to_string())?;
+    let state = bundle.join("state");
+    let manager = if engine == "crun" { "--cgroup-manager=disabled" } else { "--rootless=true" };
+    let script = "mount -t tmpfs none /sys/fs/cgroup; exec \"$@\"";
+    let mut bare = command("unshare");
+    // A user who is not root makes mounts only as root of a namespace.
+    if uid != 0 {
+        bare.args(["--user", "--map-root-user"]);
+    }
+    bare.args(["--mount", "sh", "-c", script, "sh", engine, manager, "--root"]).arg(state);
+    bare.args(["run", "--bundle"]).arg(bundle).arg("bench");
+    Ok(bare)
+}

@@ -1,10 +1,11 @@
 //! Showing the terminal of a detached session at this one.
 
+use std::convert::Infallible;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use pinfold_wire::Channel;
@@ -30,6 +31,8 @@ const LOOK: Duration = Duration::from_millis(100);
 const CHUNK: usize = 16 * 1024;
 /// Pieces of what was typed that wait for a program to read them. More are lost, as in any terminal.
 const WAITING: usize = 64;
+/// How long a detached terminal waits for a program to take what was typed before.
+const LAST_KEYS: Duration = Duration::from_secs(1);
 /// What interrupts a program that reads keys as they are.
 const INTERRUPT: u8 = 0x03;
 
@@ -61,8 +64,15 @@ struct Viewer {
     /// Until when the beginning of the keys is held back.
     held: Option<Instant>,
     /// None where nothing is typed.
-    typed: Option<SyncSender<Vec<u8>>>,
+    typed: Option<Typed>,
     shown: Shown,
+}
+
+/// What is typed, on its way to a program that may read it late.
+struct Typed {
+    waiting: SyncSender<Vec<u8>>,
+    /// Closed when all of it is written.
+    written: Receiver<Infallible>,
 }
 
 /// Where what is written comes from.
@@ -110,6 +120,11 @@ pub fn attach(places: &Places, session: &str, attach: Attach) -> Result<AttachEn
     viewer.enter()?;
     let end = viewer.until_end();
     viewer.leave();
+    if let Some(Typed { waiting, written }) = viewer.typed {
+        drop(waiting);
+        // Either way it is over: closed, or nobody reads it.
+        let _ = written.recv_timeout(LAST_KEYS);
+    }
     end
 }
 
@@ -155,17 +170,19 @@ fn say(session: &str, attach: &Attach, has_keys: bool) {
 
 /// Types into the session's terminal on a thread of its own: a program that reads nothing must not keep
 /// anybody from detaching.
-fn typing(terminal: OwnedFd) -> io::Result<SyncSender<Vec<u8>>> {
-    let (typed, waiting) = sync_channel::<Vec<u8>>(WAITING);
+fn typing(terminal: OwnedFd) -> io::Result<Typed> {
+    let (waiting, next) = sync_channel::<Vec<u8>>(WAITING);
+    let (writer, written) = sync_channel(0);
     let write = move || {
+        let _writer: SyncSender<Infallible> = writer;
         let mut terminal = File::from(terminal);
         // A terminal whose other side is gone takes nothing; that the session ends is told elsewhere.
-        while let Ok(bytes) = waiting.recv()
+        while let Ok(bytes) = next.recv()
             && terminal.write_all(&bytes).is_ok()
         {}
     };
     std::thread::Builder::new().spawn(write)?;
-    Ok(typed)
+    Ok(Typed { waiting, written })
 }
 
 impl Viewer {
@@ -302,7 +319,7 @@ impl Viewer {
             && !bytes.is_empty()
         {
             // What a program does not read is lost, as where a terminal's own buffer is full.
-            let _ = typed.try_send(bytes);
+            let _ = typed.waiting.try_send(bytes);
         }
     }
 

@@ -154,22 +154,29 @@ impl SessionState {
     /// Gives the session a name that no other live one has.
     ///
     /// # Errors
-    /// A name that is taken, or what the file system says.
+    /// A name that is taken, or what the file system says, with the path.
     pub(crate) fn set_name(&self, places: &Places, name: &SessionName) -> io::Result<()> {
         let _common = lock(&self.sessions.join(COMMON), FlockOperation::LockExclusive)?;
         if let Some((session, _)) = names(places).into_iter().find(|(_, other)| *other == name.0) {
             let what = format!("the session {session} is called {} already", name.0);
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, what));
         }
-        fs::write(self.private.join(NAME), &name.0)
+        self.note(NAME, &name.0)
     }
 
     /// Keeps how the session's boundary is called, for [`boundary_of`].
     ///
     /// # Errors
-    /// What the file system says.
+    /// What the file system says, with the path.
     pub(crate) fn set_boundary(&self, name: &str) -> io::Result<()> {
-        fs::write(self.private.join(BOUNDARY), name)
+        self.note(BOUNDARY, name)
+    }
+
+    fn note(&self, file: &str, content: &str) -> io::Result<()> {
+        let path = self.private.join(file);
+        fs::write(&path, content).map_err(|error| {
+            io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()))
+        })
     }
 
     /// Where a session's private copies lie.

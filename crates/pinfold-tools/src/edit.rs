@@ -4,12 +4,13 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use memchr::memmem;
+use rustix::fs::OFlags;
 
 use crate::error::{ErrorKind, ToolError};
 use crate::frame::MAX_CONTENT;
 use crate::operation::{Edit, EditDone, Replacement};
 use crate::read;
-use crate::roots::Roots;
+use crate::roots::{Roots, There};
 use crate::write::replace;
 
 /// Replaces text in a file.
@@ -19,9 +20,9 @@ use crate::write::replace;
 pub(crate) fn edit(roots: &Roots, edit: &Edit) -> Result<EditDone, ToolError> {
     let about = |kind, what: &str| ToolError::about(kind, what, &edit.path);
     // Its state is taken before its content: what changes in between is seen.
-    let spot = roots.spot(&edit.path, false)?;
-    let (mut file, size) = read::open(roots, &edit.path)?;
-    let content = read::at_most(&mut file, size, MAX_CONTENT + 1)
+    let there = There::new(roots.open(&edit.path, OFlags::RDONLY)?, &edit.path)?;
+    let size = u64::try_from(there.about.st_size).unwrap_or_default();
+    let content = read::at_most(&there.file, size, MAX_CONTENT + 1)
         .map_err(|error| about(ErrorKind::System, &error.to_string()))?;
     if content.len() > MAX_CONTENT {
         return Err(about(ErrorKind::TooLarge, "too large to be edited"));
@@ -55,6 +56,7 @@ pub(crate) fn edit(roots: &Roots, edit: &Edit) -> Result<EditDone, ToolError> {
     if edited == content {
         return Err(about(ErrorKind::Request, "the edits change nothing"));
     }
+    let spot = roots.spot_of(there, &edit.path)?;
     let atomic = replace(&spot, &edit.path, &edited)?;
     Ok(EditDone { replaced: places.len() as u64, first_line, atomic })
 }

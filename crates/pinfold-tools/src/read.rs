@@ -5,11 +5,10 @@ use std::io::{self, Read as _, Seek as _, SeekFrom};
 
 use rustix::fs::OFlags;
 
-use crate::Bytes;
 use crate::error::{ErrorKind, ToolError};
 use crate::frame::MAX_CONTENT;
 use crate::operation::{ContentKind, Range, Read, ReadDone};
-use crate::roots::{Roots, regular};
+use crate::roots::{Roots, There};
 
 /// How much of a file tells what it is.
 const LOOK: usize = 8192;
@@ -23,7 +22,9 @@ const CHUNK: usize = 256 * 1024;
 /// # Errors
 /// What keeps it from being read; more than one answer carries.
 pub(crate) fn read(roots: &Roots, read: &Read) -> Result<(ReadDone, Vec<u8>), ToolError> {
-    let (mut file, size) = open(roots, &read.path)?;
+    let There { mut file, about, .. } =
+        There::new(roots.open(&read.path, OFlags::RDONLY)?, &read.path)?;
+    let size = u64::try_from(about.st_size).unwrap_or_default();
     let system =
         |error: io::Error| ToolError::about(ErrorKind::System, &error.to_string(), &read.path);
     let too_large = || {
@@ -35,7 +36,7 @@ pub(crate) fn read(roots: &Roots, read: &Read) -> Result<(ReadDone, Vec<u8>), To
     let (content, lines) = match read.range {
         None => {
             // A file can grow meanwhile, and those of proc(5) have no size.
-            let content = at_most(&mut file, size, MAX_CONTENT + 1).map_err(system)?;
+            let content = at_most(&file, size, MAX_CONTENT + 1).map_err(system)?;
             if content.len() > MAX_CONTENT {
                 return Err(too_large());
             }
@@ -48,7 +49,7 @@ pub(crate) fn read(roots: &Roots, read: &Read) -> Result<(ReadDone, Vec<u8>), To
                     file.seek(SeekFrom::Start(offset)).map_err(system)?;
                     let length = usize::try_from(length).unwrap_or(usize::MAX).min(MAX_CONTENT);
                     let there = size.saturating_sub(offset);
-                    (at_most(&mut file, there, length).map_err(system)?, None)
+                    (at_most(&file, there, length).map_err(system)?, None)
                 }
                 Range::Lines { first, count } => {
                     file.rewind().map_err(system)?;
@@ -63,16 +64,8 @@ pub(crate) fn read(roots: &Roots, read: &Read) -> Result<(ReadDone, Vec<u8>), To
     Ok((ReadDone { size, kind, mime: mime.map(str::to_owned), lines }, content))
 }
 
-/// Opens a regular file, and gives its size in bytes.
-pub(crate) fn open(roots: &Roots, path: &Bytes) -> Result<(File, u64), ToolError> {
-    let opened = roots.open(path, OFlags::RDONLY)?;
-    let stat = rustix::fs::fstat(&opened.file).map_err(ToolError::system(path))?;
-    regular(&stat, path)?;
-    Ok((File::from(opened.file), u64::try_from(stat.st_size).unwrap_or_default()))
-}
-
 /// The next bytes, room for which is made at once for as many as there should be.
-pub(crate) fn at_most(file: &mut File, there: u64, most: usize) -> io::Result<Vec<u8>> {
+pub(crate) fn at_most(file: &File, there: u64, most: usize) -> io::Result<Vec<u8>> {
     let there = usize::try_from(there).unwrap_or(most).min(most);
     // One more lets the end be seen without another buffer.
     let mut content = Vec::with_capacity(there + 1);

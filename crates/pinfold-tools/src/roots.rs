@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use crate::Bytes;
@@ -36,7 +36,14 @@ pub(crate) struct Spot {
     pub(crate) directory: Opened,
     pub(crate) name: OsString,
     /// What is there now.
-    pub(crate) there: Option<Stat>,
+    pub(crate) there: Option<There>,
+}
+
+/// A regular file, open, its state when it was opened, and where it lay.
+pub(crate) struct There {
+    pub(crate) file: File,
+    pub(crate) about: Stat,
+    real: PathBuf,
 }
 
 impl Roots {
@@ -70,37 +77,42 @@ impl Roots {
     /// anything there that is no regular file.
     pub(crate) fn spot(&self, path: &Bytes, parents: bool) -> Result<Spot, ToolError> {
         let at = self.absolute(path)?;
-        let real = match self.open_at(&at, path, OFlags::PATH) {
-            Ok(opened) => opened.real,
+        match self.open_at(&at, path, OFlags::PATH) {
+            Ok(opened) => self.spot_of(There::new(opened, path)?, path),
             Err(error) if error.kind == ErrorKind::NotFound => {
                 if rustix::fs::lstat(&at).is_ok() {
                     let what = "is a symbolic link that leads nowhere";
                     return Err(ToolError::about(ErrorKind::NotFound, what, path));
                 }
-                at
+                let (above, name) = divided(&at, path)?;
+                let directory = match parents {
+                    true => self.make(above, path)?,
+                    false => self.above(above, &at, path)?,
+                };
+                Ok(Spot { directory, name: name.to_owned(), there: None })
             }
-            Err(error) => return Err(error),
-        };
-        let (Some(above), Some(name)) = (real.parent(), real.file_name()) else {
-            return Err(ToolError::about(ErrorKind::IsDirectory, "is a directory", path));
-        };
-        let directory = match parents {
-            true => self.make(above, path)?,
-            // A file that is granted by itself lies where nothing else is granted.
-            false if self.roots.contains(&real) => {
-                open(above, OFlags::PATH | OFlags::DIRECTORY).map_err(ToolError::system(path))?
-            }
-            false => self.open_at(above, path, OFlags::PATH | OFlags::DIRECTORY)?,
-        };
-        let there = match rustix::fs::statat(&directory.file, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => Some(stat),
-            Err(Errno::NOENT) => None,
-            Err(errno) => return Err(ToolError::system(path)(errno)),
-        };
-        if let Some(stat) = &there {
-            regular(stat, path)?;
+            Err(error) => Err(error),
         }
-        Ok(Spot { directory, name: name.to_owned(), there })
+    }
+
+    /// The place of a file that is open.
+    ///
+    /// # Errors
+    /// As [`Self::spot`].
+    pub(crate) fn spot_of(&self, there: There, path: &Bytes) -> Result<Spot, ToolError> {
+        let (above, name) = divided(&there.real, path)?;
+        let directory = self.above(above, &there.real, path)?;
+        Ok(Spot { directory, name: name.to_owned(), there: Some(there) })
+    }
+
+    /// The directory of a file.
+    fn above(&self, above: &Path, file: &Path, path: &Bytes) -> Result<Opened, ToolError> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY;
+        // A file that is granted by itself lies where nothing else is granted.
+        match self.roots.iter().any(|root| root == file) {
+            true => open(above, flags).map_err(ToolError::system(path)),
+            false => self.open_at(above, path, flags),
+        }
     }
 
     /// Makes a directory, and those above it, where they are not there yet.
@@ -186,9 +198,28 @@ impl Roots {
     }
 }
 
+impl There {
+    /// # Errors
+    /// Whatever is no regular file.
+    pub(crate) fn new(Opened { file, real }: Opened, path: &Bytes) -> Result<Self, ToolError> {
+        let about = rustix::fs::fstat(&file).map_err(ToolError::system(path))?;
+        regular(&about, path)?;
+        Ok(Self { file: file.into(), about, real })
+    }
+}
+
+/// A path's directory and name.
+///
+/// # Errors
+/// A path that ends in none.
+fn divided<'a>(at: &'a Path, path: &Bytes) -> Result<(&'a Path, &'a OsStr), ToolError> {
+    let is_directory = || ToolError::about(ErrorKind::IsDirectory, "is a directory", path);
+    at.parent().zip(at.file_name()).ok_or_else(is_directory)
+}
+
 /// # Errors
 /// Whatever is no regular file.
-pub(crate) fn regular(stat: &Stat, path: &Bytes) -> Result<(), ToolError> {
+fn regular(stat: &Stat, path: &Bytes) -> Result<(), ToolError> {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Ok(()),
         FileType::Directory => Err(ToolError::system(path)(Errno::ISDIR)),

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use crate::Bytes;
 use crate::error::{ErrorKind, ToolError};
 use crate::operation::{Write, WriteDone};
-use crate::roots::{Roots, Spot, link_of, real_path};
+use crate::roots::{Roots, Spot, There, link_of};
 
 /// Permission bits that a file keeps when its content is replaced.
 const KEPT: RawMode = 0o777;
@@ -36,10 +36,12 @@ pub(crate) fn write(roots: &Roots, write: &Write, content: &[u8]) -> Result<Writ
 /// # Errors
 /// As [`write`]; [`ErrorKind::Changed`] if it is not what it was when the spot was found.
 pub(crate) fn replace(spot: &Spot, path: &Bytes, content: &[u8]) -> Result<bool, ToolError> {
-    if let Some(before) = &spot.there {
+    if let Some(There { file, about, .. }) = &spot.there {
         // To rename over a file is a matter of its directory; it is to be one of the file as well.
-        may_be_written(spot, path)?;
-        return match put(spot, before, path, content) {
+        // It is asked without opening it for writing, which would make another file of it in a view
+        // (overlayfs copies up).
+        rustix::fs::access(link_of(file), Access::WRITE_OK).map_err(ToolError::system(path))?;
+        return match put(spot, about, path, content) {
             Ok(()) => Ok(true),
             // A mount point, or in a directory that cannot be written: there is no other way.
             Err(Put::Refused) => in_place(spot, path, content).map(|()| false),
@@ -106,30 +108,13 @@ fn version(stat: &Stat) -> (u64, u64, i64, i64, u64) {
     (stat.st_dev, stat.st_ino, stat.st_size, stat.st_ctime, nanoseconds)
 }
 
-/// Asks without opening it for writing, which would make another file of it in a view (overlayfs
-/// copies up).
-///
-/// # Errors
-/// A file that the session may only read.
-fn may_be_written(spot: &Spot, path: &Bytes) -> Result<(), ToolError> {
-    let file = open_for(spot, OFlags::PATH).map_err(ToolError::system(path))?;
-    rustix::fs::access(link_of(&file), Access::WRITE_OK).map_err(ToolError::system(path))
-}
-
 fn in_place(spot: &Spot, path: &Bytes, content: &[u8]) -> Result<(), ToolError> {
-    let file = open_for(spot, OFlags::WRONLY).map_err(ToolError::system(path))?;
+    let calm = OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let flags = OFlags::WRONLY | calm;
+    let file = rustix::fs::openat(&spot.directory.file, &spot.name, flags, Mode::empty())
+        .map_err(ToolError::system(path))?;
     let written = rustix::fs::ftruncate(&file, 0).and_then(|()| fill(file, content));
     written.map(drop).map_err(ToolError::system(path))
-}
-
-fn open_for(spot: &Spot, flags: OFlags) -> Result<OwnedFd, Errno> {
-    let calm = if flags.contains(OFlags::PATH) {
-        OFlags::empty()
-    } else {
-        OFlags::NONBLOCK | OFlags::NOCTTY
-    };
-    let flags = flags | calm | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::openat(&spot.directory.file, &spot.name, flags, Mode::empty())
 }
 
 /// A file without a name, which a kill leaves nothing of (`O_TMPFILE`, open(2)), or with one where the
@@ -137,9 +122,7 @@ fn open_for(spot: &Spot, flags: OFlags) -> Result<OwnedFd, Errno> {
 fn temporary(spot: &Spot) -> Result<(OwnedFd, Option<OsString>), Errno> {
     let mode = Mode::from_raw_mode(0o666);
     let flags = OFlags::WRONLY | OFlags::CLOEXEC;
-    // O_TMPFILE takes a directory by its path, not one that is open for its path alone.
-    let directory = real_path(&spot.directory.file)?;
-    match rustix::fs::open(&directory, flags | OFlags::TMPFILE, mode) {
+    match rustix::fs::openat(&spot.directory.file, ".", flags | OFlags::TMPFILE, mode) {
         Ok(file) => return Ok((file, None)),
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT) => {}
         Err(errno) => return Err(errno),

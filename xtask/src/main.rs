@@ -9,9 +9,9 @@ const USAGE: &str = "\
 usage: cargo xtask TASK
 
 tasks:
-  bench [--smoke] [start|warm|exec|snapshot|work|workspace|memory|gateway|door]
+  bench [--smoke] [start|warm|exec|tools|snapshot|work|workspace|memory|gateway|door]
                               measure the promises of SPECIFICATION.md
-        [--on DIRECTORY]      workspace: on this directory's disk, not on the build's
+        [--on DIRECTORY]      workspace and tools: on this directory's disk
         [--rounds N]          work and workspace: so many turns of each piece
   bench soak [--minutes N]    mixed traffic for ten minutes; fails when something grows
   lock AGENT VERSION [FILE]   write agents/recipes/FILE.json (FILE: AGENT) from npm";

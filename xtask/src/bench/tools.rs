@@ -14,12 +14,11 @@ use pinfold_session::places::Places;
 use pinfold_tools::{Edit, Grep, GrepMode, Read, Replacement, Tools};
 
 use super::memory::show_memory;
-use super::start::base;
 use super::work::make_tree;
 use super::{Effort, Outcome, command, peers};
 
-pub(super) fn run(pinfold: &Path, effort: Effort) -> Outcome {
-    let directory = tempfile::Builder::new().prefix("bench").tempdir_in(base())?;
+pub(super) fn run(pinfold: &Path, effort: Effort, on: &Path) -> Outcome {
+    let directory = tempfile::Builder::new().prefix("bench").tempdir_in(on)?;
     let workspace = directory.path().join("workspace");
     fs::create_dir(&workspace)?;
     make_tree(&workspace, effort.files)?;

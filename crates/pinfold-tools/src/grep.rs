@@ -1,14 +1,14 @@
 //! Finding lines of files.
 //!
-//! One thread walks in the order of names, several search, and what they find is put in that order
-//! again: the same question has the same answer, also where a limit cuts it short.
+//! Several threads walk and search, in no order, and what they find is put in the order of names: the
+//! same question has the same answer, also where a limit cuts it short. Once there is enough, what
+//! would come after it is not looked at.
 
+mod found;
 mod lines;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
@@ -17,22 +17,19 @@ use crate::error::ToolError;
 use crate::list::start;
 use crate::operation::{EntryKind, Grep, GrepDone, GrepLine};
 use crate::roots::Roots;
-use crate::walk::{Cancel, Entries, check_pattern, globs, pattern_error, walk};
-
+use crate::walk::{Cancel, check_pattern, globs, pattern_error, walk_at_once};
+use found::{Found, Item};
+use ignore::{DirEntry, WalkState};
 use lines::Search;
 
 /// Matching lines, or files, that are told unless another number is asked for.
 const MATCHES: u64 = 1_000;
 /// Bytes of lines in one answer.
 const BYTES: usize = 8 << 20;
-/// Files that one thread searches in one go, at most.
-const FILES: usize = 64;
-/// How many such goes the search may be ahead of the first that is not done: it bounds what waits.
-const AHEAD: u64 = 8;
 /// Bytes of what is built of a pattern, and of what that keeps while it searches, for each thread.
 const COMPILED: usize = 32 << 20;
-/// Threads that search.
-const SEARCHERS: usize = 8;
+/// Threads that search, at most: as many as ripgrep starts.
+const SEARCHERS: usize = 12;
 
 /// Finds lines of files.
 ///
@@ -42,18 +39,53 @@ pub(crate) fn grep(roots: &Roots, grep: &Grep, cancel: &Cancel) -> Result<GrepDo
     check_pattern(&grep.pattern)?;
     let matcher = matcher(grep)?;
     let (root, kind) = start(roots, &grep.path)?;
-    let mut found = Found::new(grep.limit.unwrap_or(MATCHES));
+    let found = Arc::new(Found::new(grep.limit.unwrap_or(MATCHES)));
     if kind == EntryKind::File {
         let name = root.file_name().map(PathBuf::from).unwrap_or_default();
-        let part = Search::new(grep, &matcher, &root, cancel).file(&root, &name);
-        found.add(part);
+        let part = Search::new(grep, &matcher, cancel).file(&root, &name);
+        found.add(root, Item::Part(part));
     } else {
-        let globs = globs(&root, &grep.globs)?;
-        let files = walk(&root, grep.ignored, globs);
-        directory(&root, files, (grep, &matcher), cancel, &mut found)?;
+        directory(&root, (grep, &matcher), cancel, &found)?;
     }
     cancel.check()?;
-    Ok(found.done)
+    found.in_order()
+}
+
+fn directory(
+    root: &Path,
+    (grep, matcher): (&Grep, &RegexMatcher),
+    cancel: &Cancel,
+    found: &Arc<Found>,
+) -> Result<(), ToolError> {
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(SEARCHERS);
+    let of_rules = Arc::clone(found);
+    let unreadable = move |directory: &Path, rules: PathBuf| {
+        of_rules.add(directory.to_owned(), Item::Unreadable(rules));
+    };
+    let globs = globs(root, &grep.globs)?;
+    let walk = walk_at_once(root, grep.ignored, globs, threads, unreadable)?;
+    walk.run(|| {
+        let mut search = Search::new(grep, matcher, cancel);
+        Box::new(move |entry| match entry {
+            _ if cancel.is_cancelled() => WalkState::Quit,
+            Ok(entry) => look_at(root, entry, &mut search, found),
+            // What cannot be read is passed over.
+            Err(_) => WalkState::Continue,
+        })
+    });
+    Ok(())
+}
+
+fn look_at(root: &Path, entry: DirEntry, search: &mut Search<'_>, found: &Found) -> WalkState {
+    if found.has_enough_before(entry.path()) {
+        return WalkState::Skip;
+    }
+    if entry.file_type().is_some_and(|kind| kind.is_file()) {
+        let path = entry.into_path();
+        let part = search.file(&path, path.strip_prefix(root).unwrap_or(&path));
+        found.add(path, Item::Part(part));
+    }
+    WalkState::Continue
 }
 
 fn matcher(grep: &Grep) -> Result<RegexMatcher, ToolError> {
@@ -83,172 +115,4 @@ pub(crate) struct Part {
     pub(crate) truncated: bool,
     /// Whether it has a line that is too long to be searched.
     pub(crate) is_too_long: bool,
-}
-
-/// What was found so far.
-struct Found {
-    done: GrepDone,
-    bytes: usize,
-    limit: u64,
-}
-
-impl Found {
-    fn new(limit: u64) -> Self {
-        let done = GrepDone { lines: Vec::new(), matches: 0, truncated: false };
-        Self { done, bytes: 0, limit }
-    }
-
-    /// Takes what the next file gave; false when there is enough.
-    fn add(&mut self, part: Part) -> bool {
-        self.done.truncated |= part.is_too_long;
-        let has_room = self.done.matches < self.limit && self.bytes < BYTES;
-        if part.matches == 0 {
-            return true;
-        }
-        if !has_room {
-            self.done.truncated = true;
-            return false;
-        }
-        let room = self.limit - self.done.matches;
-        let is_full = part.truncated || part.matches > room;
-        self.done.truncated |= is_full;
-        self.bytes += part.bytes;
-        let (lines, matches) = lines::first(part, room);
-        self.done.matches += matches;
-        self.done.lines.extend(lines);
-        !is_full
-    }
-}
-
-/// How far the answer has come.
-struct Progress {
-    next: Mutex<u64>,
-    moved: Condvar,
-}
-
-impl Progress {
-    fn wait_for(&self, index: u64) {
-        let is_far = |next: &mut u64| index >= next.saturating_add(AHEAD);
-        drop(self.moved.wait_while(lock(&self.next), is_far));
-    }
-
-    fn is_over(&self) -> bool {
-        *lock(&self.next) == u64::MAX
-    }
-
-    fn set(&self, next: u64) {
-        *lock(&self.next) = next;
-        self.moved.notify_all();
-    }
-}
-
-/// Files that are searched by one thread in one go. Handing over each by itself would wake a thread for each.
-type Batch = (u64, Vec<PathBuf>);
-
-fn directory(
-    root: &Path,
-    files: Entries,
-    (grep, matcher): (&Grep, &RegexMatcher),
-    cancel: &Cancel,
-    found: &mut Found,
-) -> Result<(), ToolError> {
-    let searchers = thread::available_parallelism().map_or(1, usize::from).min(SEARCHERS);
-    let (give, take) = sync_channel::<Batch>(AHEAD as usize);
-    let (tell, told) = sync_channel::<(u64, Vec<Part>)>(AHEAD as usize);
-    let take = Mutex::new(take);
-    let progress = Progress { next: Mutex::new(0), moved: Condvar::new() };
-    thread::scope(|scope| {
-        for _ in 0..searchers {
-            let (tell, take, progress) = (tell.clone(), &take, &progress);
-            let mut search = Search::new(grep, matcher, root, cancel);
-            scope.spawn(move || search_all(root, take, &tell, progress, &mut search));
-        }
-        drop(tell);
-        let progress = &progress;
-        let given = scope.spawn(move || give_all(files, &give, progress, cancel));
-        collect(told, progress, cancel, found);
-        // Whoever still waits for its turn has none any more.
-        progress.set(u64::MAX);
-        // And what was still to be searched is not.
-        while lock(&take).recv().is_ok() {}
-        given.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
-}
-
-fn give_all(
-    files: Entries,
-    give: &SyncSender<Batch>,
-    progress: &Progress,
-    cancel: &Cancel,
-) -> Result<(), ToolError> {
-    let (mut index, mut size, mut batch) = (0, 1, Vec::new());
-    for entry in files {
-        if cancel.is_cancelled() || progress.is_over() {
-            return Ok(());
-        }
-        let entry = entry?;
-        if !entry.file_type().is_some_and(|kind| kind.is_file()) {
-            continue;
-        }
-        batch.push(entry.into_path());
-        if batch.len() == size {
-            if give.send((index, std::mem::take(&mut batch))).is_err() {
-                return Ok(());
-            }
-            (index, size) = (index + 1, (size * 2).min(FILES));
-        }
-    }
-    if !batch.is_empty() {
-        // Whoever has enough takes none.
-        let _ = give.send((index, batch));
-    }
-    Ok(())
-}
-
-fn search_all(
-    root: &Path,
-    take: &Mutex<Receiver<Batch>>,
-    tell: &SyncSender<(u64, Vec<Part>)>,
-    progress: &Progress,
-    search: &mut Search<'_>,
-) {
-    loop {
-        let next = lock(take).recv();
-        let Ok((index, batch)) = next else { return };
-        progress.wait_for(index);
-        let file = |path: &PathBuf| search.file(path, path.strip_prefix(root).unwrap_or(path));
-        let says_something = |part: &Part| part.matches > 0 || part.is_too_long;
-        let parts = batch.iter().map(file).filter(says_something).collect();
-        if tell.send((index, parts)).is_err() {
-            return;
-        }
-    }
-}
-
-/// Puts what is found in order, until there is enough.
-fn collect(
-    told: Receiver<(u64, Vec<Part>)>,
-    progress: &Progress,
-    cancel: &Cancel,
-    found: &mut Found,
-) {
-    let mut waiting = BTreeMap::new();
-    let mut next = 0;
-    for (index, parts) in told {
-        waiting.insert(index, parts);
-        let before = next;
-        while let Some(parts) = waiting.remove(&next) {
-            next += 1;
-            if cancel.is_cancelled() || !parts.into_iter().all(|part| found.add(part)) {
-                return;
-            }
-        }
-        if next != before {
-            progress.set(next);
-        }
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

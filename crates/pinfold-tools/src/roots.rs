@@ -17,6 +17,9 @@ use rustix::io::Errno;
 use crate::Bytes;
 use crate::error::{ErrorKind, ToolError};
 
+/// With these an open(2) waits for nobody, and gives what it opens to no program.
+const CALM: OFlags = OFlags::CLOEXEC.union(OFlags::NOCTTY).union(OFlags::NONBLOCK);
+
 /// The paths of the session's grants, and where relative ones begin.
 #[derive(Debug, Clone)]
 pub struct Roots {
@@ -228,21 +231,28 @@ fn regular(stat: &Stat, path: &Bytes) -> Result<(), ToolError> {
 }
 
 fn open(at: &Path, flags: OFlags) -> Result<Opened, Errno> {
-    let calm = OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
     // With O_PATH the kernel refuses other flags than its own (open(2)).
-    let flags = if flags.contains(OFlags::PATH) { flags | OFlags::CLOEXEC } else { flags | calm };
+    let flags = if flags.contains(OFlags::PATH) { flags | OFlags::CLOEXEC } else { flags | CALM };
     let file = rustix::fs::open(at, flags, Mode::empty())?;
     let real = real_path(&file)?;
     Ok(Opened { file, real })
 }
 
-/// A regular file that a walk has seen below this path, if it is still there and still one: what has
-/// come in its place may lie elsewhere, or never end.
-pub(crate) fn open_below(root: &Path, path: &Path) -> Option<File> {
-    let Opened { file, real } = open(path, OFlags::RDONLY | OFlags::NOFOLLOW).ok()?;
+/// A directory that a walk has seen, if it still lies there: whatever has come in the place of one above
+/// it may lead elsewhere.
+pub(crate) fn open_seen(directory: &Path) -> Option<OwnedFd> {
+    let Opened { file, real } = open(directory, OFlags::PATH | OFlags::DIRECTORY).ok()?;
+    (real == directory).then_some(file)
+}
+
+/// A regular file that a walk has seen in this directory, and its size, if it is still one: what has come
+/// in its place may lie elsewhere, or never end.
+pub(crate) fn open_in(directory: &OwnedFd, name: &OsStr) -> Option<(File, u64)> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | CALM;
+    let file = rustix::fs::openat(directory, name, flags, Mode::empty()).ok()?;
     let about = rustix::fs::fstat(&file).ok()?;
     let is_regular = FileType::from_raw_mode(about.st_mode) == FileType::RegularFile;
-    (is_regular && real.starts_with(root)).then(|| file.into())
+    is_regular.then(|| (file.into(), u64::try_from(about.st_size).unwrap_or_default()))
 }
 
 /// Where an open file lies now.

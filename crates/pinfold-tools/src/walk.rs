@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ignore::overrides::{Override, OverrideBuilder};
-use ignore::{DirEntry, Walk, WalkBuilder};
+use ignore::{DirEntry, Walk, WalkBuilder, WalkParallel};
 use rustix::event::EventfdFlags;
 use rustix::io::Errno;
 
@@ -83,9 +83,49 @@ pub(crate) struct Entries {
 /// Walks through a directory; by the rules in its files, unless what these leave out is wanted.
 pub(crate) fn walk(root: &Path, ignored: bool, globs: Override) -> Entries {
     // Those above count as well.
-    let first = (!ignored).then(|| root.ancestors().find_map(rules::unreadable)).flatten();
+    let first = unreadable_above(root, ignored);
     let unreadable = Arc::new(Mutex::new(first));
     let of_filter = Arc::clone(&unreadable);
+    let mut builder =
+        builder(root, ignored, globs, move |_, rules| *lock(&of_filter) = Some(rules));
+    let walk = builder.sort_by_file_name(std::ffi::OsStr::cmp).build();
+    Entries { walk, unreadable, is_over: false }
+}
+
+/// The same in so many threads, in no order. A directory whose rules cannot be read is not entered,
+/// but told of with the file that holds them.
+///
+/// # Errors
+/// Rules above the directory that cannot be read.
+pub(crate) fn walk_at_once(
+    root: &Path,
+    ignored: bool,
+    globs: Override,
+    threads: usize,
+    tell: impl Fn(&Path, PathBuf) + Send + Sync + 'static,
+) -> Result<WalkParallel, ToolError> {
+    match unreadable_above(root, ignored) {
+        Some(rules) => Err(no_rules(&rules)),
+        None => Ok(builder(root, ignored, globs, tell).threads(threads).build_parallel()),
+    }
+}
+
+fn unreadable_above(root: &Path, ignored: bool) -> Option<PathBuf> {
+    (!ignored).then(|| root.ancestors().find_map(rules::unreadable)).flatten()
+}
+
+pub(crate) fn no_rules(rules: &Path) -> ToolError {
+    let what = "holds no rules: not a regular file, or of more than 1 MiB; leave `.gitignore` \
+        and its like out of account (ignored)";
+    ToolError::about(ErrorKind::Special, what, &rules.into())
+}
+
+fn builder(
+    root: &Path,
+    ignored: bool,
+    globs: Override,
+    tell: impl Fn(&Path, PathBuf) + Send + Sync + 'static,
+) -> WalkBuilder {
     let enters = move |entry: &DirEntry| {
         if entry.depth() > 0 && entry.file_name() == GIT {
             return false;
@@ -94,14 +134,16 @@ pub(crate) fn walk(root: &Path, ignored: bool, globs: Override) -> Entries {
         if ignored || !is_directory || entry.depth() == 0 {
             return true;
         }
-        let found = rules::unreadable(entry.path());
-        let may_enter = found.is_none();
-        if found.is_some() {
-            *lock(&of_filter) = found;
+        match rules::unreadable(entry.path()) {
+            Some(rules) => {
+                tell(entry.path(), rules);
+                false
+            }
+            None => true,
         }
-        may_enter
     };
-    let walk = WalkBuilder::new(root)
+    let mut builder = WalkBuilder::new(root);
+    builder
         .hidden(false)
         .parents(!ignored)
         .ignore(!ignored)
@@ -109,10 +151,8 @@ pub(crate) fn walk(root: &Path, ignored: bool, globs: Override) -> Entries {
         .git_exclude(!ignored)
         .git_global(false)
         .overrides(globs)
-        .filter_entry(enters)
-        .sort_by_file_name(std::ffi::OsStr::cmp)
-        .build();
-    Entries { walk, unreadable, is_over: false }
+        .filter_entry(enters);
+    builder
 }
 
 impl Iterator for Entries {
@@ -126,10 +166,7 @@ impl Iterator for Entries {
         let entry = if is_known { None } else { self.walk.find_map(Result::ok) };
         if let Some(path) = lock(&self.unreadable).take() {
             self.is_over = true;
-            let what = "holds no rules: not a regular file, or of more than 1 MiB; leave `.gitignore` \
-                and its like out of account (ignored)";
-            let path = path.as_path().into();
-            return Some(Err(ToolError::about(ErrorKind::Special, what, &path)));
+            return Some(Err(no_rules(&path)));
         }
         entry.map(Ok)
     }

@@ -2,7 +2,8 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 
 use grep_regex::RegexMatcher;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
@@ -10,7 +11,7 @@ use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContex
 use super::{BYTES, MATCHES, Part};
 use crate::Bytes;
 use crate::operation::{Grep, GrepLine, GrepMode, LineKind};
-use crate::roots::open_below;
+use crate::roots::{open_in, open_seen};
 use crate::walk::Cancel;
 
 /// Bytes of a line that are shown unless another number is asked for.
@@ -27,17 +28,13 @@ pub(super) struct Search<'a> {
     grep: &'a Grep,
     matcher: &'a RegexMatcher,
     searcher: Searcher,
-    root: &'a Path,
     cancel: &'a Cancel,
+    /// Where the last one lay: most come from the same directory as the one before.
+    directory: Option<(PathBuf, Option<OwnedFd>)>,
 }
 
 impl<'a> Search<'a> {
-    pub(super) fn new(
-        grep: &'a Grep,
-        matcher: &'a RegexMatcher,
-        root: &'a Path,
-        cancel: &'a Cancel,
-    ) -> Self {
+    pub(super) fn new(grep: &'a Grep, matcher: &'a RegexMatcher, cancel: &'a Cancel) -> Self {
         let shows_lines = grep.mode == GrepMode::Lines;
         let around = |lines: u32| if shows_lines { lines as usize } else { 0 };
         let searcher = SearcherBuilder::new()
@@ -48,14 +45,15 @@ impl<'a> Search<'a> {
             .binary_detection(BinaryDetection::quit(0))
             .heap_limit(Some(HELD))
             .build();
-        Self { grep, matcher, searcher, root, cancel }
+        Self { grep, matcher, searcher, cancel, directory: None }
     }
 
     /// What a file gives. One that cannot be read gives nothing, as with ripgrep.
     pub(super) fn file(&mut self, path: &Path, name: &Path) -> Part {
         let mut lines = Lines { grep: self.grep, cancel: self.cancel, name, part: Part::default() };
-        if let Some(file) = open_below(self.root, path) {
-            let file = Interruptible { file, cancel: self.cancel };
+        if let Some((file, size)) = self.open(path) {
+            let left = (size > 0).then_some(size);
+            let file = Interruptible { file, left, cancel: self.cancel };
             let searched = self.searcher.search_reader(self.matcher, file, &mut lines);
             // The system gives its errors a number, and the searcher not its own.
             lines.part.is_too_long = searched.is_err_and(|error| error.raw_os_error().is_none())
@@ -63,20 +61,35 @@ impl<'a> Search<'a> {
         }
         lines.finish()
     }
+
+    /// A file by its directory, which is held against where it was seen, so that this need not be asked
+    /// of each file: a name without slashes leads out of no directory, and no link is followed.
+    fn open(&mut self, path: &Path) -> Option<(File, u64)> {
+        let (above, name) = path.parent().zip(path.file_name())?;
+        if self.directory.as_ref().is_none_or(|(last, _)| last != above) {
+            self.directory = Some((above.to_owned(), open_seen(above)));
+        }
+        let (_, directory) = self.directory.as_ref()?;
+        open_in(directory.as_ref()?, name)
+    }
 }
 
-/// A file that is not read on once the search is taken back.
+/// A file that is not read on once the search is taken back, or as much was read as there was.
 struct Interruptible<'a> {
     file: File,
+    /// None where the system tells no size (proc(5)).
+    left: Option<u64>,
     cancel: &'a Cancel,
 }
 
 impl Read for Interruptible<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self.cancel.is_cancelled() {
-            true => Ok(0),
-            false => self.file.read(buffer),
+        if self.cancel.is_cancelled() || self.left == Some(0) {
+            return Ok(0);
         }
+        let got = self.file.read(buffer)?;
+        self.left = self.left.map(|left| left.saturating_sub(got as u64));
+        Ok(got)
     }
 }
 
@@ -154,15 +167,15 @@ fn character_before(text: &[u8], at: usize) -> usize {
     (0..=at).rev().take(4).find(|at| !is_inside(at)).unwrap_or(at)
 }
 
-/// The lines up to so many matches, with what is shown after the last, and how many matches these are.
-pub(super) fn first(part: Part, matches: u64) -> (Vec<GrepLine>, u64) {
+/// Keeps the lines up to so many matches, with what is shown after the last, and tells how many
+/// matches these are.
+pub(super) fn first(part: &mut Part, matches: u64) -> u64 {
     if part.matches <= matches {
-        return (part.lines, part.matches);
+        return part.matches;
     }
     let is_match = |(_, line): &(usize, &GrepLine)| line.kind == LineKind::Match;
     let beyond = part.lines.iter().enumerate().filter(is_match).nth(matches as usize);
     let end = beyond.map_or(part.lines.len(), |(index, _)| index);
-    let mut lines = part.lines;
-    lines.truncate(end);
-    (lines, matches)
+    part.lines.truncate(end);
+    matches
 }

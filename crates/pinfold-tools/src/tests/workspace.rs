@@ -97,6 +97,42 @@ fn a_file_that_becomes_something_else_is_not_searched() {
 }
 
 #[test]
+fn a_directory_that_becomes_a_link_is_not_searched() {
+    let place = place();
+    place.file("a/secret", "text");
+    let (path, kept) = (place.granted.join("a"), place.granted.join("kept"));
+    let swap = || {
+        fs::rename(&path, &kept).expect("renamed");
+        symlink(&place.outside, &path).expect("a link");
+        fs::remove_file(&path).expect("a link");
+        fs::rename(&kept, &path).expect("renamed back");
+    };
+    meanwhile(swap, || {
+        for _ in 0..300 {
+            let found = place.tools.grep(grep("text|secret")).expect("an answer");
+            assert!(found.lines.iter().all(|line| line.text == "text".into()), "{found:?}");
+        }
+    });
+}
+
+#[test]
+fn rules_that_cannot_be_read_end_an_answer_only_where_it_comes_to_them() {
+    let place = place();
+    for name in 0..200 {
+        place.file(&format!("{name:03}/file"), "text");
+    }
+    fifo(&place, "100/.gitignore");
+    let some = |limit| place.tools.grep(Grep { limit: Some(limit), ..grep("text") });
+    for limit in [1, 50, 99, 100] {
+        let some = some(limit).expect("enough before");
+        assert_eq!((some.matches, some.truncated), (limit, true));
+    }
+    for limit in [101, 1_000] {
+        assert_eq!(some(limit).expect_err("not enough").kind, ErrorKind::Special);
+    }
+}
+
+#[test]
 fn what_is_made_while_directories_become_links_is_made_inside() {
     let place = place();
     let path = place.granted.join("d");

@@ -84,6 +84,8 @@ fn an_inside_that_floods_with_events_costs_no_memory() {
     let (own, mut theirs) = UnixStream::pair().expect("a pair");
     let tools = Tools::new(OwnedFd::from(own)).expect("tools");
     let flood = thread::spawn(move || {
+        // Before it is asked for, an event would be nonsense.
+        theirs.read_exact(&mut [0; 1]).expect("a request");
         let event = frame(0, br#"{"event":{"change":"created","path":"x"}}"#, &[0; 4096]);
         let mut sent = 0_u32;
         while sent < 20_000 && theirs.write_all(&event).is_ok() {

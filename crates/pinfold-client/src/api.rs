@@ -23,8 +23,8 @@ pub use files::{
     FilesRead, FilesStat, FilesUnwatch, FilesWatch, FilesWrite, WatchStarted,
 };
 pub use programs::{
-    Ended, ExecDone, ExecExit, ExecOutput, ExecRun, ExecSignal, ExecStart, ExecStarted, ExecWrite,
-    Program, Stream,
+    Ended, ExecDone, ExecExit, ExecLimit, ExecLimits, ExecOutput, ExecRun, ExecSignal, ExecStart,
+    ExecStarted, ExecWrite, Program, Stream,
 };
 pub use sessions::{SessionInfo, SessionList, SessionStart, SessionStarted, SessionStop, Sessions};
 

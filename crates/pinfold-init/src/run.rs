@@ -155,8 +155,12 @@ impl Loop<'_> {
             Order::Start(variables) => self.start(variables)?,
             Order::Part(part) => self.part.extend(part),
             Order::Run { id, bounds, rest, streams } => {
-                let streams = Streams::new(streams, received.descriptors);
-                self.run((id, bounds), &rest, streams);
+                let mut descriptors = received.descriptors;
+                let own = descriptors.len().saturating_sub(bounds.groups.into());
+                let groups = descriptors.split_off(own);
+                // Fewer is how those are lost for which there is no room: streams are missed first.
+                let streams = Streams::new(streams, descriptors);
+                self.run((id, bounds, groups), &rest, streams);
             }
             Order::SignalTask { id, signal } => self.tell_task(id, |task| task.signal(signal)),
             Order::EndTask(id) => self.tell_task(id, Task::end),
@@ -207,7 +211,12 @@ impl Loop<'_> {
     }
 
     /// Runs something beside the command.
-    fn run(&mut self, (id, bounds): (u32, Bounds), rest: &[u8], streams: Result<Streams, Errno>) {
+    fn run(
+        &mut self,
+        (id, bounds, groups): (u32, Bounds, Vec<OwnedFd>),
+        rest: &[u8],
+        streams: Result<Streams, Errno>,
+    ) {
         self.has_run_tasks = true;
         let mut program = std::mem::take(&mut self.part);
         program.extend_from_slice(rest);
@@ -215,7 +224,7 @@ impl Loop<'_> {
         let failed = |errno| Failure::at(Step::Execute)(errno);
         let run = |program| {
             let command = Command::from(program);
-            Task::start((id, bounds), command, streams.map_err(failed)?, self.channel)
+            Task::start((id, bounds, groups), command, streams.map_err(failed)?, self.channel)
         };
         match program.map_err(failed).and_then(run) {
             Ok(task) => self.tasks.push(task),

@@ -42,7 +42,7 @@ impl Task {
     /// # Errors
     /// A command without words, or what the system says.
     pub(crate) fn start(
-        (id, bounds): (u32, Bounds),
+        (id, bounds, groups): (u32, Bounds, Vec<OwnedFd>),
         command: Command,
         streams: Streams,
         supervisor: &Channel,
@@ -59,8 +59,9 @@ impl Task {
         let (ended, tell) =
             rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(Failure::at(Step::Execute))?;
         let minder = crate::vfork::copy(|| {
-            let minded = bound(bounds)
-                .and_then(|()| mind((id, tell), &prepared, streams, terminal, supervisor));
+            let minded = bound(bounds).and_then(|()| {
+                mind((id, tell), (&prepared, &groups), streams, terminal, supervisor)
+            });
             if let Err(failure) = minded {
                 let _ = supervisor.send(&failure.report_of(id), &[]);
             }
@@ -117,7 +118,7 @@ impl Task {
 }
 
 /// Puts this process, and what it starts, behind limits of their own.
-fn bound(Bounds { files, nice }: Bounds) -> Result<(), Failure> {
+fn bound(Bounds { files, nice, groups: _ }: Bounds) -> Result<(), Failure> {
     if let Some(files) = files {
         let most = getrlimit(Resource::Nofile).maximum;
         if let Some(most) = most.filter(|most| *most < files) {
@@ -133,22 +134,37 @@ fn bound(Bounds { files, nice }: Bounds) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the minder does, until nothing of its task is left.
+/// Moves this process into control groups, of whose files these are. That it writes 0 for itself is
+/// what needs no sight of its number outside; that the files were opened by the supervisor is what lets
+/// it (Linux 5.16 looks at who opened them).
+fn join(groups: &[OwnedFd]) -> Result<(), Failure> {
+    groups.iter().try_for_each(|group| {
+        let failed = Failure::about(Step::Execute, b"in a control group of its own");
+        rustix::io::write(group, b"0").map(drop).map_err(failed)
+    })
+}
+
+/// What the minder does, until nothing of its task is left. It stays out of the task's groups, so that
+/// the kernel never ends it for them.
 fn mind(
     (id, tell): (u32, OwnedFd),
-    prepared: &Prepared,
+    (prepared, groups): (&Prepared, &[OwnedFd]),
     streams: Streams,
     terminal: Option<Terminal>,
     supervisor: &Channel,
 ) -> Result<(), Failure> {
     let kept = streams.descriptors().chain(terminal.iter().map(|terminal| terminal.user.as_fd()));
+    let kept = kept.chain(groups.iter().map(AsFd::as_fd));
     let kept: Vec<BorrowedFd<'_>> = kept.chain([supervisor.as_fd(), tell.as_fd()]).collect();
     close_all_but(&kept)
         .and_then(|()| rustix::process::set_child_subreaper(Some(rustix::process::getpid())))
         .map_err(Failure::at(Step::Execute))?;
     stdio::lead_session(terminal.as_ref()).map_err(Failure::at(Step::Terminal))?;
     let command = crate::vfork::spawn(|| {
-        let failure = prepared.become_command(&streams, terminal.as_ref());
+        let failure = match join(groups) {
+            Ok(()) => prepared.become_command(&streams, terminal.as_ref()),
+            Err(failure) => failure,
+        };
         let _ = supervisor.send(&failure.report_of(id), &[]);
     })
     .map_err(Failure::at(Step::Execute))?;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pinfold_client::Fault;
-use pinfold_client::api::{Ended, Program, Stream};
-use pinfold_session::RunError;
-use pinfold_session::control::{self, Exec, Running, Session};
+use pinfold_client::api::{Ended, ExecLimit, ExecLimits, Program, Stream};
+use pinfold_session::control::{self, Exec, ExecEnd, Limits, Running, Session};
+use pinfold_session::{LimitReached, RunError};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -49,11 +49,13 @@ impl Job {
         for (name, value) in &program.env {
             env.push(control::variable(name, value).map_err(fault)?);
         }
+        let ExecLimits { memory, pids, milli_cpus: cpus } = program.limits;
         let exec = Exec {
             argv: program.argv.into_iter().map(Into::into).collect(),
             env,
             cwd: program.cwd.filter(|cwd| *cwd != PathBuf::new()),
             timeout: program.timeout_ms.map(Duration::from_millis),
+            limits: Limits { memory, pids, cpus },
             ..Exec::default()
         };
         let system = |errno: Errno| Fault::refused(io::Error::from(errno).to_string(), None);
@@ -105,10 +107,7 @@ impl Job {
             }
             if ready[0] {
                 let heard = self.running.hear().map_err(fault).transpose();
-                let end = heard.map(|end| {
-                    end.map(|end| Ended { status: end.status, timed_out: end.timed_out })
-                });
-                ended = end.map(|end| (end, Instant::now()));
+                ended = heard.map(|end| (end.map(ended_as), Instant::now()));
             }
         }
     }
@@ -220,6 +219,21 @@ impl Tail {
         self.bytes.drain(..excess);
         self.dropped += excess as u64;
     }
+}
+
+fn ended_as(end: ExecEnd) -> Ended {
+    let limit = end.limit.and_then(|limit| match limit {
+        LimitReached::Timeout => Some(ExecLimit::Timeout),
+        LimitReached::Memory => Some(ExecLimit::Memory),
+        LimitReached::Pids => Some(ExecLimit::Pids),
+        // Those are of whole sessions.
+        LimitReached::Disk
+        | LimitReached::Files
+        | LimitReached::Overlay
+        | LimitReached::Build
+        | LimitReached::Room => None,
+    });
+    Ended { status: end.status, timed_out: limit == Some(ExecLimit::Timeout), limit }
 }
 
 #[cfg(test)]

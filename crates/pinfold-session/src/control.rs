@@ -5,6 +5,7 @@
 //! through the session's supervisor, and a client that reads slowly slows nobody but its own.
 
 mod attach;
+mod bounds;
 mod client;
 mod exec;
 mod keys;
@@ -14,6 +15,7 @@ mod server;
 mod session;
 
 pub use attach::{Attach, AttachEnd, attach};
+pub use bounds::Limits;
 pub(crate) use client::approvals;
 pub use client::{change, reachable, stop};
 pub use exec::{Exec, ExecEnd, Tty, exec};

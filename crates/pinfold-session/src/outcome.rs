@@ -70,18 +70,23 @@ pub struct Outcome {
     pub reached: Vec<NetworkRule>,
 }
 
+/// The exit status for whoever waits. A command that a limit ended has not succeeded, whatever it made
+/// of that.
+pub(crate) fn status(ended: Ended, limit: Option<LimitReached>) -> u8 {
+    let signalled = |signal: u8| 128_u8.saturating_add(signal);
+    match ended {
+        Ended::Code(0) if limit.is_some_and(LimitReached::ended_the_run) => {
+            signalled(libc::SIGTERM as u8)
+        }
+        Ended::Code(code) => code,
+        Ended::Signal(signal) => signalled(signal),
+    }
+}
+
 impl Outcome {
     pub(crate) fn new(ended: Option<Ended>, limit: Option<LimitReached>) -> Self {
-        let signalled = |signal: u8| 128_u8.saturating_add(signal);
-        let own = match ended {
-            Some(Ended::Code(code)) => code,
-            Some(Ended::Signal(signal)) => signalled(signal),
-            // Ended from outside: by a limit, or with its init.
-            None => signalled(libc::SIGKILL as u8),
-        };
-        // A command that a limit ended has not succeeded, whatever it made of the signal.
-        let cut_short = limit.is_some_and(LimitReached::ended_the_run) && own == 0;
-        let status = if cut_short { signalled(libc::SIGTERM as u8) } else { own };
+        // Ended from outside: by a limit, or with its init.
+        let status = status(ended.unwrap_or(Ended::Signal(libc::SIGKILL as u8)), limit);
         let interrupted = ended == Some(Ended::Signal(libc::SIGINT as u8));
         Self {
             status,

@@ -95,7 +95,7 @@ fn orders() -> Vec<Order> {
         Order::LastSteps(last_steps().encode()),
         Order::Run {
             id: 3,
-            bounds: Bounds { files: Some(64), nice: 5 },
+            bounds: Bounds { files: Some(64), nice: 5, groups: 2 },
             rest: rest.clone(),
             streams: streams(None),
         },

@@ -351,7 +351,7 @@ pub(crate) struct PolicyArgs {
     pub(crate) trust_config: Option<ContentHash>,
 }
 
-fn cpus(text: &str) -> Result<MilliCpus, String> {
+pub(crate) fn cpus(text: &str) -> Result<MilliCpus, String> {
     let number: f64 = text.parse().map_err(|_| "expected a number, such as 1.5".to_owned())?;
     MilliCpus::from_cpus(number).map_err(|error| error.to_string())
 }

@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use pinfold_policy::limits::WallTime;
-use pinfold_session::control::{self, Exec, Tty};
+use pinfold_policy::limits::{ByteSize, MilliCpus, WallTime};
+use pinfold_session::control::{self, Exec, Limits, Tty};
 use pinfold_session::places::Places;
 
+use crate::cli::cpus;
 use crate::completions;
 use crate::environment::describing;
 use crate::exit::Failure;
@@ -49,6 +50,15 @@ struct Surroundings {
     /// End it, and all that it has started, after this time, such as 90s or 2h
     #[arg(long, value_name = "TIME")]
     timeout: Option<WallTime>,
+    /// Memory of all that it starts together, such as 2G, within the session's
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<ByteSize>,
+    /// Processes and threads, within the session's
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    pids: Option<u64>,
+    /// CPUs, such as 1.5, within the session's
+    #[arg(long, value_name = "CPUS", value_parser = cpus)]
+    cpus: Option<MilliCpus>,
     /// Open files of each of its processes, at most as many as the session's
     #[arg(long, value_name = "COUNT")]
     files: Option<u64>,
@@ -97,11 +107,17 @@ fn run(session: &str, argv: Vec<OsString>, around: Surroundings) -> Result<ExitC
         (false, true) => Tty::Never,
         (false, false) => Tty::AsHere,
     };
-    let Surroundings { cwd, user, files, nice, .. } = around;
-    let exec = Exec { argv, env, cwd, timeout, user, files, nice, tty };
+    let Surroundings { cwd, user, files, nice, memory, pids, cpus, .. } = around;
+    let limits = Limits {
+        memory: memory.map(ByteSize::bytes),
+        pids,
+        cpus: cpus.map(MilliCpus::thousandths),
+    };
+    let exec = Exec { argv, env, cwd, timeout, user, files, nice, limits, tty };
     let end = control::exec(&places, session, exec)?;
-    if end.timed_out {
-        eprintln!("pinfold: the timeout limit ended the run");
+    if let Some(limit) = end.limit {
+        let what = if limit.ended_the_run() { "ended the run" } else { "was reached" };
+        eprintln!("pinfold: the {} limit {what}", limit.name());
     }
     if end.interrupted && std::io::stdin().is_terminal() {
         // The shell treats a job that an interrupt ended differently from one that returns.

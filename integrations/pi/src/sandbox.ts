@@ -45,6 +45,8 @@ export interface ExecOptions {
   env?: Record<string, string> | undefined;
   /** Seconds. */
   timeout?: number | undefined;
+  /** What it may use up with all that it starts; refused where that cannot be enforced. */
+  limits?: { memory?: number; pids?: number; milliCpus?: number } | undefined;
   signal?: AbortSignal | undefined;
   onData?: ((data: Buffer, stream: "stdout" | "stderr") => void) | undefined;
 }
@@ -52,6 +54,8 @@ export interface ExecOptions {
 export interface ExecResult {
   status: number;
   timedOut: boolean;
+  /** The limit of its own that ended or hindered it: `timeout`, `memory` or `pids`. */
+  limit?: string | undefined;
 }
 
 /** A live session. Every method fails once it, or pinfold, has ended: nothing is done elsewhere instead. */
@@ -170,6 +174,7 @@ export class Sandbox {
       ...(options.cwd === undefined ? {} : { cwd: this.inside(options.cwd) }),
       ...(options.env === undefined ? {} : { env: options.env }),
       ...(options.timeout === undefined ? {} : { timeoutMs: Math.ceil(options.timeout * 1000) }),
+      ...(options.limits === undefined ? {} : { limits: options.limits }),
     };
     return new Promise((done, failed) => {
       let exec: number | undefined;
@@ -201,7 +206,12 @@ export class Sandbox {
             settle(() => {
               if (options.signal?.aborted) failed(new Error("aborted"));
               else if (isRecord(ended)) {
-                done({ status: Number(ended["status"]), timedOut: ended["timedOut"] === true });
+                const limit = ended["limit"];
+                done({
+                  status: Number(ended["status"]),
+                  timedOut: ended["timedOut"] === true,
+                  ...(typeof limit === "string" ? { limit } : {}),
+                });
               } else failed(new PinfoldError(0, String(params["error"])));
             });
           }),

@@ -73,7 +73,8 @@ impl Group {
             return Ok(None);
         }
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-        let made = |limits| Self::version_2(&own, limits).or_else(|| Self::version_1(&own, limits));
+        let made =
+            |limits| Self::version_2(&own, limits).or_else(|| Self::version_1(&own, &[], limits));
         let group = made(limits);
         let shares = group.as_ref().is_some_and(|group| group.shares);
         match limits.cpus {
@@ -87,6 +88,55 @@ impl Group {
             }
             _ => Ok(group),
         }
+    }
+
+    /// Groups for something that runs in an inside, below those of the whole, so that it is bounded by
+    /// both.
+    ///
+    /// # Errors
+    /// A limit that would not be enforced.
+    pub fn of_part(whole: Option<&Self>, limits: &ResourceLimits) -> Result<Self, LaunchError> {
+        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let made = match whole {
+            // A group with processes hands no controllers on: its processes would have to move.
+            Some(whole) if whole.unified => None,
+            Some(whole) => Self::version_1(&own, &whole.directories, limits),
+            None => Self::version_2(&own, limits).or_else(|| Self::version_1(&own, &[], limits)),
+        };
+        let has = |enforced: fn(&Self) -> bool| made.as_ref().is_some_and(enforced);
+        let missing = [
+            ("memory", limits.memory.is_some() && !has(Self::bounds_memory)),
+            ("pids", limits.pids.is_some() && !has(Self::bounds_pids)),
+            ("cpus", limits.cpus.is_some() && !has(Self::shares_cpus)),
+        ];
+        match (missing.into_iter().find(|(_, is)| *is), made) {
+            (None, Some(made)) => Ok(made),
+            (missing, _) => Err(LaunchError::Limit {
+                limit: missing.map_or("one", |(limit, _)| limit),
+                cause: match whole {
+                    Some(whole) if whole.unified => {
+                        "a session's control group of version 2 has none below it; a limit of the \
+                         whole session holds"
+                    }
+                    _ => "this user can make no control group below the session's",
+                }
+                .to_owned(),
+            }),
+        }
+    }
+
+    /// Files by which a process joins the groups, writing 0.
+    ///
+    /// # Errors
+    /// What open(2) says.
+    pub fn entrances(&self) -> io::Result<Vec<OwnedFd>> {
+        // To the file for threads, for the reason that `join` gives.
+        let file = if self.unified { "cgroup.procs" } else { "tasks" };
+        let open = |directory: &PathBuf| -> io::Result<OwnedFd> {
+            let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+            Ok(rustix::fs::open(directory.join(file), flags, Mode::empty())?)
+        };
+        self.directories.iter().map(open).collect()
     }
 
     /// What another process is told of them.
@@ -150,8 +200,9 @@ impl Group {
         Some(group)
     }
 
-    /// Version 1: a child of the caller's group in each hierarchy that is needed.
-    fn version_1(own: &str, limits: &ResourceLimits) -> Option<Self> {
+    /// Version 1: in each hierarchy that is needed a child of the one of these groups that lies there,
+    /// or of the caller's.
+    fn version_1(own: &str, above: &[PathBuf], limits: &ResourceLimits) -> Option<Self> {
         let settings = [
             ("memory", "memory.limit_in_bytes", limits.memory.map(|bytes| bytes.to_string())),
             ("pids", "pids.max", limits.pids.map(|count| count.to_string())),
@@ -167,7 +218,9 @@ impl Group {
         };
         for (controller, file, value) in settings {
             let Some(value) = value else { continue };
-            let Some(hierarchy) = hierarchy(own, controller) else { continue };
+            let of_it = Path::new(MOUNTED).join(controller);
+            let above = above.iter().find(|group| group.starts_with(&of_it)).cloned();
+            let Some(hierarchy) = above.or_else(|| hierarchy(own, controller)) else { continue };
             let Some(directory) = make_directory(&hierarchy) else { continue };
             group.directories.push(directory.clone());
             let set = fs::write(directory.join(file), value).is_ok();
@@ -213,24 +266,46 @@ impl Group {
 
     /// The limit that the group has enforced so far, the deadlier first.
     pub fn exceeded(&self) -> Option<Exceeded> {
-        let counted = |file: &str, key: &str| {
-            self.directories.iter().any(|directory| {
-                let text = fs::read_to_string(directory.join(file)).unwrap_or_default();
-                text.lines()
-                    .filter_map(|line| line.split_once(' '))
-                    .any(|(name, count)| name == key && count.trim() != "0")
-            })
-        };
-        let killed =
-            counted("memory.events", "oom_kill") || counted("memory.oom_control", "oom_kill");
-        if killed {
+        let has = |is: fn(&Path) -> bool| self.directories.iter().any(|directory| is(directory));
+        if has(killed) || has(|directory| parts(directory).any(|part| killed_for_whole(&part))) {
             Some(Exceeded::Memory)
-        } else if counted("pids.events", "max") {
+        } else if has(|directory| counted(directory, "pids.events", "max")) {
             Some(Exceeded::Pids)
         } else {
             None
         }
     }
+
+    /// Whether something of this part was killed for lack of memory of the whole.
+    pub fn suffered(&self) -> bool {
+        self.directories.iter().any(|directory| killed_for_whole(directory))
+    }
+}
+
+/// Whether the kernel has killed something in this group for lack of memory. Version 1 counts it where
+/// it ran, and not above.
+fn killed(group: &Path) -> bool {
+    counted(group, "memory.events", "oom_kill") || counted(group, "memory.oom_control", "oom_kill")
+}
+
+/// The same, though the group has not once reached its own limit (version 1).
+fn killed_for_whole(group: &Path) -> bool {
+    let never = fs::read_to_string(group.join("memory.failcnt")).is_ok_and(|n| n.trim() == "0");
+    never && killed(group)
+}
+
+fn counted(group: &Path, file: &str, key: &str) -> bool {
+    let text = fs::read_to_string(group.join(file)).unwrap_or_default();
+    text.lines()
+        .filter_map(|line| line.split_once(' '))
+        .any(|(name, count)| name == key && count.trim() != "0")
+}
+
+/// The groups of what runs in an inside.
+fn parts(group: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(group).into_iter().flatten().flatten();
+    let is_group = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    entries.filter(is_group).map(|entry| entry.path())
 }
 
 /// Moves this process, which has one thread, into groups. That it writes 0 for itself, and to the
@@ -254,10 +329,15 @@ pub(super) fn join(groups: &[PathBuf]) -> Result<(), (&Path, Errno)> {
 impl Drop for Group {
     fn drop(&mut self) {
         for directory in &self.directories {
-            // One that is still busy is removed by a later start.
-            let _ = fs::remove_dir(directory);
+            remove(directory);
         }
     }
+}
+
+/// Removes a group with its parts. One that is still busy is removed by a later start.
+fn remove(group: &Path) {
+    parts(group).for_each(|part| drop(fs::remove_dir(part)));
+    let _ = fs::remove_dir(group);
 }
 
 fn needed(limits: &ResourceLimits) -> Vec<&'static str> {
@@ -316,7 +396,7 @@ fn remove_stale(parent: &Path) {
             rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH)
         });
         if !alive {
-            let _ = fs::remove_dir(entry.path());
+            remove(&entry.path());
         }
     }
 }

@@ -22,6 +22,43 @@ pub struct Program {
     /// Milliseconds after which it is ended with all that it has started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
+    /// What it may use up with all that it starts, beside the session's limits. Refused where it cannot
+    /// be enforced, which takes a control group below the session's.
+    #[serde(default, skip_serializing_if = "ExecLimits::is_none")]
+    pub limits: ExecLimits,
+}
+
+/// What a program may use up with all that it starts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ExecLimits {
+    /// Bytes of memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<u64>,
+    /// Processes and threads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pids: Option<u64>,
+    /// CPU time for each wall-clock time, in thousandths of a CPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub milli_cpus: Option<u32>,
+}
+
+impl ExecLimits {
+    fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A limit of something that runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ExecLimit {
+    /// Its time was over, which ended it.
+    Timeout,
+    /// It used more memory than it may, which ended it.
+    Memory,
+    /// A process or thread was refused.
+    Pids,
 }
 
 /// Starts a program in a session.
@@ -92,6 +129,9 @@ pub struct Ended {
     pub status: u8,
     /// Whether its time was over.
     pub timed_out: bool,
+    /// The limit of its own that ended or hindered it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<ExecLimit>,
 }
 
 /// What ran to its end.

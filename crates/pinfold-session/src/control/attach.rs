@@ -292,7 +292,7 @@ impl Viewer {
         let answer = self.channel.receive::<Json<Answer>>().ok().flatten();
         while self.pass_output()? {}
         match answer.map(|answer| answer.message.0) {
-            Some(Answer::Code(status)) => Ok(AttachEnd::Ended(status)),
+            Some(Answer::Code(status, _)) => Ok(AttachEnd::Ended(status)),
             Some(answer) => Err(refused(answer)),
             None => Err(gone()),
         }

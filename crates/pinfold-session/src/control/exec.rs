@@ -12,11 +12,12 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::termios::SpecialCodeIndex;
 
+use super::Limits;
 use super::client::{find, gone, lost, send};
 use super::message::{Answer, Request};
 use super::session::end_of;
 use crate::input::Feeding;
-use crate::outcome::RunError;
+use crate::outcome::{LimitReached, RunError};
 use crate::places::Places;
 use crate::stdio::{self, Pump};
 use crate::sys;
@@ -48,6 +49,8 @@ pub struct Exec {
     pub files: Option<u64>,
     /// By how much others go before it (nice(2), 0 to 19).
     pub nice: u8,
+    /// What it may use up.
+    pub limits: Limits,
     /// Whether it has a terminal.
     pub tty: Tty,
 }
@@ -69,8 +72,8 @@ pub enum Tty {
 pub struct ExecEnd {
     /// Its own status, or 128 + the signal that ended it.
     pub status: u8,
-    /// Whether its time was over.
-    pub timed_out: bool,
+    /// The limit of its own that ended or hindered it.
+    pub limit: Option<LimitReached>,
     /// Whether an interrupt ended it.
     pub interrupted: bool,
 }
@@ -138,7 +141,8 @@ pub fn exec(places: &Places, session: &str, exec: Exec) -> Result<ExecEnd, RunEr
 /// What is asked for first.
 pub(super) fn request(exec: &Exec) -> Request {
     let timeout = exec.timeout.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX));
-    Request::Exec { timeout, user: exec.user.clone(), files: exec.files, nice: exec.nice }
+    let &Exec { files, nice, limits, .. } = exec;
+    Request::Exec { timeout, user: exec.user.clone(), files, nice, limits }
 }
 
 /// And then.

@@ -3,6 +3,8 @@
 use pinfold_wire::Ended;
 use serde::{Deserialize, Serialize};
 
+use super::Limits;
+use crate::outcome::LimitReached;
 use crate::screen::Window;
 
 /// A change of a live session's network rules.
@@ -30,6 +32,8 @@ pub(super) enum Request {
         files: Option<u64>,
         /// By how much others go before it.
         nice: u8,
+        /// What it may use up.
+        limits: Limits,
     },
     /// Serve the session's tools on the socket that comes along.
     Tools,
@@ -74,24 +78,17 @@ pub(super) enum Answer {
     Stopped,
     /// It cannot be executed, by this number of the system's, which is about this.
     Failed(i32, Vec<u8>),
-    /// It returned this status.
-    Code(u8),
-    /// This signal ended it; so that its time was over, if that is said.
-    Killed(u8, TimeOver),
-}
-
-/// Whether the time of what ran was over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum TimeOver {
-    Yes,
-    No,
+    /// It returned this status, and had reached this limit of its own.
+    Code(u8, Option<LimitReached>),
+    /// The same of what this signal ended.
+    Killed(u8, Option<LimitReached>),
 }
 
 impl Answer {
-    pub(super) fn ended(ended: Ended, over: TimeOver) -> Self {
+    pub(super) fn ended(ended: Ended, limit: Option<LimitReached>) -> Self {
         match ended {
-            Ended::Code(code) => Self::Code(code),
-            Ended::Signal(signal) => Self::Killed(signal, over),
+            Ended::Code(code) => Self::Code(code, limit),
+            Ended::Signal(signal) => Self::Killed(signal, limit),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod attached;
 mod base;
+mod client;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,11 +12,11 @@ use std::time::{Duration, Instant};
 
 use pinfold_boundary::{Feature, Inside};
 use pinfold_wire::{Bounds, Channel, Ended, Order, Program, StreamEnd, Streams, Wire as _};
-use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
-use super::message::{Answer, Request, TimeOver};
+use super::bounds::Bounded;
+use super::message::{Answer, Request};
 use super::{NAME, Rules};
 use crate::audit::{Audit, Event, Purpose};
 use crate::broker::{self, Approvals};
@@ -25,6 +26,7 @@ use crate::talk::{self, Json};
 use crate::wrappers::Launch;
 
 pub(crate) use base::Base;
+use client::{Asked, Client, State};
 
 /// Clients at once; who comes later waits.
 const MOST: usize = 512;
@@ -58,40 +60,10 @@ pub(crate) struct Control {
     base: Base,
     audit: Arc<Audit>,
     next: u32,
+    /// Kept until the session's own limits have been looked at.
+    evidence: Vec<Bounded>,
     /// None where the inside cannot ask for commands on the host.
     approvals: Option<Arc<Approvals>>,
-}
-
-struct Client {
-    channel: Channel,
-    state: State,
-}
-
-enum State {
-    /// It has yet to say what it wants.
-    New,
-    /// It is saying what to run.
-    Telling {
-        timeout: Option<Duration>,
-        bounds: Bounds,
-        program: Vec<u8>,
-    },
-    Running {
-        id: u32,
-        deadline: Option<Instant>,
-        over: TimeOver,
-    },
-    /// It has gone, and what it ran is to end.
-    Left {
-        id: u32,
-        kill: Option<Instant>,
-    },
-    /// It is attached, with this number where the session has a terminal.
-    Attached(Option<u32>),
-    /// It waits for the session's end.
-    Waiting,
-    /// There is nothing more to say.
-    Done,
 }
 
 impl Control {
@@ -108,7 +80,8 @@ impl Control {
         let listener = talk::listen(private, NAME)?;
         let spare = Some(listener.try_clone()?);
         let (clients, screen, approvals) = (Vec::new(), None, None);
-        Ok(Self { listener, spare, clients, rules, screen, base, audit, next: FIRST, approvals })
+        let (next, evidence) = (FIRST, Vec::new());
+        Ok(Self { listener, spare, clients, rules, screen, base, audit, next, evidence, approvals })
     }
 
     /// The same, with requests that wait for answers.
@@ -125,16 +98,7 @@ impl Control {
 
     /// When to look again, whatever happens.
     pub(crate) fn due(&self) -> Option<Instant> {
-        let due = |client: &Client| match client.state {
-            State::Running { deadline, .. } => deadline,
-            State::Left { kill, .. } => kill,
-            State::New
-            | State::Telling { .. }
-            | State::Attached(_)
-            | State::Waiting
-            | State::Done => None,
-        };
-        self.clients.iter().filter_map(due).min()
+        self.clients.iter().filter_map(Client::due).min()
     }
 
     /// Answers whoever asks, and ends what has run for too long. Gives the patience of somebody who
@@ -143,11 +107,11 @@ impl Control {
         while self.clients.len() < MOST
             && let Some(channel) = self.accept()
         {
-            self.clients.push(Client { channel, state: State::New });
+            self.clients.push(Client::new(channel));
         }
         let mut stop = None;
         for mut client in std::mem::take(&mut self.clients) {
-            client.look_at_time(inside);
+            client.look_at_limits(inside);
             while client.is_here() && client.has_said_something() {
                 stop = self.hear(&mut client, inside, is_started).or(stop);
                 if !matches!(client.state, State::Telling { .. }) {
@@ -199,7 +163,7 @@ impl Control {
         let Some(client) = self.clients.iter_mut().find(is_its) else { return };
         let over = match client.state {
             State::Running { over, .. } => over,
-            _ => TimeOver::No,
+            _ => None,
         };
         let is_last = matches!(news, News::Failed(..) | News::Ended(_) | News::NoTerminal);
         match news {
@@ -210,9 +174,13 @@ impl Control {
             }
             News::Stopped => client.answer(Answer::Stopped, &[]),
             News::Failed(errno, what) => client.answer(Answer::Failed(errno, what), &[]),
-            News::Ended(ended) => client.answer(Answer::ended(ended, over), &[]),
+            News::Ended(ended) => {
+                let limit = over.or_else(|| client.bounded.as_ref().and_then(Bounded::reached));
+                client.answer(Answer::ended(ended, limit), &[]);
+            }
         }
         if is_last {
+            self.evidence.extend(client.bounded.take_if(|bounded| bounded.is_evidence()));
             if matches!(client.state, State::Left { .. }) {
                 // What it has started is nobody's any more, either.
                 let _ = inside.order(&Order::EndTask(id));
@@ -227,8 +195,8 @@ impl Control {
     fn hear(&mut self, client: &mut Client, inside: &Inside, is_started: bool) -> Option<Duration> {
         match std::mem::replace(&mut client.state, State::Done) {
             State::New => return self.hear_request(client, inside, is_started),
-            State::Telling { timeout, bounds, program } => {
-                self.hear_program(client, (timeout, bounds, program), inside);
+            State::Telling { asked, program } => {
+                self.hear_program(client, (asked, program), inside);
             }
             State::Running { id, deadline, over } => {
                 match client.channel.receive::<Json<Request>>() {
@@ -275,10 +243,11 @@ impl Control {
             Request::Exec { user: Some(user), .. } if !self.base.is_user(&user) => {
                 client.answer(Answer::Error(base::only_user(&user)), &[]);
             }
-            Request::Exec { timeout, user: _, files, nice } => {
+            Request::Exec { timeout, user: _, files, nice, limits } => {
                 let timeout = timeout.map(Duration::from_millis);
-                let bounds = Bounds { files, nice };
-                client.state = State::Telling { timeout, bounds, program: Vec::new() };
+                let bounds = Bounds { files, nice, groups: 0 };
+                let asked = Asked { timeout, bounds, limits };
+                client.state = State::Telling { asked, program: Vec::new() };
             }
             Request::Tools => {
                 let served = self.serve_tools(&received.descriptors, inside);
@@ -307,14 +276,14 @@ impl Control {
     fn hear_program(
         &mut self,
         client: &mut Client,
-        (timeout, bounds, mut program): (Option<Duration>, Bounds, Vec<u8>),
+        (asked, mut program): (Asked, Vec<u8>),
         inside: &Inside,
     ) {
         let Ok(Some(received)) = client.channel.receive::<Order>() else { return };
         match received.message {
             Order::Part(part) if program.len() + part.len() <= LONGEST => {
                 program.extend(part);
-                client.state = State::Telling { timeout, bounds, program };
+                client.state = State::Telling { asked, program };
             }
             Order::Command { rest, streams } => {
                 program.extend(rest);
@@ -322,10 +291,12 @@ impl Control {
                 if wanted.count() > received.descriptors.len() {
                     return client.answer(Answer::Error(no_descriptor()), &[]);
                 }
-                match self.run((&program, bounds), (streams, received.descriptors), inside) {
-                    Ok(id) => {
+                match self.run((&program, asked), (streams, received.descriptors), inside) {
+                    Ok((id, bounded)) => {
+                        let timeout = asked.timeout;
                         let deadline = timeout.and_then(|time| Instant::now().checked_add(time));
-                        client.state = State::Running { id, deadline, over: TimeOver::No };
+                        client.state = State::Running { id, deadline, over: None };
+                        client.bounded = bounded;
                     }
                     Err(why) => client.answer(Answer::Error(why), &[]),
                 }
@@ -346,16 +317,23 @@ impl Control {
     /// Has a client's program run, which is recorded before.
     fn run(
         &mut self,
-        (program, bounds): (&[u8], Bounds),
-        (streams, descriptors): (Streams, Vec<OwnedFd>),
+        (program, asked): (&[u8], Asked),
+        (streams, mut descriptors): (Streams, Vec<OwnedFd>),
         inside: &Inside,
-    ) -> Result<u32, String> {
+    ) -> Result<(u32, Option<Bounded>), String> {
         if streams.ends.contains(&StreamEnd::Terminal)
             && self.base.lacks.contains(&Feature::Terminal)
         {
             let boundary = self.base.boundary;
             return Err(format!("the session's boundary, {boundary}, has no terminal (--no-tty)"));
         }
+        let mut bounds = asked.bounds;
+        let bounded = asked.limits.bound(inside).map_err(|error| error.to_string())?;
+        let bounded = bounded.map(|(bounded, groups)| {
+            bounds.groups = groups.len() as u8;
+            descriptors.extend(groups);
+            bounded
+        });
         let told = Program::decode(program).map_err(|error| error.to_string())?;
         let program = self.base.complete(told);
         let launch = wrapped(self.base.boundary, Launch::of_program(program));
@@ -367,7 +345,7 @@ impl Control {
         let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
         let sent = inside.run(id, bounds, &program, streams, &borrowed);
         sent.map_err(|_| "the session has ended".to_owned())?;
-        Ok(id)
+        Ok((id, bounded))
     }
 }
 
@@ -376,61 +354,4 @@ fn no_descriptor() -> String {
     let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let most = most.map_or("as many as it likes".to_owned(), |most| most.to_string());
     format!("the session has as many files open as its supervisor may (RLIMIT_NOFILE: {most})")
-}
-
-impl Client {
-    fn id(&self) -> Option<u32> {
-        match self.state {
-            State::Running { id, .. } | State::Left { id, .. } => Some(id),
-            State::New
-            | State::Telling { .. }
-            | State::Attached(_)
-            | State::Waiting
-            | State::Done => None,
-        }
-    }
-
-    /// Whether it may still say something.
-    fn is_here(&self) -> bool {
-        !matches!(self.state, State::Left { .. } | State::Done)
-    }
-
-    /// One that does not take its answers is its own loss.
-    fn answer(&mut self, answer: Answer, descriptors: &[BorrowedFd<'_>]) {
-        if self.channel.send(&Json(answer), descriptors).is_err()
-            && let State::Running { id, .. } = self.state
-        {
-            self.state = State::Left { id, kill: Some(Instant::now()) };
-        }
-    }
-
-    fn has_said_something(&self) -> bool {
-        let mut ready = [PollFd::new(&self.channel, PollFlags::IN)];
-        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let ready = rustix::io::retry_on_intr(|| rustix::event::poll(&mut ready, Some(&at_once)));
-        ready == Ok::<_, Errno>(1)
-    }
-
-    fn look_at_time(&mut self, inside: &Inside) {
-        let (State::Running { id, deadline: due, .. } | State::Left { id, kill: due }) =
-            &mut self.state
-        else {
-            return;
-        };
-        if due.is_none_or(|due| Instant::now() < due) {
-            return;
-        }
-        let _ = inside.order(&Order::EndTask(*id));
-        // That it has ended is told by what the inside can stop: then it is not waited for.
-        *due = Some(Instant::now() + GRACE);
-        match &mut self.state {
-            State::Running { over: over @ TimeOver::No, .. } => *over = TimeOver::Yes,
-            State::Running { .. } => {
-                let killed = Ended::Signal(libc::SIGKILL as u8);
-                self.answer(Answer::ended(killed, TimeOver::Yes), &[]);
-                self.state = State::Done;
-            }
-            _ => {}
-        }
-    }
 }

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use pinfold_policy::env::{EnvName, Owner, reserved};
 use pinfold_tools::Tools;
-use pinfold_wire::{Channel, StreamEnd, Streams};
+use pinfold_wire::{Channel, Ended, StreamEnd, Streams};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use super::client::{self, gone, refused, send};
 use super::exec::{program, request};
-use super::message::{Answer, Request, TimeOver};
+use super::message::{Answer, Request};
 use super::{Exec, ExecEnd};
-use crate::outcome::RunError;
+use crate::outcome::{RunError, status};
 use crate::places::Places;
 use crate::talk::Json;
 
@@ -158,12 +158,14 @@ pub fn variable(name: &str, value: &str) -> Result<(OsString, OsString), RunErro
 /// What is no end.
 pub(super) fn end_of(answer: Answer) -> Result<ExecEnd, RunError> {
     match answer {
-        Answer::Code(status) => Ok(ExecEnd { status, timed_out: false, interrupted: false }),
-        Answer::Killed(signal, over) => Ok(ExecEnd {
-            status: 128_u8.saturating_add(signal),
-            timed_out: over == TimeOver::Yes,
-            interrupted: i32::from(signal) == libc::SIGINT,
-        }),
+        Answer::Code(code, limit) => {
+            let status = status(Ended::Code(code), limit);
+            Ok(ExecEnd { status, limit, interrupted: false })
+        }
+        Answer::Killed(signal, limit) => {
+            let status = status(Ended::Signal(signal), limit);
+            Ok(ExecEnd { status, limit, interrupted: i32::from(signal) == libc::SIGINT })
+        }
         Answer::Failed(errno, what) => Err(RunError::execute(errno, &what)),
         answer => Err(refused(answer)),
     }

@@ -84,6 +84,8 @@ pub struct Bounds {
     pub files: Option<u64>,
     /// By how much others go before it (nice(2)).
     pub nice: u8,
+    /// How many of the last descriptors are files of control groups that it joins (cgroups(7)).
+    pub groups: u8,
 }
 
 /// From the supervisor to init.
@@ -118,7 +120,7 @@ pub enum Order {
         bounds: Bounds,
         /// What follows the parts before.
         rest: Vec<u8>,
-        /// With as many descriptors as they need.
+        /// With as many descriptors as they need, before those of groups.
         streams: Streams,
     },
     /// Send this signal to the process group of what runs beside the command.
@@ -160,8 +162,9 @@ impl Wire for Order {
             Self::Command { rest, streams } => {
                 write_streams(writer.u8(9).bytes(rest), *streams);
             }
-            Self::Run { id, bounds: Bounds { files, nice }, rest, streams } => {
-                writer.u8(7).u32(*id).u8(files.is_some().into()).u64(files.unwrap_or(0)).u8(*nice);
+            Self::Run { id, bounds: Bounds { files, nice, groups }, rest, streams } => {
+                writer.u8(7).u32(*id).u8(files.is_some().into()).u64(files.unwrap_or(0));
+                writer.u8(*nice).u8(*groups);
                 write_streams(writer.bytes(rest), *streams);
             }
             Self::SignalTask { id, signal } => {
@@ -198,8 +201,9 @@ impl Wire for Order {
             2 => Self::Start(read_list(&mut reader)?),
             7 => {
                 let id = reader.u32()?;
-                let (has_files, files, nice) = (reader.u8()? != 0, reader.u64()?, reader.u8()?);
-                let bounds = Bounds { files: has_files.then_some(files), nice };
+                let (has_files, files) = (reader.u8()? != 0, reader.u64()?);
+                let files = has_files.then_some(files);
+                let bounds = Bounds { files, nice: reader.u8()?, groups: reader.u8()? };
                 let rest = reader.bytes()?;
                 Self::Run { id, bounds, rest, streams: read_streams(&mut reader)? }
             }

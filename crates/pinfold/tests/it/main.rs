@@ -8,6 +8,7 @@
 
 mod agents;
 mod attach;
+mod bounded;
 mod broker;
 mod budgets;
 mod common;

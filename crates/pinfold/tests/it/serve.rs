@@ -12,9 +12,9 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use pinfold_client::api::{
-    ApprovalAnswer, ApprovalsAnswer, ApprovalsList, ApprovalsWatch, Ended, ExecRun, ExecStart,
-    FilesEdit, FilesFind, FilesGrep, FilesRead, FilesWatch, FilesWrite, Program, SessionList,
-    SessionStart, SessionStop, Stream,
+    ApprovalAnswer, ApprovalsAnswer, ApprovalsList, ApprovalsWatch, Ended, ExecLimit, ExecLimits,
+    ExecRun, ExecStart, FilesEdit, FilesFind, FilesGrep, FilesRead, FilesWatch, FilesWrite,
+    Program, SessionList, SessionStart, SessionStop, Stream,
 };
 use pinfold_client::{Client, ClientError, ExecEvent};
 use pinfold_tools::{Bytes, Change, Edit, Find, Grep, Read, Replacement, Watch, Write};
@@ -100,7 +100,7 @@ fn a_session_is_used_through_the_api_and_ends_with_its_client() {
         };
         let run = ExecRun { session: session.clone(), program, input: "in\n".into(), limit: None };
         let done = served.client.call(&run).unwrap();
-        assert_eq!(done.ended, Ended { status: 3, timed_out: false });
+        assert_eq!(done.ended, Ended { status: 3, timed_out: false, limit: None });
         assert!(done.stdout.to_text().starts_with("hello\nin\n"), "{:?}", done.stdout);
         assert_eq!(done.stderr, "no\n".into());
 
@@ -218,8 +218,19 @@ fn what_runs_is_ended_with_all_that_it_has_started() {
         until("none sleeps", || sleeping() == 0);
         let program = Program { timeout_ms: Some(100), ..shell(&format!("sleep {mark}")) };
         let run = ExecRun { session: session.clone(), program, ..ExecRun::default() };
-        assert!(served.client.call(&run).unwrap().ended.timed_out);
+        let ended = served.client.call(&run).unwrap().ended;
+        assert_eq!((ended.timed_out, ended.limit), (true, Some(ExecLimit::Timeout)));
         assert_eq!(sleeping(), 0);
+        let limits = ExecLimits { memory: Some(32 << 20), ..ExecLimits::default() };
+        let program = Program { limits, ..shell("head -c 200M /dev/zero | tail") };
+        let run = ExecRun { session: session.clone(), program, ..ExecRun::default() };
+        match served.client.call(&run) {
+            Ok(done) => assert_eq!(done.ended.limit, Some(ExecLimit::Memory)),
+            // What can be bounded, and by whom, is tested in `bounded`.
+            Err(error) => {
+                assert!(error.to_string().contains("cannot enforce the memory limit"), "{error}");
+            }
+        }
         // What is left running on purpose keeps nobody waiting.
         let began = Instant::now();
         let (ended, said) = served.shell(&session, &format!("sleep {mark} & echo left"));

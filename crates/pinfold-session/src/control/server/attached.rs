@@ -23,7 +23,7 @@ impl Control {
         self.screen = None;
         for client in &mut self.clients {
             if matches!(client.state, State::Attached(_)) {
-                client.answer(Answer::Code(status), &[]);
+                client.answer(Answer::Code(status, None), &[]);
             }
         }
     }

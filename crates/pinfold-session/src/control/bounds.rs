@@ -1,0 +1,87 @@
+//! What something that runs beside a session's command may use up, by control groups of its own below
+//! the session's.
+
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use pinfold_boundary::namespace::{Exceeded, Group};
+use pinfold_boundary::{CpuShare, Inside, LaunchError, ResourceLimits};
+use serde::{Deserialize, Serialize};
+
+use crate::outcome::LimitReached;
+
+/// How often to look for what the kernel tells nobody: of a tree of which it has killed a part, the
+/// rest is ended.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// What something may use up, with all that it starts, beside the session's limits. Each needs a
+/// control group: without one it is refused, since nothing else holds for a whole tree.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Bytes of memory.
+    pub memory: Option<u64>,
+    /// Processes and threads.
+    pub pids: Option<u64>,
+    /// CPU time for each wall-clock time, in thousandths of a CPU.
+    pub cpus: Option<u32>,
+}
+
+/// The groups of what runs.
+pub(super) struct Bounded {
+    group: Group,
+    look: Instant,
+}
+
+impl Limits {
+    /// Makes the groups, and the files by which they are joined; none where there is no limit.
+    ///
+    /// # Errors
+    /// A limit that would not be enforced.
+    pub(super) fn bound(
+        self,
+        inside: &Inside,
+    ) -> Result<Option<(Bounded, Vec<OwnedFd>)>, LaunchError> {
+        if self == Self::default() {
+            return Ok(None);
+        }
+        let Self { memory, pids, cpus } = self;
+        let cpus = cpus.map(|thousandths| CpuShare { thousandths, required: true });
+        let limits = ResourceLimits { memory, pids, cpus, ..ResourceLimits::default() };
+        let group = Group::of_part(inside.group.as_ref(), &limits)?;
+        let entrances = group.entrances().map_err(|error| LaunchError::Limit {
+            limit: "one",
+            cause: format!("its control group cannot be joined: {error}"),
+        })?;
+        Ok(Some((Bounded { group, look: Instant::now() + LOOK }, entrances)))
+    }
+}
+
+impl Bounded {
+    /// When to look, where that is needed.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.group.needs_a_look().then_some(self.look)
+    }
+
+    /// Whether it has just been seen that too much memory was used.
+    pub(super) fn has_run_out(&mut self) -> bool {
+        let is_due = self.due().is_some_and(|due| Instant::now() >= due);
+        if is_due {
+            self.look = Instant::now() + LOOK;
+        }
+        is_due && self.reached() == Some(LimitReached::Memory)
+    }
+
+    /// The limit of its own that it has reached.
+    pub(super) fn reached(&self) -> Option<LimitReached> {
+        match self.group.exceeded()? {
+            Exceeded::Memory if self.group.suffered() => None,
+            Exceeded::Memory => Some(LimitReached::Memory),
+            Exceeded::Pids => Some(LimitReached::Pids),
+        }
+    }
+
+    /// Whether it is evidence of what the whole session has used up, to be kept for that.
+    pub(super) fn is_evidence(&self) -> bool {
+        self.group.suffered()
+    }
+}

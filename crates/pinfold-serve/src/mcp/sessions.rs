@@ -122,9 +122,15 @@ impl Sessions {
         })
     }
 
+    /// Those that live; the one that tools use unless another is named comes first.
     pub(super) fn list(&self) -> Vec<String> {
+        let first = lock(&self.first);
         let all = lock(&self.all);
-        all.keys().filter(|name| pinfold_session::is_live(&self.places, name)).cloned().collect()
+        let is_live = |name: &&String| pinfold_session::is_live(&self.places, name);
+        let mut names: Vec<String> = all.keys().filter(is_live).cloned().collect();
+        // Stable: the others stay in order.
+        names.sort_by_key(|name| !matches!(&*first, First::Session(of) if of == name));
+        names
     }
 
     pub(super) fn stop(&self, name: Option<&str>) -> Result<String, Fault> {

@@ -4,6 +4,7 @@
 //! Layers are provisioned once, into the build's own directory. Without the registry the tests
 //! say that they skip.
 
+mod conformance;
 pub(crate) mod key;
 mod mcp;
 mod official;
@@ -58,6 +59,30 @@ pub(crate) fn cache(person: Person) -> PathBuf {
     fs::DirBuilder::new().recursive(true).mode(0o755).create(&path).unwrap();
     chown(&path, Some(person.uid), Some(person.gid)).unwrap();
     path
+}
+
+/// Installs packages of npm's, each of one version, into a directory of the person's that outlives
+/// the test, and gives its `node_modules`; why not, where that cannot be.
+fn packages(stage: &Stage, name: &str, packages: &[&str]) -> Result<PathBuf, String> {
+    let kept = cache(stage.person).join(name);
+    let (modules, done) =
+        (kept.join("node_modules"), kept.join(packages.join("+").replace('/', "-")));
+    if done.exists() {
+        return Ok(modules);
+    }
+    let mut npm = stage.command("npm");
+    npm.args(["install", "--silent", "--no-save", "--no-audit", "--no-fund", "--ignore-scripts"])
+        .args(["--fetch-retries", "1", "--prefix"])
+        .arg(&kept)
+        .args(packages)
+        // The system's authorities, and not node's own.
+        .env("NODE_EXTRA_CA_CERTS", "/etc/ssl/certs/ca-certificates.crt");
+    let output = npm.output().map_err(|error| format!("npm: {error}"))?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    fs::write(done, "").map_err(|error| error.to_string())?;
+    Ok(modules)
 }
 
 /// A repository with a bug, a model server that knows how to mend it, and a user with a key.

@@ -12,6 +12,7 @@ mod carry;
 mod client;
 mod conversation;
 mod entries;
+mod gh;
 mod git;
 mod ground;
 mod kept;

@@ -259,6 +259,9 @@ impl Conversation<'_> {
         // Git that it runs has the repository's name and remotes, and nothing that the inside
         // wrote: no configuration, no hooks, no objects.
         variables.extend(super::git::closed(&repository));
+        if request.name == "gh" {
+            variables.extend(super::gh::closed());
+        }
         let argv = std::iter::once(program.clone().into()).chain(request.words()).collect();
         let launch = Launcher.for_inside(argv, &request.directory.path, variables)?;
         let (first, args) =

@@ -9,6 +9,7 @@ use pinfold_policy::settings::HostExecVerdict;
 use pinfold_wire::HostCommand;
 
 use super::client::Client;
+use super::gh;
 use super::git::{self, Task};
 use super::ground::Directory;
 use super::kept::KeptRule;
@@ -110,6 +111,9 @@ impl Request {
         let job = if name == "git" {
             Job::Git(Box::new(git::prepare(&args, &directory.path, id, (setting, client))?))
         } else {
+            if name == "gh" {
+                gh::check(&args)?;
+            }
             let program = setting.ground.program(name).ok_or_else(|| {
                 Refusal::new(format!("{name} is not on the host")).hint(
                     "it is looked for along PATH, but for directories that the inside can write to",

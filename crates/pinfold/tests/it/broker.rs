@@ -1,7 +1,7 @@
 //! A command inside asks the host to run another.
 
 mod asking;
-mod attacks;
+pub(crate) mod attacks;
 mod commands;
 mod git;
 mod hostile;

@@ -10,7 +10,7 @@ const GIT: &str = "autoApprove = true";
 
 /// Lines of shell that plant something inside. `$EVIL` is a command that leaves a mark on the host,
 /// if it runs there.
-const PLANTS: &[(&str, &str)] = &[
+pub(crate) const PLANTS: &[(&str, &str)] = &[
     (
         "hooks",
         "for h in pre-push post-checkout reference-transaction post-index-change pre-auto-gc \

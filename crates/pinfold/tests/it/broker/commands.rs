@@ -59,7 +59,7 @@ fn a_program_has_few_variables_and_no_path_that_the_inside_writes() {
     for name in ["SECRET_TOKEN", "GIT_SSH_COMMAND", "LD_PRELOAD", "planted"] {
         assert!(!said.contains(name), "{said}");
     }
-    let mut gh = scene.pinfold(&["run", "--", "sh", "-c", "pinfold-host gh fooled"]);
+    let mut gh = scene.pinfold(&["run", "--", "sh", "-c", "pinfold-host gh status"]);
     gh.env("PATH", format!("{}/bin", ws.display()));
     let output = gh.output().unwrap();
     assert!(super::said(&output).contains("gh is not on the host"), "{}", super::said(&output));

@@ -34,6 +34,8 @@ class GitHub(web.Web):
             challenge = 'Basic realm="GitHub"' if host == "github.com" else "none"
             return self.reply(b'{"message": "Bad credentials"}', 401, WWW_Authenticate=challenge)
         if host == "api.github.com":
+            if self.path == "/away":
+                return self.reply(b"", 302, Location="https://other.example.org/stolen")
             return self.api(body, given)
         return self.repository(body, given)
 
@@ -60,16 +62,27 @@ class GitHub(web.Web):
         self.reply(json.dumps(answer).encode(), **headers)
 
     def graph(self, query):
-        """What `gh pr create` asks for."""
+        """What `gh pr` and `gh issue` ask for."""
         if "createPullRequest" in query:
             url = "https://github.com/me/tool/pull/7"
             return {"createPullRequest": {"pullRequest": {"id": "P_7", "url": url}}}
+        issue = {"id": "I_5", "number": 5, "url": "https://github.com/me/tool/issues/5", "title": "Wrong"}
+        if "createIssue" in query:
+            return {"createIssue": {"issue": issue}}
         repository = {
             "id": "R_1", "name": "tool", "owner": {"login": "me"}, "viewerPermission": "ADMIN",
             "hasIssuesEnabled": True, "hasWikiEnabled": False, "description": "", "parent": None,
             "mergeCommitAllowed": True, "rebaseMergeAllowed": True, "squashMergeAllowed": True,
             "defaultBranchRef": {"name": "main"}, "pullRequests": {"nodes": []},
+            "issue": issue, "hasIssue": True,
         }
+        if "PullRequestList" in query:
+            first = {
+                "number": 3, "title": "A first one", "state": "OPEN", "isDraft": False,
+                "url": "https://github.com/me/tool/pull/3", "headRefName": "first",
+                "headRepositoryOwner": {"id": "U_1", "login": "me"}, "isCrossRepository": False,
+            }
+            repository["pullRequests"] = {"totalCount": 1, "nodes": [first], "pageInfo": {}}
         return {"viewer": {"login": "me"}, "repository": repository}
 
 

@@ -13,7 +13,7 @@ use crate::agents::key::{descendants, disguised, search_memory};
 use crate::common::{Person, Stage};
 
 /// Not a real one, but of the real one's length, so that what stands for it fits in git's frames.
-const REAL: &str = "ghp_REAL0123456789abcdefghijklmnopqrstuv";
+pub(super) const REAL: &str = "ghp_REAL0123456789abcdefghijklmnopqrstuv";
 
 const CONFIG: &str = r#"
 [[secrets]]
@@ -36,7 +36,7 @@ fn bare(stage: &Stage, name: &str) {
 }
 
 /// `me/tool`, which the workspace is a clone of, and another's repository.
-fn repositories(stage: &Stage) {
+pub(super) fn repositories(stage: &Stage) {
     stage.write("world/token", REAL);
     stage.write("world/git/.keep", "");
     bare(stage, "me/tool.git");
@@ -64,7 +64,7 @@ const PUSH: &str = "git checkout -q -b change && echo more > file && git commit 
     git push -q origin change 2>&1\n";
 
 /// Lines of what the servers saw that hold all of these, and of them those with the real token.
-fn seen(world: &World, parts: &[&str]) -> (usize, usize) {
+pub(super) fn seen(world: &World, parts: &[&str]) -> (usize, usize) {
     let seen = world.seen();
     let lines = seen.lines().filter(|line| parts.iter().all(|part| line.contains(part)));
     let lines: Vec<&str> = lines.collect();

@@ -12,6 +12,7 @@ mod faults;
 mod git;
 mod github;
 mod grpc;
+mod host_gh;
 mod isolation;
 mod names;
 mod ours;

@@ -136,6 +136,9 @@ def start(server):
         web.serve(DIR, [NAMES["registry.example.org"][0], NAMES["git.example.org"][0]], [])
     elif server == "github":
         github.serve(DIR, [NAMES["github.com"][0], NAMES["api.github.com"][0]])
+    elif server == "elsewhere":
+        # Not GitHub's, and asked for as if it were.
+        github.serve(DIR, [NAMES["other.example.org"][0]])
     elif server == "grpc":
         # The system's Python, for which the package is made.
         child("/usr/bin/python3", os.path.join(DIR, "grpc_server.py"), DIR,

@@ -56,7 +56,8 @@ pub struct ApprovalRule {
 impl ApprovalRule {
     /// Whether a command is allowed: what is excluded is looked for first.
     ///
-    /// An option that is excluded (`--force`) is so with a value, too (`--force=x`).
+    /// An option that is excluded (`--force`) is so with a value, too (`--force=x`); one of a letter
+    /// (`-f`) also among others and with a value behind it (`-uf`, `-fx`).
     #[must_use]
     pub fn allows(&self, executable: &[u8], args: &[Vec<u8>]) -> bool {
         let is = |one: &String, arg: &[u8]| one.as_bytes() == arg;
@@ -64,8 +65,18 @@ impl ApprovalRule {
             one.starts_with("--")
                 && arg.strip_prefix(one.as_bytes()).is_some_and(|rest| rest.starts_with(b"="))
         };
-        let is_excluded =
-            |arg: &Vec<u8>| self.excludes.iter().any(|one| is(one, arg) || has_value(one, arg));
+        // A letter in the value of another option excludes, too: that is the safe way to be wrong.
+        let has_letter = |one: &String, arg: &[u8]| match (one.as_bytes(), arg) {
+            ([b'-', letter], [b'-', first, rest @ ..]) if *first != b'-' => {
+                first == letter || rest.contains(letter)
+            }
+            _ => false,
+        };
+        let is_excluded = |arg: &Vec<u8>| {
+            let excludes =
+                |one: &String| is(one, arg) || has_value(one, arg) || has_letter(one, arg);
+            self.excludes.iter().any(excludes)
+        };
         let begins = args.len() >= self.prefix.len()
             && self.prefix.iter().zip(args).all(|(one, arg)| is(one, arg));
         let has = |one: &String| args.iter().any(|arg| is(one, arg));

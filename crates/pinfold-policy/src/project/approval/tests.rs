@@ -17,7 +17,9 @@ fn rule(prefix: &str, contains: &str, excludes: &str) -> ApprovalRule {
 #[test]
 fn a_rule_allows_what_begins_so_and_nothing_that_is_excluded() {
     let push = rule("push origin", "", "--mirror --force -f");
-    for allowed in ["push origin", "push origin main", "push origin --tags main"] {
+    for allowed in
+        ["push origin", "push origin main", "push origin --tags main", "push origin -u f"]
+    {
         assert!(push.allows(b"git", &words(allowed)), "{allowed}");
     }
     for other in [
@@ -29,6 +31,8 @@ fn a_rule_allows_what_begins_so_and_nothing_that_is_excluded() {
         "push origin main --force",
         "push origin --force=yes",
         "push origin -f",
+        "push origin -uf",
+        "push origin -fu main",
     ] {
         assert!(!push.allows(b"git", &words(other)), "{other}");
     }

@@ -23,8 +23,8 @@ pub use files::{
     FilesRead, FilesStat, FilesUnwatch, FilesWatch, FilesWrite, WatchStarted,
 };
 pub use programs::{
-    Ended, ExecDone, ExecExit, ExecLimit, ExecLimits, ExecOutput, ExecRun, ExecSignal, ExecStart,
-    ExecStarted, ExecWrite, Program, Stream,
+    Ended, ExecDone, ExecExit, ExecLimit, ExecLimits, ExecOutput, ExecResize, ExecRun, ExecSignal,
+    ExecStart, ExecStarted, ExecWrite, Program, Stream, TerminalSize,
 };
 pub use sessions::{SessionInfo, SessionList, SessionStart, SessionStarted, SessionStop, Sessions};
 
@@ -76,6 +76,7 @@ calls! {
     SessionStop => Done, "session.stop", "Ends a session, and waits until it has cleaned up.";
     ExecStart => ExecStarted, "exec.start", "Starts a program in a session; what becomes of it is told by `exec.output` and `exec.exit`.";
     ExecWrite => Done, "exec.write", "Writes to the input of what runs.";
+    ExecResize => Done, "exec.resize", "Gives the terminal of what runs another size.";
     ExecSignal => Done, "exec.signal", "Sends a signal to what runs, with all that it has started.";
     ExecRun => ExecDone, "exec.run", "Runs a program in a session to its end.";
     FilesRead => FileContent, "files.read", "Reads a file or a part of it.";

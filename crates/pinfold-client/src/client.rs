@@ -14,8 +14,8 @@ use serde_json::Value;
 use thiserror::Error;
 
 use crate::api::{
-    Call, Ended, ExecExit, ExecOutput, ExecSignal, ExecStart, ExecWrite, FilesChanged,
-    FilesUnwatch, FilesWatch, Stream, Told,
+    Call, Ended, ExecExit, ExecOutput, ExecResize, ExecSignal, ExecStart, ExecWrite, FilesChanged,
+    FilesUnwatch, FilesWatch, Stream, TerminalSize, Told,
 };
 use crate::line::{read_line, write_line};
 use crate::message::{Fault, Message};
@@ -197,6 +197,14 @@ impl Exec<'_> {
     pub fn end_input(&self) -> Result<(), ClientError> {
         let end = ExecWrite { exec: self.id, end: true, ..ExecWrite::default() };
         self.client.call(&end).map(drop)
+    }
+
+    /// Gives its terminal another size.
+    ///
+    /// # Errors
+    /// That it has none, or has ended.
+    pub fn resize(&self, terminal: TerminalSize) -> Result<(), ClientError> {
+        self.client.call(&ExecResize { exec: self.id, terminal }).map(drop)
     }
 
     /// Sends it a signal.

@@ -1,13 +1,13 @@
 //! Something that runs in a session, with its outputs told as they come.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pinfold_client::Fault;
-use pinfold_client::api::{Ended, ExecLimit, ExecLimits, Program, Stream};
+use pinfold_client::api::{Ended, ExecLimit, ExecLimits, Program, Stream, TerminalSize};
 use pinfold_session::control::{self, Exec, ExecEnd, Limits, Running, Session};
 use pinfold_session::{LimitReached, RunError};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -29,6 +29,8 @@ pub(crate) struct Job {
     /// Its input, if it has one.
     pub(crate) input: Option<OwnedFd>,
     outputs: [Output; 2],
+    /// Its end, if that was heard of while its terminal was waited for.
+    ended: Option<Result<Ended, Fault>>,
 }
 
 /// One of its outputs.
@@ -45,20 +47,7 @@ impl Job {
     /// # Errors
     /// A session that has ended, a variable that may not be set, no more descriptors.
     pub(crate) fn start(session: &Session, program: Program, input: bool) -> Result<Self, Fault> {
-        let mut env = Vec::new();
-        for (name, value) in &program.env {
-            env.push(control::variable(name, value).map_err(fault)?);
-        }
-        let ExecLimits { memory, pids, milli_cpus: cpus } = program.limits;
-        let exec = Exec {
-            argv: program.argv.into_iter().map(Into::into).collect(),
-            env,
-            cwd: program.cwd.filter(|cwd| *cwd != PathBuf::new()),
-            timeout: program.timeout_ms.map(Duration::from_millis),
-            limits: Limits { memory, pids, cpus },
-            ..Exec::default()
-        };
-        let system = |errno: Errno| Fault::refused(io::Error::from(errno).to_string(), None);
+        let exec = exec(program)?;
         let pipe = || rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(system);
         let (theirs, own) = match input {
             true => pipe().map(|(reader, writer)| (reader, Some(writer)))?,
@@ -70,9 +59,57 @@ impl Job {
         };
         let ((stdout, out), (stderr, err)) = (pipe()?, pipe()?);
         let running = session.start(exec, [theirs, out, err]).map_err(fault)?;
-        let output = |stream, pipe| Output { stream, pipe: Some(pipe), begun: Vec::new() };
+        Ok(Self::of(running, own, [Some(stdout), Some(stderr)]))
+    }
+
+    /// Starts a program in a terminal. It has neither input nor output before that is
+    /// [open](Self::open_terminal).
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub(crate) fn start_in_terminal(
+        session: &Session,
+        program: Program,
+        size: TerminalSize,
+    ) -> Result<Self, Fault> {
+        let running = session.start_in_terminal(exec(program)?, (size.rows, size.columns));
+        Ok(Self::of(running.map_err(fault)?, None, [None, None]))
+    }
+
+    fn of(running: Running, input: Option<OwnedFd>, pipes: [Option<OwnedFd>; 2]) -> Self {
+        let [stdout, stderr] = pipes;
+        let output = |stream, pipe| Output { stream, pipe, begun: Vec::new() };
         let outputs = [output(Stream::Stdout, stdout), output(Stream::Stderr, stderr)];
-        Ok(Self { running: Arc::new(running), input: own, outputs })
+        Self { running: Arc::new(running), input, outputs, ended: None }
+    }
+
+    /// Waits for its terminal, or its end.
+    ///
+    /// # Errors
+    /// No more descriptors.
+    pub(crate) fn open_terminal(&mut self) -> Result<(), Fault> {
+        loop {
+            if let Some(terminal) = self.running.terminal() {
+                let duplicate =
+                    |fd: BorrowedFd<'_>| rustix::io::fcntl_dupfd_cloexec(fd, 3).map_err(system);
+                // Whoever waits in write(2) for room is not always woken when the inside has gone
+                // (pty(7) promises nothing); poll(2) says so.
+                rustix::io::ioctl_fionbio(terminal, true).map_err(system)?;
+                self.input = Some(duplicate(terminal)?);
+                self.outputs[0].pipe = Some(duplicate(terminal)?);
+                return Ok(());
+            }
+            if let Some(end) = self.hear() {
+                self.ended = Some(end);
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes one word of it; its end if that was it.
+    fn hear(&self) -> Option<Result<Ended, Fault>> {
+        let heard = self.running.hear().map_err(fault).transpose()?;
+        Some(heard.map(ended_as))
     }
 
     /// Tells what it writes until it has ended. What it has left running keeps nobody waiting.
@@ -84,7 +121,7 @@ impl Job {
         mut self,
         mut tell: impl FnMut(Stream, &[u8]) -> io::Result<()>,
     ) -> Result<Ended, Fault> {
-        let mut ended: Option<(Result<Ended, Fault>, Instant)> = None;
+        let mut ended = self.ended.take().map(|end| (end, Instant::now()));
         loop {
             let is_over = |at: &Instant| at.elapsed() >= LINGER;
             let has_none = self.outputs.iter().all(|output| output.pipe.is_none());
@@ -106,8 +143,7 @@ impl Job {
                 }
             }
             if ready[0] {
-                let heard = self.running.hear().map_err(fault).transpose();
-                ended = heard.map(|end| (end.map(ended_as), Instant::now()));
+                ended = self.hear().map(|end| (end, Instant::now()));
             }
         }
     }
@@ -146,7 +182,17 @@ impl Output {
         let begun = self.begun.len();
         let mut buffer = std::mem::take(&mut self.begun);
         buffer.resize(begun + CHUNK, 0);
-        let count = rustix::io::retry_on_intr(|| rustix::io::read(pipe, &mut buffer[begun..]))?;
+        let read = rustix::io::retry_on_intr(|| rustix::io::read(pipe, &mut buffer[begun..]));
+        let count = match read {
+            // How a terminal whose other side is closed says so (pty(7)).
+            Err(Errno::IO) => 0,
+            Err(Errno::AGAIN) => {
+                buffer.truncate(begun);
+                self.begun = buffer;
+                return Ok(());
+            }
+            read => read?,
+        };
         buffer.truncate(begun + count);
         if count == 0 {
             self.pipe = None;
@@ -177,6 +223,26 @@ fn whole(bytes: &[u8]) -> usize {
         _ => 1,
     };
     if after + 1 < length { at } else { bytes.len() }
+}
+
+fn exec(program: Program) -> Result<Exec, Fault> {
+    let mut env = Vec::new();
+    for (name, value) in &program.env {
+        env.push(control::variable(name, value).map_err(fault)?);
+    }
+    let ExecLimits { memory, pids, milli_cpus: cpus } = program.limits;
+    Ok(Exec {
+        argv: program.argv.into_iter().map(Into::into).collect(),
+        env,
+        cwd: program.cwd.filter(|cwd| *cwd != PathBuf::new()),
+        timeout: program.timeout_ms.map(Duration::from_millis),
+        limits: Limits { memory, pids, cpus },
+        ..Exec::default()
+    })
+}
+
+fn system(errno: Errno) -> Fault {
+    gone(errno.into())
 }
 
 fn gone(error: io::Error) -> Fault {

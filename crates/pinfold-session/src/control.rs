@@ -18,7 +18,7 @@ pub use attach::{Attach, AttachEnd, attach};
 pub use bounds::Limits;
 pub(crate) use client::approvals;
 pub use client::{change, reachable, stop};
-pub use exec::{Exec, ExecEnd, Tty, exec};
+pub use exec::{Exec, ExecEnd, Tty, end_of_input, exec};
 pub use keys::{BadKeys, DetachKeys};
 pub use message::Change;
 pub(crate) use rules::Rules;

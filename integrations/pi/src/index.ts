@@ -7,8 +7,10 @@ export {
   type ExecResult,
   type GrepLine,
   type GrepResult,
+  type Running,
   Sandbox,
   type SandboxOptions,
+  type TerminalSize,
 } from "./sandbox.ts";
 export { hostExec, type HostExecResult } from "./host.ts";
 export {

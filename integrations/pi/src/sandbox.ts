@@ -49,6 +49,22 @@ export interface ExecOptions {
   limits?: { memory?: number; pids?: number; milliCpus?: number } | undefined;
   signal?: AbortSignal | undefined;
   onData?: ((data: Buffer, stream: "stdout" | "stderr") => void) | undefined;
+  /** A terminal of this size instead of pipes; what is written to it comes as `stdout`. */
+  terminal?: TerminalSize | undefined;
+  /** Called once it runs. */
+  onStart?: ((running: Running) => void) | undefined;
+}
+
+export interface TerminalSize {
+  columns: number;
+  rows: number;
+}
+
+/** Something that runs in a terminal. */
+export interface Running {
+  /** Types into the terminal. */
+  write(data: string | Uint8Array): Promise<void>;
+  resize(terminal: TerminalSize): Promise<void>;
 }
 
 export interface ExecResult {
@@ -219,15 +235,31 @@ export class Sandbox {
         this.connection.onEnd((error) => settle(() => failed(error))),
       );
       options.signal?.addEventListener("abort", kill, { once: true });
-      this.connection.call("exec.start", { session: this.session, program }).then(
+      const { terminal } = options;
+      const start = { session: this.session, program, ...(terminal === undefined ? {} : { terminal }) };
+      this.connection.call("exec.start", start).then(
         (started) => {
           exec = (started as { exec: number }).exec;
+          options.onStart?.(this.#running(exec));
           for (const act of early) act();
           if (options.signal?.aborted) kill();
         },
         (error: Error) => settle(() => failed(error)),
       );
     });
+  }
+
+  #running(exec: number): Running {
+    const call = async (method: string, params: Record<string, unknown>): Promise<void> => {
+      await this.connection.call(method, { exec, ...params });
+    };
+    return {
+      write: (data) => {
+        const bytes = typeof data === "string" ? Buffer.from(data, "utf8") : data;
+        return call("exec.write", { data: toBytes(bytes) });
+      },
+      resize: (terminal) => call("exec.resize", { terminal }),
+    };
   }
 
   /** Ends the session, and waits until it has cleaned up. */

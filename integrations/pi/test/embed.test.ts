@@ -24,6 +24,7 @@ import {
   findMainWorktree,
   loadCredentials,
   resumeVm,
+  type Running,
   type Sandbox,
   toGuestPath,
 } from "../src/index.ts";
@@ -77,6 +78,27 @@ test("a command ends when it is aborted, or its time is over", async () => {
   await assert.rejects(bash.exec("sleep 1000", workspace, { onData, timeout: 0.1 }), {
     message: "timeout:0.1",
   });
+});
+
+test("a terminal is typed into, and has the size that it was given", async () => {
+  let said = "";
+  let terminal: Running | undefined;
+  const script = "tty -s && stty size; read line; trap 'stty size; exit 4' WINCH; echo \"<$line>\"; while :; do sleep 0.02; done";
+  const ended = await sandbox.exec(["sh", "-c", script], {
+    terminal: { columns: 100, rows: 30 },
+    onStart: (running) => {
+      terminal = running;
+      void running.write("typed\n");
+    },
+    onData: (data, stream) => {
+      assert.equal(stream, "stdout");
+      said += data.toString();
+      if (said.includes("<typed>")) void terminal?.resize({ columns: 90, rows: 20 });
+    },
+    timeout: 20,
+  });
+  assert.match(said, /^(typed\r\n)?30 100\r\n(typed\r\n)?<typed>\r\n20 90\r\n$/);
+  assert.deepEqual(ended, { status: 4, timedOut: false });
 });
 
 test("output is as it was written, however it is cut", async () => {

@@ -72,6 +72,20 @@ pub struct ExecStart {
     /// Whether it has an input, to be written by `exec.write`; it is empty otherwise.
     #[serde(default)]
     pub input: bool,
+    /// A terminal of this size for all its streams, instead of pipes. What it writes is told as `stdout`;
+    /// an input it has in any case, whose end is typed as a terminal's user types it (Ctrl-D).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub terminal: Option<TerminalSize>,
+}
+
+/// How large a terminal is, in characters (ioctl_tty(2), TIOCSWINSZ).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TerminalSize {
+    /// Characters in a line.
+    pub columns: u16,
+    /// Lines.
+    pub rows: u16,
 }
 
 /// A program that was started.
@@ -93,6 +107,16 @@ pub struct ExecWrite {
     /// Whether that is all.
     #[serde(default)]
     pub end: bool,
+}
+
+/// Gives a terminal another size, which what runs in it is told (SIGWINCH).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ExecResize {
+    /// Whose.
+    pub exec: u64,
+    /// Its size from now on.
+    pub terminal: TerminalSize,
 }
 
 /// Sends a signal.

@@ -2,15 +2,18 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::os::fd::OwnedFd;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pinfold_client::{Fault, Id, code};
-use pinfold_session::control::{Running, Session};
+use pinfold_session::control::{self, Running, Session};
 use pinfold_session::places::Places;
 use pinfold_tools::{ErrorKind, ToolError, Tools};
+use rustix::event::{PollFd, PollFlags};
 
 use crate::exec::fault;
 use crate::start::Started;
@@ -203,17 +206,26 @@ impl GoingOn {
     }
 }
 
-/// Writes what is handed in, in its order, until there is no more or nobody reads.
+/// Writes what is handed in, in its order, until there is no more or nobody reads. The end is typed
+/// where it is a terminal, which stays open for its output.
 pub(crate) fn feed(
     pipe: OwnedFd,
     Outlet { inputs, waiting }: Outlet,
     answer: impl Fn(Id, Result<(), Fault>),
 ) {
-    let mut pipe = Some(std::fs::File::from(pipe));
+    let mut pipe = Some(File::from(pipe));
+    let mut is_complete = true;
     for Input { id, data, end } in inputs {
-        let written = match &mut pipe {
-            Some(file) => std::io::Write::write_all(file, &data)
-                .map_err(|error| Fault::refused(format!("its input: {error}"), None)),
+        let written = match &pipe {
+            Some(file) => {
+                is_complete = data.last().map_or(is_complete, |last| *last == b'\n');
+                let keys = match end {
+                    true => control::end_of_input(file.as_fd(), is_complete),
+                    false => Vec::new(),
+                };
+                let written = write_all(file, &data).and_then(|()| write_all(file, &keys));
+                written.map_err(|error| Fault::refused(format!("its input: {error}"), None))
+            }
             None => Err(Fault::refused("its input has ended", None)),
         };
         waiting.fetch_sub(data.len(), Ordering::Relaxed);
@@ -224,6 +236,25 @@ pub(crate) fn feed(
             answer(id, written);
         }
     }
+}
+
+/// Writes all of it, waiting for room, until nobody is there to read it.
+fn write_all(mut to: &File, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match to.write(bytes) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let mut room = [PollFd::new(&to, PollFlags::OUT)];
+                rustix::io::retry_on_intr(|| rustix::event::poll(&mut room, None))?;
+                if room[0].revents().intersects(PollFlags::HUP | PollFlags::ERR) {
+                    return Err(io::ErrorKind::BrokenPipe.into());
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use pinfold_client::api::{
     ApprovalsAnswer, ApprovalsList, ApprovalsWatch, Call, Cancel, EventsSubscribe, ExecDone,
-    ExecExit, ExecOutput, ExecRun, ExecSignal, ExecStart, ExecStarted, ExecWrite, FileContent,
-    FilesChanged, FilesEdit, FilesFind, FilesGrep, FilesList, FilesMakeDirectory, FilesRead,
-    FilesStat, FilesUnwatch, FilesWatch, FilesWrite, Hello, SessionInfo, SessionList, SessionStart,
-    SessionStarted, SessionStop, Sessions, Stream, WatchStarted,
+    ExecExit, ExecOutput, ExecResize, ExecRun, ExecSignal, ExecStart, ExecStarted, ExecWrite,
+    FileContent, FilesChanged, FilesEdit, FilesFind, FilesGrep, FilesList, FilesMakeDirectory,
+    FilesRead, FilesStat, FilesUnwatch, FilesWatch, FilesWrite, Hello, SessionInfo, SessionList,
+    SessionStart, SessionStarted, SessionStop, Sessions, Stream, WatchStarted,
 };
 use pinfold_client::{Fault, Id, code};
 use pinfold_session::SessionId;
@@ -41,6 +41,7 @@ pub(super) fn dispatch(to: &Arc<Connection>, asked: &Asked, method: &str, given:
         SessionStop::METHOD => session_stop(to, asked, params(given)?),
         ExecStart::METHOD => exec_start(to, asked, params(given)?),
         ExecWrite::METHOD => exec_write(to, asked, params(given)?),
+        ExecResize::METHOD => exec_resize(to, params(given)?),
         ExecSignal::METHOD => exec_signal(to, params(given)?),
         ExecRun::METHOD => exec_run(to, asked, params(given)?),
         FilesWatch::METHOD => watch(to, asked, params(given)?),
@@ -156,7 +157,10 @@ fn session_stop(to: &Arc<Connection>, asked: &Asked, call: SessionStop) -> Answe
 fn exec_start(to: &Arc<Connection>, asked: &Asked, call: ExecStart) -> Answer {
     to.going_on.has_room()?;
     let session = to.going_on.session(&call.session)?;
-    let mut job = Job::start(&session, call.program, call.input)?;
+    let mut job = match call.terminal {
+        Some(size) => Job::start_in_terminal(&session, call.program, size)?,
+        None => Job::start(&session, call.program, call.input)?,
+    };
     let exec = to.going_on.number();
     let inlet = job.input.take().map(|pipe| take_input(to, pipe)).transpose()?;
     let running = Arc::clone(&job.running);
@@ -164,6 +168,15 @@ fn exec_start(to: &Arc<Connection>, asked: &Asked, call: ExecStart) -> Answer {
     let (of_thread, asked) = (Arc::clone(to), asked.clone());
     let started = start_thread(move || {
         let to = of_thread;
+        let opened = match call.terminal {
+            Some(_) => open_terminal(&to, &mut job, exec),
+            None => Ok(()),
+        };
+        if let Err(fault) = opened {
+            lock(&to.going_on.execs).remove(&exec);
+            // A client that has gone wants no answer.
+            return drop(to.answer(&asked, Err(fault)));
+        }
         // The client is to know the number before it hears of it.
         let told = to.answer(&asked, to_value(&ExecStarted { exec }));
         let ended = match told {
@@ -186,6 +199,16 @@ fn exec_start(to: &Arc<Connection>, asked: &Asked, call: ExecStart) -> Answer {
     started.map(|()| None)
 }
 
+/// Waits for a program's terminal, where what is written to the program goes from then on.
+fn open_terminal(to: &Arc<Connection>, job: &mut Job, exec: u64) -> Result<(), Fault> {
+    job.open_terminal()?;
+    let inlet = job.input.take().map(|keys| take_input(to, keys)).transpose()?;
+    if let Some(handle) = lock(&to.going_on.execs).get_mut(&exec) {
+        handle.input = inlet;
+    }
+    Ok(())
+}
+
 /// Writes to a program's input what is handed in.
 fn take_input(to: &Arc<Connection>, pipe: OwnedFd) -> Result<Inlet, Fault> {
     let (inlet, outlet) = input();
@@ -203,6 +226,14 @@ fn take_input(to: &Arc<Connection>, pipe: OwnedFd) -> Result<Inlet, Fault> {
 fn exec_write(to: &Connection, asked: &Asked, call: ExecWrite) -> Answer {
     let input = Input { id: asked.id(), data: call.data.into(), end: call.end };
     to.going_on.write(call.exec, input).map(|()| None)
+}
+
+fn exec_resize(to: &Connection, ExecResize { exec, terminal }: ExecResize) -> Answer {
+    match lock(&to.going_on.execs).get(&exec) {
+        Some(exec) => exec.running.resize((terminal.rows, terminal.columns)).map_err(fault)?,
+        None => return Err(Fault::refused("no such program, or it has ended", None)),
+    }
+    done()
 }
 
 fn exec_signal(to: &Connection, call: ExecSignal) -> Answer {

@@ -298,10 +298,20 @@ fn type_in(keys: OwnedFd) {
             return;
         }
     }
-    let Ok(modes) = rustix::termios::tcgetattr(&keys) else { return };
-    let end = [modes.special_codes[SpecialCodeIndex::VEOF]; 2];
     // A terminal that has gone needs no end.
-    write_all(keys.as_fd(), if is_complete { &end[..1] } else { &end });
+    write_all(keys.as_fd(), &end_of_input(keys.as_fd(), is_complete));
+}
+
+/// The keys that end a terminal's input, after a line that is complete or not; none for what is no
+/// terminal.
+#[must_use]
+pub fn end_of_input(terminal: BorrowedFd<'_>, is_complete: bool) -> Vec<u8> {
+    match rustix::termios::tcgetattr(terminal) {
+        Ok(modes) => {
+            vec![modes.special_codes[SpecialCodeIndex::VEOF]; if is_complete { 1 } else { 2 }]
+        }
+        Err(_) => Vec::new(),
+    }
 }
 
 /// Whether the terminal says something within a moment.

@@ -2,12 +2,14 @@
 
 use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use pinfold_policy::env::{EnvName, Owner, reserved};
 use pinfold_tools::Tools;
 use pinfold_wire::{Channel, Ended, StreamEnd, Streams};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::termios::Winsize;
 
 use super::client::{self, gone, refused, send};
 use super::exec::{program, request};
@@ -15,6 +17,7 @@ use super::message::{Answer, Request};
 use super::{Exec, ExecEnd};
 use crate::outcome::{RunError, status};
 use crate::places::Places;
+use crate::screen::Window;
 use crate::talk::Json;
 
 /// A live session.
@@ -28,6 +31,8 @@ pub struct Session {
 #[derive(Debug)]
 pub struct Running {
     channel: Channel,
+    /// Where its terminal comes to be, if it is to have one.
+    terminal: Option<OnceLock<OwnedFd>>,
 }
 
 impl Session {
@@ -52,12 +57,33 @@ impl Session {
     /// # Errors
     /// A session that has ended.
     pub fn start(&self, exec: Exec, streams: [OwnedFd; 3]) -> Result<Running, RunError> {
-        let channel = client::find(&self.places, Some(&self.name))?;
-        send(&channel, request(&exec))?;
         let descriptors: Vec<_> = streams.iter().map(AsFd::as_fd).collect();
         let ends = Streams { ends: [StreamEnd::Descriptor; 3], window: None };
-        channel.command(&program(exec), ends, &descriptors).map_err(|_| gone())?;
-        Ok(Running { channel })
+        let channel = self.begin(exec, ends, &descriptors)?;
+        Ok(Running { channel, terminal: None })
+    }
+
+    /// Starts something in a terminal of this size, which is there ([`Running::terminal`]) once it was
+    /// [heard](Running::hear) of.
+    ///
+    /// # Errors
+    /// A session that has ended.
+    pub fn start_in_terminal(&self, exec: Exec, window: Window) -> Result<Running, RunError> {
+        let ends = Streams { ends: [StreamEnd::Terminal; 3], window: Some(window) };
+        let channel = self.begin(exec, ends, &[])?;
+        Ok(Running { channel, terminal: Some(OnceLock::new()) })
+    }
+
+    fn begin(
+        &self,
+        exec: Exec,
+        streams: Streams,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<Channel, RunError> {
+        let channel = client::find(&self.places, Some(&self.name))?;
+        send(&channel, request(&exec))?;
+        channel.command(&program(exec), streams, descriptors).map_err(|_| gone())?;
+        Ok(channel)
     }
 
     /// The session's tools.
@@ -102,6 +128,24 @@ impl Running {
         drop(self.channel.send(&Json(Request::Kill), &[]));
     }
 
+    /// The outer side of its terminal, for bytes in both directions.
+    #[must_use]
+    pub fn terminal(&self) -> Option<BorrowedFd<'_>> {
+        self.terminal.as_ref()?.get().map(AsFd::as_fd)
+    }
+
+    /// Gives its terminal another size.
+    ///
+    /// # Errors
+    /// It has none.
+    pub fn resize(&self, (rows, columns): Window) -> Result<(), RunError> {
+        let terminal =
+            self.terminal().ok_or_else(|| RunError::refused("it has no terminal", None))?;
+        let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        rustix::termios::tcsetwinsize(terminal, size)
+            .map_err(|errno| RunError::System(errno.into()))
+    }
+
     /// Waits for its end. What it has written may still be on its way.
     ///
     /// # Errors
@@ -119,13 +163,23 @@ impl Running {
     /// # Errors
     /// As [`Self::wait`].
     pub fn hear(&self) -> Result<Option<ExecEnd>, RunError> {
-        match client::receive(&self.channel)? {
-            // It has no terminal, and nobody whom to stop.
-            Answer::Stopped => {
+        let Ok(Some(received)) = self.channel.receive::<Json<Answer>>() else { return Err(gone()) };
+        match (received.message.0, &self.terminal) {
+            // There is no shell that would continue it.
+            (Answer::Stopped, _) => {
                 self.signal(libc::SIGCONT);
                 Ok(None)
             }
-            answer => end_of(answer).map(Some),
+            (Answer::Terminal, Some(place)) => {
+                let terminal = received.descriptors.into_iter().next();
+                let terminal = terminal
+                    .filter(|terminal| rustix::termios::isatty(terminal))
+                    .ok_or_else(gone)?;
+                // There is one; more can only be an inside that is up to something.
+                let _ = place.set(terminal);
+                Ok(None)
+            }
+            (answer, _) => end_of(answer).map(Some),
         }
     }
 }

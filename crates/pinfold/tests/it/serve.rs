@@ -2,6 +2,7 @@
 
 mod hostile;
 mod modes;
+mod terminal;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -176,7 +177,7 @@ fn output_comes_in_order_byte_by_byte_and_waits_for_a_slow_reader() {
     let session = served.start(&[]);
     const BYTES: usize = 24 << 20;
     let script = format!("head -c {BYTES} /dev/urandom | tee copy; echo done >&2; exit 7");
-    let start = ExecStart { session, program: shell(&script), input: false };
+    let start = ExecStart { session, program: shell(&script), ..ExecStart::default() };
     let mut exec = served.client.exec(&start).unwrap();
     // Nobody takes anything for a while; nothing of it is kept anywhere but in pipes.
     std::thread::sleep(Duration::from_millis(300));
@@ -208,7 +209,8 @@ fn what_runs_is_ended_with_all_that_it_has_started() {
         let mark = format!("1{:07}", std::process::id());
         let script =
             format!("setsid sleep {mark} & (trap '' TERM HUP; sleep {mark}) & echo up; wait");
-        let start = ExecStart { session: session.clone(), program: shell(&script), input: false };
+        let program = shell(&script);
+        let start = ExecStart { session: session.clone(), program, ..ExecStart::default() };
         let mut exec = served.client.exec(&start).unwrap();
         assert!(matches!(exec.event(), Some(ExecEvent::Output(..))));
         // The name of one's own test contains no such number.

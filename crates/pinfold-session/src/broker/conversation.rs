@@ -251,6 +251,7 @@ impl Conversation<'_> {
                 // The wrappers handle git where it is started.
                 let words = ["host-git", &parent, "run"].map(OsString::from);
                 let words = [&words[..], &[task.place.clone().into()]].concat();
+                variables.extend(task.login(&self.setting.ground)?);
                 let env = Launcher::environment_with(variables);
                 return Launcher.start_for_inside(&words, env, directory);
             }

@@ -9,6 +9,7 @@
 //! anybody asked. The push itself runs in a third pen that reaches the remote's host and nothing
 //! else, with a hook that lets exactly these moves pass.
 
+mod helper;
 mod known;
 mod remote;
 mod stage;

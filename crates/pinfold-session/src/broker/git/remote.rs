@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::super::request::Refusal;
 use super::super::serve::Setting;
 use super::super::shown::line;
+use super::helper;
 use super::known::Known;
 use super::words::Doing;
 use crate::RunError;
@@ -44,6 +45,8 @@ pub(crate) enum Login {
     None,
     /// By a secret of the person's, which the network's door puts in.
     Secret { id: String, env: String, host: String, port: u16 },
+    /// By what the person's own credential helpers say, once the command is approved.
+    Helper { host: String, port: u16 },
     /// By a key, which signs for this host alone.
     Ssh { key: Key, host: String, port: u16, user: String, known: Vec<String>, hostbound: bool },
 }
@@ -100,6 +103,11 @@ impl Remote {
         Ok(Self { name, url, fetch, way })
     }
 
+    /// Whether the person's credential helpers are asked for its login.
+    pub(crate) fn asks_helpers(&self) -> bool {
+        matches!(&self.way, Way::Host { login: Login::Helper { .. }, .. })
+    }
+
     /// The settings of a session that reaches this and nothing else.
     ///
     /// # Errors
@@ -112,19 +120,26 @@ impl Remote {
         if *is_internal {
             settings.network.internal.push(Valued::new(rule, Origin::Default));
         }
+        let mut place = |id: &str, env: &str, host: &str, port| -> Result<(), RunError> {
+            let secret = SecretRule {
+                id: id.to_owned(),
+                env: env.parse().map_err(|error| refused(&error))?,
+                hosts: vec![host.parse().map_err(|error| refused(&error))?],
+                ports: vec![port],
+                spots: Spots::BASIC,
+                required: true,
+            };
+            settings.secrets.push(Valued::new(secret, Origin::Default));
+            Ok(())
+        };
         match login {
             Login::None => {}
-            Login::Secret { id, env, host, port } => {
-                let secret = SecretRule {
-                    id: id.clone(),
-                    env: env.parse().map_err(|error| refused(&error))?,
-                    hosts: vec![host.parse().map_err(|error| refused(&error))?],
-                    ports: vec![*port],
-                    spots: Spots::BASIC,
-                    required: true,
-                };
-                settings.secrets.push(Valued::new(secret, Origin::Default));
+            Login::Secret { id, env, host, port } => place(id, env, host, *port)?,
+            // Without one that is known, a remote that is open to everybody can be fetched from.
+            Login::Helper { host, port } if helper::is_given() => {
+                place(helper::ID, helper::PASSWORD, host, *port)?;
             }
+            Login::Helper { .. } => {}
             Login::Ssh { key, host, port, user, known, hostbound } => {
                 let key = match key {
                     Key::File(path) => SshKey::File(HostPath::new(path).map_err(RunError::path)?),
@@ -183,6 +198,9 @@ fn way(url: &str, known: &Known, doing: Doing, setting: &Setting) -> Result<Way,
                     let (id, env) = (id.clone(), env.to_string());
                     Login::Secret { id, env, host: host.clone(), port }
                 }
+                None if helper::is_there(url, &setting.ground) => {
+                    Login::Helper { host: host.clone(), port }
+                }
                 None => Login::None,
             }
         }
@@ -192,7 +210,8 @@ fn way(url: &str, known: &Known, doing: Doing, setting: &Setting) -> Result<Way,
         let why = format!("no secret of yours is for {host}, so nobody could push there");
         return Err(Refusal::new(why).hint(format!(
             "its user names one: [[secrets]] with hosts = [\"{host}\"] in config.toml, and `pinfold \
-             secret set`; or an SSH URL, with [ssh]"
+             secret set`; or an SSH URL, with [ssh]; or has git's own credential helper (`gh auth \
+             setup-git`)"
         )));
     }
     Ok(Way::Host { rule: text, is_internal, login })

@@ -12,6 +12,7 @@ use pinfold_policy::authority::Subject;
 use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_policy::settings::{Layers, Settings};
 
+use super::helper;
 use super::known::safe;
 use super::remote::Way;
 use super::task::Task;
@@ -241,6 +242,9 @@ fn configure(task: &Task, url: Option<&str>, hooks: &str) -> io::Result<()> {
     settings.extend(safe());
     settings.push(setting("core.hookspath", hooks));
     settings.push(setting("core.bare", "true"));
+    if helper::is_given() {
+        settings.extend(helper::settings());
+    }
     if let (Some(remote), Some(url)) = (&task.remote, url) {
         let key = |name: &str| format!("remote.{}.{name}", remote.name);
         settings.push(setting(&key("url"), url));
@@ -315,6 +319,10 @@ fn execute(task: &Task, places: Places) -> Result<Outcome, RunError> {
         remote.open(&mut settings)?;
     }
     let ssh = Ssh::find(&settings, None, &places)?;
+    let places = match helper::is_given() {
+        true => helper::places(places, &task.place)?,
+        false => places,
+    };
     let mut argv = vec![OsString::from("git")];
     argv.extend(task.args.iter().map(|arg| OsString::from_vec(arg.clone())));
     let root = HostPath::new("/tmp").map_err(RunError::path)?;
@@ -361,6 +369,7 @@ fn environment(has_ssh: bool) -> Vec<(OsString, OsString)> {
     .map(|(name, value)| (name, value.to_owned()))
     .chain(crate::trust::environment())
     .map(|(name, value)| (name.into(), value.into()))
+    .chain(helper::user())
     .collect()
 }
 

@@ -1,7 +1,7 @@
 //! One command of git's, from its words to what the inside's repository is told of it.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -13,9 +13,11 @@ use rustix::process::{Pid, PidfdFlags};
 use serde::{Deserialize, Serialize};
 
 use super::super::client::{Client, timespec};
+use super::super::ground::Ground;
 use super::super::request::Refusal;
 use super::super::serve::Setting;
 use super::super::shown::{line, word};
+use super::helper;
 use super::known::Known;
 use super::remote::Remote;
 use super::words::{self, Doing};
@@ -117,6 +119,26 @@ impl Task {
         fs::write(self.place.join("task.json"), serde_json::to_vec(self)?)
     }
 
+    /// What logs git in, for the process above its pen, where that is asked for when it is needed.
+    ///
+    /// # Errors
+    /// No login for a push; git cannot be started.
+    pub(crate) fn login(&self, ground: &Ground) -> io::Result<Vec<(&'static str, OsString)>> {
+        let Some(remote) = self.remote.as_ref().filter(|remote| remote.asks_helpers()) else {
+            return Ok(Vec::new());
+        };
+        match helper::login(&remote.url, ground)? {
+            Some(login) => Ok(login.into()),
+            None if self.doing == Doing::Push => {
+                let url = shown_url(&remote.url);
+                Err(io::Error::other(format!(
+                    "its user's credential helpers have no login for {url}"
+                )))
+            }
+            None => Ok(Vec::new()),
+        }
+    }
+
     /// The settings of the git directory, as a file's.
     pub(super) fn git_settings(&self) -> impl Iterator<Item = GitSetting> + '_ {
         self.settings
@@ -175,6 +197,9 @@ impl Task {
         let Some(remote) = &self.remote else { return Ok(<_>::default()) };
         let to = if self.doing == Doing::Push { "to" } else { "from" };
         let mut details = vec![format!("{to} {}", shown_url(&remote.url))];
+        if remote.asks_helpers() {
+            details.push("logged in by your own git's credential helper".to_owned());
+        }
         if self.doing != Doing::Push {
             return Ok((details, Vec::new()));
         }

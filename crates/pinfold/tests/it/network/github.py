@@ -21,13 +21,14 @@ class GitHub(web.Web):
         body = self.read_body()
         said = self.headers.get("Authorization", "")
         scheme, _, given = said.partition(" ")
+        user = ""
         if scheme.lower() == "basic":
-            given = base64.b64decode(given).decode().partition(":")[2]
+            user, _, given = base64.b64decode(given).decode().partition(":")
         with open(os.path.join(web.DIR, "token"), encoding="ascii") as file:
             known = given == file.read().strip()
         host = self.headers.get("Host", "")
         with web.LOCK, open(os.path.join(web.DIR, "seen"), "a", encoding="utf-8") as log:
-            seen = {"host": host, "method": self.command, "path": self.path, "given": given}
+            seen = {"host": host, "method": self.command, "path": self.path, "user": user, "given": given}
             seen["body"] = body.decode("latin-1") if host == "api.github.com" else ""
             log.write(json.dumps(seen) + "\n")
         if not known:

@@ -13,6 +13,7 @@ mod git;
 mod github;
 mod grpc;
 mod host_gh;
+mod host_login;
 mod isolation;
 mod names;
 mod ours;

@@ -10,8 +10,8 @@ use std::ffi::OsString;
 use super::request::Refusal;
 use super::shown::line;
 
-/// Commands by their groups; a command that is none has no others below it. Read off gh 2.23, and
-/// from there to 2.83 by its manual (cli.github.com/manual).
+/// Commands by their groups; a command that is none has no others below it. Read off gh 2.23, with
+/// what its manual (cli.github.com/manual) has since; an older gh itself refuses what it lacks.
 const COMMANDS: &[(&str, &[&str])] = &[
     ("api", &[]),
     ("cache", &["delete", "list", "ls"]),

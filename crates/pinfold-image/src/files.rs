@@ -11,18 +11,29 @@ const DOCKERFILE: &str = "Dockerfile";
 
 /// The files of agents that come with pinfold. They are data: a person's directory of the agent's
 /// name replaces them.
-const BUILT_IN: [(&str, BuiltIn); 1] = [(
-    "pi",
-    BuiltIn {
-        dockerfile: include_bytes!("../../../agents/images/pi/Dockerfile"),
-        others: &[("settings.json", include_bytes!("../../../agents/images/pi/settings.json"))],
-    },
-)];
+const BUILT_IN: [(&str, BuiltIn); 4] = [
+    ("claude", BuiltIn::plain(include_bytes!("../../../agents/images/claude/Dockerfile"))),
+    ("codex", BuiltIn::plain(include_bytes!("../../../agents/images/codex/Dockerfile"))),
+    ("opencode", BuiltIn::plain(include_bytes!("../../../agents/images/opencode/Dockerfile"))),
+    (
+        "pi",
+        BuiltIn {
+            dockerfile: include_bytes!("../../../agents/images/pi/Dockerfile"),
+            others: &[("settings.json", include_bytes!("../../../agents/images/pi/settings.json"))],
+        },
+    ),
+];
 
 #[derive(Clone, Copy, Debug)]
 struct BuiltIn {
     dockerfile: &'static [u8],
     others: &'static [(&'static str, &'static [u8])],
+}
+
+impl BuiltIn {
+    const fn plain(dockerfile: &'static [u8]) -> Self {
+        Self { dockerfile, others: &[] }
+    }
 }
 
 /// An agent's own files: a Dockerfile, and what it copies.

@@ -30,6 +30,12 @@ impl Sha256 {
         Self::finish(context)
     }
 
+    /// The bytes.
+    #[must_use]
+    pub const fn bytes(self) -> [u8; SHA256_OUTPUT_LEN] {
+        self.0
+    }
+
     pub(crate) fn finish(context: Context) -> Self {
         let mut hash = [0; SHA256_OUTPUT_LEN];
         hash.copy_from_slice(context.finish().as_ref());

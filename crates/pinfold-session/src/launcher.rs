@@ -1,6 +1,8 @@
 //! The one place where programs are started on the host (requirement 8.1). What runs inside is
 //! started by init; everything else goes through here, and a lint forbids any other way.
 
+mod watched;
+
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
@@ -285,6 +287,21 @@ impl Launcher {
     ) -> io::Result<CommandOutput> {
         let child = Self::spawn(argv, variables, input.is_some(), None)?;
         Self::finish(child, input, Instant::now() + PATIENCE, usize::MAX)
+    }
+
+    /// Runs a program to its end in `/`, with these of the caller's variables besides the few that let
+    /// it find its configuration.
+    ///
+    /// # Errors
+    /// What starting it says; `TimedOut` after a minute.
+    pub(crate) fn run_keeping(
+        self,
+        argv: Vec<OsString>,
+        kept: &[&str],
+    ) -> io::Result<CommandOutput> {
+        let mut command = Self::prepare(argv, ENVIRONMENT.iter().chain(kept), &[])?;
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self::finish(command.spawn()?, None, Instant::now() + PATIENCE, usize::MAX)
     }
 
     /// Starts the person's pager, a line for a shell as environ(7) has it. It shows on the caller's

@@ -125,7 +125,7 @@ pub fn die_of_interrupt() {
 }
 
 /// Ends this process by a signal, as another was ended, and without a core of its own.
-pub(crate) fn die_of(signal: i32) {
+pub fn die_of(signal: i32) {
     use rustix::process::{Resource, Rlimit, setrlimit};
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     let set = set_of(&[signal]);

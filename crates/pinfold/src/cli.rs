@@ -23,6 +23,7 @@ use crate::config::ConfigArgs;
 use crate::exec::{ExecArgs, ShellArgs, StopArgs};
 use crate::guard::{GuardArgs, ReadArgs};
 use crate::host::{HostGitArgs, HostRunArgs};
+use crate::image::ImageCommand;
 use crate::import::ImportArgs;
 use crate::log::LogsArgs;
 use crate::network::ChangeArgs;
@@ -97,6 +98,8 @@ pub(crate) enum Command {
     Secret(DeferredCommands<SecretCommand>),
     /// Make, list and remove the systems that sessions run on instead of this machine's own
     Snapshot(DeferredCommands<SnapshotCommand>),
+    /// Build and list agents' container images
+    Image(DeferredCommands<ImageCommand>),
     /// Run one of a snapshot's set-up commands
     #[command(hide = true)]
     SnapshotStep(Deferred<StepArgs>),

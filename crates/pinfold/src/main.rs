@@ -13,6 +13,7 @@ mod exit;
 mod guard;
 mod host;
 mod host_client;
+mod image;
 mod import;
 mod log;
 mod network;
@@ -77,6 +78,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::serve(args.0),
         Command::Mcp(args) => serve::mcp(args.0),
         Command::Snapshot(command) => snapshot::snapshot(&command.0),
+        Command::Image(command) => image::image(&command.0),
         Command::SnapshotStep(args) => snapshot::step(&args.0),
         Command::Unpack(args) => Ok(unpack::unpack(&args.0)),
         Command::UnpackSystem(args) => Ok(unpack::unpack_system(&args.0)),

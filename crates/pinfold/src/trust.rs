@@ -11,10 +11,12 @@ use pinfold_policy::settings::{Attendance, Flags, Settings, Trust};
 use pinfold_session::audit::{Audit, Event};
 use pinfold_session::places::Places;
 use pinfold_session::repository::{ContentHash, Repository, TrustStore};
+use pinfold_session::workspace::Workspace;
 use serde_json::json;
 
 use crate::cli::Output;
 use crate::exit::Failure;
+use crate::image;
 use crate::policy::{self, Files, told};
 
 /// `pinfold trust`
@@ -26,6 +28,9 @@ pub(crate) struct TrustArgs {
     /// Print the hash of the content, for --trust-config, and trust nothing
     #[arg(long, conflicts_with_all = ["revoke", "list"])]
     hash: bool,
+    /// Look at what the repository adds to agents' images, instead of its settings
+    #[arg(long, conflicts_with_all = ["revoke", "list", "sandbox_config"])]
+    image: bool,
     /// Trust nothing of this repository any more
     #[arg(long, conflicts_with = "list")]
     revoke: bool,
@@ -51,6 +56,9 @@ pub(crate) fn trust(args: &TrustArgs) -> Result<ExitCode, Failure> {
         eprintln!("pinfold: {}", if was { "trusted no more" } else { "nothing was trusted here" });
         return Ok(ExitCode::SUCCESS);
     }
+    if args.image {
+        return trust_image(args, &workspace, &store, &places);
+    }
     let repository = Repository::read(&workspace, args.sandbox_config.as_deref()).map_err(told)?;
     let Some(file) = &repository.file else {
         return Err(Failure::new("there is no sandbox.json or sandbox.toml here"));
@@ -71,6 +79,63 @@ pub(crate) fn trust(args: &TrustArgs) -> Result<ExitCode, Failure> {
     if known || settings.widenings.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
+    ask(args, &workspace, &store, &places, (&file.path, hash))
+}
+
+/// Looks at what a repository adds to agents' images. Building executes it.
+fn trust_image(
+    args: &TrustArgs,
+    workspace: &Workspace,
+    store: &TrustStore,
+    places: &Places,
+) -> Result<ExitCode, Failure> {
+    let Some(layer) = image::layer(workspace)? else {
+        return Err(Failure::new("this repository adds nothing to agents' images"));
+    };
+    let content = layer.read(None).map_err(|error| image::told(error.into()))?;
+    let hash = ContentHash::of_layer(content.whole);
+    if args.hash {
+        println!("{hash}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let known = store.is_trusted(workspace, hash).map_err(Failure::new)?;
+    let path = workspace.root.as_path().join(layer.path());
+    let text = String::from_utf8_lossy(layer.dockerfile().as_bytes());
+    if args.output.json {
+        let shown = json!({
+            "file": Escaped(&path).to_string(),
+            "hash": hash.to_string(),
+            "trusted": known,
+            "dockerfile": text,
+            "has-other-files": content.listed.is_some(),
+        });
+        println!("{}", serde_json::to_string_pretty(&shown).map_err(Failure::new)?);
+    } else {
+        println!("{} has agents' images built with", Escaped(&path));
+        for line in text.lines() {
+            // A line goes on after its last backslash, which is shown as it is.
+            let line = Escaped(Path::new(line)).to_string().replace("\\\\", "\\");
+            println!("        {line}");
+        }
+        if let (Some(_), Some(beside)) = (content.listed, path.parent()) {
+            println!("What lies in {} is trusted with it.", Escaped(beside));
+        }
+        println!("Content: {hash}{}", if known { " (trusted)" } else { "" });
+    }
+    if known {
+        return Ok(ExitCode::SUCCESS);
+    }
+    ask(args, workspace, store, places, (&path, hash))
+}
+
+/// Trusts a content from now on, if the person agrees.
+fn ask(
+    args: &TrustArgs,
+    workspace: &Workspace,
+    store: &TrustStore,
+    places: &Places,
+    (path, hash): (&Path, ContentHash),
+) -> Result<ExitCode, Failure> {
     if !args.yes && !agreed()? {
         eprintln!("pinfold: not trusted");
         return Ok(ExitCode::FAILURE);
@@ -78,7 +143,7 @@ pub(crate) fn trust(args: &TrustArgs) -> Result<ExitCode, Failure> {
     let audit = Audit::open(&places.state, None).map_err(Failure::new)?;
     let event = Event::Trust { workspace: workspace.root.to_string(), content: hash.to_string() };
     audit.record(&event).map_err(Failure::new)?;
-    store.trust(&workspace, &file.path, hash).map_err(Failure::new)?;
+    store.trust(workspace, path, hash).map_err(Failure::new)?;
     eprintln!("pinfold: trusted until it changes");
     Ok(ExitCode::SUCCESS)
 }

@@ -31,6 +31,14 @@ pub struct ContentHash([u8; SHA256_OUTPUT_LEN]);
 #[error("expected the 64 hexadecimal digits that `pinfold trust --hash` prints")]
 pub struct InvalidHash;
 
+impl ContentHash {
+    /// The hash of what a repository adds to agents' images ([`pinfold_image::Layer`]).
+    #[must_use]
+    pub fn of_layer(whole: pinfold_image::Sha256) -> Self {
+        Self(whole.bytes())
+    }
+}
+
 impl fmt::Display for ContentHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))

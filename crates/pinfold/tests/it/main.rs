@@ -21,6 +21,7 @@ mod faults;
 mod gateway;
 mod guard;
 mod hostile;
+mod image;
 mod invocation;
 mod limits;
 mod logins;

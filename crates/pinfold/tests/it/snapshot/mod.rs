@@ -8,7 +8,7 @@ mod host;
 mod hostile;
 mod images;
 mod keeping;
-mod registry;
+pub(crate) mod registry;
 mod setup;
 
 use std::path::PathBuf;

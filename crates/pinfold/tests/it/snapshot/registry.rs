@@ -11,21 +11,21 @@ use tempfile::TempDir;
 
 use crate::common::{Person, installed, skip};
 
-pub(super) const GZIP: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
-pub(super) const ZSTD: &str = "application/vnd.oci.image.layer.v1.tar+zstd";
+pub(crate) const GZIP: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
+pub(crate) const ZSTD: &str = "application/vnd.oci.image.layer.v1.tar+zstd";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 
-pub(super) struct Registry {
+pub(crate) struct Registry {
     child: Child,
     /// Where it listens: `127.0.0.1:PORT`.
-    pub(super) address: String,
+    pub(crate) address: String,
     dir: TempDir,
 }
 
 impl Registry {
     /// One of its own; none where the program is missing, which is said.
-    pub(super) fn start(test: &str) -> Option<Self> {
+    pub(crate) fn start(test: &str) -> Option<Self> {
         if !installed("docker-registry") {
             skip(test, "it takes docker-registry");
             return None;
@@ -56,7 +56,7 @@ impl Registry {
     }
 
     /// Pushes an image, and gives the digest of its manifest. Each layer comes with its kind.
-    pub(super) fn push(&self, name: &str, tag: &str, layers: &[(&str, &[u8])]) -> String {
+    pub(crate) fn push(&self, name: &str, tag: &str, layers: &[(&str, &[u8])]) -> String {
         let config = self.blob(name, b"{}");
         let mut list = String::new();
         for (kind, bytes) in layers {
@@ -78,7 +78,7 @@ impl Registry {
     }
 
     /// Pushes an index that leads to a manifest for each processor.
-    pub(super) fn push_index(&self, name: &str, tag: &str, manifests: &[(&str, &str)]) -> String {
+    pub(crate) fn push_index(&self, name: &str, tag: &str, manifests: &[(&str, &str)]) -> String {
         let one = |(processor, digest): &(&str, &str)| {
             let size = std::fs::metadata(self.stored(digest)).unwrap().len();
             format!(
@@ -95,7 +95,7 @@ impl Registry {
     }
 
     /// The file in which it keeps what has this digest.
-    pub(super) fn stored(&self, digest: &str) -> PathBuf {
+    pub(crate) fn stored(&self, digest: &str) -> PathBuf {
         let digits = digest.strip_prefix("sha256:").unwrap();
         let blobs = self.dir.path().join("storage/docker/registry/v2/blobs/sha256");
         blobs.join(&digits[..2]).join(digits).join("data")
@@ -146,7 +146,7 @@ impl Drop for Registry {
     }
 }
 
-pub(super) fn digest_of(bytes: &[u8]) -> String {
+pub(crate) fn digest_of(bytes: &[u8]) -> String {
     let digest = digest(&SHA256, bytes);
     digest.as_ref().iter().fold("sha256:".to_owned(), |text, byte| format!("{text}{byte:02x}"))
 }

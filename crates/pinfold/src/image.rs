@@ -1,0 +1,279 @@
+//! `pinfold image`: agents' container images.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use pinfold_image::{AgentContext, AgentFiles, Base, ImageTag, Layer, Reference};
+use pinfold_policy::agents::Selection;
+use pinfold_policy::path::Escaped;
+use pinfold_session::agent::AgentFiles as Profiles;
+use pinfold_session::image::{
+    Engine, EngineName, Event, How, ImageError, Images, Wanted, extensions_of, files_of,
+};
+use pinfold_session::places::Places;
+use pinfold_session::repository::{ContentHash, TrustStore};
+use pinfold_session::workspace::Workspace;
+use serde_json::json;
+
+use crate::cli::Output;
+use crate::exit::Failure;
+use crate::policy;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ImageCommand {
+    /// Build an agent's image with what this repository adds, and print its tag
+    Build(BuildArgs),
+    /// Print the tag that the image would have now, and build nothing
+    Tag(TagArgs),
+    /// List the images that are there
+    Ls(ListArgs),
+}
+
+/// What an image is wanted of.
+#[derive(Debug, Args)]
+pub(crate) struct WantedArgs {
+    /// The agent (pi, claude, codex, opencode, or one of your own)
+    #[arg(value_name = "AGENT")]
+    agent: String,
+    /// The engine: docker or podman; without it, the first that is installed
+    #[arg(long, value_name = "NAME")]
+    engine: Option<EngineName>,
+    /// Build on this image instead of the provider's
+    #[arg(long, value_name = "IMAGE")]
+    base_image: Option<Reference>,
+    /// The provider whose image to build on
+    #[arg(long)]
+    provider: Option<String>,
+    /// Take the agent's Dockerfile and what it copies from here
+    #[arg(long, value_name = "DIR")]
+    files: Option<PathBuf>,
+    /// Take the agent's extensions from here, each a directory
+    #[arg(long, value_name = "DIR")]
+    extensions: Option<PathBuf>,
+    /// Leave out what this repository adds
+    #[arg(long)]
+    agent_only: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BuildArgs {
+    #[command(flatten)]
+    wanted: WantedArgs,
+    /// Build although there is an image of the same content
+    #[arg(long)]
+    rebuild: bool,
+    /// Ask no registry: build on the image that is here, however old
+    #[arg(long)]
+    offline: bool,
+    /// The engine's network for what the build runs, such as host or none
+    #[arg(long, value_name = "MODE")]
+    network: Option<String>,
+    /// Trust what this repository adds if this is its hash
+    #[arg(
+        long,
+        value_name = "HASH",
+        help = "Trust what this repository adds if this is its hash, which `pinfold trust --image \
+                --hash` prints"
+    )]
+    trust_image: Option<ContentHash>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TagArgs {
+    #[command(flatten)]
+    wanted: WantedArgs,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// Only this agent's
+    agent: Option<String>,
+    /// The engine: docker or podman; without it, the first that is installed
+    #[arg(long, value_name = "NAME")]
+    engine: Option<EngineName>,
+    #[command(flatten)]
+    output: Output,
+}
+
+pub(crate) fn image(command: &ImageCommand) -> Result<ExitCode, Failure> {
+    let places = Places::find().map_err(Failure::new)?;
+    match command {
+        ImageCommand::Build(args) => build(args, &places),
+        ImageCommand::Tag(args) => tag(args, &places),
+        ImageCommand::Ls(args) => list(args),
+    }
+}
+
+/// What this repository adds to agents' images, if it adds anything.
+///
+/// # Errors
+/// A mistake in it.
+pub(crate) fn layer(workspace: &Workspace) -> Result<Option<Layer>, Failure> {
+    Layer::find(workspace.root.as_path()).map_err(|error| told(error.into()))
+}
+
+impl WantedArgs {
+    fn wanted(&self, places: &Places, workspace: Option<&Workspace>) -> Result<Wanted, Failure> {
+        let profiles = Profiles::read(places)?;
+        let profile = profiles.registry().load(&self.agent).map_err(Failure::new)?;
+        let selection = Selection { provider: self.provider.as_deref(), ..Selection::default() };
+        let terms = profile.resolve(selection).map_err(Failure::new)?.terms;
+        let context = self.context(places).map_err(told)?;
+        let provided = terms.base_image.filter(|_| context.dockerfile().takes_base());
+        let provided = provided.map(|name| name.parse()).transpose().map_err(Failure::new)?;
+        let layer = workspace.map(layer).transpose()?.flatten();
+        let name = workspace.map(|workspace| name_of(workspace.root.as_path()));
+        Ok(Wanted {
+            agent: self.agent.clone(),
+            context,
+            base: self.base_image.clone().or(provided),
+            layer: layer.zip(name),
+        })
+    }
+
+    fn context(&self, places: &Places) -> Result<AgentContext, ImageError> {
+        let files = match &self.files {
+            Some(directory) => AgentFiles::of_directory(directory)?,
+            None => files_of(&self.agent, places)?,
+        };
+        let extensions = self.extensions.clone().or_else(|| extensions_of(&self.agent, places));
+        Ok(AgentContext::new(files, extensions.as_deref())?)
+    }
+
+    /// Where a repository could add something.
+    fn workspace(&self, places: &Places) -> Result<Option<Workspace>, Failure> {
+        match self.agent_only {
+            true => Ok(None),
+            false => policy::workspace(places).map(Some),
+        }
+    }
+}
+
+fn build(args: &BuildArgs, places: &Places) -> Result<ExitCode, Failure> {
+    let workspace = args.wanted.workspace(places)?;
+    let wanted = args.wanted.wanted(places, workspace.as_ref())?;
+    let engine = Engine::find(args.wanted.engine).map_err(told)?;
+    let how =
+        How { rebuild: args.rebuild, offline: args.offline, network: args.network.as_deref() };
+    let is_trusted = |found: ContentHash| {
+        let path = wanted.layer.as_ref().map(|(layer, _)| layer.path()).unwrap_or_default();
+        check(found, args.trust_image, workspace.as_ref(), path, places)
+    };
+    let images = Images::new(engine, places, &tell);
+    match images.build(&wanted, &how, &is_trusted) {
+        Ok(tag) => println!("{tag}"),
+        Err(ImageError::Interrupted(signal)) => pinfold_session::die_of(signal),
+        Err(error) => return Err(told(error)),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether what a repository adds is trusted, by the hash that was given or by what was looked at.
+fn check(
+    found: ContentHash,
+    given: Option<ContentHash>,
+    workspace: Option<&Workspace>,
+    path: PathBuf,
+    places: &Places,
+) -> Result<(), ImageError> {
+    match given {
+        Some(given) if given == found => return Ok(()),
+        Some(given) => return Err(ImageError::NotAsGiven { path, given, found }),
+        None => {}
+    }
+    let store = TrustStore::new(places);
+    let is_trusted = workspace.map(|workspace| store.is_trusted(workspace, found)).transpose();
+    match is_trusted {
+        Ok(Some(true)) => Ok(()),
+        Ok(_) => Err(ImageError::Untrusted { path }),
+        Err(cause) => Err(ImageError::Own { doing: "read what is trusted in", path, cause }),
+    }
+}
+
+fn tag(args: &TagArgs, places: &Places) -> Result<ExitCode, Failure> {
+    let workspace = args.wanted.workspace(places)?;
+    let wanted = args.wanted.wanted(places, workspace.as_ref())?;
+    let engine = Engine::find(args.wanted.engine).map_err(told)?;
+    let tagged = Images::new(engine, places, &tell).tag(&wanted).map_err(told)?;
+    let base = match &tagged.base {
+        Some(Base::Image(reference)) => Some(reference.as_str()),
+        Some(Base::Scratch) => Some("scratch"),
+        None => None,
+    };
+    if args.output.json {
+        let shown = json!({
+            "tag": tagged.last().to_string(),
+            "agent": tagged.agent.to_string(),
+            "base": base,
+            "base-digest": tagged.digest,
+            "extensions": tagged.extensions.map(|hash| hash.to_string()),
+        });
+        println!("{}", serde_json::to_string_pretty(&shown).map_err(Failure::new)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    if tagged.digest.is_empty() && tagged.base != Some(Base::Scratch) {
+        let base = base.unwrap_or("what it builds on");
+        eprintln!("pinfold: note: {base} is not known here, so the tag is without its digest");
+    }
+    println!("{}", tagged.last());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
+    let engine = Engine::find(args.engine).map_err(told)?;
+    let prefix = match &args.agent {
+        Some(agent) => ImageTag::repository_of(agent).map_err(Failure::new)?,
+        None => ImageTag::PREFIX.to_owned(),
+    };
+    let listed = engine.list(&prefix).map_err(told)?;
+    if args.output.json {
+        let shown: Vec<_> = listed
+            .iter()
+            .map(|one| {
+                json!({"tag": one.tag, "id": one.id, "size": one.size, "created": one.created})
+            })
+            .collect();
+        println!("{}", serde_json::to_string_pretty(&shown).map_err(Failure::new)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    for one in listed {
+        let plain = |text: &str| Escaped(Path::new(text)).to_string();
+        println!("{}  {}  {}", plain(&one.tag), plain(&one.size), plain(&one.created));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a person sees who waits.
+fn tell(event: &Event<'_>) {
+    match event {
+        Event::Pulling(reference) => eprintln!("pinfold: getting {reference}"),
+        Event::Own(reference) => eprintln!(
+            "pinfold: note: {reference} is older than seven days, and was made on this machine, so \
+             there is nobody to ask for a newer one"
+        ),
+        Event::Building(tag) => eprintln!("pinfold: building {tag}"),
+        Event::There(tag) => eprintln!("pinfold: {tag} is there"),
+        Event::Output(said) => {
+            // What a repository has a build say does not drive the terminal.
+            let text = String::from_utf8_lossy(said);
+            let plain = |c: char| !c.is_control() || c == '\n' || c == '\t';
+            let shown: String = text.chars().filter(|c| plain(*c)).collect();
+            let _ = std::io::stderr().write_all(shown.as_bytes());
+        }
+    }
+}
+
+/// An error about an image, with the way out.
+pub(crate) fn told(error: ImageError) -> Failure {
+    let hint = error.hint();
+    Failure::new(error).hint(hint)
+}
+
+/// What a repository is called: its directory's name.
+fn name_of(root: &Path) -> String {
+    root.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}

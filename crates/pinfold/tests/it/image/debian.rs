@@ -1,0 +1,77 @@
+//! Images on a real system: Debian as mmdebstrap makes it, kept with the build's own files.
+
+use std::fs;
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::engines::Room;
+use super::{Scene, good, said};
+use crate::common::{installed, people, skip};
+
+const RELEASE: &str = "bookworm";
+const MIRROR: &str = "http://deb.debian.org/debian";
+
+/// The system as a tarball, made once; none where that cannot be, which is said.
+fn system(test: &str) -> Option<PathBuf> {
+    let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{RELEASE}.tar"));
+    if kept.exists() {
+        return Some(kept);
+    }
+    if !installed("mmdebstrap") {
+        skip(test, "mmdebstrap is not installed");
+        return None;
+    }
+    // Whole under its name, or not there: another test may make it, too.
+    let new = kept.with_extension(format!("{}.tar", std::process::id()));
+    let mut make = people().remove(0).command("mmdebstrap");
+    make.args(["--variant=apt", "--quiet", RELEASE]).arg(&new).arg(MIRROR);
+    let made = make.output().unwrap();
+    if !made.status.success() {
+        let _ = fs::remove_file(&new);
+        let said = String::from_utf8_lossy(&made.stderr).into_owned();
+        skip(test, &format!("mmdebstrap cannot: {}", said.lines().last().unwrap_or_default()));
+        return None;
+    }
+    fs::rename(&new, &kept).unwrap();
+    Some(kept)
+}
+
+/// Whether packages can be had.
+fn has_mirror(test: &str) -> bool {
+    let addresses = "deb.debian.org:80".to_socket_addrs().into_iter().flatten();
+    let reaches = |address| TcpStream::connect_timeout(&address, Duration::from_secs(5)).is_ok();
+    let found = addresses.into_iter().any(reaches);
+    if !found {
+        skip(test, "deb.debian.org cannot be reached");
+    }
+    found
+}
+
+#[test]
+fn a_list_of_packages_is_installed_over_a_real_system_for_its_own_user() {
+    const TEST: &str = "a_list_of_packages_is_installed_over_a_real_system";
+    if !rustix::process::geteuid().is_root() || !has_mirror(TEST) {
+        return skip(TEST, "root and a mirror are needed");
+    }
+    let Some(system) = system(TEST) else { return };
+    for room in Room::all(TEST) {
+        let scene = Scene::new(&room);
+        room.good(&["import", &system.display().to_string(), "debian-own:1"]);
+        scene.stage.write(
+            "files/Dockerfile",
+            "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nRUN useradd --create-home agent\nUSER agent\n",
+        );
+        scene.stage.write("ws/.agent-loop/dependencies", "# tools\njq  # for JSON\n");
+        good(&scene.stage.pinfold(&["trust", "--image", "--yes"]).output().unwrap());
+        let options = ["--base-image", "debian-own:1", "--network", "host"];
+        let files = scene.path("files");
+        let mut build = scene.stage.pinfold(&["image", "build", "pi", "--files", &files]);
+        build.args(["--engine", room.name]).args(options);
+        let built = room.open(&mut build).output().unwrap();
+        let tag = good(&built);
+        assert!(said(&built).contains("Setting up jq"), "{}", said(&built));
+        let user = ["image", "inspect", "--format", "{{.Config.User}}", &tag];
+        assert_eq!(room.good(&user), "agent", "the layer leaves the user as it was");
+    }
+}

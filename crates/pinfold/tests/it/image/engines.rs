@@ -1,0 +1,230 @@
+//! Docker and Podman with everything that they keep in a directory of the test's own.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use ring::digest::{SHA256, digest};
+use tempfile::TempDir;
+
+use crate::common::{Person, installed, skip};
+
+/// What works without a bridge, without CAP_SYS_RESOURCE and on a hybrid hierarchy of control groups.
+const CONTAINERS: &str = r#"[engine]
+cgroup_manager = "cgroupfs"
+runtime = "runc"
+events_logger = "none"
+[containers]
+default_ulimits = ["nofile=1024:4096", "nproc=4096:4096"]
+"#;
+
+/// An engine of a test's own.
+pub(crate) struct Room {
+    pub(crate) name: &'static str,
+    dir: TempDir,
+    env: Vec<(&'static str, String)>,
+    daemon: Option<Child>,
+}
+
+impl Room {
+    /// Those that this machine has; of each that it lacks it says so.
+    pub(crate) fn all(test: &str) -> Vec<Self> {
+        [Self::docker(test), Self::podman(test)].into_iter().flatten().collect()
+    }
+
+    /// Docker, with a daemon of its own.
+    pub(crate) fn docker(test: &str) -> Option<Self> {
+        let is_there = |name: &str| {
+            ["/usr/sbin", "/usr/local/bin", "/usr/local/sbin"]
+                .iter()
+                .any(|directory| Path::new(directory).join(name).exists())
+        };
+        if !rustix::process::geteuid().is_root() {
+            skip(test, "only root may start a dockerd");
+            return None;
+        }
+        let lacks = ["docker", "dockerd", "busybox"];
+        if let Some(lacks) = lacks.iter().find(|name| !(installed(name) || is_there(name))) {
+            skip(test, &format!("{lacks} is not installed"));
+            return None;
+        }
+        let dir = tempfile::Builder::new().prefix("pinfold-docker-").tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name).display().to_string();
+        let ready = UnixDatagram::bind(path("ready")).unwrap();
+        ready.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let log = fs::File::create(path("log")).unwrap();
+        let mut start = own().command("dockerd");
+        start
+            .args(["--data-root", &path("data"), "--exec-root", &path("exec")])
+            .args(["--pidfile", &path("pid"), "--host", &format!("unix://{}", path("socket"))])
+            .args(["--bridge=none", "--iptables=false"])
+            .env("NOTIFY_SOCKET", path("ready"))
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log);
+        let mut daemon = start.spawn().unwrap();
+        let mut said = [0; 256];
+        // sd_notify(3): what comes before is no matter.
+        while !ready.recv(&mut said).is_ok_and(|count| said[..count].starts_with(b"READY=1")) {
+            if let Ok(Some(_)) = daemon.try_wait() {
+                let log = fs::read_to_string(path("log")).unwrap_or_default();
+                skip(test, &format!("dockerd ends at once: {}", log.lines().last().unwrap_or("")));
+                return None;
+            }
+        }
+        let env = vec![
+            ("DOCKER_HOST", format!("unix://{}", path("socket"))),
+            ("DOCKER_BUILDKIT", "0".to_owned()),
+        ];
+        Some(Self { name: "docker", dir, env, daemon: Some(daemon) })
+    }
+
+    /// Podman, with storage of its own.
+    pub(crate) fn podman(test: &str) -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            skip(test, "podman's layers need ranges of ids, which root has");
+            return None;
+        }
+        let lacks = ["podman", "runc", "busybox"];
+        let is_there = |name: &str| installed(name) || Path::new("/usr/sbin").join(name).exists();
+        if let Some(lacks) = lacks.iter().find(|name| !is_there(name)) {
+            skip(test, &format!("{lacks} is not installed"));
+            return None;
+        }
+        let dir = tempfile::Builder::new().prefix("pinfold-podman-").tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name).display().to_string();
+        let storage = format!(
+            "[storage]\ndriver = \"overlay\"\ngraphroot = \"{}\"\nrunroot = \"{}\"\n",
+            path("graph"),
+            path("run")
+        );
+        let registries = "unqualified-search-registries = []\n\
+                          [[registry]]\nlocation = \"127.0.0.1\"\ninsecure = true\n";
+        let mut env = Vec::new();
+        for (name, file, text) in [
+            ("CONTAINERS_CONF", "containers.conf", CONTAINERS),
+            ("CONTAINERS_STORAGE_CONF", "storage.conf", storage.as_str()),
+            ("CONTAINERS_REGISTRIES_CONF", "registries.conf", registries),
+        ] {
+            fs::write(path(file), text).unwrap();
+            env.push((name, path(file)));
+        }
+        Some(Self { name: "podman", dir, env, daemon: None })
+    }
+
+    /// Lets a program use this engine.
+    pub(crate) fn open<'c>(&self, command: &'c mut Command) -> &'c mut Command {
+        command.envs(self.env.iter().map(|(name, value)| (name, value)))
+    }
+
+    /// The engine itself, to its end.
+    pub(crate) fn run(&self, args: &[&str]) -> Output {
+        let mut command = own().command(self.name);
+        self.open(&mut command).args(args).env("HOME", self.dir.path());
+        command.stdin(Stdio::null()).output().unwrap()
+    }
+
+    /// The same, which has to succeed.
+    pub(crate) fn good(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{} {args:?}: {said}", self.name);
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    /// Something in its directory.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Writes an archive of an image with a shell, made at this time (RFC 3339), with a mark in it.
+    pub(crate) fn write(&self, name: &str, created: &str, mark: &str) -> PathBuf {
+        let archive = self.path("image.tar");
+        fs::write(&archive, image(name, created, mark)).unwrap();
+        archive
+    }
+
+    /// The same, loaded.
+    pub(crate) fn load(&self, name: &str, created: &str, mark: &str) {
+        let archive = self.write(name, created, mark);
+        self.good(&["load", "--input", &archive.display().to_string()]);
+    }
+
+    /// Its socket, closed to everybody but root.
+    pub(crate) fn closed_socket(&self) -> String {
+        let socket = self.dir.path().join("socket");
+        fs::set_permissions(&socket, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::set_permissions(self.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        format!("unix://{}", socket.display())
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        if let Some(daemon) = &mut self.daemon {
+            let pid = rustix::process::Pid::from_child(daemon);
+            rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+            daemon.wait().unwrap();
+        }
+        // Layers are mounted where a build is killed.
+        let tree = self.dir.path().display().to_string();
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+        let below = mounts.lines().filter_map(|line| line.split(' ').nth(1));
+        for mount in below.filter(|mount| mount.starts_with(&tree)).collect::<Vec<_>>().iter().rev()
+        {
+            let _ = rustix::mount::unmount(*mount, rustix::mount::UnmountFlags::DETACH);
+        }
+    }
+}
+
+fn own() -> Person {
+    Person { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() }
+}
+
+/// An archive as `docker save` writes it: one layer with busybox.
+fn image(name: &str, created: &str, mark: &str) -> Vec<u8> {
+    let mut layer = tar::Builder::new(Vec::new());
+    let busybox = fs::read("/bin/busybox").unwrap();
+    add(&mut layer, "bin/busybox", 0o755, &busybox);
+    for applet in ["sh", "cat", "test", "find", "sleep", "sort"] {
+        let mut header = tar::Header::new_ustar();
+        header.set_entry_type(tar::EntryType::Symlink);
+        header.set_size(0);
+        layer.append_link(&mut header, format!("bin/{applet}"), "busybox").unwrap();
+    }
+    add(&mut layer, "mark", 0o644, format!("{mark}\n").as_bytes());
+    let layer = layer.into_inner().unwrap();
+    let sha = |bytes: &[u8]| {
+        let digest = digest(&SHA256, bytes);
+        digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+    };
+    let architecture = match std::env::consts::ARCH {
+        "aarch64" => "arm64",
+        _ => "amd64",
+    };
+    let config = format!(
+        r#"{{"architecture": "{architecture}", "os": "linux", "created": "{created}",
+            "config": {{"Env": ["PATH=/bin"]}},
+            "history": [{{"created": "{created}", "created_by": "a test"}}],
+            "rootfs": {{"type": "layers", "diff_ids": ["sha256:{}"]}}}}"#,
+        sha(&layer)
+    );
+    let file = format!("{}.json", sha(config.as_bytes()));
+    let manifest =
+        format!(r#"[{{"Config": "{file}", "RepoTags": ["{name}"], "Layers": ["layer.tar"]}}]"#);
+    let mut archive = tar::Builder::new(Vec::new());
+    add(&mut archive, "layer.tar", 0o644, &layer);
+    add(&mut archive, &file, 0o644, config.as_bytes());
+    add(&mut archive, "manifest.json", 0o644, manifest.as_bytes());
+    archive.into_inner().unwrap()
+}
+
+fn add(archive: &mut tar::Builder<Vec<u8>>, name: &str, mode: u32, bytes: &[u8]) {
+    let mut header = tar::Header::new_ustar();
+    header.set_mode(mode);
+    header.set_size(bytes.len() as u64);
+    archive.append_data(&mut header, name, bytes).unwrap();
+}

@@ -222,7 +222,8 @@ impl Guard {
         let mut git = Git::default();
         for root in &granted {
             self.look_over(root, Zone::Tree, &rules, &mut git)?;
-            if root.writable {
+            // A file has nothing in it that could be missing.
+            if root.writable && root.path.is_dir() {
                 self.missing(&root.path, root.is, &rules.protection);
             }
         }

@@ -7,6 +7,7 @@
 
 pub mod access;
 pub mod agents;
+pub mod allowlist;
 pub mod authority;
 pub mod document;
 pub mod env;

@@ -6,7 +6,7 @@
 
 mod directory;
 mod inject;
-mod variables;
+pub(crate) mod variables;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -16,6 +16,7 @@ mod gateway;
 mod git;
 mod gitconfig;
 mod github;
+pub mod group;
 mod guard;
 pub mod identity;
 mod idle;

@@ -9,6 +9,7 @@ use pinfold_policy::settings::Settings;
 use pinfold_provision::Event;
 use pinfold_session::agent::{self, AgentRun};
 use pinfold_session::detach::{self, Background, Front, Side, Started};
+use pinfold_session::group::Group;
 use pinfold_session::identity::{self, Identity};
 use pinfold_session::places::Places;
 use pinfold_session::ssh::Ssh;
@@ -132,7 +133,7 @@ pub(crate) fn request(
 ) -> Result<Request, Failure> {
     let workspace = policy::in_mode(project.clone(), &settings, &places)?;
     let stack = snapshot::stack(&settings, &places, &project)?;
-    let (name, run) = match settings.agent.as_ref() {
+    let (name, mut run) = match settings.agent.as_ref() {
         Some(agent) if wanted.agent.is_some() || wanted.rest.is_empty() && !wanted.idle => {
             let name = agent.value.clone();
             let resolved = agent::resolve(&name, &settings, &places)?;
@@ -158,12 +159,16 @@ pub(crate) fn request(
     let toolchains = toolchains.map_err(Failure::own)?;
     let path: Vec<String> = run.path.into_iter().chain(toolchains.path).collect();
     timeline.done("reads settings, agent and toolchains");
+    let group = Group::find(&settings, &workspace, &places, &mut run.extra)?;
+    for note in &group.notes {
+        eprintln!("pinfold: note: {note}");
+    }
     let identity = Identity::find(&settings, &project)?;
     let person = identity::of_the_person(&settings, &project, &places);
     let ssh = Ssh::find(&settings, identity.as_ref(), &places)?;
     let (identity_env, identity_files) =
         identity.map(|identity| (identity.env, identity.files)).unwrap_or_default();
-    let env = run.env.into_iter().chain(person).chain(identity_env).collect();
+    let env = run.env.into_iter().chain(person).chain(identity_env).chain(group.env).collect();
     let mut env = environment(&settings, &workspace, env, &path, (ssh.is_some(), stack.as_ref()));
     if wanted.window.is_some() && !env.iter().any(|(name, _)| name == "TERM") {
         // Started where there was no terminal; whoever attaches has one like this, or close to it.
@@ -176,8 +181,8 @@ pub(crate) fn request(
         settings,
         workspace,
         stack,
-        extra: run.extra.into_iter().chain(toolchains.extra).collect(),
-        files: run.files.into_iter().chain(identity_files).collect(),
+        extra: run.extra.into_iter().chain(toolchains.extra).chain(group.extra).collect(),
+        files: run.files.into_iter().chain(identity_files).chain(group.files).collect(),
         provider: run.provider,
         ssh,
         nested: run.nested,

@@ -1,5 +1,6 @@
 //! What can be wrong with settings.
 
+use super::group_home::InvalidGroup;
 use crate::document::FileError;
 use crate::env::{EnvName, Reserved};
 use crate::origin::{Origin, Valued};
@@ -65,6 +66,17 @@ pub enum SettingsError {
         /// Where the first is.
         other: Origin,
     },
+    /// A group's name is none for its files.
+    #[error(transparent)]
+    Group(#[from] InvalidGroup),
+    /// Two groups would have the same files.
+    #[error("group {} would have the files of group {}", .group.escape_debug(), .other.escape_debug())]
+    SharedFolder {
+        /// The one.
+        group: String,
+        /// The other.
+        other: String,
+    },
     /// A choice is not among the administrator's.
     #[error("{key}: {asked} is not allowed by {}, which allows {}", .ceiling.origin, .ceiling.value)]
     NotAllowed {
@@ -98,6 +110,10 @@ impl SettingsError {
             }
             Self::AboveCeiling { .. } | Self::TooWeak { .. } | Self::NotAllowed { .. } => {
                 Some("ask the administrator of this machine, or choose what is allowed".to_owned())
+            }
+            Self::Group(_) => None,
+            Self::SharedFolder { .. } => {
+                Some("give each group a `folder` of its own in your config.toml".to_owned())
             }
             Self::TwoSecrets { .. } => Some("give each secret a variable of its own".to_owned()),
             Self::Reserved { origin: Origin::Project(_), rule, name }

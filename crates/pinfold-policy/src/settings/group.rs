@@ -1,40 +1,87 @@
 //! Groups of sessions, and how far they are trusted.
 
 use super::ceiling::at_most;
+use super::group_home::{self, GroupFiles};
 use super::keys::GROUP;
+use super::read::word;
 use super::words::GroupTrust;
 use super::{Settings, SettingsError};
-use crate::document::{FileError, Item, Section};
+use crate::document::{FileError, Section};
+use crate::limits::WallTime;
 use crate::network::{Brokered, Cure, NetworkPolicy, Repository, SecretRule};
 use crate::origin::{Origin, Valued};
+use crate::path::HostPath;
 
-/// The user's `[groups]`: what is said of the trust in each.
+/// What a user says of a group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct GroupSettings {
+    pub(super) trust: Option<Valued<GroupTrust>>,
+    pub(super) timeout: Option<Valued<WallTime>>,
+    pub(super) files: GroupFiles,
+}
+
+/// The user's `[groups]`.
 pub(super) fn groups(
     section: &Section<'_>,
-) -> Result<Vec<(String, Valued<GroupTrust>)>, FileError> {
+    home: Option<&HostPath>,
+) -> Result<Vec<(String, GroupSettings)>, FileError> {
     let Some(item) = section.get("groups") else { return Ok(Vec::new()) };
     let mut groups = Vec::new();
     for item in item.map()?.items() {
-        let trust = item.table(GROUP)?.read("trust", |item| {
-            Ok(Valued::new(Item::parsed(item)?, Origin::User(item.place())))
-        })?;
-        groups.extend(trust.map(|trust| (item.name().to_owned(), trust)));
+        let table = item.table(GROUP)?;
+        let group = GroupSettings {
+            trust: word(&table, "trust", Origin::User)?,
+            timeout: word(&table, "timeout", Origin::User)?,
+            files: group_home::files_of(&table, item.name(), home)?,
+        };
+        groups.push((item.name().to_owned(), group));
     }
     Ok(groups)
+}
+
+/// What the user says of the chosen group.
+pub(super) fn named<'g>(
+    group: Option<&Valued<String>>,
+    groups: &'g [(String, GroupSettings)],
+) -> Option<&'g GroupSettings> {
+    let group = group?;
+    groups.iter().find(|(name, _)| *name == group.value).map(|(_, settings)| settings)
+}
+
+/// The files of the chosen group. No other group has them.
+pub(super) fn files(
+    group: &Valued<String>,
+    named: Option<&GroupSettings>,
+    groups: &[(String, GroupSettings)],
+) -> Result<GroupFiles, SettingsError> {
+    let files = match named {
+        Some(named) if group_home::is_name(&named.files.folder) => named.files.clone(),
+        _ => GroupFiles::of_unnamed(&group.value)?,
+    };
+    let other = groups
+        .iter()
+        .find(|(name, other)| *name != group.value && other.files.folder == files.folder);
+    match other {
+        Some((other, _)) => {
+            Err(SettingsError::SharedFolder { group: group.value.clone(), other: other.clone() })
+        }
+        None => Ok(files),
+    }
 }
 
 /// How far a session is trusted. One of no group is the person's own, and has what the person's
 /// settings give it.
 pub(super) fn trust(
     group: Option<&Valued<String>>,
-    groups: &[(String, Valued<GroupTrust>)],
+    groups: &[(String, GroupSettings)],
     ceiling: Option<&Valued<GroupTrust>>,
 ) -> Result<Valued<GroupTrust>, SettingsError> {
     let given = match group {
         None => Valued::default_of(GroupTrust::Admin),
         Some(group) => {
             let named = groups.iter().find(|(name, _)| *name == group.value);
-            named.map_or(Valued::default_of(GroupTrust::Member), |(_, trust)| trust.clone())
+            let given = named.and_then(|(_, group)| group.trust.clone());
+            given.unwrap_or(Valued::default_of(GroupTrust::Member))
         }
     };
     let trust = at_most("groups.trust", Some(given), ceiling)?;

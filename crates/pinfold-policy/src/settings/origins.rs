@@ -112,6 +112,14 @@ impl Settings {
         if let Some(group) = &self.group {
             rows.one(format!("groups.{}.trust", group.value), &self.group_trust);
         }
+        if let (Some(home), Some(files)) = (&self.group_home, &self.group_files) {
+            rows.one("group_home.root", &home.root);
+            rows.optional("group_home.scripts", home.scripts.as_ref());
+            rows.optional("group_home.runner", home.runner.as_ref());
+            rows.list("group_home.env", &home.env);
+            rows.optional("groups.repo_access", files.repo_access.as_ref());
+            rows.list("groups.mounts", &files.mounts);
+        }
         for (key, value, origin) in self.budgets.iter().flat_map(budget::rows) {
             rows.push(key, value, &origin);
         }

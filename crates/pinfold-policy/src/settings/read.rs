@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use super::budget::{self, Budget};
+use super::group::GroupSettings;
+use super::group_home::{self, GroupHome};
 use super::host_exec::{self, HostExecFile};
 use super::keys::{self, sub_keys};
 use super::words::{
@@ -46,7 +48,8 @@ pub(super) struct UserFile {
     pub(super) ssh: SshSettings,
     pub(super) providers: Vec<(String, ProviderSettings)>,
     pub(super) group: Option<Valued<String>>,
-    pub(super) groups: Vec<(String, Valued<GroupTrust>)>,
+    pub(super) groups: Vec<(String, GroupSettings)>,
+    pub(super) group_home: Option<GroupHome>,
     pub(super) budgets: Vec<Budget>,
     pub(super) prices: BTreeMap<String, Price>,
     pub(super) wrappers: Vec<Valued<WrapperSetting>>,
@@ -124,7 +127,8 @@ pub(super) fn user(
         ssh: ssh::settings(&section, home)?,
         providers: providers(&section)?,
         group: text(&section, "group")?,
-        groups: group::groups(&section)?,
+        groups: group::groups(&section, home)?,
+        group_home: group_home::home(&section, home)?,
         budgets: budget::of_user(&section)?,
         prices: section.read("prices", prices::read)?.unwrap_or_default(),
         wrappers: wrapper::of_file(&section, Origin::User)?,
@@ -286,7 +290,7 @@ fn user_files(section: &Section<'_>, home: Option<&HostPath>) -> Result<UserFile
 }
 
 /// An absolute path, or one that begins with `~/`.
-pub(super) fn path(item: &Item<'_>, home: Option<&HostPath>) -> Result<HostPath, FileError> {
+pub(crate) fn path(item: &Item<'_>, home: Option<&HostPath>) -> Result<HostPath, FileError> {
     let text = item.text()?;
     let below_home = if text == "~" { Some("") } else { text.strip_prefix("~/") };
     let path = match (below_home, home) {

@@ -9,6 +9,7 @@ use super::branch::BranchName;
 use super::budget::{self, Budget};
 use super::ceiling::{Ceiling, at_least, at_most};
 use super::error::SettingsError;
+use super::group_home::{GroupFiles, GroupHome};
 use super::host_exec::{self, HostExec};
 use super::layers::{Attendance, FlagLimits, Flags, Layers, Trust};
 use super::project::Project;
@@ -122,6 +123,10 @@ pub struct Settings {
     pub group: Option<Valued<String>>,
     /// How far the session is trusted.
     pub group_trust: Valued<GroupTrust>,
+    /// Where groups keep their files.
+    pub group_home: Option<GroupHome>,
+    /// What the group has of files, if groups have any.
+    pub group_files: Option<GroupFiles>,
     /// What may be used of models; every one of them counts.
     pub budgets: Vec<Budget>,
     /// The user's own prices of models.
@@ -172,6 +177,14 @@ fn merge(
     let wrappers = wrapper::merged(user.wrappers, std::mem::take(&mut ceiling.wrappers));
     let group = flag("--group", flags.group).or(user.group);
     let group_trust = group::trust(group.as_ref(), &user.groups, ceiling.group_trust.as_ref())?;
+    let named = group::named(group.as_ref(), &user.groups);
+    let group_files = match (&group, &user.group_home) {
+        (Some(group), Some(_)) => Some(group::files(group, named, &user.groups)?),
+        _ => None,
+    };
+    if let Some(timeout) = named.and_then(|group| group.timeout.clone()) {
+        user.limits.timeout = Some(timeout);
+    }
     let ceiling = Ceiling::of(ceiling);
     // Without a key nobody logs in.
     let logs_in = user.ssh.key.is_some() || flags.identity.is_some();
@@ -254,6 +267,8 @@ fn merge(
         ),
         group,
         group_trust,
+        group_home: user.group_home,
+        group_files,
         prices: user.prices,
         snapshot: asked.snapshot(project.snapshot),
         resume: Vec::new(),
@@ -299,6 +314,15 @@ impl Settings {
             self.ceiling.check_host(rule)?;
         }
         let FileSettings { read, write, sockets, .. } = &self.files;
+        if let (Some(home), Some(files)) = (&self.group_home, &self.group_files) {
+            let places = [Some(&home.root), home.scripts.as_ref(), home.runner.as_ref()];
+            for place in places.into_iter().flatten().chain(&files.repo_access) {
+                self.ceiling.check_path("group_home", &place.value, &place.origin)?;
+            }
+            for mount in &files.mounts {
+                self.ceiling.check_path("groups.mounts", &mount.value.host, &mount.origin)?;
+            }
+        }
         for (key, paths) in
             [("files.read", read), ("files.write", write), ("files.sockets", sockets)]
         {

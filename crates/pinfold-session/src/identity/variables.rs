@@ -61,7 +61,7 @@ const SECRET: [&str; 22] = [
 ///
 /// # Errors
 /// The number of a line that is none of these; never its content.
-pub(super) fn parse<'a>(shown: &str, file: &'a [u8]) -> Result<Vec<(EnvName, &'a str)>, RunError> {
+pub(crate) fn parse<'a>(shown: &str, file: &'a [u8]) -> Result<Vec<(EnvName, &'a str)>, RunError> {
     let mut variables = Vec::new();
     let bad = |line: usize, why: &str| RunError::refused(format!("{shown}:{line}: {why}"), None);
     let text = std::str::from_utf8(file).map_err(|_| bad(1, "the file is not text in UTF-8"))?;

@@ -19,6 +19,7 @@ mod detach;
 mod exec;
 mod faults;
 mod gateway;
+mod groups;
 mod guard;
 mod hostile;
 mod image;

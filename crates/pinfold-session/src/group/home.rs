@@ -1,0 +1,154 @@
+//! The directories of a group, each found without a link on the way.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Read as _};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use pinfold_policy::origin::{Origin, Valued};
+use pinfold_policy::path::{Escaped, HostPath};
+use pinfold_policy::settings::{GroupHome, Settings};
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+use crate::RunError;
+use crate::workspace::Workspace;
+
+/// What holds groups' directories, and what only admins see, below the root.
+const HELD: [&str; 5] = ["groups", "data/sessions", "data/ipc", "data/env", "config.toml"];
+/// The largest env file, in bytes.
+const LARGEST: u64 = 1 << 20;
+
+/// A group's part of the directory that groups share.
+#[derive(Debug)]
+pub(super) struct Home {
+    /// Without links.
+    root: PathBuf,
+    folder: String,
+}
+
+impl Home {
+    pub(super) fn open(home: &GroupHome, folder: &str) -> Result<Self, RunError> {
+        let root = fs::canonicalize(home.root.value.as_path()).map_err(|error| {
+            let what = format!("cannot use group_home.root {}: {error}", home.root);
+            RunError::refused(what, Some("make the directory, or name another".to_owned()))
+        })?;
+        Ok(Self { root, folder: folder.to_owned() })
+    }
+
+    /// A directory of the group's in one that holds every group's, made if it is not there. Whoever
+    /// could put a link there would have another group's shown.
+    pub(super) fn directory(
+        &self,
+        holds: &str,
+        below: Option<&Path>,
+    ) -> Result<HostPath, RunError> {
+        let mut path = self.root.clone();
+        let parts = Path::new(holds).join(&self.folder).join(below.unwrap_or(Path::new("")));
+        for part in parts.components() {
+            path.push(part);
+            match DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(unusable(&path, &error)),
+            }
+            let found = fs::symlink_metadata(&path).map_err(|error| unusable(&path, &error))?;
+            if !found.is_dir() {
+                let what = format!("{} is no directory of the group's own", Escaped(&path));
+                let hint = "a link there could show another group's: put a directory there";
+                return Err(RunError::refused(what, Some(hint.to_owned())));
+            }
+        }
+        HostPath::new(path).map_err(RunError::path)
+    }
+
+    /// A file of the root, if it is there; no link.
+    pub(super) fn file(&self, name: &str) -> Result<Option<HostPath>, RunError> {
+        let path = self.root.join(name);
+        match fs::symlink_metadata(&path) {
+            Ok(found) if found.is_file() => HostPath::new(path).map(Some).map_err(RunError::path),
+            Ok(_) => Err(unusable(&path, &io::Error::other("it is not a regular file"))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(unusable(&path, &error)),
+        }
+    }
+
+    /// The group's env file with what to call it, if it is there.
+    pub(super) fn env(&self) -> Result<Option<(String, Vec<u8>)>, RunError> {
+        let relative = Path::new("data/env").join(&self.folder).join("env");
+        let path = self.root.join(&relative);
+        let opened = File::open(&self.root).map_err(|error| unusable(&self.root, &error))?;
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        let file = match rustix::fs::openat2(opened, &relative, flags, Mode::empty(), how) {
+            Ok(file) => File::from(file),
+            Err(Errno::NOENT) => return Ok(None),
+            Err(errno) => return Err(unusable(&path, &errno.into())),
+        };
+        let mut bytes = Vec::new();
+        let is_file = file.metadata().is_ok_and(|found| found.is_file());
+        let read = match is_file {
+            true => file.take(LARGEST + 1).read_to_end(&mut bytes).map(drop),
+            false => Err(io::Error::other("it is not a regular file")),
+        };
+        read.map_err(|error| unusable(&path, &error))?;
+        match bytes.len() as u64 > LARGEST {
+            true => Err(unusable(&path, &io::ErrorKind::FileTooLarge.into())),
+            false => Ok(Some((Escaped(&path).to_string(), bytes))),
+        }
+    }
+
+    /// Something that the person shows to groups.
+    pub(super) fn shared(&self, place: &Valued<HostPath>) -> Result<HostPath, RunError> {
+        let found = fs::canonicalize(place.value.as_path());
+        let found = found.map_err(|error| unusable(place.value.as_path(), &error))?;
+        let host = HostPath::new(found).map_err(RunError::path)?;
+        self.check(&host, &place.origin)?;
+        Ok(host)
+    }
+
+    /// Refuses what would show the files of other groups.
+    pub(super) fn check(&self, path: &HostPath, origin: &Origin) -> Result<(), RunError> {
+        let Some(held) = self.shows(path.as_path()) else { return Ok(()) };
+        let what = format!(
+            "{path} (by {origin}) would show {}, which groups do not share",
+            Escaped(&held)
+        );
+        let hint = "name what lies neither in nor above it; a group's own files are shown anyway";
+        Err(RunError::refused(what, Some(hint.to_owned())))
+    }
+
+    /// What of groups' files a path without links would show, if it would.
+    pub(super) fn shows(&self, path: &Path) -> Option<PathBuf> {
+        let own = self.root.join("groups").join(&self.folder);
+        let held = HELD.iter().map(|held| self.root.join(held));
+        let mut shown = held.filter(|held| path.starts_with(held) || held.starts_with(path));
+        shown.find(|_| !path.starts_with(&own))
+    }
+
+    /// Refuses other grants of a session that would show the files of other groups.
+    pub(super) fn check_others(
+        &self,
+        settings: &Settings,
+        workspace: &Workspace,
+    ) -> Result<(), RunError> {
+        let files = &settings.files;
+        for path in files.read.iter().chain(&files.write) {
+            let found = fs::canonicalize(path.value.as_path());
+            let found = found.map_err(|error| unusable(path.value.as_path(), &error))?;
+            self.check(&HostPath::new(found).map_err(RunError::path)?, &path.origin)?;
+        }
+        let workspace = [Some(&workspace.root), workspace.git_outside.as_ref()]
+            .into_iter()
+            .flatten()
+            .filter(|_| !workspace.is_scratch);
+        for path in workspace {
+            self.check(path, &Origin::Default)?;
+        }
+        Ok(())
+    }
+}
+
+fn unusable(path: &Path, error: &io::Error) -> RunError {
+    RunError::refused(format!("cannot use {} for a group: {error}", Escaped(path)), None)
+}

@@ -1,0 +1,345 @@
+//! What the sessions of a group see, and what they never do.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::fs::symlink;
+use std::process::{Output, Stdio};
+
+use crate::common::{Stage, people};
+
+const SETTINGS: &str = r#"
+[group_home]
+root = "~/assistant"
+scripts = "~/assistant/container/scripts"
+runner = "~/assistant/container/src"
+env = ["CHANNEL"]
+[groups.main]
+trust = "admin"
+[[groups.main.mounts]]
+host_path = "~/projects/notes"
+readonly = false
+[groups.dev]
+repo_access = "~/checkout"
+[[groups.dev.mounts]]
+host_path = "~/projects/notes"
+container_path = "team/notes"
+readonly = false
+[[groups.dev.mounts]]
+host_path = "~/docs"
+readonly = false
+"#;
+
+const ALLOWLIST: &str = r#"
+non_admin_read_only = true
+blocked_patterns = ["password"]
+[[allowed_roots]]
+path = "~/projects"
+allow_read_write = true
+description = "Development projects"
+[[allowed_roots]]
+path = "~/docs"
+"#;
+
+/// Every path of the table, and what may be done there: by its content for what holds a mark.
+const LOOK: &str = r#"
+for path in /workspace/group /home/agent/.claude /workspace/scripts /app/src /workspace/ipc \
+    /workspace/env-dir/env /workspace/project/config.toml /workspace/project \
+    /workspace/extra/notes /workspace/extra/team/notes /workspace/extra/docs; do
+    access=none mark=
+    if [ -d "$path" ]; then
+        mark=$(cat "$path/mark" 2>/dev/null)
+        if (: >"$path/made") 2>/dev/null; then access=rw; else access=ro; fi
+    elif [ -e "$path" ]; then
+        mark=$(cat "$path")
+        if (: >>"$path") 2>/dev/null; then access=rw; else access=ro; fi
+    fi
+    echo "$path $access $mark"
+done
+echo "CHANNEL ${CHANNEL-none} ${HIDDEN-none}"
+"#;
+
+fn scene(stage: &Stage) {
+    stage.write("home/.config/pinfold/config.toml", SETTINGS);
+    stage.write("home/.config/pinfold/mount-allowlist.toml", ALLOWLIST);
+    for group in ["main", "dev"] {
+        stage.write(&format!("home/assistant/groups/{group}/mark"), group);
+        stage.write(&format!("home/assistant/data/sessions/{group}/.claude/mark"), group);
+        stage.write(&format!("home/assistant/data/ipc/{group}/mark"), group);
+        let env = format!("CHANNEL='{group}'\nHIDDEN=secret-{group}\n");
+        stage.write(&format!("home/assistant/data/env/{group}/env"), env);
+    }
+    for (file, mark) in [
+        ("assistant/container/scripts/mark", "scripts"),
+        ("assistant/container/src/mark", "runner"),
+        ("assistant/config.toml", "[secrets]"),
+        ("checkout/mark", "checkout"),
+        ("projects/notes/mark", "notes"),
+        ("docs/mark", "docs"),
+    ] {
+        stage.write(&format!("home/{file}"), mark);
+    }
+}
+
+fn run(stage: &Stage, group: &str, script: &str) -> Output {
+    stage.run_shell(&["--group", group], script)
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn refused(stage: &Stage, group: &str) -> String {
+    let output = run(stage, group, "echo ran");
+    assert_eq!(output.status.code(), Some(125), "{}", said(&output));
+    assert!(output.stdout.is_empty());
+    said(&output)
+}
+
+/// What a group's session shows.
+fn shown(stage: &Stage, group: &str, script: &str) -> String {
+    let output = run(stage, group, script);
+    assert!(output.status.success(), "{}", said(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn two_groups_that_run_together_have_their_own_places_and_not_each_others() {
+    for person in people() {
+        let stage = Stage::new(person);
+        scene(&stage);
+        let script = format!("echo ready; read -r go; {LOOK}");
+        let start = |group: &str| {
+            let args = ["run", "--group", group, "--", "sh", "-c", &script];
+            let mut run = stage.pinfold(&args);
+            run.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            let mut child = run.spawn().unwrap();
+            let mut output = BufReader::new(child.stdout.take().unwrap());
+            let mut line = String::new();
+            output.read_line(&mut line).unwrap();
+            if line != "ready\n" {
+                let mut error = String::new();
+                child.stderr.take().unwrap().read_to_string(&mut error).unwrap();
+                panic!("{group}: {error}");
+            }
+            (child, output)
+        };
+        let mut both = [start("main"), start("dev")];
+        let [main, dev] = both.each_mut().map(|(child, output)| {
+            child.stdin.take().unwrap().write_all(b"go\n").unwrap();
+            let mut shown = String::new();
+            output.read_to_string(&mut shown).unwrap();
+            assert!(child.wait().unwrap().success());
+            shown
+        });
+        let expected = "/workspace/group rw main\n/home/agent/.claude rw main\n\
+                        /workspace/scripts ro scripts\n/app/src ro runner\n/workspace/ipc rw main\n\
+                        /workspace/env-dir/env ro CHANNEL='main'\n\
+                        /workspace/project/config.toml rw [secrets]\n/workspace/project ro \n\
+                        /workspace/extra/notes rw notes\n/workspace/extra/team/notes none \n\
+                        /workspace/extra/docs none \nCHANNEL main none\n";
+        assert_eq!(main, expected, "as {}", person.uid);
+        let expected = "/workspace/group rw dev\n/home/agent/.claude rw dev\n\
+                        /workspace/scripts ro scripts\n/app/src ro runner\n/workspace/ipc rw dev\n\
+                        /workspace/env-dir/env ro CHANNEL='dev'\n\
+                        /workspace/project/config.toml none \n/workspace/project rw checkout\n\
+                        /workspace/extra/notes none \n/workspace/extra/team/notes ro notes\n\
+                        /workspace/extra/docs ro docs\nCHANNEL dev none\n";
+        assert_eq!(dev, expected, "as {}", person.uid);
+        // Nothing of the other's, nor of what groups share, is anywhere else inside.
+        let everywhere = "grep -rlsE 'secret-|^main$' / --include=env --include=mark 2>/dev/null \
+                          | grep -v ^/proc; echo end";
+        assert_eq!(shown(&stage, "dev", everywhere), "end\n");
+        // What was written is the group's, on the host.
+        assert!(stage.path("home/assistant/groups/dev/made").exists());
+        assert!(stage.path("home/checkout/made").exists());
+        assert!(!stage.path("home/docs/made").exists());
+    }
+}
+
+#[test]
+fn a_group_that_is_new_gets_directories_and_nothing_else() {
+    for person in people() {
+        let stage = Stage::new(person);
+        scene(&stage);
+        let look = shown(&stage, "fresh", LOOK);
+        assert!(look.starts_with("/workspace/group rw \n/home/agent/.claude rw \n"), "{look}");
+        assert!(look.contains("/workspace/env-dir/env none"), "{look}");
+        assert!(look.contains("/workspace/project none"), "{look}");
+        assert!(look.ends_with("CHANNEL none none\n"), "{look}");
+        // Without a group, and with a group that has no files, nothing is there.
+        for options in [&[][..], &["--group", "main"]] {
+            if !options.is_empty() {
+                stage.write(
+                    "home/.config/pinfold/config.toml",
+                    "[groups.main]\ntrust = \"admin\"\n",
+                );
+            }
+            let output = stage.run_shell(options, "ls -d /workspace /app");
+            assert!(output.stdout.is_empty(), "{}", String::from_utf8_lossy(&output.stdout));
+        }
+    }
+}
+
+#[test]
+fn a_name_that_is_no_directorys_is_refused() {
+    for person in people() {
+        let stage = Stage::new(person);
+        scene(&stage);
+        for group in ["../dev", "a/b", "/etc", "..", ".hidden", "", "a\nb"] {
+            let error = refused(&stage, group);
+            assert!(error.contains("is no name for a group's files"), "{group:?}: {error}");
+        }
+        for folder in ["../dev", "a/b", "."] {
+            let text = SETTINGS.replace("trust = \"admin\"", &format!("folder = \"{folder}\""));
+            stage.write("home/.config/pinfold/config.toml", text);
+            let error = refused(&stage, "main");
+            assert!(error.contains("expected the name of one directory"), "{folder}: {error}");
+        }
+    }
+}
+
+#[test]
+fn no_group_has_another_groups_folder() {
+    for person in people() {
+        let stage = Stage::new(person);
+        scene(&stage);
+        let config = |from: &str, to: &str| {
+            assert!(SETTINGS.contains(from));
+            stage.write("home/.config/pinfold/config.toml", SETTINGS.replacen(from, to, 1));
+        };
+        config("repo_access =", "folder = \"main\"\nrepo_access =");
+        for group in ["dev", "main"] {
+            let error = refused(&stage, group);
+            assert!(error.contains("would have the files of group"), "{error}");
+        }
+        config("repo_access =", "folder = \"other\"\nrepo_access =");
+        assert!(refused(&stage, "other").contains("group other would have the files of group dev"));
+        // By a worktree, a grant, or the directory that the session works in.
+        let shows = "which groups do not share";
+        for place in [
+            "~/assistant/groups/main",
+            "~/assistant",
+            "~/assistant/data",
+            "~/assistant/data/env/main",
+        ] {
+            config("~/checkout", place);
+            let error = refused(&stage, "dev");
+            assert!(error.contains(shows), "{place}: {error}");
+        }
+        config("~/checkout", "~/checkout");
+        let root = stage.path("home/assistant");
+        for option in ["--read", "--write"] {
+            let path = root.join("groups").display().to_string();
+            let output = stage.run_shell(&["--group", "dev", option, &path], "echo ran");
+            assert!(said(&output).contains(shows), "{}", said(&output));
+        }
+        for place in ["", "groups/main", "data"] {
+            let mut run = stage.pinfold(&["run", "--group", "dev", "--", "echo", "ran"]);
+            let output = run.current_dir(root.join(place)).output().unwrap();
+            assert!(said(&output).contains(shows), "{place}: {}", said(&output));
+        }
+        let mut own = stage.pinfold(&["run", "--group", "dev", "--", "cat", "mark"]);
+        let output = own.current_dir(root.join("groups/dev")).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "dev", "{}", said(&output));
+        // By a link where its own directory would be.
+        for place in ["groups/dev", "data/ipc/dev", "data/sessions/dev", "data/env/dev"] {
+            let (own, kept) = (root.join(place), root.join("kept"));
+            fs::rename(&own, &kept).unwrap();
+            symlink("main", &own).unwrap();
+            let error = refused(&stage, "dev");
+            assert!(
+                error.contains("is no directory of the group's own")
+                    || error.contains("for a group"),
+                "{place}: {error}"
+            );
+            fs::remove_file(&own).unwrap();
+            fs::rename(&kept, &own).unwrap();
+        }
+    }
+}
+
+#[test]
+fn extras_are_what_the_allowlist_lets_through_and_nothing_else() {
+    for person in people() {
+        let stage = Stage::new(person);
+        scene(&stage);
+        for file in ["projects/passwords/mark", "projects/.ssh/mark", "private/mark"] {
+            stage.write(&format!("home/{file}"), "not for groups");
+        }
+        symlink(stage.path("home/private"), stage.path("home/projects/out")).unwrap();
+        symlink("passwords", stage.path("home/projects/hidden")).unwrap();
+        symlink("../projects/notes", stage.path("home/docs/in")).unwrap();
+        let extra = |place: &str| {
+            let mounts = format!(
+                "[group_home]\nroot = \"~/assistant\"\n[[groups.dev.mounts]]\nhost_path = \"{place}\"\n\
+                 container_path = \"x\"\nreadonly = false\n"
+            );
+            stage.write("home/.config/pinfold/config.toml", mounts);
+            let output = run(&stage, "dev", "cat /workspace/extra/x/mark 2>/dev/null; true");
+            (String::from_utf8_lossy(&output.stdout).into_owned(), said(&output))
+        };
+        for (place, why) in [
+            ("~/private", "lies under none of the allowed roots"),
+            ("~/projects/out", "lies under none of the allowed roots"),
+            ("~/projects/passwords", "holds the blocked text \"password\""),
+            ("~/projects/hidden", "holds the blocked text \"password\""),
+            ("~/projects/.ssh", "holds the blocked text \".ssh\""),
+            ("~/projects/missing", "No such file"),
+            ("~/assistant/groups/main", "it would show "),
+            ("/", "it would show "),
+        ] {
+            let (shown, said) = extra(place);
+            assert!(said.contains("left out: ") && said.contains(why), "{place}: {said}");
+            assert_eq!(shown, "", "{place}");
+        }
+        // A link is what it leads to: this one may be there, and its own root decides.
+        let (shown, said) = extra("~/docs/in");
+        assert_eq!(shown, "notes", "{said}");
+        assert!(said.contains("is read-only: only groups of admins may write there"), "{said}");
+        let (_, error) = extra("~/projects/../private");
+        assert!(error.contains("contains `..`"), "{error}");
+        for name in ["../x", "/x", "a/../b", "", ".", "a//b"] {
+            let text = SETTINGS.replace("team/notes", name);
+            stage.write("home/.config/pinfold/config.toml", text);
+            let error = refused(&stage, "dev");
+            assert!(error.contains("expected a relative path"), "{name:?}: {error}");
+        }
+        // Groups' files are nobody's extras, even where the allowlist has them.
+        let all = ALLOWLIST.replace("~/projects", "~/");
+        stage.write("home/.config/pinfold/mount-allowlist.toml", all);
+        for place in ["~/assistant/groups/main", "~/assistant", "~"] {
+            let (shown, said) = extra(place);
+            assert!(said.contains("it would show "), "{place}: {said}");
+            assert_eq!(shown, "");
+        }
+        fs::remove_file(stage.path("home/.config/pinfold/mount-allowlist.toml")).unwrap();
+        let (shown, said) = extra("~/projects/notes");
+        assert!(said.contains("1 mounts are left out: there is no "), "{said}");
+        assert_eq!(shown, "");
+    }
+}
+
+#[test]
+fn an_allowlist_that_a_session_could_write_is_refused() {
+    for person in people() {
+        let stage = Stage::new(person);
+        scene(&stage);
+        let kept = stage.write("ws/mount-allowlist.toml", ALLOWLIST);
+        let path = stage.path("home/.config/pinfold/mount-allowlist.toml");
+        fs::remove_file(&path).unwrap();
+        symlink(kept, path).unwrap();
+        assert!(refused(&stage, "dev").contains("lies where a session could write it"));
+    }
+}
+
+#[test]
+fn a_repository_cannot_say_what_a_group_sees() {
+    for person in people() {
+        let stage = Stage::new(person);
+        scene(&stage);
+        for key in ["groups", "group_home", "group"] {
+            stage.write("ws/sandbox.json", format!("{{\"{key}\": {{}}}}"));
+            assert!(refused(&stage, "dev").contains("unknown key"), "{key}");
+        }
+    }
+}

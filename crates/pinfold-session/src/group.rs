@@ -39,6 +39,18 @@ use crate::{Extra, RunError};
 const CLAUDE: &str = ".claude";
 /// Where the variables are written that a group's sessions have.
 const ENV: &str = "/workspace/env-dir/env";
+/// Where a worktree appears, and what admins' sessions see in it.
+const PROJECT: &str = "/workspace/project";
+const CONFIG: &str = "config.toml";
+
+/// What becomes of a group's directories that are not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// They are made.
+    Make,
+    /// They are left out: nothing is to be changed.
+    LeaveOut,
+}
 
 /// What a group's session gets.
 #[derive(Debug, Default)]
@@ -63,57 +75,53 @@ impl Group {
         settings: &Settings,
         workspace: &Workspace,
         places: &Places,
+        missing: Missing,
         agent: &mut Vec<Extra>,
     ) -> Result<Self, RunError> {
         let (Some(home), Some(files)) = (&settings.group_home, &settings.group_files) else {
             return Ok(Self::default());
         };
         let is_admin = settings.group_trust.value == GroupTrust::Admin;
-        let own = Home::open(home, &files.folder)?;
+        let own = Home::open(home, &files.folder, missing)?;
         own.check_others(settings, workspace)?;
         let mut group = Self::default();
-        group.own_places(&own, home, agent)?;
-        if is_admin && let Some(config) = own.file("config.toml")? {
-            let kind = RootKind::Knowledge;
-            group.grant(
-                "config",
-                kind,
-                config,
-                "/workspace/project/config.toml",
-                Access::FULL,
-                home,
-            )?;
-        }
+        group.own_places(&own, agent)?;
+        group.shared_places(&own, home)?;
         group.variables(&own, home)?;
-        group.worktree(&own, files)?;
+        group.worktree(&own, files, settings)?;
+        if is_admin {
+            group.config(&own)?;
+        }
         group.mounts(&own, files, is_admin, (workspace, places))?;
         Ok(group)
     }
 
-    fn own_places(
-        &mut self,
-        own: &Home,
-        home: &GroupHome,
-        agent: &mut Vec<Extra>,
-    ) -> Result<(), RunError> {
-        let folder = own.directory("groups", None)?;
-        self.grant("folder", RootKind::Knowledge, folder, "/workspace/group", Access::FULL, home)?;
-        let ipc = own.directory("data/ipc", None)?;
-        self.grant("ipc", RootKind::Artifacts, ipc, "/workspace/ipc", Access::FULL, home)?;
+    fn own_places(&mut self, own: &Home, agent: &mut Vec<Extra>) -> Result<(), RunError> {
         // What agents keep is the group's, not the user's.
-        let is_state = |extra: &Extra| extra.kind == RootKind::AgentState;
-        let mut state: Vec<PathBuf> = agent
-            .extract_if(.., |extra| is_state(extra))
-            .filter_map(|extra| extra.inside.as_path().strip_prefix(HOME).ok().map(PathBuf::from))
-            .chain([PathBuf::from(CLAUDE)])
-            .collect();
-        state.sort();
-        state.dedup_by(|later, earlier| later.starts_with(earlier));
-        for path in state {
-            let host = own.directory("data/sessions", Some(&path))?;
-            let inside = Path::new(HOME).join(&path);
-            self.grant("state", RootKind::AgentState, host, inside, Access::FULL, home)?;
+        let states = agent.extract_if(.., |extra| extra.kind == RootKind::AgentState);
+        let relative = |extra: Extra| extra.inside.as_path().strip_prefix(HOME).map(PathBuf::from);
+        let states = states.filter_map(|extra| relative(extra).ok());
+        let mut states: Vec<PathBuf> = states.chain([PathBuf::from(CLAUDE)]).collect();
+        states.sort();
+        states.dedup_by(|later, earlier| later.starts_with(earlier));
+        let (group, ipc) = ("/workspace/group".into(), "/workspace/ipc".into());
+        let mut places = vec![
+            ("folder", RootKind::Knowledge, "groups", PathBuf::new(), group),
+            ("ipc", RootKind::Artifacts, "data/ipc", PathBuf::new(), ipc),
+        ];
+        places.extend(states.into_iter().map(|state| {
+            let inside = Path::new(HOME).join(&state);
+            ("state", RootKind::AgentState, "data/sessions", state, inside)
+        }));
+        for (what, kind, holds, below, inside) in places {
+            if let Some(host) = own.directory(holds, &below)? {
+                self.add(what, kind, host, inside, Access::FULL, &own.origin)?;
+            }
         }
+        Ok(())
+    }
+
+    fn shared_places(&mut self, own: &Home, home: &GroupHome) -> Result<(), RunError> {
         let shared = [
             ("scripts", &home.scripts, "/workspace/scripts"),
             ("runner", &home.runner, "/app/src"),
@@ -121,7 +129,8 @@ impl Group {
         for (what, place, inside) in shared {
             let Some(place) = place else { continue };
             let host = own.shared(place)?;
-            self.grant(what, RootKind::Knowledge, host, inside, Access::READ_ONLY, home)?;
+            let (kind, access) = (RootKind::Knowledge, Access::READ_ONLY);
+            self.add(what, kind, host, inside, access, &place.origin)?;
         }
         Ok(())
     }
@@ -147,23 +156,43 @@ impl Group {
         Ok(())
     }
 
-    fn worktree(&mut self, own: &Home, files: &GroupFiles) -> Result<(), RunError> {
+    fn worktree(
+        &mut self,
+        own: &Home,
+        files: &GroupFiles,
+        settings: &Settings,
+    ) -> Result<(), RunError> {
         let Some(place) = &files.repo_access else { return Ok(()) };
         let host = own.shared(place)?;
         let git = git_outside(host.as_path()).map_err(|error| {
             let hint = error.hint();
             RunError::refused(error, hint)
         })?;
-        // Its `.git` names this one by its path on the host.
         if let Some(git) = git {
-            let git = HostPath::new(git).map_err(RunError::path)?;
+            // Nobody names it: it comes with the worktree, whose `.git` names it by its path on the host.
+            let (git, origin) = (HostPath::new(git).map_err(RunError::path)?, Origin::Default);
             own.check(&git, &place.origin)?;
+            let allowed = settings.ceiling.check_path("groups.repo_access", &git, &origin);
+            allowed.map_err(RunError::settings)?;
             let inside = git.as_path().to_owned();
-            let kind = RootKind::Knowledge;
-            self.add("git directory", kind, git, inside, Access::FULL, &place.origin)?;
+            self.add("git directory", RootKind::Workspace, git, inside, Access::FULL, &origin)?;
         }
         let kind = RootKind::Knowledge;
-        self.add("worktree", kind, host, "/workspace/project", Access::FULL, &place.origin)
+        self.add("worktree", kind, host, PROJECT, Access::FULL, &place.origin)
+    }
+
+    /// The file that admins' sessions change. Over a worktree it needs one that it can cover: to make
+    /// one there would leave it in the repository.
+    fn config(&mut self, own: &Home) -> Result<(), RunError> {
+        let Some(host) = own.config()? else { return Ok(()) };
+        let inside = Path::new(PROJECT).join(CONFIG);
+        let over = self.extra.iter().find(|extra| extra.inside.as_path() == Path::new(PROJECT));
+        if over.is_some_and(|over| !over.host.as_path().join(CONFIG).is_file()) {
+            let inside = inside.display();
+            self.notes.push(format!("{inside} is left out: the worktree has none to show it over"));
+            return Ok(());
+        }
+        self.add("config", RootKind::Knowledge, host, inside, Access::FULL, &own.origin)
     }
 
     fn mounts(
@@ -195,18 +224,6 @@ impl Group {
             }
         }
         Ok(())
-    }
-
-    fn grant(
-        &mut self,
-        what: &str,
-        kind: RootKind,
-        host: HostPath,
-        inside: impl AsRef<Path>,
-        access: Access,
-        home: &GroupHome,
-    ) -> Result<(), RunError> {
-        self.add(what, kind, host, inside, access, &home.root.origin)
     }
 
     fn add(

@@ -10,6 +10,7 @@ use pinfold_policy::path::{Escaped, HostPath};
 use pinfold_policy::settings::Settings;
 use pinfold_session::agent::{AgentFiles, read_grants};
 use pinfold_session::audit::{Audit, Event};
+use pinfold_session::group::{Group, Missing};
 use pinfold_session::places::Places;
 use pinfold_session::system::Stack;
 use pinfold_session::workspace::Workspace;
@@ -79,6 +80,8 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
         let profile = files.registry().load(agent).map_err(Failure::new)?;
         extra = read_grants(&profile, &settings, &places)?;
     }
+    let group = Group::find(&settings, &workspace, &places, Missing::LeaveOut, &mut extra)?;
+    extra.extend(group.extra);
     let subject = Subject::AgentSession { agent: agent.into() };
     let view = View::collect(subject, &settings, &workspace, stack.as_ref(), extra)?;
     let prospect = prospect(&view, &settings, &workspace, &places)?;

@@ -9,7 +9,7 @@ use pinfold_policy::settings::Settings;
 use pinfold_provision::Event;
 use pinfold_session::agent::{self, AgentRun};
 use pinfold_session::detach::{self, Background, Front, Side, Started};
-use pinfold_session::group::Group;
+use pinfold_session::group::{Group, Missing};
 use pinfold_session::identity::{self, Identity};
 use pinfold_session::places::Places;
 use pinfold_session::ssh::Ssh;
@@ -159,7 +159,7 @@ pub(crate) fn request(
     let toolchains = toolchains.map_err(Failure::own)?;
     let path: Vec<String> = run.path.into_iter().chain(toolchains.path).collect();
     timeline.done("reads settings, agent and toolchains");
-    let group = Group::find(&settings, &workspace, &places, &mut run.extra)?;
+    let group = Group::find(&settings, &workspace, &places, Missing::Make, &mut run.extra)?;
     for note in &group.notes {
         eprintln!("pinfold: note: {note}");
     }

@@ -11,11 +11,12 @@ use pinfold_policy::settings::{GroupHome, Settings};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
+use super::{CONFIG, Missing};
 use crate::RunError;
 use crate::workspace::Workspace;
 
 /// What holds groups' directories, and what only admins see, below the root.
-const HELD: [&str; 5] = ["groups", "data/sessions", "data/ipc", "data/env", "config.toml"];
+const HELD: [&str; 5] = ["groups", "data/sessions", "data/ipc", "data/env", CONFIG];
 /// The largest env file, in bytes.
 const LARGEST: u64 = 1 << 20;
 
@@ -25,46 +26,55 @@ pub(super) struct Home {
     /// Without links.
     root: PathBuf,
     folder: String,
+    missing: Missing,
+    /// Who named the root.
+    pub(super) origin: Origin,
 }
 
 impl Home {
-    pub(super) fn open(home: &GroupHome, folder: &str) -> Result<Self, RunError> {
+    pub(super) fn open(home: &GroupHome, folder: &str, missing: Missing) -> Result<Self, RunError> {
         let root = fs::canonicalize(home.root.value.as_path()).map_err(|error| {
             let what = format!("cannot use group_home.root {}: {error}", home.root);
             RunError::refused(what, Some("make the directory, or name another".to_owned()))
         })?;
-        Ok(Self { root, folder: folder.to_owned() })
+        Ok(Self { root, folder: folder.to_owned(), missing, origin: home.root.origin.clone() })
     }
 
-    /// A directory of the group's in one that holds every group's, made if it is not there. Whoever
-    /// could put a link there would have another group's shown.
+    /// A directory of the group's in one that holds every group's. Whoever could put a link there
+    /// would have another group's shown.
     pub(super) fn directory(
         &self,
         holds: &str,
-        below: Option<&Path>,
-    ) -> Result<HostPath, RunError> {
+        below: &Path,
+    ) -> Result<Option<HostPath>, RunError> {
         let mut path = self.root.clone();
-        let parts = Path::new(holds).join(&self.folder).join(below.unwrap_or(Path::new("")));
-        for part in parts.components() {
+        for part in Path::new(holds).join(&self.folder).join(below).components() {
             path.push(part);
-            match DirBuilder::new().mode(0o700).create(&path) {
-                Ok(()) => {}
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(unusable(&path, &error)),
+            if self.missing == Missing::Make {
+                match DirBuilder::new().mode(0o700).create(&path) {
+                    Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                        return Err(unusable(&path, &error));
+                    }
+                    _ => {}
+                }
             }
-            let found = fs::symlink_metadata(&path).map_err(|error| unusable(&path, &error))?;
-            if !found.is_dir() {
-                let what = format!("{} is no directory of the group's own", Escaped(&path));
-                let hint = "a link there could show another group's: put a directory there";
-                return Err(RunError::refused(what, Some(hint.to_owned())));
+            match fs::symlink_metadata(&path) {
+                Ok(found) if found.is_dir() => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                Err(error) => return Err(unusable(&path, &error)),
+                Ok(_) => {
+                    let what = format!("{} is no directory of the group's own", Escaped(&path));
+                    let hint = "a link there could show another group's: put a directory there";
+                    return Err(RunError::refused(what, Some(hint.to_owned())));
+                }
             }
         }
-        HostPath::new(path).map_err(RunError::path)
+        HostPath::new(path).map(Some).map_err(RunError::path)
     }
 
-    /// A file of the root, if it is there; no link.
-    pub(super) fn file(&self, name: &str) -> Result<Option<HostPath>, RunError> {
-        let path = self.root.join(name);
+    /// The file that admins' sessions change, if it is there; no link.
+    pub(super) fn config(&self) -> Result<Option<HostPath>, RunError> {
+        let path = self.root.join(CONFIG);
         match fs::symlink_metadata(&path) {
             Ok(found) if found.is_file() => HostPath::new(path).map(Some).map_err(RunError::path),
             Ok(_) => Err(unusable(&path, &io::Error::other("it is not a regular file"))),

@@ -343,3 +343,73 @@ fn a_repository_cannot_say_what_a_group_sees() {
         }
     }
 }
+
+#[test]
+fn git_works_on_the_worktree_of_a_group_and_its_config_leaves_nothing_there() {
+    for person in people() {
+        let stage = Stage::new(person);
+        scene(&stage);
+        let git = |directory: &str, args: &[&str]| {
+            let mut git = stage.command("git");
+            git.arg("-C").arg(stage.path(directory)).args([
+                "-c",
+                "user.name=a",
+                "-c",
+                "user.email=a@b",
+            ]);
+            let output = git.args(args).output().unwrap();
+            assert!(output.status.success(), "{}", said(&output));
+            String::from_utf8(output.stdout).unwrap()
+        };
+        stage.write("home/repo/file", "x");
+        git("home/repo", &["init", "--quiet"]);
+        git("home/repo", &["add", "file"]);
+        git("home/repo", &["commit", "--quiet", "--message", "first"]);
+        git("home/repo", &["worktree", "add", "--quiet", "../tree"]);
+        let settings = SETTINGS.replace("~/checkout", "~/tree");
+        let settings = settings.replace("[groups.dev]", "[groups.dev]\ntrust = \"admin\"");
+        stage.write("home/.config/pinfold/config.toml", settings);
+        let before = fs::read_dir(stage.path("home/tree")).unwrap().count();
+        for mode in ["guarded", "quarantine"] {
+            let script = "cd /workspace/project && git -c user.name=a -c user.email=a@b commit \
+                          --quiet --allow-empty --message \"$0\"; ls config.toml 2>&1";
+            let command = ["sh", "-c", script, mode];
+            let output = stage.run(&["--group", "dev", "--git", mode], &command);
+            assert!(
+                said(&output).contains("the worktree has none to show it over"),
+                "{}",
+                said(&output)
+            );
+            assert!(
+                git("home/tree", &["log", "--format=%s"]).starts_with(mode),
+                "{}",
+                said(&output)
+            );
+        }
+        assert_eq!(fs::read_dir(stage.path("home/tree")).unwrap().count(), before);
+        // One that is there is covered.
+        stage.write("home/tree/config.toml", "the repository's");
+        let output = stage.run(&["--group", "dev"], &["cat", "/workspace/project/config.toml"]);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "[secrets]");
+    }
+}
+
+#[test]
+fn what_would_be_allowed_is_told_without_making_anything() {
+    for person in people() {
+        let stage = Stage::new(person);
+        scene(&stage);
+        let check = |group: &str, access: &str, path: &str| {
+            let args = ["check", access, path, "--group", group];
+            stage.pinfold(&args).output().unwrap().status.success()
+        };
+        assert!(check("dev", "write", "/workspace/group/x"));
+        assert!(check("dev", "read", "/workspace/extra/docs/mark"));
+        assert!(!check("dev", "write", "/workspace/extra/docs/mark"));
+        assert!(!check("main", "read", "/workspace/extra/docs/mark"));
+        assert!(check("main", "write", "/workspace/project/config.toml"));
+        assert!(!check("fresh", "read", "/workspace/project/config.toml"));
+        assert!(!check("fresh", "read", "/workspace/group/x"));
+        assert!(!stage.path("home/assistant/groups/fresh").exists());
+    }
+}

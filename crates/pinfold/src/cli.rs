@@ -21,6 +21,7 @@ use crate::check::CheckArgs;
 use crate::completions::{self, CompletionsArgs};
 use crate::config::ConfigArgs;
 use crate::exec::{ExecArgs, ShellArgs, StopArgs};
+use crate::group::ImportGroupArgs;
 use crate::guard::{GuardArgs, ReadArgs};
 use crate::host::{HostGitArgs, HostRunArgs};
 use crate::image::ImageCommand;
@@ -80,6 +81,8 @@ pub(crate) enum Command {
     Config(Deferred<ConfigArgs>),
     /// Show what the project's settings ask for beyond what you give, and trust them as they are
     Trust(Deferred<TrustArgs>),
+    /// Print a group's settings from a containerConfig of Pynchy's
+    ImportGroup(Deferred<ImportGroupArgs>),
     /// Print what makes a shell complete pinfold's words, and the names of sessions
     Completions(Deferred<CompletionsArgs>),
     /// Say whether pinfold works on this machine, and what to do if not

@@ -10,6 +10,7 @@ mod doctor;
 mod environment;
 mod exec;
 mod exit;
+mod group;
 mod guard;
 mod host;
 mod host_client;
@@ -68,6 +69,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check::check(&args.0),
         Command::Config(args) => config::config(&args.0),
         Command::Trust(args) => trust::trust(&args.0),
+        Command::ImportGroup(args) => group::import(&args.0),
         Command::Completions(args) => completions::print(&args.0),
         Command::Doctor(output) => doctor::doctor(output.0),
         Command::Guard(args) => guard::guard(&args.0),

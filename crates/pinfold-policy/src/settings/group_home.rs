@@ -149,7 +149,8 @@ pub(super) fn files_of(
     })
 }
 
-fn mount(item: &Item<'_>, home: Option<&HostPath>) -> Result<GroupMount, FileError> {
+/// One of a group's mounts.
+pub(super) fn mount(item: &Item<'_>, home: Option<&HostPath>) -> Result<GroupMount, FileError> {
     let table = item.table(GROUP_MOUNT)?;
     let place = table.require("host_path")?;
     let host = path(&place, home)?;

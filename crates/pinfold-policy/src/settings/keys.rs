@@ -294,6 +294,12 @@ pub(super) const GROUP_MOUNT: &[Key] = &[
     Key::new("readonly", Shape::Flag, "Whether it is read-only, which it is by default."),
 ];
 
+/// A `containerConfig` of Pynchy's.
+pub(super) const CONTAINER_CONFIG: &[Key] = &[
+    Key::new("additional_mounts", Shape::List(&Shape::Table(GROUP_MOUNT)), "Mounts."),
+    Key::new("timeout", Shape::Count, "Milliseconds."),
+];
+
 /// `[group_home]`.
 pub(super) const GROUP_HOME: &[Key] = &[
     Key::new("root", Shape::Text, "The directory with groups/, data/ and config.toml."),

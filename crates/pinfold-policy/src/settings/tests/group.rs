@@ -73,3 +73,66 @@ fn the_administrators_hosts_bind_what_git_is_let_through_to() {
     let error = settings.broker(&[mine]).unwrap_err().to_string();
     assert!(error.starts_with("network.allow: github.com:443"), "{error}");
 }
+
+const HOME: &str = "[group_home]\nroot = \"/srv/a\"\n";
+
+#[test]
+fn a_group_has_files_where_groups_have_any() {
+    let none = user("group = \"a\"\n").resolve().unwrap();
+    assert_eq!(none.group_files, None);
+    let text = format!(
+        "group = \"a\"\n{HOME}env = [\"CHANNEL\"]\n[groups.a]\ntimeout = \"10m\"\nrepo_access = \"/srv/w\"\n\
+         [[groups.a.mounts]]\nhost_path = \"/srv/notes\"\n[groups.b]\n"
+    );
+    let settings = user(text.leak()).resolve().unwrap();
+    let files = settings.group_files.as_ref().unwrap();
+    assert_eq!(files.folder, "a");
+    assert_eq!(files.mounts[0].value.to_string(), "/srv/notes as notes (read-only)");
+    assert_eq!(shown(&settings.limits.timeout), "10m by config.toml:6");
+    let rows: Vec<String> = settings.origins().into_iter().map(|row| row.key).collect();
+    for key in ["group_home.root", "group_home.env", "groups.repo_access", "groups.mounts"] {
+        assert!(rows.iter().any(|row| row.starts_with(key)), "{key}: {rows:?}");
+    }
+}
+
+#[test]
+fn groups_share_no_folder_and_no_roots_but_the_administrators() {
+    let shared = format!("group = \"a\"\n{HOME}[groups.b]\nfolder = \"a\"\n");
+    let error = user(shared.leak()).error();
+    assert!(error.contains("group a would have the files of group b"), "{error}");
+    let named = format!("group = \"a/b\"\n{HOME}");
+    assert!(user(named.leak()).error().contains("is no name for a group's files"));
+    let reserved = format!("{HOME}env = [\"ANTHROPIC_API_KEY\"]\n");
+    assert!(user(reserved.leak()).error().contains("is reserved"));
+    let text = format!("group = \"a\"\n{HOME}").leak();
+    let error = ceiling("[files]\nroots = [\"/home\"]", text).error();
+    assert!(error.starts_with("group_home: /srv/a by config.toml:3"), "{error}");
+}
+
+#[test]
+fn a_container_config_of_pynchys_is_imported() {
+    let import = |json: &str, group: &str| {
+        let file = SettingsFile { path: Path::new("row.json"), bytes: json.as_bytes() };
+        import_group(file, group, Some(&HostPath::new("/home/p").unwrap()))
+    };
+    let row = r#"{"additional_mounts": [
+        {"host_path": "~/notes", "container_path": "a/b", "readonly": false},
+        {"host_path": "/srv/it's \"x\""}], "timeout": 600000}"#;
+    let text = import(row, "dev.1").unwrap();
+    assert_eq!(
+        text,
+        "[groups.\"dev.1\"]\ntimeout = \"10m\"\n\n[[groups.\"dev.1\".mounts]]\n\
+         host_path = \"/home/p/notes\"\ncontainer_path = \"a/b\"\nreadonly = false\n\n\
+         [[groups.\"dev.1\".mounts]]\nhost_path = \"\"\"/srv/it's \"x\"\"\"\"\n\
+         container_path = \"\"\"it's \"x\"\"\"\"\nreadonly = true\n"
+    );
+    // What was imported is read as what it was.
+    let whole = format!("group = \"dev.1\"\n{HOME}{text}");
+    let settings = user(whole.leak()).resolve().unwrap();
+    assert_eq!(settings.group_files.unwrap().mounts.len(), 2);
+    assert_eq!(import("{}", "a").unwrap(), "[groups.\"a\"]\n");
+    for wrong in ["[]", "{\"timeout\": 0}", "{\"additional_mounts\": [{}]}", "{\"image\": 1}", ""] {
+        assert!(import(wrong, "a").is_err(), "{wrong}");
+    }
+    assert!(import("{}", "../a").is_err());
+}

@@ -1,0 +1,38 @@
+//! `pinfold import-group`: what Pynchy keeps of a group, as settings.
+
+use std::io::Read as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Args;
+use pinfold_policy::document::SettingsFile;
+use pinfold_policy::path::HostPath;
+use pinfold_policy::settings::import_group;
+use pinfold_session::places::Places;
+
+use crate::exit::Failure;
+
+/// More than these bytes are no row.
+const LARGEST: u64 = 1 << 20;
+
+/// `pinfold import-group`
+#[derive(Debug, Args)]
+pub(crate) struct ImportGroupArgs {
+    /// The group; its containerConfig, JSON, comes on standard input
+    group: String,
+}
+
+/// Prints what to put into `config.toml`.
+pub(crate) fn import(args: &ImportGroupArgs) -> Result<ExitCode, Failure> {
+    let places = Places::find().map_err(Failure::new)?;
+    let home = HostPath::new(&places.home).map_err(Failure::new)?;
+    let mut bytes = Vec::new();
+    std::io::stdin().lock().take(LARGEST).read_to_end(&mut bytes).map_err(Failure::new)?;
+    let file = SettingsFile { path: Path::new("containerConfig.json"), bytes: &bytes };
+    let text = import_group(file, &args.group, Some(&home)).map_err(|error| {
+        let hint = error.hint();
+        Failure::new(error).hint(hint)
+    })?;
+    print!("{text}");
+    Ok(ExitCode::SUCCESS)
+}

@@ -286,3 +286,6 @@ struct Image<'a> {
     base: (Option<&'a Reference>, &'a str),
     user: Option<&'a str>,
 }
+
+#[cfg(test)]
+mod tests;

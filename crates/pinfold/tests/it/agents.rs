@@ -27,7 +27,7 @@ use crate::common::{Person, Stage, people, skip};
 const KEY: &str = "sk-ant-api03-REAL-0d7f6c2e91-NOT-A-KEY";
 
 /// The registry's address answers.
-fn registry() -> bool {
+pub(crate) fn registry() -> bool {
     let addresses = "registry.npmjs.org:443".to_socket_addrs();
     addresses
         .into_iter()

@@ -7,14 +7,16 @@ use std::time::Duration;
 
 use super::engines::Room;
 use super::{Scene, good, said};
+use crate::agents::registry;
 use crate::common::{installed, people, skip};
 
 const RELEASE: &str = "bookworm";
 const MIRROR: &str = "http://deb.debian.org/debian";
 
-/// The system as a tarball, made once; none where that cannot be, which is said.
-fn system(test: &str) -> Option<PathBuf> {
-    let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{RELEASE}.tar"));
+/// The system with these packages as a tarball, made once; none where that cannot be, which is said.
+fn system(test: &str, packages: &str) -> Option<PathBuf> {
+    let name = format!("{RELEASE}-{packages}.tar");
+    let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     if kept.exists() {
         return Some(kept);
     }
@@ -25,7 +27,8 @@ fn system(test: &str) -> Option<PathBuf> {
     // Whole under its name, or not there: another test may make it, too.
     let new = kept.with_extension(format!("{}.tar", std::process::id()));
     let mut make = people().remove(0).command("mmdebstrap");
-    make.args(["--variant=apt", "--quiet", RELEASE]).arg(&new).arg(MIRROR);
+    make.args(["--variant=apt", "--quiet"]).arg(format!("--include={packages}"));
+    make.arg(RELEASE).arg(&new).arg(MIRROR);
     let made = make.output().unwrap();
     if !made.status.success() {
         let _ = fs::remove_file(&new);
@@ -54,7 +57,7 @@ fn a_list_of_packages_is_installed_over_a_real_system_for_its_own_user() {
     if !rustix::process::geteuid().is_root() || !has_mirror(TEST) {
         return skip(TEST, "root and a mirror are needed");
     }
-    let Some(system) = system(TEST) else { return };
+    let Some(system) = system(TEST, "ca-certificates") else { return };
     for room in Room::all(TEST) {
         let scene = Scene::new(&room);
         room.good(&["import", &system.display().to_string(), "debian-own:1"]);
@@ -74,4 +77,42 @@ fn a_list_of_packages_is_installed_over_a_real_system_for_its_own_user() {
         let user = ["image", "inspect", "--format", "{{.Config.User}}", &tag];
         assert_eq!(room.good(&user), "agent", "the layer leaves the user as it was");
     }
+}
+
+/// What is data in this repository is a working image: pi, an extension of a person's that is built and
+/// linked, pi's settings, and a user who owns them.
+#[test]
+fn pis_own_image_has_pi_its_extensions_and_its_settings() {
+    const TEST: &str = "pis_own_image_has_pi_its_extensions_and_its_settings";
+    if !rustix::process::geteuid().is_root() || !has_mirror(TEST) || !registry() {
+        return skip(TEST, "root, a mirror and the npm registry are needed");
+    }
+    let Some(room) = Room::podman(TEST) else { return };
+    let Some(system) = system(TEST, "ca-certificates,nodejs,npm") else { return };
+    let scene = Scene::new(&room);
+    room.good(&["import", &system.display().to_string(), "debian-npm:1"]);
+    // Behind a gateway only the machine knows whom to trust.
+    let bundle = fs::read("/etc/ssl/certs/ca-certificates.crt").unwrap();
+    scene.stage.write("base/bundle.crt", bundle);
+    let base = "FROM debian-npm:1\nCOPY bundle.crt /etc/ssl/certs/ca-certificates.crt\n\
+                ENV NODE_EXTRA_CA_CERTS=/etc/ssl/certs/ca-certificates.crt\n";
+    scene.stage.write("base/Dockerfile", base);
+    room.good(&["build", "--network=none", "--tag=npm-own:1", &scene.path("base")]);
+    let package =
+        r#"{"name": "hello", "version": "1.0.0", "scripts": {"build": "echo it is built >built"}}"#;
+    scene.stage.write("ext/hello/package.json", package);
+    let folder = scene.path("ext");
+    let mut build = scene.stage.pinfold(&["image", "build", "pi", "--engine", "podman"]);
+    build.args(["--base-image", "localhost/npm-own:1", "--network", "host"]);
+    let built = room.open(&mut build).args(["--extensions", &folder]).output().unwrap();
+    let tag = good(&built);
+    let look = "id -un; command -v pi; cat ~/.pi/agent/extensions/hello/built; \
+                jq -r .defaultModel ~/.pi/agent/settings.json; stat -c %U ~/.pi /opt/pi/packages/hello; \
+                for one in fdfind ssh make; do command -v $one; done";
+    let shown = room.good(&["run", "--rm", "--network=none", &tag, "sh", "-c", look]);
+    assert_eq!(
+        shown,
+        "agent\n/usr/local/bin/pi\nit is built\nclaude-sonnet-4-6\nagent\nagent\n\
+         /usr/bin/fdfind\n/usr/bin/ssh\n/usr/bin/make"
+    );
 }

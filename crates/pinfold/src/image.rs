@@ -104,7 +104,7 @@ pub(crate) fn image(command: &ImageCommand) -> Result<ExitCode, Failure> {
     match command {
         ImageCommand::Build(args) => build(args, &places),
         ImageCommand::Tag(args) => tag(args, &places),
-        ImageCommand::Ls(args) => list(args),
+        ImageCommand::Ls(args) => list(args, &places),
     }
 }
 
@@ -156,7 +156,7 @@ impl WantedArgs {
 fn build(args: &BuildArgs, places: &Places) -> Result<ExitCode, Failure> {
     let workspace = args.wanted.workspace(places)?;
     let wanted = args.wanted.wanted(places, workspace.as_ref())?;
-    let engine = Engine::find(args.wanted.engine).map_err(told)?;
+    let engine = engine(args.wanted.engine, places)?;
     let how =
         How { rebuild: args.rebuild, offline: args.offline, network: args.network.as_deref() };
     let is_trusted = |found: ContentHash| {
@@ -170,6 +170,14 @@ fn build(args: &BuildArgs, places: &Places) -> Result<ExitCode, Failure> {
         Err(error) => return Err(told(error)),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// An engine of the machine's, and no program of that name that lies in the workspace.
+fn engine(asked: Option<EngineName>, places: &Places) -> Result<Engine, Failure> {
+    let workspace = Workspace::find(&places.home).ok();
+    let roots: Vec<PathBuf> =
+        workspace.into_iter().map(|workspace| workspace.root.into_path_buf()).collect();
+    Engine::find(asked, &roots).map_err(told)
 }
 
 /// Whether what a repository adds is trusted, by the hash that was given or by what was looked at.
@@ -197,7 +205,7 @@ fn check(
 fn tag(args: &TagArgs, places: &Places) -> Result<ExitCode, Failure> {
     let workspace = args.wanted.workspace(places)?;
     let wanted = args.wanted.wanted(places, workspace.as_ref())?;
-    let engine = Engine::find(args.wanted.engine).map_err(told)?;
+    let engine = engine(args.wanted.engine, places)?;
     let tagged = Images::new(engine, places, &tell).tag(&wanted).map_err(told)?;
     let base = match &tagged.base {
         Some(Base::Image(reference)) => Some(reference.as_str()),
@@ -223,8 +231,8 @@ fn tag(args: &TagArgs, places: &Places) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
-    let engine = Engine::find(args.engine).map_err(told)?;
+fn list(args: &ListArgs, places: &Places) -> Result<ExitCode, Failure> {
+    let engine = engine(args.engine, places)?;
     let prefix = match &args.agent {
         Some(agent) => ImageTag::repository_of(agent).map_err(Failure::new)?,
         None => ImageTag::PREFIX.to_owned(),

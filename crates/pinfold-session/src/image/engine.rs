@@ -161,14 +161,15 @@ struct Config {
 
 impl Engine {
     /// The engine that is asked for, else Docker, else Podman (the order of `formats.md` on Linux).
-    /// One that is there and does not work is not passed over: its images would be elsewhere.
+    /// One that is there and does not work is not passed over: its images would be elsewhere. None is
+    /// taken from directories in which an inside may have written.
     ///
     /// # Errors
     /// Not installed.
-    pub fn find(asked: Option<EngineName>) -> Result<Self, ImageError> {
+    pub fn find(asked: Option<EngineName>, not_in: &[PathBuf]) -> Result<Self, ImageError> {
         let names = asked.map_or(EngineName::ALL.to_vec(), |name| vec![name]);
         let mut there =
-            names.into_iter().filter_map(|name| Some((name, find(name.as_str(), &[])?)));
+            names.into_iter().filter_map(|name| Some((name, find(name.as_str(), not_in)?)));
         let (name, program) = there.next().ok_or(ImageError::NoEngine(asked))?;
         Ok(Self { name, program })
     }
@@ -329,8 +330,8 @@ impl Engine {
             ["permission denied while trying to connect", "newuidmap", "no subuid ranges"];
         let (engine, lower) = (self.name, said.to_lowercase());
         let says = |texts: &[&str]| texts.iter().any(|text| lower.contains(text));
-        let lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
-        let last = lines.last().unwrap_or("it says nothing").chars();
+        let mut lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
+        let last = lines.next_back().unwrap_or("it says nothing").chars();
         let said: String = last.filter(|c| !c.is_control()).take(400).collect();
         // Who may not connect is told that, too.
         if says(&NO_ACCESS) {

@@ -160,7 +160,7 @@ struct Config {
 }
 
 impl Engine {
-    /// The engine that is asked for, else Docker, else Podman (the order of `formats.md` on Linux).
+    /// The engine that is asked for, else Docker, else Podman.
     /// One that is there and does not work is not passed over: its images would be elsewhere. None is
     /// taken from directories in which an inside may have written.
     ///

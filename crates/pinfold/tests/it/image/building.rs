@@ -8,7 +8,7 @@ use std::process::Stdio;
 use super::engines::Room;
 use super::{Scene, good, refused, said};
 
-/// The format's own words, in another language: `formats.md`, "Agent image".
+/// What docs/images.md says of tags, in another language.
 const TAG: &str = r#"
 import hashlib, json, os, sys
 files, extensions, digest = sys.argv[1:]

@@ -1,8 +1,6 @@
 //! Which of a group's mounts the allowlist lets its sessions see.
 //!
-//! Links are resolved first, and what is decided on is the path that is mounted: the boundary opens it
-//! without following a link (openat2(2), `RESOLVE_NO_SYMLINKS`), so one that somebody puts on the way
-//! after the decision ends the start.
+//! Links are resolved first, and what is decided on is the path that is granted.
 
 use std::fs;
 use std::io;

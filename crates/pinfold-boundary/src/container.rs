@@ -20,7 +20,7 @@ use pinfold_policy::path::{HostPath, InsidePath};
 
 use crate::namespace::{self, Wall};
 use crate::plan::{Entry, Landlock, LaunchPlan, Place};
-use crate::{Boundary, Feature, Hold, Inside, LaunchError, Probe};
+use crate::{Boundary, Feature, Hold, Inside, LaunchError, Probe, Session};
 
 /// Where init lies inside, in a directory that nothing there can write to.
 const INIT: &str = "/run/pinfold/init";
@@ -66,7 +66,12 @@ impl Boundary for Container {
         }
     }
 
-    fn launch(&self, mut plan: LaunchPlan, hold: Hold) -> Result<Inside, LaunchError> {
+    fn launch(
+        &self,
+        mut plan: LaunchPlan,
+        hold: Hold,
+        _session: Session<'_>,
+    ) -> Result<Inside, LaunchError> {
         let program = self.engine.find()?;
         if self.engine.has_own_kernel() {
             plan.landlock = without_landlock(plan.landlock)?;

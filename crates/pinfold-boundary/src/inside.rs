@@ -14,6 +14,7 @@ use thiserror::Error;
 
 use crate::Capabilities;
 use crate::container::{Runtime, Said};
+use crate::managed::Remains;
 use crate::namespace::{Group, HandedGroup};
 use crate::plan::{Program, Stdio};
 
@@ -136,6 +137,8 @@ pub struct Inside {
     pub enforced: Capabilities,
     /// What is for the init that an engine starts, if one does.
     pub(crate) engine: Option<Waiting>,
+    /// What goes once the inside has ended.
+    pub(crate) _remains: Option<Remains>,
     pub(crate) relation: Relation,
 }
 
@@ -321,7 +324,15 @@ impl Inside {
         let Handover { group, enforced } = handover;
         let group = group.map(Group::from);
         let channel = Channel::from(channel);
-        Self { channel, init, group, enforced, engine: None, relation: Relation::Adopted }
+        Self {
+            channel,
+            init,
+            group,
+            enforced,
+            engine: None,
+            _remains: None,
+            relation: Relation::Adopted,
+        }
     }
 
     /// Ends the whole inside at once.

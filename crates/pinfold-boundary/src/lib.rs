@@ -7,9 +7,12 @@
 mod capability;
 pub mod container;
 mod inside;
+pub mod managed;
 pub mod namespace;
 mod plan;
 mod sys;
+
+use std::path::Path;
 
 pub use capability::{Capabilities, Feature, Finding, Probe};
 pub use inside::{Doors, Handover, Inside, LaunchError, Released, step_failed};
@@ -38,7 +41,21 @@ pub trait Boundary {
     ///
     /// # Errors
     /// Whatever kept the inside from being made; nothing is left behind then.
-    fn launch(&self, plan: LaunchPlan, hold: Hold) -> Result<Inside, LaunchError>;
+    fn launch(
+        &self,
+        plan: LaunchPlan,
+        hold: Hold,
+        session: Session<'_>,
+    ) -> Result<Inside, LaunchError>;
+}
+
+/// Whose an inside is.
+#[derive(Debug, Clone, Copy)]
+pub struct Session<'a> {
+    /// Its name, which no other of this machine has.
+    pub name: &'a str,
+    /// A directory of its own, which nobody but its user can look into, and which goes with it.
+    pub directory: &'a Path,
 }
 
 /// By what an inside ends with those who hold it, whatever kills them.

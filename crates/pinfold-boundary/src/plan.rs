@@ -8,6 +8,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_wire::{StreamEnd, Streams};
 
+mod codec;
+
 /// Everything that a boundary needs to make an inside. What is to run in it is said later
 /// ([`crate::Inside::command`]).
 #[derive(Debug, Hash)]

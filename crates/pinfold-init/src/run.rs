@@ -176,6 +176,7 @@ impl Loop<'_> {
             Order::Cover(_)
             | Order::Mapped
             | Order::Seal(_)
+            | Order::Plan(_)
             | Order::LastSteps(_)
             | Order::Command { .. } => {}
         }

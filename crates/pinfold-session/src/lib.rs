@@ -25,6 +25,7 @@ mod input;
 mod interpreter;
 pub mod launcher;
 mod live;
+mod managed;
 mod mount_points;
 pub mod mounts;
 mod outcome;

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use pinfold_boundary::namespace::{Namespace, explain, inside_ids};
 use pinfold_boundary::{
-    Boundary, Entry, Hold, Identity, Landlock, LaunchPlan, Place, Program, ResourceLimits, Stdio,
-    StdioEnd, step_failed,
+    Entry, Hold, Identity, Landlock, LaunchPlan, Place, Program, ResourceLimits, Stdio, StdioEnd,
+    step_failed,
 };
 use pinfold_egress::{Download, Downloader, Integrity, Progress};
 use pinfold_policy::path::{Escaped, HostPath, InsidePath};
@@ -148,7 +148,7 @@ pub(crate) fn run_quietly(
     program: &Program,
     stdio: Stdio,
 ) -> Result<Ended, Error> {
-    let mut inside = Namespace.launch(plan, Hold::Parent)?;
+    let mut inside = Namespace.start(plan, Hold::Parent)?;
     inside.command(program, stdio).map_err(explain)?;
     // An init that fails meanwhile has said why, which is read below.
     let _ = inside.seal(Vec::new());

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pinfold_boundary::namespace::explain;
-use pinfold_boundary::{Boundary, Entry, Feature, Hold, Inside, Program};
+use pinfold_boundary::{Boundary, Entry, Feature, Hold, Inside, Program, Session as OfSession};
 use pinfold_policy::authority::{Authority, Subject};
 use pinfold_policy::path::InsidePath;
 use pinfold_policy::settings::Settings;
@@ -134,7 +134,6 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     inside.command(&program, streams.stdio).map_err(explain)?;
 
     session.state.clean_dead().map_err(RunError::System)?;
-    session.state.set_boundary(session.boundary.name()).map_err(RunError::System)?;
     if let Some(name) = &request.name {
         let named = session.state.set_name(&request.places, name);
         named.map_err(|error| RunError::refused(error, None))?;
@@ -242,12 +241,16 @@ impl Session {
         let is_prepared = !boundary.lacks().contains(&Feature::Warm);
         let prepared = if is_prepared { warm::take(request)? } else { None };
         if let Some((design, state, inside)) = prepared {
+            state.set_boundary(boundary.name()).map_err(RunError::System)?;
             timeline.done("takes a prepared inside");
             return Ok((Self { design, state, boundary }, inside));
         }
         let (design, state, plan) = design::make(request)?;
         timeline.done("plans the inside");
-        let inside = boundary.launch(plan, Hold::Parent)?;
+        // Before there is anything that somebody might have to find by it.
+        state.set_boundary(boundary.name()).map_err(RunError::System)?;
+        let session = OfSession { name: state.id().as_str(), directory: state.private() };
+        let inside = boundary.launch(plan, Hold::Parent, session)?;
         timeline.done("clones init");
         Ok((Self { design, state, boundary }, inside))
     }

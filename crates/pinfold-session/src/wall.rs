@@ -1,22 +1,30 @@
 //! Which boundary a session has.
 
+use std::path::PathBuf;
+
 use pinfold_boundary::container::{Container, Engine};
+use pinfold_boundary::managed::Managed;
 use pinfold_boundary::namespace::Namespace;
 use pinfold_boundary::{Boundary, Feature};
 use pinfold_policy::origin::Valued;
 use pinfold_policy::path::HostPath;
 use pinfold_policy::settings::{BoundaryName, EngineName, Settings};
 
+use crate::image::EngineName as ImageEngine;
+use crate::managed::CommandLine;
 use crate::outcome::RunError;
 use crate::provision;
 
 /// The boundary that the settings choose: `namespace` unless they say something else, or the
-/// administrator something less.
+/// administrator something less. No program of an engine's is taken from these directories.
 ///
 /// # Errors
 /// A choice that this version does not have, that is none, or that the administrator forbids: it is
 /// refused, never replaced.
-pub(crate) fn choose(settings: &Settings) -> Result<Box<dyn Boundary>, RunError> {
+pub(crate) fn choose(
+    settings: &Settings,
+    not_in: &[PathBuf],
+) -> Result<Box<dyn Boundary>, RunError> {
     let allows = |name| settings.ceiling.allows_boundary(name);
     let engine = settings.engine.as_ref();
     let name = match &settings.boundary {
@@ -42,7 +50,7 @@ pub(crate) fn choose(settings: &Settings) -> Result<Box<dyn Boundary>, RunError>
                 Some("leave one of the two out".to_owned()),
             )),
         },
-        BoundaryName::Container => Ok(Box::new(container(engine)?)),
+        BoundaryName::Container => container(engine, not_in),
         BoundaryName::Systemd
         | BoundaryName::Vm
         | BoundaryName::Cluster
@@ -78,30 +86,66 @@ pub(crate) fn insist(boundary: &dyn Boundary, on: Feature) -> Result<(), RunErro
 /// The path of this program.
 pub fn all() -> Result<Vec<Box<dyn Boundary>>, RunError> {
     let mut all: Vec<Box<dyn Boundary>> = vec![Box::new(Namespace)];
-    for engine in Engine::ALL {
-        all.push(Box::new(Container::new(engine, init()?)));
+    for choice in CHOICES {
+        all.push(choice.boundary(Vec::new())?);
     }
     Ok(all)
 }
 
-fn container(engine: Option<&Valued<EngineName>>) -> Result<Container, RunError> {
-    let installed = || Engine::ALL.into_iter().find(|engine| engine.is_installed());
-    let engine = match engine {
-        // The error of the first says what to install.
-        None => installed().unwrap_or(Engine::ALL[0]),
-        Some(Valued { value: EngineName::Runc, .. }) => Engine::Runc,
-        Some(Valued { value: EngineName::Crun, .. }) => Engine::Crun,
-        Some(Valued { value: EngineName::Youki, .. }) => Engine::Youki,
-        Some(Valued { value: EngineName::Runsc, .. }) => Engine::Runsc,
-        Some(Valued { value, origin }) => {
-            let what = format!(
-                "engine {} (by {origin}) is not in this version: it has runc, crun, youki and runsc",
-                value.word()
-            );
-            return Err(RunError::refused(what, Some("choose one of these".to_owned())));
+/// What runs a container.
+#[derive(Debug, Clone, Copy)]
+enum Choice {
+    Managed(ImageEngine),
+    Own(Engine),
+}
+
+/// Every one, in the order in which one is chosen where nobody names one.
+const CHOICES: [Choice; 6] = [
+    Choice::Managed(ImageEngine::Docker),
+    Choice::Managed(ImageEngine::Podman),
+    Choice::Own(Engine::Runc),
+    Choice::Own(Engine::Crun),
+    Choice::Own(Engine::Youki),
+    Choice::Own(Engine::Runsc),
+];
+
+impl Choice {
+    fn is_installed(self) -> bool {
+        match self {
+            Self::Managed(engine) => CommandLine::is_installed(engine),
+            Self::Own(engine) => engine.is_installed(),
+        }
+    }
+
+    fn boundary(self, not_in: Vec<PathBuf>) -> Result<Box<dyn Boundary>, RunError> {
+        let init = init()?;
+        Ok(match self {
+            Self::Managed(engine) => Box::new(Managed::new(CommandLine::new(engine, not_in), init)),
+            Self::Own(engine) => Box::new(Container::new(engine, init)),
+        })
+    }
+}
+
+fn container(
+    engine: Option<&Valued<EngineName>>,
+    not_in: &[PathBuf],
+) -> Result<Box<dyn Boundary>, RunError> {
+    let choice = match engine.map(|engine| engine.value) {
+        // The error of the last says what to install.
+        None => CHOICES.into_iter().find(|choice| choice.is_installed()).unwrap_or(CHOICES[2]),
+        Some(EngineName::Docker) => Choice::Managed(ImageEngine::Docker),
+        Some(EngineName::Podman) => Choice::Managed(ImageEngine::Podman),
+        Some(EngineName::Runc) => Choice::Own(Engine::Runc),
+        Some(EngineName::Crun) => Choice::Own(Engine::Crun),
+        Some(EngineName::Youki) => Choice::Own(Engine::Youki),
+        Some(EngineName::Runsc) => Choice::Own(Engine::Runsc),
+        Some(EngineName::Apple) => {
+            let by = engine.map(|engine| format!(" (by {})", engine.origin)).unwrap_or_default();
+            let what = format!("engine apple{by} is for macOS");
+            return Err(RunError::refused(what, Some("choose another by --engine".to_owned())));
         }
     };
-    Ok(Container::new(engine, init()?))
+    choice.boundary(not_in.to_vec())
 }
 
 /// The program that an engine starts inside: this one.

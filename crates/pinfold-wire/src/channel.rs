@@ -160,6 +160,15 @@ impl Channel {
         self.send(&Order::Seal(batch), &[])
     }
 
+    /// Says what the inside is to be, in as many messages as it needs.
+    ///
+    /// # Errors
+    /// As [`Channel::send`].
+    pub fn plan<M: Wire>(&self, plan: &M) -> Result<(), ChannelError> {
+        let rest = self.parts(plan)?;
+        self.send(&Order::Plan(rest), &[])
+    }
+
     /// Says what is left to do, in as many messages as it needs.
     ///
     /// # Errors

@@ -28,46 +28,56 @@ pub enum DecodeError {
 }
 
 /// Appends values to a message.
-#[derive(Default)]
-pub(crate) struct Writer(Vec<u8>);
+#[derive(Debug, Default)]
+pub struct Writer(Vec<u8>);
 
 impl Writer {
-    pub(crate) fn u8(&mut self, value: u8) -> &mut Self {
+    /// Appends a byte.
+    pub fn u8(&mut self, value: u8) -> &mut Self {
         self.0.push(value);
         self
     }
 
-    pub(crate) fn u32(&mut self, value: u32) -> &mut Self {
+    /// Appends an integer.
+    pub fn u32(&mut self, value: u32) -> &mut Self {
         self.0.extend_from_slice(&value.to_le_bytes());
         self
     }
 
-    pub(crate) fn i32(&mut self, value: i32) -> &mut Self {
+    /// Appends an integer.
+    pub fn i32(&mut self, value: i32) -> &mut Self {
         self.0.extend_from_slice(&value.to_le_bytes());
         self
     }
 
-    pub(crate) fn u64(&mut self, value: u64) -> &mut Self {
+    /// Appends an integer.
+    pub fn u64(&mut self, value: u64) -> &mut Self {
         self.0.extend_from_slice(&value.to_le_bytes());
         self
     }
 
-    pub(crate) fn bytes(&mut self, value: &[u8]) -> &mut Self {
+    /// Appends a byte string, which is to be shorter than 4 GiB.
+    pub fn bytes(&mut self, value: &[u8]) -> &mut Self {
         self.u32(value.len() as u32);
         self.0.extend_from_slice(value);
         self
     }
 
-    pub(crate) fn finish(self) -> Vec<u8> {
+    /// The message.
+    #[must_use]
+    pub fn finish(self) -> Vec<u8> {
         self.0
     }
 }
 
 /// Takes values off a message.
-pub(crate) struct Reader<'a>(&'a [u8]);
+#[derive(Debug)]
+pub struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(message: &'a [u8]) -> Self {
+    /// From the beginning of a message.
+    #[must_use]
+    pub fn new(message: &'a [u8]) -> Self {
         Self(message)
     }
 
@@ -81,28 +91,52 @@ impl<'a> Reader<'a> {
         self.take(N)?.try_into().map_err(|_| DecodeError::CutShort)
     }
 
-    pub(crate) fn u8(&mut self) -> Result<u8, DecodeError> {
+    /// Takes a byte.
+    ///
+    /// # Errors
+    /// The message ends before.
+    pub fn u8(&mut self) -> Result<u8, DecodeError> {
         Ok(self.array::<1>()?[0])
     }
 
-    pub(crate) fn u32(&mut self) -> Result<u32, DecodeError> {
+    /// Takes an integer.
+    ///
+    /// # Errors
+    /// The message ends before.
+    pub fn u32(&mut self) -> Result<u32, DecodeError> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
-    pub(crate) fn i32(&mut self) -> Result<i32, DecodeError> {
+    /// Takes an integer.
+    ///
+    /// # Errors
+    /// The message ends before.
+    pub fn i32(&mut self) -> Result<i32, DecodeError> {
         Ok(i32::from_le_bytes(self.array()?))
     }
 
-    pub(crate) fn u64(&mut self) -> Result<u64, DecodeError> {
+    /// Takes an integer.
+    ///
+    /// # Errors
+    /// The message ends before.
+    pub fn u64(&mut self) -> Result<u64, DecodeError> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    pub(crate) fn bytes(&mut self) -> Result<Vec<u8>, DecodeError> {
+    /// Takes a byte string.
+    ///
+    /// # Errors
+    /// The message ends before.
+    pub fn bytes(&mut self) -> Result<Vec<u8>, DecodeError> {
         let length = self.u32()? as usize;
         Ok(self.take(length)?.to_vec())
     }
 
-    pub(crate) fn finish(self) -> Result<(), DecodeError> {
+    /// Sees that nothing is left.
+    ///
+    /// # Errors
+    /// Something is.
+    pub fn finish(self) -> Result<(), DecodeError> {
         match self.0.len() {
             0 => Ok(()),
             extra => Err(DecodeError::TrailingBytes(extra)),

@@ -10,7 +10,7 @@ mod door;
 mod message;
 
 pub use channel::{Channel, ChannelError, MAX_DESCRIPTORS, Received};
-pub use codec::{DecodeError, MAX_MESSAGE};
+pub use codec::{DecodeError, MAX_MESSAGE, Reader, Writer};
 pub use door::{Call, Frames, HostCommand, MAX_DATA, MAX_REQUEST, Reply, framed};
 pub use message::{
     Bounds, Cover, CoverKind, Ended, LastSteps, Limit, Order, Program, Report, Step, StreamEnd,

@@ -36,14 +36,14 @@ use clap::Parser;
 
 use cli::{Cli, Command};
 use network::Way;
-use pinfold_boundary::container;
+use pinfold_boundary::{container, managed};
 use pinfold_secrets::Store;
 use pinfold_session::launcher::Launcher;
 use pinfold_session::places::Places;
 use pinfold_session::wrappers;
 
 fn main() -> ExitCode {
-    if container::run_as_init() {
+    if container::run_as_init() || managed::run_as_init() {
         return ExitCode::SUCCESS;
     }
     if let Some(name) = host_client::name() {

@@ -46,6 +46,7 @@ pub(super) fn receive(root: &Root, channel: &Channel) -> Result<Option<Asked>, F
             | Order::Tools { .. }
             | Order::Finish
             | Order::Mapped
+            | Order::Plan(_)
             | Order::LastSteps(_)
             | Order::Signal(_)
             | Order::Socket => continue,

@@ -31,7 +31,7 @@ fn stands_for_another(map: Option<&str>) -> bool {
 }
 
 /// The caller's ids, as the parent of a new user namespace names them.
-pub(super) fn caller_ids() -> (u32, u32) {
+pub(crate) fn caller_ids() -> (u32, u32) {
     (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
 }
 

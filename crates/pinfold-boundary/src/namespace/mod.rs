@@ -32,10 +32,11 @@ pub use cause::explain;
 pub(crate) use detached::{attach, new_filesystem};
 pub(crate) use group::HandedGroup;
 pub use group::{Exceeded, Group};
-pub(crate) use identity::map_own_ids;
+pub(crate) use identity::{caller_ids, map_own_ids};
 pub(crate) use last::Asked;
 pub(crate) use probe::probe;
 pub(crate) use root::{HIDDEN_KERNEL_FILES, Root, SEALED_KERNEL_FILES};
+pub(crate) use seccomp::profile;
 
 use self::detached::Source;
 use self::enter::Birth;
@@ -43,7 +44,7 @@ use crate::container::Runtime;
 use crate::inside::{Relation, Waiting};
 use crate::plan::{Changes, Entry, Landlock, LaunchPlan, Lower, Place, ResourceLimits};
 use crate::sys::{self, Side};
-use crate::{Boundary, Capabilities, Hold, Inside, LaunchError, Probe};
+use crate::{Boundary, Capabilities, Hold, Inside, LaunchError, Probe, Session};
 
 /// Namespaces of the running kernel.
 #[derive(Debug, Clone, Copy, Default)]
@@ -66,7 +67,22 @@ impl Boundary for Namespace {
         probe::probe(self)
     }
 
-    fn launch(&self, plan: LaunchPlan, hold: Hold) -> Result<Inside, LaunchError> {
+    fn launch(
+        &self,
+        plan: LaunchPlan,
+        hold: Hold,
+        _session: Session<'_>,
+    ) -> Result<Inside, LaunchError> {
+        self.start(plan, hold)
+    }
+}
+
+impl Namespace {
+    /// Starts an inside that nothing is kept of, in whosever name ([`Boundary::launch`]).
+    ///
+    /// # Errors
+    /// Whatever kept the inside from being made; nothing is left behind then.
+    pub fn start(self, plan: LaunchPlan, hold: Hold) -> Result<Inside, LaunchError> {
         launch(plan, hold, Wall::Own)
     }
 }
@@ -131,7 +147,15 @@ pub(crate) fn launch(plan: LaunchPlan, hold: Hold, wall: Wall) -> Result<Inside,
     };
     drop(theirs);
     // From here on dropping it ends the child.
-    let inside = Inside { channel, init, group, enforced, engine, relation: Relation::Parent };
+    let inside = Inside {
+        channel,
+        init,
+        group,
+        enforced,
+        engine,
+        _remains: None,
+        relation: Relation::Parent,
+    };
     if as_root {
         identity::map_ids_of(pid, ids, identity::SUBORDINATE)
             .map_err(|source| LaunchError::System { what: "cannot write the id maps", source })?;
@@ -149,6 +173,47 @@ pub(crate) fn last_steps(steps: LastSteps, asked: Asked, channel: &Channel) -> R
     let mut clock = last::Clock::new();
     clock.done(Step::Engine);
     last::take(steps, asked, channel, clock)
+}
+
+/// Makes the inside below this process, which is the first of a container that has everything of the plan
+/// in it and gives it no more rights than its user has; a descriptor of init. The inside ends with this
+/// process.
+///
+/// # Errors
+/// Why it cannot be made, with the channel.
+pub(crate) fn below(
+    plan: LaunchPlan,
+    caller_is_root: bool,
+    channel: Channel,
+) -> Result<OwnedFd, (Failure, Channel)> {
+    let sources = child_sources(&plan);
+    let last_steps = last::of_plan(&plan, &watched(&plan, None), caller_is_root);
+    // The copy is nobody until it has written its maps.
+    let own_ids = Some(caller_ids());
+    match sys::clone_into(NAMESPACES as u64, None) {
+        Ok(Side::Parent { child, .. }) => Ok(child),
+        Ok(Side::Child) => enter::enter(Birth {
+            ids: (plan.identity.uid, plan.identity.gid),
+            own_ids,
+            plan,
+            sources,
+            channel,
+            hold: Hold::Parent,
+            groups: Vec::new(),
+            last_steps,
+            wall: Wall::Own,
+        }),
+        Err(errno) => Err((Failure::at(Step::Identity)(errno), channel)),
+    }
+}
+
+/// Clones what lies at a host path to a detached mount in which what root owns is the inside's, for a
+/// caller who is root.
+///
+/// # Errors
+/// The path, with what the mount calls say.
+pub(crate) fn clone_owned(host: &HostPath) -> Result<OwnedFd, LaunchError> {
+    shown(host, detached::clone_host(host.as_path(), true), true)
 }
 
 /// Keeps the channel alone: what an engine wrote to is not for the inside.
@@ -190,7 +255,7 @@ fn refuse_threads() -> Result<(), LaunchError> {
 }
 
 /// The Landlock ABI in use, 0 for none; refuses where the policy wants more than there is.
-fn check_landlock(plan: &LaunchPlan) -> Result<u32, LaunchError> {
+pub(crate) fn check_landlock(plan: &LaunchPlan) -> Result<u32, LaunchError> {
     let abi = landlock::abi_for(plan);
     if plan.landlock == Landlock::Required && abi == 0 {
         let what = if plan.nested {

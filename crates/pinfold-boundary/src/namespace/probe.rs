@@ -8,7 +8,7 @@ use super::{explain, group::Group, inside_ids, landlock};
 use crate::plan::{
     CpuShare, Door, Identity, Landlock, LaunchPlan, Program, ResourceLimits, Stdio, StdioEnd,
 };
-use crate::{Boundary, Capabilities, Finding, Hold, LaunchError, Probe, sys};
+use crate::{Boundary, Capabilities, Finding, Hold, LaunchError, Probe, Session, sys};
 
 pub(crate) fn probe(boundary: &dyn Boundary) -> Probe {
     let mut probe = Probe { capabilities: capabilities(), ..Probe::default() };
@@ -76,7 +76,9 @@ fn try_inside(boundary: &dyn Boundary) -> Result<bool, LaunchError> {
         landlock: Landlock::BestEffort,
         nested: false,
     };
-    let mut inside = boundary.launch(plan, Hold::Parent)?;
+    // Nothing of a boundary that is tried so is kept in a directory.
+    let session = Session { name: "probe", directory: "/nonexistent".as_ref() };
+    let mut inside = boundary.launch(plan, Hold::Parent, session)?;
     let program = Program { argv: vec!["true".into()], env: Vec::new(), cwd: InsidePath::root() };
     let stdio = Stdio { ends: [const { StdioEnd::Terminal }; 3], window: None };
     inside.command(&program, stdio).map_err(explain)?;

@@ -219,6 +219,18 @@ impl Engine {
         }
     }
 
+    /// Has something done that is done at once; what it answers.
+    ///
+    /// # Errors
+    /// An engine that cannot be asked, or that does not do it.
+    pub(crate) fn command(&self, doing: &str, words: &[&str]) -> Result<String, ImageError> {
+        let answer = self.ask(doing, words)?;
+        match answer.is_good {
+            true => Ok(answer.text),
+            false => Err(self.failed(doing, &answer.said)),
+        }
+    }
+
     /// An image, if the engine has it.
     ///
     /// # Errors
@@ -330,7 +342,11 @@ impl Engine {
             ["permission denied while trying to connect", "newuidmap", "no subuid ranges"];
         let (engine, lower) = (self.name, said.to_lowercase());
         let says = |texts: &[&str]| texts.iter().any(|text| lower.contains(text));
-        let mut lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
+        // Docker adds where more is said about its options.
+        let is_about_options =
+            |line: &str| line.ends_with("--help'.") || line.ends_with("more information");
+        let lines = said.lines().map(str::trim);
+        let mut lines = lines.filter(|line| !line.is_empty() && !is_about_options(line));
         let last = lines.next_back().unwrap_or("it says nothing").chars();
         let said: String = last.filter(|c| !c.is_control()).take(400).collect();
         // Who may not connect is told that, too.

@@ -24,7 +24,7 @@ use pinfold_boundary::container::{self, Container, Engine};
 use pinfold_boundary::namespace::{Namespace, inside_ids};
 use pinfold_boundary::{
     Boundary, Entry, Hold, Identity, Landlock, LaunchError, LaunchPlan, Place, Program,
-    ResourceLimits, Stdio, StdioEnd,
+    ResourceLimits, Session, Stdio, StdioEnd,
 };
 use pinfold_policy::authority::Authority;
 use pinfold_policy::path::{HostPath, InsidePath};
@@ -272,9 +272,12 @@ fn ask(
     requests: &[Request],
 ) -> Outcome<Vec<Answer>> {
     let (mut input, mut output) = (tempfile::tempfile()?, tempfile::tempfile()?);
+    let directory = tempfile::tempdir()?;
+    let name = directory.path().file_name().and_then(|name| name.to_str()).unwrap_or("verdicts");
+    let session = Session { name: name.trim_start_matches('.'), directory: directory.path() };
     probe::write_requests(requests, &mut input)?;
     input.rewind()?;
-    let mut inside = boundary.launch(plan(authority, prober, abi)?, Hold::Parent)?;
+    let mut inside = boundary.launch(plan(authority, prober, abi)?, Hold::Parent, session)?;
     let program = Program {
         argv: vec![PROBER.into(), "probe".into()],
         env: Vec::new(),

@@ -102,6 +102,8 @@ pub enum Order {
     Start(Vec<Vec<u8>>),
     /// A program that an order has no room for begins so; its rest follows.
     Part(Vec<u8>),
+    /// Where init makes the inside itself: the plan, of which this is what follows the parts before.
+    Plan(Vec<u8>),
     /// Where an engine has started init: what is left to do ([`super::LastSteps`]), of which this is what
     /// follows the parts before.
     LastSteps(Vec<u8>),
@@ -155,6 +157,9 @@ impl Wire for Order {
             Self::Start(variables) => write_list(writer.u8(2), variables),
             Self::Part(part) => {
                 writer.u8(8).bytes(part);
+            }
+            Self::Plan(rest) => {
+                writer.u8(15).bytes(rest);
             }
             Self::LastSteps(rest) => {
                 writer.u8(14).bytes(rest);
@@ -213,6 +218,7 @@ impl Wire for Order {
             13 => Self::Tools { roots: read_list(&mut reader)?, cwd: reader.bytes()? },
             8 => Self::Part(reader.bytes()?),
             14 => Self::LastSteps(reader.bytes()?),
+            15 => Self::Plan(reader.bytes()?),
             9 => {
                 let rest = reader.bytes()?;
                 Self::Command { rest, streams: read_streams(&mut reader)? }

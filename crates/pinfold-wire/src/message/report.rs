@@ -39,11 +39,13 @@ pub enum Step {
     View = 15,
     /// Becoming the container engine, which starts init.
     Engine = 16,
+    /// Looking whether a container is what was asked for.
+    Container = 17,
 }
 
 impl Step {
     /// Every step, in order.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Identity,
         Self::Loopback,
         Self::Listeners,
@@ -60,6 +62,7 @@ impl Step {
         Self::Execute,
         Self::View,
         Self::Engine,
+        Self::Container,
     ];
 
     /// Words that read well after "failed while".
@@ -81,6 +84,7 @@ impl Step {
             Self::Execute => "executing the command",
             Self::View => "making a copy-on-write view",
             Self::Engine => "starting the container engine",
+            Self::Container => "looking the container over",
         }
     }
 

@@ -22,7 +22,6 @@ pub(super) enum Verdict {
 /// One system call.
 pub(super) struct Row {
     pub(super) number: u32,
-    #[cfg_attr(not(test), expect(dead_code, reason = "names are for reviewers and tests"))]
     pub(super) name: &'static str,
     pub(super) verdict: Verdict,
 }

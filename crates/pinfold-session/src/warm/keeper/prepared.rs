@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use pinfold_boundary::namespace::{Namespace, explain};
-use pinfold_boundary::{Boundary as _, Hold, Inside, Released};
+use pinfold_boundary::{Hold, Inside, Released};
 use pinfold_wire::Channel;
 
 use super::super::ambience::{Ambience, Groups};
@@ -38,7 +38,7 @@ impl Prepared {
         let (_, plan) = Design::find(&request, &SessionId::anybodys())?;
         let fingerprint = fingerprint(&plan, &request.places).map_err(RunError::System)?;
         let (design, state, plan) = design::make(&request)?;
-        let inside = Namespace.launch(plan, Hold::Channel)?;
+        let inside = Namespace.start(plan, Hold::Channel)?;
         let is_beside = inside.group.as_ref().is_some_and(|group| group.is_beside());
         let groups = if is_beside { Groups::Beside } else { Groups::Own };
         let ambience = Ambience::of("self", groups).map_err(RunError::System)?;

@@ -1,0 +1,101 @@
+//! Where the init of a container finds whoever had it started.
+
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::path::Path;
+
+use pinfold_policy::path::HostPath;
+use pinfold_wire::Channel;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
+    sockopt,
+};
+use rustix::process::PidfdFlags;
+
+use super::SOCKET;
+use crate::LaunchError;
+
+/// A socket that one process comes to.
+pub(super) struct Meeting {
+    listener: OwnedFd,
+    path: HostPath,
+}
+
+impl Meeting {
+    /// Opens it in a directory that nobody else can look into.
+    ///
+    /// # Errors
+    /// What making a socket there says.
+    pub(super) fn open(directory: &Path, path: HostPath) -> Result<Self, LaunchError> {
+        let made = || -> Result<OwnedFd, Errno> {
+            let listener = socket()?;
+            // However long its path is (unix(7) has room for 107 bytes).
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let within = rustix::fs::open(directory, flags, Mode::empty())?;
+            let name = path.as_path().file_name().unwrap_or_default();
+            let short = Path::new("/proc/self/fd").join(within.as_raw_fd().to_string()).join(name);
+            bind(&listener, &SocketAddrUnix::new(&short)?)?;
+            // Its directory keeps others away. Who is nobody, as root's inside is, comes in by a mount.
+            rustix::fs::chmodat(CWD, path.as_path(), Mode::from_raw_mode(0o666), AtFlags::empty())?;
+            listen(&listener, 1)?;
+            Ok(listener)
+        };
+        let listener = made().map_err(|errno| LaunchError::System {
+            what: "cannot make the socket for the container",
+            source: errno.into(),
+        })?;
+        Ok(Self { listener, path })
+    }
+
+    pub(super) fn path(&self) -> &HostPath {
+        &self.path
+    }
+
+    /// Waits for the container's init, which is to be this user; a channel to it, and a descriptor of it.
+    ///
+    /// # Errors
+    /// Why there is none, in words.
+    pub(super) fn wait(&self, user: u32) -> Result<(Channel, OwnedFd), String> {
+        const PATIENCE: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
+        let mut ready = [PollFd::new(&self.listener, PollFlags::IN)];
+        let polled = rustix::io::retry_on_intr(|| rustix::event::poll(&mut ready, Some(&PATIENCE)));
+        match polled {
+            Ok(0) => return Err("its container's init has not come within 30 seconds".to_owned()),
+            Ok(_) => {}
+            Err(errno) => return Err(errno.to_string()),
+        }
+        let met = || -> Result<(OwnedFd, OwnedFd, u32), Errno> {
+            let end = accept_with(&self.listener, SocketFlags::CLOEXEC)?;
+            let peer = sockopt::socket_peercred(end.as_fd())?;
+            let init = rustix::process::pidfd_open(peer.pid, PidfdFlags::empty())?;
+            Ok((end, init, peer.uid.as_raw()))
+        };
+        // One that this process's namespace has no number for runs beside it, not below.
+        let (end, init, uid) = met().map_err(|errno| {
+            format!("its container's init is none of this machine's processes: {errno}")
+        })?;
+        if uid != user {
+            return Err(format!(
+                "its container's init runs as user {uid} of this machine, not as {user}: \
+                 its daemon gives users other numbers"
+            ));
+        }
+        Ok((Channel::from(end), init))
+    }
+}
+
+/// The other side.
+///
+/// # Errors
+/// What connect(2) says.
+pub(super) fn come() -> Result<Channel, Errno> {
+    let end = socket()?;
+    rustix::net::connect(&end, &SocketAddrUnix::new(SOCKET)?)?;
+    Ok(Channel::from(end))
+}
+
+fn socket() -> Result<OwnedFd, Errno> {
+    socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+}

@@ -1,0 +1,108 @@
+//! Docker and Podman as what manages the containers of sessions.
+//!
+//! Both are used by their command lines, which agree on nearly everything, and which know by themselves
+//! where a person's engine is and how it is reached.
+
+mod arguments;
+
+use std::path::{Path, PathBuf};
+
+use pinfold_boundary::managed::{Container, Manager};
+use pinfold_boundary::{Finding, LaunchError};
+
+use self::arguments::Machine;
+use crate::image::{Engine, EngineName, ImageError};
+
+/// The label that says whose session a container is.
+const LABEL: &str = "dev.pinfold.session";
+/// An image with nothing in it: everything is mounted.
+const EMPTY: &str = "pinfold-empty:1";
+
+/// Docker or Podman.
+#[derive(Debug)]
+pub(crate) struct CommandLine {
+    engine: EngineName,
+    /// Directories in which an inside may have written.
+    not_in: Vec<PathBuf>,
+}
+
+impl CommandLine {
+    pub(crate) fn new(engine: EngineName, not_in: Vec<PathBuf>) -> Self {
+        Self { engine, not_in }
+    }
+
+    /// Whether its program is on this machine.
+    pub(crate) fn is_installed(engine: EngineName) -> bool {
+        Engine::find(Some(engine), &[]).is_ok()
+    }
+
+    fn find(&self) -> Result<Engine, ImageError> {
+        Engine::find(Some(self.engine), &self.not_in)
+    }
+
+    fn run(&self, container: &Container) -> Result<(), ImageError> {
+        let engine = self.find()?;
+        let words = arguments::run(self.engine, container, &Machine::find());
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        match engine.command("start a container", &words) {
+            Err(ImageError::Failed { said, .. }) if is_missing(&said) => {
+                self.import(&engine, Path::new(container.seccomp.as_path()))?;
+                engine.command("start a container", &words).map(drop)
+            }
+            started => started.map(drop),
+        }
+    }
+
+    /// Makes the image from an archive without files, which is two blocks of zeros (tar(5)).
+    fn import(&self, engine: &Engine, beside: &Path) -> Result<(), ImageError> {
+        let archive = beside.with_file_name("empty.tar");
+        let own = |cause| ImageError::Own { doing: "write", path: archive.clone(), cause };
+        std::fs::write(&archive, [0; 1024]).map_err(own)?;
+        let path = archive.display().to_string();
+        engine.command("make an empty image", &["import", &path, EMPTY]).map(drop)
+    }
+}
+
+/// Whether an image is not there, as both say it.
+fn is_missing(said: &str) -> bool {
+    let said = said.to_lowercase();
+    ["unable to find image", "no such image", "image not known"]
+        .iter()
+        .any(|text| said.contains(text))
+}
+
+impl Manager for CommandLine {
+    fn label(&self) -> &'static str {
+        match self.engine {
+            EngineName::Docker => "container (docker)",
+            EngineName::Podman => "container (podman)",
+        }
+    }
+
+    fn probe(&self) -> Vec<Finding> {
+        let asked = self.find().and_then(|engine| engine.command("answer", &["info"]));
+        asked
+            .err()
+            .map(|error| Finding { what: error.to_string(), cure: error.hint(), fatal: true })
+            .into_iter()
+            .collect()
+    }
+
+    fn start(&self, container: &Container) -> Result<(), LaunchError> {
+        self.run(container).map_err(|error| {
+            self.remove(container);
+            LaunchError::Engine {
+                engine: self.engine.as_str(),
+                said: error.to_string(),
+                cure: error.hint(),
+            }
+        })
+    }
+
+    fn remove(&self, container: &Container) {
+        // One that is not there is what was wanted.
+        if let Ok(engine) = self.find() {
+            let _ = engine.command("remove a container", &["rm", "--force", &container.name]);
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! By which arguments a container is started.
+
+use std::path::Path;
+
+use pinfold_boundary::managed::{Container, Mount};
+use rustix::process::{Resource, getrlimit};
+
+use super::{EMPTY, LABEL};
+use crate::image::EngineName;
+
+/// Tasks that podman 4.3 can always give: it lowers its own limit to 32 768 on the way.
+const PODMANS_TASKS: u64 = 30_000;
+
+/// What an engine has to be told about the machine.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Machine {
+    /// Whether systemd manages control groups.
+    has_systemd: bool,
+    /// Whether control groups of both versions are mounted, which crun before 1.9 refuses.
+    is_hybrid: bool,
+    /// Whether the caller is root.
+    is_root: bool,
+    /// Open files that a process of the caller's may have at most.
+    files: Option<u64>,
+    /// Tasks of the caller's.
+    tasks: Option<u64>,
+}
+
+impl Machine {
+    pub(super) fn find() -> Self {
+        Self {
+            // sd_booted(3).
+            has_systemd: Path::new("/run/systemd/system").is_dir(),
+            is_hybrid: Path::new("/sys/fs/cgroup/unified").is_dir(),
+            is_root: rustix::process::geteuid().is_root(),
+            files: getrlimit(Resource::Nofile).maximum,
+            tasks: getrlimit(Resource::Nproc).maximum,
+        }
+    }
+}
+
+/// Runs a container in the background, of which nothing is left when it ends.
+pub(super) fn run(engine: EngineName, container: &Container, machine: &Machine) -> Vec<String> {
+    let (uid, gid) = container.user;
+    let mut words = Vec::new();
+    let mut say = |word: &str| words.push(word.to_owned());
+    if engine == EngineName::Podman {
+        // Its own defaults ask systemd, and take crun.
+        if !machine.has_systemd {
+            say("--cgroup-manager=cgroupfs");
+        }
+        if machine.is_hybrid {
+            say("--runtime=runc");
+        }
+    }
+    for word in ["run", "--detach", "--rm", "--read-only", "--network=none", "--cap-drop=ALL"] {
+        say(word);
+    }
+    say("--security-opt=no-new-privileges");
+    say(&format!("--security-opt=seccomp={}", container.seccomp));
+    // Init mounts a /proc of its own, which the kernel allows where nothing of the first is covered
+    // (mount_too_revealing() in fs/namespace.c). Only init ever sees the container's.
+    say(match engine {
+        EngineName::Docker => "--security-opt=systempaths=unconfined",
+        EngineName::Podman => "--security-opt=unmask=ALL",
+    });
+    say("--log-driver=none");
+    say("--pull=never");
+    say("--entrypoint=");
+    match engine {
+        // Whatever a daemon is set up to do with users: files keep their owners.
+        EngineName::Docker => say("--userns=host"),
+        EngineName::Podman if !machine.is_root => {
+            say("--userns=keep-id");
+            say("--read-only-tmpfs=false");
+        }
+        EngineName::Podman => say("--read-only-tmpfs=false"),
+    }
+    say(&format!("--user={uid}:{gid}"));
+    say(&format!("--name={}", container.name));
+    say(&format!("--label={LABEL}={}", container.session));
+    // Their own defaults are more than who lacks CAP_SYS_RESOURCE can give.
+    if let Some(most) = machine.files {
+        say(&format!("--ulimit=nofile={most}:{most}"));
+    }
+    if let (EngineName::Podman, Some(most)) = (engine, machine.tasks) {
+        let most = most.min(PODMANS_TASKS);
+        say(&format!("--ulimit=nproc={most}:{most}"));
+    }
+    if let Some(share) = container.limits.cpus {
+        say(&format!("--cpus={}.{:03}", share.thousandths / 1000, share.thousandths % 1000));
+    }
+    for mount in &container.mounts {
+        say(&format!("--mount={}", bound(mount)));
+    }
+    say(EMPTY);
+    words.extend(container.argv.iter().cloned());
+    words
+}
+
+/// A mount as one record of comma-separated values (RFC 4180), which is how both read it.
+fn bound(Mount { from, to, is_writable }: &Mount) -> String {
+    let source = format!("source={}", from.as_path().display());
+    let mut fields = vec!["type=bind".to_owned(), source, format!("target={to}")];
+    if !is_writable {
+        fields.push("readonly".to_owned());
+    }
+    let quoted = |field: String| match field.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", field.replace('"', "\"\"")),
+        false => field,
+    };
+    fields.into_iter().map(quoted).collect::<Vec<_>>().join(",")
+}

@@ -24,7 +24,7 @@ use self::meeting::Meeting;
 pub(crate) use self::remains::Remains;
 use crate::inside::Relation;
 use crate::namespace;
-use crate::plan::{LaunchPlan, ResourceLimits};
+use crate::plan::{CpuShare, LaunchPlan, ResourceLimits};
 use crate::{
     Boundary, Capabilities, Feature, Finding, Hold, Inside, LaunchError, Probe, Session, sys,
 };
@@ -44,6 +44,17 @@ const SUBCOMMAND: &str = "managed-init";
 pub trait Manager: fmt::Debug {
     /// How the boundary that it makes is called, in `ps`, the audit log and inside.
     fn label(&self) -> &'static str;
+
+    /// Its own name.
+    fn name(&self) -> &'static str;
+
+    /// Whether containers of this caller's get the CPU share that is asked for; why not, in words.
+    ///
+    /// # Errors
+    /// They do not.
+    fn shares_cpus(&self) -> Result<(), String> {
+        Ok(())
+    }
 
     /// What stands in the way of its use here, and what is worth saying.
     fn probe(&self) -> Vec<Finding>;
@@ -119,9 +130,20 @@ impl<M: Manager> Managed<M> {
         }
     }
 
+    /// The share that is enforced; one that is not required is left out where it cannot be.
+    fn share(&self, asked: Option<CpuShare>) -> Result<Option<CpuShare>, LaunchError> {
+        match (asked, self.manager.shares_cpus()) {
+            (Some(CpuShare { required: true, .. }), Err(cause)) => {
+                Err(LaunchError::Limit { limit: "cpus", cause })
+            }
+            (_, Err(_)) => Ok(None),
+            (asked, Ok(())) => Ok(asked),
+        }
+    }
+
     fn error(&self, said: impl fmt::Display, cure: Option<&str>) -> LaunchError {
         let cure = cure.map(str::to_owned);
-        LaunchError::Engine { engine: self.manager.label(), said: said.to_string(), cure }
+        LaunchError::Engine { engine: self.manager.name(), said: said.to_string(), cure }
     }
 }
 
@@ -161,11 +183,8 @@ impl<M: Manager> Boundary for Managed<M> {
             LaunchError::System { what: "cannot write the list of system calls", source }
         })?;
         let mut container = self.container(session, seccomp, owner);
-        container.limits = ResourceLimits {
-            cpus: plan.limits.cpus.take(),
-            pids: plan.limits.pids,
-            ..Default::default()
-        };
+        let cpus = self.share(plan.limits.cpus.take())?;
+        container.limits = ResourceLimits { cpus, pids: plan.limits.pids, ..Default::default() };
         let enforced = Capabilities {
             memory: false,
             cpus: container.limits.cpus.is_some(),

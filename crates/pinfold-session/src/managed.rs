@@ -79,6 +79,30 @@ impl Manager for CommandLine {
         }
     }
 
+    fn name(&self) -> &'static str {
+        self.engine.as_str()
+    }
+
+    fn shares_cpus(&self) -> Result<(), String> {
+        let user = rustix::process::geteuid();
+        if self.engine == EngineName::Docker || user.is_root() {
+            return Ok(());
+        }
+        // What systemd delegates to a user's manager (systemd.resource-control(5)).
+        let id = user.as_raw();
+        let own = format!(
+            "/sys/fs/cgroup/user.slice/user-{id}.slice/user@{id}.service/cgroup.controllers"
+        );
+        match std::fs::read_to_string(own) {
+            Ok(controllers) if controllers.split_whitespace().any(|one| one == "cpu") => Ok(()),
+            _ => {
+                Err("rootless podman shares CPUs only where systemd delegates the cpu controller \
+                      of control groups of version 2"
+                    .to_owned())
+            }
+        }
+    }
+
     fn probe(&self) -> Vec<Finding> {
         let asked = self.find().and_then(|engine| engine.command("answer", &["info"]));
         asked
@@ -91,11 +115,7 @@ impl Manager for CommandLine {
     fn start(&self, container: &Container) -> Result<(), LaunchError> {
         self.run(container).map_err(|error| {
             self.remove(container);
-            LaunchError::Engine {
-                engine: self.engine.as_str(),
-                said: error.to_string(),
-                cure: error.hint(),
-            }
+            LaunchError::Engine { engine: self.name(), said: error.to_string(), cure: error.hint() }
         })
     }
 

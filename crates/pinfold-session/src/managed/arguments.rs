@@ -64,6 +64,8 @@ pub(super) fn run(engine: EngineName, container: &Container, machine: &Machine) 
         EngineName::Docker => "--security-opt=systempaths=unconfined",
         EngineName::Podman => "--security-opt=unmask=ALL",
     });
+    // As its first process, init heeds no other.
+    say("--stop-signal=KILL");
     say("--log-driver=none");
     say("--pull=never");
     say("--entrypoint=");

@@ -168,7 +168,7 @@ fn an_engine_that_lies_fails_or_says_nothing_starts_nothing_and_is_named() {
 fn what_cannot_be_chosen_is_refused_with_what_can() {
     let cases: [(&[&str], &str); 4] = [
         (&["--boundary", "namespace", "--engine", "runc"], "is for --boundary container"),
-        (&["--engine", "docker"], "is not in this version: it has runc, crun, youki and runsc"),
+        (&["--engine", "apple"], "is for macOS"),
         (&["--boundary", "vm"], "is not in this version: it has namespace and container"),
         (&["--engine", "nothing"], "runc"),
     ];

@@ -27,7 +27,9 @@ fn the_time_limit_ends_the_whole_tree() {
         named(&output, "timeout", "ended the run");
         assert_eq!(output.status.code(), Some(128 + 15));
         let took = started.elapsed();
-        assert!((1.0..1.9).contains(&took.as_secs_f64()), "{took:?}");
+        // Some engines take longer to begin and to end than others.
+        let most = if crate::common::engine().is_some() { 9.0 } else { 1.9 };
+        assert!((1.0..most).contains(&took.as_secs_f64()), "{took:?}");
         assert_eq!(processes_with(&format!("sleep\0{marker}")), Vec::<u32>::new());
     }
 }

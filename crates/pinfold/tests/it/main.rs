@@ -26,6 +26,7 @@ mod image;
 mod invocation;
 mod limits;
 mod logins;
+mod managed;
 mod mcp;
 mod network;
 mod overlay;

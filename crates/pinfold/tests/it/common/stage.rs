@@ -85,7 +85,10 @@ impl Stage {
         let mut command = self.command(env!("CARGO_BIN_EXE_pinfold"));
         match (super::engine(), args.split_first()) {
             (Some(engine), Some((&"run", rest))) => {
-                command.args(["run", "--engine", &engine]).args(rest)
+                let of_engine = ["DOCKER_HOST", "CONTAINERS_STORAGE_CONF", "XDG_RUNTIME_DIR"];
+                let known =
+                    of_engine.iter().filter_map(|name| Some((name, std::env::var(name).ok()?)));
+                command.envs(known).args(["run", "--engine", &engine]).args(rest)
             }
             _ => command.args(args),
         };

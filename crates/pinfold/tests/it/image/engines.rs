@@ -10,7 +10,7 @@ use std::time::Duration;
 use ring::digest::{SHA256, digest};
 use tempfile::TempDir;
 
-use crate::common::{Person, installed, skip};
+use crate::common::{Person, installed, people, skip};
 
 /// What works without a bridge, without CAP_SYS_RESOURCE and on a hybrid hierarchy of control groups.
 const CONTAINERS: &str = r#"[engine]
@@ -35,7 +35,7 @@ impl Room {
         [Self::docker(test), Self::podman(test)].into_iter().flatten().collect()
     }
 
-    /// Docker, with a daemon of its own.
+    /// Docker, with a daemon of its own, which every one of the tests' people may use.
     pub(crate) fn docker(test: &str) -> Option<Self> {
         let is_there = |name: &str| {
             ["/usr/sbin", "/usr/local/bin", "/usr/local/sbin"]
@@ -52,7 +52,9 @@ impl Room {
             return None;
         }
         let dir = tempfile::Builder::new().prefix("pinfold-docker-").tempdir().unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let path = |name: &str| dir.path().join(name).display().to_string();
+        let group = people().last().unwrap().gid.to_string();
         let ready = UnixDatagram::bind(path("ready")).unwrap();
         ready.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let log = fs::File::create(path("log")).unwrap();
@@ -60,7 +62,7 @@ impl Room {
         start
             .args(["--data-root", &path("data"), "--exec-root", &path("exec")])
             .args(["--pidfile", &path("pid"), "--host", &format!("unix://{}", path("socket"))])
-            .args(["--bridge=none", "--iptables=false"])
+            .args(["--bridge=none", "--iptables=false", "--group", &group])
             .env("NOTIFY_SOCKET", path("ready"))
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
@@ -112,6 +114,41 @@ impl Room {
             fs::write(path(file), text).unwrap();
             env.push((name, path(file)));
         }
+        Some(Self { name: "podman", dir, env, daemon: None })
+    }
+
+    /// Podman without root, with storage of this person's own.
+    pub(crate) fn rootless(test: &str, person: Person) -> Option<Self> {
+        let lacks = ["podman", "runc", "newuidmap"];
+        let is_there = |name: &str| installed(name) || Path::new("/usr/sbin").join(name).exists();
+        if let Some(lacks) = lacks.iter().find(|name| !is_there(name)) {
+            skip(test, &format!("{lacks} is not installed"));
+            return None;
+        }
+        let users = fs::read_to_string("/etc/subuid").unwrap_or_default();
+        let own = person.command("id").arg("-un").output().unwrap();
+        let own = format!("{}:", String::from_utf8_lossy(&own.stdout).trim());
+        if !users.lines().any(|line| line.starts_with(&own)) {
+            skip(test, "the user has no range in /etc/subuid");
+            return None;
+        }
+        let dir = tempfile::Builder::new().prefix("pinfold-rootless-").tempdir().unwrap();
+        let give = |path: &Path| std::os::unix::fs::chown(path, Some(person.uid), Some(person.gid));
+        give(dir.path()).unwrap();
+        let path = |name: &str| dir.path().join(name).display().to_string();
+        fs::create_dir(path("runtime")).unwrap();
+        fs::set_permissions(path("runtime"), fs::Permissions::from_mode(0o700)).unwrap();
+        give(path("runtime").as_ref()).unwrap();
+        let storage = format!(
+            "[storage]\ndriver = \"overlay\"\ngraphroot = \"{}\"\nrunroot = \"{}\"\n",
+            path("graph"),
+            path("run")
+        );
+        fs::write(path("storage.conf"), storage).unwrap();
+        let env = vec![
+            ("CONTAINERS_STORAGE_CONF", path("storage.conf")),
+            ("XDG_RUNTIME_DIR", path("runtime")),
+        ];
         Some(Self { name: "podman", dir, env, daemon: None })
     }
 

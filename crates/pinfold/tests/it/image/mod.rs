@@ -3,7 +3,7 @@
 mod bases;
 mod building;
 mod debian;
-mod engines;
+pub(crate) mod engines;
 mod faults;
 mod layers;
 

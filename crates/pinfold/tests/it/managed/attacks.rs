@@ -1,0 +1,77 @@
+//! Engines that do something else than they say, and names that mean something to them.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
+
+use super::{Scene, text};
+use crate::common::{Stage, people};
+use crate::image::engines::Room;
+
+/// A program of the engine's name that comes first, and hands other arguments on.
+fn impostor(scene: &Scene, change: &str) -> String {
+    let engine = scene.room.name;
+    let script = format!(
+        "#!/bin/bash\nall=()\nfor word; do\n{change}\nall+=(\"$word\")\ndone\nexec /usr/bin/{engine} \"${{all[@]}}\"\n"
+    );
+    let program = scene.stage.write(&format!("bin/{engine}"), script);
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    format!("{}:/usr/bin:/bin", scene.stage.path("bin").display())
+}
+
+#[test]
+fn a_container_that_is_not_as_asked_for_is_found_out_before_anything_runs() {
+    let cases = [
+        ("[[ $word != --network=none ]] || word=--network=host", "it has the network"),
+        ("[[ $word != --security-opt=no-new-privileges ]] || continue", "can gain privileges"),
+        (
+            "[[ $word != --mount=*source=/usr,* ]] || word=${word/source=\\/usr,/source=\\/etc,}",
+            "is something else",
+        ),
+        ("[[ $word != --user=* ]] || word=--user=12345:12345", "runs as user"),
+    ];
+    for scene in Scene::all("a_container_that_is_not_as_asked_for") {
+        // The image is made by the real one.
+        assert!(scene.shell("true").status.success());
+        for (change, told) in cases {
+            let mut run = scene.run(&["--", "touch", "ran"]);
+            let output = run.env("PATH", impostor(&scene, change)).output().unwrap();
+            let errors = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(125), "{told}: {errors}");
+            // Rootless podman has no such user to give.
+            let known = errors.contains(told) || errors.contains("cannot start a container");
+            assert!(known, "{}: {told}: {errors}", scene.room.name);
+            assert!(!scene.stage.workspace().join("ran").exists());
+            super::until("it is gone", || scene.containers().is_empty());
+        }
+    }
+}
+
+#[test]
+fn names_that_mean_something_in_a_list_are_names() {
+    for person in people() {
+        let Some(room) = Room::docker("names_that_mean_something_in_a_list") else { return };
+        let scene = Scene { room, stage: Stage::new(person) };
+        for name in ["a,readonly", "a \"b\"", "target=etc", " two  spaces "] {
+            let workspace = scene.stage.path(&format!("other/{name}"));
+            fs::create_dir(&workspace).unwrap();
+            scene.stage.own(&workspace);
+            let mut run = scene.run(&["--", "touch", "made"]);
+            let output = run.current_dir(&workspace).output().unwrap();
+            assert!(output.status.success(), "{name:?}: {}", text(&output.stderr));
+            assert!(workspace.join("made").exists(), "{name:?}");
+        }
+        let odd = std::ffi::OsStr::from_bytes(b"\xff");
+        let workspace = scene.stage.path("other").join(odd);
+        fs::create_dir(&workspace).unwrap();
+        scene.stage.own(&workspace);
+        let output = scene.run(&["--", "true"]).current_dir(&workspace).output().unwrap();
+        // Root's is mounted by another name.
+        match person.is_root() {
+            true => assert!(output.status.success(), "{}", text(&output.stderr)),
+            false => {
+                assert!(text(&output.stderr).contains("not UTF-8"), "{}", text(&output.stderr))
+            }
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Engines that are not there, or do not serve.
+
+use super::{Scene, text};
+use crate::common::{Stage, people};
+use crate::image::engines::Room;
+
+#[test]
+fn who_is_not_there_does_not_serve_or_serves_others_is_told_with_the_way_out() {
+    let Some(room) = Room::docker("who_is_not_there") else { return };
+    let closed = room.closed_socket();
+    for person in people() {
+        let stage = Stage::new(person);
+        let case = |host: &str, told: &str, out: &str| {
+            let mut run = stage.pinfold(&["run"]);
+            run.args(["--engine", "docker", "--", "touch", "ran"]).env("DOCKER_HOST", host);
+            let output = run.output().unwrap();
+            let errors = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(125), "{errors}");
+            assert!(errors.contains(told) && errors.contains(out), "{errors}");
+            assert_eq!(std::fs::read_dir(stage.state().join("private")).unwrap().count(), 0);
+        };
+        case("unix:///nonexistent/socket", "docker does not run", "systemctl start docker");
+        if !person.is_root() {
+            case(&closed, "you may not use docker", "is root on this machine");
+        }
+        let mut run = stage.pinfold(&["run"]);
+        run.args(["--engine", "podman", "--", "true"]).env("PATH", "/nonexistent");
+        let errors = text(&run.output().unwrap().stderr);
+        assert!(
+            errors.contains("podman is not installed") && errors.contains("apt install"),
+            "{errors}"
+        );
+    }
+}
+
+#[test]
+fn a_daemon_that_is_stopped_half_way_leaves_the_session_or_ends_it() {
+    let Some(room) = Room::docker("a_daemon_that_is_stopped_half_way") else { return };
+    let scene = Scene { room, stage: Stage::new(people().remove(0)) };
+    let (mut run, _) = scene.waiting(&[]);
+    // It ends its containers with it.
+    drop(scene.room);
+    assert_ne!(run.wait().unwrap().code(), Some(0));
+    assert_eq!(std::fs::read_dir(scene.stage.state().join("private")).unwrap().count(), 0);
+}
+
+/// Podman itself warns and goes on.
+#[test]
+fn a_share_of_the_cpu_that_an_engine_would_leave_out_is_refused() {
+    for person in people().into_iter().filter(|person| !person.is_root()) {
+        let Some(room) = Room::rootless("a_share_of_the_cpu", person) else { continue };
+        let scene = Scene { room, stage: Stage::new(person) };
+        let own = format!("/sys/fs/cgroup/user.slice/user-{0}.slice/user@{0}.service", person.uid);
+        if std::path::Path::new(&own).exists() {
+            crate::common::skip("a_share_of_the_cpu", "systemd delegates control groups here");
+            continue;
+        }
+        let errors = text(&scene.run(&["--cpus", "1", "--", "true"]).output().unwrap().stderr);
+        assert!(errors.contains("cannot enforce the cpus limit"), "{errors}");
+        assert!(scene.shell("true").status.success(), "the default share is left out");
+    }
+}

@@ -157,13 +157,15 @@ impl<M: Manager> Boundary for Managed<M> {
     }
 
     fn probe(&self) -> Probe {
+        let findings = self.manager.probe();
+        let is_usable = !findings.iter().any(|finding| finding.fatal);
         let capabilities = Capabilities {
             memory: false,
-            cpus: true,
+            cpus: is_usable && self.manager.shares_cpus().is_ok(),
             pids: true,
             landlock: sys::landlock_abi().unwrap_or(0),
         };
-        Probe { capabilities, hands_over: true, findings: self.manager.probe() }
+        Probe { capabilities, hands_over: true, findings }
     }
 
     fn launch(

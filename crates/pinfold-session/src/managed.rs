@@ -1,9 +1,10 @@
-//! Docker and Podman as what manages the containers of sessions.
+//! What manages the containers of sessions: Docker, Podman and plug-ins.
 //!
-//! Both are used by their command lines, which agree on nearly everything, and which know by themselves
+//! The two engines are used by their command lines, which agree on nearly everything, and which know by themselves
 //! where a person's engine is and how it is reached.
 
 mod arguments;
+mod plugin;
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +12,10 @@ use pinfold_boundary::managed::{Container, Manager};
 use pinfold_boundary::{Finding, LaunchError};
 
 use self::arguments::Machine;
+pub(crate) use self::plugin::Plugin;
 use crate::image::{Engine, EngineName, ImageError};
+use crate::places::Places;
+use crate::state::{SessionId, live_sessions};
 
 /// The label that says whose session a container is.
 const LABEL: &str = "dev.pinfold.session";
@@ -53,6 +57,13 @@ impl CommandLine {
         }
     }
 
+    fn remove_named(&self, name: &str) {
+        // One that is not there is what was wanted.
+        if let Ok(engine) = self.find() {
+            let _ = engine.command("remove a container", &["rm", "--force", name]);
+        }
+    }
+
     /// Makes the image from an archive without files, which is two blocks of zeros (tar(5)).
     fn import(&self, engine: &Engine, beside: &Path) -> Result<(), ImageError> {
         let archive = beside.with_file_name("empty.tar");
@@ -61,6 +72,34 @@ impl CommandLine {
         let path = archive.display().to_string();
         engine.command("make an empty image", &["import", &path, EMPTY]).map(drop)
     }
+}
+
+/// Removes the container of a session that is no more, where an engine was kept from doing so.
+pub(crate) fn sweep(boundary: &str, session: &str) {
+    let of = |engine| CommandLine::new(engine, Vec::new());
+    let all = [EngineName::Docker, EngineName::Podman].map(of);
+    if let Some(engine) = all.into_iter().find(|engine| engine.label() == boundary) {
+        engine.remove_named(&format!("pinfold-{session}"));
+    }
+}
+
+/// Containers of sessions that are no more, with the line that removes one.
+fn leftovers<'n>(
+    names: impl Iterator<Item = &'n str>,
+    line: impl Fn(&str) -> String,
+) -> Vec<Finding> {
+    let Ok(places) = Places::find() else { return Vec::new() };
+    let live = live_sessions(&places);
+    let is_left = |name: &&str| {
+        let session = name.strip_prefix("pinfold-");
+        session.is_some_and(|id| SessionId::parse(id).is_some() && !live.contains(id))
+    };
+    let left = names.filter(is_left).map(|name| Finding {
+        what: format!("the container {name} is of no session that lives here"),
+        cure: Some(format!("if no other user has it: `{}`", line(name))),
+        fatal: false,
+    });
+    left.collect()
 }
 
 /// Whether an image is not there, as both say it.
@@ -104,12 +143,17 @@ impl Manager for CommandLine {
     }
 
     fn probe(&self) -> Vec<Finding> {
-        let asked = self.find().and_then(|engine| engine.command("answer", &["info"]));
-        asked
-            .err()
-            .map(|error| Finding { what: error.to_string(), cure: error.hint(), fatal: true })
-            .into_iter()
-            .collect()
+        const NAMES: [&str; 5] =
+            ["ps", "--all", "--filter", "label=dev.pinfold.session", "--format"];
+        let words = [&NAMES[..], &["{{.Names}}"]].concat();
+        match self.find().and_then(|engine| engine.command("list its containers", &words)) {
+            Ok(names) => {
+                leftovers(names.lines(), |name| format!("{} rm --force {name}", self.engine))
+            }
+            Err(error) => {
+                vec![Finding { what: error.to_string(), cure: error.hint(), fatal: true }]
+            }
+        }
     }
 
     fn start(&self, container: &Container) -> Result<(), LaunchError> {
@@ -120,9 +164,6 @@ impl Manager for CommandLine {
     }
 
     fn remove(&self, container: &Container) {
-        // One that is not there is what was wanted.
-        if let Ok(engine) = self.find() {
-            let _ = engine.command("remove a container", &["rm", "--force", &container.name]);
-        }
+        self.remove_named(&container.name);
     }
 }

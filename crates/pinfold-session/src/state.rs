@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::FlockOperation;
 
+use crate::managed;
 use crate::placeholder::{self, Placeholder, Pool};
 use crate::places::Places;
 
@@ -250,6 +251,14 @@ impl SessionState {
     pub(crate) fn clean_dead(&self) -> io::Result<()> {
         if self.other_records().all(|record| is_alive(&record)) {
             return Ok(());
+        }
+        // An engine takes its time, and nobody is to wait for that.
+        for record in self.other_records().filter(|record| !is_alive(record)) {
+            let session = record.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let private = self.private.with_file_name(session);
+            if let Ok(boundary) = fs::read_to_string(private.join(BOUNDARY)) {
+                managed::sweep(&boundary, session);
+            }
         }
         let _common = lock(&self.sessions.join(COMMON), FlockOperation::LockExclusive)?;
         let mut kept = self.other_placeholders();

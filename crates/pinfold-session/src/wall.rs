@@ -11,7 +11,7 @@ use pinfold_policy::path::HostPath;
 use pinfold_policy::settings::{BoundaryName, EngineName, Settings};
 
 use crate::image::EngineName as ImageEngine;
-use crate::managed::CommandLine;
+use crate::managed::{CommandLine, Plugin};
 use crate::outcome::RunError;
 use crate::provision;
 
@@ -51,13 +51,20 @@ pub(crate) fn choose(
             )),
         },
         BoundaryName::Container => container(engine, not_in),
-        BoundaryName::Systemd
-        | BoundaryName::Vm
-        | BoundaryName::Cluster
-        | BoundaryName::External => {
+        BoundaryName::External => match &settings.plugin {
+            Some(plugin) => {
+                let plugin = Plugin::new(plugin.value.clone(), not_in.to_vec());
+                Ok(Box::new(Managed::new(plugin, init()?)))
+            }
+            None => Err(RunError::refused(
+                "boundary external is a program of yours, and none is set",
+                Some("set `plugin` in pinfold's config.toml (docs/plugins.md)".to_owned()),
+            )),
+        },
+        BoundaryName::Systemd | BoundaryName::Vm | BoundaryName::Cluster => {
             let by = settings.boundary.as_ref().map(|chosen| format!(" (by {})", chosen.origin));
             let what = format!(
-                "boundary {}{} is not in this version: it has namespace and container",
+                "boundary {}{} is not in this version: it has namespace, container and external",
                 name.word(),
                 by.unwrap_or_default()
             );
@@ -74,20 +81,23 @@ pub(crate) fn insist(boundary: &dyn Boundary, on: Feature) -> Result<(), RunErro
     if !boundary.lacks().contains(&on) {
         return Ok(());
     }
-    let has = all()?.into_iter().filter(|other| !other.lacks().contains(&on));
+    let has = all(None)?.into_iter().filter(|other| !other.lacks().contains(&on));
     let has: Vec<&str> = has.map(|other| other.name()).collect();
     let what = format!("the boundary {} has no {}", boundary.name(), on.words());
     Err(RunError::refused(what, Some(format!("these have: {}", has.join(", ")))))
 }
 
-/// Every boundary of this version, for `doctor`.
+/// Every boundary of this version, and the one that this plug-in makes.
 ///
 /// # Errors
 /// The path of this program.
-pub fn all() -> Result<Vec<Box<dyn Boundary>>, RunError> {
+pub fn all(plugin: Option<HostPath>) -> Result<Vec<Box<dyn Boundary>>, RunError> {
     let mut all: Vec<Box<dyn Boundary>> = vec![Box::new(Namespace)];
     for choice in CHOICES {
         all.push(choice.boundary(Vec::new())?);
+    }
+    if let Some(plugin) = plugin {
+        all.push(Box::new(Managed::new(Plugin::new(plugin, Vec::new()), init()?)));
     }
     Ok(all)
 }

@@ -234,10 +234,10 @@ pub(crate) struct RunArgs {
 /// What every command that looks at a policy takes.
 #[derive(Debug, Args)]
 pub(crate) struct PolicyArgs {
-    /// Where to run: namespace or container
+    /// Where to run: namespace, container or external
     #[arg(long, value_name = "NAME")]
     pub(crate) boundary: Option<BoundaryName>,
-    /// What runs a container: runc, crun, youki or runsc (gVisor)
+    /// What runs a container: docker, podman, runc, crun, youki or runsc (gVisor)
     #[arg(long, value_name = "NAME")]
     pub(crate) engine: Option<EngineName>,
     /// The model, as the agent names it

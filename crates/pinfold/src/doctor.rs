@@ -7,9 +7,11 @@ use serde_json::json;
 
 use crate::cli::Output;
 use crate::exit::Failure;
+use crate::policy;
 
 pub(crate) fn doctor(output: Output) -> Result<ExitCode, Failure> {
-    let boundaries = pinfold_session::boundaries().map_err(Failure::new)?;
+    let plugin = policy::own()?.plugin.map(|plugin| plugin.value);
+    let boundaries = pinfold_session::boundaries(plugin).map_err(Failure::new)?;
     let probes = boundaries.iter().map(|boundary| (boundary.name(), boundary.probe()));
     let probes: Vec<(&str, Probe)> = probes.collect();
     if output.json {

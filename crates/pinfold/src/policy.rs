@@ -163,17 +163,22 @@ pub(crate) fn plain_settings(places: &Places, workspace: &Workspace) -> Result<S
     Files::read(places)?.settings(flags, attendance, &repository, Trust::Trusted)
 }
 
-/// The wrappers of launches, which only the administrator's and the user's files name.
+/// What the administrator's and the user's files say, wherever this is.
 ///
 /// # Errors
 /// A file that cannot be read, or a mistake in one.
+pub(crate) fn own() -> Result<Settings, Failure> {
+    let places = Places::find().map_err(Failure::own)?;
+    let (flags, repository) = (Flags::default(), Repository::default());
+    Files::read(&places)?.settings(flags, Attendance::Attended, &repository, Trust::default())
+}
+
+/// The wrappers of launches, which only the administrator's and the user's files name.
+///
+/// # Errors
+/// As [`own`].
 pub(crate) fn wrappers() -> Result<Vec<WrapperSetting>, String> {
-    let places = Places::find().map_err(|error| error.to_string())?;
-    let resolved = Files::read(&places).and_then(|files| {
-        let (flags, repository) = (Flags::default(), Repository::default());
-        files.settings(flags, Attendance::Attended, &repository, Trust::default())
-    });
-    let settings = resolved.map_err(Failure::into_error)?;
+    let settings = own().map_err(Failure::into_error)?;
     Ok(settings.wrappers.into_iter().map(|wrapper| wrapper.value).collect())
 }
 

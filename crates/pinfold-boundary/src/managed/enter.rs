@@ -12,6 +12,9 @@ use super::errand::Errand;
 use super::{INIT, SUBCOMMAND, meeting};
 use crate::{namespace, sys};
 
+/// The number of `CAP_SETFCAP` (linux/capability.h).
+const SETFCAP: u32 = 31;
+
 /// Makes the inside if a manager has started this process in a container, and returns when everything
 /// in it has ended; whether it was so. The caller ends then, and the container with it. Call it first of
 /// all in `main`.
@@ -77,14 +80,18 @@ fn look(errand: Errand) -> Result<Errand, Failure> {
         let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         line.map(str::trim).unwrap_or_default()
     };
-    let is_nothing = |name: &str| u64::from_str_radix(value(name), 16) == Ok(0);
-    if !["CapEff", "CapPrm", "CapAmb"].into_iter().all(is_nothing) {
+    // Who maps the root of a namespace into one below needs this right over it (Linux 5.12,
+    // user_namespaces(7)).
+    let most = if rustix::process::geteuid().is_root() { 1 << SETFCAP } else { 0 };
+    let is_allowed =
+        |name: &str| u64::from_str_radix(value(name), 16).is_ok_and(|has| has & !most == 0);
+    if !["CapEff", "CapPrm", "CapAmb"].into_iter().all(is_allowed) {
         return refuse("its first process has capabilities");
     }
     if value("NoNewPrivs") != "1" {
         return refuse("its first process can gain privileges");
     }
-    if rustix::process::geteuid().is_root() {
+    if namespace::inside_owner().is_some() {
         return refuse("its first process is root");
     }
     let network = fs::read_to_string("/proc/self/net/dev").unwrap_or_default();

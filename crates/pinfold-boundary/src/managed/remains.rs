@@ -38,17 +38,21 @@ impl Remains {
         private(MOUNTS.as_ref()).map_err(failed)?;
         for entry in std::fs::read_dir(MOUNTS).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
-            if let Ok(Some(_lock)) = lock(&path) {
+            if let Ok(_lock) = lock(&path, FlockOperation::NonBlockingLockExclusive) {
                 clear(&path);
             }
         }
         let directory = Path::new(MOUNTS).join(session);
-        private(&directory).map_err(failed)?;
-        // Whoever looks for dead ones in between makes this fail, or has removed it.
-        match lock(&directory) {
-            Ok(Some(lock)) if directory.exists() => Ok(Self { directory, count: 0, _lock: lock }),
-            Ok(_) => Err(failed(io::ErrorKind::ResourceBusy.into())),
-            Err(errno) => Err(failed(errno.into())),
+        loop {
+            private(&directory).map_err(failed)?;
+            // Who looks for dead ones in between finds it without a lock, and removes it.
+            match lock(&directory, FlockOperation::LockExclusive) {
+                Ok(lock) if is_there(&lock) => {
+                    return Ok(Self { directory, count: 0, _lock: lock });
+                }
+                Ok(_) | Err(Errno::NOENT) => {}
+                Err(errno) => return Err(failed(errno.into())),
+            }
         }
     }
 
@@ -100,13 +104,14 @@ fn private(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// The lock of a directory; none if somebody has it.
-fn lock(directory: &Path) -> Result<Option<OwnedFd>, Errno> {
+fn lock(directory: &Path, how: FlockOperation) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let lock = rustix::fs::open(directory, flags, Mode::empty())?;
-    match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Some(lock)),
-        Err(Errno::AGAIN) => Ok(None),
-        Err(errno) => Err(errno),
-    }
+    rustix::io::retry_on_intr(|| rustix::fs::flock(&lock, how))?;
+    Ok(lock)
+}
+
+/// Whether a directory that is open has not been removed.
+fn is_there(directory: &OwnedFd) -> bool {
+    rustix::fs::fstat(directory).is_ok_and(|stat| stat.st_nlink > 0)
 }

@@ -344,6 +344,7 @@ pub(crate) const USER: &[Key] = &[
     SCHEMA,
     Key::new("boundary", Shape::Choice(BoundaryName::WORDS), "Where sessions run."),
     Key::new("engine", Shape::Choice(EngineName::WORDS), "What runs the boundary `container`."),
+    Key::new("plugin", Shape::Text, "The program that makes the boundary `external`."),
     Key::new("agent", Shape::Pattern(ID_PATTERN), "The agent when none is named."),
     Key::new("model", Shape::Text, "The model; --model wins."),
     Key::new("provider", Shape::Pattern(ID_PATTERN), "The provider; --provider wins."),

@@ -59,6 +59,7 @@ impl Settings {
         let mut rows = Rows::default();
         rows.optional("boundary", self.boundary.as_ref());
         rows.optional("engine", self.engine.as_ref());
+        rows.optional("plugin", self.plugin.as_ref());
         rows.optional("agent", self.agent.as_ref());
         rows.optional("model", self.model.as_ref());
         rows.optional("provider", self.provider.as_ref());

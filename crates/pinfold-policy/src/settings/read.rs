@@ -30,6 +30,7 @@ use crate::ssh::SshSettings;
 pub(super) struct UserFile {
     pub(super) boundary: Option<Valued<BoundaryName>>,
     pub(super) engine: Option<Valued<EngineName>>,
+    pub(super) plugin: Option<Valued<HostPath>>,
     pub(super) agent: Option<Valued<String>>,
     pub(super) model: Option<Valued<String>>,
     pub(super) provider: Option<Valued<String>>,
@@ -109,6 +110,7 @@ pub(super) fn user(
     Ok(UserFile {
         boundary: word(&section, "boundary", Origin::User)?,
         engine: word(&section, "engine", Origin::User)?,
+        plugin: plugin(&section, home)?,
         agent: text(&section, "agent")?,
         model: text(&section, "model")?,
         provider: text(&section, "provider")?,
@@ -180,6 +182,13 @@ pub(super) fn word<T: std::str::FromStr<Err: ToString>>(
     layer: Layer,
 ) -> Result<Option<Valued<T>>, FileError> {
     section.read(key, |item| Ok(Valued::new(item.parsed()?, layer(item.place()))))
+}
+
+fn plugin(
+    section: &Section<'_>,
+    home: Option<&HostPath>,
+) -> Result<Option<Valued<HostPath>>, FileError> {
+    section.read("plugin", |item| Ok(Valued::new(path(item, home)?, Origin::User(item.place()))))
 }
 
 fn text(section: &Section<'_>, key: &str) -> Result<Option<Valued<String>>, FileError> {

@@ -77,6 +77,8 @@ pub struct Settings {
     pub boundary: Option<Valued<BoundaryName>>,
     /// What runs it if it is a container; the first that is installed if absent.
     pub engine: Option<Valued<EngineName>>,
+    /// The program that makes the boundary `external`.
+    pub plugin: Option<Valued<HostPath>>,
     /// The agent.
     pub agent: Option<Valued<String>>,
     /// The model.
@@ -215,6 +217,7 @@ fn merge(
             [project.boundary, agent_loop.boundary],
         )?,
         engine: flag("--engine", flags.engine).or(user.engine),
+        plugin: user.plugin,
         model: flag("--model", flags.model).or(user.model).or(agent_loop.model),
         provider: flag("--provider", flags.provider).or(user.provider).or(agent_loop.provider),
         agent,

@@ -24,6 +24,8 @@ pub(super) struct Machine {
     files: Option<u64>,
     /// Tasks of the caller's.
     tasks: Option<u64>,
+    /// How many CPUs there are.
+    cpus: u32,
 }
 
 impl Machine {
@@ -35,6 +37,7 @@ impl Machine {
             is_root: rustix::process::geteuid().is_root(),
             files: getrlimit(Resource::Nofile).maximum,
             tasks: getrlimit(Resource::Nproc).maximum,
+            cpus: std::thread::available_parallelism().map_or(1, |count| count.get() as u32),
         }
     }
 }
@@ -90,7 +93,9 @@ pub(super) fn run(engine: EngineName, container: &Container, machine: &Machine) 
         say(&format!("--ulimit=nproc={most}:{most}"));
     }
     if let Some(share) = container.limits.cpus {
-        say(&format!("--cpus={}.{:03}", share.thousandths / 1000, share.thousandths % 1000));
+        // More than there are is no limit, and Docker refuses it.
+        let share = share.thousandths.min(machine.cpus.saturating_mul(1000));
+        say(&format!("--cpus={}.{:03}", share / 1000, share % 1000));
     }
     for mount in &container.mounts {
         say(&format!("--mount={}", bound(mount)));

@@ -166,10 +166,11 @@ fn an_engine_that_lies_fails_or_says_nothing_starts_nothing_and_is_named() {
 
 #[test]
 fn what_cannot_be_chosen_is_refused_with_what_can() {
-    let cases: [(&[&str], &str); 4] = [
+    let cases: [(&[&str], &str); 5] = [
         (&["--boundary", "namespace", "--engine", "runc"], "is for --boundary container"),
         (&["--engine", "apple"], "is for macOS"),
-        (&["--boundary", "vm"], "is not in this version: it has namespace and container"),
+        (&["--boundary", "external"], "set `plugin` in pinfold's config.toml"),
+        (&["--boundary", "vm"], "is not in this version: it has namespace, container and external"),
         (&["--engine", "nothing"], "runc"),
     ];
     for person in people() {

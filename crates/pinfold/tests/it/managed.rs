@@ -2,6 +2,7 @@
 
 mod attacks;
 mod faults;
+mod plugins;
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;

@@ -29,7 +29,11 @@ pub(crate) fn engine() -> Option<String> {
 
 /// How the boundary of such runs is called.
 pub(crate) fn boundary() -> String {
-    engine().map_or("namespace".to_owned(), |engine| format!("container ({engine})"))
+    match engine().as_deref() {
+        None => "namespace".to_owned(),
+        Some("external") => "external".to_owned(),
+        Some(engine) => format!("container ({engine})"),
+    }
 }
 
 /// Processes of the host whose command line holds this; arguments are parted by NUL.

@@ -9,6 +9,13 @@ use tempfile::TempDir;
 
 use super::Person;
 
+/// Where a person's settings are, in a stage.
+const SETTINGS: &str = "home/.config/pinfold/config.toml";
+/// The boundary that a plug-in makes,
+const EXTERNAL: &str = "external";
+/// and the plug-in.
+const PLUGIN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/boundaries/runc.py");
+
 /// A home, a workspace and a place for temporary files that belong to one person.
 #[derive(Debug)]
 pub(crate) struct Stage {
@@ -27,7 +34,20 @@ impl Stage {
             fs::create_dir(&path).unwrap();
             stage.own(&path);
         }
+        if super::engine().is_some_and(|engine| engine == EXTERNAL) {
+            stage.write(SETTINGS, "");
+        }
         stage
+    }
+
+    /// The person's settings, where a plug-in makes the boundary that is tried.
+    fn settings(text: &[u8]) -> Vec<u8> {
+        match super::engine() {
+            Some(engine) if engine == EXTERNAL => {
+                [format!("plugin = \"{PLUGIN}\"\n").as_bytes(), text].concat()
+            }
+            _ => text.to_owned(),
+        }
     }
 
     /// Gives a file to the person.
@@ -64,7 +84,11 @@ impl Stage {
             fs::create_dir(directory).unwrap();
             self.own(directory);
         }
-        fs::write(&path, content).unwrap();
+        let content = content.as_ref();
+        match name {
+            SETTINGS => fs::write(&path, Self::settings(content)).unwrap(),
+            _ => fs::write(&path, content).unwrap(),
+        }
         self.own(&path);
         path
     }
@@ -85,10 +109,17 @@ impl Stage {
         let mut command = self.command(env!("CARGO_BIN_EXE_pinfold"));
         match (super::engine(), args.split_first()) {
             (Some(engine), Some((&"run", rest))) => {
-                let of_engine = ["DOCKER_HOST", "CONTAINERS_STORAGE_CONF", "XDG_RUNTIME_DIR"];
-                let known =
-                    of_engine.iter().filter_map(|name| Some((name, std::env::var(name).ok()?)));
-                command.envs(known).args(["run", "--engine", &engine]).args(rest)
+                // The ordinary user's containers lie elsewhere than root's.
+                let storage = match self.person.is_root() {
+                    true => "CONTAINERS_STORAGE_CONF",
+                    false => "PINFOLD_TEST_STORAGE",
+                };
+                let given = [("DOCKER_HOST", "DOCKER_HOST"), ("CONTAINERS_STORAGE_CONF", storage)];
+                let known = given
+                    .into_iter()
+                    .filter_map(|(name, from)| Some((name, std::env::var(from).ok()?)));
+                let choice = if engine == EXTERNAL { "--boundary" } else { "--engine" };
+                command.envs(known).args(["run", choice, &engine]).args(rest)
             }
             _ => command.args(args),
         };

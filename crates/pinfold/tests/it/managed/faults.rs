@@ -44,6 +44,28 @@ fn a_daemon_that_is_stopped_half_way_leaves_the_session_or_ends_it() {
     assert_eq!(std::fs::read_dir(scene.stage.state().join("private")).unwrap().count(), 0);
 }
 
+/// At whatever time: before there is a container, while it starts, while the command runs.
+#[test]
+fn a_supervisor_that_is_killed_at_any_time_leaves_nothing_for_long() {
+    for scene in Scene::all("a_supervisor_that_is_killed_at_any_time") {
+        assert!(scene.shell("true").status.success());
+        for time in (0..10).map(|step| std::time::Duration::from_millis(step * 60)) {
+            let mut run = scene.run(&["--", "sleep", "1000"]).spawn().unwrap();
+            // It is the time that is tried.
+            std::thread::sleep(time);
+            run.kill().unwrap();
+            run.wait().unwrap();
+        }
+        // What an engine was kept from removing, the next run removes.
+        assert!(scene.shell("true").status.success());
+        super::until("its containers are gone", || scene.containers().is_empty());
+        let name = scene.room.name;
+        assert_eq!(std::fs::read_dir(scene.stage.state().join("private")).unwrap().count(), 0);
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+        assert!(!mounts.contains(scene.stage.base().to_str().unwrap()), "{name}: {mounts}");
+    }
+}
+
 /// Podman itself warns and goes on.
 #[test]
 fn a_share_of_the_cpu_that_an_engine_would_leave_out_is_refused() {

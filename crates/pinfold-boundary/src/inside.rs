@@ -109,6 +109,13 @@ impl LaunchError {
             Self::Limit { .. } => {
                 Some("run inside a delegated control group, or leave that limit out")
             }
+            Self::Source { source, .. } | Self::Step { step: Step::Grants, source, .. }
+                if Errno::from_io_error(source) == Some(Errno::LOOP) =>
+            {
+                Some(
+                    "a symbolic link was put there after the path was looked at: see who writes there",
+                )
+            }
             _ => None,
         }
     }

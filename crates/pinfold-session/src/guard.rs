@@ -254,7 +254,9 @@ impl Guard {
         rules: &Rules<'_>,
         git: &mut Git,
     ) -> Result<(), RunError> {
-        if !fs::symlink_metadata(&root.path).is_ok_and(|entry| entry.is_dir()) {
+        let found = fs::symlink_metadata(&root.path);
+        // A link that was put there meanwhile is nothing that may go without a look.
+        if found.is_ok_and(|entry| !entry.is_dir() && !entry.is_symlink()) {
             return Ok(());
         }
         let mut surveyor = Surveyor::new(rules, &root.path, root.is, root.writable);

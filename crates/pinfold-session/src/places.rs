@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
@@ -41,7 +41,7 @@ impl Places {
         let home = absolute("HOME");
         let place = |variable: &str, fallback: &str| -> Result<PathBuf, NoHome> {
             let base = absolute(variable).or_else(|| Some(home.as_ref()?.join(fallback)));
-            Ok(base.ok_or(NoHome)?.join("pinfold"))
+            Ok(resolved(&base.ok_or(NoHome)?.join("pinfold")))
         };
         Ok(Self {
             config: place("XDG_CONFIG_HOME", ".config")?,
@@ -60,7 +60,7 @@ impl Places {
     ///
     /// # Errors
     /// What mkdir(2) says, with the path.
-    pub fn make_private(path: &std::path::Path) -> io::Result<()> {
+    pub fn make_private(path: &Path) -> io::Result<()> {
         if path.is_dir() {
             return Ok(());
         }
@@ -68,4 +68,15 @@ impl Places {
             io::Error::new(error.kind(), format!("cannot make {}: {error}", path.display()))
         })
     }
+}
+
+/// A path without links, as far as it is there: a boundary opens what it grants without following any.
+fn resolved(path: &Path) -> PathBuf {
+    for there in path.ancestors() {
+        if let (Ok(real), Ok(rest)) = (fs::canonicalize(there), path.strip_prefix(there)) {
+            // Joined with nothing it would end with a slash.
+            return if rest.as_os_str().is_empty() { real } else { real.join(rest) };
+        }
+    }
+    path.to_owned()
 }

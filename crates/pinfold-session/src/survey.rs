@@ -78,6 +78,14 @@ pub(crate) struct Walk<Z> {
     unreadable: Vec<Vec<u8>>,
 }
 
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// Opens a granted directory as the boundary does that mounts it: following no link on the way.
+fn open_root(root: &Path) -> Result<OwnedFd, Errno> {
+    let how = ResolveFlags::NO_SYMLINKS;
+    rustix::fs::openat2(rustix::fs::CWD, root, DIRECTORY, Mode::empty(), how)
+}
+
 /// What visits each directory: it gets the entries and the zone that was given to the directory,
 /// and names the directories to walk into with a zone for each.
 pub(crate) type Visit<'a, Z> = dyn FnMut(&Listing, Z, &mut Vec<(Vec<u8>, Z)>) + 'a;
@@ -92,8 +100,7 @@ pub(crate) fn walk<Z: Copy>(
     zone: Z,
     visit: &mut Visit<'_, Z>,
 ) -> Result<Walk<Z>, Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let root = rustix::fs::open(root, flags, Mode::empty())?;
+    let root = open_root(root)?;
     let mut walker = Walker::new(visit);
     walker.directory(root, Vec::new(), zone)?;
     Ok(Walk { seen: walker.seen, unreadable: walker.unreadable })
@@ -110,8 +117,7 @@ pub(crate) fn walk_changed<Z: Copy>(
     before: &Walk<Z>,
     visit: &mut Visit<'_, Z>,
 ) -> Result<Vec<PathBuf>, Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let root = rustix::fs::open(root, flags | OFlags::NOFOLLOW, Mode::empty())?;
+    let root = open_root(root)?;
     let known: HashSet<&[u8]> = before.seen.iter().map(|seen| seen.path.as_slice()).collect();
     let mut walker = Walker::new(visit);
     for before in &before.seen {
@@ -121,7 +127,7 @@ pub(crate) fn walk_changed<Z: Copy>(
             continue;
         }
         let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-        let directory = match rustix::fs::openat2(&root, path, flags, Mode::empty(), how) {
+        let directory = match rustix::fs::openat2(&root, path, DIRECTORY, Mode::empty(), how) {
             Ok(directory) => directory,
             Err(errno) if is_passed_over(errno) => {
                 walker.passed_over(before.path.clone(), errno);

@@ -111,12 +111,20 @@ pub(crate) fn pieces() -> Result<Vec<Piece>, PathError> {
                 pieces.push(Piece::Link(InsidePath::new(&path)?, target.into_os_string()));
             }
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-                pieces.push(Piece::Granted(HostPath::new(&path)?, InsidePath::new(&path)?));
+                pieces.push(Piece::Granted(HostPath::new(real(&path))?, InsidePath::new(&path)?));
             }
             Err(_) => {}
         }
     }
     Ok(pieces)
+}
+
+/// Where a piece lies without links: one that is no directory's first may lie behind one (`/nix`).
+pub(crate) fn real(path: &Path) -> PathBuf {
+    match path.components().count() {
+        0..=2 => path.to_owned(),
+        _ => fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()),
+    }
 }
 
 /// Files that describe the inside instead of the host (passwd(5), hosts(5), nsswitch.conf(5)).

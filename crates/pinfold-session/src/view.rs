@@ -105,7 +105,8 @@ impl View {
     fn nested_programs(&mut self) -> Result<(), PathError> {
         for program in userland::PROGRAMS.map(Path::new) {
             if is_nested(program) && program.is_dir() {
-                let (host, inside) = (HostPath::new(program)?, InsidePath::new(program)?);
+                let host = HostPath::new(userland::real(program))?;
+                let inside = InsidePath::new(program)?;
                 self.system(host, inside, Access::READ_ONLY);
             }
         }

@@ -39,25 +39,25 @@ impl Source {
     }
 }
 
-/// Clones what lies at a host path to a detached mount with the flags that every grant has.
+/// Clones what lies at a host path to a detached mount with the flags that every grant has. No symbolic
+/// link is followed, nor taken itself: what was decided on was the path without any, and somebody may
+/// have put one there since.
 ///
 /// # Errors
-/// What open_tree(2) and mount_setattr(2) say.
+/// What open_tree(2) and mount_setattr(2) say; `ELOOP` for a link (openat2(2), `RESOLVE_NO_SYMLINKS`).
 pub(super) fn clone_host(path: &Path, writable: bool) -> Result<OwnedFd, Errno> {
-    clone_tree(rustix::fs::CWD, path, grant_attributes(writable))
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let how = ResolveFlags::NO_SYMLINKS;
+    let place = rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), how)?;
+    clone_tree(place, "", grant_attributes(writable))
 }
 
-/// The same for a layer of a view. No symbolic link leads to one: its path was looked at earlier, and
-/// another session may have changed what lies on the way meanwhile.
+/// The same for a layer of a view.
 ///
 /// # Errors
-/// As [`clone_host`]; `ELOOP` where a link is on the way (openat2(2)).
+/// As [`clone_host`].
 pub(super) fn clone_lower(lower: &Lower) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let how = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    let path = lower.host().as_path();
-    let place = rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), how)?;
-    clone_tree(place, "", grant_attributes(lower.is_owned()))
+    clone_host(lower.host().as_path(), lower.is_owned())
 }
 
 /// The flags that every grant has.

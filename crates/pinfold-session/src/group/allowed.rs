@@ -1,6 +1,7 @@
 //! Which of a group's mounts the allowlist lets its sessions see.
 //!
-//! Links are resolved first, and what is decided on is the path that is granted.
+//! Links are resolved first, and what is decided on is the path that is mounted: the boundary opens it
+//! without following a link, so one that somebody puts on the way after the decision ends the start.
 
 use std::fs;
 use std::io;

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::symlink;
 use std::process::{Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::common::{Stage, people};
 
@@ -411,5 +412,52 @@ fn what_would_be_allowed_is_told_without_making_anything() {
         assert!(!check("fresh", "read", "/workspace/project/config.toml"));
         assert!(!check("fresh", "read", "/workspace/group/x"));
         assert!(!stage.path("home/assistant/groups/fresh").exists());
+    }
+}
+
+#[test]
+fn a_link_that_is_put_there_after_the_decision_is_not_followed() {
+    for person in people() {
+        let stage = Stage::new(person);
+        scene(&stage);
+        stage.write("home/projects/x/notes/mark", "notes");
+        stage.write("home/projects/x/notes/.env", "SECRET=1");
+        stage.write("home/private/notes/mark", "not for groups");
+        // What is granted itself, and what lies on the way to it.
+        for (place, leads_to) in [("x", "private"), ("x/notes", "private/notes")] {
+            let text = SETTINGS
+                .replace("~/projects/notes\"\ncontainer", "~/projects/x/notes\"\ncontainer");
+            stage.write("home/.config/pinfold/config.toml", text);
+            let place = stage.path(&format!("home/projects/{place}"));
+            let link = stage.path("home/projects/link");
+            symlink(stage.path(&format!("home/{leads_to}")), &link).unwrap();
+            let is_over = AtomicBool::new(false);
+            let shown: Vec<Output> = std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !is_over.load(Ordering::Relaxed) {
+                        let flags = rustix::fs::RenameFlags::EXCHANGE;
+                        let cwd = rustix::fs::CWD;
+                        rustix::fs::renameat_with(cwd, &place, cwd, &link, flags).unwrap();
+                    }
+                });
+                let look = "cat /workspace/extra/team/notes/mark /workspace/extra/team/notes/.env \
+                            2>/dev/null; true";
+                let shown = (0..30).map(|_| run(&stage, "dev", look)).collect();
+                is_over.store(true, Ordering::Relaxed);
+                shown
+            });
+            for output in shown {
+                let text = String::from_utf8_lossy(&output.stdout).into_owned();
+                let said = said(&output);
+                assert!(text == "notes" || text.is_empty(), "{text}: {said}");
+                assert!(matches!(output.status.code(), Some(0 | 125)), "{said}");
+            }
+            let is_swapped = fs::symlink_metadata(&place).unwrap().is_symlink();
+            let own = if is_swapped { &place } else { &link };
+            fs::remove_file(own).unwrap();
+            if is_swapped {
+                fs::rename(&link, &place).unwrap();
+            }
+        }
     }
 }

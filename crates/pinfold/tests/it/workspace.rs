@@ -114,3 +114,15 @@ fn case_and_spelling_are_left_as_they_are() {
         }
     }
 }
+
+#[test]
+fn a_home_behind_a_link_is_a_home() {
+    for person in people() {
+        let stage = Stage::new(person);
+        std::os::unix::fs::symlink("home", stage.path("link")).unwrap();
+        let mut run = stage.pinfold(&["run", "--", "echo", "ran"]);
+        let output = run.env("HOME", stage.path("link")).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "ran\n", "{said}");
+    }
+}

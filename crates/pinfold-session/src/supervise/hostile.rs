@@ -296,6 +296,12 @@ fn only_the_first_end_counts() {
     assert_eq!(rig.ends().unwrap().status, 4);
 }
 
+/// What asks for a command, with this for its milliseconds.
+fn exec(timeout: &str) -> Vec<u8> {
+    let rest = r#""user":null,"files":null,"nice":0,"limits":{}"#;
+    format!(r#"{{"Exec":{{"timeout":{timeout},{rest}}}}}"#).into_bytes()
+}
+
 /// It does not even read what it is told: the session ends, and with it who asked.
 #[test]
 fn an_init_that_takes_no_orders_is_ended() {
@@ -314,10 +320,7 @@ fn an_init_that_takes_no_orders_is_ended() {
         assert!(begun.elapsed() < PATIENCE, "it goes on");
         let Ok(client) = crate::talk::connect(&private, "control", HASTE) else { continue };
         let (reader, _) = pipe().unwrap();
-        let _ = client.send(
-            &Raw(br#"{"Exec":{"timeout":null,"user":null,"files":null,"nice":0}}"#.to_vec()),
-            &[],
-        );
+        let _ = client.send(&Raw(exec("null")), &[]);
         let program = Program { argv: vec![vec![b'x'; 30_000]], env: Vec::new(), cwd: Vec::new() };
         let ends = [pinfold_wire::StreamEnd::Descriptor; 3];
         let streams = pinfold_wire::Streams { ends, window: None };
@@ -351,8 +354,7 @@ fn clients_that_talk_nonsense_are_let_go() {
     let (reader, _writer) = pipe().unwrap();
     let ends = [pinfold_wire::StreamEnd::Descriptor; 3];
     let streams = pinfold_wire::Streams { ends, window: None };
-    let exec =
-        br#"{"Exec":{"timeout":18446744073709551615,"user":null,"files":null,"nice":0}}"#.to_vec();
+    let exec = exec("18446744073709551615");
     let messages: [&dyn Fn(&Channel); 8] = [
         &|client| drop(client.send(&Raw(b"{".to_vec()), &[])),
         &|client| drop(client.send(&Raw(br#"{"Signal":15}"#.to_vec()), &[reader.as_fd(); 8])),

@@ -88,12 +88,22 @@ impl Group {
         group.own_places(&own, agent)?;
         group.shared_places(&own, home)?;
         group.variables(&own, home)?;
-        group.worktree(&own, files, settings)?;
+        group.worktree(&own, files)?;
         if is_admin {
             group.config(&own)?;
         }
         group.mounts(&own, files, is_admin, (workspace, places))?;
+        group.check(settings)?;
         Ok(group)
+    }
+
+    /// Refuses what the administrator does not let be granted: the settings have it with links, which lead
+    /// elsewhere.
+    fn check(&self, settings: &Settings) -> Result<(), RunError> {
+        self.extra.iter().try_for_each(|extra| {
+            let allowed = settings.ceiling.check_path("groups", &extra.host, &extra.origin);
+            allowed.map_err(RunError::settings)
+        })
     }
 
     fn own_places(&mut self, own: &Home, agent: &mut Vec<Extra>) -> Result<(), RunError> {
@@ -156,12 +166,7 @@ impl Group {
         Ok(())
     }
 
-    fn worktree(
-        &mut self,
-        own: &Home,
-        files: &GroupFiles,
-        settings: &Settings,
-    ) -> Result<(), RunError> {
+    fn worktree(&mut self, own: &Home, files: &GroupFiles) -> Result<(), RunError> {
         let Some(place) = &files.repo_access else { return Ok(()) };
         let host = own.shared(place)?;
         let git = git_outside(host.as_path()).map_err(|error| {
@@ -172,8 +177,6 @@ impl Group {
             // Nobody names it: it comes with the worktree, whose `.git` names it by its path on the host.
             let (git, origin) = (HostPath::new(git).map_err(RunError::path)?, Origin::Default);
             own.check(&git, &place.origin)?;
-            let allowed = settings.ceiling.check_path("groups.repo_access", &git, &origin);
-            allowed.map_err(RunError::settings)?;
             let inside = git.as_path().to_owned();
             self.add("git directory", RootKind::Workspace, git, inside, Access::FULL, &origin)?;
         }
@@ -241,3 +244,6 @@ impl Group {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -73,10 +73,10 @@ impl View {
         }
         view.workspace(settings, workspace)?;
         for path in &settings.files.read {
-            view.setting("read", path, Access::READ_ONLY)?;
+            view.setting("files.read", path, Access::READ_ONLY, settings)?;
         }
         for path in &settings.files.write {
-            view.setting("write", path, Access::FULL)?;
+            view.setting("files.write", path, Access::FULL, settings)?;
         }
         for extra in extra {
             let Extra { id, kind, host, inside, access, origin } = extra;
@@ -157,20 +157,22 @@ impl View {
     }
 
     /// A path from the settings appears inside where it is on the host. A link is granted as
-    /// what it leads to.
+    /// what it leads to, if the administrator lets that be granted, too.
     fn setting(
         &mut self,
-        id: &'static str,
+        key: &'static str,
         path: &Valued<HostPath>,
         access: Access,
+        settings: &Settings,
     ) -> Result<(), RunError> {
         let canonical = std::fs::canonicalize(path.value.as_path()).map_err(|error| {
             let what = format!("cannot grant {} (by {}): {error}", path.value, path.origin);
             RunError::refused(what, Some("name a path that exists, or leave it out".to_owned()))
         })?;
         let host = HostPath::new(&canonical).map_err(RunError::path)?;
+        settings.ceiling.check_path(key, &host, &path.origin).map_err(RunError::settings)?;
         let inside = InsidePath::new(&canonical).map_err(RunError::path)?;
-        let id = RootId::new(format!("{id} {host}"));
+        let id = RootId::new(format!("{key} {host}"));
         let root = Root { id, kind: RootKind::Knowledge, host, inside };
         self.add(Grant::new(root, access, path.origin.clone()));
         Ok(())
@@ -246,3 +248,6 @@ impl RunError {
         Self::refused(error, hint)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -82,8 +82,8 @@ impl Group {
             return Ok(Self::default());
         };
         let is_admin = settings.group_trust.value == GroupTrust::Admin;
-        let own = Home::open(home, &files.folder, missing)?;
-        own.check_others(settings, workspace)?;
+        let own = Home::open(home, &files.folder, missing, places)?;
+        let others = own.check_others(settings, workspace)?;
         let mut group = Self::default();
         group.own_places(&own, agent)?;
         group.shared_places(&own, home)?;
@@ -92,7 +92,7 @@ impl Group {
         if is_admin {
             group.config(&own)?;
         }
-        group.mounts(&own, files, is_admin, (workspace, places))?;
+        group.mounts(&own, files, is_admin, (&others, places))?;
         group.check(settings)?;
         Ok(group)
     }
@@ -203,12 +203,12 @@ impl Group {
         own: &Home,
         files: &GroupFiles,
         is_admin: bool,
-        (workspace, places): (&Workspace, &Places),
+        (others, places): (&[HostPath], &Places),
     ) -> Result<(), RunError> {
         if files.mounts.is_empty() {
             return Ok(());
         }
-        let Some(allowed) = Allowed::read(places, own, workspace)? else {
+        let Some(allowed) = Allowed::read(places)? else {
             let file = Allowed::file(places);
             let count = files.mounts.len();
             let file = Escaped(&file);
@@ -226,7 +226,9 @@ impl Group {
                 Err(why) => self.notes.push(format!("{inside} ({origin}) is left out: {why}")),
             }
         }
-        Ok(())
+        let own_ones = self.extra.iter().filter(|extra| extra.access == Access::FULL);
+        let own_ones = own_ones.map(|extra| extra.host.as_path());
+        allowed.check_place(own, own_ones.chain(others.iter().map(HostPath::as_path)))
     }
 
     fn add(

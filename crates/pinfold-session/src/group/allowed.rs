@@ -16,11 +16,12 @@ use pinfold_policy::settings::GroupMount;
 use super::home::Home;
 use crate::RunError;
 use crate::places::Places;
-use crate::workspace::Workspace;
 
 /// An allowlist with its directories as they are, without links.
 #[derive(Debug)]
 pub(super) struct Allowed {
+    /// Where it lies, without links.
+    file: PathBuf,
     list: Allowlist,
     /// Each directory that is there, and whether it may be written to.
     roots: Vec<(PathBuf, bool)>,
@@ -36,11 +37,7 @@ impl Allowed {
     }
 
     /// Reads it, if it is there.
-    pub(super) fn read(
-        places: &Places,
-        own: &Home,
-        workspace: &Workspace,
-    ) -> Result<Option<Self>, RunError> {
+    pub(super) fn read(places: &Places) -> Result<Option<Self>, RunError> {
         let path = Self::file(places);
         let unreadable = |error: &io::Error| {
             RunError::refused(format!("cannot read {}: {error}", Escaped(&path)), None)
@@ -51,18 +48,28 @@ impl Allowed {
             Err(error) => return Err(unreadable(&error)),
         };
         let real = fs::canonicalize(&path).map_err(|error| unreadable(&error))?;
-        if real.starts_with(workspace.root.as_path()) || own.shows(&real).is_some() {
-            let what = format!("{} lies where a session could write it", Escaped(&real));
-            return Err(RunError::refused(what, Some("keep it outside every project".to_owned())));
-        }
         let home = HostPath::new(&places.home).map_err(RunError::path)?;
         let file = SettingsFile { path: &path, bytes: &bytes };
         let list = Allowlist::read(file, Some(&home));
         let list = list.map_err(|error| RunError::refused(error, None))?;
-        let real = |path: &HostPath| fs::canonicalize(path.as_path()).ok();
-        let roots = list.roots.iter();
-        let roots = roots.filter_map(|root| Some((real(&root.path)?, root.allow_read_write)));
-        Ok(Some(Self { roots: roots.collect(), list }))
+        let roots = list.roots.iter().filter_map(|root| {
+            Some((fs::canonicalize(root.path.as_path()).ok()?, root.allow_read_write))
+        });
+        Ok(Some(Self { file: real, roots: roots.collect(), list }))
+    }
+
+    /// Refuses a list that a session of this group could write, or one of another's.
+    pub(super) fn check_place<'p>(
+        &self,
+        own: &Home,
+        mut writable: impl Iterator<Item = &'p Path>,
+    ) -> Result<(), RunError> {
+        let reaches = |place: &Path| self.file.starts_with(place) && !own.hides(&self.file, place);
+        if !own.holds(&self.file) && !writable.any(reaches) {
+            return Ok(());
+        }
+        let what = format!("{} lies where a session could write it", Escaped(&self.file));
+        Err(RunError::refused(what, Some("keep it outside every project".to_owned())))
     }
 
     /// What a mount becomes, or why it is left out.

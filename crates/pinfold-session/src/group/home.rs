@@ -13,6 +13,7 @@ use rustix::io::Errno;
 
 use super::{CONFIG, Missing};
 use crate::RunError;
+use crate::places::Places;
 use crate::workspace::Workspace;
 
 /// What holds groups' directories, and what only admins see, below the root.
@@ -27,17 +28,32 @@ pub(super) struct Home {
     root: PathBuf,
     folder: String,
     missing: Missing,
+    /// pinfold's own directories, without links.
+    places: Vec<PathBuf>,
     /// Who named the root.
     pub(super) origin: Origin,
 }
 
 impl Home {
-    pub(super) fn open(home: &GroupHome, folder: &str, missing: Missing) -> Result<Self, RunError> {
+    pub(super) fn open(
+        home: &GroupHome,
+        folder: &str,
+        missing: Missing,
+        places: &Places,
+    ) -> Result<Self, RunError> {
         let root = fs::canonicalize(home.root.value.as_path()).map_err(|error| {
             let what = format!("cannot use group_home.root {}: {error}", home.root);
             RunError::refused(what, Some("make the directory, or name another".to_owned()))
         })?;
-        Ok(Self { root, folder: folder.to_owned(), missing, origin: home.root.origin.clone() })
+        let places = [&places.config, &places.state, &places.cache].into_iter();
+        let places: Vec<PathBuf> =
+            places.filter_map(|place| fs::canonicalize(place).ok()).collect();
+        if places.iter().any(|place| root.starts_with(place)) {
+            let what = format!("group_home.root {} lies among pinfold's own files", Escaped(&root));
+            return Err(RunError::refused(what, Some("name a directory of its own".to_owned())));
+        }
+        let (folder, origin) = (folder.to_owned(), home.root.origin.clone());
+        Ok(Self { root, folder, missing, places, origin })
     }
 
     /// A directory of the group's in one that holds every group's. Whoever could put a link there
@@ -117,7 +133,7 @@ impl Home {
         Ok(host)
     }
 
-    /// Refuses what would show the files of other groups.
+    /// Refuses what would show the files of other groups, or pinfold's.
     pub(super) fn check(&self, path: &HostPath, origin: &Origin) -> Result<(), RunError> {
         let Some(held) = self.shows(path.as_path()) else { return Ok(()) };
         let what = format!(
@@ -128,34 +144,56 @@ impl Home {
         Err(RunError::refused(what, Some(hint.to_owned())))
     }
 
-    /// What of groups' files a path without links would show, if it would.
+    /// What a path without links would show that is not the group's: files of other groups, or of pinfold.
     pub(super) fn shows(&self, path: &Path) -> Option<PathBuf> {
+        // What lies below a path is pinfold's to hide.
+        let of_pinfold = self.places.iter().find(|place| path.starts_with(place)).cloned();
         let own = self.root.join("groups").join(&self.folder);
-        let held = HELD.iter().map(|held| self.root.join(held));
-        let mut shown = held.filter(|held| path.starts_with(held) || held.starts_with(path));
-        shown.find(|_| !path.starts_with(&own))
+        let mut held = self.held().filter(|held| path.starts_with(held) || held.starts_with(path));
+        of_pinfold.or_else(|| held.find(|_| !path.starts_with(&own)))
     }
 
-    /// Refuses other grants of a session that would show the files of other groups.
+    /// Whether a path without links lies where groups have their files.
+    pub(super) fn holds(&self, path: &Path) -> bool {
+        self.held().any(|held| path.starts_with(held))
+    }
+
+    fn held(&self) -> impl Iterator<Item = PathBuf> {
+        HELD.iter().map(|held| self.root.join(held))
+    }
+
+    /// Whether a path without links is hidden in a grant of what is above it, with pinfold's other files.
+    pub(super) fn hides(&self, path: &Path, grant: &Path) -> bool {
+        let above = |place: &&PathBuf| place.starts_with(grant) && place.as_path() != grant;
+        self.places.iter().filter(above).any(|place| path.starts_with(place))
+    }
+
+    /// Refuses other grants of a session that would show the files of other groups, or pinfold's; says
+    /// which of them it may write to, without links.
     pub(super) fn check_others(
         &self,
         settings: &Settings,
         workspace: &Workspace,
-    ) -> Result<(), RunError> {
-        let files = &settings.files;
-        for path in files.read.iter().chain(&files.write) {
+    ) -> Result<Vec<HostPath>, RunError> {
+        let checked = |path: &Valued<HostPath>| {
             let found = fs::canonicalize(path.value.as_path());
             let found = found.map_err(|error| unusable(path.value.as_path(), &error))?;
-            self.check(&HostPath::new(found).map_err(RunError::path)?, &path.origin)?;
+            let found = HostPath::new(found).map_err(RunError::path)?;
+            self.check(&found, &path.origin).map(|()| found)
+        };
+        let files = &settings.files;
+        files.read.iter().try_for_each(|path| checked(path).map(drop))?;
+        let mut writable: Vec<HostPath> =
+            files.write.iter().map(checked).collect::<Result<_, _>>()?;
+        if !workspace.is_scratch {
+            for path in
+                [Some(&workspace.root), workspace.git_outside.as_ref()].into_iter().flatten()
+            {
+                self.check(path, &Origin::Default)?;
+                writable.push(path.clone());
+            }
         }
-        let workspace = [Some(&workspace.root), workspace.git_outside.as_ref()]
-            .into_iter()
-            .flatten()
-            .filter(|_| !workspace.is_scratch);
-        for path in workspace {
-            self.check(path, &Origin::Default)?;
-        }
-        Ok(())
+        Ok(writable)
     }
 }
 

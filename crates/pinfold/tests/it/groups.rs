@@ -325,11 +325,75 @@ fn an_allowlist_that_a_session_could_write_is_refused() {
     for person in people() {
         let stage = Stage::new(person);
         scene(&stage);
-        let kept = stage.write("ws/mount-allowlist.toml", ALLOWLIST);
         let path = stage.path("home/.config/pinfold/mount-allowlist.toml");
+        // Hidden with pinfold's other files.
+        let config = stage.path("home/.config").display().to_string();
+        let options = ["--group", "dev", "--write", &config];
+        let output = stage.run_shell(&options, &format!("cat {}; echo ran", path.display()));
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "ran\n", "{}", said(&output));
+        for place in [
+            "ws",
+            "home/projects/notes",
+            "home/checkout",
+            "home/assistant/groups/dev",
+            "home/assistant/groups/main",
+            "home/assistant/data/ipc/main",
+            "home/written",
+        ] {
+            let list =
+                ALLOWLIST.replace("non_admin_read_only = true", "non_admin_read_only = false");
+            let kept = stage.write(&format!("{place}/mount-allowlist.toml"), list);
+            fs::remove_file(&path).unwrap();
+            symlink(&kept, &path).unwrap();
+            let written = stage.path("home/written");
+            fs::create_dir_all(&written).unwrap();
+            let options = ["--group", "dev", "--write", &written.display().to_string()];
+            let output = stage.run_shell(&options, "echo ran");
+            let error = said(&output);
+            assert!(error.contains("lies where a session could write it"), "{place}: {error}");
+            assert!(output.stdout.is_empty());
+        }
+        let kept = stage.write("home/dotfiles/mount-allowlist.toml", ALLOWLIST);
         fs::remove_file(&path).unwrap();
-        symlink(kept, path).unwrap();
-        assert!(refused(&stage, "dev").contains("lies where a session could write it"));
+        symlink(&kept, &path).unwrap();
+        assert_eq!(shown(&stage, "dev", "cat /workspace/extra/docs/mark"), "docs");
+    }
+}
+
+#[test]
+fn pinfolds_own_files_are_no_groups() {
+    for person in people() {
+        let stage = Stage::new(person);
+        scene(&stage);
+        let own = stage.path("home/.config/pinfold");
+        let list = ALLOWLIST.replace("~/docs", "~/.config");
+        let secrets = "home/.config/pinfold/secrets/mark";
+        stage.write(secrets, "a key");
+        let settings = |from: &str, to: &str| {
+            assert!(SETTINGS.contains(from));
+            stage.write("home/.config/pinfold/config.toml", SETTINGS.replace(from, to));
+        };
+        stage.write("home/.config/pinfold/mount-allowlist.toml", list);
+        for place in ["~/.config/pinfold", "~/.config/pinfold/secrets"] {
+            settings("~/docs", &format!("{place}\"\ncontainer_path = \"docs"));
+            let output = run(&stage, "dev", "cat /workspace/extra/docs/*; true");
+            assert!(output.stdout.is_empty() && output.status.success());
+            let why = format!("left out: it would show {}", own.display());
+            assert!(said(&output).contains(&why), "{}", said(&output));
+            settings("~/checkout", place);
+            assert!(refused(&stage, "dev").contains("which groups do not share"));
+        }
+        settings("~/assistant\"", "~/.config/pinfold\"");
+        assert!(refused(&stage, "dev").contains("lies among pinfold's own files"));
+        settings("~/docs", "~/.config");
+        let look =
+            "ls -A /workspace/extra/.config; cat /workspace/extra/.config/pinfold/config.toml";
+        let output = run(&stage, "dev", look);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "pinfold\n");
+        assert!(!output.status.success());
+        let mut there = stage.pinfold(&["run", "--group", "dev", "--", "echo", "ran"]);
+        let output = there.current_dir(&own).output().unwrap();
+        assert!(said(&output).contains("which groups do not share"), "{}", said(&output));
     }
 }
 

@@ -145,8 +145,27 @@ pub(super) fn files_of(
         repo_access: table.read("repo_access", |item| {
             Ok(Valued::new(path(item, home)?, Origin::User(item.place())))
         })?,
-        mounts: list(Some(table), "mounts", Origin::User, |item| mount(item, home))?,
+        mounts: mounts(table, home)?,
     })
+}
+
+/// A group's mounts. None lies in another: that would need a place to appear at, made on the host.
+fn mounts(
+    table: &Section<'_>,
+    home: Option<&HostPath>,
+) -> Result<Vec<Valued<GroupMount>>, FileError> {
+    let mounts = list(Some(table), "mounts", Origin::User, |item| mount(item, home))?;
+    let names = || mounts.iter().map(|mount| &mount.value.inside.0);
+    let is_in = |name: &String, other: &String| name != other && Path::new(name).starts_with(other);
+    let nested = names().find_map(|name| Some((name, names().find(|other| is_in(name, other))?)));
+    match (table.get("mounts"), nested) {
+        (Some(item), Some((name, other))) => Err(item.invalid(format!(
+            "the mount {} would lie in the mount {}",
+            name.escape_debug(),
+            other.escape_debug()
+        ))),
+        _ => Ok(mounts),
+    }
 }
 
 /// One of a group's mounts.

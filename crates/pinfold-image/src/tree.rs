@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use pinfold_policy::path::Escaped;
 use ring::digest::{Context, SHA256};
-use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use crate::hash::{ContextDigest, Sha256};
@@ -66,7 +66,7 @@ impl ContextError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Special { .. } => Some("remove it, or move it elsewhere".to_owned()),
-            Self::Link { .. } => Some("put the file itself there".to_owned()),
+            Self::Link { .. } => Some("put what it leads to there itself".to_owned()),
             Self::TooLarge { .. } => Some(format!(
                 "keep out what can be made again; directories called {} are left out anyway",
                 LEFT_OUT.join(", ")
@@ -104,8 +104,18 @@ impl Tree {
     pub(crate) fn list_folders(root: &Path) -> Result<Self, ContextError> {
         let mut tree = Self::open(root)?;
         tree.visit(Path::new(""), 0)?;
-        tree.files.retain(|path| path.contains(&b'/'));
-        Ok(tree)
+        let (within, beside) = tree.files.into_iter().partition(|path| path.contains(&b'/'));
+        tree.files = within;
+        let beside: BTreeSet<Vec<u8>> = beside;
+        // A link to a directory is meant as one of them: it would be missing without a word.
+        let is_directory = |path: &&Vec<u8>| {
+            let found = rustix::fs::statat(&tree.directory, path.as_slice(), AtFlags::empty());
+            found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Directory)
+        };
+        match beside.iter().find(is_directory) {
+            Some(link) => Err(ContextError::Link { path: tree.root.join(OsStr::from_bytes(link)) }),
+            None => Ok(tree),
+        }
     }
 
     /// Lists the files of a directory of another one, which somebody else may have written: no link is
@@ -284,8 +294,7 @@ struct Found {
 fn kind(directory: impl AsFd, name: &std::ffi::CStr, told: FileType) -> Result<FileType, Errno> {
     match told {
         FileType::Unknown => {
-            let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
-            let found = rustix::fs::statat(directory, name, flags)?;
+            let found = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
             Ok(FileType::from_raw_mode(found.st_mode))
         }
         known => Ok(known),

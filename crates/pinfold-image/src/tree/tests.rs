@@ -93,6 +93,22 @@ fn a_link_is_followed_to_files_of_its_folder_only() {
 }
 
 #[test]
+fn a_link_to_a_directory_is_no_extension_and_not_passed_over() {
+    let outside = folder(&[("x", "1")]);
+    let extensions = folder(&[("a/x", "1"), ("b.txt", "a note")]);
+    let link = extensions.path().join("linked");
+    symlink("b.txt", extensions.path().join("note")).unwrap();
+    symlink("nowhere", extensions.path().join("gone")).unwrap();
+    assert!(Tree::list_folders(extensions.path()).is_ok());
+    for target in [outside.path(), Path::new("a")] {
+        symlink(target, &link).unwrap();
+        let error = Tree::list_folders(extensions.path()).unwrap_err();
+        assert!(matches!(&error, ContextError::Link { path } if *path == link), "{error}");
+        fs::remove_file(&link).unwrap();
+    }
+}
+
+#[test]
 fn what_is_no_file_is_refused_and_not_waited_for() {
     let folder = folder(&[("a/x", "1")]);
     let fifo = folder.path().join("a/fifo");

@@ -1,7 +1,10 @@
 //! What is built, when, and from what.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::symlink;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::Stdio;
 
@@ -12,11 +15,12 @@ use super::{Scene, good, refused, said};
 const TAG: &str = r#"
 import hashlib, json, os, sys
 files, extensions, digest = sys.argv[1:]
+left_out = (b"node_modules", b"dist", b".git")
 sha = lambda data: hashlib.sha256(data).hexdigest()
 found = {}
 for top, names, entries in os.walk(os.fsencode(extensions)):
-    names[:] = [n for n in names if n not in (b"node_modules", b"dist", b".git")]
-    for entry in entries:
+    names[:] = [n for n in names if n not in left_out]
+    for entry in set(entries).difference(left_out):
         path = os.path.join(top, entry)
         found[os.path.relpath(path, os.fsencode(extensions))] = open(path, "rb").read()
 listed = sha(b"".join(p + b"\0" + found[p] + b"\0" for p in sorted(found) if b"/" in p))
@@ -33,10 +37,26 @@ fn extensions(scene: &Scene<'_>) {
         ("one/dist/index.js", "made again"),
         ("one/.git/config", "history"),
         ("line\nbreak/-rf", "any name"),
+        ("one/sub/node_modules/x", "made again"),
+        ("one/sub/dist", "made again"),
+        ("one/node_modules2/x", "kept"),
         ("NOTES.md", "no extension"),
     ] {
         scene.stage.write(&format!("ext/{name}"), content);
     }
+}
+
+/// Names that are no text, contents that are read in parts, links, and directories without files.
+fn awkward(scene: &Scene<'_>) {
+    let folder = scene.stage.path("ext/one");
+    for (name, content) in
+        [(&b"\xff"[..], vec![0; 65_536]), (b"\xc3\xa9", vec![b'x'; 200_001]), (b"one.b", vec![0])]
+    {
+        fs::write(folder.join(OsStr::from_bytes(name)), content).unwrap();
+    }
+    symlink("../one-b/x", folder.join("link")).unwrap();
+    fs::create_dir_all(folder.join("empty/of/files")).unwrap();
+    fs::create_dir(scene.stage.path("ext/one.c")).unwrap();
 }
 
 #[test]
@@ -44,6 +64,7 @@ fn a_tag_is_the_one_that_another_program_computes() {
     for room in Room::all("a_tag_is_the_one_that_another_program_computes") {
         let scene = Scene::new(&room);
         extensions(&scene);
+        awkward(&scene);
         let (files, folder) = (scene.path("files"), scene.path("ext"));
         let options = ["--base-image", "base:1", "--extensions", &folder];
         let json = good(&scene.image("tag", &options).arg("--json").output().unwrap());
@@ -68,7 +89,7 @@ fn an_image_is_built_once_from_files_and_extensions() {
         let first = scene.build(&options);
         let tag = good(&first);
         let list = "./Dockerfile\n./packages/line\n./packages/one-b/x\n./packages/one/index.ts\n\
-                    ./packages/one/package.json\n./settings.json\nbreak/-rf\none";
+                    ./packages/one/node_modules2/x\n./packages/one/package.json\n./settings.json\nbreak/-rf\none";
         assert!(said(&first).contains(list), "{}", said(&first));
         let again = scene.build(&options);
         assert_eq!(good(&again), tag);
@@ -162,7 +183,7 @@ fn what_can_be_no_part_of_an_image_is_refused_before_anything_is_built() {
     scene.stage.write("ext/one/x", "");
     scene.stage.write("secret", "TOP SECRET");
     for target in ["../../secret", "/etc/passwd", "nowhere"] {
-        std::os::unix::fs::symlink(target, &link).unwrap();
+        symlink(target, &link).unwrap();
         let error = refused(&scene.build(&["--extensions", &folder]));
         assert!(error.contains("does not lead to a file of the same folder"), "{error}");
         fs::remove_file(&link).unwrap();

@@ -143,6 +143,15 @@ impl Layer {
         }
     }
 
+    /// The other files of its context, below the repository's root.
+    pub fn others(&self) -> impl Iterator<Item = PathBuf> {
+        let tree = match &self.from {
+            From::Directory(tree) => Some(tree),
+            From::Packages(_) => None,
+        };
+        tree.into_iter().flat_map(Tree::paths).map(|path| Path::new(DIRECTORY).join(path))
+    }
+
     /// Reads every file once, and copies it into an empty directory if one is given.
     ///
     /// # Errors

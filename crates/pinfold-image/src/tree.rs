@@ -149,6 +149,11 @@ impl Tree {
         Ok(Self { root: root.to_owned(), directory, files: BTreeSet::new() })
     }
 
+    /// The paths of the files, in order.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.files.iter().map(|path| Path::new(OsStr::from_bytes(path)))
+    }
+
     /// Whether there is no file.
     #[must_use]
     pub(crate) fn is_empty(&self) -> bool {

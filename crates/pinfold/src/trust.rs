@@ -101,13 +101,14 @@ fn trust_image(
     let known = store.is_trusted(workspace, hash).map_err(Failure::new)?;
     let path = workspace.root.as_path().join(layer.path());
     let text = String::from_utf8_lossy(layer.dockerfile().as_bytes());
+    let others: Vec<String> = layer.others().map(|path| Escaped(&path).to_string()).collect();
     if args.output.json {
         let shown = json!({
             "file": Escaped(&path).to_string(),
             "hash": hash.to_string(),
             "trusted": known,
             "dockerfile": text,
-            "has-other-files": content.listed.is_some(),
+            "files": others,
         });
         println!("{}", serde_json::to_string_pretty(&shown).map_err(Failure::new)?);
     } else {
@@ -117,9 +118,10 @@ fn trust_image(
             let line = Escaped(Path::new(line)).to_string().replace("\\\\", "\\");
             println!("        {line}");
         }
-        if let (Some(_), Some(beside)) = (content.listed, path.parent()) {
-            println!("What lies in {} is trusted with it.", Escaped(beside));
+        if !others.is_empty() {
+            println!("It may copy these files, which are trusted as they are now:");
         }
+        others.iter().for_each(|path| println!("        {path}"));
         println!("Content: {hash}{}", if known { " (trusted)" } else { "" });
     }
     if known {

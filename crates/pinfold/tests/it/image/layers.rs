@@ -28,7 +28,9 @@ fn what_a_repository_adds_is_built_only_as_somebody_has_looked_at_it() {
         assert_eq!(good(&scene.build(&["--agent-only"])), plain);
         let shown = trust(&scene, &["--yes"]);
         assert!(
-            shown.contains("COPY tool.sh /") && shown.contains("is trusted with it"),
+            shown.contains("COPY tool.sh /")
+                && shown.contains("trusted as they are now:\n        .agent-loop/config.json\n")
+                && shown.contains("\n        .agent-loop/tool.sh\n"),
             "{shown}"
         );
         let built = scene.build(&[]);

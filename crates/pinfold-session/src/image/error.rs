@@ -152,7 +152,8 @@ impl ImageError {
                 ));
             }
             Self::Missing { .. } => {
-                "check its name and the network; --base-image names another one to build on"
+                "check its name and the network; --offline builds on the one that is here, if one is, \
+                 and --base-image on another"
             }
             Self::NotHere(_) => "leave --offline out, or load the image before",
             Self::Failed { .. } | Self::Interrupted(_) | Self::Own { .. } => return None,

@@ -49,6 +49,7 @@ fn a_base_is_asked_for_anew_after_seven_days() {
         assert!(error.contains(&format!("the image {name} is not here")), "{error}");
         let error = refused(&build(&[]));
         assert!(error.contains(&format!("cannot get the image {name}")), "{error}");
+        assert!(error.contains("--offline builds on the one that is here"), "{error}");
         let push = |mark: &str| {
             room.load(&name, OLD, mark);
             room.good(&["push", &name]);

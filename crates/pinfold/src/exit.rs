@@ -45,6 +45,11 @@ impl Failure {
         Self { code: OWN_FAILURE, ..Self::new(error) }
     }
 
+    /// The same of a command that runs nothing inside.
+    pub(crate) fn plain(self) -> Self {
+        Self { code: 1, ..self }
+    }
+
     /// The same, with the way out.
     pub(crate) fn hint(mut self, hint: Option<String>) -> Self {
         self.hint = hint;

@@ -8,12 +8,13 @@ use clap::{Args, Subcommand};
 use pinfold_image::{AgentContext, AgentFiles, Base, ImageTag, Layer, Reference};
 use pinfold_policy::agents::Selection;
 use pinfold_policy::path::Escaped;
+use pinfold_policy::settings::{Attendance, Flags, Trust};
 use pinfold_session::agent::AgentFiles as Profiles;
 use pinfold_session::image::{
     Engine, EngineName, Event, How, ImageError, Images, Wanted, extensions_of, files_of,
 };
 use pinfold_session::places::Places;
-use pinfold_session::repository::{ContentHash, TrustStore};
+use pinfold_session::repository::{ContentHash, Repository, TrustStore};
 use pinfold_session::workspace::Workspace;
 use serde_json::json;
 
@@ -101,11 +102,12 @@ pub(crate) struct ListArgs {
 
 pub(crate) fn image(command: &ImageCommand) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(Failure::new)?;
-    match command {
+    let done = match command {
         ImageCommand::Build(args) => build(args, &places),
         ImageCommand::Tag(args) => tag(args, &places),
         ImageCommand::Ls(args) => list(args, &places),
-    }
+    };
+    done.map_err(Failure::plain)
 }
 
 /// What this repository adds to agents' images, if it adds anything.
@@ -118,14 +120,15 @@ pub(crate) fn layer(workspace: &Workspace) -> Result<Option<Layer>, Failure> {
 
 impl WantedArgs {
     fn wanted(&self, places: &Places, workspace: Option<&Workspace>) -> Result<Wanted, Failure> {
+        let layer = workspace.map(layer).transpose()?.flatten();
         let profiles = Profiles::read(places)?;
         let profile = profiles.registry().load(&self.agent).map_err(Failure::new)?;
-        let selection = Selection { provider: self.provider.as_deref(), ..Selection::default() };
+        let provider = self.provider(places, workspace)?;
+        let selection = Selection { provider: provider.as_deref(), ..Selection::default() };
         let terms = profile.resolve(selection).map_err(Failure::new)?.terms;
         let context = self.context(places).map_err(told)?;
         let provided = terms.base_image.filter(|_| context.dockerfile().takes_base());
         let provided = provided.map(|name| name.parse()).transpose().map_err(Failure::new)?;
-        let layer = workspace.map(layer).transpose()?.flatten();
         let name = workspace.map(|workspace| name_of(workspace.root.as_path()));
         Ok(Wanted {
             agent: self.agent.clone(),
@@ -133,6 +136,22 @@ impl WantedArgs {
             base: self.base_image.clone().or(provided),
             layer: layer.zip(name),
         })
+    }
+
+    /// The provider that sessions of the agent have here.
+    fn provider(
+        &self,
+        places: &Places,
+        workspace: Option<&Workspace>,
+    ) -> Result<Option<String>, Failure> {
+        let read = |workspace| Repository::read(workspace, None).map_err(policy::told);
+        let repository = workspace.map(read).transpose()?.unwrap_or_default();
+        let (agent, provider) = (Some(self.agent.clone()), self.provider.clone());
+        let flags = Flags { agent, provider, ..Flags::default() };
+        let (attendance, trust) = (Attendance::Attended, Trust::default());
+        let settings =
+            policy::Files::read(places)?.settings(flags, attendance, &repository, trust)?;
+        Ok(settings.provider.map(|provider| provider.value))
     }
 
     fn context(&self, places: &Places) -> Result<AgentContext, ImageError> {

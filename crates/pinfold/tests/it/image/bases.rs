@@ -34,6 +34,33 @@ fn an_override_wins_and_what_nobody_says_is_refused_when_building_alone() {
 }
 
 #[test]
+fn an_image_builds_on_what_its_provider_here_builds_on() {
+    let Some(room) = Room::podman("an_image_builds_on_what_its_provider_here") else { return };
+    let scene = Scene::new(&room);
+    let base = |options: &[&str]| {
+        let json = good(&scene.image("tag", options).arg("--json").output().unwrap());
+        let shown: serde_json::Value = serde_json::from_str(&json).unwrap();
+        shown["base"].as_str().unwrap().to_owned()
+    };
+    let (plain, claude) = ("node:22-slim", "docker/sandbox-templates:claude-code");
+    assert_eq!(base(&[]), plain);
+    let ralphs = r#"{"type": "docker-sandbox", "pi": {"provider": "claude-sdk"}}"#;
+    scene.stage.write("ws/.agent-loop/config.json", ralphs);
+    assert_eq!(base(&[]), claude);
+    assert_eq!(base(&["--agent-only"]), plain);
+    assert_eq!(base(&["--provider", "openai"]), plain);
+    assert_eq!(base(&["--base-image", "own:1"]), "own:1");
+    scene.stage.write("ws/.agent-loop/config.json", r#"{"pi": {"provider": "none"}}"#);
+    let error = refused(&scene.tag(&[]));
+    assert!(error.contains("no provider \"none\"; known: "), "{error}");
+    scene.stage.write("ws/.agent-loop/config.json", r#"{"pi": 1}"#);
+    assert!(refused(&scene.tag(&[])).contains("'pi' section in "));
+    scene.stage.write("ws/.agent-loop/config.json", "{}");
+    scene.stage.write("home/.config/pinfold/config.toml", "provider = \"claude-sdk\"\n");
+    assert_eq!(base(&["--agent-only"]), claude);
+}
+
+#[test]
 fn a_base_is_asked_for_anew_after_seven_days() {
     const TEST: &str = "a_base_is_asked_for_anew_after_seven_days";
     for room in Room::all(TEST) {

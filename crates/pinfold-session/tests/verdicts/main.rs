@@ -21,6 +21,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use pinfold_boundary::container::{self, Container, Engine};
+use pinfold_boundary::managed;
 use pinfold_boundary::namespace::{Namespace, inside_ids};
 use pinfold_boundary::{
     Boundary, Entry, Hold, Identity, Landlock, LaunchError, LaunchPlan, Place, Program,
@@ -37,6 +38,8 @@ use crate::world::{Dice, PROBER, World, policy};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
+/// Those of containers that something else manages.
+const MANAGED: [&str; 2] = ["container (docker)", "container (podman)"];
 /// The boundary with a kernel of its own.
 const RUNSC: &str = "container (runsc)";
 const TEST: &str = "the_kernel_gives_the_authoritys_verdict";
@@ -46,11 +49,18 @@ const CASES: u64 = 300;
 const ENGINES_SEE: u64 = 10;
 /// The newest, and those that differ in what files need (landlock(7)); 0 is the mounts alone.
 const ABIS: [u32; 6] = [u32::MAX, 6, 4, 3, 2, 0];
-/// An ordinary user for a caller who is root (nobody on every distribution).
-const ORDINARY: u32 = 65_534;
+/// An ordinary user for a caller who is root: the one that other tests make, to whom an engine's daemon is
+/// open, or nobody.
+fn ordinary() -> (u32, u32) {
+    let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let line = users.lines().find_map(|line| line.strip_prefix("pinfold-test:x:"));
+    let mut fields = line.unwrap_or_default().split(':').filter_map(|field| field.parse().ok());
+    let id = fields.next().zip(fields.next());
+    id.unwrap_or((65_534, 65_534))
+}
 
 fn main() -> ExitCode {
-    if container::run_as_init() {
+    if container::run_as_init() || managed::run_as_init() {
         return ExitCode::SUCCESS;
     }
     // A script inside is executed with its path, which need not be text.
@@ -103,7 +113,12 @@ fn again_as_ordinary_user() -> Outcome<()> {
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755))?;
     let own = copy_of_this_program(directory.path())?;
     let mut test = std::process::Command::new(own);
-    test.arg("as-ordinary-user").uid(ORDINARY).gid(ORDINARY).current_dir("/");
+    let ((uid, gid), home) = (ordinary(), directory.path().join("home"));
+    fs::create_dir(&home)?;
+    std::os::unix::fs::chown(&home, Some(uid), Some(gid))?;
+    test.arg("as-ordinary-user").uid(uid).gid(gid).current_dir("/").env("HOME", home);
+    // Of root's storage nothing is another's.
+    test.env_remove("CONTAINERS_STORAGE_CONF").env_remove("XDG_RUNTIME_DIR");
     if test.status()?.success() { Ok(()) } else { Err("failed as an ordinary user".into()) }
 }
 
@@ -120,7 +135,7 @@ fn all_cases() -> Outcome<()> {
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755))?;
     let place = fs::canonicalize(directory.path())?;
     let prober = copy_of_this_program(&place)?;
-    let boundaries = boundaries(&prober)?;
+    let boundaries = boundaries(&prober, as_root)?;
     let mut asked = vec![0; boundaries.len()];
     for case in 0..cases {
         let seed = seed.wrapping_add(case);
@@ -151,13 +166,23 @@ fn all_cases() -> Outcome<()> {
 }
 
 /// Those that work here, the embedded one first.
-fn boundaries(init: &Path) -> Outcome<Vec<Box<dyn Boundary>>> {
+fn boundaries(init: &Path, as_root: bool) -> Outcome<Vec<Box<dyn Boundary>>> {
     let mut all: Vec<Box<dyn Boundary>> = vec![Box::new(Namespace)];
     for engine in Engine::ALL {
         let boundary = Container::new(engine, HostPath::new(init)?);
         match engine.is_installed() {
             true => all.push(Box::new(boundary)),
             false => println!("skipped: {}, which is not installed", boundary.name()),
+        }
+    }
+    // What has a daemon does not see the mounts that root's trees are made with.
+    for boundary in pinfold_session::boundaries(None)?.into_iter().filter(|_| !as_root) {
+        let is_managed = MANAGED.contains(&boundary.name());
+        let is_usable = is_managed && boundary.probe().usable();
+        match (is_managed, is_usable) {
+            (true, true) => all.push(boundary),
+            (true, false) => println!("skipped: {}, which does not work here", boundary.name()),
+            (false, _) => {}
         }
     }
     Ok(all)
@@ -202,7 +227,12 @@ fn one_case(
     let answers = match ask(&authority, (boundary, prober), abi, &requests) {
         Ok(answers) => answers,
         // Its engine cannot be told of such a path, so nothing is started.
-        Err(error) if is_unspeakable(error.as_ref()) && boundary.name() == RUNSC => return Ok(0),
+        Err(error)
+            if is_unspeakable(error.as_ref())
+                && (boundary.name() == RUNSC || MANAGED.contains(&boundary.name())) =>
+        {
+            return Ok(0);
+        }
         Err(error) => return Err(format!("{error}\n{}", context()).into()),
     };
     if answers.len() != cases.len() {
@@ -231,9 +261,11 @@ fn one_case(
 }
 
 fn is_unspeakable(error: &(dyn Error + 'static)) -> bool {
-    let step = error.downcast_ref::<LaunchError>();
-    matches!(step, Some(LaunchError::Step { source, .. })
-        if source.raw_os_error() == Some(libc::EILSEQ))
+    match error.downcast_ref::<LaunchError>() {
+        Some(LaunchError::Step { source, .. }) => source.raw_os_error() == Some(libc::EILSEQ),
+        Some(LaunchError::Source { source, .. }) => source.to_string().contains("not UTF-8"),
+        _ => false,
+    }
 }
 
 /// Behind gVisor nothing succeeds that is denied, and that is all that is asked of it here: its kernel

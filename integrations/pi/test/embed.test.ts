@@ -93,7 +93,10 @@ test("a terminal is typed into, and has the size that it was given", async () =>
     onData: (data, stream) => {
       assert.equal(stream, "stdout");
       said += data.toString();
-      if (said.includes("<typed>")) void terminal?.resize({ columns: 90, rows: 20 });
+      if (!said.includes("<typed>")) return;
+      // Once: by the next output it may have ended.
+      void terminal?.resize({ columns: 90, rows: 20 });
+      terminal = undefined;
     },
     timeout: 20,
   });

@@ -90,6 +90,8 @@ pub(crate) struct Scene {
     pub(crate) stage: Stage,
     pub(crate) repo: TempRepo,
     server: ModelServer,
+    /// The container engine that is asked for, if one is.
+    engine: Option<&'static str>,
 }
 
 impl Scene {
@@ -108,7 +110,7 @@ impl Scene {
             .map(|name| format!("[providers.{name}]\nbase_url = \"{}\"\n", server.base_url()))
             .concat();
         stage.write("home/.config/pinfold/config.toml", config);
-        let scene = Self { stage, repo, server };
+        let scene = Self { stage, repo, server, engine: None };
         scene.set_key("anthropic");
         scene.set_key("openai");
         scene
@@ -123,8 +125,10 @@ impl Scene {
     }
 
     pub(crate) fn run(&self, agent: &str, args: &[&str]) -> Command {
-        let mut run = self.stage.pinfold(&["run", "--unattended", agent, "--"]);
-        run.args(args)
+        let mut run = self.stage.pinfold(&["run"]);
+        run.args(self.engine.iter().flat_map(|engine| ["--engine", engine]))
+            .args(["--unattended", agent, "--"])
+            .args(args)
             .current_dir(self.repo.path())
             .env("XDG_CACHE_HOME", cache(self.stage.person))
             .stdout(Stdio::piped())

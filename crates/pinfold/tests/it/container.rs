@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{Person, Stage, installed, people, processes_with, skip};
+use crate::common::{Person, Stage, has_engine, installed, people, processes_with, skip};
 
 /// OCI runtimes that Debian has.
 const ENGINES: [&str; 3] = ["runc", "crun", "runsc"];
@@ -15,9 +15,7 @@ const ENGINES: [&str; 3] = ["runc", "crun", "runsc"];
 fn engines() -> Vec<(Person, &'static str)> {
     let mut all = Vec::new();
     for engine in ENGINES {
-        // Administrators' directories are looked at as well.
-        let is_there = installed(engine) || installed(&format!("/usr/sbin/{engine}"));
-        match is_there {
+        match has_engine(engine) {
             true => all.extend(people().into_iter().map(|person| (person, engine))),
             false => skip("container", &format!("{engine} is not installed")),
         }

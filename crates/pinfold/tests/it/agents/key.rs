@@ -9,7 +9,7 @@ use pinfold_testkit::Script;
 use serde_json::json;
 
 use super::{KEY, Scene, headless, ready};
-use crate::common::{installed, skip};
+use crate::common::{has_engine, installed, skip};
 
 /// The key in a form that is not the key.
 pub(crate) fn disguised(key: &str) -> String {
@@ -19,7 +19,10 @@ pub(crate) fn disguised(key: &str) -> String {
 /// Mends the bug, searches inside, and then waits until the test has searched from outside.
 fn script() -> Script {
     let search = format!("python3 search.py {} >found.txt; cat found.txt", disguised(KEY));
-    let wait = "mkfifo go && echo >ready && cat go";
+    // One process that stays, and no FIFO: gVisor does not open those of the host's files.
+    let wait = "echo >ready; python3 -c '\
+                import os, time\n\
+                while not os.path.exists(\"go\"): time.sleep(0.05)'";
     let steps = json!({ "steps": [
         { "text": "I look.", "read": { "path": "sum.sh" } },
         { "text": "I mend it.",
@@ -83,12 +86,12 @@ fn holds(data: &[u8], key: &str) -> bool {
         .is_null()
 }
 
-fn nowhere_inside(agent: &str) {
+fn nowhere_inside(agent: &str, engine: Option<&'static str>) {
     if !installed("python3") {
         return skip(agent, "python3 is not installed");
     }
     let Some(person) = ready(agent) else { return };
-    let scene = Scene::new(person, script());
+    let scene = Scene { engine, ..Scene::new(person, script()) };
     let search = scene.repo.path().join("search.py");
     fs::write(&search, include_str!("search.py")).unwrap();
     scene.stage.own(&search);
@@ -129,15 +132,35 @@ fn search_from_outside(agent: &str, pid: u32) {
 
 #[test]
 fn the_real_key_is_nowhere_inside_claude() {
-    nowhere_inside("claude");
+    nowhere_inside("claude", None);
 }
 
 #[test]
 fn the_real_key_is_nowhere_inside_codex() {
-    nowhere_inside("codex");
+    nowhere_inside("codex", None);
 }
 
 #[test]
 fn the_real_key_is_nowhere_inside_pi() {
-    nowhere_inside("pi");
+    nowhere_inside("pi", None);
+}
+
+/// Each reads, edits and tests meanwhile.
+fn nowhere_inside_behind(engine: &'static str) {
+    if !has_engine(engine) {
+        return skip(engine, "it is not installed");
+    }
+    for agent in ["pi", "claude"] {
+        nowhere_inside(agent, Some(engine));
+    }
+}
+
+#[test]
+fn pi_and_claude_work_behind_runc_and_the_real_key_is_nowhere_inside() {
+    nowhere_inside_behind("runc");
+}
+
+#[test]
+fn pi_and_claude_work_behind_gvisor_and_the_real_key_is_nowhere_inside() {
+    nowhere_inside_behind("runsc");
 }

@@ -27,6 +27,11 @@ pub(crate) fn engine() -> Option<String> {
     std::env::var("PINFOLD_TEST_ENGINE").ok()
 }
 
+/// Whether a container engine is there; administrators' directories are looked at as well.
+pub(crate) fn has_engine(name: &str) -> bool {
+    installed(name) || installed(&format!("/usr/sbin/{name}"))
+}
+
 /// How the boundary of such runs is called.
 pub(crate) fn boundary() -> String {
     match engine().as_deref() {

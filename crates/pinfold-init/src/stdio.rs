@@ -108,10 +108,13 @@ impl Terminal {
 /// # Errors
 /// What setsid(2) and ioctl_tty(2) say.
 pub(crate) fn lead_session(terminal: Option<&Terminal>) -> Result<(), Errno> {
-    match rustix::process::setsid() {
+    // SAFETY: takes nothing. Not by rustix, which takes what it returns for a number that is not 0, as
+    // gVisor's kernel of 2022 returns it.
+    if unsafe { libc::setsid() } < 0 {
         // An engine has started this process so.
-        Err(Errno::PERM) if rustix::process::getsid(None)? == rustix::process::getpid() => {}
-        led => drop(led?),
+        if rustix::process::getsid(None)? != rustix::process::getpid() {
+            return Err(Errno::PERM);
+        }
     }
     match terminal {
         Some(terminal) => rustix::process::ioctl_tiocsctty(&terminal.user),

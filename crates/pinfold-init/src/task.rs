@@ -156,9 +156,7 @@ fn mind(
     let kept = streams.descriptors().chain(terminal.iter().map(|terminal| terminal.user.as_fd()));
     let kept = kept.chain(groups.iter().map(AsFd::as_fd));
     let kept: Vec<BorrowedFd<'_>> = kept.chain([supervisor.as_fd(), tell.as_fd()]).collect();
-    close_all_but(&kept)
-        .and_then(|()| rustix::process::set_child_subreaper(Some(rustix::process::getpid())))
-        .map_err(Failure::at(Step::Execute))?;
+    close_all_but(&kept).and_then(|()| adopt()).map_err(Failure::at(Step::Execute))?;
     stdio::lead_session(terminal.as_ref()).map_err(Failure::at(Step::Terminal))?;
     let command = crate::vfork::spawn(|| {
         let failure = match join(groups) {
@@ -189,6 +187,15 @@ fn mind(
         }
     }
     Ok(())
+}
+
+/// Takes in whatever the task leaves behind. gVisor's kernel of 2022 has no such thing (every other since
+/// Linux 3.4 has): what leaves its parent there goes to init, and ends with the session.
+fn adopt() -> Result<(), Errno> {
+    match rustix::process::set_child_subreaper(Some(rustix::process::getpid())) {
+        Err(Errno::INVAL) => Ok(()),
+        adopted => adopted,
+    }
 }
 
 /// Whether nobody has the other end any more.

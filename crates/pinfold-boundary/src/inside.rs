@@ -309,6 +309,12 @@ impl Inside {
         self.engine.as_ref().map_or(LaunchError::Silent, |engine| engine.said.error())
     }
 
+    /// What to say where this inside has ended by itself before its command, if an engine has made it.
+    #[must_use]
+    pub fn engine_gone(&self) -> Option<String> {
+        self.engine.as_ref().map(|engine| engine.said.gone())
+    }
+
     /// What another process needs to hold this inside, beside [`Self::channel`] and [`Self::init`].
     #[must_use]
     pub fn handover(&self) -> Handover {

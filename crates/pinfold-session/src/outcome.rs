@@ -64,7 +64,7 @@ pub struct Outcome {
     pub interrupted: bool,
     /// Where the time went.
     pub timeline: Timeline,
-    /// What a person should know of the files that the inside changed, one line each.
+    /// What a person should know of the end, and of the files that the inside changed, one line each.
     pub notes: Vec<String>,
     /// The smallest rules for the hosts that were reached.
     pub reached: Vec<NetworkRule>,

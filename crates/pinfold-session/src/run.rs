@@ -372,7 +372,7 @@ impl Session {
                 eprintln!("pinfold: {note}");
             }
         })?;
-        outcome.notes = notes;
+        outcome.notes.extend(notes);
         outcome.reached = records.reached();
         outcome.timeline.done("settles and cleans up");
         Ok(outcome)

@@ -85,6 +85,8 @@ pub(crate) struct Progress {
     pub(crate) started: bool,
     /// When to stop being patient with a command that was asked to end.
     pub(crate) killing: Option<Instant>,
+    /// Whether the inside was ended for that, or for what its init said.
+    pub(crate) killed: bool,
 }
 
 impl Progress {
@@ -187,7 +189,12 @@ impl Supervision {
             Some(Exceeded::Pids) => self.state.reach(LimitReached::Pids),
             None => {}
         }
-        Outcome::new(self.state.ended, self.state.limit)
+        let mut outcome = Outcome::new(self.state.ended, self.state.limit);
+        let Progress { ended, limit, killed, .. } = &self.state;
+        if ended.is_none() && limit.is_none() && !killed {
+            outcome.notes.extend(self.inside.engine_gone());
+        }
+        outcome
     }
 
     /// Waits for one thing and deals with it; false at the end.
@@ -251,6 +258,7 @@ impl Supervision {
         }
         if self.state.killing.is_some_and(|at| now >= at) {
             self.state.killing = None;
+            self.state.killed = true;
             self.inside.kill();
         }
         let killed = |group: &pinfold_boundary::namespace::Group| {
@@ -316,7 +324,8 @@ impl Supervision {
 
     /// Ends everything inside because of descriptors that no init of ours sends. To close a socket can
     /// take as long as whoever made it likes (`SO_LINGER`, socket(7)).
-    fn end_with(&self, strange: &[OwnedFd]) -> bool {
+    fn end_with(&mut self, strange: &[OwnedFd]) -> bool {
+        self.state.killed = true;
         self.inside.kill();
         for descriptor in strange {
             // What is no socket does not linger.

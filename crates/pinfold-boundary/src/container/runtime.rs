@@ -144,13 +144,26 @@ impl Said {
         self.with("it ended and has not started init")
     }
 
+    /// In words, that the container has ended before what runs in it.
+    pub(crate) fn gone(&self) -> String {
+        let engine = self.engine.name();
+        self.joined(&format!(
+            "the container ended before the command did: {engine}, or what {engine} has started for it, \
+             was killed or failed"
+        ))
+    }
+
     /// What is wrong, with what the engine says about it.
     fn with(&self, what: &str) -> LaunchError {
+        let cure = "`pinfold doctor` shows which engines work here".to_owned();
+        let said = self.joined(what);
+        LaunchError::Engine { engine: self.engine.name(), said, cure: Some(cure) }
+    }
+
+    fn joined(&self, what: &str) -> String {
         let said = self.read().unwrap_or_default();
         let lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
-        let said = std::iter::once(what).chain(lines).collect::<Vec<_>>().join("; ");
-        let cure = "`pinfold doctor` shows which engines work here".to_owned();
-        LaunchError::Engine { engine: self.engine.name(), said, cure: Some(cure) }
+        std::iter::once(what).chain(lines).collect::<Vec<_>>().join("; ")
     }
 
     /// The first of what it has said.

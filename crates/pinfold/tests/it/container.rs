@@ -2,8 +2,9 @@
 //! too is what `scripts/conformance` shows.
 
 use std::fs;
+use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::{Output, Stdio};
+use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::common::{Person, Stage, has_engine, installed, people, processes_with, skip};
@@ -90,43 +91,104 @@ fn what_runs_in_it_has_no_rights_and_sees_no_engine() {
 }
 
 #[test]
-fn nothing_is_left_when_the_supervisor_or_the_engine_is_killed() {
+fn nothing_is_left_when_the_supervisor_is_killed() {
     for (person, engine) in engines() {
-        for victim in ["pinfold", engine] {
+        let stage = Stage::new(person);
+        let mut live = Live::start(&stage, engine);
+        kill(live.run.id());
+        live.run.wait().unwrap();
+        live.assert_gone();
+        // The next run finds nothing in its way.
+        assert!(run(&stage, engine, "true").status.success());
+    }
+}
+
+/// That is what `runc kill` comes to, or whoever has more rights than the session.
+#[test]
+fn a_container_that_is_killed_ends_the_run_at_once_names_its_engine_and_leaves_nothing() {
+    for (person, engine) in engines() {
+        // The engine, and each process that it has started for the container.
+        for victim in 0.. {
             let stage = Stage::new(person);
-            let mark = format!("{}.{}", 40_000 + std::process::id(), stage.person.uid);
-            let mut run = stage.pinfold(&["run"]);
-            let script = format!("touch runs; sleep {mark}");
-            run.args(["--engine", engine, "--", "sh", "-c", &script]);
-            let mut run = run.stderr(Stdio::piped()).spawn().unwrap();
-            until("it runs", || stage.workspace().join("runs").exists());
-            let below = engine_below(run.id());
-            let pid = if victim == "pinfold" { run.id() } else { below };
-            let pid = rustix::process::Pid::from_raw(pid.try_into().unwrap()).unwrap();
-            rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-            let status = run.wait().unwrap();
-            let engine_is_gone = || !fs::exists(format!("/proc/{below}")).unwrap();
-            until("it is gone", || engine_is_gone() && processes_with(&mark).is_empty());
-            if victim == engine {
-                assert_ne!(status.code(), Some(0));
-                let left = fs::read_dir(stage.state().join("private")).unwrap().count();
-                assert_eq!(left, 0, "the supervisor has cleaned up");
-            }
-            // The next run finds nothing in its way.
-            assert!(self::run(&stage, engine, "true").status.success());
+            let mut live = Live::start(&stage, engine);
+            let Some(pid) = live.processes().get(victim).copied() else { break };
+            kill(pid);
+            let begun = Instant::now();
+            let status = live.run.wait().unwrap();
+            assert!(begun.elapsed() < Duration::from_secs(5), "{engine} {victim}: at once");
+            let mut errors = String::new();
+            live.run.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+            assert_eq!(status.code(), Some(137), "{engine} {victim}: {errors}");
+            let told = format!("the container ended before the command did: {engine}, or what");
+            assert!(errors.contains(&told), "{engine} {victim}: {errors}");
+            live.assert_gone();
+            let left = fs::read_dir(stage.state().join("private")).unwrap().count();
+            assert_eq!(left, 0, "the supervisor has cleaned up");
+            assert!(run(&stage, engine, "true").status.success());
         }
     }
 }
 
-/// The process that has become the engine: the supervisor's child (proc_pid_stat(5)).
-fn engine_below(supervisor: u32) -> u32 {
+/// A run that does nothing until it is ended.
+struct Live {
+    run: Child,
+    /// The process that has become the engine: the supervisor's child.
+    engine: u32,
+    /// What the command line of what runs inside holds.
+    mark: String,
+}
+
+impl Live {
+    fn start(stage: &Stage, engine: &str) -> Self {
+        let mark = format!("{}.{}", 40_000 + std::process::id(), stage.person.uid);
+        let mut run = stage.pinfold(&["run"]);
+        run.args([
+            "--engine",
+            engine,
+            "--",
+            "sh",
+            "-c",
+            &format!("touch runs; sleep {mark}; true"),
+        ]);
+        let run = run.stderr(Stdio::piped()).spawn().unwrap();
+        until("it runs", || stage.workspace().join("runs").exists());
+        let engine = children(run.id())[0];
+        Self { run, engine, mark }
+    }
+
+    /// The engine, and what it has started.
+    fn processes(&self) -> Vec<u32> {
+        [vec![self.engine], children(self.engine)].concat()
+    }
+
+    fn assert_gone(&self) {
+        let is_there = || fs::exists(format!("/proc/{}", self.engine)).unwrap();
+        until("it is gone", || !is_there() && processes_with(&self.mark).is_empty());
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        // One that has ended is what was wanted.
+        let _ = self.run.kill();
+        let _ = self.run.wait();
+    }
+}
+
+fn kill(pid: u32) {
+    let pid = rustix::process::Pid::from_raw(pid.try_into().unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}
+
+/// The processes that a process has started (proc_pid_stat(5)).
+fn children(parent: u32) -> Vec<u32> {
     let entries = fs::read_dir("/proc").unwrap().flatten();
-    let mut pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let parent = |pid: u32| -> Option<u32> {
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let parent_of = |pid: u32| -> Option<u32> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
     };
-    pids.find(|pid| parent(*pid) == Some(supervisor)).unwrap()
+    pids.filter(|pid| parent_of(*pid) == Some(parent)).collect()
 }
 
 fn until(what: &str, is: impl Fn() -> bool) {

@@ -7,10 +7,11 @@ use rustix::process::{Pid, Signal};
 /// Kills every process below this one that there is at present. What is forked meanwhile is below
 /// it, too, and is for the next time.
 pub(super) fn kill_below(root: Pid) {
-    let mut found = children(root);
+    let all = parents();
+    let mut found = of(root, &all);
     let mut next = 0;
     while let Some(pid) = found.get(next).copied() {
-        found.extend(children(pid));
+        found.extend(of(pid, &all));
         next += 1;
     }
     for pid in found {
@@ -19,13 +20,43 @@ pub(super) fn kill_below(root: Pid) {
     }
 }
 
-/// The children of all threads of a process (/proc/[pid]/task/[tid]/children); none of one that
-/// is gone.
+/// The children of a process; none of one that is gone.
 pub(super) fn children(pid: Pid) -> Vec<Pid> {
-    let threads = fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero()));
-    let threads = threads.into_iter().flatten().flatten();
-    let lists = threads.map(|thread| fs::read_to_string(thread.path().join("children")));
-    let lists: Vec<String> = lists.flatten().collect();
-    let words = lists.iter().flat_map(|list| list.split_whitespace());
-    words.filter_map(|word| Pid::from_raw(word.parse().ok()?)).collect()
+    of(pid, &parents())
+}
+
+fn of(parent: Pid, all: &[(Pid, Pid)]) -> Vec<Pid> {
+    all.iter().filter(|(_, above)| *above == parent).map(|(pid, _)| *pid).collect()
+}
+
+/// Every process with its parent. Not by lists of children (/proc/[pid]/task/[tid]/children), which
+/// gVisor's kernel does not have.
+fn parents() -> Vec<(Pid, Pid)> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter_map(|pid: i32| {
+        let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+        Some((Pid::from_raw(pid)?, Pid::from_raw(parent_in(&stat)?)?))
+    })
+    .collect()
+}
+
+/// The fourth field. The second may hold anything, parentheses and bytes that are no text among them; none
+/// after it does.
+fn parent_in(stat: &[u8]) -> Option<i32> {
+    let end = stat.iter().rposition(|byte| *byte == b')')?;
+    let rest = str::from_utf8(&stat[end + 1..]).ok()?;
+    rest.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parent_in;
+
+    #[test]
+    fn the_parent_is_read_whatever_the_name_is() {
+        assert_eq!(parent_in(b"7 (sh) S 3 7 7 0"), Some(3));
+        assert_eq!(parent_in(b"7 (a) R 9 (\xff) S 3 7"), Some(3));
+        assert_eq!(parent_in(b"7 (sh"), None);
+    }
 }

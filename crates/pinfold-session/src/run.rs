@@ -281,7 +281,7 @@ impl Session {
         let mut opened = door::open(doors, provider, settings, places, records, with)?;
         let trusted = std::mem::take(&mut opened.covers);
         let covers = guard.covers(&authority).into_iter().chain(trusted).collect();
-        say_what_is_less(settings, inside);
+        say_what_is_less(settings, inside, self.boundary.lacks());
         if let Some(note) = guard.note() {
             eprintln!("pinfold: note: {note}");
         }
@@ -379,9 +379,9 @@ impl Session {
     }
 }
 
-/// Says which wall or limit is missing that nobody insists on.
-fn say_what_is_less(settings: &Settings, inside: &Inside) {
-    if inside.enforced.landlock == 0 {
+/// Says which wall or limit is missing that nobody insists on, and that the boundary has elsewhere.
+fn say_what_is_less(settings: &Settings, inside: &Inside, lacks: &[Feature]) {
+    if inside.enforced.landlock == 0 && !lacks.contains(&Feature::Landlock) {
         // The mounts carry the same verdicts; that one wall less stands is said and recorded.
         eprintln!("pinfold: note: this run has no Landlock wall (`pinfold doctor` says why)");
     }

@@ -41,6 +41,8 @@ pub struct Watched {
 #[derive(Debug)]
 pub struct Watch {
     limits: Watched,
+    /// Whether memory is told process by process; none before the first look.
+    told_apart: Option<bool>,
     shared: Shared,
     reported: [bool; 5],
     interval: Duration,
@@ -51,7 +53,8 @@ impl Watch {
     /// Watches these, from now on.
     pub fn new(limits: Watched) -> Self {
         let due = Instant::now() + CLOSE;
-        Self { limits, shared: Shared::default(), reported: [false; 5], interval: CLOSE, due }
+        let (told_apart, shared) = (None, Shared::default());
+        Self { limits, told_apart, shared, reported: [false; 5], interval: CLOSE, due }
     }
 
     /// How long to wait at most before the next look.
@@ -110,6 +113,12 @@ impl Watch {
     /// Bytes that the tree holds: the processes' own, the private directories', which are memory
     /// too, and, where it could matter, what is shared.
     fn memory(&mut self, usage: &processes::Usage) -> u64 {
+        if !*self.told_apart.get_or_insert_with(processes::are_told_apart) {
+            // A kernel of this inside's own: to it all memory but that of the host's files is anonymous
+            // (gvisor.dev/gvisor, pkg/sentry/fsimpl/proc/tasks_files.go).
+            let anonymous = shared::in_meminfo("AnonPages:");
+            return anonymous.map_or(u64::MAX, |bytes| bytes.saturating_add(stored()));
+        }
         let most = self.limits.memory.unwrap_or(u64::MAX);
         let own = usage.memory.saturating_add(stored());
         own.saturating_add(self.shared.held(&usage.pids, most.saturating_sub(own)))

@@ -3,6 +3,9 @@
 use std::fs;
 use std::io;
 
+/// The key of what a process holds for itself.
+const OWN_MEMORY: &str = "RssAnon:";
+
 /// What all processes but init use.
 #[derive(Debug)]
 pub(super) struct Usage {
@@ -41,7 +44,7 @@ pub(super) fn usage(status: bool, files: bool) -> io::Result<Usage> {
                 Err(error) if is_gone(&error) => continue,
                 text => text?,
             };
-            let kilobytes = number(&text, "RssAnon:") + number(&text, "VmSwap:");
+            let kilobytes = number(&text, OWN_MEMORY) + number(&text, "VmSwap:");
             usage.memory = usage.memory.saturating_add(kilobytes.saturating_mul(1024));
             usage.tasks += number(&text, "Threads:").max(1);
         }
@@ -50,6 +53,12 @@ pub(super) fn usage(status: bool, files: bool) -> io::Result<Usage> {
         }
     }
     Ok(usage)
+}
+
+/// Whether the kernel tells of each process what it holds for itself: Linux does since 4.5, gVisor's kernel
+/// does not.
+pub(super) fn are_told_apart() -> bool {
+    fs::read_to_string("/proc/1/status").is_ok_and(|status| status.contains(OWN_MEMORY))
 }
 
 /// Whether a process has gone, or goes just now (proc(5)).

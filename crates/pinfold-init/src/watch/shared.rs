@@ -54,14 +54,17 @@ impl Shared {
 
 /// Bytes of shared memory on the whole machine, swapped out ones included.
 fn of_machine() -> io::Result<u64> {
+    let swapped = in_meminfo("SwapTotal:")?.saturating_sub(in_meminfo("SwapFree:")?);
+    Ok(in_meminfo("Shmem:")?.saturating_add(swapped))
+}
+
+/// A number of bytes that the kernel tells of the whole machine (proc_meminfo(5)).
+pub(super) fn in_meminfo(key: &str) -> io::Result<u64> {
     let text = fs::read_to_string("/proc/meminfo")?;
-    let field = |key: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(key));
-        let number = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-        number.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
-    };
-    let swapped = field("SwapTotal:")?.saturating_sub(field("SwapFree:")?);
-    Ok((field("Shmem:")? + swapped).saturating_mul(1024))
+    let line = text.lines().find_map(|line| line.strip_prefix(key));
+    let number = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    let kilobytes = number.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
+    Ok(kilobytes.saturating_mul(1024))
 }
 
 fn look(pids: &[u32], until: Instant) -> u64 {

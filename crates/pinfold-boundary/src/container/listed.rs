@@ -21,13 +21,20 @@ pub(super) struct Listed {
 pub(super) fn below(root: &str) -> Result<Vec<Listed>, Errno> {
     let read = fs::read("/proc/self/mountinfo");
     let read = read.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-    let text = String::from_utf8(read).map_err(|_| Errno::ILSEQ)?;
-    let mounts = text.lines().filter_map(|line| parse(line, root));
+    let lines = read.split(|byte| *byte == b'\n').filter(|line| may_be_below(line, root));
+    let lines = lines.map(str::from_utf8).collect::<Result<Vec<_>, _>>();
+    let mounts = lines.map_err(|_| Errno::ILSEQ)?.into_iter().filter_map(|line| parse(line, root));
     let seen = mounts.filter(|(id, listed)| is_seen(*id, &format!("{root}{}", listed.path)));
     let mut all: Vec<Listed> = seen.map(|(_, listed)| listed).collect();
     // What is nearer to the root has to be there first; in this file it need not be.
     all.sort_unstable_by(|one, other| one.path.cmp(&other.path));
     Ok(all)
+}
+
+/// Whether a line is worth reading. What is mounted elsewhere may have any name.
+fn may_be_below(line: &[u8], root: &str) -> bool {
+    let point = line.split(|byte| *byte == b' ').nth(4);
+    point.is_some_and(|point| point.starts_with(root.as_bytes()))
 }
 
 /// Whether who follows the path comes to this mount, and not to one above it.
@@ -75,7 +82,15 @@ fn unescape(field: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Listed, parse};
+    use super::{Listed, may_be_below, parse};
+
+    #[test]
+    fn what_is_mounted_elsewhere_may_have_any_name() {
+        let line =
+            |point: &[u8]| [b"36 35 98:0 /a ", point, b" rw shared:1 - ext4 /dev/x rw"].concat();
+        assert!(!may_be_below(&line(b"/mnt/\xff/tmp/root/a"), "/tmp/root"));
+        assert!(may_be_below(&line(b"/tmp/root/\xff"), "/tmp/root"));
+    }
 
     #[test]
     fn a_line_is_a_mount_below_the_root_or_none() {

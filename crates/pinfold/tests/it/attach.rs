@@ -5,13 +5,14 @@ use std::io::{Read as _, Write as _};
 use std::process::{Child, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use pinfold_boundary::Feature;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, Signal};
 use rustix::pty::OpenptFlags;
 use rustix::termios::{LocalModes, Winsize};
 
 use crate::common::tmux::Tmux;
-use crate::common::{Stage, installed, people, processes_with, skip};
+use crate::common::{Person, Stage, has, installed, people, processes_with, skip};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Ctrl-P, Ctrl-Q.
@@ -23,6 +24,11 @@ fn said(output: &Output) -> String {
 
 fn errors(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Who can have a terminal inside.
+fn seated() -> Vec<Person> {
+    if has("attach", Feature::Terminal) { people() } else { Vec::new() }
 }
 
 fn detached(stage: &Stage, options: &[&str], script: &str) -> String {
@@ -163,7 +169,7 @@ fn has_written(stage: &Stage, id: &str, text: &str) {
 
 #[test]
 fn what_is_typed_arrives_and_the_end_is_told_with_its_status() {
-    for person in people() {
+    for person in seated() {
         let stage = Stage::new(person);
         let script = "tty; stty size; read line; echo \"got $line\"; exit 7";
         let id = detached(&stage, &["--tty"], script);
@@ -184,7 +190,7 @@ fn what_is_typed_arrives_and_the_end_is_told_with_its_status() {
 
 #[test]
 fn it_is_left_and_found_again() {
-    for person in people() {
+    for person in seated() {
         let stage = Stage::new(person);
         let id = echoing(&stage, "true", "up");
         has_written(&stage, &id, "up");
@@ -210,7 +216,7 @@ fn it_is_left_and_found_again() {
 
 #[test]
 fn of_several_windows_the_smallest_counts_and_who_only_looks_has_none() {
-    for person in people() {
+    for person in seated() {
         let stage = Stage::new(person);
         let id = echoing(&stage, "true", "up");
         has_written(&stage, &id, "up");
@@ -243,7 +249,7 @@ fn of_several_windows_the_smallest_counts_and_who_only_looks_has_none() {
 
 #[test]
 fn a_client_that_is_killed_leaves_the_session_and_a_sane_terminal() {
-    for person in people() {
+    for person in seated() {
         let stage = Stage::new(person);
         let id = echoing(&stage, "true", "up");
         has_written(&stage, &id, "up");
@@ -266,7 +272,7 @@ fn a_client_that_is_killed_leaves_the_session_and_a_sane_terminal() {
 /// Modes that were asked for before somebody attached are his terminal's too, and not after he has gone.
 #[test]
 fn lasting_modes_come_with_attaching_and_go_with_detaching() {
-    for person in people() {
+    for person in seated() {
         let stage = Stage::new(person);
         let ask = "\\x1b[?1049h\\x1b[?1000;1006h\\x1b[?25l\\x1b[>1uasked";
         let id = echoing(&stage, "true", ask);
@@ -283,7 +289,7 @@ fn lasting_modes_come_with_attaching_and_go_with_detaching() {
 
 #[test]
 fn who_stops_looking_stalls_nobody_and_sees_it_anew_later() {
-    for person in people() {
+    for person in seated() {
         let stage = Stage::new(person);
         let flood = "read go; head -c 80000000 /dev/zero | tr '\\0' x; touch done";
         let id = echoing(&stage, flood, "up");
@@ -309,7 +315,7 @@ fn who_stops_looking_stalls_nobody_and_sees_it_anew_later() {
 
 #[test]
 fn what_stops_itself_goes_on() {
-    for person in people() {
+    for person in seated() {
         let stage = Stage::new(person);
         detached(&stage, &["--tty"], "read go; kill -TSTP $$; echo went on; read line");
         let mut desk = Desk::attach(&stage, &[], (30, 100));
@@ -368,7 +374,7 @@ fn an_editor_is_painted_anew_for_whoever_attaches() {
         return;
     }
     let pinfold = env!("CARGO_BIN_EXE_pinfold");
-    for person in people() {
+    for person in seated() {
         let stage = Stage::new(person);
         stage.write("ws/file", "first line\nsecond line\n");
         detached(&stage, &["--tty"], "vim -u NONE file; echo left; exit 5");
@@ -398,7 +404,7 @@ fn an_editor_is_painted_anew_for_whoever_attaches() {
 /// Its supervisor dies: nothing is left, and who is attached hears of it.
 #[test]
 fn a_session_that_dies_leaves_nobody_attached() {
-    for person in people() {
+    for person in seated() {
         let stage = Stage::new(person);
         let mark = format!("{}{}", 4_000_000 + std::process::id(), person.uid);
         detached(&stage, &["--tty"], &format!("echo up; sleep {mark}"));

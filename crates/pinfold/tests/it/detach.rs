@@ -5,7 +5,7 @@ use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::common::tmux::Tmux;
-use crate::common::{Stage, installed, people, processes_with, skip};
+use crate::common::{Stage, installed, people, processes_with, run_line, skip};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -108,9 +108,9 @@ fn it_outlives_the_terminal_that_it_was_started_in() {
     for person in people() {
         let stage = Stage::new(person);
         let tmux = Tmux::start(&stage, &stage.workspace(), &[]);
-        let program = env!("CARGO_BIN_EXE_pinfold");
+        let run = run_line();
         let mark = format!("{}{}", 2_000_000 + std::process::id(), person.uid);
-        tmux.line(&format!("{program} run -d --name long -- sleep {mark}; echo started"));
+        tmux.line(&format!("{run} -d --name long -- sleep {mark}; echo started"));
         tmux.wait_for_line("started");
         drop(tmux);
         assert!(!processes_with(&mark).is_empty());

@@ -5,8 +5,12 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use pinfold_boundary::Feature;
+
 use crate::common::tmux::Tmux;
-use crate::common::{Person, Stage, installed, people, processes_with, skip};
+use crate::common::{
+    OWN_PROCESSES, Person, Stage, has, installed, not_behind_gvisor, people, processes_with, skip,
+};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -120,14 +124,14 @@ fn what_it_does_is_inside_and_is_recorded() {
         stage.write("private", "secret of the host");
         let session = Session::start(&stage, &[]);
         let script = format!(
-            "cat {}; grep -c NoNewPrivs:.1 /proc/self/status; cat /proc/1/environ; echo $$ >mark",
+            "cat {}; grep -c Seccomp:.2 /proc/self/status; cat /proc/1/environ; echo $$ >mark",
             stage.path("private").display()
         );
         let output = session.shell(&script);
         assert_eq!(said(&output), "1\n", "{}", errors(&output));
         assert!(!errors(&output).contains("secret of the host"));
         let audit = said(&stage.pinfold(&["audit", "--json"]).output().unwrap());
-        assert!(audit.contains("NoNewPrivs") && audit.contains("\"launch\""), "{audit}");
+        assert!(audit.contains("Seccomp") && audit.contains("\"launch\""), "{audit}");
         // One session, one process tree: what the command sees, it sees.
         assert!(stage.path("ws/mark").exists());
         session.end();
@@ -257,6 +261,9 @@ fn a_time_that_is_over_ends_the_whole_tree() {
 
 #[test]
 fn what_a_client_ran_ends_when_it_dies_and_the_session_goes_on() {
+    if not_behind_gvisor("what a client ran", OWN_PROCESSES) {
+        return;
+    }
     for person in people() {
         let stage = Stage::new(person);
         let session = Session::start(&stage, &[]);
@@ -356,6 +363,9 @@ fn a_name_that_is_no_sessions_is_an_error_with_a_way_out() {
 fn a_shell_in_a_session_has_a_terminal_of_its_own() {
     if !installed("tmux") || !installed("bash") {
         skip("a_shell_in_a_session", "tmux or bash is not installed");
+        return;
+    }
+    if !has("a_shell_in_a_session", Feature::Terminal) {
         return;
     }
     let pinfold = env!("CARGO_BIN_EXE_pinfold");

@@ -9,7 +9,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::common::tracer::kill_at;
-use crate::common::{Person, Stage, installed, people, processes_with, skip};
+use crate::common::{
+    OWN_PROCESSES, Person, Stage, installed, not_behind_gvisor, people, processes_with, skip,
+};
 
 /// What a run may leave nothing in.
 #[derive(Debug, PartialEq, Eq)]
@@ -107,6 +109,9 @@ const STRIDE: u32 = 37;
 
 #[test]
 fn a_supervisor_killed_at_any_step_leaves_nothing() {
+    if not_behind_gvisor("a_supervisor_killed_at_any_step_leaves_nothing", OWN_PROCESSES) {
+        return;
+    }
     for person in people() {
         let kills = killed_at_every_step(person, 0, STRIDE);
         assert!(kills > 10, "only {kills} steps");
@@ -115,6 +120,9 @@ fn a_supervisor_killed_at_any_step_leaves_nothing() {
 
 #[test]
 fn an_init_killed_at_any_step_leaves_nothing() {
+    if not_behind_gvisor("an_init_killed_at_any_step_leaves_nothing", OWN_PROCESSES) {
+        return;
+    }
     for person in people() {
         // For root a process that carries a mapping of ids comes before init.
         let init = if person.is_root() { 2 } else { 1 };
@@ -125,6 +133,9 @@ fn an_init_killed_at_any_step_leaves_nothing() {
 
 #[test]
 fn a_helper_of_the_start_killed_at_any_step_leaves_nothing() {
+    if not_behind_gvisor("a_helper_of_the_start_killed_at_any_step_leaves_nothing", OWN_PROCESSES) {
+        return;
+    }
     for person in people().into_iter().filter(|person| person.is_root()) {
         killed_at_every_step(person, 1, 1);
     }
@@ -197,6 +208,9 @@ fn the_run_ends_with_its_init_and_says_so() {
 
 #[test]
 fn a_killed_command_is_reported_as_killed() {
+    if not_behind_gvisor("a_killed_command_is_reported_as_killed", OWN_PROCESSES) {
+        return;
+    }
     for person in people() {
         let stage = Stage::new(person);
         let marker = format!("6{}", std::process::id());

@@ -5,7 +5,9 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{Stage, installed, people, processes_with, skip};
+use crate::common::{
+    OWN_PROCESSES, Stage, installed, not_behind_gvisor, people, processes_with, skip,
+};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -135,6 +137,9 @@ fn what_lies_in_private_directories_counts_as_memory() {
 fn the_task_limit_stops_a_fork_bomb() {
     if !installed("python3") {
         return skip("a fork bomb", "python3 is not installed");
+    }
+    if not_behind_gvisor("a fork bomb", OWN_PROCESSES) {
+        return;
     }
     // Every process goes on trying, for ever; the marker makes them known outside.
     let bomb = "import os, time\n\
@@ -288,6 +293,12 @@ fn a_process_that_runs_out_of_descriptors_is_named() {
 
 #[test]
 fn a_share_of_the_cpu_is_enforced_or_refused() {
+    if not_behind_gvisor(
+        "a_share_of_the_cpu_is_enforced_or_refused",
+        "gVisor's processes tell the time of its own clock",
+    ) {
+        return;
+    }
     if !installed("python3") {
         return skip("cpus", "python3 is not installed");
     }

@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 use rustix::process::{Pid, Signal};
 
 use crate::common::tmux::Tmux;
-use crate::common::{Stage, installed, people, skip};
+use crate::common::{LS_FAILS, Stage, installed, not_behind_gvisor, people, skip};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -246,6 +246,9 @@ fn linked_worktrees_share_their_repositorys_trust() {
 
 #[test]
 fn ci_trusts_a_hash_and_no_other() {
+    if not_behind_gvisor("ci_trusts_a_hash_and_no_other", LS_FAILS) {
+        return;
+    }
     for person in people() {
         let stage = Stage::new(person);
         repository(&stage, ASKS);
@@ -308,6 +311,9 @@ fn limits_of_a_repository_hold_and_one_that_nobody_can_enforce_is_told() {
 
 #[test]
 fn a_file_that_is_named_takes_the_place_of_the_repositorys_own() {
+    if not_behind_gvisor("a_file_that_is_named_takes_the_place_of_the_repositorys_own", LS_FAILS) {
+        return;
+    }
     for person in people() {
         let stage = Stage::new(person);
         repository(&stage, r#"{"env": {"WHICH": "own"}}"#);

@@ -2,19 +2,19 @@
 
 use std::fs;
 
+use pinfold_boundary::Feature;
+
 use crate::agents;
 use crate::common::tmux::Tmux;
-use crate::common::{Stage, installed, people, processes_with, skip};
+use crate::common::{Stage, has, installed, people, processes_with, run_line, skip};
 
-const PINFOLD: &str = env!("CARGO_BIN_EXE_pinfold");
-
-/// Whether tmux is there; says if it is not.
+/// Whether tmux is there, and a terminal inside; says if not.
 fn tmux_is_there(test: &str) -> bool {
     let there = installed("tmux") && installed("bash");
     if !there {
         skip(test, "tmux or bash is not installed");
     }
-    there
+    there && has(test, Feature::Terminal)
 }
 
 /// Writes the terminal's modes to a file in the workspace, as the outer shell sees them.
@@ -37,7 +37,8 @@ fn a_shell_inside_has_colours_size_and_interrupts() {
         let stage = Stage::new(person);
         let tmux = Tmux::start(&stage, &stage.workspace(), &[]);
         let before = modes(&tmux, &stage, "before");
-        tmux.line(&format!("{PINFOLD} run --env PS1='inner> ' -- bash --noprofile --norc"));
+        let run = run_line();
+        tmux.line(&format!("{run} --env PS1='inner> ' -- bash --noprofile --norc"));
         tmux.wait_for_prompt("inner>");
         tmux.line("stty size; tty; printf '\\033[31mred\\033[0m\\n'");
         let screen = tmux.wait_for("\nred");
@@ -68,7 +69,8 @@ fn a_command_is_suspended_and_resumed_as_a_job() {
         // In two parts, because the shell shows the command itself, too.
         let script =
             "trap \"printf %s-%s re sumed\" CONT; echo started; while :; do sleep 0.05; done";
-        tmux.line(&format!("clear; {PINFOLD} run -- bash -c '{script}'"));
+        let run = run_line();
+        tmux.line(&format!("clear; {run} -- bash -c '{script}'"));
         tmux.wait_for_line("started");
         for round in ["one", "two"] {
             tmux.keys(&["C-z"]);
@@ -95,7 +97,8 @@ fn vim_draws_resizes_suspends_and_writes() {
         let stage = Stage::new(person);
         let tmux = Tmux::start(&stage, &stage.workspace(), &[]);
         let before = modes(&tmux, &stage, "before");
-        tmux.line(&format!("{PINFOLD} run -- vim -u NONE -N notes"));
+        let run = run_line();
+        tmux.line(&format!("{run} -- vim -u NONE -N notes"));
         tmux.wait_for("\"notes\" [New]");
         tmux.keys(&["i"]);
         tmux.text("written inside");
@@ -130,10 +133,11 @@ fn a_killed_pinfold_leaves_the_terminal_as_it_was() {
         let tmux = Tmux::start(&stage, &stage.workspace(), &[]);
         let before = modes(&tmux, &stage, "before");
         let marker = stage.base().file_name().unwrap().to_str().unwrap().to_owned();
-        tmux.line(&format!("clear; {PINFOLD} run -- bash -c 'echo started; sleep 1000' {marker}"));
+        let run = run_line();
+        tmux.line(&format!("clear; {run} -- bash -c 'echo started; sleep 1000' {marker}"));
         tmux.wait_for_line("started");
         // pinfold itself and its guardian have the same command line; the guardian is the child.
-        let all = processes_with(&format!("run\0--\0bash\0-c\0echo started; sleep 1000\0{marker}"));
+        let all = processes_with(&format!("\0--\0bash\0-c\0echo started; sleep 1000\0{marker}"));
         let supervisor = *all.iter().min().unwrap();
         kill(supervisor);
         tmux.wait_for("Killed");
@@ -161,7 +165,8 @@ fn full_screen(agent: &str, greeting: &str) {
     assert!(scene.run(agent, &["--version"]).output().unwrap().status.success(), "provisioned");
     let tmux = Tmux::start(&scene.stage, scene.repo.path(), &[("XDG_CACHE_HOME", cache)]);
     let before = modes(&tmux, &scene.stage, "before");
-    tmux.line(&format!("clear; {PINFOLD} run {agent}"));
+    let run = run_line();
+    tmux.line(&format!("clear; {run} {agent}"));
     tmux.wait_for(greeting);
     tmux.text("a question half typed");
     tmux.wait_for("a question half typed");

@@ -1,7 +1,7 @@
 //! Directories of the workspace can be renamed in a view, which overlayfs by itself refuses.
 
 use super::{LISTING, host, pinfold, session, work};
-use crate::common::{Stage, installed, people, skip};
+use crate::common::{NO_MOVES, Stage, installed, not_behind_gvisor, people, skip};
 
 const BEFORE: &str = "mkdir -p dir/sub/deep closed taken/x empty; echo a >dir/a; echo b >dir/sub/b; \
                       ln -s ../b dir/sub/deep/link; echo c >dir/sub/deep/c; chmod 700 dir/sub/deep/c; \
@@ -18,6 +18,9 @@ fn python(stage: &Stage, script: &str) -> String {
 
 #[test]
 fn a_directory_that_was_there_before_is_renamed_as_it_is() {
+    if not_behind_gvisor("a_directory_that_was_there_before_is_renamed_as_it_is", NO_MOVES) {
+        return;
+    }
     if !installed("python3") {
         return skip("a_directory_that_was_there_before", "it takes python3");
     }
@@ -59,6 +62,9 @@ fn a_directory_that_was_there_before_is_renamed_as_it_is() {
 
 #[test]
 fn git_moves_directories() {
+    if not_behind_gvisor("git_moves_directories", NO_MOVES) {
+        return;
+    }
     if !installed("git") {
         return skip("git_moves_directories", "it takes git");
     }
@@ -140,6 +146,10 @@ fn a_program_behind_a_wall_of_its_own_moves_nothing_through_it() {
 
 #[test]
 fn renames_under_signals_and_beside_each_other_are_each_made_once() {
+    if not_behind_gvisor("renames_under_signals_and_beside_each_other_are_each_made_once", NO_MOVES)
+    {
+        return;
+    }
     if !installed("python3") {
         return skip("renames_under_signals", "it takes python3");
     }
@@ -175,6 +185,9 @@ fn renames_under_signals_and_beside_each_other_are_each_made_once() {
 /// directories, and without descriptors it could not watch.
 #[test]
 fn init_keeps_its_limits() {
+    if not_behind_gvisor("init_keeps_its_limits", NO_MOVES) {
+        return;
+    }
     if !installed("python3") {
         return skip("init_keeps_its_limits", "it takes python3");
     }

@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::path::Path;
 
 use super::world::{make_key, people_with};
-use crate::common::{Person, Stage};
+use crate::common::{LS_FAILS, Person, Stage, not_behind_gvisor};
 
 const SECRET: &str = "s3cr3t-of-alice";
 
@@ -120,6 +120,9 @@ fn an_identity_is_found_in_the_main_worktree_from_a_linked_one() {
 
 #[test]
 fn an_injected_identity_is_inside_with_the_paths_of_the_inside() {
+    if not_behind_gvisor("an_injected_identity_is_inside_with_the_paths_of_the_inside", LS_FAILS) {
+        return;
+    }
     for person in people_with("injected identity", &["git", "ssh-keygen"]) {
         let stage = stage(person, ".moltnet");
         let script = "cd ~/.moltnet/alice && stat -c '%a %n' env moltnet.json gitconfig app.pem \

@@ -137,8 +137,9 @@ fn fingerprint(stage: &Stage) -> Fingerprint {
         let (mode, uid, gid) = (data.mode(), data.uid(), data.gid());
         let changed = [data.mtime(), data.mtime_nsec()];
         seen.insert(path.to_owned(), (mode, uid, gid, changed, content));
-        // pinfold's own state is written to while it runs.
-        if data.is_dir() && !path.ends_with("pinfold") {
+        // pinfold's own state is written to while it runs, and Podman's.
+        let is_kept = path.ends_with("pinfold") || path.ends_with("containers");
+        if data.is_dir() && !is_kept {
             for entry in fs::read_dir(path).unwrap() {
                 visit(&entry.unwrap().path(), seen);
             }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::json;
 
@@ -13,6 +13,8 @@ use super::{Effort, Outcome, command, peers};
 
 /// OCI runtimes, and the options that each needs where control groups of both versions are mounted.
 const ENGINES: [&str; 2] = ["runc", "crun"];
+/// What manages containers by itself.
+const MANAGERS: [&str; 2] = ["docker", "podman"];
 
 pub(super) fn run(pinfold: &Path, effort: Effort) -> Outcome {
     println!("\nstart to exit of `true` in a container ({} starts each, in turns)", effort.starts);
@@ -33,7 +35,81 @@ pub(super) fn run(pinfold: &Path, effort: Effort) -> Outcome {
         let [bare, own] = contenders.map(|contender| contender.median());
         println!("  added: {:.1} ms", (own.as_secs_f64() - bare.as_secs_f64()) * 1e3);
     }
+    for engine in MANAGERS {
+        if command(engine).arg("info").output().is_ok_and(|output| output.status.success()) {
+            managed(pinfold, engine, effort)?;
+        } else {
+            println!("  {engine} does not answer: skipped");
+        }
+    }
     Ok(())
+}
+
+/// The same of Docker and Podman, and what runs beside a command in a container that is there.
+fn managed(pinfold: &Path, engine: &str, effort: Effort) -> Outcome {
+    let workspace = tempfile::Builder::new().prefix("bench").tempdir_in(base())?;
+    let own = |words: &[&str]| {
+        let mut own = command(pinfold);
+        own.args(words).current_dir(workspace.path());
+        own
+    };
+    let turns = (effort.starts / 8).max(3);
+    let name = format!("bench-{}", std::process::id());
+    // It makes the image that both use.
+    let start = own(&["run", "--engine", engine, "--", "/usr/bin/true"]);
+    let mut contenders = [Contender::new("pinfold", start)];
+    in_turns(&mut contenders, 1)?;
+    let [start] = contenders;
+    let bare = by_itself(engine, &["--rm"], &["/usr/bin/true"]);
+    let mut contenders = [Contender::new(engine, bare), Contender { times: Vec::new(), ..start }];
+    in_turns(&mut contenders, turns)?;
+    print(&contenders, engine);
+    let [bare, start] = contenders.map(|contender| contender.median());
+    println!("  added: {:.1} ms", (start.as_secs_f64() - bare.as_secs_f64()) * 1e3);
+
+    let waits = ["--detach", "--rm", "--name", &name];
+    by_itself(engine, &waits, &["/usr/bin/sleep", "1000"]).output()?;
+    let mut session = own(&["run", "--engine", engine, "--name", &name, "--idle"])
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?;
+    let mut beside = own(&["exec", &name, "--", "/usr/bin/true"]);
+    while !beside.output()?.status.success() {
+        if session.try_wait()?.is_some() {
+            return Err(format!("the session behind {engine} has ended").into());
+        }
+    }
+    let mut bare = command(engine);
+    bare.args(["exec", &name, "/usr/bin/true"]);
+    let mut contenders =
+        [Contender::new(format!("{engine} exec"), bare), Contender::new("pinfold exec", beside)];
+    let compared = in_turns(&mut contenders, turns);
+    session.kill()?;
+    session.wait()?;
+    command(engine).args(["rm", "--force", &name]).output()?;
+    compared?;
+    print(&contenders, &format!("{engine} exec"));
+    Ok(())
+}
+
+/// A container of the engine's with the host's programs, as bare as pinfold asks for one.
+fn by_itself(engine: &str, options: &[&str], words: &[&str]) -> Command {
+    let mut run = command(engine);
+    // As pinfold says it where nothing else manages control groups.
+    if engine == "podman" && !Path::new("/run/systemd/system").is_dir() {
+        run.args(["--cgroup-manager=cgroupfs", "--runtime=runc"]);
+    }
+    run.args(["run", "--read-only", "--network=none", "--cap-drop=ALL", "--pull=never"]);
+    run.args(["--security-opt=no-new-privileges", "--log-driver=none", "--entrypoint="]);
+    run.args(["--ulimit=nofile=1024:4096"]);
+    if engine == "podman" {
+        run.arg("--ulimit=nproc=4096:4096");
+    }
+    for (from, to) in [("/usr", "/usr"), ("/usr/lib", "/lib"), ("/usr/lib64", "/lib64")] {
+        run.arg(format!("--mount=type=bind,source={from},target={to},readonly"));
+    }
+    run.args(options).arg("pinfold-empty:1").args(words);
+    run
 }
 
 /// The engine by itself, on a bundle with the host's programs and the usual namespaces, in a mount

@@ -29,7 +29,7 @@ fn names(directory: &Path) -> BTreeSet<String> {
 
 fn traces(stage: &Stage) -> Traces {
     Traces {
-        mounts: fs::read_to_string("/proc/self/mounts").unwrap(),
+        mounts: mounts(),
         temporary: names(&stage.path("tmp")),
         workspace: names(&stage.workspace()),
         sessions: names(&stage.state().join("sessions")),
@@ -75,6 +75,20 @@ fn start_until_clean(stage: &Stage, dead: &[i32]) {
         }
     }
     panic!("{:?} are left", groups_of(dead));
+}
+
+/// The mounts of the machine, but for those that other tests' engines make and take away meanwhile.
+fn mounts() -> String {
+    const OF_ENGINES: [&str; 5] = [
+        "/pinfold-docker-",
+        "/pinfold-podman-",
+        "/pinfold-rootless-",
+        "/run/pinfold-mounts/",
+        "nsfs /run/netns/",
+    ];
+    let all = fs::read_to_string("/proc/self/mounts").unwrap();
+    let is_engines = |line: &&str| OF_ENGINES.iter().any(|place| line.contains(place));
+    all.split_inclusive('\n').filter(|line| !is_engines(line)).collect()
 }
 
 /// Kills the `nth` process of a run at one step after the other, `stride` apart; gives how many

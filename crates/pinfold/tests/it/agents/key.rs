@@ -9,7 +9,8 @@ use pinfold_testkit::Script;
 use serde_json::json;
 
 use super::{KEY, Scene, headless, ready};
-use crate::common::{has_engine, installed, skip};
+use crate::common::{has_engine, installed, processes_with, skip};
+use crate::image::engines::Room;
 
 /// The key in a form that is not the key.
 pub(crate) fn disguised(key: &str) -> String {
@@ -86,7 +87,7 @@ fn holds(data: &[u8], key: &str) -> bool {
         .is_null()
 }
 
-fn nowhere_inside(agent: &str, engine: Option<&'static str>) {
+fn nowhere_inside(agent: &str, engine: Option<&'static str>, room: Option<&Room>) {
     if !installed("python3") {
         return skip(agent, "python3 is not installed");
     }
@@ -95,7 +96,11 @@ fn nowhere_inside(agent: &str, engine: Option<&'static str>) {
     let search = scene.repo.path().join("search.py");
     fs::write(&search, include_str!("search.py")).unwrap();
     scene.stage.own(&search);
-    let run = scene.run(agent, headless(agent)).spawn().unwrap();
+    let mut run = scene.run(agent, headless(agent));
+    if let Some(room) = room {
+        room.open(&mut run);
+    }
+    let run = run.spawn().unwrap();
     let pid = run.id();
     let ready = scene.repo.path().join("ready");
     let agent_run = thread::spawn(move || run.wait_with_output().unwrap());
@@ -104,7 +109,7 @@ fn nowhere_inside(agent: &str, engine: Option<&'static str>) {
         thread::sleep(std::time::Duration::from_millis(20));
     }
     if !agent_run.is_finished() {
-        search_from_outside(agent, pid);
+        search_from_outside(agent, pid, room);
         fs::write(scene.repo.path().join("go"), "go").unwrap();
     }
     let output = agent_run.join().unwrap();
@@ -115,34 +120,42 @@ fn nowhere_inside(agent: &str, engine: Option<&'static str>) {
     assert!(megabytes > 20, "{agent}: {found}");
 }
 
-fn search_from_outside(agent: &str, pid: u32) {
+fn search_from_outside(agent: &str, pid: u32, room: Option<&Room>) {
     if !rustix::process::geteuid().is_root() {
         return skip(agent, "only root reads init's memory: searched from inside alone");
     }
     let (_, supervisor) = search_memory(pid, KEY);
     assert!(!supervisor.is_empty(), "the probe finds nothing where the key is: in the supervisor");
-    let inside = descendants(pid);
+    let inside = match room {
+        None => descendants(pid),
+        // Of others' sessions they may be as well: the key is in none.
+        Some(_) => {
+            let inits = processes_with("/run/pinfold/init\0managed-init");
+            inits.into_iter().flat_map(|init| [vec![init], descendants(init)].concat()).collect()
+        }
+    };
     assert!(inside.len() >= 3, "init, {agent} and its shell: {inside:?}");
     for pid in inside {
         let (searched, found) = search_memory(pid, KEY);
-        assert!(searched > 0, "cannot read the memory of {pid}");
+        let has_ended = || !fs::exists(format!("/proc/{pid}")).unwrap();
+        assert!(searched > 0 || has_ended(), "cannot read the memory of {pid}");
         assert!(found.is_empty(), "{agent}: the key is in process {pid}: {found:?}");
     }
 }
 
 #[test]
 fn the_real_key_is_nowhere_inside_claude() {
-    nowhere_inside("claude", None);
+    nowhere_inside("claude", None, None);
 }
 
 #[test]
 fn the_real_key_is_nowhere_inside_codex() {
-    nowhere_inside("codex", None);
+    nowhere_inside("codex", None, None);
 }
 
 #[test]
 fn the_real_key_is_nowhere_inside_pi() {
-    nowhere_inside("pi", None);
+    nowhere_inside("pi", None, None);
 }
 
 /// Each reads, edits and tests meanwhile.
@@ -151,7 +164,7 @@ fn nowhere_inside_behind(engine: &'static str) {
         return skip(engine, "it is not installed");
     }
     for agent in ["pi", "claude"] {
-        nowhere_inside(agent, Some(engine));
+        nowhere_inside(agent, Some(engine), None);
     }
 }
 
@@ -163,4 +176,15 @@ fn pi_and_claude_work_behind_runc_and_the_real_key_is_nowhere_inside() {
 #[test]
 fn pi_and_claude_work_behind_gvisor_and_the_real_key_is_nowhere_inside() {
     nowhere_inside_behind("runsc");
+}
+
+#[test]
+fn pi_and_claude_work_behind_docker_and_podman_and_the_real_key_is_nowhere_inside() {
+    const TEST: &str = "pi_and_claude_work_behind_docker_and_podman";
+    let Some(person) = ready(TEST) else { return };
+    for room in [Room::docker(TEST), Room::rootless(TEST, person)].into_iter().flatten() {
+        for agent in ["pi", "claude"] {
+            nowhere_inside(agent, Some(room.name), Some(&room));
+        }
+    }
 }

@@ -14,7 +14,7 @@ use thiserror::Error;
 
 use crate::Capabilities;
 use crate::container::{Runtime, Said};
-use crate::managed::Remains;
+use crate::managed::Kept;
 use crate::namespace::{Group, HandedGroup};
 use crate::plan::{Program, Stdio};
 
@@ -144,8 +144,8 @@ pub struct Inside {
     pub enforced: Capabilities,
     /// What is for the init that an engine starts, if one does.
     pub(crate) engine: Option<Waiting>,
-    /// What goes once the inside has ended.
-    pub(crate) _remains: Option<Remains>,
+    /// What is kept of a container that something else manages.
+    pub(crate) managed: Option<Kept>,
     pub(crate) relation: Relation,
 }
 
@@ -312,7 +312,8 @@ impl Inside {
     /// What to say where this inside has ended by itself before its command, if an engine has made it.
     #[must_use]
     pub fn engine_gone(&self) -> Option<String> {
-        self.engine.as_ref().map(|engine| engine.said.gone())
+        let own = self.engine.as_ref().map(|engine| engine.said.gone());
+        own.or_else(|| self.managed.as_ref().map(Kept::gone))
     }
 
     /// What another process needs to hold this inside, beside [`Self::channel`] and [`Self::init`].
@@ -343,7 +344,7 @@ impl Inside {
             group,
             enforced,
             engine: None,
-            _remains: None,
+            managed: None,
             relation: Relation::Adopted,
         }
     }

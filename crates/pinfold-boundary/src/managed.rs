@@ -21,10 +21,10 @@ use pinfold_policy::path::HostPath;
 use self::errand::Errand;
 use self::grants::{Grants, Owner};
 use self::meeting::Meeting;
-pub(crate) use self::remains::Remains;
+use self::remains::Remains;
 use crate::inside::Relation;
 use crate::namespace;
-use crate::plan::{CpuShare, LaunchPlan, ResourceLimits};
+use crate::plan::{CpuShare, LaunchPlan};
 use crate::{
     Boundary, Capabilities, Feature, Finding, Hold, Inside, LaunchError, Probe, Session, sys,
 };
@@ -48,12 +48,12 @@ pub trait Manager: fmt::Debug {
     /// Its own name.
     fn name(&self) -> &'static str;
 
-    /// Whether containers of this caller's get the CPU share that is asked for; why not, in words.
+    /// Why containers of this caller's do not get the CPU share that is asked for, if they do not.
     ///
     /// # Errors
-    /// They do not.
-    fn shares_cpus(&self) -> Result<(), String> {
-        Ok(())
+    /// It cannot be asked.
+    fn lacks_cpus(&self) -> Result<Option<String>, LaunchError> {
+        Ok(None)
     }
 
     /// What stands in the way of its use here, and what is worth saying.
@@ -89,8 +89,8 @@ pub struct Container {
     /// The system calls that it needs to have, as OCI engines read it (`seccomp` of
     /// <https://github.com/opencontainers/runtime-spec/blob/main/config-linux.md>).
     pub seccomp: HostPath,
-    /// What it may use up.
-    pub limits: ResourceLimits,
+    /// CPU time for each wall-clock time, in thousandths of a CPU, if that is bounded.
+    pub cpus: Option<u32>,
 }
 
 /// A file or directory of the host at a path of a container.
@@ -102,6 +102,23 @@ pub struct Mount {
     pub to: String,
     /// Whether it can be written to.
     pub is_writable: bool,
+}
+
+/// What is kept of a container while it lasts.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    manager: &'static str,
+    _remains: Option<Remains>,
+}
+
+impl Kept {
+    /// What to say where it has ended by itself.
+    pub(crate) fn gone(&self) -> String {
+        format!(
+            "the container ended before the command did: {}, or somebody who uses it, has ended it",
+            self.manager
+        )
+    }
 }
 
 /// The boundary that a manager makes.
@@ -126,18 +143,17 @@ impl<M: Manager> Managed<M> {
             user: user.ids(),
             argv: vec![INIT.to_owned(), SUBCOMMAND.to_owned()],
             seccomp,
-            limits: ResourceLimits::default(),
+            cpus: None,
         }
     }
 
     /// The share that is enforced; one that is not required is left out where it cannot be.
-    fn share(&self, asked: Option<CpuShare>) -> Result<Option<CpuShare>, LaunchError> {
-        match (asked, self.manager.shares_cpus()) {
-            (Some(CpuShare { required: true, .. }), Err(cause)) => {
-                Err(LaunchError::Limit { limit: "cpus", cause })
-            }
-            (_, Err(_)) => Ok(None),
-            (asked, Ok(())) => Ok(asked),
+    fn share(&self, asked: Option<CpuShare>) -> Result<Option<u32>, LaunchError> {
+        let Some(share) = asked else { return Ok(None) };
+        match self.manager.lacks_cpus()? {
+            None => Ok(Some(share.thousandths)),
+            Some(cause) if share.required => Err(LaunchError::Limit { limit: "cpus", cause }),
+            Some(_) => Ok(None),
         }
     }
 
@@ -161,7 +177,7 @@ impl<M: Manager> Boundary for Managed<M> {
         let is_usable = !findings.iter().any(|finding| finding.fatal);
         let capabilities = Capabilities {
             memory: false,
-            cpus: is_usable && self.manager.shares_cpus().is_ok(),
+            cpus: is_usable && matches!(self.manager.lacks_cpus(), Ok(None)),
             pids: true,
             landlock: sys::landlock_abi().unwrap_or(0),
         };
@@ -185,11 +201,10 @@ impl<M: Manager> Boundary for Managed<M> {
             LaunchError::System { what: "cannot write the list of system calls", source }
         })?;
         let mut container = self.container(session, seccomp, owner);
-        let cpus = self.share(plan.limits.cpus.take())?;
-        container.limits = ResourceLimits { cpus, pids: plan.limits.pids, ..Default::default() };
+        container.cpus = self.share(plan.limits.cpus.take())?;
         let enforced = Capabilities {
             memory: false,
-            cpus: container.limits.cpus.is_some(),
+            cpus: container.cpus.is_some(),
             pids: plan.limits.pids.is_some(),
             landlock,
         };
@@ -210,9 +225,9 @@ impl<M: Manager> Boundary for Managed<M> {
             Ok((channel, init))
         });
         let (channel, init) = told.inspect_err(|_| self.manager.remove(&container))?;
-        let _remains = grants.remains;
+        let managed = Some(Kept { manager: self.manager.name(), _remains: grants.remains });
         let relation = Relation::Adopted;
-        Ok(Inside { channel, init, group: None, enforced, engine: None, _remains, relation })
+        Ok(Inside { channel, init, group: None, enforced, engine: None, managed, relation })
     }
 }
 

@@ -122,24 +122,23 @@ impl Manager for CommandLine {
         self.engine.as_str()
     }
 
-    fn shares_cpus(&self) -> Result<(), String> {
+    fn lacks_cpus(&self) -> Result<Option<String>, LaunchError> {
         let user = rustix::process::geteuid();
         if self.engine == EngineName::Docker || user.is_root() {
-            return Ok(());
+            return Ok(None);
         }
         // What systemd delegates to a user's manager (systemd.resource-control(5)).
         let id = user.as_raw();
         let own = format!(
             "/sys/fs/cgroup/user.slice/user-{id}.slice/user@{id}.service/cgroup.controllers"
         );
-        match std::fs::read_to_string(own) {
-            Ok(controllers) if controllers.split_whitespace().any(|one| one == "cpu") => Ok(()),
-            _ => {
-                Err("rootless podman shares CPUs only where systemd delegates the cpu controller \
-                      of control groups of version 2"
-                    .to_owned())
-            }
-        }
+        let controllers = std::fs::read_to_string(own).unwrap_or_default();
+        let has_cpu = controllers.split_whitespace().any(|one| one == "cpu");
+        Ok((!has_cpu).then(|| {
+            "rootless podman shares CPUs only where systemd delegates the cpu controller of control \
+             groups of version 2"
+                .to_owned()
+        }))
     }
 
     fn probe(&self) -> Vec<Finding> {

@@ -153,7 +153,7 @@ pub(crate) fn launch(plan: LaunchPlan, hold: Hold, wall: Wall) -> Result<Inside,
         group,
         enforced,
         engine,
-        _remains: None,
+        managed: None,
         relation: Relation::Parent,
     };
     if as_root {

@@ -92,9 +92,9 @@ pub(super) fn run(engine: EngineName, container: &Container, machine: &Machine) 
         let most = most.min(PODMANS_TASKS);
         say(&format!("--ulimit=nproc={most}:{most}"));
     }
-    if let Some(share) = container.limits.cpus {
+    if let Some(share) = container.cpus {
         // More than there are is no limit, and Docker refuses it.
-        let share = share.thousandths.min(machine.cpus.saturating_mul(1000));
+        let share = share.min(machine.cpus.saturating_mul(1000));
         say(&format!("--cpus={}.{:03}", share / 1000, share % 1000));
     }
     for mount in &container.mounts {

@@ -143,7 +143,7 @@ fn asked(container: &Container) -> Asked<'_> {
         argv: &container.argv,
         mounts: mounts.collect(),
         seccomp: text(container.seccomp.as_path()),
-        cpus: container.limits.cpus.map(|share| f64::from(share.thousandths) / 1000.0),
+        cpus: container.cpus.map(|share| f64::from(share) / 1000.0),
     }
 }
 
@@ -156,11 +156,10 @@ impl Manager for Plugin {
         "external"
     }
 
-    fn shares_cpus(&self) -> Result<(), String> {
-        match self.ask::<Capabilities>("capabilities", json!({}), QUICK)?.cpus {
-            true => Ok(()),
-            false => Err(format!("{} does not enforce it", self.program.escaped())),
-        }
+    fn lacks_cpus(&self) -> Result<Option<String>, LaunchError> {
+        let asked = self.ask::<Capabilities>("capabilities", json!({}), QUICK);
+        let Capabilities { cpus } = asked.map_err(|said| self.error(said))?;
+        Ok((!cpus).then(|| format!("{} does not enforce it", self.program.escaped())))
     }
 
     fn probe(&self) -> Vec<Finding> {
@@ -187,14 +186,14 @@ impl Manager for Plugin {
     }
 
     fn start(&self, container: &Container) -> Result<(), LaunchError> {
-        let started = self.ask::<Done>("ensure_running", json!({}), LONG).and_then(|Done {}| {
-            let question = json!({ "container": asked(container) });
-            self.ask::<Done>("launch", question, LONG)
-        });
-        started.map(|Done {}| ()).map_err(|said| {
+        let ready = self.ask::<Done>("ensure_running", json!({}), LONG);
+        let Done {} = ready.map_err(|said| self.error(said))?;
+        let question = json!({ "container": asked(container) });
+        let Done {} = self.ask("launch", question, LONG).map_err(|said| {
             self.remove(container);
             self.error(said)
-        })
+        })?;
+        Ok(())
     }
 
     fn remove(&self, container: &Container) {

@@ -73,8 +73,10 @@ fn one_that_hangs_fails_or_lies_is_an_error_with_its_words_and_nothing_runs() {
         ("#!/bin/sh\nexec 0<&-\nexit 0\n".to_owned(), "no JSON"),
         ("no program".to_owned(), "plugin"),
     ];
-    for person in people() {
-        for (program, told) in &cases {
+    for (index, person) in people().into_iter().enumerate() {
+        // To wait for one that hangs once is enough.
+        let cases = cases.iter().filter(|(_, told)| index == 0 || *told != "does not answer");
+        for (program, told) in cases {
             let stage = stage(person, program);
             let begun = Instant::now();
             let output = run(&stage, "touch ran");

@@ -69,7 +69,8 @@ fn start_until_clean(stage: &Stage, dead: &[i32]) {
     const PATIENCE: Duration = Duration::from_secs(20);
     let begun = Instant::now();
     while begun.elapsed() < PATIENCE {
-        assert!(stage.run(&[], &["true"]).status.success());
+        let output = stage.run(&[], &["true"]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         if groups_of(dead).is_empty() {
             return;
         }

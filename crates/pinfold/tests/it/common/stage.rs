@@ -101,7 +101,24 @@ impl Stage {
             .env("HOME", self.path("home"))
             .env("TMPDIR", self.path("tmp"))
             .stdin(Stdio::null());
+        if super::engine().is_some() {
+            command.envs(self.of_engine());
+        }
         command
+    }
+
+    /// Where the engine is that is tried.
+    fn of_engine(&self) -> Vec<(&'static str, String)> {
+        // The ordinary user's containers lie elsewhere than root's.
+        let storage = match self.person.is_root() {
+            true => "CONTAINERS_STORAGE_CONF",
+            false => "PINFOLD_TEST_STORAGE",
+        };
+        let given = [("DOCKER_HOST", "DOCKER_HOST"), ("CONTAINERS_STORAGE_CONF", storage)];
+        given
+            .into_iter()
+            .filter_map(|(name, from)| Some((name, std::env::var(from).ok()?)))
+            .collect()
     }
 
     /// pinfold itself.
@@ -109,17 +126,8 @@ impl Stage {
         let mut command = self.command(env!("CARGO_BIN_EXE_pinfold"));
         match (super::engine(), args.split_first()) {
             (Some(engine), Some((&"run", rest))) => {
-                // The ordinary user's containers lie elsewhere than root's.
-                let storage = match self.person.is_root() {
-                    true => "CONTAINERS_STORAGE_CONF",
-                    false => "PINFOLD_TEST_STORAGE",
-                };
-                let given = [("DOCKER_HOST", "DOCKER_HOST"), ("CONTAINERS_STORAGE_CONF", storage)];
-                let known = given
-                    .into_iter()
-                    .filter_map(|(name, from)| Some((name, std::env::var(from).ok()?)));
                 let choice = if engine == EXTERNAL { "--boundary" } else { "--engine" };
-                command.envs(known).args(["run", choice, &engine]).args(rest)
+                command.args(["run", choice, &engine]).args(rest)
             }
             _ => command.args(args),
         };

@@ -47,7 +47,11 @@ pub(crate) fn boundary() -> String {
 
 /// `pinfold run` of such runs, as a line of shell begins.
 pub(crate) fn run_line() -> String {
-    let options = engine().map_or(String::new(), |engine| format!(" --engine {engine}"));
+    let options = match engine().as_deref() {
+        None => String::new(),
+        Some("external") => " --boundary external".to_owned(),
+        Some(engine) => format!(" --engine {engine}"),
+    };
     format!("{} run{options}", env!("CARGO_BIN_EXE_pinfold"))
 }
 

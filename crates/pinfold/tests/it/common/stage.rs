@@ -44,7 +44,8 @@ impl Stage {
     fn settings(text: &[u8]) -> Vec<u8> {
         match super::engine() {
             Some(engine) if engine == EXTERNAL => {
-                [format!("plugin = \"{PLUGIN}\"\n").as_bytes(), text].concat()
+                let plugin = fs::canonicalize(PLUGIN).unwrap();
+                [format!("plugin = \"{}\"\n", plugin.display()).as_bytes(), text].concat()
             }
             _ => text.to_owned(),
         }

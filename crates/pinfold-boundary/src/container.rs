@@ -16,6 +16,8 @@ mod spec;
 pub use engine::Engine;
 pub use enter::run_as_init;
 
+use std::path::PathBuf;
+
 use pinfold_policy::path::{HostPath, InsidePath};
 
 use crate::namespace::{self, Wall};
@@ -34,6 +36,7 @@ pub(crate) use runtime::{Runtime, Said};
 pub struct Container {
     engine: Engine,
     init: HostPath,
+    not_in: Vec<PathBuf>,
 }
 
 impl Container {
@@ -41,7 +44,14 @@ impl Container {
     /// which calls [`run_as_init`].
     #[must_use]
     pub fn new(engine: Engine, init: HostPath) -> Self {
-        Self { engine, init }
+        Self { engine, init, not_in: Vec::new() }
+    }
+
+    /// The same, with no engine's program taken from these directories, in which an inside may have
+    /// written.
+    #[must_use]
+    pub fn not_in(self, directories: Vec<PathBuf>) -> Self {
+        Self { not_in: directories, ..self }
     }
 }
 
@@ -60,7 +70,7 @@ impl Boundary for Container {
     }
 
     fn probe(&self) -> Probe {
-        match self.engine.find() {
+        match self.engine.find(&self.not_in) {
             Ok(_) => namespace::probe(self),
             Err(error) => Probe::unusable(&error),
         }
@@ -72,7 +82,7 @@ impl Boundary for Container {
         hold: Hold,
         _session: Session<'_>,
     ) -> Result<Inside, LaunchError> {
-        let program = self.engine.find()?;
+        let program = self.engine.find(&self.not_in)?;
         if self.engine.has_own_kernel() {
             plan.landlock = without_landlock(plan.landlock)?;
         }

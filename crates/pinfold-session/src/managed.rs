@@ -74,9 +74,10 @@ impl CommandLine {
     }
 }
 
-/// Removes the container of a session that is no more, where an engine was kept from doing so.
-pub(crate) fn sweep(boundary: &str, session: &str) {
-    let of = |engine| CommandLine::new(engine, Vec::new());
+/// Removes the container of a session that is no more, where an engine was kept from doing so. No program
+/// of an engine's is taken from these directories.
+pub(crate) fn sweep(boundary: &str, session: &str, not_in: &[PathBuf]) {
+    let of = |engine| CommandLine::new(engine, not_in.to_vec());
     let all = [EngineName::Docker, EngineName::Podman].map(of);
     if let Some(engine) = all.into_iter().find(|engine| engine.label() == boundary) {
         engine.remove_named(&format!("pinfold-{session}"));

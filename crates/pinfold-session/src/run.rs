@@ -133,7 +133,10 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     };
     inside.command(&program, streams.stdio).map_err(explain)?;
 
-    session.state.clean_dead().map_err(RunError::System)?;
+    session
+        .state
+        .clean_dead(&wall::written(&request.settings, &request.workspace.root))
+        .map_err(RunError::System)?;
     if let Some(name) = &request.name {
         let named = session.state.set_name(&request.places, name);
         named.map_err(|error| RunError::refused(error, None))?;

@@ -244,11 +244,11 @@ impl SessionState {
         entries.filter(move |entry| other(&entry.file_name())).map(|entry| entry.path())
     }
 
-    /// Removes what dead sessions left.
+    /// Removes what dead sessions left. No program of an engine's is taken from these directories.
     ///
     /// # Errors
     /// What locking says; a thing that cannot be removed is left for the next start.
-    pub(crate) fn clean_dead(&self) -> io::Result<()> {
+    pub(crate) fn clean_dead(&self, not_in: &[PathBuf]) -> io::Result<()> {
         if self.other_records().all(|record| is_alive(&record)) {
             return Ok(());
         }
@@ -257,7 +257,7 @@ impl SessionState {
             let session = record.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             let private = self.private.with_file_name(session);
             if let Ok(boundary) = fs::read_to_string(private.join(BOUNDARY)) {
-                managed::sweep(&boundary, session);
+                managed::sweep(&boundary, session, not_in);
             }
         }
         let _common = lock(&self.sessions.join(COMMON), FlockOperation::LockExclusive)?;

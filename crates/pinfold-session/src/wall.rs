@@ -73,6 +73,12 @@ pub(crate) fn choose(
     }
 }
 
+/// Where an inside of these settings may have written: nothing that lies there is executed outside.
+pub(crate) fn written(settings: &Settings, workspace: &HostPath) -> Vec<PathBuf> {
+    let granted = settings.files.write.iter().map(|path| &path.value);
+    granted.chain([workspace]).map(|path| path.as_path().to_owned()).collect()
+}
+
 /// Refuses what this boundary cannot give, and says which can.
 ///
 /// # Errors
@@ -81,23 +87,27 @@ pub(crate) fn insist(boundary: &dyn Boundary, on: Feature) -> Result<(), RunErro
     if !boundary.lacks().contains(&on) {
         return Ok(());
     }
-    let has = all(None)?.into_iter().filter(|other| !other.lacks().contains(&on));
+    let has = all(None, &[])?.into_iter().filter(|other| !other.lacks().contains(&on));
     let has: Vec<&str> = has.map(|other| other.name()).collect();
     let what = format!("the boundary {} has no {}", boundary.name(), on.words());
     Err(RunError::refused(what, Some(format!("these have: {}", has.join(", ")))))
 }
 
-/// Every boundary of this version, and the one that this plug-in makes.
+/// Every boundary of this version, and the one that this plug-in makes. No program of an engine's is taken
+/// from these directories.
 ///
 /// # Errors
 /// The path of this program.
-pub fn all(plugin: Option<HostPath>) -> Result<Vec<Box<dyn Boundary>>, RunError> {
+pub fn all(
+    plugin: Option<HostPath>,
+    not_in: &[PathBuf],
+) -> Result<Vec<Box<dyn Boundary>>, RunError> {
     let mut all: Vec<Box<dyn Boundary>> = vec![Box::new(Namespace)];
     for choice in CHOICES {
-        all.push(choice.boundary(Vec::new())?);
+        all.push(choice.boundary(not_in.to_vec())?);
     }
     if let Some(plugin) = plugin {
-        all.push(Box::new(Managed::new(Plugin::new(plugin, Vec::new()), init()?)));
+        all.push(Box::new(Managed::new(Plugin::new(plugin, not_in.to_vec()), init()?)));
     }
     Ok(all)
 }
@@ -131,7 +141,7 @@ impl Choice {
         let init = init()?;
         Ok(match self {
             Self::Managed(engine) => Box::new(Managed::new(CommandLine::new(engine, not_in), init)),
-            Self::Own(engine) => Box::new(Container::new(engine, init)),
+            Self::Own(engine) => Box::new(Container::new(engine, init).not_in(not_in)),
         })
     }
 }

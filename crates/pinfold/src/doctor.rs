@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use pinfold_boundary::Probe;
+use pinfold_session::places::Places;
 use serde_json::json;
 
 use crate::cli::Output;
@@ -10,8 +11,9 @@ use crate::exit::Failure;
 use crate::policy;
 
 pub(crate) fn doctor(output: Output) -> Result<ExitCode, Failure> {
+    let not_in = policy::workspace_here(&Places::find().map_err(Failure::own)?);
     let plugin = policy::own()?.plugin.map(|plugin| plugin.value);
-    let boundaries = pinfold_session::boundaries(plugin).map_err(Failure::new)?;
+    let boundaries = pinfold_session::boundaries(plugin, &not_in).map_err(Failure::new)?;
     let probes = boundaries.iter().map(|boundary| (boundary.name(), boundary.probe()));
     let probes: Vec<(&str, Probe)> = probes.collect();
     if output.json {

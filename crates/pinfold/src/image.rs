@@ -193,10 +193,7 @@ fn build(args: &BuildArgs, places: &Places) -> Result<ExitCode, Failure> {
 
 /// An engine of the machine's, and no program of that name that lies in the workspace.
 fn engine(asked: Option<EngineName>, places: &Places) -> Result<Engine, Failure> {
-    let workspace = Workspace::find(&places.home).ok();
-    let roots: Vec<PathBuf> =
-        workspace.into_iter().map(|workspace| workspace.root.into_path_buf()).collect();
-    Engine::find(asked, &roots).map_err(told)
+    Engine::find(asked, &policy::workspace_here(places)).map_err(told)
 }
 
 /// Whether what a repository adds is trusted, by the hash that was given or by what was looked at.

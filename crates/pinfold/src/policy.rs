@@ -163,6 +163,12 @@ pub(crate) fn plain_settings(places: &Places, workspace: &Workspace) -> Result<S
     Files::read(places)?.settings(flags, attendance, &repository, Trust::Trusted)
 }
 
+/// The workspace that this is in, if it is in one: no program that lies there is executed.
+pub(crate) fn workspace_here(places: &Places) -> Vec<PathBuf> {
+    let workspace = Workspace::find(&places.home).ok();
+    workspace.into_iter().map(|workspace| workspace.root.into_path_buf()).collect()
+}
+
 /// What the administrator's and the user's files say, wherever this is.
 ///
 /// # Errors

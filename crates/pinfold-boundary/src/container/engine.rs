@@ -1,6 +1,7 @@
 //! The engines, by what sets one apart from another.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use super::program::{self, Program};
 use crate::LaunchError;
@@ -48,15 +49,15 @@ impl Engine {
     /// Whether its program is on this machine.
     #[must_use]
     pub fn is_installed(self) -> bool {
-        program::find(self.name()).is_some()
+        program::find(self.name(), &[]).is_some()
     }
 
-    /// Opens its program.
+    /// Opens its program, which is taken from none of these directories.
     ///
     /// # Errors
-    /// It is not installed.
-    pub(super) fn find(self) -> Result<Program, LaunchError> {
-        program::find(self.name()).ok_or_else(|| LaunchError::Engine {
+    /// It is not installed elsewhere.
+    pub(super) fn find(self, not_in: &[PathBuf]) -> Result<Program, LaunchError> {
+        program::find(self.name(), not_in).ok_or_else(|| LaunchError::Engine {
             engine: self.name(),
             said: "it is not installed, or not on PATH".to_owned(),
             cure: Some(self.cure()),

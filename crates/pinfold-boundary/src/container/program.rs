@@ -12,11 +12,15 @@ const MORE: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 #[derive(Debug)]
 pub(super) struct Program(pub(super) OwnedFd);
 
-/// Looks a name up along the caller's PATH, and where administrators' programs are.
-pub(super) fn find(name: &str) -> Option<Program> {
+/// Looks a name up along the caller's PATH, and where administrators' programs are; none is taken from these
+/// directories, in which an inside may have written.
+pub(super) fn find(name: &str, not_in: &[PathBuf]) -> Option<Program> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let own = std::env::split_paths(&path).filter(|directory| directory.is_absolute());
-    own.chain(MORE.iter().map(PathBuf::from)).find_map(|directory| open(&directory.join(name)))
+    let all = own.chain(MORE.iter().map(PathBuf::from));
+    let real = all.filter_map(|directory| std::fs::canonicalize(directory.join(name)).ok());
+    let mut safe = real.filter(|file| !not_in.iter().any(|root| file.starts_with(root)));
+    safe.find_map(|file| open(&file))
 }
 
 fn open(path: &Path) -> Option<Program> {

@@ -94,10 +94,12 @@ fn look(errand: Errand) -> Result<Errand, Failure> {
     if namespace::inside_owner().is_some() {
         return refuse("its first process is root");
     }
-    let network = fs::read_to_string("/proc/self/net/dev").unwrap_or_default();
-    let devices = network.lines().filter_map(|line| line.split_once(':'));
-    if let Some((device, _)) = devices.into_iter().find(|(name, _)| name.trim() != "lo") {
-        return refuse(&format!("it has the network {}", device.trim()));
+    let Ok(network) = fs::read_to_string("/proc/self/net/dev") else {
+        return refuse("its network cannot be looked at");
+    };
+    let mut devices = network.lines().filter_map(|line| Some(line.split_once(':')?.0.trim()));
+    if let Some(device) = devices.find(|device| *device != "lo") {
+        return refuse(&format!("it has the network {device}"));
     }
     match errand.looks.iter().find(|look| !look.is_true()) {
         Some(look) => {

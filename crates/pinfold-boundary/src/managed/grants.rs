@@ -1,9 +1,9 @@
 //! What of the host a container gets, and the plan as seen from in there.
 
-use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
 use pinfold_policy::path::HostPath;
+use rustix::fs::FileType;
 
 use super::errand::Look;
 use super::remains::Remains;
@@ -63,7 +63,7 @@ impl Grants {
     /// is mounted on the host as somebody else's (mount_setattr(2), `MOUNT_ATTR_IDMAP`, Linux 5.12).
     ///
     /// # Errors
-    /// A path that is not there, or that no configuration can name.
+    /// A path that is not there, to which a link leads, or that no configuration can name.
     pub(super) fn make(
         plan: &mut LaunchPlan,
         session: &str,
@@ -110,9 +110,12 @@ impl Making<'_> {
         anew: bool,
     ) -> Result<(), LaunchError> {
         let failed = |source| LaunchError::Source { path: host.to_string(), source };
-        let found = std::fs::symlink_metadata(host.as_path()).map_err(failed)?;
-        let identity = (found.dev(), found.ino());
-        let from = if anew { self.mount(host, found.is_dir())? } else { host.clone() };
+        // Whoever follows the name later, and a link that was put on the way meanwhile, comes to another file.
+        let found = namespace::open_host(host.as_path()).and_then(rustix::fs::fstat);
+        let found = found.map_err(|errno| failed(errno.into()))?;
+        let identity = (found.st_dev, found.st_ino);
+        let is_directory = FileType::from_raw_mode(found.st_mode).is_dir();
+        let from = if anew { self.mount(host, is_directory)? } else { host.clone() };
         if from.as_path().to_str().is_none() {
             let what = "its name is not UTF-8, which container engines cannot pass on";
             return Err(failed(std::io::Error::other(what)));

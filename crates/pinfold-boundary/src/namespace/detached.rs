@@ -46,10 +46,17 @@ impl Source {
 /// # Errors
 /// What open_tree(2) and mount_setattr(2) say; `ELOOP` for a link (openat2(2), `RESOLVE_NO_SYMLINKS`).
 pub(super) fn clone_host(path: &Path, writable: bool) -> Result<OwnedFd, Errno> {
+    clone_tree(open_host(path)?, "", grant_attributes(writable))
+}
+
+/// Opens what lies at a host path, to which no symbolic link leads (`ELOOP`).
+///
+/// # Errors
+/// What openat2(2) says.
+pub(crate) fn open_host(path: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let how = ResolveFlags::NO_SYMLINKS;
-    let place = rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), how)?;
-    clone_tree(place, "", grant_attributes(writable))
+    rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), how)
 }
 
 /// The same for a layer of a view.

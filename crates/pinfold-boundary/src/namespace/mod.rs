@@ -29,7 +29,7 @@ use pinfold_wire::{Channel, LastSteps, Order, Step};
 use rustix::io::Errno;
 
 pub use cause::explain;
-pub(crate) use detached::{attach, new_filesystem};
+pub(crate) use detached::{attach, new_filesystem, open_host};
 pub(crate) use group::HandedGroup;
 pub use group::{Exceeded, Group};
 pub(crate) use identity::{caller_ids, map_own_ids};

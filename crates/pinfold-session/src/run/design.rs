@@ -40,7 +40,10 @@ pub(crate) struct Design {
 /// # Errors
 /// A boundary that this version does not have, or a remote that cannot be read.
 pub(crate) fn settle(request: &mut Request) -> Result<Box<dyn Boundary>, RunError> {
-    let boundary = wall::choose(&request.settings, &[request.workspace.root.as_path().to_owned()])?;
+    let boundary = wall::choose(
+        &request.settings,
+        &wall::written(&request.settings, &request.workspace.root),
+    )?;
     github::broker(&mut request.settings, &request.workspace)?;
     Ok(boundary)
 }

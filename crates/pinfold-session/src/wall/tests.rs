@@ -16,7 +16,7 @@ fn the_documentation_says_what_boundaries_declare() {
     table.push_str("\n|---|");
     table.extend(Feature::ALL.map(|_| "---|"));
     table.push('\n');
-    for boundary in all(None).unwrap() {
+    for boundary in all(None, &[]).unwrap() {
         table.push_str(&format!("| {} |", boundary.name()));
         let has =
             |feature| if boundary.lacks().contains(&feature) { " **no** |" } else { " yes |" };

@@ -176,7 +176,7 @@ fn boundaries(init: &Path, as_root: bool) -> Outcome<Vec<Box<dyn Boundary>>> {
         }
     }
     // What has a daemon does not see the mounts that root's trees are made with.
-    for boundary in pinfold_session::boundaries(None)?.into_iter().filter(|_| !as_root) {
+    for boundary in pinfold_session::boundaries(None, &[])?.into_iter().filter(|_| !as_root) {
         let is_managed = MANAGED.contains(&boundary.name());
         let is_usable = is_managed && boundary.probe().usable();
         match (is_managed, is_usable) {

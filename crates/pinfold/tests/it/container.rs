@@ -266,3 +266,23 @@ fn twenty_at_once_are_twenty() {
         assert_eq!(made.count(), 20);
     }
 }
+
+/// A workspace whose own environment comes first on PATH.
+#[test]
+fn an_engine_that_an_inside_may_have_written_is_not_taken() {
+    for (person, engine) in engines() {
+        let stage = Stage::new(person);
+        let planted = stage.write(
+            &format!("ws/bin/{engine}"),
+            format!("#!/bin/sh\ntouch {}\nexit 1\n", stage.path("other/executed").display()),
+        );
+        fs::set_permissions(&planted, fs::Permissions::from_mode(0o755)).unwrap();
+        let path = format!("{}:/usr/bin:/bin:/usr/sbin", stage.path("ws/bin").display());
+        let mut run = stage.pinfold(&["run"]);
+        run.args(["--engine", engine, "--", "true"]).env("PATH", &path);
+        let output = run.output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        stage.pinfold(&["doctor"]).env("PATH", &path).output().unwrap();
+        assert!(!stage.path("other/executed").exists(), "{engine}");
+    }
+}

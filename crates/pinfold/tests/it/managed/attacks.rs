@@ -75,3 +75,25 @@ fn names_that_mean_something_in_a_list_are_names() {
         }
     }
 }
+
+/// A workspace whose own environment comes first on PATH: neither to start a container, nor for the doctor,
+/// nor to remove what a dead session left.
+#[test]
+fn an_engine_that_an_inside_may_have_written_is_not_taken() {
+    for scene in Scene::all("an_engine_that_an_inside_may_have_written") {
+        let name = scene.room.name;
+        let executed = scene.stage.path("other/executed");
+        let script = format!("#!/bin/sh\ntouch {}\nexit 1\n", executed.display());
+        let planted = scene.stage.write(&format!("ws/bin/{name}"), script);
+        fs::set_permissions(&planted, fs::Permissions::from_mode(0o755)).unwrap();
+        let path = format!("{}:/usr/bin:/bin:/usr/sbin", scene.stage.path("ws/bin").display());
+        let (mut dead, _) = scene.waiting(&[]);
+        dead.kill().unwrap();
+        dead.wait().unwrap();
+        let output = scene.run(&["--", "true"]).env("PATH", &path).output().unwrap();
+        assert!(output.status.success(), "{name}: {}", text(&output.stderr));
+        let mut doctor = scene.stage.pinfold(&["doctor"]);
+        scene.room.open(&mut doctor).env("PATH", &path).output().unwrap();
+        assert!(!executed.exists(), "{name}");
+    }
+}

@@ -65,6 +65,15 @@ pub struct AgentRun {
     pub nested: bool,
 }
 
+/// Where an agent's program comes from.
+#[derive(Clone, Copy)]
+pub enum ProgramSource<'a> {
+    /// Its recipe: provisioned if need be, which is told.
+    Layer(&'a dyn Fn(Event)),
+    /// The session's system, which has it.
+    System,
+}
+
 /// Agent files as they were found.
 pub struct AgentFiles(Vec<(PathBuf, Vec<u8>)>);
 
@@ -139,7 +148,7 @@ pub fn prepare(
     user_args: Vec<OsString>,
     unattended: bool,
     context: (&Settings, &Places, &Workspace, Option<&Stack>),
-    progress: &dyn Fn(Event),
+    source: ProgramSource<'_>,
 ) -> Result<AgentRun, RunError> {
     let (settings, places, workspace, stack) = context;
     let provider = match secret {
@@ -157,9 +166,13 @@ pub fn prepare(
     };
     let mut extra = state_grants(&agent, settings, places)?;
     extra.extend(read_grants(&agent.profile, settings, places)?);
-    let layer = layer(&agent, places, stack, progress)?;
+    let command = &agent.profile.cli_command;
+    let layer = match source {
+        ProgramSource::Layer(progress) => layer(&agent, places, stack, progress)?,
+        ProgramSource::System => installed(command, stack)?,
+    };
     if let Some(layer) = &layer {
-        interpreter::check(&layer.host.as_path().join("bin"), &agent.profile.cli_command, stack)?;
+        interpreter::check(&layer.host.as_path().join("bin"), command, stack)?;
     }
     let path = layer.as_ref().map(|_| COMMANDS.to_owned());
     extra.extend(layer);
@@ -250,6 +263,22 @@ pub fn read_grants(
         });
     }
     Ok(grants)
+}
+
+/// No layer, for a program that the session's system has.
+///
+/// # Errors
+/// It has none.
+fn installed(command: &str, stack: Option<&Stack>) -> Result<Option<Extra>, RunError> {
+    let has =
+        |dir: &str| stack.is_some_and(|stack| stack.file(&Path::new(dir).join(command)).is_some());
+    match userland::PATH.split(':').any(has) {
+        true => Ok(None),
+        false => {
+            let what = format!("the image has no program {command} in {}", userland::PATH);
+            Err(RunError::refused(what, Some("leave --agent-image out, or say --base".to_owned())))
+        }
+    }
 }
 
 /// The grant of the agent's layer; none for a program that the host has.

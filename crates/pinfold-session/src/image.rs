@@ -12,7 +12,7 @@ use pinfold_image::{
     AgentContext, AgentFiles, Base, Content, ContextError, ImageTag, Layer, Reference, Sha256, hash,
 };
 
-pub use engine::{Engine, EngineName, Listed};
+pub use engine::{Engine, Listed, Stored};
 pub use error::ImageError;
 
 use self::engine::{Inspected, Recipe};

@@ -13,9 +13,10 @@ use pinfold_boundary::{Finding, LaunchError};
 
 use self::arguments::Machine;
 pub(crate) use self::plugin::Plugin;
-use crate::image::{Engine, EngineName, ImageError};
+use crate::image::{Engine, ImageError};
 use crate::places::Places;
 use crate::state::{SessionId, live_sessions};
+use pinfold_policy::project::ImageEngine;
 
 /// The label that says whose session a container is.
 const LABEL: &str = "dev.pinfold.session";
@@ -25,18 +26,18 @@ const EMPTY: &str = "pinfold-empty:1";
 /// Docker or Podman.
 #[derive(Debug)]
 pub(crate) struct CommandLine {
-    engine: EngineName,
+    engine: ImageEngine,
     /// Directories in which an inside may have written.
     not_in: Vec<PathBuf>,
 }
 
 impl CommandLine {
-    pub(crate) fn new(engine: EngineName, not_in: Vec<PathBuf>) -> Self {
+    pub(crate) fn new(engine: ImageEngine, not_in: Vec<PathBuf>) -> Self {
         Self { engine, not_in }
     }
 
     /// Whether its program is on this machine.
-    pub(crate) fn is_installed(engine: EngineName) -> bool {
+    pub(crate) fn is_installed(engine: ImageEngine) -> bool {
         Engine::find(Some(engine), &[]).is_ok()
     }
 
@@ -78,7 +79,7 @@ impl CommandLine {
 /// of an engine's is taken from these directories.
 pub(crate) fn sweep(boundary: &str, session: &str, not_in: &[PathBuf]) {
     let of = |engine| CommandLine::new(engine, not_in.to_vec());
-    let all = [EngineName::Docker, EngineName::Podman].map(of);
+    let all = [ImageEngine::Docker, ImageEngine::Podman].map(of);
     if let Some(engine) = all.into_iter().find(|engine| engine.label() == boundary) {
         engine.remove_named(&format!("pinfold-{session}"));
     }
@@ -114,8 +115,8 @@ fn is_missing(said: &str) -> bool {
 impl Manager for CommandLine {
     fn label(&self) -> &'static str {
         match self.engine {
-            EngineName::Docker => "container (docker)",
-            EngineName::Podman => "container (podman)",
+            ImageEngine::Docker => "container (docker)",
+            ImageEngine::Podman => "container (podman)",
         }
     }
 
@@ -125,7 +126,7 @@ impl Manager for CommandLine {
 
     fn lacks_cpus(&self) -> Result<Option<String>, LaunchError> {
         let user = rustix::process::geteuid();
-        if self.engine == EngineName::Docker || user.is_root() {
+        if self.engine == ImageEngine::Docker || user.is_root() {
             return Ok(None);
         }
         // What systemd delegates to a user's manager (systemd.resource-control(5)).

@@ -24,6 +24,8 @@ const LARGEST: u64 = 512 << 20;
 /// The most memory for unpacking, in bytes. It streams; what it remembers are names, and a hostile
 /// archive has long ones.
 const MOST_MEMORY: u64 = 1 << 30;
+/// The file in which the unpacker of systems finds an image that an engine has saved.
+pub const SAVED: &str = "saved";
 /// What the unpacker answers when there is no space left.
 pub const DISK_FULL: u8 = 28;
 

@@ -135,7 +135,7 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
 
     session
         .state
-        .clean_dead(&wall::written(&request.settings, &request.workspace.root))
+        .clean_dead(&wall::written(&request.settings, request.workspace.root.as_path()))
         .map_err(RunError::System)?;
     if let Some(name) = &request.name {
         let named = session.state.set_name(&request.places, name);

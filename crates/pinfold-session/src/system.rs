@@ -9,9 +9,10 @@ mod error;
 mod host;
 mod memo;
 mod stack;
+mod stored;
+mod tarball;
 
 use std::fs::{self, File};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -26,6 +27,7 @@ pub use error::SystemError;
 pub(crate) use host::is_nested;
 pub use stack::{Landing, Stack};
 pub(crate) use stack::{OPAQUE, Seen};
+pub(crate) use tarball::version_of;
 
 pub(crate) use memo::{Memo, digest_of_file};
 
@@ -80,6 +82,8 @@ pub enum Doing {
     Waiting,
     /// Layers are coming in.
     Fetching(Progress),
+    /// An engine writes down an image that it has.
+    Saving,
     /// A boundary is unpacking.
     Unpacking,
     /// This machine's own system is looked over.
@@ -96,6 +100,8 @@ pub struct Systems<'a> {
     refresh: bool,
     /// Bytes of the disk that one may fill.
     most: ByteSize,
+    /// Directories from which no engine's program is taken.
+    written: Vec<PathBuf>,
     doing: &'a dyn Fn(Doing),
 }
 
@@ -106,7 +112,14 @@ impl<'a> Systems<'a> {
         let dir = places.cache.join("bases");
         let memo = Memo::of_bases(places);
         let (shelf, most) = (Shelf::new(dir, SUMMARY), Limits::DEFAULT_BUILD);
-        Self { places, shelf, memo, refresh: false, most, doing }
+        Self { places, shelf, memo, refresh: false, most, written: Vec::new(), doing }
+    }
+
+    /// The same, but that no engine's program is taken from directories in which an inside may have
+    /// written.
+    #[must_use]
+    pub fn not_from(self, written: Vec<PathBuf>) -> Self {
+        Self { written, ..self }
     }
 
     /// The same, but that one that is made may fill so much of the disk.
@@ -157,6 +170,7 @@ impl<'a> Systems<'a> {
             Base::Alpine => self.image(ALPINE, "alpine"),
             Base::Debian => self.image(DEBIAN, "debian"),
             Base::Image(name) => self.image(name, name),
+            Base::Stored(engine, name) => self.stored(*engine, name, &base.to_string()),
             Base::Tarball(path) => self.tarball(&root.join(path)),
             Base::Directory(path) => self.directory(path, root),
         }
@@ -211,7 +225,8 @@ impl<'a> Systems<'a> {
             Base::Alpine => image(ALPINE),
             Base::Debian => image(DEBIAN),
             Base::Image(name) => image(name),
-            Base::Tarball(path) => known(&version_of(&tarball_at(&root.join(path))?)),
+            Base::Stored(engine, name) => self.find_stored(*engine, name),
+            Base::Tarball(path) => known(&tarball::version_at(&root.join(path))?),
             Base::Directory(path) => self.directory(path, root).map(Some),
         }
     }
@@ -242,35 +257,13 @@ impl<'a> Systems<'a> {
         };
         let image = registry.resolve(&wanted, architecture).map_err(failed)?;
         let packed = image.layers.iter().map(|layer| layer.size).fold(0, u64::saturating_add);
-        let system = self.ensure_tree(&image.digest, asked, |archives| {
+        let system = self.ensure_tree((&image.digest, asked), &[], |archives| {
             self.check_room(archives, packed, asked)?;
             let doing = self.doing;
             let mut tell = |progress| doing(Doing::Fetching(progress));
             registry.fetch(&wanted, &image, archives, &mut tell).map_err(failed)
         })?;
         self.memo.put(&reference.to_string(), &image.digest)?;
-        Ok(system)
-    }
-
-    fn tarball(&self, path: &Path) -> Result<System, SystemError> {
-        let failed = |source| SystemError::Path { path: path.to_owned(), source };
-        let version = version_of(&tarball_at(path)?);
-        let digest = match self.memo.get(&version) {
-            Some(digest) => digest,
-            None => digest_of_file(path).map_err(failed)?,
-        };
-        let from = path.display().to_string();
-        let system = self.ensure_tree(&digest, &from, |archives| {
-            let copy = archives.join("0000");
-            self.check_room(archives, fs::metadata(path).map_err(failed)?.len(), &from)?;
-            fs::copy(path, &copy).map_err(failed)?;
-            // The name it gets is the content's, whatever has become of the file meanwhile.
-            match digest_of_file(&copy).map_err(failed)? == digest {
-                true => Ok(()),
-                false => Err(SystemError::Changing { path: path.to_owned() }),
-            }
-        })?;
-        self.memo.put(&version, &digest)?;
         Ok(system)
     }
 
@@ -326,11 +319,12 @@ impl<'a> Systems<'a> {
         Ok(summary.map_err(|error| self.shelf.failed("describe", staging, error.into()))?)
     }
 
-    /// The tree of what `fill` puts into a directory as archives.
+    /// The tree of what `fill` puts into a directory as archives: if it is an image that an engine has
+    /// saved, with these layers.
     fn ensure_tree(
         &self,
-        digest: &str,
-        from: &str,
+        (digest, from): (&str, &str),
+        layers: &[String],
         fill: impl FnOnce(&Path) -> Result<(), SystemError>,
     ) -> Result<System, SystemError> {
         let make = |staging: &Path| {
@@ -341,7 +335,8 @@ impl<'a> Systems<'a> {
             fill(&archives)?;
             (self.doing)(Doing::Unpacking);
             let most = self.most.bytes().to_string();
-            let unpack = ["unpack-system", "--most", &most];
+            let mut unpack = vec!["unpack-system", "--most", &most];
+            unpack.extend(layers.iter().flat_map(|layer| ["--layer", layer]));
             unpack_in_pen(&unpack, &archives, &tree).map_err(|error| match error {
                 StepError::DiskFull => self.disk_full(from),
                 StepError::Failed(source) => SystemError::Unpack { base: from.to_owned(), source },
@@ -357,29 +352,6 @@ impl<'a> Systems<'a> {
             make,
         )?;
         Ok(System::with(made))
-    }
-}
-
-/// What changes with a tarball's content: to read a large one takes longer than a start may.
-pub(crate) fn version_of(found: &fs::Metadata) -> String {
-    format!(
-        "{}:{}:{}:{}.{}:{}.{}",
-        found.dev(),
-        found.ino(),
-        found.size(),
-        found.mtime(),
-        found.mtime_nsec(),
-        found.ctime(),
-        found.ctime_nsec()
-    )
-}
-
-fn tarball_at(path: &Path) -> Result<fs::Metadata, SystemError> {
-    let found = fs::metadata(path);
-    let found = found.map_err(|source| SystemError::Path { path: path.to_owned(), source })?;
-    match found.is_file() {
-        true => Ok(found),
-        false => Err(SystemError::NotWhatItSays { path: path.to_owned(), what: "a tarball" }),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Which boundary a session has.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use pinfold_boundary::container::{Container, Engine};
 use pinfold_boundary::managed::Managed;
@@ -10,10 +10,10 @@ use pinfold_policy::origin::Valued;
 use pinfold_policy::path::HostPath;
 use pinfold_policy::settings::{BoundaryName, EngineName, Settings};
 
-use crate::image::EngineName as ImageEngine;
 use crate::managed::{CommandLine, Plugin};
 use crate::outcome::RunError;
 use crate::provision;
+use pinfold_policy::project::ImageEngine;
 
 /// The boundary that the settings choose: `namespace` unless they say something else, or the
 /// administrator something less. No program of an engine's is taken from these directories.
@@ -74,9 +74,9 @@ pub(crate) fn choose(
 }
 
 /// Where an inside of these settings may have written: nothing that lies there is executed outside.
-pub(crate) fn written(settings: &Settings, workspace: &HostPath) -> Vec<PathBuf> {
-    let granted = settings.files.write.iter().map(|path| &path.value);
-    granted.chain([workspace]).map(|path| path.as_path().to_owned()).collect()
+pub(crate) fn written(settings: &Settings, workspace: &Path) -> Vec<PathBuf> {
+    let granted = settings.files.write.iter().map(|path| path.value.as_path());
+    granted.chain([workspace]).map(Path::to_owned).collect()
 }
 
 /// Refuses what this boundary cannot give, and says which can.

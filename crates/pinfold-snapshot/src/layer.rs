@@ -9,12 +9,14 @@
 mod budget;
 mod error;
 mod open;
+mod saved;
 mod tree;
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
+use std::ops::AddAssign;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
@@ -23,6 +25,7 @@ use tar::{Archive, Entry, EntryType};
 pub use budget::{Budget, MOST_ENTRIES};
 pub use error::LayerError;
 pub use open::open;
+pub use saved::apply_saved;
 
 use self::tree::Tree;
 
@@ -35,6 +38,14 @@ pub struct Applied {
     pub bytes: u64,
     /// Devices, FIFOs and the like that were left out.
     pub left_out: u64,
+}
+
+impl AddAssign for Applied {
+    fn add_assign(&mut self, other: Self) {
+        self.entries += other.entries;
+        self.bytes += other.bytes;
+        self.left_out += other.left_out;
+    }
 }
 
 /// A name that takes away what a lower layer has (Image Layer Filesystem Changeset, "Whiteouts").
@@ -71,10 +82,7 @@ pub fn apply_all(archives: &Path, root: &Path, mut budget: Budget) -> Result<App
     for path in paths {
         let file =
             File::open(&path).map_err(|source| LayerError::File { path: path.clone(), source })?;
-        let applied = apply(open(file)?, root, &mut budget)?;
-        all.entries += applied.entries;
-        all.bytes += applied.bytes;
-        all.left_out += applied.left_out;
+        all += apply(open(file)?, root, &mut budget)?;
     }
     Ok(all)
 }

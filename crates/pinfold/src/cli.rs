@@ -8,6 +8,7 @@ use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand};
 use pinfold_policy::env::EnvName;
 use pinfold_policy::limits::{ByteSize, MilliCpus, WallTime};
 use pinfold_policy::network::{HostPattern, NetworkRule};
+use pinfold_policy::project::Base;
 use pinfold_policy::settings::{
     AgentState, BoundaryName, BranchName, EngineName, GitMode, IdentityMode, LandlockMode, Usd,
     WorkspaceMode, parse_publish,
@@ -226,6 +227,9 @@ pub(crate) struct RunArgs {
     pub(crate) name: Option<SessionName>,
     #[command(flatten)]
     pub(crate) policy: PolicyArgs,
+    /// Run on the agent's own container image, and the agent that is in it (`pinfold image`)
+    #[arg(long, conflicts_with_all = ["base", "idle"])]
+    pub(crate) agent_image: bool,
     /// Print to standard error where the time of the start went
     #[arg(long)]
     pub(crate) timings: bool,
@@ -240,6 +244,14 @@ pub(crate) struct PolicyArgs {
     /// What runs a container: docker, podman, runc, crun, youki or runsc (gVisor)
     #[arg(long, value_name = "NAME")]
     pub(crate) engine: Option<EngineName>,
+    /// The system inside instead of this machine's.
+    #[arg(
+        long,
+        value_name = "BASE",
+        help = "The system inside instead of this machine's: alpine, debian, a registry's image, \
+                docker-daemon:IMAGE, containers-storage:IMAGE, a directory or a tarball"
+    )]
+    pub(crate) base: Option<Base>,
     /// The model, as the agent names it
     #[arg(long)]
     pub(crate) model: Option<String>,

@@ -8,10 +8,11 @@ use clap::{Args, Subcommand};
 use pinfold_image::{AgentContext, AgentFiles, Base, ImageTag, Layer, Reference};
 use pinfold_policy::agents::Selection;
 use pinfold_policy::path::Escaped;
-use pinfold_policy::settings::{Attendance, Flags, Trust};
+use pinfold_policy::project::{Base as SystemBase, ImageEngine};
+use pinfold_policy::settings::{Attendance, EngineName, Flags, Settings, Trust};
 use pinfold_session::agent::AgentFiles as Profiles;
 use pinfold_session::image::{
-    Engine, EngineName, Event, How, ImageError, Images, Wanted, extensions_of, files_of,
+    Engine, Event, How, ImageError, Images, Wanted, extensions_of, files_of,
 };
 use pinfold_session::places::Places;
 use pinfold_session::repository::{ContentHash, Repository, TrustStore};
@@ -40,7 +41,7 @@ pub(crate) struct WantedArgs {
     agent: String,
     /// The engine: docker or podman; without it, the first that is installed
     #[arg(long, value_name = "NAME")]
-    engine: Option<EngineName>,
+    engine: Option<ImageEngine>,
     /// Build on this image instead of the provider's
     #[arg(long, value_name = "IMAGE")]
     base_image: Option<Reference>,
@@ -95,7 +96,7 @@ pub(crate) struct ListArgs {
     agent: Option<String>,
     /// The engine: docker or podman; without it, the first that is installed
     #[arg(long, value_name = "NAME")]
-    engine: Option<EngineName>,
+    engine: Option<ImageEngine>,
     #[command(flatten)]
     output: Output,
 }
@@ -173,26 +174,69 @@ impl WantedArgs {
 }
 
 fn build(args: &BuildArgs, places: &Places) -> Result<ExitCode, Failure> {
+    let (_, tag) = built(args, places, &tell)?;
+    println!("{tag}");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The image of the agent that these settings name, as what a run begins with; built if it is not there.
+///
+/// # Errors
+/// No agent, or why its image cannot be had.
+pub(crate) fn base_of(settings: &Settings, places: &Places) -> Result<SystemBase, Failure> {
+    let agent = settings.agent.as_ref().ok_or_else(|| {
+        Failure::own("--agent-image: no agent is named")
+            .hint(Some("say `pinfold run --agent-image AGENT`".to_owned()))
+    })?;
+    let engine = settings.engine.as_ref().and_then(|engine| match engine.value {
+        EngineName::Docker => Some(ImageEngine::Docker),
+        EngineName::Podman => Some(ImageEngine::Podman),
+        _ => None,
+    });
+    let wanted = WantedArgs {
+        agent: agent.value.clone(),
+        engine,
+        base_image: None,
+        provider: settings.provider.as_ref().map(|provider| provider.value.clone()),
+        files: None,
+        extensions: None,
+        agent_only: false,
+    };
+    let args =
+        BuildArgs { wanted, rebuild: false, offline: false, network: None, trust_image: None };
+    let quietly = |event: &Event<'_>| match event {
+        Event::There(_) => {}
+        event => tell(event),
+    };
+    let (engine, tag) = built(&args, places, &quietly)?;
+    Ok(SystemBase::Stored(engine, tag.to_string()))
+}
+
+/// Whose image it is, and its tag.
+fn built(
+    args: &BuildArgs,
+    places: &Places,
+    tell: &dyn Fn(&Event<'_>),
+) -> Result<(ImageEngine, ImageTag), Failure> {
     let workspace = args.wanted.workspace(places)?;
     let wanted = args.wanted.wanted(places, workspace.as_ref())?;
     let engine = engine(args.wanted.engine, places)?;
+    let name = engine.name();
     let how =
         How { rebuild: args.rebuild, offline: args.offline, network: args.network.as_deref() };
     let is_trusted = |found: ContentHash| {
         let path = wanted.layer.as_ref().map(|(layer, _)| layer.path()).unwrap_or_default();
         check(found, args.trust_image, workspace.as_ref(), path, places)
     };
-    let images = Images::new(engine, places, &tell);
-    match images.build(&wanted, &how, &is_trusted) {
-        Ok(tag) => println!("{tag}"),
-        Err(ImageError::Interrupted(signal)) => pinfold_session::die_of(signal),
-        Err(error) => return Err(told(error)),
+    let built = Images::new(engine, places, tell).build(&wanted, &how, &is_trusted);
+    if let Err(ImageError::Interrupted(signal)) = &built {
+        pinfold_session::die_of(*signal);
     }
-    Ok(ExitCode::SUCCESS)
+    Ok((name, built.map_err(told)?))
 }
 
 /// An engine of the machine's, and no program of that name that lies in the workspace.
-fn engine(asked: Option<EngineName>, places: &Places) -> Result<Engine, Failure> {
+fn engine(asked: Option<ImageEngine>, places: &Places) -> Result<Engine, Failure> {
     Engine::find(asked, &policy::workspace_here(places)).map_err(told)
 }
 
@@ -294,7 +338,7 @@ fn tell(event: &Event<'_>) {
 /// An error about an image, with the way out.
 pub(crate) fn told(error: ImageError) -> Failure {
     let hint = error.hint();
-    Failure::new(error).hint(hint)
+    Failure::own(error).hint(hint)
 }
 
 /// What a repository is called: its directory's name.

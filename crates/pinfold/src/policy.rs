@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use pinfold_policy::document::SettingsFile;
 use pinfold_policy::env::EnvName;
 use pinfold_policy::path::{Escaped, HostPath};
+use pinfold_policy::project::Base;
 use pinfold_policy::settings::{
     Attendance, FlagBudget, FlagHostExec, FlagLimits, FlagNetwork, Flags, Layers, Settings, Trust,
     WrapperSetting,
@@ -272,6 +273,7 @@ fn flags(args: &PolicyArgs, agent: Option<&str>) -> Result<Flags, Failure> {
         sockets: paths(&args.socket)?,
         opt_in: args.opt_in.clone(),
         group: args.group.clone(),
+        base: args.base.as_ref().map(base).transpose()?,
         budget: FlagBudget {
             requests: args.budget_requests,
             tokens: args.budget_tokens,
@@ -286,6 +288,16 @@ fn flags(args: &PolicyArgs, agent: Option<&str>) -> Result<Flags, Failure> {
         host_exec: FlagHostExec { enabled: args.host_exec, waits: args.wait_for_approvals },
         identity: args.identity.clone(),
         identity_mode: args.identity_mode,
+    })
+}
+
+/// A base whose path means the same in the repository's root.
+fn base(base: &Base) -> Result<Base, Failure> {
+    let whole = |path: &Path| absolute(path).map(HostPath::into_path_buf);
+    Ok(match base {
+        Base::Directory(path) => Base::Directory(whole(path)?),
+        Base::Tarball(path) => Base::Tarball(whole(path)?),
+        other => other.clone(),
     })
 }
 

@@ -5,9 +5,10 @@ use std::io::{IsTerminal, Write as _};
 use std::process::ExitCode;
 
 use pinfold_policy::authority::Subject;
+use pinfold_policy::origin::{Origin, Valued};
 use pinfold_policy::settings::Settings;
 use pinfold_provision::Event;
-use pinfold_session::agent::{self, AgentRun};
+use pinfold_session::agent::{self, AgentRun, ProgramSource};
 use pinfold_session::detach::{self, Background, Front, Side, Started};
 use pinfold_session::group::{Group, Missing};
 use pinfold_session::identity::{self, Identity};
@@ -20,7 +21,7 @@ use pinfold_session::{Outcome, Request, SessionName, Timeline, Who, Window};
 use crate::cli::RunArgs;
 use crate::environment::environment;
 use crate::exit::Failure;
-use crate::{network, policy, snapshot};
+use crate::{image, network, policy, snapshot};
 
 /// Runs an agent or a command; `learn` lets it reach every public host and says which it did.
 ///
@@ -41,6 +42,11 @@ pub(crate) fn run(args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
     };
     let workspace = policy::workspace(&places)?;
     let mut settings = policy::settings(&args.policy, args.agent.as_deref(), &places, &workspace)?;
+    if args.agent_image {
+        let base = image::base_of(&settings, &places)?;
+        let origin = Origin::Flag { name: "--agent-image" };
+        settings.snapshot.base = Some(Valued::new(base, origin));
+    }
     say_what_waits(&settings);
     if learn {
         settings.allow_every_name("pinfold learn").map_err(Failure::own)?;
@@ -50,9 +56,9 @@ pub(crate) fn run(args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
     for note in dedicated.iter().flat_map(|dedicated| &dedicated.notes) {
         eprintln!("pinfold: note: {note}");
     }
-    let RunArgs { agent, rest, idle, policy, timings, name, .. } = args;
+    let RunArgs { agent, rest, idle, policy, timings, name, agent_image, .. } = args;
     let unattended = policy.unattended;
-    let wanted = Wanted { agent, rest, idle, unattended, name, background, window };
+    let wanted = Wanted { agent, rest, idle, unattended, name, background, window, agent_image };
     let outcome = session(wanted, settings, workspace, places, timeline);
     if let Ok(outcome) = &outcome {
         report(outcome, timings);
@@ -118,6 +124,8 @@ pub(crate) struct Wanted {
     pub(crate) background: Option<Background>,
     /// How large a terminal it has there, if it has one.
     pub(crate) window: Option<Window>,
+    /// Whether the agent's program is the one of the image that the run begins with.
+    pub(crate) agent_image: bool,
 }
 
 /// Everything that a run needs to know.
@@ -138,8 +146,12 @@ pub(crate) fn request(
             let name = agent.value.clone();
             let resolved = agent::resolve(&name, &settings, &places)?;
             let context = (&settings, &places, &workspace, stack.as_ref());
+            let source = match wanted.agent_image {
+                true => ProgramSource::System,
+                false => ProgramSource::Layer(&progress),
+            };
             let (rest, unattended) = (wanted.rest, wanted.unattended);
-            (name, agent::prepare(resolved, rest, unattended, context, &progress)?)
+            (name, agent::prepare(resolved, rest, unattended, context, source)?)
         }
         _ => {
             let name = wanted.rest.first().map(|word| word.to_string_lossy().into_owned());

@@ -120,6 +120,9 @@ fn make(
     let snapshots = Snapshots::new(places, &tell).refreshing(tags == Tags::Anew);
     let made = snapshots.ensure(settings, project.root.as_path());
     progress.end();
+    if let Some(signal) = made.as_ref().err().and_then(SnapshotError::interrupted) {
+        pinfold_session::die_of(signal);
+    }
     made.map_err(told)
 }
 
@@ -284,6 +287,7 @@ impl Progress {
                 progress.files,
                 progress.bytes >> 20
             ),
+            Event::Base(Doing::Saving) => "getting the image from its engine".to_owned(),
             Event::Base(Doing::Unpacking) => {
                 "unpacking the system inside a boundary without network".to_owned()
             }

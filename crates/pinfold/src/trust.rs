@@ -57,7 +57,7 @@ pub(crate) fn trust(args: &TrustArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     if args.image {
-        return trust_image(args, &workspace, &store, &places);
+        return trust_image(args, &workspace, &store, &places).map_err(Failure::plain);
     }
     let repository = Repository::read(&workspace, args.sandbox_config.as_deref()).map_err(told)?;
     let Some(file) = &repository.file else {

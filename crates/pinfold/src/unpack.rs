@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use pinfold_provision::unpack::unpack_dir;
-use pinfold_session::provision::DISK_FULL;
-use pinfold_snapshot::layer::{Budget, MOST_ENTRIES, apply_all};
+use pinfold_session::provision::{DISK_FULL, SAVED};
+use pinfold_snapshot::layer::{Budget, MOST_ENTRIES, apply_all, apply_saved};
 
 /// Where from and where to.
 #[derive(Debug, Args)]
@@ -22,6 +22,9 @@ pub(crate) struct UnpackSystemArgs {
     /// Bytes that it may unpack to.
     #[arg(long)]
     most: u64,
+    /// The digest of a layer of the one saved image that lies there
+    #[arg(long)]
+    layer: Vec<String>,
     #[command(flatten)]
     places: UnpackArgs,
 }
@@ -38,7 +41,12 @@ pub(crate) fn unpack(args: &UnpackArgs) -> ExitCode {
 
 pub(crate) fn unpack_system(args: &UnpackSystemArgs) -> ExitCode {
     let UnpackArgs { tarballs, tree } = &args.places;
-    match apply_all(tarballs, tree, Budget::new(args.most, MOST_ENTRIES)) {
+    let budget = Budget::new(args.most, MOST_ENTRIES);
+    let applied = match args.layer.as_slice() {
+        [] => apply_all(tarballs, tree, budget),
+        layers => apply_saved(&tarballs.join(SAVED), layers, tree, budget),
+    };
+    match applied {
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");

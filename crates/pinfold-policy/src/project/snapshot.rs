@@ -45,6 +45,9 @@ pub enum Base {
     Debian,
     /// An image of a registry: `[HOST[:PORT]/]NAME[:TAG][@DIGEST]`.
     Image(String),
+    /// An image that an engine of this machine has: `docker-daemon:IMAGE` or
+    /// `containers-storage:IMAGE` (containers-transports(5)).
+    Stored(ImageEngine, String),
     /// A directory, absolute or relative to the file that names it.
     Directory(PathBuf),
     /// A tarball, likewise; by its name, which ends in `.tar`, `.tar.gz`, `.tgz`, `.tar.xz` or
@@ -52,11 +55,59 @@ pub enum Base {
     Tarball(PathBuf),
 }
 
+/// An engine that builds images and keeps them on this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImageEngine {
+    /// Docker.
+    Docker,
+    /// Podman.
+    Podman,
+}
+
+impl ImageEngine {
+    /// Both, in the order in which they are looked for.
+    pub const ALL: [Self; 2] = [Self::Docker, Self::Podman];
+
+    /// Its name, which is its program's.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Docker => "docker",
+            Self::Podman => "podman",
+        }
+    }
+
+    /// How a base that is its image begins, without the colon: the names of
+    /// containers-transports(5).
+    #[must_use]
+    pub const fn transport(self) -> &'static str {
+        match self {
+            Self::Docker => "docker-daemon",
+            Self::Podman => "containers-storage",
+        }
+    }
+}
+
+impl fmt::Display for ImageEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for ImageEngine {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|name| name.as_str() == text);
+        found.ok_or_else(|| format!("expected {}", Self::ALL.map(Self::as_str).join(" or ")))
+    }
+}
+
 /// Why a text names no base.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "expected host, alpine, debian, an image (NAME:TAG), or a directory or tarball whose path begins \
-     with / or ./"
+    "expected host, alpine, debian, an image (NAME:TAG of a registry, docker-daemon:NAME:TAG of Docker's, \
+     containers-storage:NAME:TAG of Podman's), or a directory or tarball whose path begins with / or ./"
 )]
 pub struct BaseError;
 
@@ -81,11 +132,22 @@ impl FromStr for Base {
                 Self::Directory(text.into())
             });
         }
-        let inner = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/:@+".contains(&byte);
-        let is_image =
-            text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.bytes().all(inner);
-        if is_image { Ok(Self::Image(text.to_owned())) } else { Err(BaseError) }
+        for engine in ImageEngine::ALL {
+            let name =
+                text.strip_prefix(engine.transport()).and_then(|rest| rest.strip_prefix(':'));
+            if let Some(name) = name {
+                let is_name = is_image_name(name);
+                return is_name.then(|| Self::Stored(engine, name.to_owned())).ok_or(BaseError);
+            }
+        }
+        if is_image_name(text) { Ok(Self::Image(text.to_owned())) } else { Err(BaseError) }
     }
+}
+
+/// Whether it can be an image's name, and no engine's option.
+fn is_image_name(text: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/:@+".contains(&byte);
+    text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.bytes().all(inner)
 }
 
 impl fmt::Display for Base {
@@ -95,6 +157,7 @@ impl fmt::Display for Base {
             Self::Alpine => f.write_str("alpine"),
             Self::Debian => f.write_str("debian"),
             Self::Image(name) => f.write_str(name),
+            Self::Stored(engine, name) => write!(f, "{}:{name}", engine.transport()),
             Self::Directory(path) | Self::Tarball(path) => Escaped(path).fmt(f),
         }
     }

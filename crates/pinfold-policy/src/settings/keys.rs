@@ -126,7 +126,8 @@ pub(super) const SNAPSHOT: &[Key] = &[
     Key::new(
         "base",
         Shape::Text,
-        "host, alpine, debian, an image, or a directory or tarball by a path with / or ./.",
+        "host, alpine, debian, an image of a registry or of an engine here (docker-daemon:, \
+         containers-storage:), or a directory or tarball by a path with / or ./.",
     ),
     Key::new("setupCommands", TEXTS, "Commands that are run on the base, in order, once."),
     Key::new("allowedHosts", TEXTS, "Hosts that they may reach, beside package registries."),

@@ -15,6 +15,7 @@ use crate::env::EnvName;
 use crate::limits::{ByteSize, MilliCpus, WallTime};
 use crate::network::{HostPattern, NetworkRule};
 use crate::path::HostPath;
+use crate::project::Base;
 
 /// Whether somebody watches the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -104,6 +105,8 @@ pub struct Flags {
     pub identity_mode: Option<IdentityMode>,
     /// `--group`.
     pub group: Option<String>,
+    /// `--base`, its path absolute if it is one.
+    pub base: Option<Base>,
     /// Commands on the host.
     pub host_exec: FlagHostExec,
     /// The budget of this session.

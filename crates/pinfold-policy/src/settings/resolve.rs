@@ -273,7 +273,14 @@ fn merge(
         group_home: user.group_home,
         group_files,
         prices: user.prices,
-        snapshot: asked.snapshot(project.snapshot),
+        snapshot: match flag("--base", flags.base) {
+            // What the repository names instead needs nobody's trust.
+            Some(base) => Snapshot {
+                base: Some(base),
+                ..asked.snapshot(Snapshot { base: None, ..project.snapshot })
+            },
+            None => asked.snapshot(project.snapshot),
+        },
         resume: Vec::new(),
         host_exec: HostExec::default(),
         approve: Vec::new(),

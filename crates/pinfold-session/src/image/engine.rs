@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::time::SystemTime;
 
 use pinfold_image::{BASE_ARGUMENT, Reference, USER_ARGUMENT};
+use pinfold_policy::project::ImageEngine;
 use serde::Deserialize;
 
 use super::error::ImageError;
@@ -43,57 +42,10 @@ const KEPT: [&str; 22] = [
 /// How much of what an engine says is remembered for an error, in bytes.
 const REMEMBERED: usize = 8 << 10;
 
-/// An engine that builds images.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EngineName {
-    /// Docker.
-    Docker,
-    /// Podman.
-    Podman,
-}
-
-impl EngineName {
-    const ALL: [Self; 2] = [Self::Docker, Self::Podman];
-
-    /// Its name, which is its program's.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Docker => "docker",
-            Self::Podman => "podman",
-        }
-    }
-}
-
-impl EngineName {
-    /// The same in a sentence.
-    pub(super) const fn is_not(self) -> &'static str {
-        match self {
-            Self::Docker => "docker is not",
-            Self::Podman => "podman is not",
-        }
-    }
-}
-
-impl fmt::Display for EngineName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for EngineName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::ALL.into_iter().find(|name| name.as_str() == text);
-        found.ok_or_else(|| format!("expected {}", Self::ALL.map(Self::as_str).join(" or ")))
-    }
-}
-
 /// An engine of this machine.
 #[derive(Debug)]
 pub struct Engine {
-    name: EngineName,
+    name: ImageEngine,
     program: PathBuf,
 }
 
@@ -110,6 +62,18 @@ pub(super) struct Inspected {
     pub(super) user: Option<String>,
     /// Its labels.
     pub(super) labels: BTreeMap<String, String>,
+}
+
+/// An image to run on.
+#[derive(Debug)]
+pub struct Stored {
+    /// The engine's own name for exactly this one.
+    pub id: String,
+    /// The digests of its layers, unpacked, the lowest first (OCI Image Format Specification 1.1,
+    /// `rootfs.diff_ids`).
+    pub layers: Vec<String>,
+    /// Its bytes, unpacked.
+    pub size: u64,
 }
 
 /// What is to be built.
@@ -148,6 +112,17 @@ struct Image {
     created: Option<String>,
     #[serde(default)]
     config: Option<Config>,
+    #[serde(default, rename = "RootFS")]
+    root: Option<Root>,
+    #[serde(default)]
+    size: Option<u64>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Root {
+    #[serde(default)]
+    layers: Option<Vec<String>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -166,8 +141,8 @@ impl Engine {
     ///
     /// # Errors
     /// Not installed.
-    pub fn find(asked: Option<EngineName>, not_in: &[PathBuf]) -> Result<Self, ImageError> {
-        let names = asked.map_or(EngineName::ALL.to_vec(), |name| vec![name]);
+    pub fn find(asked: Option<ImageEngine>, not_in: &[PathBuf]) -> Result<Self, ImageError> {
+        let names = asked.map_or(ImageEngine::ALL.to_vec(), |name| vec![name]);
         let mut there =
             names.into_iter().filter_map(|name| Some((name, find(name.as_str(), not_in)?)));
         let (name, program) = there.next().ok_or(ImageError::NoEngine(asked))?;
@@ -176,7 +151,7 @@ impl Engine {
 
     /// Its name.
     #[must_use]
-    pub fn name(&self) -> EngineName {
+    pub fn name(&self) -> ImageEngine {
         self.name
     }
 
@@ -236,6 +211,48 @@ impl Engine {
     /// # Errors
     /// An engine that cannot be asked.
     pub(super) fn inspect(&self, reference: &str) -> Result<Option<Inspected>, ImageError> {
+        Ok(self.look_at(reference)?.map(Inspected::from))
+    }
+
+    /// An image to run on.
+    ///
+    /// # Errors
+    /// None of this name; an engine that cannot be asked.
+    pub(crate) fn stored(&self, name: &str) -> Result<Stored, ImageError> {
+        let engine = self.name;
+        let named = || name.to_owned();
+        let found = self.look_at(name)?;
+        let found = found.ok_or_else(|| ImageError::NotStored { engine, name: named() })?;
+        let layers = found.root.unwrap_or_default().layers.unwrap_or_default();
+        let (id, size) = (found.id, found.size.unwrap_or(0));
+        match layers.is_empty() {
+            true => Err(ImageError::Unnamed { engine, name: named() }),
+            false => Ok(Stored { id, layers, size }),
+        }
+    }
+
+    /// Writes an image to a file, as `docker save` does: a tarball of its layers' tarballs.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub(crate) fn save(&self, image: &Stored, into: &Path) -> Result<(), ImageError> {
+        let doing = format!("save the image {}", image.id);
+        let format: &[&str] = match self.name {
+            ImageEngine::Docker => &[],
+            ImageEngine::Podman => &["--quiet", "--format=docker-archive"],
+        };
+        let mut argv = self.argv(["save"].into_iter().chain(format.iter().copied()));
+        let mut output = OsString::from("--output=");
+        output.push(into);
+        argv.extend([output, image.id.clone().into()]);
+        self.have(&doing, argv, &|_| {})?.map_err(|said| self.failed(&doing, &said))?;
+        match into.is_file() {
+            true => Ok(()),
+            false => Err(self.failed(&doing, "it has written nothing")),
+        }
+    }
+
+    fn look_at(&self, reference: &str) -> Result<Option<Image>, ImageError> {
         let doing = format!("look at the image {reference}");
         let answer = self.ask(&doing, &["image", "inspect", reference])?;
         if !answer.is_good {
@@ -249,7 +266,7 @@ impl Engine {
         let images: Vec<Image> = serde_json::from_str(&answer.text).map_err(|error| {
             self.failed(&doing, &format!("its answer is not understood: {error}"))
         })?;
-        Ok(images.into_iter().next().map(Inspected::from))
+        Ok(images.into_iter().next())
     }
 
     /// Gets an image from its registry.
@@ -288,7 +305,7 @@ impl Engine {
         words.extend(user.map(|user| format!("--build-arg={USER_ARGUMENT}={user}")));
         words.extend(network.map(|network| format!("--network={network}")));
         words.extend(anew.then(|| "--no-cache".to_owned()));
-        if self.name == EngineName::Podman {
+        if self.name == ImageEngine::Podman {
             // What is built on has been looked for already.
             words.push("--pull=never".to_owned());
         }

@@ -5,23 +5,31 @@ use std::path::PathBuf;
 
 use pinfold_image::{ContextError, DockerfileError, LayerError, NoContext, NoName, Reference};
 use pinfold_policy::path::Escaped;
+use pinfold_policy::project::ImageEngine;
 use thiserror::Error;
 
-use super::engine::EngineName;
 use crate::repository::ContentHash;
+
+/// An engine as one that is missing.
+const fn is_not(engine: ImageEngine) -> &'static str {
+    match engine {
+        ImageEngine::Docker => "docker is not",
+        ImageEngine::Podman => "podman is not",
+    }
+}
 
 /// Why an image cannot be had.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ImageError {
     /// No engine, or not the one that is asked for.
-    #[error("{} installed", .0.map_or("neither docker nor podman is", EngineName::is_not))]
-    NoEngine(Option<EngineName>),
+    #[error("{} installed", .0.map_or("neither docker nor podman is", is_not))]
+    NoEngine(Option<ImageEngine>),
     /// It is there and nobody serves it.
     #[error("{engine} does not run: {said}")]
     NotRunning {
         /// The engine.
-        engine: EngineName,
+        engine: ImageEngine,
         /// What it says.
         said: String,
     },
@@ -29,7 +37,7 @@ pub enum ImageError {
     #[error("you may not use {engine}: {said}")]
     NoAccess {
         /// The engine.
-        engine: EngineName,
+        engine: ImageEngine,
         /// What it says.
         said: String,
     },
@@ -37,7 +45,7 @@ pub enum ImageError {
     #[error("{engine} has no space left on its disk")]
     DiskFull {
         /// The engine.
-        engine: EngineName,
+        engine: ImageEngine,
     },
     /// What is to be built on.
     #[error("cannot get the image {reference}: {said}")]
@@ -50,11 +58,27 @@ pub enum ImageError {
     /// The image to build on is not there, and nobody is to be asked for it.
     #[error("the image {0} is not here")]
     NotHere(Reference),
+    /// An image to run on that an engine does not have.
+    #[error("{engine} has no image {name}")]
+    NotStored {
+        /// The engine.
+        engine: ImageEngine,
+        /// The image's name.
+        name: String,
+    },
+    /// An image whose layers nobody can check.
+    #[error("{engine} does not say what the layers of the image {name} are")]
+    Unnamed {
+        /// The engine.
+        engine: ImageEngine,
+        /// The image's name.
+        name: String,
+    },
     /// Something else.
     #[error("{engine} cannot {doing}: {said}")]
     Failed {
         /// The engine.
-        engine: EngineName,
+        engine: ImageEngine,
         /// What it was to do.
         doing: String,
         /// What it says.
@@ -132,18 +156,18 @@ impl ImageError {
                 "install one of them (Debian: `apt install podman`, or docker.io), or say --engine \
                  if it is the other one that you have"
             }
-            Self::NotRunning { engine: EngineName::Docker, .. } => {
+            Self::NotRunning { engine: ImageEngine::Docker, .. } => {
                 "start it (`sudo systemctl start docker`), name its socket in DOCKER_HOST, or say \
                  --engine podman"
             }
-            Self::NotRunning { engine: EngineName::Podman, .. } => {
+            Self::NotRunning { engine: ImageEngine::Podman, .. } => {
                 "is CONTAINER_HOST right? without it, podman needs no service"
             }
-            Self::NoAccess { engine: EngineName::Docker, .. } => {
+            Self::NoAccess { engine: ImageEngine::Docker, .. } => {
                 "who may use Docker's socket is root on this machine: use rootless Docker or \
                  --engine podman, or have yourself put into its group"
             }
-            Self::NoAccess { engine: EngineName::Podman, .. } => {
+            Self::NoAccess { engine: ImageEngine::Podman, .. } => {
                 "rootless podman needs uidmap and a range for you in /etc/subuid and /etc/subgid"
             }
             Self::DiskFull { engine } => {
@@ -156,7 +180,15 @@ impl ImageError {
                  and --base-image on another"
             }
             Self::NotHere(_) => "leave --offline out, or load the image before",
-            Self::Failed { .. } | Self::Interrupted(_) | Self::Own { .. } => return None,
+            Self::NotStored { engine, .. } => {
+                return Some(format!(
+                    "see `{engine} image ls`, or build one with `pinfold image build`"
+                ));
+            }
+            Self::Unnamed { .. }
+            | Self::Failed { .. }
+            | Self::Interrupted(_)
+            | Self::Own { .. } => return None,
             Self::NoFiles { place, .. } => {
                 return Some(format!("put one into {}", Escaped(place)));
             }
@@ -166,7 +198,7 @@ impl ImageError {
             Self::Layer(error) => return error.hint(),
             Self::Name(_) => "rename the directory",
             Self::Untrusted { .. } => {
-                "look at it with `pinfold trust --image`, or leave it out with --agent-only"
+                "look at it with `pinfold trust --image`, or leave it out: `pinfold image build --agent-only`"
             }
             Self::NotAsGiven { .. } => {
                 "look at it with `pinfold trust --image`, then give its hash"

@@ -6,7 +6,7 @@ use pinfold_boundary::managed::{Container, Mount};
 use rustix::process::{Resource, getrlimit};
 
 use super::{EMPTY, LABEL};
-use crate::image::EngineName;
+use pinfold_policy::project::ImageEngine;
 
 /// Tasks that podman 4.3 can always give: it lowers its own limit to 32 768 on the way.
 const PODMANS_TASKS: u64 = 30_000;
@@ -43,11 +43,11 @@ impl Machine {
 }
 
 /// Runs a container in the background, of which nothing is left when it ends.
-pub(super) fn run(engine: EngineName, container: &Container, machine: &Machine) -> Vec<String> {
+pub(super) fn run(engine: ImageEngine, container: &Container, machine: &Machine) -> Vec<String> {
     let (uid, gid) = container.user;
     let mut words = Vec::new();
     let mut say = |word: &str| words.push(word.to_owned());
-    if engine == EngineName::Podman {
+    if engine == ImageEngine::Podman {
         // Its own defaults ask systemd, and take crun.
         if !machine.has_systemd {
             say("--cgroup-manager=cgroupfs");
@@ -64,8 +64,8 @@ pub(super) fn run(engine: EngineName, container: &Container, machine: &Machine) 
     // Init mounts a /proc of its own, which the kernel allows where nothing of the first is covered
     // (mount_too_revealing() in fs/namespace.c). Only init ever sees the container's.
     say(match engine {
-        EngineName::Docker => "--security-opt=systempaths=unconfined",
-        EngineName::Podman => "--security-opt=unmask=ALL",
+        ImageEngine::Docker => "--security-opt=systempaths=unconfined",
+        ImageEngine::Podman => "--security-opt=unmask=ALL",
     });
     // As its first process, init heeds no other.
     say("--stop-signal=KILL");
@@ -74,12 +74,12 @@ pub(super) fn run(engine: EngineName, container: &Container, machine: &Machine) 
     say("--entrypoint=");
     match engine {
         // Whatever a daemon is set up to do with users: files keep their owners.
-        EngineName::Docker => say("--userns=host"),
-        EngineName::Podman if !machine.is_root => {
+        ImageEngine::Docker => say("--userns=host"),
+        ImageEngine::Podman if !machine.is_root => {
             say("--userns=keep-id");
             say("--read-only-tmpfs=false");
         }
-        EngineName::Podman => say("--read-only-tmpfs=false"),
+        ImageEngine::Podman => say("--read-only-tmpfs=false"),
     }
     say(&format!("--user={uid}:{gid}"));
     say(&format!("--name={}", container.name));
@@ -88,7 +88,7 @@ pub(super) fn run(engine: EngineName, container: &Container, machine: &Machine) 
     if let Some(most) = machine.files {
         say(&format!("--ulimit=nofile={most}:{most}"));
     }
-    if let (EngineName::Podman, Some(most)) = (engine, machine.tasks) {
+    if let (ImageEngine::Podman, Some(most)) = (engine, machine.tasks) {
         let most = most.min(PODMANS_TASKS);
         say(&format!("--ulimit=nproc={most}:{most}"));
     }

@@ -42,7 +42,7 @@ pub(crate) struct Design {
 pub(crate) fn settle(request: &mut Request) -> Result<Box<dyn Boundary>, RunError> {
     let boundary = wall::choose(
         &request.settings,
-        &wall::written(&request.settings, &request.workspace.root),
+        &wall::written(&request.settings, request.workspace.root.as_path()),
     )?;
     github::broker(&mut request.settings, &request.workspace)?;
     Ok(boundary)

@@ -90,6 +90,15 @@ pub enum SnapshotError {
 }
 
 impl SnapshotError {
+    /// The signal by which a person ended what an engine did.
+    #[must_use]
+    pub fn interrupted(&self) -> Option<i32> {
+        match self {
+            Self::Base(error) => error.interrupted(),
+            _ => None,
+        }
+    }
+
     /// The way out, where the message does not say it already.
     #[must_use]
     pub fn hint(&self) -> Option<String> {

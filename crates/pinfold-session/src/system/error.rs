@@ -11,6 +11,7 @@ use pinfold_provision::ShelfError;
 use thiserror::Error;
 
 use crate::RunError;
+use crate::image::ImageError;
 
 /// Why a system cannot be had.
 #[derive(Debug, Error)]
@@ -27,6 +28,9 @@ pub enum SystemError {
         /// Why.
         source: RegistryError,
     },
+    /// An image of an engine's that cannot be had.
+    #[error("snapshot.base: {0}")]
+    Stored(#[from] ImageError),
     /// A proxy that cannot be used.
     #[error("{message}")]
     WayOut {
@@ -112,11 +116,21 @@ impl SystemError {
         Self::WayOut { hint: error.hint(), message: error.to_string() }
     }
 
+    /// The signal by which a person ended what an engine did.
+    #[must_use]
+    pub fn interrupted(&self) -> Option<i32> {
+        match self {
+            Self::Stored(ImageError::Interrupted(signal)) => Some(*signal),
+            _ => None,
+        }
+    }
+
     /// The way out, where the message does not say it already.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Image { source, .. } => source.hint(),
+            Self::Stored(error) => error.hint(),
             Self::MountedWithin { .. } => {
                 Some("name a base of its own (debian) under snapshot.base".to_owned())
             }

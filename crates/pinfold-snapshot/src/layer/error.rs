@@ -18,6 +18,12 @@ pub enum LayerError {
         /// The program that packed it.
         how: &'static str,
     },
+    /// It is not the image that was asked for.
+    #[error("what was saved is not the image that was asked for: it has {what}")]
+    NotSaved {
+        /// What differs.
+        what: &'static str,
+    },
     /// It holds something that no honest archive does.
     #[error("the archive holds `{name}`, {why}; it is refused")]
     Refused {
@@ -44,10 +50,10 @@ pub enum LayerError {
         /// The ratio from which it is refused.
         times: u64,
     },
-    /// The tree could not be written.
-    #[error("cannot write {}: {source}", path.display())]
+    /// An archive or the tree could not be used.
+    #[error("cannot use {}: {source}", path.display())]
     File {
-        /// The path, in the tree.
+        /// Its path.
         path: PathBuf,
         /// What the system says.
         source: io::Error,

@@ -24,12 +24,24 @@ pub fn open(file: File) -> Result<Box<dyn Read>, LayerError> {
     let packed = file.metadata().map_err(LayerError::damaged)?.len();
     let mut start = [0; 8];
     let length = file.read_at(&mut start, 0).map_err(LayerError::damaged)?;
-    let begins = |with: &[u8]| start[..length].starts_with(with);
+    unpacked(file, &start[..length], packed)
+}
+
+/// The same of what begins with these bytes and has so many.
+///
+/// # Errors
+/// As [`open`].
+pub(super) fn unpacked<'r>(
+    file: impl Read + 'r,
+    start: &[u8],
+    packed: u64,
+) -> Result<Box<dyn Read + 'r>, LayerError> {
+    let begins = |with: &[u8]| start.starts_with(with);
     if let Some((_, how)) = UNREAD.iter().find(|(magic, _)| begins(magic)) {
         return Err(LayerError::Packed { how });
     }
     let file = BufReader::with_capacity(128 * 1024, file);
-    let content: Box<dyn Read> = if begins(GZIP) {
+    let content: Box<dyn Read + 'r> = if begins(GZIP) {
         Box::new(MultiGzDecoder::new(file))
     } else if begins(ZSTD) {
         let decoder = StreamingDecoder::new(file);
@@ -41,8 +53,8 @@ pub fn open(file: File) -> Result<Box<dyn Read>, LayerError> {
 }
 
 /// Ends what unpacks to an unlikely multiple of its size.
-struct Bounded {
-    content: Box<dyn Read>,
+struct Bounded<'r> {
+    content: Box<dyn Read + 'r>,
     packed: u64,
     unpacked: u64,
 }
@@ -52,7 +64,7 @@ const TIMES: u64 = 200;
 /// Below this nobody minds.
 const HARMLESS: u64 = 64 << 20;
 
-impl Read for Bounded {
+impl Read for Bounded<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.content.read(buffer)?;
         self.unpacked += count as u64;

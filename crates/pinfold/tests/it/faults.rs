@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -36,23 +36,30 @@ fn traces(stage: &Stage) -> Traces {
     }
 }
 
-/// Control groups that are named after one of these processes.
-fn groups_of(pids: &[i32]) -> Vec<String> {
-    let wanted: BTreeSet<String> = pids.iter().map(|pid| format!("pinfold-{pid}-0")).collect();
-    let mut found = Vec::new();
+/// Every control group of pinfold's.
+fn groups() -> BTreeSet<PathBuf> {
+    let mut found = BTreeSet::new();
     let mut rest = vec![Path::new("/sys/fs/cgroup").to_owned()];
     while let Some(directory) = rest.pop() {
         for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
             if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 continue;
             }
-            if entry.file_name().to_str().is_some_and(|name| wanted.contains(name)) {
-                found.push(entry.path().display().to_string());
+            if entry.file_name().to_string_lossy().starts_with("pinfold-") {
+                found.insert(entry.path());
             }
             rest.push(entry.path());
         }
     }
     found
+}
+
+/// Those named after one of these processes, but for what was there before: one of the same number may
+/// have been left below another group by a run that was killed.
+fn groups_of(pids: &[i32], old: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
+    let names: Vec<String> = pids.iter().map(|pid| format!("pinfold-{pid}-0")).collect();
+    let is_theirs = |path: &&PathBuf| names.iter().any(|name| path.ends_with(name));
+    groups().difference(old).filter(is_theirs).cloned().collect()
 }
 
 fn audit_is_whole(stage: &Stage) {
@@ -65,17 +72,17 @@ fn audit_is_whole(stage: &Stage) {
 /// The next start cleans up. A control group, though, is busy for a while after its last process
 /// was reaped (the kernel unlinks it later, and tells nobody), or its number is that of another
 /// process by now: then it is a start after that.
-fn start_until_clean(stage: &Stage, dead: &[i32]) {
+fn start_until_clean(stage: &Stage, dead: &[i32], old: &BTreeSet<PathBuf>) {
     const PATIENCE: Duration = Duration::from_secs(20);
     let begun = Instant::now();
     while begun.elapsed() < PATIENCE {
         let output = stage.run(&[], &["true"]);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        if groups_of(dead).is_empty() {
+        if groups_of(dead, old).is_empty() {
             return;
         }
     }
-    panic!("{:?} are left", groups_of(dead));
+    panic!("{:?} are left", groups_of(dead, old));
 }
 
 /// The mounts of the machine, but for those that other tests' engines make and take away meanwhile.
@@ -97,7 +104,7 @@ fn mounts() -> String {
 fn killed_at_every_step(person: Person, nth: usize, stride: u32) -> u32 {
     let stage = Stage::new(person);
     assert!(stage.run(&[], &["true"]).status.success());
-    let before = traces(&stage);
+    let (before, old) = (traces(&stage), groups());
     let mut kills = 0;
     loop {
         let step = 1 + kills * stride;
@@ -111,7 +118,7 @@ fn killed_at_every_step(person: Person, nth: usize, stride: u32) -> u32 {
             break;
         }
         assert!(nth == 0 || traced.status.is_some(), "pinfold did not end: {at}");
-        start_until_clean(&stage, &traced.pids);
+        start_until_clean(&stage, &traced.pids, &old);
         assert_eq!(traces(&stage), before, "{at}");
         kills += 1;
     }
@@ -200,11 +207,12 @@ fn the_command_and_all_it_started_die_with_the_supervisor() {
     for person in people() {
         let stage = Stage::new(person);
         let script = "setsid sleep 1000 & (trap '' TERM HUP; sleep 1000) & sleep 1000";
+        let old = groups();
         let running = Running::start(&stage, script);
         let pid = i32::try_from(running.process.id()).unwrap();
         kill(running.process.id());
         running.end();
-        start_until_clean(&stage, &[pid]);
+        start_until_clean(&stage, &[pid], &old);
         assert_eq!(names(&stage.state().join("sessions")), BTreeSet::from(["lock".to_owned()]));
     }
 }
@@ -246,7 +254,7 @@ fn many_starts_leave_nothing() {
     for person in people() {
         let stage = Stage::new(person);
         assert!(stage.run(&[], &["true"]).status.success());
-        let before = traces(&stage);
+        let (before, old) = (traces(&stage), groups());
         let mut pids = Vec::new();
         for _ in 0..200 {
             let mut run = stage.pinfold(&["run", "--", "true"]).spawn().unwrap();
@@ -254,7 +262,7 @@ fn many_starts_leave_nothing() {
             assert!(run.wait().unwrap().success());
         }
         assert_eq!(traces(&stage), before);
-        assert_eq!(groups_of(&pids), Vec::<String>::new());
+        assert_eq!(groups_of(&pids, &old), Vec::<PathBuf>::new());
     }
 }
 

@@ -213,18 +213,20 @@ fn mistakes_name_line_key_and_what_was_expected() {
 
 #[test]
 fn a_base_is_what_it_looks_like() {
-    use crate::project::Base;
+    use crate::project::{Base, ImageEngine};
     for (text, base) in [
         ("host", Base::Host),
         ("debian", Base::Debian),
         ("debian:12", Base::Image("debian:12".to_owned())),
         ("127.0.0.1:5000/a/b@sha256:ab", Base::Image("127.0.0.1:5000/a/b@sha256:ab".to_owned())),
         ("./root", Base::Directory("./root".into())),
+        ("docker-daemon:a:1", Base::Stored(ImageEngine::Docker, "a:1".to_owned())),
+        ("containers-storage:a", Base::Stored(ImageEngine::Podman, "a".to_owned())),
         ("/srv/root.tar.gz", Base::Tarball("/srv/root.tar.gz".into())),
     ] {
         assert_eq!(text.parse(), Ok(base), "{text}");
     }
-    for text in ["", "-x", "a b", "~/x", "a\"b"] {
+    for text in ["", "-x", "a b", "~/x", "a\"b", "docker-daemon:", "docker-daemon:-v"] {
         assert!(text.parse::<Base>().is_err(), "{text}");
     }
 }

@@ -1,6 +1,6 @@
 use super::*;
 
-fn engine(name: EngineName) -> Engine {
+fn engine(name: ImageEngine) -> Engine {
     Engine { name, program: PathBuf::new() }
 }
 
@@ -28,7 +28,7 @@ fn an_image_is_told_by_its_registrys_digest_else_by_its_id() {
 
 #[test]
 fn what_an_engine_says_becomes_an_error_with_a_way_out() {
-    let docker = engine(EngineName::Docker);
+    let docker = engine(ImageEngine::Docker);
     let stopped = docker.failed(
         "x",
         "Cannot connect to the Docker daemon at unix:///a. Is the docker daemon running?",
@@ -54,6 +54,6 @@ fn what_an_engine_says_becomes_an_error_with_a_way_out() {
 
 #[test]
 fn an_engine_that_is_not_known_is_refused_by_name() {
-    assert_eq!("podman".parse(), Ok(EngineName::Podman));
-    assert_eq!("rkt".parse::<EngineName>(), Err("expected docker or podman".to_owned()));
+    assert_eq!("podman".parse(), Ok(ImageEngine::Podman));
+    assert_eq!("rkt".parse::<ImageEngine>(), Err("expected docker or podman".to_owned()));
 }

@@ -102,7 +102,6 @@ impl<'a> Tmux<'a> {
         self.wait_until(text, |screen| screen.lines().any(|line| line.trim_end() == text))
     }
 
-    /// Waits until the last line that is not empty ends so: after `^C` a prompt may stand on the
     /// Interrupts a command that waits, stops it, and goes on with it.
     pub(crate) fn has_job_control(&self, prompt: &str, command: &str) {
         let runs = |_: &str| !processes_with(&command.replace(' ', "\0")).is_empty();
@@ -120,6 +119,7 @@ impl<'a> Tmux<'a> {
         self.wait_for_prompt(prompt);
     }
 
+    /// Waits until the last line that is not empty ends so: after `^C` a prompt may stand on the
     /// same line.
     pub(crate) fn wait_for_prompt(&self, prompt: &str) -> String {
         self.wait_until(prompt, |screen| {

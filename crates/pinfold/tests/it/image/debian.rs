@@ -115,4 +115,10 @@ fn pis_own_image_has_pi_its_extensions_and_its_settings() {
         "agent\n/usr/local/bin/pi\nit is built\nclaude-sonnet-4-6\nagent\nagent\n\
          /usr/bin/fdfind\n/usr/bin/ssh\n/usr/bin/make"
     );
+    // The same as a session, on files of its own and behind pinfold's walls.
+    let base = room.base(&tag);
+    let look = "command -v pi && cat ~/.pi/agent/extensions/hello/built";
+    let mut run = scene.stage.pinfold(&["run", "--base", &base, "--", "sh", "-c", look]);
+    let shown = good(&room.open(&mut run).output().unwrap());
+    assert_eq!(shown, "/usr/local/bin/pi\nit is built");
 }

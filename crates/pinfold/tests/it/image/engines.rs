@@ -190,6 +190,19 @@ impl Room {
         self.good(&["load", "--input", &archive.display().to_string()]);
     }
 
+    /// Loads an archive of an image.
+    pub(super) fn load_archive(&self, bytes: &[u8]) {
+        let archive = self.path("image.tar");
+        fs::write(&archive, bytes).unwrap();
+        self.good(&["load", "--input", &archive.display().to_string()]);
+    }
+
+    /// Its image of this name, as a base.
+    pub(super) fn base(&self, name: &str) -> String {
+        let transport = if self.name == "docker" { "docker-daemon" } else { "containers-storage" };
+        format!("{transport}:{name}")
+    }
+
     /// Its socket, closed to everybody but root.
     pub(crate) fn closed_socket(&self) -> String {
         let socket = self.dir.path().join("socket");
@@ -221,19 +234,33 @@ fn own() -> Person {
     Person { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() }
 }
 
-/// An archive as `docker save` writes it: one layer with busybox.
-fn image(name: &str, created: &str, mark: &str) -> Vec<u8> {
+/// A layer with busybox and a mark.
+pub(super) fn layer(mark: &str) -> tar::Builder<Vec<u8>> {
     let mut layer = tar::Builder::new(Vec::new());
     let busybox = fs::read("/bin/busybox").unwrap();
     add(&mut layer, "bin/busybox", 0o755, &busybox);
-    for applet in ["sh", "cat", "test", "find", "sleep", "sort"] {
-        let mut header = tar::Header::new_ustar();
-        header.set_entry_type(tar::EntryType::Symlink);
-        header.set_size(0);
-        layer.append_link(&mut header, format!("bin/{applet}"), "busybox").unwrap();
+    for applet in ["sh", "cat", "env", "id", "ls", "stat", "test", "find", "sleep", "sort"] {
+        add_link(&mut layer, &format!("bin/{applet}"), "busybox");
     }
-    add(&mut layer, "mark", 0o644, format!("{mark}\n").as_bytes());
-    let layer = layer.into_inner().unwrap();
+    for name in ["mark", "srv/mark"] {
+        add(&mut layer, name, 0o644, format!("{mark}\n").as_bytes());
+    }
+    layer
+}
+
+/// An archive as `docker save` writes it: one layer with busybox.
+fn image(name: &str, created: &str, mark: &str) -> Vec<u8> {
+    pack(name, created, r#"{"Env": ["PATH=/bin"]}"#, vec![layer(mark)])
+}
+
+/// The same with these layers, the lowest first, of an image that is to be run so.
+pub(super) fn pack(
+    name: &str,
+    created: &str,
+    config: &str,
+    layers: Vec<tar::Builder<Vec<u8>>>,
+) -> Vec<u8> {
+    let layers: Vec<Vec<u8>> = layers.into_iter().map(|one| one.into_inner().unwrap()).collect();
     let sha = |bytes: &[u8]| {
         let digest = digest(&SHA256, bytes);
         digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect::<String>()
@@ -242,24 +269,41 @@ fn image(name: &str, created: &str, mark: &str) -> Vec<u8> {
         "aarch64" => "arm64",
         _ => "amd64",
     };
+    let digests: Vec<_> = layers.iter().map(|one| format!("\"sha256:{}\"", sha(one))).collect();
+    let history = format!(r#"{{"created": "{created}", "created_by": "a test"}}"#);
+    let history = vec![history; layers.len()].join(", ");
     let config = format!(
         r#"{{"architecture": "{architecture}", "os": "linux", "created": "{created}",
-            "config": {{"Env": ["PATH=/bin"]}},
-            "history": [{{"created": "{created}", "created_by": "a test"}}],
-            "rootfs": {{"type": "layers", "diff_ids": ["sha256:{}"]}}}}"#,
-        sha(&layer)
+            "config": {config}, "history": [{history}],
+            "rootfs": {{"type": "layers", "diff_ids": [{}]}}}}"#,
+        digests.join(", ")
     );
     let file = format!("{}.json", sha(config.as_bytes()));
-    let manifest =
-        format!(r#"[{{"Config": "{file}", "RepoTags": ["{name}"], "Layers": ["layer.tar"]}}]"#);
+    let names: Vec<_> = (0..layers.len()).map(|index| format!("\"{index}/layer.tar\"")).collect();
+    let manifest = format!(
+        r#"[{{"Config": "{file}", "RepoTags": ["{name}"], "Layers": [{}]}}]"#,
+        names.join(", ")
+    );
     let mut archive = tar::Builder::new(Vec::new());
-    add(&mut archive, "layer.tar", 0o644, &layer);
+    for (index, layer) in layers.iter().enumerate() {
+        add(&mut archive, &format!("{index}/layer.tar"), 0o644, layer);
+    }
     add(&mut archive, &file, 0o644, config.as_bytes());
     add(&mut archive, "manifest.json", 0o644, manifest.as_bytes());
     archive.into_inner().unwrap()
 }
 
-fn add(archive: &mut tar::Builder<Vec<u8>>, name: &str, mode: u32, bytes: &[u8]) {
+/// Puts a symbolic link into an archive.
+pub(super) fn add_link(archive: &mut tar::Builder<Vec<u8>>, name: &str, to: &str) {
+    let mut header = tar::Header::new_ustar();
+    header.set_entry_type(tar::EntryType::Symlink);
+    header.set_mode(0o777);
+    header.set_size(0);
+    archive.append_link(&mut header, name, to).unwrap();
+}
+
+/// Puts a file into an archive.
+pub(super) fn add(archive: &mut tar::Builder<Vec<u8>>, name: &str, mode: u32, bytes: &[u8]) {
     let mut header = tar::Header::new_ustar();
     header.set_mode(mode);
     header.set_size(bytes.len() as u64);

@@ -6,6 +6,7 @@ mod debian;
 pub(crate) mod engines;
 mod faults;
 mod layers;
+mod running;
 
 use std::fs;
 use std::path::PathBuf;

@@ -9,10 +9,10 @@ use serde_json::json;
 
 use super::sample::{Contender, in_turns, print};
 use super::start::base;
-use super::{Effort, Outcome, command, peers};
+use super::{Effort, Outcome, command, memory, peers, work};
 
-/// OCI runtimes, and the options that each needs where control groups of both versions are mounted.
-const ENGINES: [&str; 2] = ["runc", "crun"];
+/// OCI runtimes.
+const ENGINES: [&str; 3] = ["runc", "crun", "runsc"];
 /// What manages containers by itself.
 const MANAGERS: [&str; 2] = ["docker", "podman"];
 
@@ -35,14 +35,31 @@ pub(super) fn run(pinfold: &Path, effort: Effort) -> Outcome {
         let [bare, own] = contenders.map(|contender| contender.median());
         println!("  added: {:.1} ms", (own.as_secs_f64() - bare.as_secs_f64()) * 1e3);
     }
-    for engine in MANAGERS {
-        if command(engine).arg("info").output().is_ok_and(|output| output.status.success()) {
-            managed(pinfold, engine, effort)?;
-        } else {
+    let answers = |engine: &&str| {
+        let info = command(engine).arg("info").output();
+        let answers = info.is_ok_and(|output| output.status.success());
+        if !answers {
             println!("  {engine} does not answer: skipped");
         }
+        answers
+    };
+    let managers: Vec<&str> = MANAGERS.into_iter().filter(answers).collect();
+    for engine in &managers {
+        managed(pinfold, engine, effort)?;
+    }
+    for engine in ENGINES.into_iter().filter(|engine| peers::exists(engine)).chain(managers) {
+        work::behind(pinfold, engine, effort)?;
+        memory_of(pinfold, engine)?;
     }
     Ok(())
+}
+
+/// What a session holds that waits, with what its engine runs for it.
+fn memory_of(pinfold: &Path, engine: &str) -> Outcome {
+    let workspace = tempfile::Builder::new().prefix("bench").tempdir_in(base())?;
+    let mut session = command(pinfold);
+    session.args(["run", "--engine", engine]).args(memory::IDLE).current_dir(workspace.path());
+    memory::of(&format!("container ({engine})"), session)
 }
 
 /// The same of Docker and Podman, and what runs beside a command in a container that is there.
@@ -112,8 +129,8 @@ fn by_itself(engine: &str, options: &[&str], words: &[&str]) -> Command {
     run
 }
 
-/// The engine by itself, on a bundle with the host's programs and the usual namespaces, in a mount
-/// namespace where it sees no control groups, which crun 1.8 needs beside version 1.
+/// The engine by itself, on a bundle with the host's programs and the usual namespaces. crun 1.8 runs beside
+/// control groups of version 1 only where it sees none, in a mount namespace of its own.
 fn bare(engine: &str, bundle: &Path) -> Result<Command, Box<dyn std::error::Error>> {
     let root = bundle.join("rootfs");
     for name in ["usr", "proc", "dev", "tmp"] {
@@ -151,14 +168,25 @@ fn bare(engine: &str, bundle: &Path) -> Result<Command, Box<dyn std::error::Erro
     });
     fs::write(bundle.join("config.json"), config.to_string())?;
     let state = bundle.join("state");
-    let manager = if engine == "crun" { "--cgroup-manager=disabled" } else { "--rootless=true" };
-    let script = "mount -t tmpfs none /sys/fs/cgroup; exec \"$@\"";
-    let mut bare = command("unshare");
-    // A user who is not root makes mounts only as root of a namespace.
-    if uid != 0 {
-        bare.args(["--user", "--map-root-user"]);
-    }
-    bare.args(["--mount", "sh", "-c", script, "sh", engine, manager, "--root"]).arg(state);
-    bare.args(["run", "--bundle"]).arg(bundle).arg("bench");
+    let mut bare = match engine {
+        "crun" => {
+            let mut bare = command("unshare");
+            // A user who is not root makes mounts only as root of a namespace.
+            if uid != 0 {
+                bare.args(["--user", "--map-root-user"]);
+            }
+            let script = "mount -t tmpfs none /sys/fs/cgroup; exec \"$@\"";
+            bare.args(["--mount", "sh", "-c", script, "sh", engine, "--cgroup-manager=disabled"]);
+            bare
+        }
+        // What works of Debian's, without a right that a container might lack.
+        "runsc" => {
+            let mut bare = command(engine);
+            bare.args(["--platform=ptrace", "--network=none", "--ignore-cgroups"]);
+            bare
+        }
+        _ => command(engine),
+    };
+    bare.arg("--root").arg(state).args(["run", "--bundle"]).arg(bundle).arg("bench");
     Ok(bare)
 }

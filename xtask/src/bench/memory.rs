@@ -22,7 +22,7 @@ pub(super) fn run(pinfold: &Path) -> Outcome {
 
 /// A session that runs [`IDLE`], looked at once the command runs.
 pub(super) fn of(what: &str, mut session: Command) -> Outcome {
-    println!("memory of a session's two processes, {what}");
+    println!("memory of a session's processes, {what}");
     let started = Instant::now();
     let mut session = session.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     let mut ready = [0_u8; 6];
@@ -38,10 +38,15 @@ pub(super) fn of(what: &str, mut session: Command) -> Outcome {
     Ok(())
 }
 
-/// Prints what a process and its first child hold.
+/// Prints what a process and all below it hold, and what a manager of containers runs for it.
 pub(super) fn show_memory(pid: u32) -> Outcome {
-    for pid in [pid].into_iter().chain(child_of(pid)) {
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let mut pids = below(pid);
+    if let Some(init) = managed_init() {
+        pids.extend(parent_of(init));
+        pids.extend(below(init));
+    }
+    for pid in pids {
+        let Some(status) = read(format!("/proc/{pid}/status")) else { continue };
         let line = |key: &str| {
             status
                 .lines()
@@ -60,7 +65,32 @@ pub(super) fn show_memory(pid: u32) -> Outcome {
     Ok(())
 }
 
-fn child_of(pid: u32) -> Option<u32> {
-    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
-    children.split_whitespace().next()?.parse().ok()
+/// A process and those below it. Which are children is told of each thread (proc_pid_task(5)).
+fn below(pid: u32) -> Vec<u32> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let children = threads.filter_map(|thread| read(thread.path().join("children")));
+    let children: String = children.collect();
+    let below = children.split_whitespace().filter_map(|pid| pid.parse().ok()).flat_map(below);
+    [pid].into_iter().chain(below.collect::<Vec<_>>()).collect()
+}
+
+/// The first process of the container that a daemon runs. The init in it has the same arguments, and a
+/// later parent.
+fn managed_init() -> Option<u32> {
+    let is_init = |pid: &u32| {
+        let line = read(format!("/proc/{pid}/cmdline"));
+        line.is_some_and(|line| line.starts_with("/run/pinfold/init\0managed-init"))
+    };
+    let entries = std::fs::read_dir("/proc").ok()?.flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(is_init).min_by_key(|pid| parent_of(*pid))
+}
+
+fn parent_of(pid: u32) -> Option<u32> {
+    let status = read(format!("/proc/{pid}/status"))?;
+    status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
+}
+
+fn read(path: impl AsRef<Path>) -> Option<String> {
+    std::fs::read_to_string(path).ok()
 }

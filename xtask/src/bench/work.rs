@@ -39,14 +39,46 @@ pub(super) fn run(pinfold: &Path, effort: Effort) -> Outcome {
             continue;
         }
         println!(" {name}");
-        let mut outside = command("/bin/sh");
-        outside.args(["-c", &timed(script)]).current_dir(workspace);
-        let mut inside = command(pinfold);
-        inside.args(["run", "--", "/bin/sh", "-c", &timed(script)]).current_dir(workspace);
-        let mut contenders = [Contender::new("outside", outside), Contender::new("inside", inside)];
-        in_turns(&mut contenders, effort.rounds)?;
-        print(&contenders, "outside");
+        compare(pinfold, &[], script, workspace, effort.rounds)?;
     }
+    Ok(())
+}
+
+/// Some of it behind an engine: processes, many small files, and a compiler.
+pub(super) fn behind(pinfold: &Path, engine: &str, effort: Effort) -> Outcome {
+    const SOME: [&str; 4] =
+        ["500 × fork and exec", "git status", "untar of 10 000 files", "C build"];
+    let rounds = effort.rounds.min(3);
+    println!("\nwork behind {engine} against outside ({rounds} rounds each, in turns)");
+    let workspace = tempfile::Builder::new().prefix("bench").tempdir_in(base())?;
+    make_tree(workspace.path(), effort.files)?;
+    for (name, script, _) in PIECES.into_iter().filter(|(name, ..)| SOME.contains(name)) {
+        println!(" {name}");
+        // Not every engine can do everything: gVisor of 2022 has not every call.
+        if let Err(error) =
+            compare(pinfold, &["--engine", engine], script, workspace.path(), rounds)
+        {
+            println!("  {error}");
+        }
+    }
+    Ok(())
+}
+
+fn compare(
+    pinfold: &Path,
+    options: &[&str],
+    script: &str,
+    workspace: &Path,
+    rounds: usize,
+) -> Outcome {
+    let mut outside = command("/bin/sh");
+    outside.args(["-c", &timed(script)]).current_dir(workspace);
+    let mut inside = command(pinfold);
+    inside.arg("run").args(options).args(["--", "/bin/sh", "-c", &timed(script)]);
+    inside.current_dir(workspace);
+    let mut contenders = [Contender::new("outside", outside), Contender::new("inside", inside)];
+    in_turns(&mut contenders, rounds)?;
+    print(&contenders, "outside");
     Ok(())
 }
 

@@ -9,6 +9,7 @@
 mod engine;
 mod enter;
 mod listed;
+mod outlets;
 mod program;
 mod runtime;
 mod spec;
@@ -62,8 +63,8 @@ impl Boundary for Container {
 
     fn lacks(&self) -> &'static [Feature] {
         if self.engine.has_own_kernel() {
-            // No descriptor leaves it: not a terminal's, not a socket's.
-            &[Feature::Warm, Feature::Landlock, Feature::Terminal, Feature::Publish]
+            // No descriptor leaves it, so no terminal does.
+            &[Feature::Warm, Feature::Landlock, Feature::Terminal]
         } else {
             &[Feature::Warm]
         }

@@ -155,6 +155,8 @@ pub(crate) struct Waiting {
     steps: LastSteps,
     command: Option<(pinfold_wire::Program, Stdio)>,
     said: Said,
+    /// Where sockets are asked for, if that is not init.
+    outlets: Option<Channel>,
 }
 
 impl Waiting {
@@ -163,11 +165,10 @@ impl Waiting {
     /// # Errors
     /// No descriptor is left.
     pub(crate) fn new(engine: &Runtime, steps: LastSteps) -> Result<Self, LaunchError> {
-        let said = engine.said().map_err(|source| LaunchError::System {
-            what: "cannot keep what the engine says",
-            source,
-        })?;
-        Ok(Self { steps, command: None, said })
+        let failed =
+            |source| LaunchError::System { what: "cannot keep what the engine says", source };
+        let (said, outlets) = (engine.said().map_err(failed)?, engine.outlets().map_err(failed)?);
+        Ok(Self { steps, command: None, said, outlets })
     }
 }
 
@@ -266,6 +267,17 @@ impl Inside {
     /// What [`Channel::send`] says.
     pub fn order(&self, order: &Order) -> Result<(), ChannelError> {
         self.order_with(order, &[])
+    }
+
+    /// Asks for a socket of the inside's network, which comes as a report.
+    ///
+    /// # Errors
+    /// As [`Self::order`].
+    pub fn order_socket(&self) -> Result<(), ChannelError> {
+        match self.engine.as_ref().and_then(|engine| engine.outlets.as_ref()) {
+            Some(outlets) => outlets.send(&Order::Socket, &[]),
+            None => self.order(&Order::Socket),
+        }
     }
 
     /// The same with descriptors.

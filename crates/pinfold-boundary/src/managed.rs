@@ -20,11 +20,11 @@ use pinfold_policy::path::HostPath;
 
 use self::errand::Errand;
 use self::grants::{Grants, Owner};
-use self::meeting::Meeting;
+use self::meeting::{Meeting, Met};
 use self::remains::Remains;
 use crate::inside::Relation;
-use crate::namespace;
-use crate::plan::{CpuShare, LaunchPlan};
+use crate::namespace::{self, Group};
+use crate::plan::{LaunchPlan, ResourceLimits};
 use crate::{
     Boundary, Capabilities, Feature, Finding, Hold, Inside, LaunchError, Probe, Session, sys,
 };
@@ -37,6 +37,8 @@ const OWN: &str = "/run/pinfold";
 const INIT: &str = "/run/pinfold/init";
 /// By which it reaches whoever had it started.
 const SOCKET: &str = "/run/pinfold/socket";
+/// Bytes: Docker takes no limit below, and an init with its command comes close to it.
+const LEAST_MEMORY: u64 = 16 << 20;
 /// The word after which it does so.
 const SUBCOMMAND: &str = "managed-init";
 
@@ -48,13 +50,11 @@ pub trait Manager: fmt::Debug {
     /// Its own name.
     fn name(&self) -> &'static str;
 
-    /// Why containers of this caller's do not get the CPU share that is asked for, if they do not.
+    /// Which limits containers of this caller's do not get.
     ///
     /// # Errors
     /// It cannot be asked.
-    fn lacks_cpus(&self) -> Result<Option<String>, LaunchError> {
-        Ok(None)
-    }
+    fn lacks(&self) -> Result<Lacks, LaunchError>;
 
     /// What stands in the way of its use here, and what is worth saying.
     fn probe(&self) -> Vec<Finding>;
@@ -68,6 +68,15 @@ pub trait Manager: fmt::Debug {
 
     /// Ends a container that has not done what it was started for.
     fn remove(&self, container: &Container);
+}
+
+/// Limits that a manager does not set, each with the reason.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Lacks {
+    /// A share of the CPUs.
+    pub cpus: Option<String>,
+    /// Memory.
+    pub memory: Option<String>,
 }
 
 /// A container to be started.
@@ -91,6 +100,8 @@ pub struct Container {
     pub seccomp: HostPath,
     /// CPU time for each wall-clock time, in thousandths of a CPU, if that is bounded.
     pub cpus: Option<u32>,
+    /// Bytes of memory of all its processes together, without any of swap, if that is bounded.
+    pub memory: Option<u64>,
 }
 
 /// A file or directory of the host at a path of a container.
@@ -144,17 +155,31 @@ impl<M: Manager> Managed<M> {
             argv: vec![INIT.to_owned(), SUBCOMMAND.to_owned()],
             seccomp,
             cpus: None,
+            memory: None,
         }
     }
 
-    /// The share that is enforced; one that is not required is left out where it cannot be.
-    fn share(&self, asked: Option<CpuShare>) -> Result<Option<u32>, LaunchError> {
-        let Some(share) = asked else { return Ok(None) };
-        match self.manager.lacks_cpus()? {
-            None => Ok(Some(share.thousandths)),
-            Some(cause) if share.required => Err(LaunchError::Limit { limit: "cpus", cause }),
-            Some(_) => Ok(None),
+    /// Asks for the limits that are the manager's to set. A CPU share that is not required is left out
+    /// where it cannot be had; memory is init's to watch then.
+    fn bound(
+        &self,
+        container: &mut Container,
+        limits: &mut ResourceLimits,
+    ) -> Result<(), LaunchError> {
+        let (cpus, memory) = (limits.cpus.take(), limits.memory);
+        if cpus.is_none() && memory.is_none() {
+            return Ok(());
         }
+        let lacks = self.manager.lacks()?;
+        container.cpus = match (cpus, lacks.cpus) {
+            (Some(share), None) => Some(share.thousandths),
+            (Some(share), Some(cause)) if share.required => {
+                return Err(LaunchError::Limit { limit: "cpus", cause });
+            }
+            _ => None,
+        };
+        container.memory = memory.filter(|bytes| lacks.memory.is_none() && *bytes >= LEAST_MEMORY);
+        Ok(())
     }
 
     fn error(&self, said: impl fmt::Display, cure: Option<&str>) -> LaunchError {
@@ -175,9 +200,12 @@ impl<M: Manager> Boundary for Managed<M> {
     fn probe(&self) -> Probe {
         let findings = self.manager.probe();
         let is_usable = !findings.iter().any(|finding| finding.fatal);
+        let lacks = is_usable.then(|| self.manager.lacks().ok()).flatten();
+        let no = || Some("it does not answer".to_owned());
+        let lacks = lacks.unwrap_or_else(|| Lacks { cpus: no(), memory: no() });
         let capabilities = Capabilities {
-            memory: false,
-            cpus: is_usable && matches!(self.manager.lacks_cpus(), Ok(None)),
+            memory: lacks.memory.is_none(),
+            cpus: lacks.cpus.is_none(),
             pids: true,
             landlock: sys::landlock_abi().unwrap_or(0),
         };
@@ -201,14 +229,7 @@ impl<M: Manager> Boundary for Managed<M> {
             LaunchError::System { what: "cannot write the list of system calls", source }
         })?;
         let mut container = self.container(session, seccomp, owner);
-        container.cpus = self.share(plan.limits.cpus.take())?;
-        let enforced = Capabilities {
-            memory: false,
-            cpus: container.cpus.is_some(),
-            pids: plan.limits.pids.is_some(),
-            landlock,
-        };
-
+        self.bound(&mut container, &mut plan.limits)?;
         let grants = Grants::make(&mut plan, session.name, owner)?;
         let meeting = Meeting::open(session.directory, own("init")?)?;
         container.mounts = grants.mounts.clone();
@@ -216,18 +237,30 @@ impl<M: Manager> Boundary for Managed<M> {
             container.mounts.push(Mount { from: from.clone(), to: to.to_owned(), is_writable });
         }
         self.manager.start(&container)?;
-        let errand = Errand { plan, looks: grants.looks, caller_is_root: owner.is_root() };
         let met = meeting
             .wait(container.user.0)
             .map_err(|said| self.error(said, Some("`pinfold doctor` shows whether it works here")));
-        let told = met.and_then(|(channel, init)| {
+        let told = met.and_then(|Met { channel, init, pid }| {
+            // What the kernel does not bound, whatever the engine says, is init's to watch.
+            let group = container.memory.and_then(|most| Group::of_container(pid, most));
+            if group.is_some() {
+                plan.limits.memory = None;
+            }
+            let enforced = Capabilities {
+                memory: group.is_some(),
+                cpus: container.cpus.is_some(),
+                pids: plan.limits.pids.is_some(),
+                landlock,
+            };
+            let errand = Errand { plan, looks: grants.looks, caller_is_root: owner.is_root() };
             channel.plan(&errand)?;
-            Ok((channel, init))
+            Ok((channel, init, group, enforced))
         });
-        let (channel, init) = told.inspect_err(|_| self.manager.remove(&container))?;
+        let (channel, init, group, enforced) =
+            told.inspect_err(|_| self.manager.remove(&container))?;
         let managed = Some(Kept { manager: self.manager.name(), _remains: grants.remains });
         let relation = Relation::Adopted;
-        Ok(Inside { channel, init, group: None, enforced, engine: None, managed, relation })
+        Ok(Inside { channel, init, group, enforced, engine: None, managed, relation })
     }
 }
 

@@ -48,7 +48,7 @@ pub fn datagrams(port: u16) -> Result<OwnedFd, Errno> {
 ///
 /// # Errors
 /// What socket(2) says.
-pub(crate) fn outlet() -> Result<OwnedFd, Errno> {
+pub fn outlet() -> Result<OwnedFd, Errno> {
     let socket = match socket(AddressFamily::INET6, SocketType::STREAM) {
         Ok(socket) => socket,
         Err(_) => return self::socket(AddressFamily::INET, SocketType::STREAM),

@@ -17,7 +17,7 @@ mod vfork;
 mod watch;
 
 pub use command::Command;
-pub use doors::{datagrams, listen, listen_at, unix};
+pub use doors::{datagrams, listen, listen_at, outlet, unix};
 pub use fds::close_all_but;
 pub use panics::{PANICKED, end_on_panic};
 pub use run::{Start, now, run};

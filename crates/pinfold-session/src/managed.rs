@@ -1,16 +1,18 @@
-//! What manages the containers of sessions: Docker, Podman and plug-ins.
+//! What manages the containers of sessions: Docker, Podman, Apple's `container` and plug-ins.
 //!
-//! The two engines are used by their command lines, which agree on nearly everything, and which know by themselves
+//! The first two are used by their command lines, which agree on nearly everything, and which know by themselves
 //! where a person's engine is and how it is reached.
 
+mod apple;
 mod arguments;
 mod plugin;
 
 use std::path::{Path, PathBuf};
 
-use pinfold_boundary::managed::{Container, Manager};
+use pinfold_boundary::managed::{Container, Lacks, Manager};
 use pinfold_boundary::{Finding, LaunchError};
 
+pub(crate) use self::apple::Apple;
 use self::arguments::Machine;
 pub(crate) use self::plugin::Plugin;
 use crate::image::{Engine, ImageError};
@@ -124,10 +126,10 @@ impl Manager for CommandLine {
         self.engine.as_str()
     }
 
-    fn lacks_cpus(&self) -> Result<Option<String>, LaunchError> {
+    fn lacks(&self) -> Result<Lacks, LaunchError> {
         let user = rustix::process::geteuid();
         if self.engine == ImageEngine::Docker || user.is_root() {
-            return Ok(None);
+            return Ok(Lacks::default());
         }
         // What systemd delegates to a user's manager (systemd.resource-control(5)).
         let id = user.as_raw();
@@ -135,12 +137,16 @@ impl Manager for CommandLine {
             "/sys/fs/cgroup/user.slice/user-{id}.slice/user@{id}.service/cgroup.controllers"
         );
         let controllers = std::fs::read_to_string(own).unwrap_or_default();
-        let has_cpu = controllers.split_whitespace().any(|one| one == "cpu");
-        Ok((!has_cpu).then(|| {
-            "rootless podman shares CPUs only where systemd delegates the cpu controller of control \
-             groups of version 2"
-                .to_owned()
-        }))
+        let lacks = |controller: &str| {
+            let has = controllers.split_whitespace().any(|one| one == controller);
+            (!has).then(|| {
+                format!(
+                    "rootless podman bounds it only where systemd delegates the {controller} controller \
+                     of control groups of version 2"
+                )
+            })
+        };
+        Ok(Lacks { cpus: lacks("cpu"), memory: lacks("memory") })
     }
 
     fn probe(&self) -> Vec<Finding> {

@@ -183,12 +183,17 @@ impl Supervision {
         Ok(outcome)
     }
 
-    fn outcome(&mut self) -> Outcome {
+    /// Notes the limit that the control group has enforced: an engine takes away a container's soon.
+    fn note_group(&mut self) {
         match self.inside.group.as_ref().and_then(|group| group.exceeded()) {
             Some(Exceeded::Memory) => self.state.reach(LimitReached::Memory),
             Some(Exceeded::Pids) => self.state.reach(LimitReached::Pids),
             None => {}
         }
+    }
+
+    fn outcome(&mut self) -> Outcome {
+        self.note_group();
         let mut outcome = Outcome::new(self.state.ended, self.state.limit);
         let Progress { ended, limit, killed, .. } = &self.state;
         if ended.is_none() && limit.is_none() && !killed {
@@ -220,7 +225,7 @@ impl Supervision {
         {
             for _ in 0..sockets.wanted() {
                 // An init that is gone has no network left either.
-                let _ = self.inside.order(&Order::Socket);
+                let _ = self.inside.order_socket();
             }
         }
         if ready.broker
@@ -241,6 +246,7 @@ impl Supervision {
             self.inside.kill();
         }
         if ready.report && !self.report()? {
+            self.note_group();
             return Ok(false);
         }
         self.look_at_limits();

@@ -1,5 +1,6 @@
 //! Which boundary a session has.
 
+use std::env::consts::OS;
 use std::path::{Path, PathBuf};
 
 use pinfold_boundary::container::{Container, Engine};
@@ -10,7 +11,7 @@ use pinfold_policy::origin::Valued;
 use pinfold_policy::path::HostPath;
 use pinfold_policy::settings::{BoundaryName, EngineName, Settings};
 
-use crate::managed::{CommandLine, Plugin};
+use crate::managed::{Apple, CommandLine, Plugin};
 use crate::outcome::RunError;
 use crate::provision;
 use pinfold_policy::project::ImageEngine;
@@ -103,7 +104,7 @@ pub fn all(
     not_in: &[PathBuf],
 ) -> Result<Vec<Box<dyn Boundary>>, RunError> {
     let mut all: Vec<Box<dyn Boundary>> = vec![Box::new(Namespace)];
-    for choice in CHOICES {
+    for choice in choices(OS) {
         all.push(choice.boundary(not_in.to_vec())?);
     }
     if let Some(plugin) = plugin {
@@ -113,25 +114,48 @@ pub fn all(
 }
 
 /// What runs a container.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Choice {
+    Apple,
     Managed(ImageEngine),
     Own(Engine),
 }
 
-/// Every one, in the order in which one is chosen where nobody names one.
-const CHOICES: [Choice; 6] = [
-    Choice::Managed(ImageEngine::Docker),
-    Choice::Managed(ImageEngine::Podman),
-    Choice::Own(Engine::Runc),
-    Choice::Own(Engine::Crun),
-    Choice::Own(Engine::Youki),
-    Choice::Own(Engine::Runsc),
-];
+/// Every one of a kind of system, as [`OS`] names it, in the order in which one is chosen where nobody
+/// names one.
+const fn choices(os: &str) -> &'static [Choice] {
+    match os.as_bytes() {
+        b"macos" => &[Choice::Apple, Choice::Managed(ImageEngine::Docker)],
+        _ => &[
+            Choice::Managed(ImageEngine::Docker),
+            Choice::Managed(ImageEngine::Podman),
+            Choice::Own(Engine::Runc),
+            Choice::Own(Engine::Crun),
+            Choice::Own(Engine::Youki),
+            Choice::Own(Engine::Runsc),
+        ],
+    }
+}
+
+/// What is said to be missing where there is none.
+const UNSAID: Choice = Choice::Own(Engine::Runc);
 
 impl Choice {
+    fn of(name: EngineName) -> Self {
+        match name {
+            EngineName::Docker => Self::Managed(ImageEngine::Docker),
+            EngineName::Podman => Self::Managed(ImageEngine::Podman),
+            EngineName::Runc => Self::Own(Engine::Runc),
+            EngineName::Crun => Self::Own(Engine::Crun),
+            EngineName::Youki => Self::Own(Engine::Youki),
+            EngineName::Runsc => Self::Own(Engine::Runsc),
+            EngineName::Apple => Self::Apple,
+        }
+    }
+
     fn is_installed(self) -> bool {
         match self {
+            Self::Apple => Apple::is_installed(),
             Self::Managed(engine) => CommandLine::is_installed(engine),
             Self::Own(engine) => engine.is_installed(),
         }
@@ -140,6 +164,7 @@ impl Choice {
     fn boundary(self, not_in: Vec<PathBuf>) -> Result<Box<dyn Boundary>, RunError> {
         let init = init()?;
         Ok(match self {
+            Self::Apple => Box::new(Managed::new(Apple::new(not_in), init)),
             Self::Managed(engine) => Box::new(Managed::new(CommandLine::new(engine, not_in), init)),
             Self::Own(engine) => Box::new(Container::new(engine, init).not_in(not_in)),
         })
@@ -150,20 +175,19 @@ fn container(
     engine: Option<&Valued<EngineName>>,
     not_in: &[PathBuf],
 ) -> Result<Box<dyn Boundary>, RunError> {
-    let choice = match engine.map(|engine| engine.value) {
-        // The error of the last says what to install.
-        None => CHOICES.into_iter().find(|choice| choice.is_installed()).unwrap_or(CHOICES[2]),
-        Some(EngineName::Docker) => Choice::Managed(ImageEngine::Docker),
-        Some(EngineName::Podman) => Choice::Managed(ImageEngine::Podman),
-        Some(EngineName::Runc) => Choice::Own(Engine::Runc),
-        Some(EngineName::Crun) => Choice::Own(Engine::Crun),
-        Some(EngineName::Youki) => Choice::Own(Engine::Youki),
-        Some(EngineName::Runsc) => Choice::Own(Engine::Runsc),
-        Some(EngineName::Apple) => {
-            let by = engine.map(|engine| format!(" (by {})", engine.origin)).unwrap_or_default();
-            let what = format!("engine apple{by} is for macOS");
-            return Err(RunError::refused(what, Some("choose another by --engine".to_owned())));
-        }
+    let known = choices(OS);
+    let choice = match engine {
+        // The error of one says what to install.
+        None => known.iter().copied().find(|choice| choice.is_installed()).unwrap_or(UNSAID),
+        Some(engine) => match Choice::of(engine.value) {
+            choice if known.contains(&choice) => choice,
+            choice => {
+                let system = if choice == Choice::Apple { "macOS" } else { "Linux" };
+                let what =
+                    format!("engine {} (by {}) is for {system}", engine.value, engine.origin);
+                return Err(RunError::refused(what, Some("choose another by --engine".to_owned())));
+            }
+        },
     };
     choice.boundary(not_in.to_vec())
 }

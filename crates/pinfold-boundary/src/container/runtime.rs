@@ -14,9 +14,9 @@ use rustix::fs::{MemfdFlags, Mode};
 use rustix::io::Errno;
 
 use super::engine::Engine;
-use super::listed;
 use super::program::Program;
 use super::spec::{self, Kernel};
+use super::{listed, outlets};
 use crate::namespace::{Root, attach, new_filesystem};
 use crate::plan::LaunchPlan;
 use crate::{LaunchError, sys};
@@ -35,6 +35,8 @@ pub(crate) struct Runtime {
     program: Program,
     /// What it writes, and init until it has a channel.
     said: OwnedFd,
+    /// Where sockets are asked for, if its init cannot pass any, and where that is heard.
+    outlets: Option<(Channel, Channel)>,
 }
 
 /// What an engine has said, for who waits for its init.
@@ -49,7 +51,17 @@ impl Runtime {
         let said = rustix::fs::memfd_create("said", MemfdFlags::CLOEXEC).map_err(|errno| {
             LaunchError::System { what: "cannot make a file in memory", source: errno.into() }
         })?;
-        Ok(Self { engine, program, said })
+        let outlets = engine.has_own_kernel().then(Channel::pair).transpose()?;
+        Ok(Self { engine, program, said, outlets })
+    }
+
+    /// Where sockets are asked for, if that is not its init.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub(crate) fn outlets(&self) -> std::io::Result<Option<Channel>> {
+        let ours = self.outlets.as_ref().map(|(ours, _)| ours.as_fd().try_clone_to_owned());
+        Ok(ours.transpose()?.map(Channel::from))
     }
 
     /// Where it can be read what this engine says.
@@ -61,8 +73,9 @@ impl Runtime {
     }
 
     /// The descriptors that a child needs for it.
-    pub(crate) fn descriptors(&self) -> [BorrowedFd<'_>; 2] {
-        [self.program.0.as_fd(), self.said.as_fd()]
+    pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        let outlets = self.outlets.as_ref().map(|(_, theirs)| theirs.as_fd());
+        [self.program.0.as_fd(), self.said.as_fd()].into_iter().chain(outlets).collect()
     }
 
     /// Becomes the engine, which runs init in a container of this tree.
@@ -76,7 +89,12 @@ impl Runtime {
         channel: &Channel,
     ) -> Result<Infallible, Failure> {
         let failed = Failure::at(Step::Engine);
-        self.stage(root, plan).and_then(|()| self.execute(channel)).map_err(failed)
+        let left = || match &self.outlets {
+            Some((_, theirs)) => outlets::leave_behind(theirs, channel),
+            None => Ok(()),
+        };
+        let staged = self.stage(root, plan).and_then(|()| left());
+        staged.and_then(|()| self.execute(channel)).map_err(failed)
     }
 
     fn stage(&self, root: &Root, plan: &LaunchPlan) -> Result<(), Errno> {

@@ -9,13 +9,23 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with,
-    sockopt,
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, UCred, accept_with, bind, listen,
+    socket_with, sockopt,
 };
-use rustix::process::PidfdFlags;
+use rustix::process::{Pid, PidfdFlags};
 
 use super::SOCKET;
 use crate::LaunchError;
+
+/// The init of a container that has come.
+pub(super) struct Met {
+    /// To it.
+    pub(super) channel: Channel,
+    /// A descriptor of it.
+    pub(super) init: OwnedFd,
+    /// Its id here.
+    pub(super) pid: Pid,
+}
 
 /// A socket that one process comes to.
 pub(super) struct Meeting {
@@ -53,11 +63,11 @@ impl Meeting {
         &self.path
     }
 
-    /// Waits for the container's init, which is to be this user; a channel to it, and a descriptor of it.
+    /// Waits for the container's init, which is to be this user.
     ///
     /// # Errors
     /// Why there is none, in words.
-    pub(super) fn wait(&self, user: u32) -> Result<(Channel, OwnedFd), String> {
+    pub(super) fn wait(&self, user: u32) -> Result<Met, String> {
         const PATIENCE: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
         let mut ready = [PollFd::new(&self.listener, PollFlags::IN)];
         let polled = rustix::io::retry_on_intr(|| rustix::event::poll(&mut ready, Some(&PATIENCE)));
@@ -66,23 +76,24 @@ impl Meeting {
             Ok(_) => {}
             Err(errno) => return Err(errno.to_string()),
         }
-        let met = || -> Result<(OwnedFd, OwnedFd, u32), Errno> {
+        let met = || -> Result<(OwnedFd, OwnedFd, UCred), Errno> {
             let end = accept_with(&self.listener, SocketFlags::CLOEXEC)?;
             let peer = sockopt::socket_peercred(end.as_fd())?;
             let init = rustix::process::pidfd_open(peer.pid, PidfdFlags::empty())?;
-            Ok((end, init, peer.uid.as_raw()))
+            Ok((end, init, peer))
         };
         // One that this process's namespace has no number for runs beside it, not below.
-        let (end, init, uid) = met().map_err(|errno| {
+        let (end, init, peer) = met().map_err(|errno| {
             format!("its container's init is none of this machine's processes: {errno}")
         })?;
+        let uid = peer.uid.as_raw();
         if uid != user {
             return Err(format!(
                 "its container's init runs as user {uid} of this machine, not as {user}: \
                  its daemon gives users other numbers"
             ));
         }
-        Ok((Channel::from(end), init))
+        Ok(Met { channel: Channel::from(end), init, pid: peer.pid })
     }
 }
 

@@ -106,11 +106,11 @@ fn become_inside(birth: Birth) -> Result<(), (Failure, Channel)> {
 /// Descriptors of the caller, its standard streams among them, stay outside.
 fn close_inherited(sources: &[Source], wall: &Wall, channel: &Channel) -> Result<(), Errno> {
     let engine = match wall {
-        Wall::Own => None,
-        Wall::Engine(engine) => Some(engine.descriptors()),
+        Wall::Own => Vec::new(),
+        Wall::Engine(engine) => engine.descriptors(),
     };
     let sources = sources.iter().flat_map(Source::descriptors);
-    let keep: Vec<BorrowedFd<'_>> = sources.chain(engine.into_iter().flatten()).collect();
+    let keep: Vec<BorrowedFd<'_>> = sources.chain(engine).collect();
     close_all_others(&keep, channel)
 }
 
@@ -118,7 +118,7 @@ fn close_inherited(sources: &[Source], wall: &Wall, channel: &Channel) -> Result
 ///
 /// # Errors
 /// What close_range(2) and opening the null device say.
-pub(super) fn close_all_others(keep: &[BorrowedFd<'_>], channel: &Channel) -> Result<(), Errno> {
+pub(crate) fn close_all_others(keep: &[BorrowedFd<'_>], channel: &Channel) -> Result<(), Errno> {
     let standard = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
     let keep = keep.iter().copied().chain(standard).chain([channel.as_fd()]);
     close_all_but(&keep.collect::<Vec<_>>())?;

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
 use crate::LaunchError;
@@ -44,11 +45,11 @@ pub(crate) struct HandedGroup {
 impl From<HandedGroup> for Group {
     fn from(handed: HandedGroup) -> Self {
         let HandedGroup { directories, unified, memory, pids, shares } = handed;
-        Self { directories, unified, descriptor: None, memory, pids, shares }
+        Self { directories, unified, descriptor: None, memory, pids, shares, is_own: true }
     }
 }
 
-/// The control groups of one inside; dropping removes them.
+/// The control groups of one inside; dropping removes them if they are pinfold's own.
 #[derive(Debug)]
 pub struct Group {
     /// One directory in version 2, one for each controller in version 1.
@@ -59,9 +60,31 @@ pub struct Group {
     memory: bool,
     pids: bool,
     shares: bool,
+    /// Whether pinfold has made them.
+    is_own: bool,
 }
 
 impl Group {
+    /// The group of a container, whose first process this is, if the kernel holds it to so many bytes
+    /// of memory.
+    pub(crate) fn of_container(init: Pid, most: u64) -> Option<Self> {
+        let of = fs::read_to_string(format!("/proc/{init}/cgroup")).ok()?;
+        let unified = Path::new(MOUNTED).join("cgroup.controllers").exists();
+        let (directory, file) = match unified {
+            true => {
+                let path = of.lines().find_map(|line| line.strip_prefix("0::/"))?;
+                (Path::new(MOUNTED).join(path), "memory.max")
+            }
+            false => (hierarchy(&of, "memory")?, "memory.limit_in_bytes"),
+        };
+        let limit = fs::read_to_string(directory.join(file)).ok()?;
+        let holds = limit.trim().parse::<u64>().is_ok_and(|limit| limit <= most);
+        let directories = vec![directory];
+        let (descriptor, pids, shares, is_own) = (None, false, false, false);
+        let group = Self { directories, unified, descriptor, memory: true, pids, shares, is_own };
+        holds.then_some(group)
+    }
+
     /// Makes the groups that these limits need, if the caller may. A CPU share that is not required
     /// is left out where it cannot be had.
     ///
@@ -99,7 +122,7 @@ impl Group {
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let made = match whole {
             // A group with processes hands no controllers on: its processes would have to move.
-            Some(whole) if whole.unified => None,
+            Some(whole) if whole.unified || !whole.is_own => None,
             Some(whole) => Self::version_1(&own, &whole.directories, limits),
             None => Self::version_2(&own, limits).or_else(|| Self::version_1(&own, &[], limits)),
         };
@@ -114,6 +137,9 @@ impl Group {
             (missing, _) => Err(LaunchError::Limit {
                 limit: missing.map_or("one", |(limit, _)| limit),
                 cause: match whole {
+                    Some(whole) if !whole.is_own => {
+                        "a container's control group is its engine's; a limit of the whole session holds"
+                    }
                     Some(whole) if whole.unified => {
                         "a session's control group of version 2 has none below it; a limit of the \
                          whole session holds"
@@ -184,6 +210,7 @@ impl Group {
             memory: limits.memory.is_some(),
             pids: limits.pids.is_some(),
             shares: limits.cpus.is_some(),
+            is_own: true,
         };
         let set = |name: &str, value: Option<String>| match value {
             Some(value) => fs::write(directory.join(name), value),
@@ -215,6 +242,7 @@ impl Group {
             memory: false,
             pids: false,
             shares: false,
+            is_own: true,
         };
         for (controller, file, value) in settings {
             let Some(value) = value else { continue };
@@ -259,9 +287,9 @@ impl Group {
     }
 
     /// Whether the kernel, when it kills for lack of memory, leaves the rest of the tree: a
-    /// version 1 group then has to be looked at.
+    /// version 1 group, and a container's, then has to be looked at.
     pub fn needs_a_look(&self) -> bool {
-        self.memory && !self.unified
+        self.memory && !(self.unified && self.is_own)
     }
 
     /// The limit that the group has enforced so far, the deadlier first.
@@ -328,7 +356,7 @@ pub(super) fn join(groups: &[PathBuf]) -> Result<(), (&Path, Errno)> {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        for directory in &self.directories {
+        for directory in self.directories.iter().filter(|_| self.is_own) {
             remove(directory);
         }
     }

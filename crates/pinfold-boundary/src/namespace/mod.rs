@@ -30,6 +30,7 @@ use rustix::io::Errno;
 
 pub use cause::explain;
 pub(crate) use detached::{attach, new_filesystem, open_host};
+pub(crate) use enter::close_all_others;
 pub(crate) use group::HandedGroup;
 pub use group::{Exceeded, Group};
 pub(crate) use identity::{caller_ids, map_own_ids};

@@ -97,6 +97,11 @@ pub(super) fn run(engine: ImageEngine, container: &Container, machine: &Machine)
         let share = share.min(machine.cpus.saturating_mul(1000));
         say(&format!("--cpus={}.{:03}", share / 1000, share % 1000));
     }
+    if let Some(bytes) = container.memory {
+        say(&format!("--memory={bytes}"));
+        // Together with swap: without, it may use as much of that again.
+        say(&format!("--memory-swap={bytes}"));
+    }
     for mount in &container.mounts {
         say(&format!("--mount={}", bound(mount)));
     }

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pinfold_boundary::managed::{Container, Manager};
+use pinfold_boundary::managed::{Container, Lacks, Manager};
 use pinfold_boundary::{Finding, LaunchError};
 use pinfold_policy::path::HostPath;
 use serde::{Deserialize, Serialize};
@@ -42,6 +42,8 @@ struct Available {
 #[derive(Deserialize)]
 struct Capabilities {
     cpus: bool,
+    #[serde(default)]
+    memory: bool,
 }
 
 #[derive(Deserialize)]
@@ -61,6 +63,7 @@ struct Asked<'a> {
     mounts: Vec<Value>,
     seccomp: String,
     cpus: Option<f64>,
+    memory: Option<u64>,
 }
 
 impl Plugin {
@@ -144,6 +147,7 @@ fn asked(container: &Container) -> Asked<'_> {
         mounts: mounts.collect(),
         seccomp: text(container.seccomp.as_path()),
         cpus: container.cpus.map(|share| f64::from(share) / 1000.0),
+        memory: container.memory,
     }
 }
 
@@ -156,10 +160,12 @@ impl Manager for Plugin {
         "external"
     }
 
-    fn lacks_cpus(&self) -> Result<Option<String>, LaunchError> {
+    fn lacks(&self) -> Result<Lacks, LaunchError> {
         let asked = self.ask::<Capabilities>("capabilities", json!({}), QUICK);
-        let Capabilities { cpus } = asked.map_err(|said| self.error(said))?;
-        Ok((!cpus).then(|| format!("{} does not enforce it", self.program.escaped())))
+        let Capabilities { cpus, memory } = asked.map_err(|said| self.error(said))?;
+        let lacks =
+            |has: bool| (!has).then(|| format!("{} does not enforce it", self.program.escaped()));
+        Ok(Lacks { cpus: lacks(cpus), memory: lacks(memory) })
     }
 
     fn probe(&self) -> Vec<Finding> {

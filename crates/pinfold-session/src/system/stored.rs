@@ -8,11 +8,12 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 
 use pinfold_policy::project::ImageEngine;
+use pinfold_snapshot::disk::Disk;
 use ring::digest::{Context, SHA256};
 
 use super::memo::hex;
 use super::{Doing, System, SystemError, Systems};
-use crate::image::{Engine, Stored};
+use crate::image::{Engine, ImageError, Stored};
 use crate::provision::SAVED;
 
 impl Systems<'_> {
@@ -31,7 +32,13 @@ impl Systems<'_> {
             self.check_room(archives, image.size, asked)?;
             (self.doing)(Doing::Saving);
             let saved = archives.join(SAVED);
-            engine.save(&image, &saved)?;
+            engine.save(&image, &saved).map_err(|error| {
+                let is_ours = Disk::of(archives).is_ok_and(|disk| disk.is_short_for(0));
+                match error {
+                    ImageError::DiskFull { .. } if is_ours => self.disk_full(asked),
+                    error => error.into(),
+                }
+            })?;
             // Engines close it to everybody else, and for root somebody else unpacks it.
             let open = fs::set_permissions(&saved, Permissions::from_mode(0o644));
             open.map_err(|source| SystemError::Path { path: saved, source })

@@ -3,7 +3,7 @@ use std::path::Path;
 
 use pinfold_boundary::Feature;
 
-use super::all;
+use super::{Choice, all, choices};
 
 const BEGIN: &str = "<!-- what each has: made by the tests -->\n";
 const END: &str = "<!-- end -->\n";
@@ -32,4 +32,13 @@ fn the_documentation_says_what_boundaries_declare() {
     } else {
         assert_eq!(written, table, "PINFOLD_UPDATE_DOCS=1 writes it");
     }
+}
+
+/// Where nobody names one: Apple's first on its own system, and nowhere else (requirement 2.3).
+#[test]
+fn engines_are_chosen_in_the_order_of_their_system() {
+    let is_apple = |choice: &Choice| *choice == Choice::Apple;
+    assert!(is_apple(&choices("macos")[0]));
+    assert_eq!(choices("macos")[1], choices("linux")[0], "then Docker");
+    assert!(!choices("linux").iter().any(is_apple));
 }

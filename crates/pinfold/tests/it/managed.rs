@@ -115,7 +115,8 @@ fn the_engine_itself_says_that_the_container_is_as_safe_as_it_can_be() {
     for scene in Scene::all("the_engine_itself_says") {
         let is_rootless = scene.room.name == "podman" && !scene.stage.person.is_root();
         let share: &[&str] = if is_rootless { &[] } else { &["--cpus", "1.5"] };
-        let (mut run, name) = scene.waiting(share);
+        let limits = [share, &["--memory", "256M"]].concat();
+        let (mut run, name) = scene.waiting(&limits);
         let all: Value = serde_json::from_str(&scene.engine(&["inspect", &name])).unwrap();
         let container = &all[0];
         let host = &container["HostConfig"];
@@ -130,6 +131,9 @@ fn the_engine_itself_says_that_the_container_is_as_safe_as_it_can_be() {
             _ => number("CpuQuota") / number("CpuPeriod").max(1.0),
         };
         assert!(is_rootless || cpus == 1.5, "{engine}: {cpus}");
+        for name in ["Memory", "MemorySwap"] {
+            assert!(is_rootless || number(name) == f64::from(256 << 20), "{engine}: {name}");
+        }
         match engine {
             "docker" => assert_eq!(host["CapDrop"], serde_json::json!(["ALL"])),
             _ => assert_eq!(container["EffectiveCaps"].as_array().map_or(0, Vec::len), 0),

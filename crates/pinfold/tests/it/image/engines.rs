@@ -10,7 +10,7 @@ use std::time::Duration;
 use ring::digest::{SHA256, digest};
 use tempfile::TempDir;
 
-use crate::common::{Person, installed, people, skip};
+use crate::common::{Person, installed, people, processes_with, skip};
 
 /// What works without a bridge, without CAP_SYS_RESOURCE and on a hybrid hierarchy of control groups.
 const CONTAINERS: &str = r#"[engine]
@@ -53,7 +53,23 @@ impl Room {
         }
         let dir = tempfile::Builder::new().prefix("pinfold-docker-").tempdir().unwrap();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let path = |name: &str| dir.path().join(name).display().to_string();
+        let env = vec![
+            ("DOCKER_HOST", format!("unix://{}", dir.path().join("socket").display())),
+            ("DOCKER_BUILDKIT", "0".to_owned()),
+        ];
+        let mut room = Self { name: "docker", dir, env, daemon: None };
+        match room.serve() {
+            Ok(()) => Some(room),
+            Err(said) => {
+                skip(test, &format!("dockerd ends at once: {said}"));
+                None
+            }
+        }
+    }
+
+    /// Starts the daemon.
+    fn serve(&mut self) -> Result<(), String> {
+        let path = |name: &str| self.dir.path().join(name).display().to_string();
         let group = people().last().unwrap().gid.to_string();
         let ready = UnixDatagram::bind(path("ready")).unwrap();
         ready.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -73,15 +89,36 @@ impl Room {
         while !ready.recv(&mut said).is_ok_and(|count| said[..count].starts_with(b"READY=1")) {
             if let Ok(Some(_)) = daemon.try_wait() {
                 let log = fs::read_to_string(path("log")).unwrap_or_default();
-                skip(test, &format!("dockerd ends at once: {}", log.lines().last().unwrap_or("")));
-                return None;
+                return Err(log.lines().last().unwrap_or("").to_owned());
             }
         }
-        let env = vec![
-            ("DOCKER_HOST", format!("unix://{}", path("socket"))),
-            ("DOCKER_BUILDKIT", "0".to_owned()),
-        ];
-        Some(Self { name: "docker", dir, env, daemon: Some(daemon) })
+        self.daemon = Some(daemon);
+        Ok(())
+    }
+
+    /// Kills the daemon with all that it runs, and with what else is to go in the same moment. What
+    /// lay in memory is gone.
+    pub(crate) fn lose_power(&mut self, also: impl FnOnce()) {
+        let place = self.dir.path().display().to_string();
+        let mut daemon = self.daemon.take().unwrap();
+        daemon.kill().unwrap();
+        also();
+        // containerd and what it has started for containers have the place in their arguments.
+        for pid in processes_with(&place) {
+            let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+        daemon.wait().unwrap();
+        self.unmount();
+        for name in ["exec", "pid", "socket", "ready"] {
+            let path = self.dir.path().join(name);
+            let _ = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
+        }
+    }
+
+    /// Starts the daemon again on what is on the disk.
+    pub(crate) fn come_back(&mut self) {
+        self.serve().unwrap();
     }
 
     /// Podman, with storage of its own.
@@ -219,7 +256,13 @@ impl Drop for Room {
             rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
             daemon.wait().unwrap();
         }
-        // Layers are mounted where a build is killed.
+        self.unmount();
+    }
+}
+
+impl Room {
+    /// Layers are mounted where a build is killed.
+    fn unmount(&self) {
         let tree = self.dir.path().display().to_string();
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
         let below = mounts.lines().filter_map(|line| line.split(' ').nth(1));

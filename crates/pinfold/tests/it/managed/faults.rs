@@ -66,6 +66,48 @@ fn a_supervisor_that_is_killed_at_any_time_leaves_nothing_for_long() {
     }
 }
 
+/// By the engine's control group where it has one, else by init.
+#[test]
+fn what_needs_more_memory_than_it_may_have_ends_with_the_limits_name() {
+    for scene in Scene::all("what_needs_more_memory") {
+        let name = scene.room.name;
+        // tail keeps a line whole, and nothing here ends one.
+        let script = "head -c 400M /dev/zero | tail -n 1 | wc -c; sleep 20";
+        let options = ["--memory", "128M", "--", "sh", "-c", script];
+        let output = scene.run(&options).output().unwrap();
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(137), "{name}: {errors}");
+        assert!(errors.contains("the memory limit ended the run"), "{name}: {errors}");
+        super::until("its container is gone", || scene.containers().is_empty());
+    }
+}
+
+/// A machine that lost its power comes back with what lay on its disk: the session's files, and a container that
+/// nobody runs.
+#[test]
+fn what_a_power_failure_left_is_swept_by_the_next_run() {
+    let Some(room) = Room::docker("what_a_power_failure_left") else { return };
+    let mut scene = Scene { room, stage: Stage::new(people().remove(0)) };
+    let (mut run, name) = scene.waiting(&[]);
+    let pid = scene.engine(&["inspect", "--format", "{{.State.Pid}}", &name]);
+    let init = rustix::process::Pid::from_raw(pid.parse().unwrap()).unwrap();
+    scene.room.lose_power(|| {
+        run.kill().unwrap();
+        rustix::process::kill_process(init, rustix::process::Signal::KILL).unwrap();
+    });
+    run.wait().unwrap();
+    scene.room.come_back();
+    assert_eq!(text(&scene.shell("echo works").stdout), "works\n");
+    super::until("its container is gone", || scene.containers().is_empty());
+    assert_eq!(std::fs::read_dir(scene.stage.state().join("private")).unwrap().count(), 0);
+    let ps = scene.stage.pinfold(&["ps", "--json"]).output().unwrap();
+    assert!(
+        !text(&ps.stdout).contains(name.trim_start_matches("pinfold-")),
+        "{}",
+        text(&ps.stdout)
+    );
+}
+
 /// Podman itself warns and goes on.
 #[test]
 fn a_share_of_the_cpu_that_an_engine_would_leave_out_is_refused() {

@@ -19,6 +19,7 @@ mod names;
 mod ours;
 mod protocols;
 mod proxy;
+mod publish;
 mod refusals;
 mod registries;
 mod secrets;

@@ -132,6 +132,10 @@ type Fingerprint = BTreeMap<PathBuf, (u32, u32, u32, [i64; 2], Vec<u8>)>;
 /// What of the host's files must stay as it is.
 fn fingerprint(stage: &Stage) -> Fingerprint {
     fn visit(path: &Path, seen: &mut Fingerprint) {
+        // The example of a plug-in has its bundles there.
+        if path.ends_with("pinfold-runc") {
+            return;
+        }
         let data = fs::symlink_metadata(path).unwrap();
         let content = if data.is_file() { fs::read(path).unwrap() } else { Vec::new() };
         let (mode, uid, gid) = (data.mode(), data.uid(), data.gid());

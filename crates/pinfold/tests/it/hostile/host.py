@@ -23,6 +23,12 @@ def put(base, name, content=SECRET):
     return path
 
 
+def keep(base, name):
+    """A file that the person may have."""
+    path = os.path.join(base, name)
+    return path if os.path.exists(path) else put(base, name, "")
+
+
 def files(base):
     unique = os.path.basename(base)
     facts = {
@@ -42,7 +48,7 @@ def files(base):
         "state": f"{home}/.local/state/pinfold",
         "config": f"{home}/.config/pinfold",
         "cache": f"{home}/.cache/pinfold",
-        "config_file": put(home, ".config/pinfold/config.toml", ""),
+        "config_file": keep(home, ".config/pinfold/config.toml"),
         "stored_secret": f"{home}/.config/pinfold/secrets/anthropic",
         "audit_log": f"{home}/.local/state/pinfold/audit.jsonl",
         "session_lock": f"{home}/.local/state/pinfold/sessions/lock",

@@ -1,19 +1,23 @@
 //! What init does where a manager has started it.
 
+use std::convert::Infallible;
+use std::ffi::CString;
 use std::fs;
+use std::os::fd::{AsFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::path::Path;
 
 use pinfold_init::Failure;
 use pinfold_wire::{Channel, Order, Step, Wire as _};
-use rustix::io::Errno;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::{Errno, FdFlags};
 use rustix::process::{WaitId, WaitIdOptions};
 
 use super::errand::Errand;
 use super::{INIT, SUBCOMMAND, meeting};
 use crate::{namespace, sys};
 
-/// The number of `CAP_SETFCAP` (linux/capability.h).
-const SETFCAP: u32 = 31;
+/// Where this program finds its channel when it has executed itself anew.
+const CHANNEL: RawFd = 3;
 
 /// Makes the inside if a manager has started this process in a container, and returns when everything
 /// in it has ended; whether it was so. The caller ends then, and the container with it. Call it first of
@@ -24,18 +28,71 @@ pub fn run_as_init() -> bool {
     if !is_init || arguments.next().is_none_or(|word| word != SUBCOMMAND) {
         return false;
     }
-    // Who had it started waits there, or is gone.
-    if let Ok(channel) = meeting::come()
-        && let Err((failure, channel)) = make(channel)
-    {
-        let _ = channel.send(&failure.report(), &[]);
+    // The engine's, which the inside's user could look at as long as a file is open that was opened with it.
+    let left = sys::leave_session_keyring();
+    let channel = match arguments.next() {
+        // Who had it started waits there, or is gone.
+        None => meeting::come(),
+        // SAFETY: this program has handed its channel to itself for this alone (`become_user`), and
+        // nothing in a process that has just begun owns it.
+        Some(_) => kept(unsafe { OwnedFd::from_raw_fd(CHANNEL) }),
+    };
+    if let Ok(channel) = channel {
+        let made = match left {
+            Ok(()) => make(channel),
+            Err(errno) => Err((Failure::at(Step::Identity)(errno), channel)),
+        };
+        if let Err((failure, channel)) = made {
+            let _ = channel.send(&failure.report(), &[]);
+        }
     }
     true
+}
+
+/// The channel, which no program inside is to inherit.
+fn kept(channel: OwnedFd) -> Result<Channel, Errno> {
+    rustix::io::fcntl_setfd(&channel, FdFlags::CLOEXEC)?;
+    Ok(Channel::from(channel))
+}
+
+/// The user and the group outside, of one who is root by name: of a namespace in which nobody else is.
+fn named_root() -> Option<(u32, u32)> {
+    let outside = |map: &str| {
+        let text = fs::read_to_string(map).ok()?;
+        let mut fields = text.split_whitespace().map(str::parse::<u32>);
+        match [fields.next()?.ok()?, fields.next()?.ok()?, fields.next()?.ok()?] {
+            [0, outside, 1] if fields.next().is_none() => Some(outside),
+            _ => None,
+        }
+    };
+    let is_root = rustix::process::geteuid().is_root();
+    let ids =
+        is_root.then(|| Some((outside("/proc/self/uid_map")?, outside("/proc/self/gid_map")?)));
+    ids.flatten().filter(|(uid, _)| *uid != 0)
+}
+
+/// Becomes that user in a namespace below, and this program anew: the kernel shows what it hides of a
+/// process to the root of the namespace in which it was executed (`mm->user_ns`, fs/proc/base.c), and
+/// that would be the inside's own user.
+fn become_user(ids: (u32, u32), channel: &Channel) -> Result<Infallible, Errno> {
+    sys::unshare(libc::CLONE_NEWUSER)?;
+    namespace::map_own_ids(ids, (0, 0))?;
+    sys::drop_capabilities()?;
+    let program = rustix::fs::open(INIT, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let text = |word: &str| CString::new(word).map_err(|_| Errno::INVAL);
+    let words = [text(INIT)?, text(SUBCOMMAND)?, text("anew")?];
+    sys::execute(program.as_fd(), &words, &[], (channel.as_fd(), CHANNEL))
 }
 
 fn make(channel: Channel) -> Result<(), (Failure, Channel)> {
     // The image's, if there is one.
     sys::wipe_environment();
+    if let Some(ids) = named_root() {
+        return match become_user(ids, &channel) {
+            Ok(never) => match never {},
+            Err(errno) => Err((Failure::at(Step::Identity)(errno), channel)),
+        };
+    }
     let errand = match receive(&channel).and_then(|errand| errand.map(look).transpose()) {
         Ok(Some(errand)) => errand,
         Ok(None) => return Ok(()),
@@ -80,12 +137,8 @@ fn look(errand: Errand) -> Result<Errand, Failure> {
         let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         line.map(str::trim).unwrap_or_default()
     };
-    // Who maps the root of a namespace into one below needs this right over it (Linux 5.12,
-    // user_namespaces(7)).
-    let most = if rustix::process::geteuid().is_root() { 1 << SETFCAP } else { 0 };
-    let is_allowed =
-        |name: &str| u64::from_str_radix(value(name), 16).is_ok_and(|has| has & !most == 0);
-    if !["CapEff", "CapPrm", "CapAmb"].into_iter().all(is_allowed) {
+    let is_none = |name: &str| u64::from_str_radix(value(name), 16) == Ok(0);
+    if !["CapEff", "CapPrm", "CapAmb"].into_iter().all(is_none) {
         return refuse("its first process has capabilities");
     }
     if value("NoNewPrivs") != "1" {

@@ -4,6 +4,8 @@
 //! on and lets the caller make groups; version 1 below the caller's own group in each
 //! hierarchy. A caller who may do neither gets what rlimits and init's watch can do.
 
+mod observed;
+
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,7 +14,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
 use crate::LaunchError;
@@ -65,26 +66,6 @@ pub struct Group {
 }
 
 impl Group {
-    /// The group of a container, whose first process this is, if the kernel holds it to so many bytes
-    /// of memory.
-    pub(crate) fn of_container(init: Pid, most: u64) -> Option<Self> {
-        let of = fs::read_to_string(format!("/proc/{init}/cgroup")).ok()?;
-        let unified = Path::new(MOUNTED).join("cgroup.controllers").exists();
-        let (directory, file) = match unified {
-            true => {
-                let path = of.lines().find_map(|line| line.strip_prefix("0::/"))?;
-                (Path::new(MOUNTED).join(path), "memory.max")
-            }
-            false => (hierarchy(&of, "memory")?, "memory.limit_in_bytes"),
-        };
-        let limit = fs::read_to_string(directory.join(file)).ok()?;
-        let holds = limit.trim().parse::<u64>().is_ok_and(|limit| limit <= most);
-        let directories = vec![directory];
-        let (descriptor, pids, shares, is_own) = (None, false, false, false);
-        let group = Self { directories, unified, descriptor, memory: true, pids, shares, is_own };
-        holds.then_some(group)
-    }
-
     /// Makes the groups that these limits need, if the caller may. A CPU share that is not required
     /// is left out where it cannot be had.
     ///

@@ -74,7 +74,8 @@ impl Runtime {
 
     /// The descriptors that a child needs for it.
     pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        let outlets = self.outlets.as_ref().map(|(_, theirs)| theirs.as_fd());
+        // Both ends: the child drops this value, too, if it does not become the engine.
+        let outlets = self.outlets.iter().flat_map(|(ours, theirs)| [ours.as_fd(), theirs.as_fd()]);
         [self.program.0.as_fd(), self.said.as_fd()].into_iter().chain(outlets).collect()
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use super::build::AuthorityBuilder;
-use super::grant::{Effect, Grant, Restriction, RootId};
+use super::grant::{Effect, Grant, Restriction, RootId, Why};
 use super::subject::Subject;
 use crate::access::Access;
 use crate::path::{HostPath, InsidePath};
@@ -110,7 +110,8 @@ impl Authority {
     /// The directories between a writable root and what must stay in its place in it: what is
     /// read-only or private, and grants of less access. Parents come first. A boundary makes
     /// each a mount of itself, which rename(2) refuses with `EBUSY`; hidden paths need none,
-    /// since a mask moves with its directory.
+    /// since a mask moves with its directory, but for pinfold's own: it would read what is made in
+    /// their place.
     #[must_use]
     pub fn pins(&self) -> Vec<Pin> {
         let kept: Vec<HostPath> = self.kept().collect();
@@ -140,7 +141,9 @@ impl Authority {
 
     /// The host paths that must keep their names wherever the inside could change them.
     fn kept(&self) -> impl Iterator<Item = HostPath> + '_ {
-        let restricted = self.restrictions.iter().filter(|found| found.effect != Effect::Hide);
+        let stays =
+            |found: &&Restriction| found.effect != Effect::Hide || found.reason.why == Why::Own;
+        let restricted = self.restrictions.iter().filter(stays);
         let narrower = self.mount_points().filter(|point| {
             let allows = |grant: &Grant| grant.access.union(grant.ask) & Access::CHANGING;
             !allows(point.grant).contains(allows(point.over))

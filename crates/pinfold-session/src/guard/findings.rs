@@ -61,14 +61,24 @@ impl Guard {
         }
     }
 
-    /// pinfold's own directories, but for what of them is granted.
+    /// pinfold's own directories, but for what of them is granted. What is missing of them is hidden as
+    /// well: what an inside made there, pinfold would take for its user's word. For the same reason
+    /// nothing is made beside what is granted, and a part that may be written to is refused there.
     pub(super) fn own(&mut self, authority: &Authority, places: &Places) {
         let granted: Vec<PathBuf> =
             authority.grants().map(|grant| grant.root.host.as_path().to_owned()).collect();
         for place in [&places.state, &places.config, &places.cache] {
-            // Where it is in truth; what does not exist needs no hiding.
-            let Ok(place) = fs::canonicalize(place) else { continue };
+            let Ok(place) = fs::canonicalize(place) else {
+                if self.protect.place_missing(place, None) {
+                    self.protect.restrict(place.clone(), Effect::Hide, belongs());
+                }
+                continue;
+            };
             self.hide_but(&place, &granted);
+            let is_part = |root: &PathBuf| root.starts_with(&place) && *root != place;
+            if granted.iter().any(is_part) && self.protect.writable_root(&place).is_some() {
+                self.protect.restrict(place, Effect::ReadOnly, belongs());
+            }
         }
     }
 
@@ -79,9 +89,7 @@ impl Guard {
         if !granted.iter().any(|root| root.starts_with(place)) {
             let in_a_root = granted.iter().any(|root| place.starts_with(root));
             if in_a_root {
-                let text = "it belongs to pinfold".into();
-                let reason = Reason { why: Why::Own, text, opt_in: None };
-                self.protect.restrict(place.to_owned(), Effect::Hide, reason);
+                self.protect.restrict(place.to_owned(), Effect::Hide, belongs());
             }
             return;
         }
@@ -89,4 +97,8 @@ impl Guard {
             self.hide_but(&entry.path(), granted);
         }
     }
+}
+
+fn belongs() -> Reason {
+    Reason { why: Why::Own, text: "it belongs to pinfold".into(), opt_in: None }
 }

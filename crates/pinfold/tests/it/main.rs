@@ -30,6 +30,7 @@ mod managed;
 mod mcp;
 mod network;
 mod overlay;
+mod own_places;
 mod project;
 mod serve;
 mod snapshot;

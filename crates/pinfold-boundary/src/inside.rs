@@ -4,122 +4,19 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use pinfold_wire::{Bounds, Channel, ChannelError, Cover, LastSteps, Order, Step, Streams};
+use pinfold_wire::{Bounds, Channel, ChannelError, Cover, LastSteps, Order, Streams};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
 use crate::Capabilities;
 use crate::container::{Runtime, Said};
+use crate::launch_error::{LaunchError, failure};
 use crate::managed::Kept;
 use crate::namespace::{Group, HandedGroup};
 use crate::plan::{Program, Stdio};
-
-/// Why an inside could not be made.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum LaunchError {
-    /// The kernel refused new namespaces.
-    #[error("cannot make a user namespace: {cause}")]
-    Namespaces {
-        /// Why, in words.
-        cause: String,
-        /// What to do.
-        cure: String,
-    },
-    /// A source of a grant cannot be used.
-    #[error("cannot grant {path}: {source}")]
-    Source {
-        /// The host path.
-        path: String,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// A limit that was asked for cannot be enforced here.
-    #[error("cannot enforce the {limit} limit: {cause}")]
-    Limit {
-        /// Which.
-        limit: &'static str,
-        /// Why.
-        cause: String,
-    },
-    /// A wall that the policy requires is missing.
-    #[error("{what}")]
-    Wall {
-        /// Which, and why.
-        what: String,
-    },
-    /// The kernel or a file system cannot make a copy-on-write view.
-    #[error("cannot make a copy-on-write view of {path}: {cause}")]
-    View {
-        /// The directory.
-        path: String,
-        /// Why, in words.
-        cause: String,
-    },
-    /// A step inside failed.
-    #[error("failed while {}{}: {source}", step.words(), detail_words(detail))]
-    Step {
-        /// Where.
-        step: Step,
-        /// The path or value that it was about.
-        detail: String,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// A container engine cannot run the inside.
-    #[error("the container engine {engine} cannot be used: {said}")]
-    Engine {
-        /// Its name.
-        engine: &'static str,
-        /// Why, in words, or what it said itself.
-        said: String,
-        /// What to do.
-        cure: Option<String>,
-    },
-    /// Init ended without a word.
-    #[error("init ended during the start without a word")]
-    Silent,
-    /// The control channel failed.
-    #[error(transparent)]
-    Channel(#[from] ChannelError),
-    /// Anything else that the system said.
-    #[error("{what}: {source}")]
-    System {
-        /// What was being done.
-        what: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
-}
-
-fn detail_words(detail: &str) -> String {
-    if detail.is_empty() { String::new() } else { format!(" ({detail})") }
-}
-
-impl LaunchError {
-    /// What a person can do about it.
-    pub fn hint(&self) -> Option<&str> {
-        match self {
-            Self::Namespaces { cure, .. } => Some(cure),
-            Self::Engine { cure, .. } => cure.as_deref(),
-            Self::Limit { .. } => {
-                Some("run inside a delegated control group, or leave that limit out")
-            }
-            Self::Source { source, .. } | Self::Step { step: Step::Grants, source, .. }
-                if Errno::from_io_error(source) == Some(Errno::LOOP) =>
-            {
-                Some(
-                    "a symbolic link was put there after the path was looked at: see who writes there",
-                )
-            }
-            _ => None,
-        }
-    }
-}
 
 /// The sockets of an inside's doors.
 #[derive(Debug)]
@@ -429,21 +326,4 @@ impl AsFd for Released {
 fn reap(init: &OwnedFd) -> Result<(), Errno> {
     rustix::io::retry_on_intr(|| waitid(WaitId::PidFd(init.as_fd()), WaitIdOptions::EXITED))?;
     Ok(())
-}
-
-/// The error behind a report that should not have come.
-pub(crate) fn failure(report: pinfold_wire::Report) -> LaunchError {
-    match report {
-        pinfold_wire::Report::Failed { step, errno, detail } => step_failed(step, errno, &detail),
-        _ => LaunchError::Silent,
-    }
-}
-
-/// A step's failure as init reported it.
-pub fn step_failed(step: Step, errno: i32, detail: &[u8]) -> LaunchError {
-    LaunchError::Step {
-        step,
-        detail: detail.escape_ascii().to_string(),
-        source: io::Error::from_raw_os_error(errno),
-    }
 }

@@ -7,6 +7,7 @@
 mod capability;
 pub mod container;
 mod inside;
+mod launch_error;
 pub mod managed;
 pub mod namespace;
 mod plan;
@@ -15,7 +16,8 @@ mod sys;
 use std::path::Path;
 
 pub use capability::{Capabilities, Feature, Finding, Probe};
-pub use inside::{Doors, Handover, Inside, LaunchError, Released, step_failed};
+pub use inside::{Doors, Handover, Inside, Released};
+pub use launch_error::{LaunchError, step_failed};
 pub use pinfold_init::{close_all_but, end_on_panic};
 pub use pinfold_wire::{Cover, CoverKind, Step};
 pub use plan::{

@@ -18,6 +18,7 @@ pub(crate) use self::plugin::Plugin;
 use crate::image::{Engine, ImageError};
 use crate::places::Places;
 use crate::state::{SessionId, live_sessions};
+use crate::system::Memo;
 use pinfold_policy::project::ImageEngine;
 
 /// The label that says whose session a container is.
@@ -47,17 +48,27 @@ impl CommandLine {
         Engine::find(Some(self.engine), &self.not_in)
     }
 
+    /// From an image that is named by its digest: what a name means, others can change.
     fn run(&self, container: &Container) -> Result<(), ImageError> {
         let engine = self.find()?;
-        let words = arguments::run(self.engine, container, &Machine::find());
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        match engine.command("start a container", &words) {
-            Err(ImageError::Failed { said, .. }) if is_missing(&said) => {
-                self.import(&engine, Path::new(container.seccomp.as_path()))?;
-                engine.command("start a container", &words).map(drop)
-            }
-            started => started.map(drop),
+        let start = |image: &str| {
+            let words = arguments::run(self.engine, container, image, &Machine::find());
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            engine.command("start a container", &words).map(drop)
+        };
+        let memo = Places::find().ok().map(|places| Memo::of_empty_images(&places));
+        let known = memo.as_ref().and_then(|memo| memo.get(&engine.place()));
+        match known.map(|image| start(&image)) {
+            None => {}
+            Some(Err(ImageError::Failed { said, .. })) if is_missing(&said) => {}
+            Some(started) => return started,
         }
+        let image = self.import(&engine, container.seccomp.as_path())?;
+        if let Some(memo) = memo {
+            // One that is not remembered is made again.
+            let _ = memo.put(&engine.place(), &image);
+        }
+        start(&image)
     }
 
     fn remove_named(&self, name: &str) {
@@ -67,13 +78,20 @@ impl CommandLine {
         }
     }
 
-    /// Makes the image from an archive without files, which is two blocks of zeros (tar(5)).
-    fn import(&self, engine: &Engine, beside: &Path) -> Result<(), ImageError> {
+    /// Makes the image from an archive without files, which is two blocks of zeros (tar(5)); its digest.
+    fn import(&self, engine: &Engine, beside: &Path) -> Result<String, ImageError> {
+        let doing = "make an empty image";
         let archive = beside.with_file_name("empty.tar");
         let own = |cause| ImageError::Own { doing: "write", path: archive.clone(), cause };
         std::fs::write(&archive, [0; 1024]).map_err(own)?;
         let path = archive.display().to_string();
-        engine.command("make an empty image", &["import", &path, EMPTY]).map(drop)
+        let said = engine.command(doing, &["import", &path, EMPTY])?;
+        let digits = said.lines().last().unwrap_or_default().trim().trim_start_matches("sha256:");
+        let is_digest = digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        match is_digest {
+            true => Ok(format!("sha256:{digits}")),
+            false => Err(ImageError::Unnamed { engine: self.engine, name: EMPTY.to_owned() }),
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod hostile;
+mod limits;
 mod ready;
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -9,9 +10,9 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use pinfold_boundary::namespace::{Exceeded, explain};
+use pinfold_boundary::namespace::explain;
 use pinfold_boundary::{Inside, LaunchError, step_failed};
-use pinfold_wire::{Ended, Limit, Order, Received, Report, Step};
+use pinfold_wire::{Ended, Order, Received, Report, Step};
 
 use crate::broker::{Broker, Passage};
 use crate::control::{Control, News};
@@ -183,15 +184,6 @@ impl Supervision {
         Ok(outcome)
     }
 
-    /// Notes the limit that the control group has enforced: an engine takes away a container's soon.
-    fn note_group(&mut self) {
-        match self.inside.group.as_ref().and_then(|group| group.exceeded()) {
-            Some(Exceeded::Memory) => self.state.reach(LimitReached::Memory),
-            Some(Exceeded::Pids) => self.state.reach(LimitReached::Pids),
-            None => {}
-        }
-    }
-
     fn outcome(&mut self) -> Outcome {
         self.note_group();
         let mut outcome = Outcome::new(self.state.ended, self.state.limit);
@@ -254,29 +246,6 @@ impl Supervision {
         Ok(!ready.ended || ready.report)
     }
 
-    fn look_at_limits(&mut self) {
-        let now = Instant::now();
-        if self.deadline.is_some_and(|deadline| now >= deadline) {
-            self.deadline = None;
-            self.state.reach(LimitReached::Timeout);
-            self.order(libc::SIGTERM);
-            self.state.killing = Some(now + GRACE);
-        }
-        if self.state.killing.is_some_and(|at| now >= at) {
-            self.state.killing = None;
-            self.state.killed = true;
-            self.inside.kill();
-        }
-        let killed = |group: &pinfold_boundary::namespace::Group| {
-            group.needs_a_look() && group.exceeded() == Some(Exceeded::Memory)
-        };
-        let ending = self.state.limit.is_some_and(LimitReached::ended_the_run);
-        if !ending && self.inside.group.as_ref().is_some_and(killed) {
-            self.state.reach(LimitReached::Memory);
-            self.inside.kill();
-        }
-    }
-
     /// Deals with one report; false when the command has ended.
     fn report(&mut self) -> Result<bool, RunError> {
         let (report, descriptor) = match self.inside.channel.receive::<Report>() {
@@ -304,7 +273,7 @@ impl Supervision {
                 self.control.tell(&self.inside, id, news);
             }
             Report::Stopped(_) => self.stopped(),
-            Report::Limit(limit) => self.state.reach(reached(limit)),
+            Report::Limit(limit) => self.state.reach(limits::reached(limit)),
             Report::Socket => {
                 if let (Some(sockets), Some(socket)) = (&self.sockets, descriptor) {
                     sockets.supply.put(socket);
@@ -406,16 +375,6 @@ fn expected(
         _ => false,
     };
     if is_expected { Ok(descriptors.pop()) } else { Err(descriptors) }
-}
-
-fn reached(limit: Limit) -> LimitReached {
-    match limit {
-        Limit::Memory => LimitReached::Memory,
-        Limit::Pids => LimitReached::Pids,
-        Limit::Disk => LimitReached::Disk,
-        Limit::Files => LimitReached::Files,
-        Limit::Changes => LimitReached::Overlay,
-    }
 }
 
 /// The error behind a report that has no place here.

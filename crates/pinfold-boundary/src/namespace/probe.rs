@@ -86,7 +86,7 @@ fn try_inside(boundary: &dyn Boundary) -> Result<bool, LaunchError> {
     inside.seal(Vec::new())?;
     match inside.channel.receive::<Report>()? {
         Some(received) if received.message == Report::Terminal => Ok(handed_over),
-        Some(received) => Err(explain(crate::inside::failure(received.message))),
+        Some(received) => Err(explain(crate::launch_error::failure(received.message))),
         None => Err(inside.last_words()),
     }
 }

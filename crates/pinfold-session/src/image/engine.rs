@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use pinfold_image::{BASE_ARGUMENT, Reference, USER_ARGUMENT};
+use pinfold_policy::path::Escaped;
 use pinfold_policy::project::ImageEngine;
 use serde::Deserialize;
 
@@ -144,6 +145,21 @@ impl Engine {
     #[must_use]
     pub fn name(&self) -> ImageEngine {
         self.name
+    }
+
+    /// Where it is, as far as its user says: what it has there it may not have elsewhere.
+    pub(crate) fn place(&self) -> String {
+        const SAID: [&str; 6] = [
+            "CONTAINERS_STORAGE_CONF",
+            "CONTAINER_HOST",
+            "DOCKER_CONTEXT",
+            "DOCKER_HOST",
+            "STORAGE_DRIVER",
+            "XDG_DATA_HOME",
+        ];
+        let said = SAID.map(|name| std::env::var_os(name).unwrap_or_default());
+        said.iter()
+            .fold(self.name.to_string(), |all, value| format!("{all} {}", Escaped(value.as_ref())))
     }
 
     fn argv<'w>(&self, words: impl IntoIterator<Item = &'w str>) -> Vec<OsString> {

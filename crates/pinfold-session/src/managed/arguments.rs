@@ -5,7 +5,7 @@ use std::path::Path;
 use pinfold_boundary::managed::{Container, Mount};
 use rustix::process::{Resource, getrlimit};
 
-use super::{EMPTY, LABEL};
+use super::LABEL;
 use pinfold_policy::project::ImageEngine;
 
 /// Tasks that podman 4.3 can always give: it lowers its own limit to 32 768 on the way.
@@ -43,7 +43,12 @@ impl Machine {
 }
 
 /// Runs a container in the background, of which nothing is left when it ends.
-pub(super) fn run(engine: ImageEngine, container: &Container, machine: &Machine) -> Vec<String> {
+pub(super) fn run(
+    engine: ImageEngine,
+    container: &Container,
+    image: &str,
+    machine: &Machine,
+) -> Vec<String> {
     let (uid, gid) = container.user;
     let mut words = Vec::new();
     let mut say = |word: &str| words.push(word.to_owned());
@@ -105,7 +110,7 @@ pub(super) fn run(engine: ImageEngine, container: &Container, machine: &Machine)
     for mount in &container.mounts {
         say(&format!("--mount={}", bound(mount)));
     }
-    say(EMPTY);
+    say(image);
     words.extend(container.argv.iter().cloned());
     words
 }

@@ -20,6 +20,11 @@ impl Memo {
         Self(places.cache.join("bases/names"))
     }
 
+    /// Those of the empty images that containers begin with, by where their engine is.
+    pub(crate) fn of_empty_images(places: &Places) -> Self {
+        Self(places.cache.join("images/empty"))
+    }
+
     pub(crate) fn get(&self, name: &str) -> Option<String> {
         let text = fs::read_to_string(self.path(name)).ok()?;
         let (known, digest) = text.split_once('\n')?;

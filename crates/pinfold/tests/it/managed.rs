@@ -149,6 +149,11 @@ fn the_engine_itself_says_that_the_container_is_as_safe_as_it_can_be() {
             assert_ne!(host[place], "host", "{engine}: {place}");
         }
         assert_eq!(host["Devices"].as_array().map_or(0, Vec::len), 0, "{engine}");
+        let image = match engine {
+            "docker" => container["Config"]["Image"].as_str(),
+            _ => container["ImageName"].as_str().or(container["Image"].as_str()),
+        };
+        assert!(image.is_some_and(|image| image.len() >= 64), "{engine}: by digest: {image:?}");
         let user = container["Config"]["User"].as_str().unwrap();
         assert!(!user.is_empty() && !user.starts_with("0"), "{engine}: {user}");
         let mounts = container["Mounts"].as_array().unwrap();

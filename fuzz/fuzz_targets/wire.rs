@@ -3,11 +3,13 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pinfold_wire::{Call, Frames, HostCommand, Order, Reply, Report, Wire};
+use pinfold_wire::{Call, Frames, HostCommand, LineIn, LineOut, Order, Reply, Report, Wire};
 
 fuzz_target!(|bytes: &[u8]| {
     same_again::<Order>(bytes);
     same_again::<Report>(bytes);
+    same_again::<LineIn>(bytes);
+    same_again::<LineOut>(bytes);
     same_again::<HostCommand>(bytes);
     same_again::<Call>(bytes);
     same_again::<Reply>(bytes);

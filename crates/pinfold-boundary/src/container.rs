@@ -63,8 +63,7 @@ impl Boundary for Container {
 
     fn lacks(&self) -> &'static [Feature] {
         if self.engine.has_own_kernel() {
-            // No descriptor leaves it, so no terminal does.
-            &[Feature::Warm, Feature::Landlock, Feature::Terminal]
+            &[Feature::Warm, Feature::Landlock]
         } else {
             &[Feature::Warm]
         }

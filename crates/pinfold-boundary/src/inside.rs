@@ -52,7 +52,7 @@ pub(crate) struct Waiting {
     steps: LastSteps,
     command: Option<(pinfold_wire::Program, Stdio)>,
     said: Said,
-    /// Where sockets are asked for, if that is not init.
+    /// Where sockets and terminals are asked for, if that is not init.
     outlets: Option<Channel>,
 }
 
@@ -123,8 +123,25 @@ impl Inside {
         program: &pinfold_wire::Program,
         stdio: &Stdio,
     ) -> Result<(), ChannelError> {
-        let (streams, descriptors) = stdio.to_wire();
+        let (mut streams, mut descriptors) = stdio.to_wire();
+        let line = self.connect(None, &mut streams)?;
+        descriptors.extend(line.iter().map(AsFd::as_fd));
         self.channel.command(program, streams, &descriptors)
+    }
+
+    /// Has a terminal made outside for one inside that cannot leave it, and returns init's end of the
+    /// line between them.
+    fn connect(
+        &self,
+        task: Option<u32>,
+        streams: &mut Streams,
+    ) -> Result<Option<Channel>, ChannelError> {
+        let outlets = self.engine.as_ref().and_then(|engine| engine.outlets.as_ref());
+        let Some(outlets) = outlets.filter(|_| streams.wants_terminal()) else { return Ok(None) };
+        let (outer, inner) = Channel::pair()?;
+        outlets.send(&Order::Terminal { task, window: streams.window }, &[outer.as_fd()])?;
+        streams.is_relayed = true;
+        Ok(Some(inner))
     }
 
     /// Has these last covers put in place and the inside closed. An engine starts init then.
@@ -198,10 +215,16 @@ impl Inside {
         id: u32,
         bounds: Bounds,
         program: &pinfold_wire::Program,
-        streams: Streams,
+        mut streams: Streams,
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<(), ChannelError> {
-        let sent = self.channel.run(id, bounds, program, streams, descriptors);
+        let line = self.connect(Some(id), &mut streams)?;
+        let (ends, groups) =
+            descriptors.split_at(descriptors.len().saturating_sub(bounds.groups.into()));
+        let line = line.iter().map(AsFd::as_fd);
+        let descriptors = ends.iter().copied().chain(line).chain(groups.iter().copied());
+        let descriptors: Vec<_> = descriptors.collect();
+        let sent = self.channel.run(id, bounds, program, streams, &descriptors);
         sent.inspect_err(|_| self.kill())
     }
 

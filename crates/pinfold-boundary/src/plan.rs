@@ -6,7 +6,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 
 use pinfold_policy::path::{HostPath, InsidePath};
-use pinfold_wire::{StreamEnd, Streams};
+use pinfold_wire::{Attributes, StreamEnd, Streams, Window};
 
 mod codec;
 
@@ -164,11 +164,19 @@ pub enum Door {
 pub struct Stdio {
     /// Input, output and error output.
     pub ends: [StdioEnd; 3],
-    /// Rows and columns of the terminal, if one of the ends is a terminal.
-    pub window: Option<(u16, u16)>,
+    /// How large the terminal is, if one of the ends is a terminal.
+    pub window: Option<Window>,
+    /// What the terminal is set to at first; else to what is usual.
+    pub attributes: Option<Attributes>,
 }
 
 impl Stdio {
+    /// Streams without a terminal.
+    #[must_use]
+    pub fn plain(ends: [StdioEnd; 3]) -> Self {
+        Self { ends, window: None, attributes: None }
+    }
+
     /// As they cross a channel, and the descriptors that go along.
     #[must_use]
     pub fn to_wire(&self) -> (Streams, Vec<BorrowedFd<'_>>) {
@@ -181,7 +189,8 @@ impl Stdio {
                 StreamEnd::Descriptor
             }
         });
-        (Streams { ends, window: self.window }, descriptors)
+        let (window, attributes) = (self.window, self.attributes);
+        (Streams { ends, window, attributes, is_relayed: false }, descriptors)
     }
 }
 

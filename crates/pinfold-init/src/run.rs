@@ -1,6 +1,6 @@
 //! Process 1: start the command, then wait for its end, its stops, orphans and orders.
 
-use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
 use pinfold_wire::{Bounds, Channel, Ended, Order, Program, Report, Step, Wire as _};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -8,6 +8,8 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 
 use crate::command::Prepared;
+use crate::relay::Relay;
+use crate::signals::block_signals;
 use crate::stdio::{self, Streams, Terminal};
 use crate::task::{self, Task};
 use crate::watch::Watch;
@@ -34,16 +36,21 @@ pub struct Start {
 /// # Errors
 /// Whatever kept the command from being started.
 pub fn run(mut start: Start, channel: &Channel) -> Result<(), Failure> {
-    let signals = block_signals().map_err(Failure::at(Step::Execute))?;
+    let signals = block_signals(libc::SIGCHLD).map_err(Failure::at(Step::Execute))?;
     let prepared = start.command.prepare_any()?;
-    let wanted = start.streams.wants_terminal();
-    let terminal = wanted.then(|| Terminal::open(start.streams.window)).transpose();
-    let terminal = terminal.map_err(Failure::at(Step::Terminal))?;
+    let terminal = Terminal::open(&start.streams).map_err(Failure::at(Step::Terminal))?;
     stdio::lead_session(terminal.as_ref()).map_err(Failure::at(Step::Terminal))?;
-    if let Some(terminal) = &terminal {
-        let sent = channel.send(&Report::Terminal, &[terminal.controller.as_fd()]);
-        sent.map_err(|_| Failure::at(Step::Terminal)(Errno::PIPE))?;
-    }
+    let line = start.streams.take_line();
+    let relay = match (&terminal, line) {
+        (Some(terminal), Some(line)) => Some(Relay::start(terminal, &line)),
+        (Some(terminal), None) => {
+            let sent = channel.send(&Report::Terminal, &[terminal.controller.as_fd()]);
+            sent.map_err(|_| Failure::at(Step::Terminal)(Errno::PIPE))?;
+            None
+        }
+        (None, _) => None,
+    };
+    let relay = relay.transpose().map_err(Failure::at(Step::Terminal))?;
     start.times.push((Step::Terminal, now()));
     let waiting = Some(Waiting { prepared, streams: start.streams, terminal });
     if let Some(listener) = start.moves {
@@ -52,12 +59,14 @@ pub fn run(mut start: Start, channel: &Channel) -> Result<(), Failure> {
     }
     let (watch, times) = (start.watch, start.times);
     let (tasks, has_run_tasks, part) = (Vec::new(), false, Vec::new());
-    let (command, idle, servants) = (None, Idle::No, Vec::new());
+    let (command, ended, idle, servants) = (None, None, Idle::No, Vec::new());
     Loop {
         channel,
         signals,
         waiting,
         command,
+        relay,
+        ended,
         idle,
         tasks,
         servants,
@@ -92,6 +101,10 @@ struct Loop<'a> {
     signals: OwnedFd,
     waiting: Option<Waiting>,
     command: Option<Pid>,
+    /// Who shows what the command writes to its terminal, if that cannot leave the inside.
+    relay: Option<Relay>,
+    /// How the command ended, until all of it was shown.
+    ended: Option<Ended>,
     idle: Idle,
     /// What runs beside the command.
     tasks: Vec<Task>,
@@ -178,6 +191,7 @@ impl Loop<'_> {
             | Order::Seal(_)
             | Order::Plan(_)
             | Order::LastSteps(_)
+            | Order::Terminal { .. }
             | Order::Command { .. } => {}
         }
         Ok(true)
@@ -288,6 +302,13 @@ impl Loop<'_> {
                 }
                 continue;
             }
+            if self.relay.take_if(|relay| relay.is(pid) && relay.has_ended(status)).is_some() {
+                if let Some(ended) = self.ended {
+                    self.tell_end(ended);
+                    return false;
+                }
+                continue;
+            }
             // Of an orphan nobody wants to know.
             if Some(pid) != self.command {
                 continue;
@@ -296,8 +317,12 @@ impl Loop<'_> {
                 self.channel.mention(&Report::Stopped(signal));
                 continue;
             }
-            self.tell_end(ended(status));
-            return false;
+            let Some(relay) = &mut self.relay else {
+                self.tell_end(ended(status));
+                return false;
+            };
+            relay.end();
+            (self.command, self.ended) = (None, Some(ended(status)));
         }
         true
     }
@@ -317,21 +342,6 @@ pub(crate) fn ended(status: WaitStatus) -> Ended {
     match (status.exit_status(), status.terminating_signal()) {
         (Some(code), _) => Ended::Code(code as u8),
         (None, signal) => Ended::Signal(signal.unwrap_or(libc::SIGKILL) as u8),
-    }
-}
-
-/// Blocks every signal and returns a descriptor that is readable when a child changes.
-fn block_signals() -> Result<OwnedFd, Errno> {
-    // SAFETY: the sets are initialised before use and outlive the calls; signalfd returns a new
-    // descriptor that nobody else owns.
-    unsafe {
-        let mut set: libc::sigset_t = std::mem::zeroed();
-        libc::sigfillset(&raw mut set);
-        libc::sigprocmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut());
-        libc::sigemptyset(&raw mut set);
-        libc::sigaddset(&raw mut set, libc::SIGCHLD);
-        let fd = libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
-        if fd < 0 { Err(Errno::NOSYS) } else { Ok(OwnedFd::from_raw_fd(fd)) }
     }
 }
 

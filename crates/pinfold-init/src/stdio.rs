@@ -2,15 +2,15 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use pinfold_wire::StreamEnd;
+use pinfold_wire::{Attributes, Channel, StreamEnd, Window};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::pty::OpenptFlags;
-use rustix::termios::Winsize;
+use rustix::termios::{InputModes, OptionalActions, Winsize};
 
 /// One standard stream.
 #[derive(Debug)]
-pub enum End {
+enum End {
     /// The inside's own terminal.
     Terminal,
     /// This descriptor.
@@ -22,10 +22,11 @@ pub enum End {
 /// Input, output and error output.
 #[derive(Debug)]
 pub struct Streams {
-    /// The three ends.
-    pub ends: [End; 3],
-    /// Rows and columns of the terminal.
-    pub window: Option<(u16, u16)>,
+    ends: [End; 3],
+    window: Option<Window>,
+    attributes: Option<Attributes>,
+    /// Through which the terminal is used, if it cannot be handed out.
+    line: Option<OwnedFd>,
 }
 
 /// A terminal inside: the side that the supervisor holds, and the side of the command.
@@ -49,10 +50,19 @@ impl Streams {
         };
         let [input, output, error] = wanted.ends;
         let ends = [end(input)?, end(output)?, end(error)?];
+        let line = match wanted.is_relayed {
+            true => Some(descriptors.next().ok_or(Errno::MFILE)?),
+            false => None,
+        };
         match descriptors.next() {
-            None => Ok(Self { ends, window: wanted.window }),
+            None => Ok(Self { ends, window: wanted.window, attributes: wanted.attributes, line }),
             Some(_) => Err(Errno::INVAL),
         }
+    }
+
+    /// Through which the terminal is used, if it cannot be handed out; once.
+    pub(crate) fn take_line(&mut self) -> Option<Channel> {
+        self.line.take().map(Channel::from)
     }
 
     /// Those that were handed in.
@@ -61,10 +71,6 @@ impl Streams {
             End::Descriptor(fd) => Some(fd.as_fd()),
             End::Terminal | End::Same(_) => None,
         })
-    }
-
-    pub(crate) fn wants_terminal(&self) -> bool {
-        self.ends.iter().any(|end| matches!(end, End::Terminal))
     }
 
     /// The descriptor of one stream.
@@ -83,22 +89,55 @@ impl Streams {
 }
 
 impl Terminal {
-    /// Opens one on the inside's own devpts.
+    /// Opens the one that these streams ask for, if they do, on the inside's own devpts.
     ///
     /// # Errors
-    /// What pts(4) and ioctl_tty(2) say.
-    pub(crate) fn open(window: Option<(u16, u16)>) -> Result<Self, Errno> {
+    /// What pts(4), termios(3) and ioctl_tty(2) say.
+    pub(crate) fn open(streams: &Streams) -> Result<Option<Self>, Errno> {
+        if !streams.ends.iter().any(|end| matches!(end, End::Terminal)) {
+            return Ok(None);
+        }
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let controller = rustix::fs::open("/dev/pts/ptmx", flags, Mode::empty())?;
         rustix::pty::unlockpt(&controller)?;
-        let peer = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
-        let user = rustix::pty::ioctl_tiocgptpeer(&controller, peer)?;
-        if let Some((rows, columns)) = window {
-            let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-            rustix::termios::tcsetwinsize(&controller, size)?;
+        let user = open_user(&controller)?;
+        let mut settings = rustix::termios::tcgetattr(&controller)?;
+        match streams.attributes {
+            Some(attributes) => attributes.apply(&mut settings),
+            // What erases a character erases all of its bytes.
+            None => settings.input_modes.insert(InputModes::IUTF8),
         }
-        Ok(Self { controller, user })
+        rustix::termios::tcsetattr(&controller, OptionalActions::Now, &settings)?;
+        if let Some(window) = streams.window {
+            set_window(&controller, window)?;
+        }
+        Ok(Some(Self { controller, user }))
     }
+}
+
+/// Opens the side of the command's. gVisor's kernel of 2022 does it by name alone.
+///
+/// # Errors
+/// What ioctl_tty(2) and open(2) say.
+pub(crate) fn open_user(controller: &OwnedFd) -> Result<OwnedFd, Errno> {
+    let peer = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    match rustix::pty::ioctl_tiocgptpeer(controller, peer) {
+        Err(Errno::NOTTY) => {
+            let name = rustix::pty::ptsname(controller, Vec::new())?;
+            let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+            rustix::fs::open(name, flags, Mode::empty())
+        }
+        opened => opened,
+    }
+}
+
+/// Says how large a terminal is.
+///
+/// # Errors
+/// What ioctl_tty(2) says.
+pub(crate) fn set_window(controller: &OwnedFd, (rows, columns): Window) -> Result<(), Errno> {
+    let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    rustix::termios::tcsetwinsize(controller, size)
 }
 
 /// Leads a session of its own from now on, with this as its controlling terminal. The command gets a

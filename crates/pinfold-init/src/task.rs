@@ -19,6 +19,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions, getrlimit, set
 
 use crate::command::Prepared;
 use crate::fds::close_all_but;
+use crate::relay::Relay;
 use crate::run::ended;
 use crate::stdio::{self, Streams, Terminal};
 use crate::{Command, Failure};
@@ -44,13 +45,13 @@ impl Task {
     pub(crate) fn start(
         (id, bounds, groups): (u32, Bounds, Vec<OwnedFd>),
         command: Command,
-        streams: Streams,
+        mut streams: Streams,
         supervisor: &Channel,
     ) -> Result<Self, Failure> {
         let prepared = command.prepare()?;
-        let terminal = streams.wants_terminal().then(|| Terminal::open(streams.window));
-        let terminal = terminal.transpose().map_err(Failure::at(Step::Terminal))?;
-        if let Some(terminal) = &terminal {
+        let terminal = Terminal::open(&streams).map_err(Failure::at(Step::Terminal))?;
+        let line = streams.take_line();
+        if let (Some(terminal), None) = (&terminal, &line) {
             // Before anything that runs there can tell of its end.
             let report = Report::TaskTerminal(id);
             let sent = supervisor.send(&report, &[terminal.controller.as_fd()]);
@@ -60,7 +61,7 @@ impl Task {
             rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(Failure::at(Step::Execute))?;
         let minder = crate::vfork::copy(|| {
             let minded = bound(bounds).and_then(|()| {
-                mind((id, tell), (&prepared, &groups), streams, terminal, supervisor)
+                mind((id, tell), (&prepared, &groups), streams, (terminal, line), supervisor)
             });
             if let Err(failure) = minded {
                 let _ = supervisor.send(&failure.report_of(id), &[]);
@@ -150,14 +151,17 @@ fn mind(
     (id, tell): (u32, OwnedFd),
     (prepared, groups): (&Prepared, &[OwnedFd]),
     streams: Streams,
-    terminal: Option<Terminal>,
+    (terminal, line): (Option<Terminal>, Option<Channel>),
     supervisor: &Channel,
 ) -> Result<(), Failure> {
+    stdio::lead_session(terminal.as_ref()).map_err(Failure::at(Step::Terminal))?;
+    let relay = terminal.as_ref().zip(line.as_ref());
+    let relay = relay.map(|(terminal, line)| Relay::start(terminal, line)).transpose();
+    let mut relay = relay.map_err(Failure::at(Step::Terminal))?;
     let kept = streams.descriptors().chain(terminal.iter().map(|terminal| terminal.user.as_fd()));
-    let kept = kept.chain(groups.iter().map(AsFd::as_fd));
+    let kept = kept.chain(groups.iter().map(AsFd::as_fd)).chain(held(&relay));
     let kept: Vec<BorrowedFd<'_>> = kept.chain([supervisor.as_fd(), tell.as_fd()]).collect();
     close_all_but(&kept).and_then(|()| adopt()).map_err(Failure::at(Step::Execute))?;
-    stdio::lead_session(terminal.as_ref()).map_err(Failure::at(Step::Terminal))?;
     let command = crate::vfork::spawn(|| {
         let failure = match join(groups) {
             Ok(()) => prepared.become_command(&streams, terminal.as_ref()),
@@ -167,26 +171,34 @@ fn mind(
     })
     .map_err(Failure::at(Step::Execute))?;
     // Their other sides are to see the end when the task's own copies have gone.
-    std::mem::forget((streams, terminal));
-    close_all_but(&[supervisor.as_fd(), tell.as_fd()]).map_err(Failure::at(Step::Execute))?;
-    let mut tell = Some(tell);
+    std::mem::forget((streams, terminal, line));
+    let own = [supervisor.as_fd(), tell.as_fd()].into_iter().chain(held(&relay));
+    close_all_but(&own.collect::<Vec<_>>()).map_err(Failure::at(Step::Execute))?;
+    let (mut tell, mut over) = (Some(tell), None);
     while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::UNTRACED) {
-        if pid != command {
-            continue;
-        }
-        let report = match status.stopping_signal() {
-            Some(_) => Report::TaskStopped(id),
-            None => Report::TaskEnded { id, ended: ended(status) },
-        };
-        match report {
-            stopped @ Report::TaskStopped(_) => supervisor.mention(&stopped),
-            report => {
-                let _ = supervisor.send(&report, &[]);
-                drop(tell.take());
+        if pid == command {
+            if status.stopping_signal().is_some() {
+                supervisor.mention(&Report::TaskStopped(id));
+                continue;
             }
+            over = Some(Report::TaskEnded { id, ended: ended(status) });
+            relay.iter_mut().for_each(Relay::end);
+        }
+        relay.take_if(|relay| relay.is(pid) && relay.has_ended(status));
+        // All that it wrote has been shown by now.
+        if relay.is_none()
+            && let Some(report) = over.take()
+        {
+            let _ = supervisor.send(&report, &[]);
+            drop(tell.take());
         }
     }
     Ok(())
+}
+
+/// What the minder keeps open for a relay.
+fn held(relay: &Option<Relay>) -> Option<BorrowedFd<'_>> {
+    relay.as_ref().and_then(Relay::held).map(AsFd::as_fd)
 }
 
 /// Takes in whatever the task leaves behind. gVisor's kernel of 2022 has no such thing (every other since

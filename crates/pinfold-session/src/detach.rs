@@ -17,9 +17,9 @@ use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, WaitOptions};
 
 use crate::places::Places;
-use crate::screen::Window;
 use crate::state::{SessionId, SessionName, live_sessions, lock};
 use crate::terminal;
+use pinfold_wire::Window;
 
 /// How often the log of a start is looked at.
 const LOOK: Duration = Duration::from_millis(20);

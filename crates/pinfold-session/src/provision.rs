@@ -141,7 +141,7 @@ pub(crate) fn errors_only(errors: OwnedFd) -> io::Result<Stdio> {
     let null = || -> io::Result<StdioEnd> {
         Ok(StdioEnd::Descriptor(File::options().read(true).write(true).open("/dev/null")?.into()))
     };
-    Ok(Stdio { ends: [null()?, null()?, StdioEnd::Descriptor(errors)], window: None })
+    Ok(Stdio::plain([null()?, null()?, StdioEnd::Descriptor(errors)]))
 }
 
 /// Runs a program in an inside that needs no covers, terminal or door, to its end.

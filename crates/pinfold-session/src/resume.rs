@@ -136,9 +136,8 @@ impl Supervision {
         let (output, theirs) = pipe().map_err(|errno| RunError::System(errno.into()))?;
         let nothing = File::open("/dev/null").map_err(RunError::System)?;
         let ends = [StreamEnd::Descriptor, StreamEnd::Descriptor, StreamEnd::Same(1)];
-        let (streams, window) = ([nothing.as_fd(), theirs.as_fd()], None);
-        let sent =
-            self.inside.run(id, Bounds::default(), program, Streams { ends, window }, &streams);
+        let (streams, given) = (Streams::plain(ends), [nothing.as_fd(), theirs.as_fd()]);
+        let sent = self.inside.run(id, Bounds::default(), program, streams, &given);
         sent.map_err(|_| last_words(&self.inside))?;
         drop((nothing, theirs));
         self.running = Some(Running { id, output: Some(output), tail: Vec::new(), ended: None });

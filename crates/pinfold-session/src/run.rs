@@ -30,7 +30,6 @@ use crate::outcome::{Outcome, RunError};
 use crate::places::Places;
 use crate::resume::Resume;
 use crate::review::{self, Layer, Review};
-use crate::screen::Window;
 use crate::serving::Serving;
 use crate::ssh::Ssh;
 use crate::state::{SessionId, SessionName, SessionState};
@@ -42,6 +41,7 @@ use crate::view::Extra;
 use crate::workspace::Workspace;
 use crate::wrappers::{self, Launch};
 use crate::{idle, launcher, stdio, sys, wall, warm};
+use pinfold_wire::Window;
 
 pub(crate) use design::Design;
 
@@ -108,8 +108,8 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     }
     let streams = match (is_idle, request.window) {
         (true, _) => stdio::nothing(),
-        (false, Some(window)) => Ok(stdio::terminal(window)),
-        (false, None) => stdio::streams(terminal.as_ref().map(CallerTerminal::size)),
+        (false, Some(window)) => Ok(stdio::terminal(window, None)),
+        (false, None) => stdio::streams(terminal.as_ref()),
     };
     let mut streams = streams.map_err(|errno| RunError::System(errno.into()))?;
     if request.background.is_some() {

@@ -13,10 +13,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use pinfold_wire::Window;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType};
-use rustix::termios::{InputModes, OptionalActions, Winsize};
+use rustix::termios::Winsize;
 
 use crate::stdio::{Bounded, STACK};
 
@@ -31,9 +32,6 @@ const CHUNK: usize = 16 * 1024;
 const MOMENT: Duration = Duration::from_millis(100);
 /// What comes after a gap. CAN ends a sequence that was cut (ECMA-48, 8.3.5).
 const GAP: &[u8] = b"\x18\r\npinfold: something was written faster than it was shown here\r\n";
-
-/// Rows and columns.
-pub type Window = (u16, u16);
 
 /// A terminal that can be attached to. Dropping it shows it to nobody any more.
 pub(crate) struct Screen {
@@ -80,16 +78,12 @@ impl Screen {
     /// the handle waits for.
     ///
     /// # Errors
-    /// What tcsetattr(3), eventfd(2), dup(2) and starting a thread say.
+    /// What eventfd(2), dup(2) and starting a thread say.
     pub(crate) fn show(
         terminal: &OwnedFd,
         window: Window,
         log: OwnedFd,
     ) -> io::Result<(Self, JoinHandle<()>)> {
-        let mut modes = rustix::termios::tcgetattr(terminal)?;
-        // What erases a character erases all of its bytes.
-        modes.input_modes.insert(InputModes::IUTF8);
-        rustix::termios::tcsetattr(terminal, OptionalActions::Now, &modes)?;
         let state = Mutex::new(State {
             viewers: Vec::new(),
             modes: Modes::default(),

@@ -18,7 +18,8 @@ use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 
 use crate::input::{Feeding, FileInput};
-use crate::screen::Window;
+use crate::terminal::CallerTerminal;
+use pinfold_wire::Window;
 
 /// One direction of bytes between the caller's stream and the inside's.
 pub(crate) struct Pump {
@@ -72,28 +73,31 @@ const BUFFER: usize = 64 * 1024;
 /// Bytes of stack of a thread that moves bytes.
 pub(crate) const STACK: usize = 128 * 1024;
 
-/// A terminal of the inside's own for all three, whatever the caller's are.
-pub(crate) fn terminal(window: Window) -> Streams {
+/// A terminal of the inside's own for all three, whatever the caller's are, and set as this one.
+pub(crate) fn terminal(window: Window, like: Option<&CallerTerminal>) -> Streams {
     let ends = [(); 3].map(|()| StdioEnd::Terminal);
-    Streams { stdio: Stdio { ends, window: Some(window) }, moved: Moved::default() }
+    let attributes = like.map(CallerTerminal::attributes);
+    Streams { stdio: Stdio { ends, window: Some(window), attributes }, moved: Moved::default() }
 }
 
-/// Looks at the caller's three streams. Where one is a terminal the inside has its own, so large; without a
-/// size it has a pipe instead.
+/// Looks at the caller's three streams. Where one is a terminal the inside has its own, like this one;
+/// without one it has a pipe instead.
 ///
 /// # Errors
 /// What fstat(2), pipe(2) and fcntl(2) say.
-pub(crate) fn streams(window: Option<Window>) -> Result<Streams, Errno> {
+pub(crate) fn streams(terminal: Option<&CallerTerminal>) -> Result<Streams, Errno> {
     let mut moved = Moved::default();
     let mut ends = Vec::with_capacity(3);
     let mut seen: Vec<Option<Stat>> = Vec::new();
     for (index, stream) in caller_streams().into_iter().enumerate() {
-        let (end, stat) = end_for((index, stream), window, &seen, &mut moved)?;
+        let (end, stat) = end_for((index, stream), terminal.is_some(), &seen, &mut moved)?;
         ends.push(end);
         seen.push(stat);
     }
     let [input, output, error] = <[StdioEnd; 3]>::try_from(ends).map_err(|_| Errno::INVAL)?;
-    Ok(Streams { stdio: Stdio { ends: [input, output, error], window }, moved })
+    let (window, attributes) =
+        (terminal.map(CallerTerminal::size), terminal.map(CallerTerminal::attributes));
+    Ok(Streams { stdio: Stdio { ends: [input, output, error], window, attributes }, moved })
 }
 
 impl Streams {
@@ -109,7 +113,7 @@ impl Streams {
 /// What opening `/dev/null` says.
 pub(crate) fn nothing() -> Result<Streams, Errno> {
     let end = || null().map(StdioEnd::Descriptor);
-    let stdio = Stdio { ends: [end()?, end()?, end()?], window: None };
+    let stdio = Stdio::plain([end()?, end()?, end()?]);
     Ok(Streams { stdio, moved: Moved::default() })
 }
 
@@ -119,7 +123,7 @@ fn caller_streams() -> [BorrowedFd<'static>; 3] {
 
 fn end_for(
     (index, stream): (usize, BorrowedFd<'_>),
-    window: Option<Window>,
+    has_terminal: bool,
     seen: &[Option<Stat>],
     moved: &mut Moved,
 ) -> Result<(StdioEnd, Option<Stat>), Errno> {
@@ -130,7 +134,7 @@ fn end_for(
         Err(Errno::BADF) => return Ok((StdioEnd::Descriptor(null()?), None)),
         Err(errno) => return Err(errno),
     };
-    if window.is_some() && rustix::termios::isatty(stream) {
+    if has_terminal && rustix::termios::isatty(stream) {
         return Ok((StdioEnd::Terminal, None));
     }
     if is_null(&stat) {

@@ -22,12 +22,13 @@ use crate::input::Feeding;
 use crate::outcome::{LimitReached, Outcome};
 use crate::publish::Sockets;
 use crate::resume::Running;
-use crate::screen::{Screen, Window};
+use crate::screen::Screen;
 use crate::serving::Serving;
 use crate::stdio::Pump;
 use crate::terminal::CallerTerminal;
 use crate::timeline::Timeline;
 use crate::{RunError, sys};
+use pinfold_wire::Window;
 
 /// How long a command may take to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(2);

@@ -3,11 +3,12 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use pinfold_wire::Attributes;
 use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::termios::{OptionalActions, Termios, Winsize};
 
-use crate::screen::Window;
+use pinfold_wire::Window;
 
 /// How large the caller's terminal is, or as large as terminals have always been.
 pub(crate) fn window() -> Window {
@@ -57,20 +58,16 @@ impl CallerTerminal {
         Ok(())
     }
 
-    /// Gives the inside's terminal the caller's modes and size, then makes the caller's raw.
+    /// What it was set to at first, which the inside's terminal is to be.
+    pub(crate) fn attributes(&self) -> Attributes {
+        Attributes::of(&self.saved)
+    }
+
+    /// Gives the inside's terminal this one's size and makes this one raw, at first or after a stop.
     ///
     /// # Errors
     /// What tcsetattr(3) says.
     pub(crate) fn enter(&self, inside: BorrowedFd<'_>) -> Result<(), Errno> {
-        rustix::termios::tcsetattr(inside, OptionalActions::Now, &self.saved)?;
-        self.make_raw(inside)
-    }
-
-    /// Makes the caller's terminal raw, at first or after a stop.
-    ///
-    /// # Errors
-    /// What tcsetattr(3) says.
-    pub(crate) fn make_raw(&self, inside: BorrowedFd<'_>) -> Result<(), Errno> {
         self.resize(inside);
         self.raw()
     }
@@ -113,7 +110,7 @@ impl CallerTerminal {
         crate::sys::stop_self();
         if let Some(inside) = inside {
             // The terminal may be gone by now; then there is nothing to make raw.
-            let _ = self.make_raw(inside.as_fd());
+            let _ = self.enter(inside.as_fd());
         }
     }
 

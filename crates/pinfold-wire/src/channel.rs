@@ -87,13 +87,19 @@ impl Channel {
         Ok(())
     }
 
-    /// Sends one message if there is room for it: for what can be caused at will, and may be lost.
+    /// Sends one message if there is room for it.
+    ///
+    /// # Errors
+    /// `EAGAIN` where there is none, `EPIPE` when the peer is gone.
+    pub fn offer<M: Wire>(&self, message: &M) -> Result<(), Errno> {
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        let send = || rustix::net::send(&self.0, &message.encode(), flags);
+        rustix::io::retry_on_intr(send).map(drop)
+    }
+
+    /// The same for what can be caused at will, and may be lost.
     pub fn mention<M: Wire>(&self, message: &M) {
-        let _ = rustix::net::send(
-            &self.0,
-            &message.encode(),
-            SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
-        );
+        let _ = self.offer(message);
     }
 
     /// Receives one message, waiting for it; `None` when the peer is gone. Where this process has no

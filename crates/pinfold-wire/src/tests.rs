@@ -3,8 +3,8 @@ use std::os::fd::AsFd;
 use proptest::prelude::*;
 
 use crate::{
-    Bounds, Channel, Cover, CoverKind, DecodeError, Ended, LastSteps, Limit, Order, Program,
-    Report, Step, StreamEnd, Streams, Wire,
+    Attributes, Bounds, Channel, Cover, CoverKind, DecodeError, Ended, LastSteps, Limit, LineIn,
+    LineOut, Order, Program, Report, Step, StreamEnd, Streams, Wire,
 };
 
 fn cover() -> impl Strategy<Value = Cover> {
@@ -23,6 +23,8 @@ proptest! {
     fn any_bytes_are_read_or_refused_without_panic(bytes in any::<Vec<u8>>()) {
         let _ = Order::decode(&bytes);
         let _ = Report::decode(&bytes);
+        let _ = LineIn::decode(&bytes);
+        let _ = LineOut::decode(&bytes);
     }
 
     #[test]
@@ -74,6 +76,7 @@ fn last_steps() -> LastSteps {
         files: Some(64),
         changes: Some(b"/w".to_vec()),
         nested: true,
+        own_kernel: true,
         ..LastSteps::default()
     }
 }
@@ -81,7 +84,9 @@ fn last_steps() -> LastSteps {
 fn orders() -> Vec<Order> {
     let rest = program(&["sh", "-c", "true"]).encode();
     let ends = [StreamEnd::Terminal, StreamEnd::Descriptor, StreamEnd::Same(1)];
-    let streams = |window| Streams { ends, window };
+    let streams = |window| Streams { window, ..Streams::plain(ends) };
+    let terminal = rustix::pty::openpt(rustix::pty::OpenptFlags::NOCTTY).unwrap();
+    let attributes = Some(Attributes::of(&rustix::termios::tcgetattr(&terminal).unwrap()));
     let covers = [CoverKind::Pin, CoverKind::Link(b"/l".to_vec())];
     let covers = covers.map(|kind| Cover { path: b"/p".to_vec(), kind }).to_vec();
     vec![
@@ -103,7 +108,10 @@ fn orders() -> Vec<Order> {
         Order::EndTask(3),
         Order::Finish,
         Order::Command { rest: rest.clone(), streams: streams(None) },
-        Order::Command { rest, streams: streams(Some((24, 80))) },
+        Order::Command { rest: rest.clone(), streams: streams(Some((24, 80))) },
+        Order::Command { rest, streams: Streams { attributes, is_relayed: true, ..streams(None) } },
+        Order::Terminal { task: None, window: Some((24, 80)) },
+        Order::Terminal { task: Some(3), window: None },
     ]
 }
 
@@ -111,6 +119,24 @@ fn orders() -> Vec<Order> {
 fn every_order_comes_back_as_it_went() {
     for order in orders() {
         assert_eq!(Order::decode(&order.encode()).unwrap(), order);
+    }
+}
+
+fn lines() -> (Vec<LineIn>, Vec<LineOut>) {
+    (
+        vec![LineIn::Typed(b"\x03x".to_vec()), LineIn::Window((24, 80)), LineIn::Shown],
+        vec![LineOut::Open, LineOut::Written(b"\x1b[m".to_vec()), LineOut::End],
+    )
+}
+
+#[test]
+fn what_goes_through_a_line_comes_back_as_it_went() {
+    let (inward, outward) = lines();
+    for message in inward {
+        assert_eq!(LineIn::decode(&message.encode()).unwrap(), message);
+    }
+    for message in outward {
+        assert_eq!(LineOut::decode(&message.encode()).unwrap(), message);
     }
 }
 
@@ -160,6 +186,9 @@ fn changed_messages_are_read_or_refused() {
     follow(reports());
     follow(vec![program(&["sh", "-c", "true"])]);
     follow(vec![last_steps()]);
+    let (inward, outward) = lines();
+    follow(inward);
+    follow(outward);
 }
 
 /// Whoever has no room for the descriptors still hears the message; more than agreed are all closed.
@@ -189,7 +218,7 @@ fn a_program_longer_than_a_message_arrives_whole() {
     let sender = {
         let program = program.clone();
         let null = std::fs::File::open("/dev/null").unwrap();
-        let streams = Streams { ends: [StreamEnd::Descriptor; 3], window: None };
+        let streams = Streams::plain([StreamEnd::Descriptor; 3]);
         let run =
             move || left.run(7, Bounds::default(), &program, streams, &[null.as_fd(); 3]).unwrap();
         std::thread::spawn(run)

@@ -1,45 +1,97 @@
-//! Sockets of the network that an engine's own kernel uses, for who reaches a port inside.
+//! What init passes out elsewhere, for an engine whose own kernel lets no descriptor out.
 //!
-//! Elsewhere init passes them. Out of gVisor no descriptor comes, but its sockets are those of the network
-//! namespace in which it was started, so a process that stays behind there makes them.
+//! gVisor's sockets are those of the network namespace in which it was started, so a process that stays
+//! behind there makes those by which ports inside are reached. And it makes a terminal outside for each
+//! inside ([`line`]).
 
-use std::os::fd::AsFd as _;
+mod line;
 
-use pinfold_wire::{Channel, Order, Report};
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use pinfold_wire::{Channel, Order, Report, Window};
 use rustix::io::Errno;
+use rustix::process::WaitOptions;
 
-use crate::namespace::close_all_others;
+use crate::namespace::{close_all_others, new_filesystem};
 use crate::sys::{self, Side};
+use line::Line;
 
-/// Leaves a process behind that answers each [`Order::Socket`] of one channel on the other. Nothing inside
+/// What is asked for, and where it is reported.
+struct Outlets<'a> {
+    orders: &'a Channel,
+    reports: &'a Channel,
+    /// Terminals of this session's alone, at no path.
+    terminals: OwnedFd,
+}
+
+/// Leaves a process behind that answers each order of one channel on the other. Nothing inside
 /// reaches it, and it ends with the process that the caller is about to become, the first of its
 /// namespace.
 ///
 /// # Errors
-/// What clone3(2) says.
+/// What fsopen(2) and clone3(2) say.
 pub(super) fn leave_behind(orders: &Channel, reports: &Channel) -> Result<(), Errno> {
+    let options = [("ptmxmode", "0600"), ("mode", "0600")];
+    let terminals = new_filesystem("devpts", &options, 0)?;
+    let outlets = Outlets { orders, reports, terminals };
+    copied(|| {
+        // Where it cannot be made harmless, ports and terminals stay out of reach.
+        if close_all_others(&[orders.as_fd(), outlets.terminals.as_fd()], reports).is_ok()
+            && sys::drop_capabilities().is_ok()
+        {
+            outlets.answer();
+        }
+    })
+}
+
+/// Has a copy of this process do something, and end.
+///
+/// # Errors
+/// What clone3(2) says.
+fn copied(work: impl FnOnce()) -> Result<(), Errno> {
     match sys::clone_into(0, None)? {
         Side::Parent { .. } => Ok(()),
         Side::Child => {
-            // Where it cannot be made harmless, ports stay out of reach.
-            if close_all_others(&[orders.as_fd()], reports).is_ok()
-                && sys::drop_capabilities().is_ok()
-            {
-                answer(orders, reports);
-            }
+            work();
             // SAFETY: _exit(2) has no preconditions; destructors belong to the parent's copy.
             unsafe { libc::_exit(0) }
         }
     }
 }
 
-/// Until the supervisor is gone.
-fn answer(orders: &Channel, reports: &Channel) {
-    while let Ok(Some(received)) = orders.receive::<Order>() {
-        if received.message == Order::Socket
-            && let Ok(socket) = pinfold_init::outlet()
-        {
-            let _ = reports.send(&Report::Socket, &[socket.as_fd()]);
+impl Outlets<'_> {
+    /// Until the supervisor is gone.
+    fn answer(&self) {
+        while let Ok(Some(received)) = self.orders.receive::<Order>() {
+            // Lines that are over.
+            while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
+            match (received.message, received.descriptors.into_iter().next()) {
+                (Order::Socket, None) => {
+                    if let Ok(socket) = pinfold_init::outlet() {
+                        let _ = self.reports.send(&Report::Socket, &[socket.as_fd()]);
+                    }
+                }
+                // Without a process for it, init sees that nobody is at the other end.
+                (Order::Terminal { task, window }, Some(line)) => {
+                    let _ = self.connect(task, window, line.into());
+                }
+                _ => {}
+            }
         }
+    }
+
+    /// Starts a process between a terminal inside and one outside.
+    fn connect(
+        &self,
+        task: Option<u32>,
+        window: Option<Window>,
+        line: Channel,
+    ) -> Result<(), Errno> {
+        copied(|| {
+            let kept = [line.as_fd(), self.terminals.as_fd()];
+            if close_all_others(&kept, self.reports).is_ok() {
+                Line { task, window, channel: line }.serve(&self.terminals, self.reports);
+            }
+        })
     }
 }

@@ -35,7 +35,7 @@ pub(crate) struct Runtime {
     program: Program,
     /// What it writes, and init until it has a channel.
     said: OwnedFd,
-    /// Where sockets are asked for, if its init cannot pass any, and where that is heard.
+    /// Where sockets and terminals are asked for, if its init cannot pass any, and where that is heard.
     outlets: Option<(Channel, Channel)>,
 }
 
@@ -55,7 +55,12 @@ impl Runtime {
         Ok(Self { engine, program, said, outlets })
     }
 
-    /// Where sockets are asked for, if that is not its init.
+    /// Whether the inside's system calls are answered by a kernel of its own.
+    pub(crate) fn has_own_kernel(&self) -> bool {
+        self.engine.has_own_kernel()
+    }
+
+    /// Where sockets and terminals are asked for, if that is not its init.
     ///
     /// # Errors
     /// No descriptor is left.

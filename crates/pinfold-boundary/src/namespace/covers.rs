@@ -49,7 +49,8 @@ pub(super) fn receive(root: &Root, channel: &Channel) -> Result<Option<Asked>, F
             | Order::Plan(_)
             | Order::LastSteps(_)
             | Order::Signal(_)
-            | Order::Socket => continue,
+            | Order::Socket
+            | Order::Terminal { .. } => continue,
         };
         for cover in covers {
             links += 1;

@@ -49,6 +49,7 @@ pub(super) fn of_plan(plan: &LaunchPlan, watched: &Watched, caller_is_root: bool
         changes: watched.changes.as_deref().map(bytes),
         nested: plan.nested,
         caller_is_root,
+        own_kernel: false,
         // What makes namespaces or mounts of its own may not be what init takes it for.
         moves: overlay::has_views(&plan.tree) && !plan.nested,
     }
@@ -78,6 +79,7 @@ pub(super) fn take(
         root_by_name: steps.root_by_name,
         caller_is_root: steps.caller_is_root,
         moves: steps.moves,
+        own_kernel: steps.own_kernel,
     };
     let moves = seccomp::load(character).map_err(Failure::at(Step::Seccomp))?;
     clock.done(Step::Seccomp);

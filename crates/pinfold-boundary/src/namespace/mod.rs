@@ -119,11 +119,14 @@ pub(crate) fn launch(plan: LaunchPlan, hold: Hold, wall: Wall) -> Result<Inside,
         pids: plan.limits.pids.is_some(),
         landlock: abi,
     };
-    let last_steps = last::of_plan(&plan, &watched, as_root);
+    let mut last_steps = last::of_plan(&plan, &watched, as_root);
     // An engine takes the root of the namespace that it runs in for its user.
     let (ids, engine) = match &wall {
         Wall::Own => ((plan.identity.uid, plan.identity.gid), None),
-        Wall::Engine(runtime) => ((0, 0), Some(Waiting::new(runtime, last_steps.clone())?)),
+        Wall::Engine(runtime) => {
+            last_steps.own_kernel = runtime.has_own_kernel();
+            ((0, 0), Some(Waiting::new(runtime, last_steps.clone())?))
+        }
     };
     let (channel, theirs) = Channel::pair()?;
 

@@ -80,7 +80,7 @@ fn try_inside(boundary: &dyn Boundary) -> Result<bool, LaunchError> {
     let session = Session { name: "probe", directory: "/nonexistent".as_ref() };
     let mut inside = boundary.launch(plan, Hold::Parent, session)?;
     let program = Program { argv: vec!["true".into()], env: Vec::new(), cwd: InsidePath::root() };
-    let stdio = Stdio { ends: [const { StdioEnd::Terminal }; 3], window: None };
+    let stdio = Stdio::plain([const { StdioEnd::Terminal }; 3]);
     inside.command(&program, stdio).map_err(explain)?;
     let handed_over = inside.doors()?.handed_over;
     inside.seal(Vec::new())?;

@@ -112,10 +112,8 @@ pub fn exec(places: &Places, session: &str, exec: Exec) -> Result<ExecEnd, RunEr
     }
     let system = |errno: Errno| RunError::System(errno.into());
     let streams = match exec.tty {
-        Tty::Always => stdio::terminal(terminal::window()),
-        Tty::AsHere | Tty::Never => {
-            stdio::streams(terminal.as_ref().map(CallerTerminal::size)).map_err(system)?
-        }
+        Tty::Always => stdio::terminal(terminal::window(), terminal.as_ref()),
+        Tty::AsHere | Tty::Never => stdio::streams(terminal.as_ref()).map_err(system)?,
     };
     let screen = match (&exec.tty, &terminal) {
         (Tty::Always, _) => Some(rustix::stdio::stdout()),

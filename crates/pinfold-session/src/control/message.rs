@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Limits;
 use crate::outcome::LimitReached;
-use crate::screen::Window;
+use pinfold_wire::Window;
 
 /// A change of a live session's network rules.
 #[derive(Debug, Clone, Serialize, Deserialize)]

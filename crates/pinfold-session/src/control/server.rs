@@ -321,9 +321,7 @@ impl Control {
         (streams, mut descriptors): (Streams, Vec<OwnedFd>),
         inside: &Inside,
     ) -> Result<(u32, Option<Bounded>), String> {
-        if streams.ends.contains(&StreamEnd::Terminal)
-            && self.base.lacks.contains(&Feature::Terminal)
-        {
+        if streams.wants_terminal() && self.base.lacks.contains(&Feature::Terminal) {
             let boundary = self.base.boundary;
             return Err(format!("the session's boundary, {boundary}, has no terminal (--no-tty)"));
         }

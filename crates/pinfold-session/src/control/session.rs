@@ -17,8 +17,8 @@ use super::message::{Answer, Request};
 use super::{Exec, ExecEnd};
 use crate::outcome::{RunError, status};
 use crate::places::Places;
-use crate::screen::Window;
 use crate::talk::Json;
+use pinfold_wire::Window;
 
 /// A live session.
 #[derive(Debug, Clone)]
@@ -58,7 +58,7 @@ impl Session {
     /// A session that has ended.
     pub fn start(&self, exec: Exec, streams: [OwnedFd; 3]) -> Result<Running, RunError> {
         let descriptors: Vec<_> = streams.iter().map(AsFd::as_fd).collect();
-        let ends = Streams { ends: [StreamEnd::Descriptor; 3], window: None };
+        let ends = Streams::plain([StreamEnd::Descriptor; 3]);
         let channel = self.begin(exec, ends, &descriptors)?;
         Ok(Running { channel, terminal: None })
     }
@@ -69,7 +69,7 @@ impl Session {
     /// # Errors
     /// A session that has ended.
     pub fn start_in_terminal(&self, exec: Exec, window: Window) -> Result<Running, RunError> {
-        let ends = Streams { ends: [StreamEnd::Terminal; 3], window: Some(window) };
+        let ends = Streams::terminal(window);
         let channel = self.begin(exec, ends, &[])?;
         Ok(Running { channel, terminal: Some(OnceLock::new()) })
     }

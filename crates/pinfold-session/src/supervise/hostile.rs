@@ -323,7 +323,7 @@ fn an_init_that_takes_no_orders_is_ended() {
         let _ = client.send(&Raw(exec("null")), &[]);
         let program = Program { argv: vec![vec![b'x'; 30_000]], env: Vec::new(), cwd: Vec::new() };
         let ends = [pinfold_wire::StreamEnd::Descriptor; 3];
-        let streams = pinfold_wire::Streams { ends, window: None };
+        let streams = pinfold_wire::Streams::plain(ends);
         let _ = client.command(&program, streams, &[reader.as_fd(); 3]);
         for _ in 0..50 {
             let _ = client.send(&Raw(br#"{"Signal":15}"#.to_vec()), &[]);
@@ -353,7 +353,7 @@ fn clients_that_talk_nonsense_are_let_go() {
     let silent: Vec<Channel> = (0..100).map(|_| connect()).collect();
     let (reader, _writer) = pipe().unwrap();
     let ends = [pinfold_wire::StreamEnd::Descriptor; 3];
-    let streams = pinfold_wire::Streams { ends, window: None };
+    let streams = pinfold_wire::Streams::plain(ends);
     let exec = exec("18446744073709551615");
     let messages: [&dyn Fn(&Channel); 8] = [
         &|client| drop(client.send(&Raw(b"{".to_vec()), &[])),

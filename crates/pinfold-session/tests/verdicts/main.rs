@@ -320,7 +320,7 @@ fn ask(
         StdioEnd::Descriptor(output.try_clone()?.into()),
         StdioEnd::Descriptor(std::io::stderr().as_fd().try_clone_to_owned()?),
     ];
-    inside.command(&program, Stdio { ends, window: None })?;
+    inside.command(&program, Stdio::plain(ends))?;
     let covers = mounts::covers(authority, &|_| None);
     inside.seal(covers)?;
     let _ = inside.channel.send(&Order::Start(Vec::new()), &[]);

@@ -29,6 +29,8 @@ pub struct LastSteps {
     pub caller_is_root: bool,
     /// Whether it has views in which init moves directories.
     pub moves: bool,
+    /// Whether an engine's own kernel answers its system calls.
+    pub own_kernel: bool,
 }
 
 impl Wire for LastSteps {
@@ -42,7 +44,8 @@ impl Wire for LastSteps {
         for path in [&self.disk, &self.changes] {
             writer.u8(path.is_some().into()).bytes(path.as_deref().unwrap_or_default());
         }
-        for is in [self.root_by_name, self.nested, self.caller_is_root, self.moves] {
+        let Self { root_by_name, nested, caller_is_root, moves, own_kernel, .. } = *self;
+        for is in [root_by_name, nested, caller_is_root, moves, own_kernel] {
             writer.u8(is.into());
         }
         writer.finish()
@@ -64,6 +67,7 @@ impl Wire for LastSteps {
         let nested = truth(reader.u8()?)?;
         let caller_is_root = truth(reader.u8()?)?;
         let moves = truth(reader.u8()?)?;
+        let own_kernel = truth(reader.u8()?)?;
         reader.finish()?;
         Ok(Self {
             root_by_name,
@@ -77,6 +81,7 @@ impl Wire for LastSteps {
             nested,
             caller_is_root,
             moves,
+            own_kernel,
         })
     }
 }

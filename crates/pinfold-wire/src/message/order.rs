@@ -1,6 +1,7 @@
 //! What the supervisor says to init.
 
 use super::Wire;
+use super::streams::{Streams, Window, read_streams, read_window, write_streams, write_window};
 use crate::codec::{DecodeError, Reader, Writer};
 
 /// What a cover puts over a path inside.
@@ -55,26 +56,6 @@ impl Wire for Program {
         reader.finish()?;
         Ok(Self { argv, env, cwd })
     }
-}
-
-/// What one of the command's standard streams is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StreamEnd {
-    /// The inside's own terminal.
-    Terminal,
-    /// The next of the descriptors that come along.
-    Descriptor,
-    /// The same as an earlier stream.
-    Same(u8),
-}
-
-/// The command's standard streams.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Streams {
-    /// Input, output and error output.
-    pub ends: [StreamEnd; 3],
-    /// Rows and columns of the terminal, if one of the ends is a terminal.
-    pub window: Option<(u16, u16)>,
 }
 
 /// What holds for one task beside the session's own limits.
@@ -147,6 +128,14 @@ pub enum Order {
     Signal(i32),
     /// Make a TCP socket in the inside's network and pass it out, unconnected.
     Socket,
+    /// Make a terminal outside for one inside that cannot leave it: what is typed and shown goes through
+    /// the socket that comes along ([`super::LineIn`]).
+    Terminal {
+        /// Of which task, or of the command.
+        task: Option<u32>,
+        /// How large it is at first.
+        window: Option<Window>,
+    },
 }
 
 impl Wire for Order {
@@ -195,6 +184,10 @@ impl Wire for Order {
             Self::Socket => {
                 writer.u8(6);
             }
+            Self::Terminal { task, window } => {
+                writer.u8(16).u8(task.is_some().into()).u32(task.unwrap_or(0));
+                write_window(&mut writer, *window);
+            }
         }
         writer.finish()
     }
@@ -225,6 +218,11 @@ impl Wire for Order {
             }
             3 => Self::Signal(reader.i32()?),
             6 => Self::Socket,
+            16 => {
+                let (has_task, task) = (reader.u8()? != 0, reader.u32()?);
+                let window = read_window(&mut reader)?;
+                Self::Terminal { task: has_task.then_some(task), window }
+            }
             4 => Self::Mapped,
             5 => Self::Seal(read_covers(&mut reader)?),
             value => return Err(DecodeError::Unknown { what: "order", value }),
@@ -232,38 +230,6 @@ impl Wire for Order {
         reader.finish()?;
         Ok(order)
     }
-}
-
-fn write_streams(writer: &mut Writer, streams: Streams) {
-    for end in streams.ends {
-        match end {
-            StreamEnd::Terminal => writer.u8(1),
-            StreamEnd::Descriptor => writer.u8(2),
-            StreamEnd::Same(earlier) => writer.u8(3).u8(earlier),
-        };
-    }
-    match streams.window {
-        None => writer.u8(0),
-        Some((rows, columns)) => writer.u8(1).u32(rows.into()).u32(columns.into()),
-    };
-}
-
-fn read_streams(reader: &mut Reader<'_>) -> Result<Streams, DecodeError> {
-    let mut ends = [StreamEnd::Descriptor; 3];
-    for end in &mut ends {
-        *end = match reader.u8()? {
-            1 => StreamEnd::Terminal,
-            2 => StreamEnd::Descriptor,
-            3 => StreamEnd::Same(reader.u8()?),
-            value => return Err(DecodeError::Unknown { what: "stream", value }),
-        };
-    }
-    let side = |length: u32| u16::try_from(length).map_err(|_| DecodeError::TooMuch("window"));
-    let window = match reader.u8()? {
-        0 => None,
-        _ => Some((side(reader.u32()?)?, side(reader.u32()?)?)),
-    };
-    Ok(Streams { ends, window })
 }
 
 pub(crate) fn write_list(writer: &mut Writer, list: &[Vec<u8>]) {

@@ -5,11 +5,9 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use pinfold_boundary::Feature;
-
 use crate::common::tmux::Tmux;
 use crate::common::{
-    OWN_PROCESSES, Person, Stage, has, installed, not_behind_gvisor, people, processes_with, skip,
+    OWN_PROCESSES, Person, Stage, installed, not_behind_gvisor, people, processes_with, skip,
 };
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -363,9 +361,6 @@ fn a_name_that_is_no_sessions_is_an_error_with_a_way_out() {
 fn a_shell_in_a_session_has_a_terminal_of_its_own() {
     if !installed("tmux") || !installed("bash") {
         skip("a_shell_in_a_session", "tmux or bash is not installed");
-        return;
-    }
-    if !has("a_shell_in_a_session", Feature::Terminal) {
         return;
     }
     let pinfold = env!("CARGO_BIN_EXE_pinfold");

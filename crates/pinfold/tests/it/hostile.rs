@@ -12,11 +12,10 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use pinfold_boundary::container::Engine;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::common::{Person, Stage, engine, installed, people, skip};
+use crate::common::{Person, Stage, behind_gvisor, installed, people, skip};
 
 const PYTHON: &str = "/usr/bin/python3";
 const DRIVER: &str = include_str!("hostile/driver.py");
@@ -154,10 +153,6 @@ fn fingerprint(stage: &Stage) -> Fingerprint {
         visit(&stage.path(name), &mut seen);
     }
     seen
-}
-
-fn behind_gvisor() -> bool {
-    engine().is_some_and(|engine| engine == Engine::Runsc.name())
 }
 
 /// Whether a result says nothing of the host.

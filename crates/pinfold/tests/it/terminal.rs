@@ -2,19 +2,17 @@
 
 use std::fs;
 
-use pinfold_boundary::Feature;
-
 use crate::agents;
 use crate::common::tmux::Tmux;
-use crate::common::{Stage, has, installed, people, processes_with, run_line, skip};
+use crate::common::{Stage, installed, people, processes_with, run_line, skip};
 
-/// Whether tmux is there, and a terminal inside; says if not.
+/// Whether tmux is there; says if not.
 fn tmux_is_there(test: &str) -> bool {
     let there = installed("tmux") && installed("bash");
     if !there {
         skip(test, "tmux or bash is not installed");
     }
-    there && has(test, Feature::Terminal)
+    there
 }
 
 /// Writes the terminal's modes to a file in the workspace, as the outer shell sees them.

@@ -148,6 +148,7 @@ impl Assembler {
             Verdict::Init => self.init(numbers),
             Verdict::Setuid => self.setuid(numbers),
             Verdict::Moves => self.moves(),
+            Verdict::Empty => self.empty(),
         }
     }
 
@@ -228,6 +229,16 @@ impl Assembler {
         self.emit(JUMP_EQUAL, 1, 0, 0);
         self.give(PASS);
         self.give(TELL);
+    }
+
+    /// write(2): the last argument holds the number of bytes.
+    fn empty(&mut self) {
+        self.load(argument(2));
+        self.emit(JUMP_EQUAL, 1, 0, 0);
+        self.give(PASS);
+        self.load(argument(2) + 4);
+        self.give_if_equal(0, PRETEND);
+        self.give(PASS);
     }
 
     /// The mode is in another argument for each call; open(2) has one only when it creates.

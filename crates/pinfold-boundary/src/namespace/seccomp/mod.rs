@@ -30,6 +30,8 @@ pub(super) struct Character {
     pub(super) caller_is_root: bool,
     /// It has views, and init moves directories in them that the kernel does not.
     pub(super) moves: bool,
+    /// An engine's own kernel answers its calls.
+    pub(super) own_kernel: bool,
 }
 
 /// The filter as a program.
@@ -98,6 +100,7 @@ fn effective(verdict: Verdict, character: Character) -> Verdict {
         // Every mount is nosuid, and nothing of it is kept with such a bit.
         Verdict::Setuid if character.root_by_name => Verdict::Allow,
         Verdict::Moves if !character.moves => Verdict::Allow,
+        Verdict::Empty if !character.own_kernel => Verdict::Allow,
         other => other,
     }
 }

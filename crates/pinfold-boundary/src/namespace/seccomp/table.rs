@@ -15,6 +15,7 @@ pub(super) enum Verdict {
     Setuid,
     Owner,
     Moves,
+    Empty,
     /// Succeeds without effect; no row says so itself.
     Pretend,
 }

@@ -4,8 +4,9 @@ use std::os::fd::AsFd as _;
 
 use super::{Client, Control, State};
 use crate::control::message::{Answer, Request};
-use crate::screen::{Screen, Seat, Window};
+use crate::screen::{Screen, Seat};
 use crate::talk::Json;
+use pinfold_wire::Window;
 
 impl Control {
     /// From now on there is a terminal that can be attached to.

@@ -11,9 +11,7 @@ pub(crate) use stage::Stage;
 use std::fs;
 use std::path::Path;
 
-use pinfold_boundary::container::{Container, Engine};
-use pinfold_boundary::{Boundary as _, Feature};
-use pinfold_policy::path::HostPath;
+use pinfold_boundary::container::Engine;
 
 /// Says why a test does nothing.
 pub(crate) fn skip(test: &str, reason: &str) {
@@ -55,13 +53,17 @@ pub(crate) fn run_line() -> String {
     format!("{} run{options}", env!("CARGO_BIN_EXE_pinfold"))
 }
 
-/// Whether such runs are behind gVisor, where a test cannot be made for this reason; says so.
+/// Whether such runs are behind gVisor.
+pub(crate) fn behind_gvisor() -> bool {
+    engine().is_some_and(|engine| engine == Engine::Runsc.name())
+}
+
+/// The same, where a test cannot be made for this reason; says so.
 pub(crate) fn not_behind_gvisor(test: &str, reason: &str) -> bool {
-    let is_there = engine().is_some_and(|engine| engine == Engine::Runsc.name());
-    if is_there {
+    if behind_gvisor() {
         skip(test, reason);
     }
-    is_there
+    behind_gvisor()
 }
 
 /// Why a test that looks for processes of the inside's on the host cannot be made behind gVisor.
@@ -71,18 +73,6 @@ pub(crate) const LS_FAILS: &str = "gVisor of 2022 answers the statx(2) of ls wit
 /// The same of a test that moves directories of a view.
 pub(crate) const NO_MOVES: &str =
     "gVisor has no seccomp_unotify(2), by which init moves directories";
-
-/// Whether the boundary of such runs has this; says if it has not.
-pub(crate) fn has(test: &str, feature: Feature) -> bool {
-    let named = |engine: &Engine| self::engine().is_some_and(|name| name == engine.name());
-    let Some(engine) = Engine::ALL.into_iter().find(named) else { return true };
-    let boundary = Container::new(engine, HostPath::new("/").unwrap());
-    let has = !boundary.lacks().contains(&feature);
-    if !has {
-        skip(test, &format!("{} has no {}", boundary.name(), feature.words()));
-    }
-    has
-}
 
 /// Processes of the host whose command line holds this; arguments are parted by NUL.
 pub(crate) fn processes_with(text: &str) -> Vec<u32> {

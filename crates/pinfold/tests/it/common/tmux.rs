@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::{Stage, processes_with};
+use super::{Stage, behind_gvisor, processes_with};
 
 /// How long the screen may take to show what is expected.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -105,12 +105,17 @@ impl<'a> Tmux<'a> {
     /// Interrupts a command that waits, stops it, and goes on with it.
     pub(crate) fn has_job_control(&self, prompt: &str, command: &str) {
         let runs = |_: &str| !processes_with(&command.replace(' ', "\0")).is_empty();
+        let wait = || match behind_gvisor() {
+            // Its processes are none of the host's.
+            true => std::thread::sleep(Duration::from_secs(1)),
+            false => drop(self.wait_until("the command to run", runs)),
+        };
         self.line(&format!("clear; {command}; echo interrupted $?"));
-        self.wait_until("the command to run", runs);
+        wait();
         self.keys(&["C-c"]);
         self.wait_for_prompt(prompt);
         self.line(&format!("clear; {command}"));
-        self.wait_until("the command to run", runs);
+        wait();
         self.keys(&["C-z"]);
         self.wait_for("Stopped");
         self.line("clear; fg");

@@ -327,7 +327,7 @@ fn the_real_value_is_nowhere_inside() {
         world.stage.write("ws/search.py", include_str!("../agents/search.py"));
         let script = format!(
             "curl -sS -m10 -H \"Authorization: Bearer $SVC\" 'https://web.example.com/headers' -D - >/dev/null && \
-             python3 search.py {}; mkfifo go; echo > searched; cat go",
+             python3 search.py {}; mkfifo go; (echo > searched; exec cat go); true",
             disguised(REAL)
         );
         let mut run = world.pinfold(&["run", "--", "sh", "-c", &script]);

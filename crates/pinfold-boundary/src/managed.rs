@@ -229,6 +229,7 @@ impl<M: Manager> Boundary for Managed<M> {
             LaunchError::System { what: "cannot write the list of system calls", source }
         })?;
         let mut container = self.container(session, seccomp, owner);
+        let needs_share = plan.limits.cpus.is_some_and(|share| share.required);
         self.bound(&mut container, &mut plan.limits)?;
         let grants = Grants::make(&mut plan, session.name, owner)?;
         let meeting = Meeting::open(session.directory, own("init")?)?;
@@ -241,6 +242,10 @@ impl<M: Manager> Boundary for Managed<M> {
             .wait(container.user.0)
             .map_err(|said| self.error(said, Some("`pinfold doctor` shows whether it works here")));
         let told = met.and_then(|Met { channel, init, pid }| {
+            let cpus = container.cpus.is_some_and(|share| namespace::holds_cpus(pid, share));
+            if needs_share && !cpus {
+                return Err(unheld(self.manager.name()));
+            }
             // What the kernel does not bound, whatever the engine says, is init's to watch.
             let group = container.memory.and_then(|most| Group::of_container(pid, most));
             if group.is_some() {
@@ -248,7 +253,7 @@ impl<M: Manager> Boundary for Managed<M> {
             }
             let enforced = Capabilities {
                 memory: group.is_some(),
-                cpus: container.cpus.is_some(),
+                cpus,
                 pids: plan.limits.pids.is_some(),
                 landlock,
             };
@@ -262,6 +267,13 @@ impl<M: Manager> Boundary for Managed<M> {
         let relation = Relation::Adopted;
         Ok(Inside { channel, init, group, enforced, engine: None, managed, relation })
     }
+}
+
+/// An engine that has taken a share of the CPUs and not set it.
+fn unheld(manager: &str) -> LaunchError {
+    let cause =
+        format!("{manager} was asked for it, and the kernel knows of none for the container");
+    LaunchError::Limit { limit: "cpus", cause }
 }
 
 fn own_path(directory: &Path, name: &str) -> Result<HostPath, LaunchError> {

@@ -5,6 +5,7 @@
 
 mod apple;
 mod arguments;
+mod known;
 mod plugin;
 
 use std::path::{Path, PathBuf};
@@ -14,11 +15,11 @@ use pinfold_boundary::{Finding, LaunchError};
 
 pub(crate) use self::apple::Apple;
 use self::arguments::Machine;
+use self::known::{Daemon, Known};
 pub(crate) use self::plugin::Plugin;
 use crate::image::{Engine, ImageError};
 use crate::places::Places;
 use crate::state::{SessionId, live_sessions};
-use crate::system::Memo;
 use pinfold_policy::project::ImageEngine;
 
 /// The label that says whose session a container is.
@@ -51,24 +52,48 @@ impl CommandLine {
     /// From an image that is named by its digest: what a name means, others can change.
     fn run(&self, container: &Container) -> Result<(), ImageError> {
         let engine = self.find()?;
-        let start = |image: &str| {
-            let words = arguments::run(self.engine, container, image, &Machine::find());
+        let start = |known: &Known| {
+            let words = arguments::run(self.engine, container, known, &Machine::find());
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
             engine.command("start a container", &words).map(drop)
         };
-        let memo = Places::find().ok().map(|places| Memo::of_empty_images(&places));
-        let known = memo.as_ref().and_then(|memo| memo.get(&engine.place()));
-        match known.map(|image| start(&image)) {
+        match Known::recall(&engine).as_ref().map(start) {
             None => {}
             Some(Err(ImageError::Failed { said, .. })) if is_missing(&said) => {}
             Some(started) => return started,
         }
         let image = self.import(&engine, container.seccomp.as_path())?;
-        if let Some(memo) = memo {
-            // One that is not remembered is made again.
-            let _ = memo.put(&engine.place(), &image);
+        let known = Known { image, daemon: Daemon::ask(self.engine, &engine)? };
+        known.remember(&engine);
+        start(&known)
+    }
+
+    /// Which limits containers of this user's do not get, who is not root.
+    fn lacks_of_user(&self) -> Result<Lacks, ImageError> {
+        if self.engine == ImageEngine::Docker {
+            let engine = self.find()?;
+            // What was remembered wrongly is found out: what an engine sets is looked at.
+            let daemon = match Known::recall(&engine) {
+                Some(known) => known.daemon,
+                None => Daemon::ask(self.engine, &engine)?,
+            };
+            if daemon == Daemon::Roots {
+                return Ok(Lacks::default());
+            }
+            let driver =
+                engine.command("ask for its driver", &["info", "--format={{.CgroupDriver}}"])?;
+            if driver.trim() == "none" {
+                let cause = "rootless docker bounds it only with control groups of version 2";
+                let lacks = || Some(cause.to_owned());
+                return Ok(Lacks { cpus: lacks(), memory: lacks() });
+            }
         }
-        start(&image)
+        Ok(delegated(self.engine))
+    }
+
+    fn failed(&self, error: &ImageError) -> LaunchError {
+        let (said, cure) = (error.to_string(), error.hint());
+        LaunchError::Engine { engine: self.name(), said, cure }
     }
 
     fn remove_named(&self, name: &str) {
@@ -124,6 +149,25 @@ fn leftovers<'n>(
     left.collect()
 }
 
+/// Limits that systemd delegates no controller for to this user's manager
+/// (systemd.resource-control(5)), so that an engine of the user's own does not set them.
+fn delegated(engine: ImageEngine) -> Lacks {
+    let id = rustix::process::geteuid().as_raw();
+    let own =
+        format!("/sys/fs/cgroup/user.slice/user-{id}.slice/user@{id}.service/cgroup.controllers");
+    let controllers = std::fs::read_to_string(own).unwrap_or_default();
+    let lacks = |controller: &str| {
+        let has = controllers.split_whitespace().any(|one| one == controller);
+        (!has).then(|| {
+            format!(
+                "rootless {engine} bounds it only where systemd delegates the {controller} controller \
+                 of control groups of version 2"
+            )
+        })
+    };
+    Lacks { cpus: lacks("cpu"), memory: lacks("memory") }
+}
+
 /// Whether an image is not there, as both say it.
 fn is_missing(said: &str) -> bool {
     let said = said.to_lowercase();
@@ -145,26 +189,10 @@ impl Manager for CommandLine {
     }
 
     fn lacks(&self) -> Result<Lacks, LaunchError> {
-        let user = rustix::process::geteuid();
-        if self.engine == ImageEngine::Docker || user.is_root() {
+        if rustix::process::geteuid().is_root() {
             return Ok(Lacks::default());
         }
-        // What systemd delegates to a user's manager (systemd.resource-control(5)).
-        let id = user.as_raw();
-        let own = format!(
-            "/sys/fs/cgroup/user.slice/user-{id}.slice/user@{id}.service/cgroup.controllers"
-        );
-        let controllers = std::fs::read_to_string(own).unwrap_or_default();
-        let lacks = |controller: &str| {
-            let has = controllers.split_whitespace().any(|one| one == controller);
-            (!has).then(|| {
-                format!(
-                    "rootless podman bounds it only where systemd delegates the {controller} controller \
-                     of control groups of version 2"
-                )
-            })
-        };
-        Ok(Lacks { cpus: lacks("cpu"), memory: lacks("memory") })
+        self.lacks_of_user().map_err(|error| self.failed(&error))
     }
 
     fn probe(&self) -> Vec<Finding> {
@@ -184,7 +212,7 @@ impl Manager for CommandLine {
     fn start(&self, container: &Container) -> Result<(), LaunchError> {
         self.run(container).map_err(|error| {
             self.remove(container);
-            LaunchError::Engine { engine: self.name(), said: error.to_string(), cure: error.hint() }
+            self.failed(&error)
         })
     }
 

@@ -6,6 +6,8 @@
 
 mod observed;
 
+pub(crate) use observed::holds_cpus;
+
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

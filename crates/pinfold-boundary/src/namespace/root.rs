@@ -45,8 +45,9 @@ const LINKS: [(&str, &str); 5] = [
 /// Files of the kernel's that are not of one process and that anybody may open for writing: sealed.
 pub(crate) const SEALED_KERNEL_FILES: [&str; 2] = ["proc/sys", "proc/pressure"];
 /// Files that show a host's addresses where it lets users profile the kernel
-/// (`kernel.perf_event_paranoid` below 2).
-pub(crate) const HIDDEN_KERNEL_FILES: [&str; 2] = ["proc/kallsyms", "proc/modules"];
+/// (`kernel.perf_event_paranoid` below 2), and the names of all keys of the user's (keyrings(7)).
+pub(crate) const HIDDEN_KERNEL_FILES: [&str; 4] =
+    ["proc/kallsyms", "proc/modules", "proc/keys", "proc/key-users"];
 
 /// Directories that are made on the way to something.
 pub(super) const DIRECTORY: Mode = Mode::from_raw_mode(0o755);

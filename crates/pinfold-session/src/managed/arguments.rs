@@ -6,6 +6,7 @@ use pinfold_boundary::managed::{Container, Mount};
 use rustix::process::{Resource, getrlimit};
 
 use super::LABEL;
+use super::known::{Daemon, Known};
 use pinfold_policy::project::ImageEngine;
 
 /// Tasks that podman 4.3 can always give: it lowers its own limit to 32 768 on the way.
@@ -46,10 +47,14 @@ impl Machine {
 pub(super) fn run(
     engine: ImageEngine,
     container: &Container,
-    image: &str,
+    known: &Known,
     machine: &Machine,
 ) -> Vec<String> {
-    let (uid, gid) = container.user;
+    // Whose daemon it is, is root in its containers, and the others of the machine are nobody.
+    let (uid, gid) = match known.daemon {
+        Daemon::Roots => container.user,
+        Daemon::Users => (0, 0),
+    };
     let mut words = Vec::new();
     let mut say = |word: &str| words.push(word.to_owned());
     if engine == ImageEngine::Podman {
@@ -63,6 +68,11 @@ pub(super) fn run(
     }
     for word in ["run", "--detach", "--rm", "--read-only", "--network=none", "--cap-drop=ALL"] {
         say(word);
+    }
+    if known.daemon == Daemon::Users {
+        // Init takes it to map the user in a namespace below (user_namespaces(7), since Linux 5.12), and
+        // has none before anything else runs.
+        say("--cap-add=SETFCAP");
     }
     say("--security-opt=no-new-privileges");
     say(&format!("--security-opt=seccomp={}", container.seccomp));
@@ -110,7 +120,7 @@ pub(super) fn run(
     for mount in &container.mounts {
         say(&format!("--mount={}", bound(mount)));
     }
-    say(image);
+    say(&known.image);
     words.extend(container.argv.iter().cloned());
     words
 }

@@ -20,9 +20,14 @@ impl Memo {
         Self(places.cache.join("bases/names"))
     }
 
-    /// Those of the empty images that containers begin with, by where their engine is.
-    pub(crate) fn of_empty_images(places: &Places) -> Self {
-        Self(places.cache.join("images/empty"))
+    /// Those of the empty images that containers of root's daemons begin with, by where their engine is.
+    pub(crate) fn of_roots_empty_images(places: &Places) -> Self {
+        Self(places.cache.join("images/roots-empty"))
+    }
+
+    /// The same of daemons that are a user's own.
+    pub(crate) fn of_users_empty_images(places: &Places) -> Self {
+        Self(places.cache.join("images/users-empty"))
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<String> {
@@ -39,6 +44,11 @@ impl Memo {
             .and_then(|()| fs::write(&new, format!("{name}\n{digest}\n")))
             .and_then(|()| fs::rename(&new, &path))
             .map_err(|source| SystemError::Memo { path, source })
+    }
+
+    pub(crate) fn forget(&self, name: &str) {
+        // What is not there is forgotten.
+        let _ = fs::remove_file(self.path(name));
     }
 
     fn path(&self, name: &str) -> PathBuf {

@@ -48,7 +48,7 @@ fn a_container_is_told_this_and_nothing_else() {
             "resources": {},
             "devices": [],
             "rootfsPropagation": "private",
-            "maskedPaths": ["/proc/kallsyms", "/proc/modules"],
+            "maskedPaths": ["/proc/kallsyms", "/proc/modules", "/proc/keys", "/proc/key-users"],
             "readonlyPaths": ["/proc/sys", "/proc/pressure"],
         },
     });

@@ -131,11 +131,11 @@ def module_addresses(host):
     return line
 
 
-@attempt("procfs", "find keys of the host", outside="unsaid")
+@attempt("procfs", "find keys of the host")
 def keys(host):
-    lines = [line for line in open("/proc/keys", encoding="utf-8") if "_ses: empty" not in line]
+    lines = [line for name in ("keys", "key-users") for line in open(f"/proc/{name}", encoding="utf-8")]
     if not lines:
-        raise Refused("only the session's own empty ring")
+        raise Refused("none is named")
     return lines
 
 

@@ -26,6 +26,8 @@ pub(crate) struct Room {
     pub(crate) name: &'static str,
     dir: TempDir,
     env: Vec<(&'static str, String)>,
+    /// Who runs its daemon without root, if somebody does.
+    owner: Option<Person>,
     daemon: Option<Child>,
 }
 
@@ -57,14 +59,46 @@ impl Room {
             ("DOCKER_HOST", format!("unix://{}", dir.path().join("socket").display())),
             ("DOCKER_BUILDKIT", "0".to_owned()),
         ];
-        let mut room = Self { name: "docker", dir, env, daemon: None };
-        match room.serve() {
-            Ok(()) => Some(room),
+        Self { name: "docker", dir, env, owner: None, daemon: None }.served(test)
+    }
+
+    /// Docker in rootless mode, with a daemon of this person's.
+    pub(crate) fn users_docker(test: &str, person: Person) -> Option<Self> {
+        let dir = of_user(test, person, &["docker", "dockerd", "rootlesskit", "newuidmap"])?;
+        let path = |name: &str| dir.path().join(name).display().to_string();
+        let env = vec![
+            ("DOCKER_HOST", format!("unix://{}", path("socket"))),
+            ("XDG_RUNTIME_DIR", path("runtime")),
+        ];
+        Self { name: "docker", dir, env, owner: Some(person), daemon: None }.served(test)
+    }
+
+    /// Whether whoever uses it runs it, without root.
+    pub(crate) fn is_rootless(&self) -> bool {
+        self.owner.is_some()
+    }
+
+    fn served(mut self, test: &str) -> Option<Self> {
+        match self.serve() {
+            Ok(()) => Some(self),
             Err(said) => {
                 skip(test, &format!("dockerd ends at once: {said}"));
                 None
             }
         }
+    }
+
+    /// As whom and by what the daemon is started.
+    fn starter(&self) -> Command {
+        // It takes the places of what it puts into /run for itself.
+        const CLEAR: &str =
+            "rm -f /run/docker /run/containerd /run/xtables.lock; exec dockerd \"$@\"";
+        let Some(owner) = self.owner else { return own().command("dockerd") };
+        let mut start = owner.command("rootlesskit");
+        start.args(["--net=host", "--copy-up=/etc", "--copy-up=/run", "sh", "-c", CLEAR, "sh"]);
+        start.arg("--storage-driver=vfs").env("HOME", self.dir.path());
+        start.envs(self.env.iter().map(|(name, value)| (name, value)));
+        start
     }
 
     /// Starts the daemon.
@@ -73,12 +107,16 @@ impl Room {
         let group = people().last().unwrap().gid.to_string();
         let ready = UnixDatagram::bind(path("ready")).unwrap();
         ready.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        if let Some(owner) = self.owner {
+            give(path("ready").as_ref(), owner);
+        }
         let log = fs::File::create(path("log")).unwrap();
-        let mut start = own().command("dockerd");
+        let mut start = self.starter();
         start
             .args(["--data-root", &path("data"), "--exec-root", &path("exec")])
             .args(["--pidfile", &path("pid"), "--host", &format!("unix://{}", path("socket"))])
-            .args(["--bridge=none", "--iptables=false", "--group", &group])
+            .args(["--bridge=none", "--iptables=false"])
+            .args(self.owner.is_none().then(|| format!("--group={group}")))
             .env("NOTIFY_SOCKET", path("ready"))
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
@@ -151,31 +189,13 @@ impl Room {
             fs::write(path(file), text).unwrap();
             env.push((name, path(file)));
         }
-        Some(Self { name: "podman", dir, env, daemon: None })
+        Some(Self { name: "podman", dir, env, owner: None, daemon: None })
     }
 
     /// Podman without root, with storage of this person's own.
     pub(crate) fn rootless(test: &str, person: Person) -> Option<Self> {
-        let lacks = ["podman", "runc", "newuidmap"];
-        let is_there = |name: &str| installed(name) || Path::new("/usr/sbin").join(name).exists();
-        if let Some(lacks) = lacks.iter().find(|name| !is_there(name)) {
-            skip(test, &format!("{lacks} is not installed"));
-            return None;
-        }
-        let users = fs::read_to_string("/etc/subuid").unwrap_or_default();
-        let own = person.command("id").arg("-un").output().unwrap();
-        let own = format!("{}:", String::from_utf8_lossy(&own.stdout).trim());
-        if !users.lines().any(|line| line.starts_with(&own)) {
-            skip(test, "the user has no range in /etc/subuid");
-            return None;
-        }
-        let dir = tempfile::Builder::new().prefix("pinfold-rootless-").tempdir().unwrap();
-        let give = |path: &Path| std::os::unix::fs::chown(path, Some(person.uid), Some(person.gid));
-        give(dir.path()).unwrap();
+        let dir = of_user(test, person, &["podman", "runc", "newuidmap"])?;
         let path = |name: &str| dir.path().join(name).display().to_string();
-        fs::create_dir(path("runtime")).unwrap();
-        fs::set_permissions(path("runtime"), fs::Permissions::from_mode(0o700)).unwrap();
-        give(path("runtime").as_ref()).unwrap();
         let storage = format!(
             "[storage]\ndriver = \"overlay\"\ngraphroot = \"{}\"\nrunroot = \"{}\"\n",
             path("graph"),
@@ -186,7 +206,7 @@ impl Room {
             ("CONTAINERS_STORAGE_CONF", path("storage.conf")),
             ("XDG_RUNTIME_DIR", path("runtime")),
         ];
-        Some(Self { name: "podman", dir, env, daemon: None })
+        Some(Self { name: "podman", dir, env, owner: Some(person), daemon: None })
     }
 
     /// Lets a program use this engine.
@@ -271,6 +291,33 @@ impl Room {
             let _ = rustix::mount::unmount(*mount, rustix::mount::UnmountFlags::DETACH);
         }
     }
+}
+
+/// A directory for an engine of this person's own, where that person can have one with these programs.
+fn of_user(test: &str, person: Person, programs: &[&str]) -> Option<TempDir> {
+    let is_there = |name: &str| installed(name) || Path::new("/usr/sbin").join(name).exists();
+    if let Some(lacks) = programs.iter().find(|name| !is_there(name)) {
+        skip(test, &format!("{lacks} is not installed"));
+        return None;
+    }
+    let users = fs::read_to_string("/etc/subuid").unwrap_or_default();
+    let own = person.command("id").arg("-un").output().unwrap();
+    let own = format!("{}:", String::from_utf8_lossy(&own.stdout).trim());
+    if !users.lines().any(|line| line.starts_with(&own)) {
+        skip(test, "the user has no range in /etc/subuid");
+        return None;
+    }
+    let dir = tempfile::Builder::new().prefix("pinfold-rootless-").tempdir().unwrap();
+    give(dir.path(), person);
+    let runtime = dir.path().join("runtime");
+    fs::create_dir(&runtime).unwrap();
+    fs::set_permissions(&runtime, fs::Permissions::from_mode(0o700)).unwrap();
+    give(&runtime, person);
+    Some(dir)
+}
+
+fn give(path: &Path, person: Person) {
+    std::os::unix::fs::chown(path, Some(person.uid), Some(person.gid)).unwrap();
 }
 
 fn own() -> Person {

@@ -33,7 +33,9 @@ fn a_container_that_is_not_as_asked_for_is_found_out_before_anything_runs() {
     for scene in Scene::all("a_container_that_is_not_as_asked_for") {
         // The image is made by the real one.
         assert!(scene.shell("true").status.success());
-        for (change, told) in cases {
+        // A user's own daemon has no network to give where it has no bridge, and says so itself.
+        let no_network = scene.room.name == "docker" && scene.room.is_rootless();
+        for (change, told) in cases.into_iter().skip(no_network.into()) {
             let mut run = scene.run(&["--", "touch", "ran"]);
             let output = run.env("PATH", impostor(&scene, change)).output().unwrap();
             let errors = text(&output.stderr);

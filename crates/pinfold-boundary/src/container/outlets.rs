@@ -8,7 +8,7 @@ mod line;
 
 use std::os::fd::{AsFd as _, OwnedFd};
 
-use pinfold_wire::{Channel, Order, Report, Window};
+use pinfold_wire::{Channel, Order, Report};
 use rustix::io::Errno;
 use rustix::process::WaitOptions;
 
@@ -71,9 +71,11 @@ impl Outlets<'_> {
                         let _ = self.reports.send(&Report::Socket, &[socket.as_fd()]);
                     }
                 }
-                // Without a process for it, init sees that nobody is at the other end.
-                (Order::Terminal { task, window }, Some(line)) => {
-                    let _ = self.connect(task, window, line.into());
+                (Order::Terminal { task, window }, Some(channel)) => {
+                    let line = Line { task, window, channel: channel.into() };
+                    if let Err(errno) = self.connect(&line) {
+                        line.fail(self.reports, errno);
+                    }
                 }
                 _ => {}
             }
@@ -81,16 +83,12 @@ impl Outlets<'_> {
     }
 
     /// Starts a process between a terminal inside and one outside.
-    fn connect(
-        &self,
-        task: Option<u32>,
-        window: Option<Window>,
-        line: Channel,
-    ) -> Result<(), Errno> {
+    fn connect(&self, line: &Line) -> Result<(), Errno> {
         copied(|| {
-            let kept = [line.as_fd(), self.terminals.as_fd()];
-            if close_all_others(&kept, self.reports).is_ok() {
-                Line { task, window, channel: line }.serve(&self.terminals, self.reports);
+            let kept = [line.channel.as_fd(), self.terminals.as_fd()];
+            match close_all_others(&kept, self.reports) {
+                Ok(()) => line.serve(&self.terminals, self.reports),
+                Err(errno) => line.fail(self.reports, errno),
             }
         })
     }

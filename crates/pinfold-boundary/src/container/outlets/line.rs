@@ -37,7 +37,7 @@ struct Pending {
 impl Line {
     /// Serves it to its end. The controlling side of the terminal goes to the supervisor once there is one
     /// inside.
-    pub(super) fn serve(self, terminals: &OwnedFd, reports: &Channel) {
+    pub(super) fn serve(&self, terminals: &OwnedFd, reports: &Channel) {
         if self.hear() != Ok(LineOut::Open) {
             return;
         }
@@ -46,15 +46,18 @@ impl Line {
                 // Either end is gone: so is the terminal.
                 let _ = self.carry(&user, &signals);
             }
-            Err(errno) => {
-                let (errno, detail) = (errno.raw_os_error(), Vec::new());
-                let report = match self.task {
-                    Some(id) => Report::TaskFailed { id, errno, detail },
-                    None => Report::Failed { step: Step::Terminal, errno, detail },
-                };
-                let _ = reports.send(&report, &[]);
-            }
+            Err(errno) => self.fail(reports, errno),
         }
+    }
+
+    /// Says that there will be no terminal; a task is ended for that.
+    pub(super) fn fail(&self, reports: &Channel, errno: Errno) {
+        let (errno, detail) = (errno.raw_os_error(), Vec::new());
+        let report = match self.task {
+            Some(id) => Report::TaskTerminal(id),
+            None => Report::Failed { step: Step::Terminal, errno, detail },
+        };
+        let _ = reports.send(&report, &[]);
     }
 
     /// Opens the terminal, of whose session this process is the only member, to hear of its window.

@@ -1,11 +1,13 @@
 //! What the tests share: who runs, where, and the program itself.
 
 mod person;
+mod podman;
 mod stage;
 pub(crate) mod tmux;
 pub(crate) mod tracer;
 
 pub(crate) use person::{Person, people};
+pub(crate) use podman::end_podman;
 pub(crate) use stage::Stage;
 
 use std::fs;

@@ -146,3 +146,13 @@ impl Stage {
         self.run(options, &["sh", "-c", script])
     }
 }
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        if !self.person.is_root() && super::engine().is_some_and(|engine| engine == "podman") {
+            // Where it is without XDG_RUNTIME_DIR.
+            let runtime = format!("tmp/podman-run-{}", self.person.uid);
+            super::end_podman(self.base(), &self.path(&runtime));
+        }
+    }
+}

@@ -10,7 +10,7 @@ use std::time::Duration;
 use ring::digest::{SHA256, digest};
 use tempfile::TempDir;
 
-use crate::common::{Person, installed, people, processes_with, skip};
+use crate::common::{Person, end_podman, installed, people, processes_with, skip};
 
 /// What works without a bridge, without CAP_SYS_RESOURCE and on a hybrid hierarchy of control groups.
 const CONTAINERS: &str = r#"[engine]
@@ -275,6 +275,9 @@ impl Drop for Room {
             let pid = rustix::process::Pid::from_child(daemon);
             rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
             daemon.wait().unwrap();
+        }
+        if self.name == "podman" {
+            end_podman(self.dir.path(), &self.path("runtime"));
         }
         self.unmount();
     }

@@ -9,6 +9,7 @@
 mod keys;
 
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::time::{Duration, Instant};
 
 use pinfold_wire::{Channel, LineIn, LineOut};
 use rustix::event::{PollFd, PollFlags};
@@ -42,7 +43,8 @@ impl Relay {
             let kept = [terminal.controller.as_fd(), line.as_fd(), ending.as_fd()];
             if close_all_but(&kept).is_ok() {
                 // Whatever the reason, the terminal is over; outside, the end of the line is seen.
-                let _ = Ends { controller: &terminal.controller, line, ending: &ending }.serve();
+                let (controller, ending) = (&terminal.controller, &ending);
+                let _ = Ends { controller, line, ending, afterwards: AFTERWARDS }.serve();
             }
             // SAFETY: _exit(2) has no preconditions; destructors belong to the original.
             unsafe { libc::_exit(0) }
@@ -59,9 +61,10 @@ impl Relay {
         self.ending.as_ref()
     }
 
-    /// The command has ended: it ends when everything was shown.
-    pub(crate) fn end(&mut self) {
+    /// The command has ended: this process ends when everything was shown.
+    pub(crate) fn end(&mut self) -> Pid {
         self.ending = None;
+        self.process
     }
 
     /// Takes notice of a change of its process; whether it has ended. That it was stopped can only have
@@ -80,6 +83,7 @@ struct Ends<'a> {
     controller: &'a OwnedFd,
     line: &'a Channel,
     ending: &'a OwnedFd,
+    afterwards: Afterwards,
 }
 
 /// What waits until there is room for it.
@@ -87,9 +91,23 @@ struct Ends<'a> {
 struct Pending {
     typed: Vec<u8>,
     written: Vec<u8>,
+    /// Bytes that were written and have gone.
+    passed: usize,
     /// Whether nobody has the user's side any more.
     is_closed: bool,
 }
+
+/// How much is shown of what goes on being written when the command has ended: more than a terminal holds that
+/// takes whatever is written (gVisor's of 2022), and no less than can be shown in some time.
+#[derive(Clone, Copy)]
+struct Afterwards {
+    bytes: usize,
+    time: Duration,
+}
+
+const AFTERWARDS: Afterwards = Afterwards { bytes: 256 << 20, time: Duration::from_secs(10) };
+/// Chunks that are moved before somebody is listened to.
+const AT_ONCE: usize = 16;
 
 /// Bytes that may wait to be read by a program. A key that asks for a signal is heard before they are.
 const MOST_TYPED: usize = 64 * 1024;
@@ -100,14 +118,19 @@ impl Ends<'_> {
         rustix::io::ioctl_fionbio(self.controller, true)?;
         self.line.offer(&LineOut::Open)?;
         let mut pending = Pending::default();
-        let mut is_ending = false;
+        // Since when the command has ended, and what had gone by then.
+        let mut ended: Option<(Instant, usize)> = None;
         loop {
             let is_drained = self.pass_on(&mut pending)?;
-            if is_ending && is_drained {
+            let is_over = ended.is_some_and(|(when, passed)| {
+                let Afterwards { bytes, time } = self.afterwards;
+                is_drained || (pending.passed - passed > bytes && when.elapsed() > time)
+            });
+            if is_over {
                 return self.say_end();
             }
-            match self.wait(&pending, is_ending)? {
-                [true, ..] => is_ending = true,
+            match self.wait(&pending, ended.is_some())? {
+                [true, ..] => ended = Some((Instant::now(), pending.passed)),
                 [_, true] => match self.line.receive::<LineIn>() {
                     Ok(Some(received)) => self.hear(received.message, &mut pending),
                     Ok(None) | Err(_) => {
@@ -137,7 +160,7 @@ impl Ends<'_> {
         Ok([ended, said])
     }
 
-    /// Moves what there is room for; whether nothing is left that was written.
+    /// Moves what there is room for, and not for ever; whether nothing is left that was written.
     fn pass_on(&self, pending: &mut Pending) -> Result<bool, Errno> {
         if !pending.typed.is_empty() {
             match rustix::io::write(self.controller, &pending.typed) {
@@ -147,10 +170,10 @@ impl Ends<'_> {
                 Err(_) => pending.typed.clear(),
             }
         }
-        loop {
+        for _ in 0..AT_ONCE {
             if !pending.written.is_empty() {
                 match self.line.offer(&LineOut::Written(pending.written.clone())) {
-                    Ok(()) => pending.written.clear(),
+                    Ok(()) => pending.passed += std::mem::take(&mut pending.written).len(),
                     Err(Errno::AGAIN) => return Ok(false),
                     Err(errno) => return Err(errno),
                 }
@@ -163,6 +186,7 @@ impl Ends<'_> {
                 return Ok(true);
             }
         }
+        Ok(false)
     }
 
     fn hear(&self, said: LineIn, pending: &mut Pending) {

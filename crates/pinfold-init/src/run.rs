@@ -282,6 +282,9 @@ impl Loop<'_> {
         let _ = rustix::io::read(&self.signals, &mut drain);
         let options = WaitOptions::NOHANG | WaitOptions::UNTRACED;
         while let Ok(Some((pid, status))) = rustix::process::wait(options) {
+            if self.ended.is_some() && !self.relay.as_ref().is_some_and(|relay| relay.is(pid)) {
+                continue;
+            }
             if let Some(task) = self.tasks.iter().position(|task| task.minder() == pid) {
                 // Nobody but the inside does this to a minder, which it can signal.
                 if status.stopping_signal().is_some() {
@@ -321,7 +324,8 @@ impl Loop<'_> {
                 self.tell_end(ended(status));
                 return false;
             };
-            relay.end();
+            // What the command has left would have written as long as it likes.
+            task::end_all_but(relay.end());
             (self.command, self.ended) = (None, Some(ended(status)));
         }
         true

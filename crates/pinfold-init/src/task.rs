@@ -97,7 +97,7 @@ impl Task {
     /// Ends what has been forked since it was told to end, and takes notice of its end.
     pub(crate) fn go_on(&mut self) {
         if self.is_ending {
-            tree::kill_below(self.minder);
+            tree::kill_below(self.minder, None);
         }
         self.ended.take_if(|ended| is_closed(ended));
     }
@@ -114,8 +114,13 @@ impl Task {
     /// Ends everything that belongs to it, from now until nothing is left.
     pub(crate) fn end(&mut self) {
         self.is_ending = true;
-        tree::kill_below(self.minder);
+        tree::kill_below(self.minder, None);
     }
+}
+
+/// Ends everything inside but this process, which is the first, and one other.
+pub(crate) fn end_all_but(spared: Pid) {
+    tree::kill_below(rustix::process::getpid(), Some(spared));
 }
 
 /// Puts this process, and what it starts, behind limits of their own.
@@ -182,7 +187,9 @@ fn mind(
                 continue;
             }
             over = Some(Report::TaskEnded { id, ended: ended(status) });
-            relay.iter_mut().for_each(Relay::end);
+            if let Some(relay) = &mut relay {
+                relay.end();
+            }
         }
         relay.take_if(|relay| relay.is(pid) && relay.has_ended(status));
         // All that it wrote has been shown by now.

@@ -1,12 +1,13 @@
 use std::os::fd::OwnedFd;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use pinfold_wire::{Channel, LineIn, LineOut};
 use rustix::pipe::PipeFlags;
 use rustix::pty::OpenptFlags;
 use rustix::termios::{LocalModes, OptionalActions};
 
-use super::Ends;
+use super::{Afterwards, Ends};
 
 /// A relay on a thread, at a terminal of this machine's kernel.
 struct Relayed {
@@ -25,7 +26,9 @@ impl Relayed {
         let (line, outside) = Channel::pair().unwrap();
         let (ending, held) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).unwrap();
         let relay = std::thread::spawn(move || {
-            let _ = Ends { controller: &controller, line: &line, ending: &ending }.serve();
+            let afterwards = Afterwards { bytes: 1 << 20, time: Duration::from_millis(100) };
+            let (controller, line, ending) = (&controller, &line, &ending);
+            let _ = Ends { controller, line, ending, afterwards }.serve();
         });
         let relayed = Self { user, outside, held: Some(held), relay };
         assert_eq!(relayed.next(), Some(LineOut::Open));
@@ -128,6 +131,34 @@ fn all_is_shown_before_the_end_is_said() {
     assert!(!relayed.relay.is_finished(), "the outside has not shown it yet");
     relayed.outside.send(&LineIn::Shown, &[]).unwrap();
     relayed.relay.join().unwrap();
+}
+
+/// Writes as long as there is a terminal.
+fn flood(relayed: &Relayed) {
+    let user = rustix::io::dup(&relayed.user).unwrap();
+    std::thread::spawn(move || while rustix::io::write(&user, &[b'x'; 4096]).is_ok() {});
+}
+
+#[test]
+fn a_key_is_heard_however_much_is_written() {
+    let relayed = Relayed::start();
+    flood(&relayed);
+    relayed.type_in(b"\x03");
+    let mut seen = Vec::new();
+    while !seen.windows(2).any(|two| two == b"^C") {
+        match relayed.next() {
+            Some(LineOut::Written(bytes)) => seen = [&seen[seen.len().min(1)..], &bytes].concat(),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn what_goes_on_being_written_keeps_nobody_from_the_end() {
+    let mut relayed = Relayed::start();
+    flood(&relayed);
+    relayed.held = None;
+    while !matches!(relayed.next(), Some(LineOut::End)) {}
 }
 
 #[test]

@@ -4,9 +4,9 @@ use std::fs;
 
 use rustix::process::{Pid, Signal};
 
-/// Kills every process below this one that there is at present. What is forked meanwhile is below
-/// it, too, and is for the next time.
-pub(super) fn kill_below(root: Pid) {
+/// Kills every process below this one that there is at present, but for the one that is spared. What is
+/// forked meanwhile is below it, too, and is for the next time.
+pub(super) fn kill_below(root: Pid, spared: Option<Pid>) {
     let all = parents();
     let mut found = of(root, &all);
     let mut next = 0;
@@ -14,7 +14,7 @@ pub(super) fn kill_below(root: Pid) {
         found.extend(of(pid, &all));
         next += 1;
     }
-    for pid in found {
+    for pid in found.into_iter().filter(|pid| Some(*pid) != spared) {
         // One that has gone by itself is as well.
         let _ = rustix::process::kill_process(pid, Signal::KILL);
     }

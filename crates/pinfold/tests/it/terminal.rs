@@ -87,6 +87,24 @@ fn a_command_is_suspended_and_resumed_as_a_job() {
 }
 
 #[test]
+fn what_a_command_leaves_writing_ends_with_it() {
+    if !tmux_is_there("what a command leaves") {
+        return;
+    }
+    for person in people() {
+        let stage = Stage::new(person);
+        let tmux = Tmux::start(&stage, &stage.workspace(), &[]);
+        let before = modes(&tmux, &stage, "before");
+        let run = run_line();
+        tmux.line(&format!("clear; {run} -- sh -c 'yes left & sleep 1; exit 3'; echo status $?"));
+        // Maybe within a line that was cut.
+        tmux.wait_for("status 3");
+        tmux.wait_for_prompt("outer>");
+        assert_eq!(modes(&tmux, &stage, "after"), before);
+    }
+}
+
+#[test]
 fn vim_draws_resizes_suspends_and_writes() {
     if !tmux_is_there("vim") || !installed("vim") {
         return skip("vim", "vim or tmux is not installed");

@@ -182,7 +182,9 @@ fn pi_and_claude_work_behind_gvisor_and_the_real_key_is_nowhere_inside() {
 fn pi_and_claude_work_behind_docker_and_podman_and_the_real_key_is_nowhere_inside() {
     const TEST: &str = "pi_and_claude_work_behind_docker_and_podman";
     let Some(person) = ready(TEST) else { return };
-    for room in [Room::docker(TEST), Room::rootless(TEST, person)].into_iter().flatten() {
+    let rooms =
+        [Room::docker(TEST), Room::users_docker(TEST, person), Room::rootless(TEST, person)];
+    for room in rooms.into_iter().flatten() {
         for agent in ["pi", "claude"] {
             nowhere_inside(agent, Some(room.name), Some(&room));
         }

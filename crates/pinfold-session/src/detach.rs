@@ -11,6 +11,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use pinfold_wire::Window;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::FlockOperation;
 use rustix::pipe::PipeFlags;
@@ -19,7 +20,6 @@ use rustix::process::{Pid, WaitOptions};
 use crate::places::Places;
 use crate::state::{SessionId, SessionName, live_sessions, lock};
 use crate::terminal;
-use pinfold_wire::Window;
 
 /// How often the log of a start is looked at.
 const LOOK: Duration = Duration::from_millis(20);

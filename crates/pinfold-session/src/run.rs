@@ -15,6 +15,7 @@ use pinfold_boundary::{Boundary, Entry, Feature, Hold, Inside, Program, Session 
 use pinfold_policy::authority::{Authority, Subject};
 use pinfold_policy::path::InsidePath;
 use pinfold_policy::settings::Settings;
+use pinfold_wire::Window;
 use serde_json::json;
 
 use crate::audit::{Audit, Event, Purpose};
@@ -41,7 +42,6 @@ use crate::view::Extra;
 use crate::workspace::Workspace;
 use crate::wrappers::{self, Launch};
 use crate::{idle, launcher, stdio, sys, wall, warm};
-use pinfold_wire::Window;
 
 pub(crate) use design::Design;
 

@@ -14,12 +14,12 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::thread::JoinHandle;
 
 use pinfold_boundary::{Stdio, StdioEnd};
+use pinfold_wire::Window;
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 
 use crate::input::{Feeding, FileInput};
 use crate::terminal::CallerTerminal;
-use pinfold_wire::Window;
 
 /// One direction of bytes between the caller's stream and the inside's.
 pub(crate) struct Pump {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use pinfold_boundary::namespace::explain;
 use pinfold_boundary::{Inside, LaunchError, step_failed};
-use pinfold_wire::{Ended, Order, Received, Report, Step};
+use pinfold_wire::{Ended, Order, Received, Report, Step, Window};
 
 use crate::broker::{Broker, Passage};
 use crate::control::{Control, News};
@@ -28,7 +28,6 @@ use crate::stdio::Pump;
 use crate::terminal::CallerTerminal;
 use crate::timeline::Timeline;
 use crate::{RunError, sys};
-use pinfold_wire::Window;
 
 /// How long a command may take to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(2);

@@ -3,12 +3,10 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use pinfold_wire::Attributes;
+use pinfold_wire::{Attributes, Window};
 use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::termios::{OptionalActions, Termios, Winsize};
-
-use pinfold_wire::Window;
 
 /// How large the caller's terminal is, or as large as terminals have always been.
 pub(crate) fn window() -> Window {

@@ -1,11 +1,10 @@
 //! What is asked of a live session, and what it answers. Both are the same program.
 
-use pinfold_wire::Ended;
+use pinfold_wire::{Ended, Window};
 use serde::{Deserialize, Serialize};
 
 use super::Limits;
 use crate::outcome::LimitReached;
-use pinfold_wire::Window;
 
 /// A change of a live session's network rules.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pinfold_policy::env::{EnvName, Owner, reserved};
 use pinfold_tools::Tools;
-use pinfold_wire::{Channel, Ended, StreamEnd, Streams};
+use pinfold_wire::{Channel, Ended, StreamEnd, Streams, Window};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::termios::Winsize;
 
@@ -18,7 +18,6 @@ use super::{Exec, ExecEnd};
 use crate::outcome::{RunError, status};
 use crate::places::Places;
 use crate::talk::Json;
-use pinfold_wire::Window;
 
 /// A live session.
 #[derive(Debug, Clone)]

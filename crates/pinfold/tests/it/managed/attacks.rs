@@ -47,6 +47,31 @@ fn a_container_that_is_not_as_asked_for_is_found_out_before_anything_runs() {
     }
 }
 
+/// It says yes to a limit, and starts the container without.
+#[test]
+fn a_limit_that_an_engine_forgets_is_refused_or_watched() {
+    const GREEDY: &str = "a = b'x' * 200_000_000; import time; time.sleep(20)";
+    for scene in Scene::all("a_limit_that_an_engine_forgets") {
+        assert!(scene.shell("true").status.success());
+        if !scene.room.is_rootless() {
+            let mut run = scene.run(&["--cpus", "1", "--", "touch", "ran"]);
+            let forgets = impostor(&scene, "[[ $word != --cpu* ]] || continue");
+            let output = run.env("PATH", forgets).output().unwrap();
+            let errors = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(125), "{errors}");
+            assert!(errors.contains("cannot enforce the cpus limit"), "{errors}");
+            assert!(!scene.stage.workspace().join("ran").exists());
+        }
+        let mut run = scene.run(&["--memory", "64M", "--", "python3", "-c", GREEDY]);
+        let forgets = impostor(&scene, "[[ $word != --memory* ]] || continue");
+        let output = run.env("PATH", forgets).output().unwrap();
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(137), "{errors}");
+        assert!(errors.contains("the memory limit"), "{errors}");
+        super::until("it is gone", || scene.containers().is_empty());
+    }
+}
+
 #[test]
 fn names_that_mean_something_in_a_list_are_names() {
     for person in people() {

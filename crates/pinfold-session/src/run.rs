@@ -2,6 +2,7 @@
 
 pub(crate) mod design;
 mod plan;
+mod record;
 
 use std::ffi::OsString;
 use std::io;
@@ -12,11 +13,10 @@ use std::time::Instant;
 
 use pinfold_boundary::namespace::explain;
 use pinfold_boundary::{Boundary, Entry, Feature, Hold, Inside, Program, Session as OfSession};
-use pinfold_policy::authority::{Authority, Subject};
+use pinfold_policy::authority::Subject;
 use pinfold_policy::path::InsidePath;
 use pinfold_policy::settings::Settings;
 use pinfold_wire::Window;
-use serde_json::json;
 
 use crate::audit::{Audit, Event, Purpose};
 use crate::broker::{self, Broker, Ground, Passage, Question};
@@ -25,8 +25,6 @@ use crate::detach::{self, Background};
 use crate::door::{self, Opened, Records};
 use crate::filling::{Bound, Filling};
 use crate::gateway::Provider;
-use crate::git::settle::Kept;
-use crate::guard::Guard;
 use crate::outcome::{Outcome, RunError};
 use crate::places::Places;
 use crate::resume::Resume;
@@ -44,6 +42,8 @@ use crate::wrappers::{self, Launch};
 use crate::{idle, launcher, stdio, sys, wall, warm};
 
 pub(crate) use design::Design;
+pub(crate) use record::record_launch;
+use record::{record_session, say_what_is_less, settle};
 
 /// The variable that says inside which boundary and wrappers handled a launch.
 const HANDLED_BY: &str = "PINFOLD_HANDLED_BY";
@@ -382,19 +382,6 @@ impl Session {
     }
 }
 
-/// Says which wall or limit is missing that nobody insists on, and that the boundary has elsewhere.
-fn say_what_is_less(settings: &Settings, inside: &Inside, lacks: &[Feature]) {
-    if inside.enforced.landlock == 0 && !lacks.contains(&Feature::Landlock) {
-        // The mounts carry the same verdicts; that one wall less stands is said and recorded.
-        eprintln!("pinfold: note: this run has no Landlock wall (`pinfold doctor` says why)");
-    }
-    if let Some(cpus) = &settings.limits.cpus
-        && !inside.enforced.cpus
-    {
-        eprintln!("pinfold: note: resources.cpus, {cpus}, cannot be enforced for this user");
-    }
-}
-
 /// From the repository's commands to the end of everything inside.
 fn conduct(
     mut supervision: Supervision,
@@ -420,35 +407,6 @@ fn conduct(
     supervision.until_end()
 }
 
-fn record_session<'a>(
-    authority: &'a Authority,
-    settings: &'a Settings,
-    workspace: &Workspace,
-    (boundary, inside): (&'static str, &Inside),
-) -> Event<'a> {
-    Event::Session {
-        subject: authority.subject().to_string(),
-        identity: settings.identity.as_ref().map(|identity| identity.value.as_str()),
-        workspace: workspace.root.to_string(),
-        boundary,
-        enforced: json!({
-            "landlock": inside.enforced.landlock,
-            "memory-group": inside.enforced.memory,
-        }),
-        grants: authority.grants().map(Into::into).collect(),
-        restrictions: authority.restrictions().map(Into::into).collect(),
-    }
-}
-
-/// Takes over what is harmless of the changes inside, and records what is not.
-fn settle(guard: &Guard, settings: &Settings, audit: &Audit) -> io::Result<Vec<String>> {
-    let settled = guard.settle(settings);
-    for Kept { what, why, .. } in &settled.kept {
-        audit.record(&Event::Kept { what: what.clone(), reason: why.to_string() })?;
-    }
-    Ok(settled.notes())
-}
-
 /// Has the wrappers handle what is to be launched inside.
 ///
 /// # Errors
@@ -459,17 +417,4 @@ pub(crate) fn wrapped(boundary: &str, launch: Launch) -> Result<Launch, RunError
     launch.env.retain(|(name, _)| name != HANDLED_BY);
     launch.env.push((HANDLED_BY.into(), launch.handled_by.join(" + ").into()));
     Ok(launch)
-}
-
-/// Records that a command is about to be started.
-///
-/// # Errors
-/// A log that cannot be written: then nothing is started.
-pub(crate) fn record_launch(audit: &Audit, purpose: Purpose, launch: &Launch) -> io::Result<()> {
-    audit.record(&Event::Launch {
-        purpose,
-        argv: launch.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-        cwd: launch.cwd.to_string_lossy().into_owned(),
-        handled_by: launch.handled_by.clone(),
-    })
 }

@@ -1,0 +1,70 @@
+//! What is said and recorded of a run.
+
+use std::io;
+
+use pinfold_boundary::{Feature, Inside};
+use pinfold_policy::authority::Authority;
+use pinfold_policy::settings::Settings;
+use serde_json::json;
+
+use crate::audit::{Audit, Event, Purpose};
+use crate::git::settle::Kept;
+use crate::guard::Guard;
+use crate::workspace::Workspace;
+use crate::wrappers::Launch;
+
+/// Says which wall or limit is missing that nobody insists on, and that the boundary has elsewhere.
+pub(super) fn say_what_is_less(settings: &Settings, inside: &Inside, lacks: &[Feature]) {
+    if inside.enforced.landlock == 0 && !lacks.contains(&Feature::Landlock) {
+        // The mounts carry the same verdicts; that one wall less stands is said and recorded.
+        eprintln!("pinfold: note: this run has no Landlock wall (`pinfold doctor` says why)");
+    }
+    if let Some(cpus) = &settings.limits.cpus
+        && !inside.enforced.cpus
+    {
+        eprintln!("pinfold: note: resources.cpus, {cpus}, cannot be enforced for this user");
+    }
+}
+
+/// The record of a session that is about to begin.
+pub(super) fn record_session<'a>(
+    authority: &'a Authority,
+    settings: &'a Settings,
+    workspace: &Workspace,
+    (boundary, inside): (&'static str, &Inside),
+) -> Event<'a> {
+    Event::Session {
+        subject: authority.subject().to_string(),
+        identity: settings.identity.as_ref().map(|identity| identity.value.as_str()),
+        workspace: workspace.root.to_string(),
+        boundary,
+        enforced: json!({
+            "landlock": inside.enforced.landlock,
+            "memory-group": inside.enforced.memory,
+        }),
+        grants: authority.grants().map(Into::into).collect(),
+        restrictions: authority.restrictions().map(Into::into).collect(),
+    }
+}
+
+/// Takes over what is harmless of the changes inside, and records what is not.
+pub(super) fn settle(guard: &Guard, settings: &Settings, audit: &Audit) -> io::Result<Vec<String>> {
+    let settled = guard.settle(settings);
+    for Kept { what, why, .. } in &settled.kept {
+        audit.record(&Event::Kept { what: what.clone(), reason: why.to_string() })?;
+    }
+    Ok(settled.notes())
+}
+
+/// Records that a command is about to be started.
+///
+/// # Errors
+/// A log that cannot be written: then nothing is started.
+pub(crate) fn record_launch(audit: &Audit, purpose: Purpose, launch: &Launch) -> io::Result<()> {
+    audit.record(&Event::Launch {
+        purpose,
+        argv: launch.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        cwd: launch.cwd.to_string_lossy().into_owned(),
+        handled_by: launch.handled_by.clone(),
+    })
+}

@@ -97,6 +97,10 @@ impl Inside {
             return Err(LaunchError::Silent);
         };
         match received.message {
+            // There is one at least.
+            pinfold_wire::Report::Listening { .. } if received.descriptors.is_empty() => {
+                Err(LaunchError::Sockets)
+            }
             pinfold_wire::Report::Listening { handed_over } => {
                 Ok(Doors { sockets: received.descriptors, handed_over })
             }

@@ -71,6 +71,9 @@ pub enum LaunchError {
     /// Init ended without a word.
     #[error("init ended during the start without a word")]
     Silent,
+    /// The doors' sockets could not be handed over.
+    #[error("the sockets that init has made could not be handed over: too many open files")]
+    Sockets,
     /// The control channel failed.
     #[error(transparent)]
     Channel(#[from] ChannelError),
@@ -97,6 +100,10 @@ impl LaunchError {
             Self::Limit { .. } => {
                 Some("run inside a delegated control group, or leave that limit out")
             }
+            Self::Sockets => Some(
+                "raise `ulimit -n`, or end what of yours keeps many descriptors on their way between \
+                 processes (ETOOMANYREFS, unix(7))",
+            ),
             Self::Source { source, .. } | Self::Step { step: Step::Grants, source, .. }
                 if Errno::from_io_error(source) == Some(Errno::LOOP) =>
             {

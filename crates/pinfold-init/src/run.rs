@@ -171,8 +171,12 @@ impl Loop<'_> {
                 let mut descriptors = received.descriptors;
                 let own = descriptors.len().saturating_sub(bounds.groups.into());
                 let groups = descriptors.split_off(own);
-                // Fewer is how those are lost for which there is no room: streams are missed first.
-                let streams = Streams::new(streams, descriptors);
+                // Fewer is how those are lost that could not be handed over: then nothing runs, least of
+                // all without the groups that bound it.
+                let streams = match groups.len() < bounds.groups.into() {
+                    true => Err(Errno::MFILE),
+                    false => Streams::new(streams, descriptors),
+                };
                 self.run((id, bounds, groups), &rest, streams);
             }
             Order::SignalTask { id, signal } => self.tell_task(id, |task| task.signal(signal)),

@@ -167,6 +167,7 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
         boundary: session.boundary.name(),
         lacks: session.boundary.lacks(),
     };
+    sys::allow_many_files();
     let control = Control::open(session.state.private(), rules, base, Arc::clone(&audit));
     let approvals = broker.as_ref().map(|broker| Arc::clone(broker.approvals()));
     let (outputs, input) = streams.moved.start().map_err(RunError::thread)?;

@@ -8,9 +8,9 @@ use std::thread::JoinHandle;
 use pinfold_egress::{Egress, StopHandle, stop_channel};
 use rustix::pipe::PipeFlags;
 
+use crate::RunError;
 use crate::door::Records;
 use crate::faults::Faults;
-use crate::{RunError, sys};
 
 /// How often the doors of one session are served anew after a fault of ours.
 const MOST_RESTARTS: u32 = 10;
@@ -71,7 +71,6 @@ impl Serving {
 
     fn start(&mut self) -> Result<(), RunError> {
         let Some(egress) = self.egress.clone() else { return Ok(()) };
-        sys::allow_many_files();
         if self.faults.is_none() {
             self.faults = Some(Faults::watch().map_err(RunError::thread)?);
         }

@@ -78,8 +78,9 @@ pub(crate) fn block_all_signals() {
     }
 }
 
-/// Lets this process open as many files as it may: the doors hold two for each connection. What
-/// runs inside was cloned before and has limits of its own.
+/// Lets this process open as many files as it may: the doors hold two for each connection, and no
+/// more descriptors can be handed over than this process may open, by whomever of its user (unix(7)).
+/// What runs inside was cloned before and has limits of its own.
 pub(crate) fn allow_many_files() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);

@@ -4,6 +4,7 @@
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{
@@ -17,6 +18,10 @@ use crate::message::{Bounds, Cover, LastSteps, Order, Program, Streams, Wire};
 
 /// The most descriptors that one message carries.
 pub const MAX_DESCRIPTORS: usize = 8;
+
+/// How often, and each time how much later, descriptors are tried again that could not go.
+const TRIES: u32 = 10;
+const PAUSE: Duration = Duration::from_millis(2);
 
 /// Why a message could not be sent or received.
 #[derive(Debug, Error)]
@@ -60,7 +65,9 @@ impl Channel {
         Ok((Self(left), Self(right)))
     }
 
-    /// Sends one message with descriptors.
+    /// Sends one message with descriptors. While this process's user has more of them on their way than
+    /// this process may open (`ETOOMANYREFS`, unix(7)), whoever has put them there, it waits for 20 ms;
+    /// then the message goes without any, as it comes where there is no room for them.
     ///
     /// # Errors
     /// `TooLarge` for more than [`MAX_MESSAGE`] bytes or [`MAX_DESCRIPTORS`]; `Io` when the
@@ -74,17 +81,26 @@ impl Channel {
         if bytes.len() > MAX_MESSAGE || descriptors.len() > MAX_DESCRIPTORS {
             return Err(ChannelError::TooLarge);
         }
+        for _ in 0..TRIES {
+            match self.send_bytes(&bytes, descriptors) {
+                Err(Errno::TOOMANYREFS) => std::thread::sleep(PAUSE),
+                sent => return Ok(sent?),
+            }
+        }
+        Ok(self.send_bytes(&bytes, &[])?)
+    }
+
+    fn send_bytes(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<(), Errno> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors))
-        {
-            return Err(ChannelError::TooLarge);
+        if !descriptors.is_empty() {
+            // There is room for as many as a message carries.
+            ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
         }
-        let slices = [IoSlice::new(&bytes)];
-        rustix::io::retry_on_intr(|| {
-            rustix::net::sendmsg(&self.0, &slices, &mut ancillary, SendFlags::NOSIGNAL)
-        })?;
-        Ok(())
+        let slices = [IoSlice::new(bytes)];
+        let mut send =
+            || rustix::net::sendmsg(&self.0, &slices, &mut ancillary, SendFlags::NOSIGNAL);
+        rustix::io::retry_on_intr(&mut send).map(drop)
     }
 
     /// Sends one message if there is room for it.
@@ -103,7 +119,8 @@ impl Channel {
     }
 
     /// Receives one message, waiting for it; `None` when the peer is gone. Where this process has no
-    /// room for all of its descriptors, or there are more than agreed, it comes without any.
+    /// room for all of its descriptors, they could not go, or there are more than agreed, it comes
+    /// without any.
     ///
     /// # Errors
     /// What is no message, or longer than agreed.

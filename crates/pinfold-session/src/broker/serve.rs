@@ -133,7 +133,6 @@ impl Broker {
     /// No thread can be had.
     pub(crate) fn start(&mut self) -> Result<(), RunError> {
         let Some(listener) = self.listener.take() else { return Ok(()) };
-        crate::sys::allow_many_files();
         let (setting, stop) = (Arc::clone(&self.setting), Arc::clone(&self.stop));
         let serving = thread(move || serve(&listener, &setting, &stop));
         self.serving = Some(serving.map_err(RunError::thread)?);

@@ -100,6 +100,7 @@ struct Client {
 /// No such session; a command that cannot be executed; a session that ends meanwhile.
 pub fn exec(places: &Places, session: &str, exec: Exec) -> Result<ExecEnd, RunError> {
     let (began, wait) = (Instant::now(), exec.timeout);
+    sys::allow_many_files();
     let channel = find(places, Some(session))?;
     let mut terminal = match exec.tty {
         Tty::Never => None,

@@ -173,6 +173,10 @@ impl Control {
                 client.answer(Answer::Error(no_descriptor()), &[]);
             }
             News::Stopped => client.answer(Answer::Stopped, &[]),
+            // Its streams were lost on their way.
+            News::Failed(libc::EMFILE, what) if what.is_empty() => {
+                client.answer(Answer::Error(no_descriptor()), &[]);
+            }
             News::Failed(errno, what) => client.answer(Answer::Failed(errno, what), &[]),
             News::Ended(ended) => {
                 let limit = over.or_else(|| client.bounded.as_ref().and_then(Bounded::reached));
@@ -351,5 +355,8 @@ impl Control {
 fn no_descriptor() -> String {
     let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let most = most.map_or("as many as it likes".to_owned(), |most| most.to_string());
-    format!("the session has as many files open as its supervisor may (RLIMIT_NOFILE: {most})")
+    format!(
+        "the session has as many files open as its supervisor may, or its user as many on their way \
+         between processes (RLIMIT_NOFILE: {most})"
+    )
 }

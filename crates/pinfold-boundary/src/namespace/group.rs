@@ -5,8 +5,11 @@
 //! hierarchy. A caller who may do neither gets what rlimits and init's watch can do.
 
 mod observed;
+mod version_1;
+mod version_2;
 
 pub(crate) use observed::holds_cpus;
+pub(super) use version_1::join;
 
 use std::fs;
 use std::io;
@@ -15,7 +18,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::LaunchError;
@@ -58,7 +60,7 @@ pub struct Group {
     /// One directory in version 2, one for each controller in version 1.
     directories: Vec<PathBuf>,
     unified: bool,
-    /// Set in version 2: the child is born in it.
+    /// Set in version 2: the child is born in it, which lies below.
     descriptor: Option<OwnedFd>,
     memory: bool,
     pids: bool,
@@ -79,8 +81,10 @@ impl Group {
             return Ok(None);
         }
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-        let made =
-            |limits| Self::version_2(&own, limits).or_else(|| Self::version_1(&own, &[], limits));
+        let made = |limits| {
+            let unified = version_2::beside(&own, limits).and_then(version_2::with_main);
+            unified.or_else(|| version_1::make(&own, &[], limits))
+        };
         let group = made(limits);
         let shares = group.as_ref().is_some_and(|group| group.shares);
         match limits.cpus {
@@ -104,10 +108,12 @@ impl Group {
     pub fn of_part(whole: Option<&Self>, limits: &ResourceLimits) -> Result<Self, LaunchError> {
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let made = match whole {
-            // A group with processes hands no controllers on: its processes would have to move.
-            Some(whole) if whole.unified || !whole.is_own => None,
-            Some(whole) => Self::version_1(&own, &whole.directories, limits),
-            None => Self::version_2(&own, limits).or_else(|| Self::version_1(&own, &[], limits)),
+            Some(whole) if !whole.is_own => None,
+            Some(whole) if whole.unified => {
+                whole.directories.first().and_then(|whole| version_2::below(whole, limits))
+            }
+            Some(whole) => version_1::make(&own, &whole.directories, limits),
+            None => version_2::beside(&own, limits).or_else(|| version_1::make(&own, &[], limits)),
         };
         let has = |enforced: fn(&Self) -> bool| made.as_ref().is_some_and(enforced);
         let missing = [
@@ -122,10 +128,6 @@ impl Group {
                 cause: match whole {
                     Some(whole) if !whole.is_own => {
                         "a container's control group is its engine's; a limit of the whole session holds"
-                    }
-                    Some(whole) if whole.unified => {
-                        "a session's control group of version 2 has none below it; a limit of the \
-                         whole session holds"
                     }
                     _ => "this user can make no control group below the session's",
                 }
@@ -158,90 +160,6 @@ impl Group {
     /// Whether it bounds the CPU time.
     pub(super) fn shares_cpus(&self) -> bool {
         self.shares
-    }
-
-    /// Version 2: a sibling of the caller's group, because a group with processes cannot hand
-    /// controllers on.
-    fn version_2(own: &str, limits: &ResourceLimits) -> Option<Self> {
-        let path = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
-        let controllers = Path::new(MOUNTED).join("cgroup.controllers");
-        if !controllers.exists() {
-            return None;
-        }
-        let needed = needed(limits);
-        let own = Path::new(MOUNTED).join(path);
-        for parent in own.ancestors().skip(1).take_while(|parent| parent.starts_with(MOUNTED)) {
-            let handed = fs::read_to_string(parent.join("cgroup.subtree_control"));
-            let handed = handed.unwrap_or_default();
-            let has = |controller: &str| handed.split_whitespace().any(|word| word == controller);
-            if !needed.iter().all(|controller| has(controller)) {
-                continue;
-            }
-            if let Some(group) = Self::in_parent(parent, limits) {
-                return Some(group);
-            }
-        }
-        None
-    }
-
-    fn in_parent(parent: &Path, limits: &ResourceLimits) -> Option<Self> {
-        let directory = make_directory(parent)?;
-        let mut group = Self {
-            directories: vec![directory.clone()],
-            unified: true,
-            descriptor: None,
-            memory: limits.memory.is_some(),
-            pids: limits.pids.is_some(),
-            shares: limits.cpus.is_some(),
-            is_own: true,
-        };
-        let set = |name: &str, value: Option<String>| match value {
-            Some(value) => fs::write(directory.join(name), value),
-            None => Ok(()),
-        };
-        set("memory.max", limits.memory.map(|bytes| bytes.to_string())).ok()?;
-        // Not every kernel has these two: without them the limit still holds.
-        let _ = set("memory.swap.max", limits.memory.map(|_| "0".to_owned()));
-        let _ = set("memory.oom.group", limits.memory.map(|_| "1".to_owned()));
-        set("pids.max", limits.pids.map(|count| count.to_string())).ok()?;
-        set("cpu.max", limits.cpus.map(|share| format!("{} {PERIOD}", quota(share)))).ok()?;
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        group.descriptor = Some(rustix::fs::open(&directory, flags, Mode::empty()).ok()?);
-        Some(group)
-    }
-
-    /// Version 1: in each hierarchy that is needed a child of the one of these groups that lies there,
-    /// or of the caller's.
-    fn version_1(own: &str, above: &[PathBuf], limits: &ResourceLimits) -> Option<Self> {
-        let settings = [
-            ("memory", "memory.limit_in_bytes", limits.memory.map(|bytes| bytes.to_string())),
-            ("pids", "pids.max", limits.pids.map(|count| count.to_string())),
-            ("cpu", "cpu.cfs_quota_us", limits.cpus.map(|share| quota(share).to_string())),
-        ];
-        let mut group = Self {
-            directories: Vec::new(),
-            unified: false,
-            descriptor: None,
-            memory: false,
-            pids: false,
-            shares: false,
-            is_own: true,
-        };
-        for (controller, file, value) in settings {
-            let Some(value) = value else { continue };
-            let of_it = Path::new(MOUNTED).join(controller);
-            let above = above.iter().find(|group| group.starts_with(&of_it)).cloned();
-            let Some(hierarchy) = above.or_else(|| hierarchy(own, controller)) else { continue };
-            let Some(directory) = make_directory(&hierarchy) else { continue };
-            group.directories.push(directory.clone());
-            let set = fs::write(directory.join(file), value).is_ok();
-            match controller {
-                "memory" => group.memory = set,
-                "pids" => group.pids = set,
-                _ => group.shares = set,
-            }
-        }
-        (!group.directories.is_empty()).then_some(group)
     }
 
     /// The group to be born in.
@@ -277,32 +195,28 @@ impl Group {
 
     /// The limit that the group has enforced so far, the deadlier first.
     pub fn exceeded(&self) -> Option<Exceeded> {
-        let has = |is: fn(&Path) -> bool| self.directories.iter().any(|directory| is(directory));
-        if has(killed) || has(|directory| parts(directory).any(|part| killed_for_whole(&part))) {
-            Some(Exceeded::Memory)
-        } else if has(|directory| counted(directory, "pids.events", "max")) {
-            Some(Exceeded::Pids)
-        } else {
-            None
+        let is_out_of_memory = |group: &PathBuf| match self.unified {
+            true => version_2::is_out_of_memory(group),
+            false => version_1::is_out_of_memory(group),
+        };
+        let has_refused = |group: &PathBuf| match self.unified {
+            true => version_2::has_refused(group),
+            false => version_1::has_refused(group),
+        };
+        if self.directories.iter().any(is_out_of_memory) {
+            return Some(Exceeded::Memory);
         }
+        self.directories.iter().any(has_refused).then_some(Exceeded::Pids)
     }
 
     /// Whether something of this part was killed for lack of memory of the whole.
     pub fn suffered(&self) -> bool {
-        self.directories.iter().any(|directory| killed_for_whole(directory))
+        let has_suffered = match self.unified {
+            true => version_2::has_suffered,
+            false => version_1::has_suffered,
+        };
+        self.directories.iter().any(|directory| has_suffered(directory))
     }
-}
-
-/// Whether the kernel has killed something in this group for lack of memory. Version 1 counts it where
-/// it ran, and not above.
-fn killed(group: &Path) -> bool {
-    counted(group, "memory.events", "oom_kill") || counted(group, "memory.oom_control", "oom_kill")
-}
-
-/// The same, though the group has not once reached its own limit (version 1).
-fn killed_for_whole(group: &Path) -> bool {
-    let never = fs::read_to_string(group.join("memory.failcnt")).is_ok_and(|n| n.trim() == "0");
-    never && killed(group)
 }
 
 fn counted(group: &Path, file: &str, key: &str) -> bool {
@@ -319,24 +233,6 @@ fn parts(group: &Path) -> impl Iterator<Item = PathBuf> {
     entries.filter(is_group).map(|entry| entry.path())
 }
 
-/// Moves this process, which has one thread, into groups. That it writes 0 for itself, and to the
-/// file for threads, is the one way for which the kernel does not stop the forks of the whole
-/// machine, which waits for a grace period: milliseconds on a busy one (Linux 5.5,
-/// `cgroup_procs_write_start`).
-///
-/// # Errors
-/// The group, with what writing says.
-pub(super) fn join(groups: &[PathBuf]) -> Result<(), (&Path, Errno)> {
-    groups.iter().try_for_each(|group| {
-        let path = group.join("tasks");
-        let write = || -> Result<usize, Errno> {
-            let flags = OFlags::WRONLY | OFlags::CLOEXEC;
-            rustix::io::write(rustix::fs::open(&path, flags, Mode::empty())?, b"0")
-        };
-        write().map(drop).map_err(|errno| (group.as_path(), errno))
-    })
-}
-
 impl Drop for Group {
     fn drop(&mut self) {
         for directory in self.directories.iter().filter(|_| self.is_own) {
@@ -351,32 +247,9 @@ fn remove(group: &Path) {
     let _ = fs::remove_dir(group);
 }
 
-fn needed(limits: &ResourceLimits) -> Vec<&'static str> {
-    [
-        ("memory", limits.memory.is_some()),
-        ("pids", limits.pids.is_some()),
-        ("cpu", limits.cpus.is_some()),
-    ]
-    .into_iter()
-    .filter_map(|(controller, wanted)| wanted.then_some(controller))
-    .collect()
-}
-
 /// Microseconds of CPU time in each period.
 fn quota(share: CpuShare) -> u64 {
     u64::from(share.thousandths) * PERIOD / 1000
-}
-
-/// The caller's own group in a version 1 hierarchy.
-fn hierarchy(own: &str, controller: &str) -> Option<PathBuf> {
-    let path = own.lines().find_map(|line| {
-        let mut fields = line.splitn(3, ':');
-        let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
-        controllers.split(',').any(|name| name == controller).then_some(path)
-    })?;
-    let group = Path::new(MOUNTED).join(controller).join(path.trim_start_matches('/'));
-    // In a container the path is the host's while the mount shows the own group as its top.
-    [group, Path::new(MOUNTED).join(controller)].into_iter().find(|path| path.exists())
 }
 
 /// Makes a group named after this process, and removes those whose process is gone.

@@ -1,5 +1,7 @@
 //! What a command beside a session's own may use up.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::Output;
 use std::time::Instant;
@@ -10,13 +12,25 @@ use crate::exec::Session;
 /// Holds so many megabytes.
 const HOLDS: &str = "head -c $1M /dev/zero | tail >/dev/null";
 
-/// Whether this person can have groups below a session's: root, by version 1 (cgroups(7)).
+/// Whether this person can have groups below a session's (cgroups(7)): by version 1 root, by version 2
+/// whoever may make groups beside the one that this test is in.
 fn can_bound(person: Person) -> bool {
-    let can = person.is_root() && Path::new("/sys/fs/cgroup/memory/tasks").exists();
+    let can = person.is_root() && Path::new("/sys/fs/cgroup/memory/tasks").exists()
+        || has_delegated(person).unwrap_or(false);
     if !can {
-        eprintln!("SKIPPED for uid {}: no control groups of version 1 to be made", person.uid);
+        eprintln!("SKIPPED for uid {}: no control groups to be made", person.uid);
     }
     can
+}
+
+fn has_delegated(person: Person) -> Option<bool> {
+    let own = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let own = own.lines().find_map(|line| line.strip_prefix("0::/"))?.to_owned();
+    let parent = Path::new("/sys/fs/cgroup").join(own).parent()?.to_owned();
+    let handed = fs::read_to_string(parent.join("cgroup.subtree_control")).ok()?;
+    let has = |wanted| handed.split_whitespace().any(|word| word == wanted);
+    let may = person.is_root() || fs::metadata(&parent).ok()?.uid() == person.uid;
+    Some(may && ["memory", "pids", "cpu"].into_iter().all(has))
 }
 
 fn errors(output: &Output) -> String {

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::Pid;
 
-use super::{Group, MOUNTED, hierarchy};
+use super::version_1::hierarchy;
+use super::{Group, MOUNTED};
 
 /// The groups of a process.
 struct Of {

@@ -1,0 +1,108 @@
+//! Version 2: one hierarchy (the kernel's `Documentation/admin-guide/cgroup-v2.rst`).
+//!
+//! A group that has processes hands no controllers on to groups below it. So the one that bounds an
+//! inside has none of its own: the inside is in a group below, and beside that there is room for what
+//! has limits of its own. Controllers are handed on once something needs them.
+
+use std::fs;
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
+
+use super::{Group, MOUNTED, PERIOD, counted, make_directory, quota};
+use crate::plan::ResourceLimits;
+
+/// The group of an inside's own processes, below the one that bounds it.
+const MAIN: &str = "main";
+
+/// A sibling of the caller's group, in the first ancestor that hands on what is needed and lets the
+/// caller make groups.
+pub(super) fn beside(own: &str, limits: &ResourceLimits) -> Option<Group> {
+    let path = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let controllers = Path::new(MOUNTED).join("cgroup.controllers");
+    if !controllers.exists() {
+        return None;
+    }
+    let own = Path::new(MOUNTED).join(path);
+    let parents = own.ancestors().skip(1).take_while(|parent| parent.starts_with(MOUNTED));
+    parents.filter(|parent| hands_on(parent, limits)).find_map(|parent| bounded(parent, limits))
+}
+
+/// The same with a group in it to be born in.
+pub(super) fn with_main(mut group: Group) -> Option<Group> {
+    let main = group.directories.first()?.join(MAIN);
+    fs::create_dir(&main).ok()?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    group.descriptor = Some(rustix::fs::open(&main, flags, Mode::empty()).ok()?);
+    Some(group)
+}
+
+/// A group in one that bounds an inside.
+pub(super) fn below(whole: &Path, limits: &ResourceLimits) -> Option<Group> {
+    for controller in needed(limits) {
+        let control = whole.join("cgroup.subtree_control");
+        fs::write(control, format!("+{controller}")).ok()?;
+    }
+    bounded(whole, limits)
+}
+
+fn bounded(parent: &Path, limits: &ResourceLimits) -> Option<Group> {
+    let directory = make_directory(parent)?;
+    let group = Group {
+        directories: vec![directory.clone()],
+        unified: true,
+        descriptor: None,
+        memory: limits.memory.is_some(),
+        pids: limits.pids.is_some(),
+        shares: limits.cpus.is_some(),
+        is_own: true,
+    };
+    let set = |name: &str, value: Option<String>| match value {
+        Some(value) => fs::write(directory.join(name), value),
+        None => Ok(()),
+    };
+    set("memory.max", limits.memory.map(|bytes| bytes.to_string())).ok()?;
+    // Not every kernel has these two: without them the limit still holds.
+    let _ = set("memory.swap.max", limits.memory.map(|_| "0".to_owned()));
+    let _ = set("memory.oom.group", limits.memory.map(|_| "1".to_owned()));
+    set("pids.max", limits.pids.map(|count| count.to_string())).ok()?;
+    set("cpu.max", limits.cpus.map(|share| format!("{} {PERIOD}", quota(share)))).ok()?;
+    Some(group)
+}
+
+fn needed(limits: &ResourceLimits) -> impl Iterator<Item = &'static str> {
+    [
+        ("memory", limits.memory.is_some()),
+        ("pids", limits.pids.is_some()),
+        ("cpu", limits.cpus.is_some()),
+    ]
+    .into_iter()
+    .filter_map(|(controller, wanted)| wanted.then_some(controller))
+}
+
+/// Whether groups below this one have the controllers that are needed.
+fn hands_on(parent: &Path, limits: &ResourceLimits) -> bool {
+    let handed = fs::read_to_string(parent.join("cgroup.subtree_control")).unwrap_or_default();
+    needed(limits).all(|controller| handed.split_whitespace().any(|word| word == controller))
+}
+
+/// Whether the kernel has killed something for lack of memory of this group, and not of one below or
+/// above it.
+pub(super) fn is_out_of_memory(group: &Path) -> bool {
+    counted(group, "memory.events.local", "oom") && counted(group, "memory.events", "oom_kill")
+}
+
+/// Whether it has killed something here, though the group has not once reached its own limit.
+pub(super) fn has_suffered(group: &Path) -> bool {
+    !counted(group, "memory.events.local", "oom") && counted(group, "memory.events", "oom_kill")
+}
+
+/// Whether it has refused a task for the limit of this group. Before Linux 6.11 that is counted where
+/// the task would have been, and nowhere else.
+pub(super) fn has_refused(group: &Path) -> bool {
+    let local = "pids.events.local";
+    match group.join(local).exists() {
+        true => counted(group, local, "max"),
+        false => [group, &group.join(MAIN)].iter().any(|at| counted(at, "pids.events", "max")),
+    }
+}

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::Range as Verdicts;
 use super::table::Verdict;
+use super::{Character, Range as Verdicts};
 
 const LOAD_WORD: u16 = 0x20;
 const JUMP_EQUAL: u16 = 0x15;
@@ -50,14 +50,12 @@ const CLONE_NEWTIME: u32 = 0x80;
 /// A program that is being written.
 pub(super) struct Assembler {
     code: Vec<libc::sock_filter>,
-    /// Bits that a new or changed file's mode may not have.
-    modes: u32,
-    init_has_threads: bool,
+    character: Character,
 }
 
 impl Assembler {
-    pub(super) fn new(modes: u32, init_has_threads: bool) -> Self {
-        Self { code: Vec::new(), modes, init_has_threads }
+    pub(super) fn new(character: Character) -> Self {
+        Self { code: Vec::new(), character }
     }
 
     pub(super) fn finish(self) -> Vec<libc::sock_filter> {
@@ -146,8 +144,9 @@ impl Assembler {
             Verdict::Terminal => self.terminal(),
             Verdict::Personality => self.personality(),
             Verdict::Init => self.init(numbers),
-            Verdict::Setuid => self.setuid(numbers),
-            Verdict::Moves => self.moves(),
+            Verdict::Setuid | Verdict::Nodes => self.modes(numbers),
+            Verdict::Moves => self.give(TELL),
+            Verdict::Renames => self.renames(),
             Verdict::Empty => self.empty(),
         }
     }
@@ -202,7 +201,8 @@ impl Assembler {
             self.emit(JUMP_EQUAL, 0, 0, *number);
             self.load(argument(*who));
             self.give_if_equal(INIT, REFUSE);
-            if self.init_has_threads && *number == libc::SYS_prlimit64 as u32 {
+            // Moves are made by a thread of init's.
+            if self.character.moves && *number == libc::SYS_prlimit64 as u32 {
                 // A limit is the whole process's, by the number of any of its threads. Limits are set
                 // by a process for itself; others may be asked for.
                 self.emit(JUMP_EQUAL, 6, 0, 0);
@@ -222,13 +222,16 @@ impl Assembler {
         self.give(REFUSE);
     }
 
-    /// Init moves by renameat2(2) with a flag itself, and must not be told of that.
-    fn moves(&mut self) {
-        self.emit(JUMP_EQUAL, 0, 3, libc::SYS_renameat2 as u32);
+    /// renameat2(2): init moves by it with a flag itself, and must not be told of that.
+    fn renames(&mut self) {
         self.load(argument(4));
-        self.emit(JUMP_EQUAL, 1, 0, 0);
+        if !self.character.nested {
+            self.give_if_any(libc::RENAME_WHITEOUT, REFUSE);
+        }
+        if self.character.moves {
+            self.give_if_equal(0, TELL);
+        }
         self.give(PASS);
-        self.give(TELL);
     }
 
     /// write(2): the last argument holds the number of bytes.
@@ -242,7 +245,7 @@ impl Assembler {
     }
 
     /// The mode is in another argument for each call; open(2) has one only when it creates.
-    fn setuid(&mut self, numbers: &Range<u32>) {
+    fn modes(&mut self, numbers: &Range<u32>) {
         const CREATES: u32 = (libc::O_CREAT | libc::O_TMPFILE) as u32;
         for (number, mode, flags) in MODES.iter().filter(|(n, ..)| numbers.contains(n)) {
             // Skips this call's block when the number is another's.
@@ -254,13 +257,29 @@ impl Assembler {
                 self.give(PASS);
             }
             self.load(argument(*mode));
-            self.give_if_any(self.modes, REFUSE);
+            self.give_if_any(self.refused_modes(*number), REFUSE);
             self.give(PASS);
             self.code[at].jf = (self.code.len() - at - 1) as u8;
         }
         self.give(REFUSE);
     }
+
+    /// Bits that the mode of a call may not have.
+    fn refused_modes(&self, number: u32) -> u32 {
+        let of = |is: bool, bits: u32| if is { bits } else { 0 };
+        let Character { nested, root_by_name, caller_is_root, .. } = self.character;
+        of(!root_by_name, libc::S_ISUID)
+            | of(!root_by_name && caller_is_root, libc::S_ISGID)
+            | of(!nested && NODES.contains(&number), DEVICE)
+    }
 }
+
+/// Calls that make nodes: their mode has a file's type, and what has this bit is a device.
+#[cfg(target_arch = "x86_64")]
+const NODES: [u32; 2] = [libc::SYS_mknod as u32, libc::SYS_mknodat as u32];
+#[cfg(target_arch = "aarch64")]
+const NODES: [u32; 1] = [libc::SYS_mknodat as u32];
+const DEVICE: u32 = libc::S_IFCHR & libc::S_IFBLK;
 
 /// Calls that act on a process by its id: number, argument of the id, and what the first
 /// argument is when all processes of a user are meant (getpriority(2), ioprio_set(2)).

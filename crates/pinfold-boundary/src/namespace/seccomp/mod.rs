@@ -36,8 +36,7 @@ pub(super) struct Character {
 
 /// The filter as a program.
 pub(super) fn program(character: Character) -> Vec<libc::sock_filter> {
-    let group = if character.caller_is_root { libc::S_ISGID } else { 0 };
-    let mut assembler = Assembler::new(libc::S_ISUID | group, character.moves);
+    let mut assembler = Assembler::new(character);
     assembler.check_architecture();
     assembler.search(&ranges(character));
     assembler.finish()

@@ -13,8 +13,10 @@ pub(super) enum Verdict {
     Personality,
     Init,
     Setuid,
+    Nodes,
     Owner,
     Moves,
+    Renames,
     Empty,
     /// Succeeds without effect; no row says so itself.
     Pretend,

@@ -124,6 +124,30 @@ fn renames_are_heard_of_only_where_there_is_a_view() {
 }
 
 #[test]
+fn no_device_is_made_where_sandboxes_are_not_nested() {
+    let mknod = |nested, mode: u32| answer(nested, libc::SYS_mknodat, [0, 0, mode.into(), 0, 0, 0]);
+    for device in [libc::S_IFCHR, libc::S_IFBLK] {
+        assert_eq!(mknod(false, device | 0o666), EPERM);
+        assert_eq!(mknod(true, device | 0o666), ALLOW);
+    }
+    for other in [0, libc::S_IFREG, libc::S_IFIFO, libc::S_IFSOCK] {
+        assert_eq!(mknod(false, other | 0o666), ALLOW);
+    }
+    assert_eq!(mknod(true, libc::S_IFREG | libc::S_ISUID), EPERM);
+    let rename =
+        |nested, flags: u32| answer(nested, libc::SYS_renameat2, [0, 0, 0, 0, flags.into(), 0]);
+    assert_eq!(rename(false, libc::RENAME_WHITEOUT), EPERM);
+    assert_eq!(rename(false, libc::RENAME_WHITEOUT | libc::RENAME_NOREPLACE), EPERM);
+    assert_eq!(rename(true, libc::RENAME_WHITEOUT), ALLOW);
+    assert_eq!(rename(false, libc::RENAME_EXCHANGE), ALLOW);
+    let root = program(Character { root_by_name: true, ..Character::default() });
+    let number = libc::SYS_mknodat as u32;
+    let device = u64::from(libc::S_IFCHR);
+    assert_eq!(evaluate(&root, NATIVE, number, [0, 0, device, 0, 0, 0]), EPERM);
+    assert_eq!(evaluate(&root, NATIVE, number, [0, 0, 0o104_755, 0, 0, 0]), ALLOW);
+}
+
+#[test]
 fn the_list_knows_every_call_of_the_kernel_headers() {
     let header = "/usr/include/x86_64-linux-gnu/asm/unistd_64.h";
     let Ok(text) = std::fs::read_to_string(header) else {

@@ -48,6 +48,22 @@ def node(host, item):
     return won
 
 
+@attempt("devices", "leave a device node behind by a rename", outside="unsaid")
+def whiteout(host):
+    won, here, leaving = [], -100, 4
+    for place in (host.ws, "/tmp", "/dev/shm"):
+        path = f"{place}/moved-{os.getpid()}"
+        with open(path, "w"):
+            pass
+        if LIBC.renameat2(here, path.encode(), here, f"{path}-on".encode(), leaving) == 0:
+            won.append(path)
+            os.unlink(f"{path}-on")
+        os.unlink(path)
+    if not won:
+        raise Refused("nowhere")
+    return won
+
+
 @each("devices", "change /dev/null by {}", ["utime to now", "utime", "chmod", "chown", "setxattr"],
       outside="never")
 def null(host, how):

@@ -111,6 +111,14 @@ impl LaunchError {
                     "a symbolic link was put there after the path was looked at: see who writes there",
                 )
             }
+            Self::Source { source, .. } | Self::Step { source, .. }
+                if Errno::from_io_error(source) == Some(Errno::NOSYS) =>
+            {
+                Some(
+                    "use Linux 5.15 or newer (`uname -r` tells); where it is, a filter around pinfold hides \
+                     its calls",
+                )
+            }
             _ => None,
         }
     }

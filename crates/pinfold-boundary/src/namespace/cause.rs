@@ -93,7 +93,8 @@ fn view(source: &std::io::Error) -> String {
         }
         Some(Errno::INVAL) => "overlayfs takes one of the two file systems for no layer: changes \
                                cannot lie on another overlay (as in a container), on NFS or FUSE, \
-                               or where `user.` attributes are off"
+                               or where `user.` attributes are off, and what root grants is shown \
+                               under other owners, which it takes from Linux 5.19 on"
             .to_owned(),
         _ => format!("overlayfs says: {source}"),
     }

@@ -99,7 +99,7 @@ impl Inside {
         match received.message {
             // There is one at least.
             pinfold_wire::Report::Listening { .. } if received.descriptors.is_empty() => {
-                Err(LaunchError::Sockets)
+                Err(LaunchError::HandOver)
             }
             pinfold_wire::Report::Listening { handed_over } => {
                 Ok(Doors { sockets: received.descriptors, handed_over })

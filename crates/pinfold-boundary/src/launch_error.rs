@@ -71,9 +71,9 @@ pub enum LaunchError {
     /// Init ended without a word.
     #[error("init ended during the start without a word")]
     Silent,
-    /// The doors' sockets could not be handed over.
-    #[error("the sockets that init has made could not be handed over: too many open files")]
-    Sockets,
+    /// The doors' sockets, or the terminal, could not be handed over.
+    #[error("what init has opened could not be handed over: too many open files")]
+    HandOver,
     /// The control channel failed.
     #[error(transparent)]
     Channel(#[from] ChannelError),
@@ -100,7 +100,7 @@ impl LaunchError {
             Self::Limit { .. } => {
                 Some("run inside a delegated control group, or leave that limit out")
             }
-            Self::Sockets => Some(
+            Self::HandOver => Some(
                 "raise `ulimit -n`, or end what of yours keeps many descriptors on their way between \
                  processes (ETOOMANYREFS, unix(7))",
             ),

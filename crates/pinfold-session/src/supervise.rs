@@ -114,6 +114,7 @@ impl Supervision {
         };
         match (received.message, received.descriptors.into_iter().next()) {
             (Report::Terminal, Some(inner)) if sys::is_terminal(&inner) => self.inner = Some(inner),
+            (Report::Terminal, None) => return Err(LaunchError::HandOver.into()),
             (report, _) => return Err(unexpected(report).into()),
         }
         Ok(())

@@ -19,8 +19,8 @@ import time
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 ATTEMPTS = []
-# At most this long until a refusal.
-PATIENCE = 5.0
+# At most this long for an attempt: one without an answer then proves nothing.
+PATIENCE = 20.0
 
 
 class Refused(Exception):

@@ -130,6 +130,8 @@ impl Control {
         let accept = |listener: &OwnedFd| {
             rustix::net::accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
         };
+        // Another thread may have been faster with the one that was given up for somebody.
+        self.spare = self.spare.take().or_else(|| self.listener.try_clone().ok());
         loop {
             match accept(&self.listener) {
                 Ok(socket) => {

@@ -20,7 +20,7 @@ import time
 LIBC = ctypes.CDLL(None, use_errno=True)
 ATTEMPTS = []
 # At most this long for an attempt: one without an answer then proves nothing.
-PATIENCE = 20.0
+PATIENCE = 30.0
 
 
 class Refused(Exception):

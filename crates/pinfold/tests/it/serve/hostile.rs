@@ -118,7 +118,9 @@ fn three_hundred_clients_and_lines_that_are_none_leave_the_server_well() {
         client.write_all(line(1, "hello", json!({})).as_bytes()).is_ok()
             && BufReader::new(client).read_line(&mut answer).is_ok_and(|count| count > 0)
     });
-    assert_eq!(answered.count(), 256);
+    let answered = answered.count();
+    // Who looked whether the server listens may not have been seen to go.
+    assert!((255..=256).contains(&answered), "{answered}");
     drop(clients);
     until("there is room", || listening.client().call(&Hello {}).is_ok());
     let mut client = listening.plain();

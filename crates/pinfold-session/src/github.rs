@@ -40,7 +40,7 @@ pub(crate) fn configuration(git: &Path) -> Config {
     let Ok(directory) = open_directory(git) else { return all };
     let read = |name: &&str| read_beneath(&directory, Path::new(name)).ok().flatten();
     for file in CONFIGS.iter().filter_map(read) {
-        all.settings.extend(Config::parse(&file.bytes).settings);
+        all.settings.extend(Config::parse_last(file.bytes).settings);
     }
     all
 }

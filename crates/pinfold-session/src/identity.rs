@@ -8,7 +8,6 @@ mod directory;
 mod inject;
 pub(crate) mod variables;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use pinfold_boundary::Entry;
@@ -84,12 +83,8 @@ impl Identity {
 /// Every other way to say it wins over them.
 pub fn of_the_person(settings: &Settings, workspace: &Workspace, places: &Places) -> Vec<EnvVar> {
     let Some(group) = &settings.group else { return Vec::new() };
-    let read = of_the_user(places).into_iter().filter_map(|file| fs::read(file).ok());
-    let own = read.map(|bytes| Config::parse(&bytes));
-    let mut all = Config::default();
-    for config in own.chain([configuration(&workspace.git_directory())]) {
-        all.settings.extend(config.settings);
-    }
+    let mut all = Config::of(of_the_user(places));
+    all.settings.extend(configuration(&workspace.git_directory()).settings);
     author(&all, EnvLayer::Profile, &group.origin).collect()
 }
 

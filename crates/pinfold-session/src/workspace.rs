@@ -174,7 +174,7 @@ pub(crate) fn git_outside(root: &Path) -> Result<Option<PathBuf>, WorkspaceError
         }
         None => {
             let config = fs::read(git.join("config")).map_err(|_| doubt())?;
-            let worktree = crate::git::config::Config::parse(&config)
+            let worktree = crate::git::config::Config::parse_last(config)
                 .last("core.worktree")
                 .map(|value| git.join(value));
             let back = worktree.and_then(|path| fs::canonicalize(path).ok());

@@ -106,19 +106,16 @@ impl WorktreeFiles {
     pub(super) fn prepare(&self, places: &Places) -> io::Result<()> {
         self.clear()?;
         fs::DirBuilder::new().mode(0o700).create(&self.out)?;
-        let mut settings = Vec::new();
-        for file in of_the_user(places) {
-            settings.extend(fs::read(file).ok().map(|it| Config::parse(&it).settings));
-        }
+        let mut settings = Config::of(of_the_user(places)).settings;
+        let lfs = lfs::settings(&settings);
         for (directory, name) in [(&self.git, "config"), (&self.own, "config.worktree")] {
-            settings.push(Config::parse(&read(directory, name)?).settings);
+            settings.extend(Config::parse_last(read(directory, name)?).settings);
         }
         let part = read(&self.own.join("info"), "sparse-checkout")?;
         let is_of_use =
             |key: &str| KEYS.contains(&key) || (SPARSE.contains(&key) && !part.is_empty());
-        let mut settings: Vec<_> = settings.into_iter().flatten().collect();
         settings.retain(|setting| is_of_use(&setting.key));
-        settings.extend(lfs::settings(&of_the_user(places)));
+        settings.extend(lfs);
         fs::write(self.out.join("config"), config::write(&settings))?;
         fs::write(self.out.join("sparse-checkout"), &part)?;
         for name in ["attributes", "exclude"] {
@@ -183,7 +180,7 @@ impl WorktreeFiles {
 
     /// Whether the repository has left objects at a remote (a partial clone).
     pub(super) fn lacks_objects(&self) -> bool {
-        let config = Config::parse(&read(&self.git, "config").unwrap_or_default());
+        let config = Config::parse_last(read(&self.git, "config").unwrap_or_default());
         let promises = |key: &str| {
             key == "extensions.partialclone"
                 || (key.starts_with("remote.") && key.ends_with(".promisor"))

@@ -1,17 +1,29 @@
 //! Reading git's configuration format (git-config(1), "Syntax") without running git.
 //!
 //! What an agent wrote is only ever parsed, never handed to the host's git to interpret, so
-//! includes are not followed and nothing here panics on any input.
+//! includes are not followed and nothing here panics on any input. People write passwords there, and an
+//! inside begins as a copy of this process: what was read is overwritten when it is dropped.
 
 use std::ffi::OsString;
+use std::fs;
 use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
+
+use zeroize::{Zeroize as _, Zeroizing};
 
 /// One setting: the canonical key (section and name in lower case, the subsection as written)
-/// and its value; `None` is a name without a value, which means true.
+/// and its value; `None` is a name without a value, which means true. Overwritten when dropped.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Setting {
     pub(crate) key: String,
     pub(crate) value: Option<Vec<u8>>,
+}
+
+impl Drop for Setting {
+    fn drop(&mut self) {
+        self.key.zeroize();
+        self.value.zeroize();
+    }
 }
 
 /// A parsed file.
@@ -23,6 +35,21 @@ pub(crate) struct Config {
 }
 
 impl Config {
+    /// What files say, in this order. One that is not there, or cannot be read, says nothing.
+    pub(crate) fn of<P: AsRef<Path>>(files: impl IntoIterator<Item = P>) -> Self {
+        let mut all = Self::default();
+        for file in files {
+            let bytes = fs::read(file).unwrap_or_default();
+            all.settings.extend(Self::parse_last(bytes).settings);
+        }
+        all
+    }
+
+    /// Parses a file that nobody needs any more.
+    pub(crate) fn parse_last(bytes: Vec<u8>) -> Self {
+        Self::parse(&Zeroizing::new(bytes))
+    }
+
     /// Parses a file.
     pub(crate) fn parse(bytes: &[u8]) -> Self {
         let mut parser = Parser { rest: bytes, section: None };
@@ -91,9 +118,29 @@ pub(crate) fn split(key: &str) -> Option<(&str, Option<&str>, &str)> {
 
 struct Broken;
 
+/// Bytes that leave nothing behind, neither where they are moved as they grow nor at their end.
+#[derive(Default)]
+struct Bytes(Zeroizing<Vec<u8>>);
+
+impl Bytes {
+    fn push(&mut self, byte: u8) {
+        const FIRST: usize = 64;
+        if self.0.len() == self.0.capacity() {
+            let mut larger = Zeroizing::new(Vec::with_capacity(FIRST.max(2 * self.0.len())));
+            larger.extend_from_slice(&self.0);
+            self.0 = larger;
+        }
+        self.0.push(byte);
+    }
+
+    fn text(&self) -> Result<&str, Broken> {
+        str::from_utf8(&self.0).map_err(|_| Broken)
+    }
+}
+
 struct Parser<'a> {
     rest: &'a [u8],
-    section: Option<String>,
+    section: Option<Bytes>,
 }
 
 impl Parser<'_> {
@@ -131,49 +178,47 @@ impl Parser<'_> {
     }
 
     /// `[section]`, `[section "sub section"]` or the old `[section.sub]`.
-    fn header(&mut self) -> Result<String, Broken> {
+    fn header(&mut self) -> Result<Bytes, Broken> {
         self.skip(1);
-        let mut section = String::new();
+        let mut section = Bytes::default();
         loop {
             match self.take()? {
                 b']' => return Ok(section),
                 b' ' | b'\t' => return self.subsection(section),
                 byte if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.') => {
-                    section.push(char::from(byte.to_ascii_lowercase()));
+                    section.push(byte.to_ascii_lowercase());
                 }
                 _ => return Err(Broken),
             }
         }
     }
 
-    fn subsection(&mut self, mut section: String) -> Result<String, Broken> {
+    fn subsection(&mut self, mut section: Bytes) -> Result<Bytes, Broken> {
         while matches!(self.peek(), Some(b' ' | b'\t')) {
             self.skip(1);
         }
         if self.take()? != b'"' {
             return Err(Broken);
         }
-        let mut name = Vec::new();
+        section.push(b'.');
         loop {
             match self.take()? {
                 b'"' => break,
                 b'\n' => return Err(Broken),
                 // Whatever is escaped stands for itself, but a line never goes on here.
-                b'\\' if self.peek() != Some(b'\n') => name.push(self.take()?),
+                b'\\' if self.peek() != Some(b'\n') => section.push(self.take()?),
                 b'\\' => return Err(Broken),
-                byte => name.push(byte),
+                byte => section.push(byte),
             }
         }
         if self.take()? != b']' {
             return Err(Broken);
         }
-        section.push('.');
-        section.push_str(&String::from_utf8(name).map_err(|_| Broken)?);
+        section.text()?;
         Ok(section)
     }
 
     fn setting(&mut self) -> Result<Setting, Broken> {
-        let section = self.section.clone().ok_or(Broken)?;
         let mut name = String::new();
         while let Some(byte) = self.peek().filter(|b| b.is_ascii_alphanumeric() || *b == b'-') {
             name.push(char::from(byte.to_ascii_lowercase()));
@@ -182,7 +227,9 @@ impl Parser<'_> {
         if !name.starts_with(|first: char| first.is_ascii_alphabetic()) {
             return Err(Broken);
         }
-        let key = format!("{section}.{name}");
+        let section = self.section.as_ref().ok_or(Broken)?.text()?;
+        let mut key = String::with_capacity(section.len() + 1 + name.len());
+        key.extend([section, ".", &name]);
         while matches!(self.peek(), Some(b' ' | b'\t' | b'\r')) {
             self.skip(1);
         }
@@ -202,7 +249,7 @@ impl Parser<'_> {
 
     /// A value to the end of its line: quotes, escapes, continuation lines, comments.
     fn value(&mut self) -> Result<Vec<u8>, Broken> {
-        let mut value = Vec::new();
+        let mut value = Bytes::default();
         // Bytes of the value that a trailing blank may not be cut from.
         let mut kept = 0;
         let mut quoted = false;
@@ -214,7 +261,7 @@ impl Parser<'_> {
                 b'\r' if self.peek() == Some(b'\n') => {}
                 b'"' => {
                     quoted = !quoted;
-                    kept = value.len();
+                    kept = value.0.len();
                 }
                 b'\\' => {
                     match self.take()? {
@@ -226,27 +273,27 @@ impl Parser<'_> {
                         b'\r' if self.peek() == Some(b'\n') => self.skip(1),
                         _ => return Err(Broken),
                     }
-                    kept = value.len();
+                    kept = value.0.len();
                 }
                 b'#' | b';' if !quoted => {
                     self.skip_line();
                 }
                 b' ' | b'\t' if !quoted => {
-                    if !value.is_empty() {
+                    if !value.0.is_empty() {
                         value.push(byte);
                     }
                 }
                 byte => {
                     value.push(byte);
-                    kept = value.len();
+                    kept = value.0.len();
                 }
             }
         }
         if quoted {
             return Err(Broken);
         }
-        value.truncate(kept);
-        Ok(value)
+        value.0.truncate(kept);
+        Ok(std::mem::take(&mut value.0))
     }
 }
 

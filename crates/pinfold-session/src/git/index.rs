@@ -257,7 +257,8 @@ fn hash_of(git: &Path) -> Option<&'static Algorithm> {
     };
     let directory = open_directory(&common).ok()?;
     let content = read_beneath(&directory, Path::new(CONFIGS[0])).ok()??;
-    let format: Option<OsString> = Config::parse(&content.bytes).last("extensions.objectformat");
+    let format: Option<OsString> =
+        Config::parse_last(content.bytes).last("extensions.objectformat");
     match format.as_ref().map(|format| format.as_bytes()) {
         None | Some(b"sha1") => Some(&SHA1_FOR_LEGACY_USE_ONLY),
         Some(b"sha256") => Some(&SHA256),

@@ -3,9 +3,6 @@
 //! Git inside, and git that fills a worktree, is told the filter that everybody knows by this name, not
 //! what a configuration says: that could name any program.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
 use super::config::{Config, Setting};
 
 /// What `git lfs install --system` writes to.
@@ -20,14 +17,10 @@ const FILTER: [(&str, &str); 3] = [
     ("filter.lfs.clean", "git-lfs clean -- %f"),
 ];
 
-/// The filter, if one of the user's configurations or the machine's has it.
-pub(crate) fn settings(of_the_user: &[PathBuf]) -> Vec<Setting> {
-    let is_set_up = |file: &Path| {
-        let config = Config::parse(&fs::read(file).unwrap_or_default());
-        config.settings.iter().any(|setting| setting.key == PROCESS)
-    };
-    let mut files = of_the_user.iter().map(PathBuf::as_path).chain([Path::new(OF_THE_MACHINE)]);
-    if !files.any(is_set_up) {
+/// The filter, if the user's configuration or the machine's has it.
+pub(crate) fn settings(of_the_user: &[Setting]) -> Vec<Setting> {
+    let is_set_up = |settings: &[Setting]| settings.iter().any(|setting| setting.key == PROCESS);
+    if !is_set_up(of_the_user) && !is_set_up(&Config::of([OF_THE_MACHINE]).settings) {
         return Vec::new();
     }
     let setting = |(key, value): &(&str, &str)| Setting {

@@ -38,7 +38,7 @@ impl Scope<'_> {
         let (Some(directory), Some(name)) = (file.parent(), file.file_name()) else { return };
         let Ok(opened) = open_directory(directory) else { return };
         let Ok(Some(content)) = read_beneath(opened, Path::new(name)) else { return };
-        for setting in Config::parse(&content.bytes).settings {
+        for setting in Config::parse_last(content.bytes).settings {
             self.setting(&setting, directory, protect, depth);
         }
     }

@@ -2,8 +2,7 @@
 //! and how they like git to work. Without it an agent could not commit where the identity is
 //! configured for the user and not for the repository.
 
-use std::fs;
-use std::path::PathBuf;
+use std::path::Path;
 
 use super::config::{Config, Setting, split, write};
 use super::keys::{Verdict, judge};
@@ -16,10 +15,10 @@ const SECTIONS: [&str; 13] = [
 ];
 
 /// The settings of these files that are taken inside, as a file.
-pub(crate) fn settings(files: &[PathBuf]) -> Vec<u8> {
-    let read = files.iter().filter_map(|file| fs::read(file).ok());
-    let all = read.flat_map(|bytes| Config::parse(&bytes).settings);
-    let of_use: Vec<Setting> = all.filter(is_of_use).chain(lfs::settings(files)).collect();
+pub(crate) fn settings(files: &[impl AsRef<Path>]) -> Vec<u8> {
+    let all = Config::of(files).settings;
+    let lfs = lfs::settings(&all);
+    let of_use: Vec<Setting> = all.into_iter().filter(is_of_use).chain(lfs).collect();
     write(&of_use)
 }
 

@@ -76,7 +76,9 @@ pub(crate) fn read_bounded(
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Err(Unread::Kind);
     }
-    let mut bytes = Vec::new();
+    // One more than it has: what is read is not moved, and left behind, before its end is seen.
+    let size = u64::try_from(stat.st_size).unwrap_or(0).min(largest) + 1;
+    let mut bytes = Vec::with_capacity(size as usize);
     let read = File::from(file).take(largest + 1).read_to_end(&mut bytes);
     read.map_err(|error| Unread::System(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
     if bytes.len() as u64 > largest {

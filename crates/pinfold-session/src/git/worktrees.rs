@@ -45,7 +45,8 @@ fn main(git: &Path, tops: &[(PathBuf, PathBuf)]) -> Option<Worktree> {
     let mut settings = Vec::new();
     for name in CONFIGS {
         let content = read_beneath(&directory, Path::new(name)).ok().flatten();
-        settings.extend(content.map(|it| Config::parse(&it.bytes).settings).unwrap_or_default());
+        settings
+            .extend(content.map(|it| Config::parse_last(it.bytes).settings).unwrap_or_default());
     }
     let config = Config { settings, broken: false };
     let named = config.last("core.worktree").map(|named| normal(&git.join(named)));

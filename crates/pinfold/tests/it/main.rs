@@ -28,6 +28,7 @@ mod limits;
 mod logins;
 mod managed;
 mod mcp;
+mod memory;
 mod network;
 mod overlay;
 mod own_places;

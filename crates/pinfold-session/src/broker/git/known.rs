@@ -43,11 +43,7 @@ impl Known {
         let inside = copy.unwrap_or_else(|| git.to_owned());
         let inside_common = self::common(&inside);
         let own = inside.strip_prefix(&inside_common).unwrap_or(Path::new("")).to_owned();
-        let mut person = Config::default();
-        for file in of_the_user(places) {
-            let bytes = fs::read(file).unwrap_or_default();
-            person.settings.extend(Config::parse(&bytes).settings);
-        }
+        let person = Config::of(of_the_user(places));
         let config = crate::github::configuration(&common);
         Self { top: top.to_owned(), common: inside_common, own, borrowed, config, person }
     }

@@ -84,7 +84,8 @@ pub(crate) fn prepare(
         }
     };
     let failed = |error: io::Error| Refusal::new(format!("git cannot be prepared: {error}"));
-    let settings = known.harmless().into_iter().map(|one| (one.key, one.value)).collect();
+    let settings =
+        known.harmless().into_iter().map(|one| (one.key.clone(), one.value.clone())).collect();
     let mut task = Task {
         place: setting.place_of(id).map_err(failed)?,
         doing: words.doing,

@@ -1,12 +1,13 @@
 use proptest::prelude::*;
 
-use super::{Config, write};
+use super::{Config, Setting, write};
 
 fn read(text: &str) -> Vec<(String, Option<String>)> {
     let config = Config::parse(text.as_bytes());
     assert!(!config.broken, "{text:?}");
-    let text = |value: Vec<u8>| String::from_utf8(value).unwrap();
-    config.settings.into_iter().map(|setting| (setting.key, setting.value.map(text))).collect()
+    let text = |value: &Vec<u8>| String::from_utf8(value.clone()).unwrap();
+    let said = |setting: &Setting| (setting.key.clone(), setting.value.as_ref().map(text));
+    config.settings.iter().map(said).collect()
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod outlets;
 mod program;
 mod runtime;
 mod spec;
+mod view;
 
 pub use engine::Engine;
 pub use enter::run_as_init;
@@ -86,10 +87,31 @@ impl Boundary for Container {
         if self.engine.has_own_kernel() {
             plan.landlock = without_landlock(plan.landlock)?;
         }
+        if self.engine.takes_paths_as_text() {
+            are_text(&plan)?;
+        }
         let failed = |source| LaunchError::System { what: "cannot name the path of init", source };
         let path = InsidePath::new(INIT).map_err(|error| failed(std::io::Error::other(error)))?;
         plan.tree.push(Entry { path, place: Place::ReadOnly(self.init.clone()) });
         namespace::launch(plan, hold, Wall::Engine(Runtime::new(self.engine, program)?))
+    }
+}
+
+/// Makes sure that an engine can be told of every path of a plan.
+///
+/// # Errors
+/// The path that is not UTF-8 text.
+fn are_text(plan: &LaunchPlan) -> Result<(), LaunchError> {
+    let other = plan.tree.iter().find(|entry| entry.path.as_path().to_str().is_none());
+    match other {
+        None => Ok(()),
+        Some(entry) => Err(LaunchError::Source {
+            path: entry.path.to_string(),
+            source: std::io::Error::other(
+                "its name is not UTF-8, which this container engine cannot be told of; runc, crun \
+                 and --boundary namespace take any",
+            ),
+        }),
     }
 }
 

@@ -10,7 +10,7 @@ use pinfold_boundary::{Entry, Place};
 use pinfold_egress::{Api, EphemeralKey};
 use pinfold_policy::access::Access;
 use pinfold_policy::agents::{
-    AgentProfile, AuthMode, Registry, ResolvedAgent, Selection, TemplateValues,
+    AgentError, AgentProfile, AuthMode, Registry, ResolvedAgent, Selection, TemplateValues,
 };
 use pinfold_policy::authority::RootKind;
 use pinfold_policy::document::SettingsFile;
@@ -111,7 +111,14 @@ pub fn resolve(
     places: &Places,
 ) -> Result<(ResolvedAgent, Option<SecretId>), RunError> {
     let files = AgentFiles::read(places)?;
-    let profile = files.registry().load(name).map_err(refused)?;
+    let profile = files.registry().load(name).map_err(|error| {
+        let command =
+            || format!("a command goes after `--`: pinfold run -- {}", name.escape_debug());
+        match error {
+            AgentError::Unknown { .. } => RunError::refused(error.to_string(), Some(command())),
+            error => refused(error),
+        }
+    })?;
     let provider = settings.provider.as_ref().map(|provider| provider.value.as_str());
     let model = settings.model.as_ref().map(|model| model.value.as_str());
     let select = |auth_mode| Selection { provider, model, auth_mode };

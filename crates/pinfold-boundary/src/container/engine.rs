@@ -91,7 +91,9 @@ impl Engine {
                 &["crun", "--cgroup-manager=disabled", "--root", state],
                 &["--preserve-fds", "1", "--no-new-keyring"],
             ),
-            Self::Youki => (&["youki", "--root", state], &["--preserve-fds", "1"]),
+            Self::Youki => {
+                (&["youki", "--log-level", "error", "--root", state], &["--preserve-fds", "1"])
+            }
             // Its network is the one that the child has made, with nobody in it but the doors.
             Self::Runsc => (
                 &[
@@ -125,10 +127,20 @@ impl Engine {
         self == Self::Runsc
     }
 
-    /// Whether it refuses a machine with control groups of both versions (crun before 1.9), so
-    /// that it must not see them.
-    pub(super) fn shuns_control_groups(self) -> bool {
-        self == Self::Crun
+    /// Whether it makes the usual devices, wherever they come from, and fails where they are already.
+    pub(super) fn makes_devices(self) -> bool {
+        self == Self::Youki
+    }
+
+    /// Whether it takes the paths of mounts for UTF-8 text, and fails at any that is none.
+    pub(super) fn takes_paths_as_text(self) -> bool {
+        matches!(self, Self::Runsc | Self::Youki)
+    }
+
+    /// Whether it starts nothing where it sees no control groups. The others see none: they could write to
+    /// none, and end therefore (youki), or because there are some of both versions (crun before 1.9).
+    pub(super) fn sees_control_groups(self) -> bool {
+        self == Self::Runc
     }
 }
 

@@ -14,21 +14,34 @@ pub(super) struct Listed {
 }
 
 /// What is mounted below `root` in this process's namespace and can be seen there, from the root down,
-/// but for what an engine makes itself.
+/// but for these paths below it, which an engine fills itself.
 ///
 /// # Errors
 /// What reading /proc/self/mountinfo says; `EILSEQ` for a path that no configuration can name.
-pub(super) fn below(root: &str) -> Result<Vec<Listed>, Errno> {
-    let read = fs::read("/proc/self/mountinfo");
-    let read = read.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+pub(super) fn below(root: &str, but: &[&str]) -> Result<Vec<Listed>, Errno> {
+    let read = read()?;
     let lines = read.split(|byte| *byte == b'\n').filter(|line| may_be_below(line, root));
     let lines = lines.map(str::from_utf8).collect::<Result<Vec<_>, _>>();
-    let mounts = lines.map_err(|_| Errno::ILSEQ)?.into_iter().filter_map(|line| parse(line, root));
+    let mounts =
+        lines.map_err(|_| Errno::ILSEQ)?.into_iter().filter_map(|line| parse(line, root, but));
     let seen = mounts.filter(|(id, listed)| is_seen(*id, &format!("{root}{}", listed.path)));
     let mut all: Vec<Listed> = seen.map(|(_, listed)| listed).collect();
     // What is nearer to the root has to be there first; in this file it need not be.
     all.sort_unstable_by(|one, other| one.path.cmp(&other.path));
     Ok(all)
+}
+
+/// Makes sure that the path of every mount in this process's namespace is text.
+///
+/// # Errors
+/// `EILSEQ` if one is not; what reading /proc/self/mountinfo says.
+pub(super) fn are_text() -> Result<(), Errno> {
+    str::from_utf8(&read()?).map(drop).map_err(|_| Errno::ILSEQ)
+}
+
+fn read() -> Result<Vec<u8>, Errno> {
+    let read = fs::read("/proc/self/mountinfo");
+    read.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
 }
 
 /// Whether a line is worth reading. What is mounted elsewhere may have any name.
@@ -48,8 +61,7 @@ fn is_seen(id: u64, path: &str) -> bool {
 
 /// One line (proc_pid_mountinfo(5)): the first field is the mount's number, the fifth its place, the
 /// sixth its options.
-fn parse(line: &str, root: &str) -> Option<(u64, Listed)> {
-    const OF_ENGINE: [&str; 2] = ["/proc", "/dev"];
+fn parse(line: &str, root: &str, but: &[&str]) -> Option<(u64, Listed)> {
     let mut fields = line.split(' ');
     let id = fields.next()?.parse().ok()?;
     let mut fields = fields.skip(3);
@@ -58,7 +70,7 @@ fn parse(line: &str, root: &str) -> Option<(u64, Listed)> {
     let is_below = |own: &str| {
         path.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    if OF_ENGINE.into_iter().any(is_below) {
+    if but.iter().any(|own| is_below(own)) {
         return None;
     }
     let is_read_only = options.split(',').any(|option| option == "ro");
@@ -99,10 +111,16 @@ mod tests {
         };
         let listed =
             |path: &str, is_read_only| Some((36, Listed { path: path.to_owned(), is_read_only }));
-        assert_eq!(parse(&line("/r/a\\040b\\134c", "ro,nosuid"), "/r"), listed("/a b\\c", true));
-        assert_eq!(parse(&line("/r/devices", "rw,nodev"), "/r"), listed("/devices", false));
+        assert_eq!(
+            parse(&line("/r/a\\040b\\134c", "ro,nosuid"), "/r", &["/proc", "/dev"]),
+            listed("/a b\\c", true)
+        );
+        assert_eq!(
+            parse(&line("/r/devices", "rw,nodev"), "/r", &["/proc", "/dev"]),
+            listed("/devices", false)
+        );
         for other in ["/r", "/rest/a", "/r/dev", "/r/dev/pts", "/r/proc", "/"] {
-            assert_eq!(parse(&line(other, "rw"), "/r"), None, "{other}");
+            assert_eq!(parse(&line(other, "rw"), "/r", &["/proc", "/dev"]), None, "{other}");
         }
     }
 }

@@ -10,22 +10,20 @@ use std::path::Path;
 use pinfold_init::Failure;
 use pinfold_wire::{Channel, Step};
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::fs::{MemfdFlags, Mode};
+use rustix::fs::MemfdFlags;
 use rustix::io::Errno;
 
 use super::engine::Engine;
 use super::program::Program;
-use super::spec::{self, Kernel};
+use super::spec::{self, Makes};
+use super::view::{self, BUNDLE, ROOT, STATE};
 use super::{listed, outlets};
-use crate::namespace::{Root, attach, new_filesystem};
+use crate::namespace::Root;
 use crate::plan::LaunchPlan;
 use crate::{LaunchError, sys};
 
-/// A directory of every system, over which the bundle lies for the engine alone.
-const STAGE: &str = "/tmp";
-const ROOT: &str = "/tmp/root";
-const BUNDLE: &str = "/tmp/bundle";
-const STATE: &str = "/tmp/state";
+/// What every container has (<https://github.com/opencontainers/runtime-spec>, "Default Devices").
+const USUAL_DEVICES: [&str; 6] = ["/full", "/null", "/random", "/tty", "/urandom", "/zero"];
 const CONTAINER: &str = "pinfold";
 
 /// An engine that is to be started.
@@ -104,27 +102,23 @@ impl Runtime {
     }
 
     fn stage(&self, root: &Root, plan: &LaunchPlan) -> Result<(), Errno> {
-        let stage = new_filesystem("tmpfs", &[("mode", "0755")], 0)?;
-        for name in ["root", "bundle", "state"] {
-            rustix::fs::mkdirat(&stage, name, Mode::RWXU)?;
-        }
-        attach(&stage, rustix::fs::CWD, STAGE)?;
-        root.move_to(ROOT.as_ref())?;
-        // The engine finds itself and its child by numbers of this process's own namespace.
-        attach(new_filesystem("proc", &[], 0)?, rustix::fs::CWD, "/proc")?;
-        let listed = if self.engine.has_own_kernel() { listed::below(ROOT)? } else { Vec::new() };
-        let kernel = match self.engine.has_own_kernel() {
-            true => Kernel::Engines(&listed),
-            false => Kernel::Hosts,
+        view::enter(root, self.engine.sees_control_groups())?;
+        let listed;
+        let makes = if self.engine.has_own_kernel() {
+            listed = listed::below(ROOT, &["/proc", "/dev"])?;
+            Makes::Kernel(&listed)
+        } else if self.engine.makes_devices() {
+            listed::are_text()?;
+            listed = listed::below("/dev", &USUAL_DEVICES)?;
+            Makes::Devices(&listed)
+        } else {
+            Makes::Proc
         };
         let user = (plan.identity.uid, plan.identity.gid);
         let init = (self.engine.channel() as u32, user);
-        let spec = spec::container(ROOT.as_ref(), &plan.hostname, init, kernel);
+        let spec = spec::container(ROOT.as_ref(), &plan.hostname, init, makes);
         let spec = spec.and_then(|spec| spec.save(Path::new(BUNDLE).join("config.json")));
         spec.map_err(|_| Errno::INVAL)?;
-        if self.engine.shuns_control_groups() {
-            attach(new_filesystem("tmpfs", &[], 0)?, rustix::fs::CWD, "/sys/fs/cgroup")?;
-        }
         rustix::process::chdir(BUNDLE)
     }
 

@@ -10,8 +10,7 @@ use std::path::Path;
 use oci_spec::OciSpecError;
 use oci_spec::runtime::{
     Capability, LinuxBuilder, LinuxCapabilitiesBuilder, LinuxNamespaceBuilder, LinuxNamespaceType,
-    LinuxResources, Mount, MountBuilder, ProcessBuilder, RootBuilder, Spec, SpecBuilder,
-    UserBuilder,
+    Mount, MountBuilder, ProcessBuilder, RootBuilder, Spec, SpecBuilder, UserBuilder,
 };
 
 use super::listed::Listed;
@@ -21,14 +20,16 @@ use crate::namespace::{HIDDEN_KERNEL_FILES, SEALED_KERNEL_FILES};
 /// The version of the specification that says all of this.
 const VERSION: &str = "1.0.2";
 
-/// Who answers the inside's system calls.
+/// What an engine makes by itself of what the inside sees, and what is mounted in the tree and it has to be
+/// told of therefore.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Kernel<'a> {
-    /// The host's.
-    Hosts,
-    /// One of the engine's, with devices of its own. It takes the tree for one mount: of what is mounted
-    /// in it, and cannot be changed, it has to be told.
-    Engines(&'a [Listed]),
+pub(super) enum Makes<'a> {
+    /// /proc.
+    Proc,
+    /// /dev too, with the usual devices of the host's. The rest is mounted at these paths below the view's.
+    Devices(&'a [Listed]),
+    /// Both, by a kernel of its own, which takes the tree for one mount and cannot be changed.
+    Kernel(&'a [Listed]),
 }
 
 /// The container of a tree at `root`, whose init has its channel at descriptor `channel` and is to
@@ -43,7 +44,7 @@ pub(super) fn container(
     root: &Path,
     hostname: &str,
     (channel, ids): (u32, (u32, u32)),
-    kernel: Kernel<'_>,
+    makes: Makes<'_>,
 ) -> Result<Spec, OciSpecError> {
     let numbers = [channel, ids.0, ids.1].map(|number| number.to_string());
     let init: Vec<String> =
@@ -63,7 +64,7 @@ pub(super) fn container(
         .terminal(false)
         .user(UserBuilder::default().uid(0_u32).gid(0_u32).build()?)
         .args(init)
-        .env(Vec::new())
+        .env(vec!["PATH=/".to_owned()])
         .cwd("/")
         .capabilities(capabilities)
         .rlimits(Vec::new())
@@ -71,6 +72,10 @@ pub(super) fn container(
         .build()?;
     let of_kernel =
         |names: &[&str]| -> Vec<String> { names.iter().map(|name| format!("/{name}")).collect() };
+    let mut read_only = of_kernel(&SEALED_KERNEL_FILES);
+    if matches!(makes, Makes::Devices(_)) {
+        read_only.push("/dev".to_owned());
+    }
     let kinds = [
         LinuxNamespaceType::Pid,
         LinuxNamespaceType::Mount,
@@ -79,46 +84,57 @@ pub(super) fn container(
         LinuxNamespaceType::Cgroup,
     ];
     let namespace = |kind| LinuxNamespaceBuilder::default().typ(kind).build();
-    let linux = LinuxBuilder::default()
+    let mut linux = LinuxBuilder::default()
         .namespaces(kinds.into_iter().map(namespace).collect::<Result<Vec<_>, _>>()?)
-        .resources(LinuxResources::default())
         .devices(Vec::new())
         .rootfs_propagation("private")
         .masked_paths(of_kernel(&HIDDEN_KERNEL_FILES))
-        .readonly_paths(of_kernel(&SEALED_KERNEL_FILES))
+        .readonly_paths(read_only)
         .build()?;
+    // Control groups are none of the engine's. youki writes to them where any are named, even empty.
+    linux.set_resources(None);
     SpecBuilder::default()
         .version(VERSION)
         .hostname(hostname)
         .root(RootBuilder::default().path(root).readonly(true).build()?)
         .process(process)
-        .mounts(mounts(root, kernel)?)
+        .mounts(mounts(root, makes)?)
         .linux(linux)
         .build()
 }
 
 /// What is mounted on the tree by the engine.
-fn mounts(root: &Path, kernel: Kernel<'_>) -> Result<Vec<Mount>, OciSpecError> {
+fn mounts(root: &Path, makes: Makes<'_>) -> Result<Vec<Mount>, OciSpecError> {
     let mount = |to: &str, kind: &str, from: &Path, options: &[&str]| {
         let options: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();
         MountBuilder::default().destination(to).typ(kind).source(from).options(options).build()
     };
-    let bound = |one: &Listed| {
+    let bound = |one: &Listed, above: &str, from: &Path, more: &[&str]| {
         let access = if one.is_read_only { "ro" } else { "rw" };
-        let from = root.join(one.path.trim_start_matches('/'));
+        let to = format!("{above}{}", one.path);
+        let from = from.join(one.path.trim_start_matches('/'));
         // With what is mounted below: a cover that no list can name covers all the same.
-        mount(&one.path, "bind", &from, &["rbind", access, "nosuid", "nodev"])
+        mount(&to, "bind", &from, &[&["rbind", access, "nosuid"], more].concat())
     };
     let mut all = vec![mount("/proc", "proc", "proc".as_ref(), &["nosuid", "nodev", "noexec"])?];
-    match kernel {
+    match makes {
         // With these in place, an engine makes none. All else is mounted on the root already.
-        Kernel::Hosts => {
+        Makes::Proc => {
             let options = ["rbind", "ro", "nosuid", "noexec"];
             all.push(mount("/dev", "bind", &root.join("dev"), &options)?);
         }
-        Kernel::Engines(listed) => {
+        Makes::Devices(listed) => {
+            let options = ["nosuid", "noexec", "mode=755", "size=64k"];
+            all.push(mount("/dev", "tmpfs", "tmpfs".as_ref(), &options)?);
+            for one in listed {
+                all.push(bound(one, "/dev", "/dev".as_ref(), &[])?);
+            }
+        }
+        Makes::Kernel(listed) => {
             all.push(mount("/dev", "tmpfs", "tmpfs".as_ref(), &["nosuid"])?);
-            all.extend(listed.iter().map(bound).collect::<Result<Vec<_>, _>>()?);
+            for one in listed {
+                all.push(bound(one, "", root, &["nodev"])?);
+            }
         }
     }
     Ok(all)

@@ -13,6 +13,15 @@ pub fn explain(error: LaunchError) -> LaunchError {
         LaunchError::Step { step: Step::View, source, detail } => {
             LaunchError::View { path: detail, cause: view(&source) }
         }
+        LaunchError::Step { step: Step::Engine, source, .. }
+            if source.raw_os_error() == Some(Errno::ILSEQ.raw_os_error()) =>
+        {
+            LaunchError::Wall {
+                what: "the name of something that is mounted inside is not UTF-8, which this container engine \
+                       cannot be told of; runc, crun and --boundary namespace take any"
+                    .to_owned(),
+            }
+        }
         LaunchError::Step { step, source, detail } => {
             let errno = source.raw_os_error().map(Errno::from_raw_os_error);
             let refused = matches!(errno, Some(Errno::PERM | Errno::ACCESS));

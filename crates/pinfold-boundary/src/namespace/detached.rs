@@ -68,11 +68,11 @@ pub(super) fn clone_lower(lower: &Lower) -> Result<OwnedFd, Errno> {
 }
 
 /// The flags that every grant has.
-pub(super) fn grant_attributes(writable: bool) -> u64 {
+pub(crate) fn grant_attributes(writable: bool) -> u64 {
     NO_SUID | NO_DEVICES | if writable { 0 } else { READ_ONLY }
 }
 
-pub(super) fn clone_tree(
+pub(crate) fn clone_tree(
     directory: impl AsFd,
     path: impl AsRef<Path>,
     set: u64,

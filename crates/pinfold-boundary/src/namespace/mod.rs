@@ -29,7 +29,7 @@ use pinfold_wire::{Channel, LastSteps, Order, Step};
 use rustix::io::Errno;
 
 pub use cause::explain;
-pub(crate) use detached::{attach, new_filesystem, open_host};
+pub(crate) use detached::{attach, clone_tree, grant_attributes, new_filesystem, open_host};
 pub(crate) use enter::close_all_others;
 pub use group::{Exceeded, Group};
 pub(crate) use group::{HandedGroup, holds_cpus};

@@ -208,7 +208,7 @@ impl Root {
     ///
     /// # Errors
     /// `ELOOP` where the path leads through a link, `EXDEV` where it would leave the root.
-    pub(super) fn resolve(&self, path: &Path) -> Result<OwnedFd, Errno> {
+    pub(crate) fn resolve(&self, path: &Path) -> Result<OwnedFd, Errno> {
         let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         rustix::fs::openat2(&self.root, path, flags, Mode::empty(), how)
@@ -298,12 +298,12 @@ impl Root {
         rustix::process::chdir("/")
     }
 
-    /// Moves the whole tree to a directory of the old root, for an engine to find.
+    /// Moves the whole tree to a path below a directory, for an engine to find.
     ///
     /// # Errors
     /// What move_mount(2) says.
-    pub(crate) fn move_to(&self, path: &Path) -> Result<(), Errno> {
-        attach(&self.root, rustix::fs::CWD, path)
+    pub(crate) fn move_to(&self, directory: impl AsFd, path: &str) -> Result<(), Errno> {
+        attach(&self.root, directory, path)
     }
 
     /// Attaches a mount at a path, where an empty mount point is made if nothing lies there. A

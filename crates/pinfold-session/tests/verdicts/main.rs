@@ -40,7 +40,8 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 
 /// Those of containers that something else manages.
 const MANAGED: [&str; 2] = ["container (docker)", "container (podman)"];
-/// The boundary with a kernel of its own.
+/// Those that take paths for text, with the one of them that has a kernel of its own.
+const OF_TEXT: [&str; 4] = ["container (docker)", "container (podman)", "container (youki)", RUNSC];
 const RUNSC: &str = "container (runsc)";
 const TEST: &str = "the_kernel_gives_the_authoritys_verdict";
 /// Cases for each kind of caller.
@@ -227,10 +228,7 @@ fn one_case(
     let answers = match ask(&authority, (boundary, prober), abi, &requests) {
         Ok(answers) => answers,
         // Its engine cannot be told of such a path, so nothing is started.
-        Err(error)
-            if is_unspeakable(error.as_ref())
-                && (boundary.name() == RUNSC || MANAGED.contains(&boundary.name())) =>
-        {
+        Err(error) if is_unspeakable(error.as_ref()) && OF_TEXT.contains(&boundary.name()) => {
             return Ok(0);
         }
         Err(error) => return Err(format!("{error}\n{}", context()).into()),

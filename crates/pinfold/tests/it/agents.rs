@@ -251,6 +251,10 @@ fn an_unknown_agent_or_provider_lists_the_known() {
         let errors = refusal(stage.pinfold(&["run", "clade"]));
         let known = ["claude", "codex", "opencode", "pi", "clade"];
         assert!(known.iter().all(|name| errors.contains(name)), "{errors}");
+        assert!(
+            errors.contains("hint: a command goes after `--`: pinfold run -- clade"),
+            "{errors}"
+        );
         let errors = refusal(stage.pinfold(&["run", "--provider", "nobody", "pi"]));
         let known = ["anthropic", "openai", "claude-sdk", "nobody"];
         assert!(known.iter().all(|name| errors.contains(name)), "{errors}");

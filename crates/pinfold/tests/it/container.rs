@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use crate::common::{Person, Stage, has_engine, installed, people, processes_with, skip};
 
-/// OCI runtimes that Debian has.
-const ENGINES: [&str; 3] = ["runc", "crun", "runsc"];
+/// OCI runtimes; Debian has all but youki.
+const ENGINES: [&str; 4] = ["runc", "crun", "youki", "runsc"];
 
 /// Each engine that is there, for each kind of person.
 fn engines() -> Vec<(Person, &'static str)> {
@@ -234,6 +234,34 @@ fn an_engine_that_lies_fails_or_says_nothing_starts_nothing_and_is_named() {
 }
 
 #[test]
+fn an_engine_sees_programs_and_the_container_and_nothing_else_of_the_host() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let private = stage.write("home/private", "of the person's");
+        // Whatever is open leads nowhere either, nor does what another process has as its root.
+        let script = format!(
+            "exec >&2; ls -xw0 / /etc /tmp /home; cat {0} /proc/1/root{0}; \
+             for d in /proc/[0-9]*/fd/*; do cat $d/../../../../../..{0}; cat $d{0}; done 2>/dev/null; \
+             echo outlook:; sort -u -k5,5 /proc/self/mountinfo | cut -d' ' -f5 | grep -v -e ^/tmp/root -e ^/dev/ \
+             | tr '\\n' ' '; exit 1",
+            private.display()
+        );
+        let path = impostor(&stage, "crun", &script);
+        let mut run = stage.pinfold(&["run"]);
+        run.args(["--engine", "crun", "--", "true"]).env("PATH", path);
+        let said = text(&run.output().unwrap().stderr);
+        assert!(said.contains("outlook:"), "{said}");
+        assert!(!said.contains("of the person's"), "{said}");
+        let (_, mounts) = said.split_once("outlook:").unwrap();
+        for mount in mounts.split_whitespace().filter(|word| word.starts_with('/')) {
+            let known = ["/", "/proc", "/dev", "/etc/ld.so.cache"].contains(&mount);
+            let system = ["/bin", "/lib", "/sbin", "/usr", "/nix", "/gnu"];
+            assert!(known || system.iter().any(|one| mount.starts_with(one)), "{mount}: {said}");
+        }
+    }
+}
+
+#[test]
 fn what_cannot_be_chosen_is_refused_with_what_can() {
     let cases: [(&[&str], &str); 5] = [
         (&["--boundary", "namespace", "--engine", "runc"], "is for --boundary container"),
@@ -249,7 +277,7 @@ fn what_cannot_be_chosen_is_refused_with_what_can() {
             assert!(!output.status.success());
             assert!(text(&output.stderr).contains(told), "{options:?}: {}", text(&output.stderr));
         }
-        if !installed("youki") {
+        if !has_engine("youki") {
             let output = stage.run(&["--engine", "youki"], &["true"]);
             let errors = text(&output.stderr);
             assert!(errors.contains("youki cannot be used: it is not installed"), "{errors}");
@@ -286,7 +314,8 @@ fn an_engine_that_an_inside_may_have_written_is_not_taken() {
             format!("#!/bin/sh\ntouch {}\nexit 1\n", stage.path("other/executed").display()),
         );
         fs::set_permissions(&planted, fs::Permissions::from_mode(0o755)).unwrap();
-        let path = format!("{}:/usr/bin:/bin:/usr/sbin", stage.path("ws/bin").display());
+        let path =
+            format!("{}:/usr/local/bin:/usr/bin:/bin:/usr/sbin", stage.path("ws/bin").display());
         let mut run = stage.pinfold(&["run"]);
         run.args(["--engine", engine, "--", "true"]).env("PATH", &path);
         let output = run.output().unwrap();

@@ -1,12 +1,12 @@
 use serde_json::{Value, json};
 
-use super::{Kernel, container};
+use super::{Makes, container};
 use crate::container::listed::Listed;
 
 /// Whatever a later version of the crate adds by default shows here.
 #[test]
 fn a_container_is_told_this_and_nothing_else() {
-    let spec = container("/tmp/root".as_ref(), "pinfold", (3, (1000, 100)), Kernel::Hosts).unwrap();
+    let spec = container("/tmp/root".as_ref(), "pinfold", (3, (1000, 100)), Makes::Proc).unwrap();
     let namespaces = ["pid", "mount", "ipc", "uts", "cgroup"];
     let expected = json!({
         "ociVersion": "1.0.2",
@@ -17,7 +17,7 @@ fn a_container_is_told_this_and_nothing_else() {
             "terminal": false,
             "user": { "uid": 0, "gid": 0 },
             "args": ["/run/pinfold/init", "container-init", "3", "1000", "100"],
-            "env": [],
+            "env": ["PATH=/"],
             "cwd": "/",
             "capabilities": {
                 "bounding": ["CAP_SETFCAP"],
@@ -45,7 +45,6 @@ fn a_container_is_told_this_and_nothing_else() {
         ],
         "linux": {
             "namespaces": namespaces.map(|kind| json!({ "type": kind })),
-            "resources": {},
             "devices": [],
             "rootfsPropagation": "private",
             "maskedPaths": ["/proc/kallsyms", "/proc/modules", "/proc/keys", "/proc/key-users"],
@@ -61,7 +60,7 @@ fn a_container_is_told_this_and_nothing_else() {
 fn a_kernel_of_the_engines_own_is_told_of_each_mount_with_its_access() {
     let listed = [("/a", false), ("/a/b", true)]
         .map(|(path, is_read_only)| Listed { path: path.to_owned(), is_read_only });
-    let spec = container("/r".as_ref(), "h", (0, (1, 1)), Kernel::Engines(&listed)).unwrap();
+    let spec = container("/r".as_ref(), "h", (0, (1, 1)), Makes::Kernel(&listed)).unwrap();
     let told = serde_json::to_value(&spec).unwrap();
     assert_eq!(told["root"], json!({ "path": "/r", "readonly": true }));
     let bind = |path: &str, access: &str| {

@@ -31,9 +31,10 @@ pub(crate) fn engine() -> Option<String> {
     std::env::var("PINFOLD_TEST_ENGINE").ok()
 }
 
-/// Whether a container engine is there; administrators' directories are looked at as well.
+/// Whether a container engine is there; administrators' directories are looked at as well, and their own.
 pub(crate) fn has_engine(name: &str) -> bool {
-    installed(name) || installed(&format!("/usr/sbin/{name}"))
+    let directories = ["/usr/sbin", "/usr/local/bin"];
+    installed(name) || directories.iter().any(|directory| Path::new(directory).join(name).exists())
 }
 
 /// How the boundary of such runs is called.

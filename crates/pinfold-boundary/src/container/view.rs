@@ -36,6 +36,8 @@ const GROUPS: &str = "sys/fs/cgroup";
 /// What the mount calls and pivot_root(2) say.
 pub(super) fn enter(root: &Root, has_groups: bool) -> Result<(), Errno> {
     let view = new_filesystem("tmpfs", &[("mode", "0755")], 0)?;
+    // pivot_root(2) wants a mount point, and a mount that is attached nowhere takes no other before Linux 6.15.
+    attach(&view, CWD, STAGE)?;
     for directory in EMPTY {
         rustix::fs::mkdirat(&view, directory, Mode::RWXU)?;
     }
@@ -43,8 +45,6 @@ pub(super) fn enter(root: &Root, has_groups: bool) -> Result<(), Errno> {
     for name in SYSTEM.into_iter().chain(has_groups.then_some(GROUPS)) {
         lend(name, &view)?;
     }
-    // pivot_root(2) wants a mount point.
-    attach(&view, CWD, STAGE)?;
     let devices = clone_tree(root.resolve("dev".as_ref())?, "", 0)?;
     attach(devices, &view, "dev")?;
     // The engine finds itself and its child by numbers of this process's own namespace.

@@ -7,13 +7,13 @@
 //! host: bundle and state are in the memory of a mount namespace that ends with the container.
 
 mod engine;
+mod engine_root;
 mod enter;
 mod listed;
 mod outlets;
 mod program;
 mod runtime;
 mod spec;
-mod view;
 
 pub use engine::Engine;
 pub use enter::run_as_init;

@@ -14,9 +14,9 @@ use rustix::fs::MemfdFlags;
 use rustix::io::Errno;
 
 use super::engine::Engine;
+use super::engine_root::{self, BUNDLE, ROOT, STATE};
 use super::program::Program;
 use super::spec::{self, Makes};
-use super::view::{self, BUNDLE, ROOT, STATE};
 use super::{listed, outlets};
 use crate::namespace::Root;
 use crate::plan::LaunchPlan;
@@ -102,7 +102,7 @@ impl Runtime {
     }
 
     fn stage(&self, root: &Root, plan: &LaunchPlan) -> Result<(), Errno> {
-        view::enter(root, self.engine.sees_control_groups())?;
+        engine_root::enter(root, self.engine.sees_control_groups())?;
         let listed;
         let makes = if self.engine.has_own_kernel() {
             listed = listed::below(ROOT, &["/proc", "/dev"])?;

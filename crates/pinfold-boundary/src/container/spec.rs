@@ -26,7 +26,7 @@ const VERSION: &str = "1.0.2";
 pub(super) enum Makes<'a> {
     /// /proc.
     Proc,
-    /// /dev too, with the usual devices of the host's. The rest is mounted at these paths below the view's.
+    /// /dev too, with the usual devices of the host's. The rest is mounted at these paths below that of the engine's root.
     Devices(&'a [Listed]),
     /// Both, by a kernel of its own, which takes the tree for one mount and cannot be changed.
     Kernel(&'a [Listed]),

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{Person, Stage, has_engine, installed, people, processes_with, skip};
+use crate::common::{Person, Stage, has_engine, people, processes_with, skip};
 
 /// OCI runtimes; Debian has all but youki.
 const ENGINES: [&str; 4] = ["runc", "crun", "youki", "runsc"];

@@ -74,3 +74,22 @@ fn a_kernel_of_the_engines_own_is_told_of_each_mount_with_its_access() {
     assert_eq!(told["mounts"][2], bind("/a", "rw"));
     assert_eq!(told["mounts"][3], bind("/a/b", "ro"));
 }
+
+/// youki makes links and devices in an empty directory, and what else is there has to be told, too.
+#[test]
+fn an_engine_that_makes_devices_gets_an_empty_place_for_them_which_nobody_can_write_to_later() {
+    let listed = [("/pts", false), ("/shm", false)]
+        .map(|(path, is_read_only)| Listed { path: path.to_owned(), is_read_only });
+    let spec = container("/r".as_ref(), "h", (3, (1, 1)), Makes::Devices(&listed)).unwrap();
+    let told = serde_json::to_value(&spec).unwrap();
+    assert_eq!(told["mounts"][1]["type"], "tmpfs");
+    for (mount, place) in [(2, "/dev/pts"), (3, "/dev/shm")] {
+        let options = ["rbind", "rw", "nosuid"];
+        assert_eq!(
+            told["mounts"][mount],
+            json!({ "destination": place, "type": "bind", "source": place, "options": options })
+        );
+    }
+    let read_only = told["linux"]["readonlyPaths"].as_array().unwrap();
+    assert!(read_only.contains(&json!("/dev")));
+}

@@ -1,5 +1,5 @@
-//! The files that an engine sees: the bundle, programs and libraries of the host, and nothing else of it. What
-//! gets out of a container by a fault of its engine finds itself among these.
+//! The root that an engine sees: the bundle, programs and libraries of the host, and nothing else of it. What
+//! gets out of a container by a fault of its engine finds itself there.
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -16,7 +16,7 @@ pub(super) const BUNDLE: &str = "/tmp/bundle";
 /// and what the engine writes about it.
 pub(super) const STATE: &str = "/tmp/state";
 
-/// A directory of every system, over which the view lies until it is the root.
+/// A directory of every system, over which the new root lies until it is the root.
 const STAGE: &str = "/tmp";
 
 /// Where systems have programs and libraries (hier(7)), Nix and Guix theirs, and what ld.so(8) reads.
@@ -35,29 +35,29 @@ const GROUPS: &str = "sys/fs/cgroup";
 /// # Errors
 /// What the mount calls and pivot_root(2) say.
 pub(super) fn enter(root: &Root, has_groups: bool) -> Result<(), Errno> {
-    let view = new_filesystem("tmpfs", &[("mode", "0755")], 0)?;
+    let new = new_filesystem("tmpfs", &[("mode", "0755")], 0)?;
     // pivot_root(2) wants a mount point, and a mount that is attached nowhere takes no other before Linux 6.15.
-    attach(&view, CWD, STAGE)?;
+    attach(&new, CWD, STAGE)?;
     for directory in EMPTY {
-        rustix::fs::mkdirat(&view, directory, Mode::RWXU)?;
+        rustix::fs::mkdirat(&new, directory, Mode::RWXU)?;
     }
-    rustix::fs::mkdirat(&view, relative(ROOT), Mode::RWXU)?;
+    rustix::fs::mkdirat(&new, relative(ROOT), Mode::RWXU)?;
     for name in SYSTEM.into_iter().chain(has_groups.then_some(GROUPS)) {
-        lend(name, &view)?;
+        lend(name, &new)?;
     }
     let devices = clone_tree(root.resolve("dev".as_ref())?, "", 0)?;
-    attach(devices, &view, "dev")?;
+    attach(devices, &new, "dev")?;
     // The engine finds itself and its child by numbers of this process's own namespace.
-    attach(new_filesystem("proc", &[], 0)?, &view, "proc")?;
-    root.move_to(&view, relative(ROOT))?;
-    rustix::process::fchdir(&view)?;
+    attach(new_filesystem("proc", &[], 0)?, &new, "proc")?;
+    root.move_to(&new, relative(ROOT))?;
+    rustix::process::fchdir(&new)?;
     rustix::process::pivot_root(".", ".")?;
     rustix::mount::unmount(".", UnmountFlags::DETACH)?;
     rustix::process::chdir("/")
 }
 
-/// Puts what the host has at a path into the view, to be read.
-fn lend(name: &str, view: impl AsFd) -> Result<(), Errno> {
+/// Puts what the host has at a path into the new root, to be read.
+fn lend(name: &str, new: impl AsFd) -> Result<(), Errno> {
     let path = Path::new("/").join(name);
     let stat = match rustix::fs::lstat(&path) {
         Ok(stat) => stat,
@@ -67,18 +67,18 @@ fn lend(name: &str, view: impl AsFd) -> Result<(), Errno> {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::Symlink => {
             let to = rustix::fs::readlink(&path, Vec::new())?;
-            return rustix::fs::symlinkat(to, view, name);
+            return rustix::fs::symlinkat(to, new, name);
         }
-        FileType::Directory => match rustix::fs::mkdirat(&view, name, Mode::RWXU) {
+        FileType::Directory => match rustix::fs::mkdirat(&new, name, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(errno) => return Err(errno),
         },
         _ => {
             let mode = Mode::from_raw_mode(0o444);
-            rustix::fs::mknodat(&view, name, FileType::RegularFile, mode, 0)?;
+            rustix::fs::mknodat(&new, name, FileType::RegularFile, mode, 0)?;
         }
     }
-    attach(clone_tree(CWD, &path, grant_attributes(false))?, view, name)
+    attach(clone_tree(CWD, &path, grant_attributes(false))?, new, name)
 }
 
 fn relative(path: &str) -> &str {

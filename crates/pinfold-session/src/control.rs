@@ -13,6 +13,7 @@ mod message;
 mod rules;
 mod server;
 mod session;
+mod suspended;
 
 pub use attach::{Attach, AttachEnd, attach};
 pub use bounds::Limits;

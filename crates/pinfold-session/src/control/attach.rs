@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use super::client::{gone, named, refused, send};
 use super::keys::{DetachKeys, Watching};
 use super::message::{Answer, Request};
+use super::suspended;
 use crate::outcome::RunError;
 use crate::places::Places;
 use crate::screen::Modes;
@@ -87,9 +88,10 @@ enum Shown {
 /// ends. A session without a terminal shows what it writes from now on.
 ///
 /// # Errors
-/// No such session; one that has neither terminal nor log; no terminal here to type at.
+/// No such session; one that is suspended, or has neither terminal nor log; no terminal here to type at.
 pub fn attach(places: &Places, session: &str, attach: Attach) -> Result<AttachEnd, RunError> {
     let (session, channel) = named(places, Some(session))?;
+    suspended::goes_on(&channel)?;
     let mut terminal = caller(attach.read_only)?;
     let window = terminal.as_ref().filter(|_| !attach.read_only).map(CallerTerminal::size);
     send(&channel, Request::Attach { window })?;

@@ -8,6 +8,7 @@ use pinfold_wire::Channel;
 
 use super::NAME;
 use super::message::{Answer, Change, Request};
+use super::suspended;
 use crate::outcome::RunError;
 use crate::places::Places;
 use crate::state;
@@ -42,6 +43,7 @@ pub fn stop(places: &Places, session: &str, grace: Duration) -> Result<(), RunEr
     let (name, channel) = named(places, Some(session))?;
     let grace = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
     send(&channel, Request::Stop { grace })?;
+    suspended::wake(&channel);
     match channel.receive::<Json<Answer>>() {
         Ok(Some(received)) => Err(refused(received.message.0)),
         Ok(None) | Err(_) => state::wait_for_end(places, &name).map_err(RunError::System),
@@ -72,9 +74,11 @@ pub(crate) fn approvals(places: &Places, session: Option<&str>) -> Result<Channe
 /// the only one.
 ///
 /// # Errors
-/// No such session, or more than one.
+/// No such session, or more than one; one that is suspended, which would answer nobody.
 pub(super) fn find(places: &Places, session: Option<&str>) -> Result<Channel, RunError> {
-    Ok(named(places, session)?.1)
+    let channel = named(places, session)?.1;
+    suspended::goes_on(&channel)?;
+    Ok(channel)
 }
 
 /// The same with its name.

@@ -16,6 +16,7 @@ use super::Limits;
 use super::client::{find, gone, lost, send};
 use super::message::{Answer, Request};
 use super::session::end_of;
+use super::suspended;
 use crate::input::Feeding;
 use crate::outcome::{LimitReached, RunError};
 use crate::places::Places;
@@ -165,6 +166,10 @@ impl Client {
             if signalled {
                 while let Some(signal) = sys::next_signal(&self.signals) {
                     self.signal(signal);
+                    if !matches!(signal, libc::SIGWINCH | libc::SIGCONT) {
+                        // Otherwise nobody takes notice of it before somebody brings the session back.
+                        suspended::goes_on(&self.channel)?;
+                    }
                 }
             }
             if said && let Some(answer) = self.hear()? {

@@ -5,6 +5,8 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
+
 use crate::common::tmux::Tmux;
 use crate::common::{
     OWN_PROCESSES, Person, Stage, installed, not_behind_gvisor, people, processes_with, skip,
@@ -218,6 +220,35 @@ fn is_of_descriptors(says: &str) -> bool {
 /// The kernel counts what is on its way between all processes of a user (unix(7), `ETOOMANYREFS`): an
 /// inside that keeps as much there as it may hinders its own session, and ends none.
 #[test]
+fn a_suspended_session_keeps_nobody_waiting_and_can_be_ended() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let session = Session::start(&stage, &[]);
+        let signal = |pid: u32, signal| {
+            let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+            rustix::process::kill_process(pid, signal).unwrap();
+        };
+        let mut begun = session.spawn("echo begun; exec sleep 60");
+        let mut line = String::new();
+        BufReader::new(begun.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        signal(session.process.id(), Signal::STOP);
+        let refused = session.shell("true");
+        assert_eq!(refused.status.code(), Some(125));
+        let says = errors(&refused);
+        assert!(says.contains("is suspended") && says.contains("kill -CONT"), "{says}");
+        // One that waits already can be ended as ever.
+        signal(begun.id(), Signal::TERM);
+        assert_eq!(begun.wait().unwrap().code(), Some(125));
+        signal(session.process.id(), Signal::CONT);
+        assert_eq!(said(&session.shell("echo back")), "back\n");
+        signal(session.process.id(), Signal::STOP);
+        let stopped = stage.pinfold(&["stop", &session.id]).output().unwrap();
+        assert!(stopped.status.success(), "{}", errors(&stopped));
+        session.end();
+    }
+}
+
+#[test]
 fn descriptors_that_are_kept_on_their_way_end_no_session() {
     const HOARD: &str = "\
 import array, os, socket, sys
@@ -333,7 +364,7 @@ fn signals_reach_what_runs() {
         output.read_line(&mut line).unwrap();
         assert_eq!(line, "up\n");
         let pid = rustix::process::Pid::from_raw(i32::try_from(client.id()).unwrap()).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        rustix::process::kill_process(pid, Signal::TERM).unwrap();
         let mut rest = String::new();
         output.read_to_string(&mut rest).unwrap();
         assert_eq!((rest.as_str(), client.wait().unwrap().code()), ("caught\n", Some(3)));

@@ -1,0 +1,47 @@
+//! A session that somebody has suspended: its supervisor is stopped (Ctrl-Z, SIGSTOP), and answers nobody until
+//! it goes on.
+
+use std::fs;
+
+use pinfold_wire::Channel;
+use rustix::process::{Pid, Signal};
+
+use crate::outcome::RunError;
+
+/// Makes sure that the session at the other end goes on.
+///
+/// # Errors
+/// It is suspended.
+pub(super) fn goes_on(channel: &Channel) -> Result<(), RunError> {
+    match supervisor(channel).filter(|pid| is_stopped(*pid)) {
+        None => Ok(()),
+        Some(pid) => {
+            let hint = format!(
+                "`fg` brings it back where it was started, `kill -CONT {}` from elsewhere; `pinfold stop` \
+                 ends it",
+                pid.as_raw_nonzero()
+            );
+            Err(RunError::refused("the session is suspended", Some(hint)))
+        }
+    }
+}
+
+/// Has it go on, if it is suspended.
+pub(super) fn wake(channel: &Channel) {
+    if let Some(pid) = supervisor(channel).filter(|pid| is_stopped(*pid)) {
+        // One that has just ended needs no waking.
+        let _ = rustix::process::kill_process(pid, Signal::CONT);
+    }
+}
+
+/// Who listens there (unix(7), SO_PEERCRED).
+fn supervisor(channel: &Channel) -> Option<Pid> {
+    rustix::net::sockopt::socket_peercred(channel).ok().map(|peer| peer.pid)
+}
+
+/// Whether a process is stopped (proc_pid_stat(5), the field after its name, which may hold anything).
+fn is_stopped(pid: Pid) -> bool {
+    let stat = fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
+    let name_ends = stat.iter().rposition(|byte| *byte == b')');
+    name_ends.and_then(|at| stat.get(at + 2)).is_some_and(|state| *state == b'T')
+}

@@ -188,7 +188,7 @@ impl Judge<'_> {
 
     fn delete(&self, path: &Path) -> Option<(Request, Expect)> {
         let (resolved, allowed) = self.decide(Access::DELETE, path)?;
-        if leads_through_itself(&resolved) {
+        if self.leads_through_itself(&resolved) {
             return None;
         }
         let second = scratch(path.parent()?);
@@ -199,7 +199,7 @@ impl Judge<'_> {
     fn rename(&self, path: &Path, into: &Path, success: Expect) -> Option<(Request, Expect)> {
         let to = scratch(into);
         let (resolved, may_move) = self.decide(Access::MOVE, path)?;
-        if leads_through_itself(&resolved) {
+        if self.leads_through_itself(&resolved) {
             return None;
         }
         let (_, may_make) = self.decide(Access::WRITE, &to)?;
@@ -209,6 +209,16 @@ impl Judge<'_> {
             Expect::Failure
         };
         Some((Request { op: Op::Move, path: path.to_owned(), to }, expect))
+    }
+
+    /// Whether the way to it is a link that lies in it, be it where another grant shows it: it
+    /// could be taken away, but not put back.
+    fn leads_through_itself(&self, resolved: &Resolved) -> bool {
+        let Some(host) = resolved.host() else { return false };
+        resolved.hops().iter().any(|hop| {
+            let link = self.authority.governing(&hop.link).and_then(|by| by.host_of(&hop.link));
+            link.is_some_and(|link| link.starts_with(host))
+        })
     }
 
     /// Whether it is there and the host itself could move it.
@@ -282,13 +292,6 @@ fn is_there(resolved: &Resolved) -> bool {
         Place::Synthetic(_) => true,
         Place::Hidden { .. } | Place::Absent(_) | Place::Blocked { .. } => false,
     }
-}
-
-/// Whether the way to it is a link that lies in it: it could be taken away, but not put
-/// back.
-fn leads_through_itself(resolved: &Resolved) -> bool {
-    let Place::Granted(located) = resolved.place() else { return false };
-    resolved.hops().iter().any(|hop| hop.link.starts_with(&located.inside))
 }
 
 /// The same path as somebody may write it.

@@ -210,6 +210,12 @@ impl Inside {
         self.channel.send(order, descriptors).inspect_err(|_| self.kill())
     }
 
+    /// Whether an engine's own kernel answers what runs there, as far as that is known: no control group
+    /// of the host's then holds a part of it alone.
+    pub fn has_own_kernel(&self) -> bool {
+        self.engine.as_ref().is_some_and(|engine| engine.steps.own_kernel)
+    }
+
     /// Orders a program to be run beside the command, whose end is told by this id.
     ///
     /// # Errors

@@ -130,7 +130,8 @@ impl Loop<'_> {
         let mut ready: Vec<_> =
             descriptors.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let ending = self.tasks.iter().any(Task::is_ending).then_some(task::AGAIN);
-        let patience = self.watch.patience().into_iter().chain(ending).min();
+        let of_tasks = self.tasks.iter().filter_map(Task::patience);
+        let patience = self.watch.patience().into_iter().chain(ending).chain(of_tasks).min();
         let timeout = patience.map(|patience| Timespec {
             tv_sec: patience.as_secs() as i64,
             tv_nsec: i64::from(patience.subsec_nanos()),
@@ -144,6 +145,7 @@ impl Loop<'_> {
         if told || ending.is_some() {
             self.tasks.iter_mut().for_each(Task::go_on);
         }
+        self.tasks.iter_mut().for_each(|task| task.look(self.channel));
         if let Some(limit) = self.watch.look() {
             let _ = self.channel.send(&Report::Limit(limit), &[]);
             if self.watch.ends(limit) {

@@ -22,6 +22,7 @@ use crate::fds::close_all_but;
 use crate::relay::Relay;
 use crate::run::ended;
 use crate::stdio::{self, Streams, Terminal};
+use crate::watch::PartWatch;
 use crate::{Command, Failure};
 
 /// How soon to look again for what a task that is being ended has forked meanwhile.
@@ -33,6 +34,8 @@ pub(crate) struct Task {
     /// The process above it, which tells the supervisor of it.
     minder: Pid,
     is_ending: bool,
+    /// Limits of its own that no control group enforces.
+    watch: Option<PartWatch>,
     /// Closed by the minder when what was asked for has ended; something that it has left may still run.
     ended: Option<OwnedFd>,
 }
@@ -49,6 +52,8 @@ impl Task {
         supervisor: &Channel,
     ) -> Result<Self, Failure> {
         let prepared = command.prepare()?;
+        let what = b"with limits of its own, which this kernel cannot tell,";
+        let watch = PartWatch::new(bounds).map_err(Failure::about(Step::Limits, what))?;
         let terminal = Terminal::open(&streams).map_err(Failure::at(Step::Terminal))?;
         let line = streams.take_line();
         if let (Some(terminal), None) = (&terminal, &line) {
@@ -68,7 +73,7 @@ impl Task {
             }
         })
         .map_err(Failure::at(Step::Execute))?;
-        Ok(Self { id, minder, is_ending: false, ended: Some(ended) })
+        Ok(Self { id, minder, is_ending: false, watch, ended: Some(ended) })
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -102,6 +107,22 @@ impl Task {
         self.ended.take_if(|ended| is_closed(ended));
     }
 
+    /// How long to wait at most before the next look at its limits.
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        self.watch.as_ref().map(PartWatch::patience)
+    }
+
+    /// Looks at its limits when it is time to, and ends it when it has reached one, which is told
+    /// before its minder tells of its end.
+    pub(crate) fn look(&mut self, supervisor: &Channel) {
+        let watch = self.watch.as_mut();
+        if let Some(limit) = watch.and_then(|watch| watch.look(|| tree::below(self.minder))) {
+            self.watch = None;
+            let _ = supervisor.send(&Report::TaskLimit { id: self.id, limit }, &[]);
+            self.end();
+        }
+    }
+
     /// Signals the process groups that the task's own children lead.
     pub(crate) fn signal(&mut self, number: i32) {
         let Some(signal) = Signal::from_named_raw(number) else { return };
@@ -124,7 +145,7 @@ pub(crate) fn end_all_but(spared: Pid) {
 }
 
 /// Puts this process, and what it starts, behind limits of their own.
-fn bound(Bounds { files, nice, groups: _ }: Bounds) -> Result<(), Failure> {
+fn bound(Bounds { files, nice, .. }: Bounds) -> Result<(), Failure> {
     if let Some(files) = files {
         let most = getrlimit(Resource::Nofile).maximum;
         if let Some(most) = most.filter(|most| *most < files) {

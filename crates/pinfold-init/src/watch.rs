@@ -5,6 +5,7 @@
 //! bounded by the look alone: init sees every process of the inside in its own /proc. That is a
 //! guard against run-aways, not a wall: what is allocated and freed between two looks is not seen.
 
+mod part;
 mod processes;
 mod shared;
 
@@ -13,6 +14,9 @@ use std::time::{Duration, Instant};
 
 use pinfold_wire::Limit;
 
+pub(crate) use self::part::PartWatch;
+use self::processes::Usage;
+pub(crate) use self::processes::is_gone;
 use self::shared::Shared;
 
 /// One of the private directories.
@@ -53,7 +57,7 @@ impl Watch {
     /// Watches these, from now on.
     pub fn new(limits: Watched) -> Self {
         let due = Instant::now() + CLOSE;
-        let (told_apart, shared) = (None, Shared::default());
+        let (told_apart, shared) = (None, Shared::of_all());
         Self { limits, told_apart, shared, reported: [false; 5], interval: CLOSE, due }
     }
 
@@ -86,9 +90,9 @@ impl Watch {
         let changes = self.limits.changes.as_deref().is_some_and(nearly_full);
         let disk = self.limits.disk.as_deref().is_some_and(full);
         // Who cannot look must assume the worst of what only the look bounds.
-        let (usage, blind) = match processes::usage(memory.or(pids).is_some(), files.is_some()) {
+        let (usage, blind) = match Usage::of_all(memory.or(pids).is_some(), files.is_some()) {
             Ok(usage) => (usage, false),
-            Err(_) => (processes::Usage::default(), true),
+            Err(_) => (Usage::default(), true),
         };
         let close = files.is_some_and(|most| usage.files >= most / 2);
         self.interval = if close { CLOSE } else { INTERVAL.min(self.interval * 2) };
@@ -112,7 +116,7 @@ impl Watch {
 
     /// Bytes that the tree holds: the processes' own, the private directories', which are memory
     /// too, and, where it could matter, what is shared.
-    fn memory(&mut self, usage: &processes::Usage) -> u64 {
+    fn memory(&mut self, usage: &Usage) -> u64 {
         if !*self.told_apart.get_or_insert_with(processes::are_told_apart) {
             // A kernel of this inside's own: to it all memory but that of the host's files is anonymous
             // (gvisor.dev/gvisor, pkg/sentry/fsimpl/proc/tasks_files.go).

@@ -268,6 +268,9 @@ impl Supervision {
                 self.control.tell(&self.inside, id, News::Failed(errno, detail));
             }
             Report::Finished => self.runs()?,
+            Report::TaskLimit { id, limit } => {
+                self.control.tell(&self.inside, id, News::Limit(limits::reached(limit)));
+            }
             Report::TaskStopped(id) => self.control.tell(&self.inside, id, News::Stopped),
             Report::TaskTerminal(id) => {
                 let news = descriptor.map_or(News::NoTerminal, News::Terminal);

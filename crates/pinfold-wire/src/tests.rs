@@ -51,6 +51,7 @@ fn reports() -> Vec<Report> {
         Report::TaskFailed { id: 7, errno: 2, detail: b"x".to_vec() },
         Report::TaskTerminal(7),
         Report::TaskStopped(7),
+        Report::TaskLimit { id: 7, limit: Limit::Memory },
         Report::Failed { step: Step::Grants, errno: 2, detail: b"/x\xff".to_vec() },
     ]
 }
@@ -100,7 +101,7 @@ fn orders() -> Vec<Order> {
         Order::LastSteps(last_steps().encode()),
         Order::Run {
             id: 3,
-            bounds: Bounds { files: Some(64), nice: 5, groups: 2 },
+            bounds: Bounds { files: Some(64), nice: 5, groups: 2, memory: None, pids: Some(9) },
             rest: rest.clone(),
             streams: streams(None),
         },

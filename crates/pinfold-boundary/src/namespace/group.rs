@@ -117,9 +117,9 @@ impl Group {
         };
         let has = |enforced: fn(&Self) -> bool| made.as_ref().is_some_and(enforced);
         let missing = [
+            ("cpus", limits.cpus.is_some() && !has(Self::shares_cpus)),
             ("memory", limits.memory.is_some() && !has(Self::bounds_memory)),
             ("pids", limits.pids.is_some() && !has(Self::bounds_pids)),
-            ("cpus", limits.cpus.is_some() && !has(Self::shares_cpus)),
         ];
         match (missing.into_iter().find(|(_, is)| *is), made) {
             (None, Some(made)) => Ok(made),

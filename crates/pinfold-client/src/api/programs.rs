@@ -22,8 +22,8 @@ pub struct Program {
     /// Milliseconds after which it is ended with all that it has started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// What it may use up with all that it starts, beside the session's limits. Refused where it cannot
-    /// be enforced, which takes a control group below the session's.
+    /// What it may use up with all that it starts, beside the session's limits. By a control group
+    /// below the session's, or as init watches it; refused where neither can be (CPUs need a group).
     #[serde(default, skip_serializing_if = "ExecLimits::is_none")]
     pub limits: ExecLimits,
 }

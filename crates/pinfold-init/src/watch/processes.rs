@@ -6,12 +6,12 @@ use std::io;
 /// The key of what a process holds for itself.
 const OWN_MEMORY: &str = "RssAnon:";
 
-/// What all processes but init use.
-#[derive(Debug)]
+/// What processes use.
+#[derive(Debug, Default)]
 pub(super) struct Usage {
     /// Bytes that each holds for itself, in memory and swapped out.
     pub(super) memory: u64,
-    /// Tasks, of which init is one, as the kernel counts them.
+    /// Tasks, as the kernel counts them.
     pub(super) tasks: u64,
     /// Descriptors of the process that has most.
     pub(super) files: u64,
@@ -19,40 +19,48 @@ pub(super) struct Usage {
     pub(super) pids: Vec<u32>,
 }
 
-impl Default for Usage {
-    fn default() -> Self {
-        Self { memory: 0, tasks: 1, files: 0, pids: Vec::new() }
+impl Usage {
+    /// Looks at every process but init, which counts as a task. `status` and `files` say what is wanted;
+    /// the rest stays at nothing.
+    ///
+    /// # Errors
+    /// What reading /proc says.
+    pub(super) fn of_all(status: bool, files: bool) -> io::Result<Self> {
+        let entries = fs::read_dir("/proc")?.flatten();
+        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        let mut usage = Self::of(pids.filter(|pid| *pid != 1), status, files)?;
+        usage.tasks += 1;
+        Ok(usage)
     }
-}
 
-/// Looks at every process. `status` and `files` say what is wanted; the rest stays at nothing.
-///
-/// # Errors
-/// What reading /proc says.
-pub(super) fn usage(status: bool, files: bool) -> io::Result<Usage> {
-    let mut usage = Usage::default();
-    for entry in fs::read_dir("/proc")?.flatten() {
-        let name = entry.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-        if pid == 1 {
-            continue;
+    /// The same of these processes alone.
+    ///
+    /// # Errors
+    /// As above.
+    pub(super) fn of(
+        pids: impl IntoIterator<Item = u32>,
+        status: bool,
+        files: bool,
+    ) -> io::Result<Self> {
+        let mut usage = Self::default();
+        for pid in pids {
+            usage.pids.push(pid);
+            if status {
+                let text = match fs::read_to_string(format!("/proc/{pid}/status")) {
+                    // A process that has just gone uses nothing.
+                    Err(error) if is_gone(&error) => continue,
+                    text => text?,
+                };
+                let kilobytes = number(&text, OWN_MEMORY) + number(&text, "VmSwap:");
+                usage.memory = usage.memory.saturating_add(kilobytes.saturating_mul(1024));
+                usage.tasks += number(&text, "Threads:").max(1);
+            }
+            if files {
+                usage.files = usage.files.max(open_files(pid));
+            }
         }
-        usage.pids.push(pid);
-        if status {
-            let text = match fs::read_to_string(format!("/proc/{pid}/status")) {
-                // A process that has just gone uses nothing.
-                Err(error) if is_gone(&error) => continue,
-                text => text?,
-            };
-            let kilobytes = number(&text, OWN_MEMORY) + number(&text, "VmSwap:");
-            usage.memory = usage.memory.saturating_add(kilobytes.saturating_mul(1024));
-            usage.tasks += number(&text, "Threads:").max(1);
-        }
-        if files {
-            usage.files = usage.files.max(open_files(pid));
-        }
+        Ok(usage)
     }
-    Ok(usage)
 }
 
 /// Whether the kernel tells of each process what it holds for itself: Linux does since 4.5, gVisor's kernel
@@ -62,7 +70,7 @@ pub(super) fn are_told_apart() -> bool {
 }
 
 /// Whether a process has gone, or goes just now (proc(5)).
-fn is_gone(error: &io::Error) -> bool {
+pub(crate) fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
 }
 

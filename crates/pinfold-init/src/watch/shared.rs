@@ -21,8 +21,10 @@ const PAUSE: u32 = 20;
 const LONGEST: Duration = Duration::from_millis(100);
 
 /// What was seen last, and when to look again.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Shared {
+    /// Whether segments count that nobody has mapped: of whose they are nothing tells.
+    with_left: bool,
     seen: u64,
     next: Option<Instant>,
 }
@@ -37,6 +39,16 @@ struct File {
 }
 
 impl Shared {
+    /// What all processes of the inside hold.
+    pub(super) fn of_all() -> Self {
+        Self { with_left: true, seen: 0, next: None }
+    }
+
+    /// What some of them hold.
+    pub(super) fn of_part() -> Self {
+        Self { with_left: false, ..Self::of_all() }
+    }
+
     /// Bytes of shared memory that these processes hold, or 0 when it is less than `room`
     /// whatever they hold.
     pub(super) fn held(&mut self, pids: &[u32], room: u64) -> u64 {
@@ -45,10 +57,23 @@ impl Shared {
         }
         let before = Instant::now();
         if self.next.is_none_or(|next| before >= next) {
-            self.seen = look(pids, before + LONGEST);
+            self.seen = self.look(pids, before + LONGEST);
             self.next = Some(Instant::now() + before.elapsed() * PAUSE);
         }
         self.seen
+    }
+
+    fn look(&self, pids: &[u32], until: Instant) -> u64 {
+        let mut files = HashMap::new();
+        // What cannot be read, of a process that has gone or hides, is not seen.
+        if self.with_left {
+            let _ = segments(&mut files);
+        }
+        for pid in pids.iter().take_while(|_| Instant::now() < until) {
+            let _ = descriptors(*pid, &mut files);
+            let _ = mappings(*pid, &mut files);
+        }
+        files.values().map(|file: &File| file.stored.max(file.mapped)).sum()
     }
 }
 
@@ -65,17 +90,6 @@ pub(super) fn in_meminfo(key: &str) -> io::Result<u64> {
     let number = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
     let kilobytes = number.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
     Ok(kilobytes.saturating_mul(1024))
-}
-
-fn look(pids: &[u32], until: Instant) -> u64 {
-    let mut files = HashMap::new();
-    // What cannot be read, of a process that has gone or hides, is not seen.
-    let _ = segments(&mut files);
-    for pid in pids.iter().take_while(|_| Instant::now() < until) {
-        let _ = descriptors(*pid, &mut files);
-        let _ = mappings(*pid, &mut files);
-    }
-    files.values().map(|file: &File| file.stored.max(file.mapped)).sum()
 }
 
 /// Segments of System V, each under its number, which is its inode number too (ipc/shm.c). One

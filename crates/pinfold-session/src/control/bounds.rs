@@ -1,11 +1,12 @@
-//! What something that runs beside a session's command may use up, by control groups of its own below
-//! the session's.
+//! What something that runs beside a session's command may use up: by control groups of its own below
+//! the session's, or as init watches it.
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use pinfold_boundary::namespace::{Exceeded, Group};
 use pinfold_boundary::{CpuShare, Inside, LaunchError, ResourceLimits};
+use pinfold_wire::Bounds;
 use serde::{Deserialize, Serialize};
 
 use crate::outcome::LimitReached;
@@ -14,8 +15,9 @@ use crate::outcome::LimitReached;
 /// rest is ended.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// What something may use up, with all that it starts, beside the session's limits. Each needs a
-/// control group: without one it is refused, since nothing else holds for a whole tree.
+/// What something may use up, with all that it starts, beside the session's limits. Without a control
+/// group of its own init looks now and then how much memory and how many processes it has, and ends it
+/// with all that it has started; CPUs are refused then, since nothing else shares them out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Bytes of memory.
@@ -33,26 +35,49 @@ pub(super) struct Bounded {
 }
 
 impl Limits {
-    /// Makes the groups, and the files by which they are joined; none where there is no limit.
+    /// The name of one that there is.
+    fn first(self) -> &'static str {
+        let names = [("memory", self.memory.is_some()), ("pids", self.pids.is_some())];
+        names.into_iter().find(|(_, is)| *is).map_or("cpus", |(name, _)| name)
+    }
+
+    /// Makes the groups, and the files by which they are joined, or has init watch; neither where
+    /// there is no limit.
     ///
     /// # Errors
     /// A limit that would not be enforced.
     pub(super) fn bound(
         self,
         inside: &Inside,
-    ) -> Result<Option<(Bounded, Vec<OwnedFd>)>, LaunchError> {
+        bounds: &mut Bounds,
+    ) -> Result<(Option<Bounded>, Vec<OwnedFd>), LaunchError> {
         if self == Self::default() {
-            return Ok(None);
+            return Ok((None, Vec::new()));
         }
         let Self { memory, pids, cpus } = self;
+        if inside.has_own_kernel() {
+            return Err(LaunchError::Limit {
+                limit: self.first(),
+                cause: "the engine's own kernel does not tell what a part of the session uses up; a limit of \
+                        the whole session holds"
+                    .to_owned(),
+            });
+        }
         let cpus = cpus.map(|thousandths| CpuShare { thousandths, required: true });
         let limits = ResourceLimits { memory, pids, cpus, ..ResourceLimits::default() };
-        let group = Group::of_part(inside.group.as_ref(), &limits)?;
+        let group = match Group::of_part(inside.group.as_ref(), &limits) {
+            Err(_) if cpus.is_none() => {
+                (bounds.memory, bounds.pids) = (memory, pids);
+                return Ok((None, Vec::new()));
+            }
+            group => group?,
+        };
         let entrances = group.entrances().map_err(|error| LaunchError::Limit {
             limit: "one",
             cause: format!("its control group cannot be joined: {error}"),
         })?;
-        Ok(Some((Bounded { group, look: Instant::now() + LOOK }, entrances)))
+        bounds.groups = entrances.len() as u8;
+        Ok((Some(Bounded { group, look: Instant::now() + LOOK }), entrances))
     }
 }
 

@@ -20,6 +20,7 @@ use super::message::{Answer, Request};
 use super::{NAME, Rules};
 use crate::audit::{Audit, Event, Purpose};
 use crate::broker::{self, Approvals};
+use crate::outcome::LimitReached;
 use crate::run::{record_launch, wrapped};
 use crate::screen::Screen;
 use crate::talk::{self, Json};
@@ -43,6 +44,8 @@ pub(crate) enum News {
     /// There was no room for the descriptor of its terminal.
     NoTerminal,
     Stopped,
+    /// It is being ended, for it has reached this limit of its own.
+    Limit(LimitReached),
     Failed(i32, Vec<u8>),
     Ended(Ended),
 }
@@ -175,6 +178,7 @@ impl Control {
                 client.answer(Answer::Error(no_descriptor()), &[]);
             }
             News::Stopped => client.answer(Answer::Stopped, &[]),
+            News::Limit(limit) => client.is_over(limit),
             // Its streams were lost on their way.
             News::Failed(libc::EMFILE, what) if what.is_empty() => {
                 client.answer(Answer::Error(no_descriptor()), &[]);
@@ -251,7 +255,7 @@ impl Control {
             }
             Request::Exec { timeout, user: _, files, nice, limits } => {
                 let timeout = timeout.map(Duration::from_millis);
-                let bounds = Bounds { files, nice, groups: 0 };
+                let bounds = Bounds { files, nice, ..Bounds::default() };
                 let asked = Asked { timeout, bounds, limits };
                 client.state = State::Telling { asked, program: Vec::new() };
             }
@@ -332,12 +336,9 @@ impl Control {
             return Err(format!("the session's boundary, {boundary}, has no terminal (--no-tty)"));
         }
         let mut bounds = asked.bounds;
-        let bounded = asked.limits.bound(inside).map_err(|error| error.to_string())?;
-        let bounded = bounded.map(|(bounded, groups)| {
-            bounds.groups = groups.len() as u8;
-            descriptors.extend(groups);
-            bounded
-        });
+        let bounded = asked.limits.bound(inside, &mut bounds);
+        let (bounded, groups) = bounded.map_err(|error| error.to_string())?;
+        descriptors.extend(groups);
         let told = Program::decode(program).map_err(|error| error.to_string())?;
         let program = self.base.complete(told);
         let launch = wrapped(self.base.boundary, Launch::of_program(program));

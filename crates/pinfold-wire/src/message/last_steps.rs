@@ -1,5 +1,6 @@
 //! What is left to do where an engine has started init.
 
+use super::order::{read_number, read_truth, write_number};
 use super::{Wire, read_list, write_list};
 use crate::codec::{DecodeError, Reader, Writer};
 
@@ -39,7 +40,7 @@ impl Wire for LastSteps {
         writer.u32(self.landlock);
         write_list(&mut writer, &self.writable);
         for number in [self.memory, self.pids, self.files] {
-            writer.u8(number.is_some().into()).u64(number.unwrap_or(0));
+            write_number(&mut writer, number);
         }
         for path in [&self.disk, &self.changes] {
             writer.u8(path.is_some().into()).bytes(path.as_deref().unwrap_or_default());
@@ -55,19 +56,15 @@ impl Wire for LastSteps {
         let mut reader = Reader::new(message);
         let landlock = reader.u32()?;
         let writable = read_list(&mut reader)?;
-        let mut number = || -> Result<Option<u64>, DecodeError> {
-            Ok(truth(reader.u8()?)?.then_some(reader.u64()?))
-        };
+        let mut number = || read_number(&mut reader);
         let (memory, pids, files) = (number()?, number()?, number()?);
         let mut path = || -> Result<Option<Vec<u8>>, DecodeError> {
-            Ok(truth(reader.u8()?)?.then_some(reader.bytes()?))
+            Ok(read_truth(&mut reader)?.then_some(reader.bytes()?))
         };
         let (disk, changes) = (path()?, path()?);
-        let root_by_name = truth(reader.u8()?)?;
-        let nested = truth(reader.u8()?)?;
-        let caller_is_root = truth(reader.u8()?)?;
-        let moves = truth(reader.u8()?)?;
-        let own_kernel = truth(reader.u8()?)?;
+        let mut truth = || read_truth(&mut reader);
+        let (root_by_name, nested, caller_is_root) = (truth()?, truth()?, truth()?);
+        let (moves, own_kernel) = (truth()?, truth()?);
         reader.finish()?;
         Ok(Self {
             root_by_name,
@@ -83,13 +80,5 @@ impl Wire for LastSteps {
             moves,
             own_kernel,
         })
-    }
-}
-
-fn truth(value: u8) -> Result<bool, DecodeError> {
-    match value {
-        0 => Ok(false),
-        1 => Ok(true),
-        value => Err(DecodeError::Unknown { what: "truth", value }),
     }
 }

@@ -67,6 +67,10 @@ pub struct Bounds {
     pub nice: u8,
     /// How many of the last descriptors are files of control groups that it joins (cgroups(7)).
     pub groups: u8,
+    /// Bytes that its processes may hold, where init is to watch that.
+    pub memory: Option<u64>,
+    /// Processes and threads, where init is to watch that.
+    pub pids: Option<u64>,
 }
 
 /// From the supervisor to init.
@@ -156,9 +160,8 @@ impl Wire for Order {
             Self::Command { rest, streams } => {
                 write_streams(writer.u8(9).bytes(rest), *streams);
             }
-            Self::Run { id, bounds: Bounds { files, nice, groups }, rest, streams } => {
-                writer.u8(7).u32(*id).u8(files.is_some().into()).u64(files.unwrap_or(0));
-                writer.u8(*nice).u8(*groups);
+            Self::Run { id, bounds, rest, streams } => {
+                write_bounds(writer.u8(7).u32(*id), *bounds);
                 write_streams(writer.bytes(rest), *streams);
             }
             Self::SignalTask { id, signal } => {
@@ -198,10 +201,7 @@ impl Wire for Order {
             1 => Self::Cover(read_covers(&mut reader)?),
             2 => Self::Start(read_list(&mut reader)?),
             7 => {
-                let id = reader.u32()?;
-                let (has_files, files) = (reader.u8()? != 0, reader.u64()?);
-                let files = has_files.then_some(files);
-                let bounds = Bounds { files, nice: reader.u8()?, groups: reader.u8()? };
+                let (id, bounds) = (reader.u32()?, read_bounds(&mut reader)?);
                 let rest = reader.bytes()?;
                 Self::Run { id, bounds, rest, streams: read_streams(&mut reader)? }
             }
@@ -229,6 +229,35 @@ impl Wire for Order {
         };
         reader.finish()?;
         Ok(order)
+    }
+}
+
+fn write_bounds(writer: &mut Writer, bounds: Bounds) {
+    let Bounds { files, nice, groups, memory, pids } = bounds;
+    writer.u8(nice).u8(groups);
+    [files, memory, pids].into_iter().for_each(|number| write_number(writer, number));
+}
+
+fn read_bounds(reader: &mut Reader<'_>) -> Result<Bounds, DecodeError> {
+    let (nice, groups) = (reader.u8()?, reader.u8()?);
+    let mut number = || read_number(reader);
+    Ok(Bounds { nice, groups, files: number()?, memory: number()?, pids: number()? })
+}
+
+/// A number that need not be there.
+pub(crate) fn write_number(writer: &mut Writer, number: Option<u64>) {
+    writer.u8(number.is_some().into()).u64(number.unwrap_or(0));
+}
+
+pub(crate) fn read_number(reader: &mut Reader<'_>) -> Result<Option<u64>, DecodeError> {
+    Ok(read_truth(reader)?.then_some(reader.u64()?))
+}
+
+pub(crate) fn read_truth(reader: &mut Reader<'_>) -> Result<bool, DecodeError> {
+    match reader.u8()? {
+        0 => Ok(false),
+        1 => Ok(true),
+        value => Err(DecodeError::Unknown { what: "truth", value }),
     }
 }
 

@@ -153,6 +153,13 @@ pub enum Report {
     TaskTerminal(u32),
     /// The process group of what runs beside the command was stopped.
     TaskStopped(u32),
+    /// What runs beside the command has reached a limit of its own, and is being ended.
+    TaskLimit {
+        /// Which.
+        id: u32,
+        /// The limit.
+        limit: Limit,
+    },
     /// What was to run beside the command could not be executed.
     TaskFailed {
         /// Which.
@@ -219,6 +226,9 @@ impl Wire for Report {
             Self::TaskStopped(id) => {
                 writer.u8(11).u32(*id);
             }
+            Self::TaskLimit { id, limit } => {
+                writer.u8(15).u32(*id).u8(*limit as u8);
+            }
             Self::TaskFailed { id, errno, detail } => {
                 let detail = &detail[..detail.len().min(LONGEST_DETAIL)];
                 writer.u8(12).u32(*id).i32(*errno).bytes(detail);
@@ -256,6 +266,7 @@ impl Wire for Report {
             7 => Self::TaskEnded { id: reader.u32()?, ended: read_ended(&mut reader)? },
             10 => Self::TaskTerminal(reader.u32()?),
             11 => Self::TaskStopped(reader.u32()?),
+            15 => Self::TaskLimit { id: reader.u32()?, limit: read_limit(reader.u8()?)? },
             12 => Self::TaskFailed {
                 id: reader.u32()?,
                 errno: reader.i32()?,

@@ -6,21 +6,26 @@ use std::path::Path;
 use std::process::Output;
 use std::time::Instant;
 
-use crate::common::{Person, Stage, people};
+use crate::common::{Person, Stage, behind_gvisor, engine, not_behind_gvisor, people};
 use crate::exec::Session;
 
 /// Holds so many megabytes.
 const HOLDS: &str = "head -c $1M /dev/zero | tail >/dev/null";
 
+/// Why these are not tried behind gVisor.
+const OF_NO_PART: &str =
+    "gVisor's kernel does not tell what a part of a session uses up: it is refused";
+
 /// Whether this person can have groups below a session's (cgroups(7)): by version 1 root, by version 2
-/// whoever may make groups beside the one that this test is in.
-fn can_bound(person: Person) -> bool {
-    let can = person.is_root() && Path::new("/sys/fs/cgroup/memory/tasks").exists()
-        || has_delegated(person).unwrap_or(false);
-    if !can {
-        eprintln!("SKIPPED for uid {}: no control groups to be made", person.uid);
+/// whoever may make groups beside the one that this test is in. Whoever cannot has init's watch.
+fn has_groups(person: Person) -> bool {
+    let is_the_engines =
+        engine().is_some_and(|engine| ["docker", "podman"].contains(&engine.as_str()));
+    if is_the_engines {
+        return false;
     }
-    can
+    person.is_root() && Path::new("/sys/fs/cgroup/memory/tasks").exists()
+        || has_delegated(person).unwrap_or(false)
 }
 
 fn has_delegated(person: Person) -> Option<bool> {
@@ -39,7 +44,13 @@ fn errors(output: &Output) -> String {
 
 #[test]
 fn memory_of_its_own_ends_it_with_all_that_it_has_started_and_nothing_else() {
-    for person in people().into_iter().filter(|person| can_bound(*person)) {
+    if not_behind_gvisor(
+        "memory_of_its_own_ends_it_with_all_that_it_has_started_and_nothing_else",
+        OF_NO_PART,
+    ) {
+        return;
+    }
+    for person in people() {
         let stage = Stage::new(person);
         let session = Session::start(&stage, &[]);
         // Something survives what the kernel kills, and would go on for long.
@@ -58,11 +69,43 @@ fn memory_of_its_own_ends_it_with_all_that_it_has_started_and_nothing_else() {
 }
 
 #[test]
-fn processes_of_its_own_are_counted_alone() {
-    for person in people().into_iter().filter(|person| can_bound(*person)) {
+fn what_has_left_its_parent_counts_wherever_its_memory_lies() {
+    if not_behind_gvisor("what_has_left_its_parent_counts_wherever_its_memory_lies", OF_NO_PART) {
+        return;
+    }
+    let held = [
+        "held = b'x' * (200 << 20)",
+        "held = mmap.mmap(-1, 200 << 20); held.write(b'x' * (200 << 20))",
+        "held = os.memfd_create('m'); [os.write(held, b'x' * (1 << 20)) for _ in range(200)]",
+    ];
+    for person in people() {
         let stage = Stage::new(person);
         let session = Session::start(&stage, &[]);
-        let script = "for i in 1 2 3 4 5 6 7 8 9; do sleep 60 >/dev/null 2>&1 & done; echo all";
+        for held in held {
+            let script = format!(
+                "import mmap, os, time\nif os.fork() or os.setsid() and os.fork(): os._exit(0)\n{held}\n\
+                 time.sleep(1000)"
+            );
+            let begun = Instant::now();
+            let sh = "python3 -c \"$1\"; sleep 1000";
+            let output = session.exec(&["--memory", "64M"], &["sh", "-c", sh, "sh", &script]);
+            assert!(errors(&output).contains("the memory limit ended"), "{}", errors(&output));
+            assert!(begun.elapsed().as_secs() < 100, "{:?}", begun.elapsed());
+        }
+        session.end();
+    }
+}
+
+#[test]
+fn processes_of_its_own_are_counted_alone() {
+    if not_behind_gvisor("processes_of_its_own_are_counted_alone", OF_NO_PART) {
+        return;
+    }
+    for person in people() {
+        let stage = Stage::new(person);
+        let session = Session::start(&stage, &[]);
+        let script =
+            "for i in 1 2 3 4 5 6 7 8 9; do sleep 60 >/dev/null 2>&1 & done; echo all; sleep 1";
         let few = session.exec(&["--pids", "5"], &["sh", "-c", script]);
         assert!(errors(&few).contains("the pids limit was reached"), "{}", errors(&few));
         let enough = session.exec(&["--pids", "20"], &["sh", "-c", script]);
@@ -74,7 +117,14 @@ fn processes_of_its_own_are_counted_alone() {
 
 #[test]
 fn a_share_of_the_processors_holds_for_all_that_it_starts() {
-    for person in people().into_iter().filter(|person| can_bound(*person)) {
+    if not_behind_gvisor("a_share_of_the_processors_holds_for_all_that_it_starts", OF_NO_PART) {
+        return;
+    }
+    for person in people() {
+        if !has_groups(person) {
+            eprintln!("SKIPPED for uid {}: no control groups to be made", person.uid);
+            continue;
+        }
         let stage = Stage::new(person);
         let session = Session::start(&stage, &[]);
         let script =
@@ -92,7 +142,10 @@ fn a_share_of_the_processors_holds_for_all_that_it_starts() {
 
 #[test]
 fn what_the_whole_session_may_use_up_bounds_each_of_its_parts() {
-    for person in people().into_iter().filter(|person| can_bound(*person)) {
+    if not_behind_gvisor("what_the_whole_session_may_use_up_bounds_each_of_its_parts", OF_NO_PART) {
+        return;
+    }
+    for person in people() {
         let stage = Stage::new(person);
         let session = Session::start(&stage, &["--memory", "64M"]);
         let output = session.exec(&["--memory", "4G"], &["sh", "-c", HOLDS, "sh", "300"]);
@@ -110,16 +163,20 @@ fn limits_that_would_not_hold_are_refused() {
     for person in people() {
         let stage = Stage::new(person);
         let session = Session::start(&stage, &[]);
-        for options in [["--memory", "64M"], ["--pids", "9"], ["--cpus", "0.5"]] {
-            let output = session.exec(&options, &["echo", "ran"]);
-            let limit = options[0].trim_start_matches('-');
-            match can_bound(person) {
-                true => assert_eq!(output.stdout, b"ran\n", "{}", errors(&output)),
-                false => {
-                    let says = format!("cannot enforce the {limit} limit");
-                    assert!(errors(&output).contains(&says), "{}", errors(&output));
-                    assert_eq!((output.stdout.len(), output.status.code()), (0, Some(125)));
-                }
+        let all = ["--memory", "64M", "--pids", "9", "--cpus", "0.5"];
+        for options in [&all[..2], &all[2..4], &all[4..], &all] {
+            let output = session.exec(options, &["echo", "ran"]);
+            let refused = match options {
+                _ if behind_gvisor() => Some(options[0].trim_start_matches('-')),
+                _ if has_groups(person) => None,
+                _ => options.contains(&"--cpus").then_some("cpus"),
+            };
+            if let Some(limit) = refused {
+                let says = format!("cannot enforce the {limit} limit");
+                assert!(errors(&output).contains(&says), "{}", errors(&output));
+                assert_eq!((output.stdout.len(), output.status.code()), (0, Some(125)));
+            } else {
+                assert_eq!(output.stdout, b"ran\n", "{}", errors(&output));
             }
         }
         let before = session.exec(&["--pids", "0"], &["true"]);

@@ -103,21 +103,29 @@ impl Client {
         ready == Ok::<_, Errno>(1)
     }
 
+    /// What it runs is being ended for this limit.
+    pub(super) fn is_over(&mut self, limit: LimitReached) {
+        if let State::Running { deadline, over: over @ None, .. } = &mut self.state {
+            *over = Some(limit);
+            // That it has ended is told by what the inside can stop: then it is not waited for.
+            *deadline = Some(Instant::now() + GRACE);
+        }
+    }
+
     /// Ends what has run for too long, or has used too much memory.
     pub(super) fn look_at_limits(&mut self, inside: &Inside) {
         let has_run_out = self.bounded.as_mut().is_some_and(Bounded::has_run_out);
         let now = Instant::now();
         let is_due = |at: Option<Instant>| at.is_some_and(|at| now >= at);
         match &mut self.state {
-            State::Running { id, deadline, over: over @ None } => {
-                *over = match (has_run_out, is_due(*deadline)) {
-                    (true, _) => Some(LimitReached::Memory),
-                    (false, true) => Some(LimitReached::Timeout),
+            &mut State::Running { id, deadline, over: None } => {
+                let limit = match (has_run_out, is_due(deadline)) {
+                    (true, _) => LimitReached::Memory,
+                    (false, true) => LimitReached::Timeout,
                     (false, false) => return,
                 };
-                let _ = inside.order(&Order::EndTask(*id));
-                // That it has ended is told by what the inside can stop: then it is not waited for.
-                *deadline = Some(now + GRACE);
+                let _ = inside.order(&Order::EndTask(id));
+                self.is_over(limit);
             }
             &mut State::Running { id, deadline, over } if is_due(deadline) => {
                 let _ = inside.order(&Order::EndTask(id));

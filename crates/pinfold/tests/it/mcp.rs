@@ -168,6 +168,50 @@ fn a_call_that_is_taken_back_ends_what_it_runs_and_others_go_on() {
 }
 
 #[test]
+fn a_request_that_names_its_revision_is_answered_in_it_and_others_beside_it_in_theirs() {
+    let stage = Stage::new(people()[0]);
+    stage.write("ws/a", "one\n");
+    let mut mcp = Mcp::new(&stage, &[]);
+    let named = |version: &str, capabilities: Value| {
+        json!({
+            "io.modelcontextprotocol/protocolVersion": version,
+            "io.modelcontextprotocol/clientCapabilities": capabilities,
+        })
+    };
+    let well = named("2026-07-28", json!({}));
+    let read = json!({ "name": "read", "arguments": { "path": "a" }, "_meta": well });
+    let read = mcp.ask("tools/call", read)["result"].take();
+    assert_eq!((&read["resultType"], &read["isError"]), (&json!("complete"), &json!(false)));
+    assert_eq!(read["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "pinfold");
+    let known = mcp.ask("server/discover", json!({ "_meta": well }))["result"].take();
+    assert_eq!(known["supportedVersions"], json!(["2026-07-28"]));
+    assert!(known["ttlMs"].is_u64() && known["cacheScope"] == "public", "{known}");
+    // Who says nothing of a revision has begun with another one, and sees nothing of this one.
+    let listed = mcp.ask("tools/list", json!({}))["result"].take();
+    assert_eq!(listed.as_object().unwrap().keys().collect::<Vec<_>>(), ["tools"]);
+    assert_eq!(mcp.ask("tools/list", json!({ "_meta": well }))["result"]["tools"], listed["tools"]);
+
+    let fails = [
+        ("tools/list", named("2099-01-01", json!({})), -32_022),
+        ("tools/list", named("2025-11-25", json!({})), -32_022),
+        ("tools/list", named("2026-07-28", json!(null)), -32_602),
+        ("tools/list", named("2026-07-28", json!([])), -32_602),
+        ("tools/list", json!({ "io.modelcontextprotocol/clientCapabilities": {} }), -32_602),
+        ("server/discover", json!({}), -32_602),
+        ("initialize", well.clone(), -32_601),
+        ("ping", well, -32_601),
+    ];
+    for (method, meta, code) in fails {
+        let error = mcp.ask(method, json!({ "_meta": meta }))["error"].take();
+        assert_eq!(error["code"], code, "{method} {meta}: {error}");
+        if code == -32_022 {
+            assert_eq!(error["data"]["supported"], json!(["2026-07-28"]));
+        }
+    }
+    mcp.end();
+}
+
+#[test]
 fn what_is_no_request_is_told_so_and_options_that_are_none_stop_the_start() {
     let stage = Stage::new(people()[0]);
     let mut mcp = Mcp::new(&stage, &[]);

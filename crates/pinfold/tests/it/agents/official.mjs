@@ -1,22 +1,28 @@
-// The official client of the Model Context Protocol against `pinfold mcp`. It holds every result
-// against the schema that the server has told.
+// The official clients of the Model Context Protocol against `pinfold mcp`: the first of them, and the
+// second in both of the ways in which it can speak. They hold every result against the schema that
+// the server has told.
 import assert from "node:assert/strict";
-import { Client } from "@modelcontextprotocol/sdk/client/index.js";
-import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 
+const [, , name, mode] = process.argv;
+const parts = name.endsWith("/sdk") ? ["/client/index.js", "/client/stdio.js"] : ["", "/stdio"];
+const [{ Client }, { StdioClientTransport }] = await Promise.all(
+  parts.map((part) => import(name + part)),
+);
 const transport = new StdioClientTransport({ command: process.env.PINFOLD, args: ["mcp"] });
-const client = new Client({ name: "test", version: "1" });
+const client = new Client({ name: "test", version: "1" }, { versionNegotiation: { mode } });
 const strange = [];
 client.onerror = (error) => strange.push(String(error));
 await client.connect(transport);
+const revision = mode === "auto" ? "2026-07-28" : "2025-11-25";
+assert.equal(client.getNegotiatedProtocolVersion?.() ?? revision, revision);
 assert.equal(client.getServerVersion().name, "pinfold");
 assert.ok(client.getServerCapabilities().tools);
 assert.match(client.getInstructions(), /sandbox/);
-await client.ping();
+if (mode !== "auto") await client.ping();
 
 const { tools } = await client.listTools();
 const call = (name, args = {}, options = {}) =>
-  client.callTool({ name, arguments: args }, undefined, options);
+  client.callTool({ name, arguments: args }, ...(mode ? [options] : [undefined, options]));
 const text = (result) => result.content.map((part) => part.text ?? part.mimeType).join();
 
 // Every tool, once well and once not.

@@ -1,0 +1,106 @@
+//! The revisions of the protocol. Until 2025-11-25 a client says at the beginning which one it speaks
+//! (`initialize`); since 2026-07-28 each request says so by itself, and each result says what it is
+//! (modelcontextprotocol.io/specification/2026-07-28/basic). Both are answered, request by request.
+
+use pinfold_client::{Fault, code};
+use serde_json::{Value, json};
+
+/// Those that begin with `initialize`, the newest first.
+const BEGUN: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
+/// Those that each request names.
+const NAMED: [&str; 1] = ["2026-07-28"];
+
+/// Where a request names its revision, and what its client can do.
+const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+/// Where a result says whose it is.
+const SERVER: &str = "io.modelcontextprotocol/serverInfo";
+/// `UnsupportedProtocolVersionError`.
+const UNSUPPORTED: i64 = -32_022;
+/// Milliseconds for which a list of tools may be kept: it is that of this executable.
+const KEPT: u64 = 3_600_000;
+
+const INSTRUCTIONS: &str = "These tools read, change and search files, and run commands, in a sandbox \
+    around the workspace. Paths are those of the workspace on the host; what lies outside of it does not \
+    exist for them.";
+
+/// How a request says which revision it is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Era {
+    /// By what was said at the beginning.
+    Begun,
+    /// By itself.
+    Named,
+}
+
+impl Era {
+    /// That of a request.
+    ///
+    /// # Errors
+    /// A revision that is not spoken, or a request that says only half of what it has to.
+    pub(super) fn of(method: &str, params: &Value) -> Result<Self, Fault> {
+        let meta = &params["_meta"];
+        let (version, capabilities) = (&meta[VERSION], &meta[CAPABILITIES]);
+        if version.is_null() && capabilities.is_null() && method != "server/discover" {
+            return Ok(Self::Begun);
+        }
+        let missing = |key, what| {
+            Fault::new(code::PARAMS, format!("{method}: _meta: {key}: expected {what}"))
+        };
+        let version = version.as_str().ok_or_else(|| missing(VERSION, "a string"))?;
+        if !NAMED.contains(&version) {
+            let data = json!({ "supported": NAMED, "requested": version });
+            let message = format!("no revision {version} of the protocol is spoken here");
+            return Err(Fault { data: Some(data), ..Fault::new(UNSUPPORTED, message) });
+        }
+        capabilities.as_object().ok_or_else(|| missing(CAPABILITIES, "an object"))?;
+        Ok(Self::Named)
+    }
+
+    /// A result as it is told.
+    pub(super) fn told(self, mut result: Value) -> Value {
+        if self == Self::Named
+            && let Some(members) = result.as_object_mut()
+        {
+            members.insert("resultType".to_owned(), json!("complete"));
+            members.insert("_meta".to_owned(), json!({ SERVER: server() }));
+        }
+        result
+    }
+
+    /// The same of one that may be kept.
+    pub(super) fn told_for_long(self, result: Value) -> Value {
+        let mut result = self.told(result);
+        if self == Self::Named {
+            result["ttlMs"] = json!(KEPT);
+            result["cacheScope"] = json!("public");
+        }
+        result
+    }
+}
+
+/// What a client hears that asks at the beginning: its own revision, if that is spoken, and else the
+/// newest one that begins so.
+pub(super) fn initialize(params: &Value) -> Value {
+    let asked = params["protocolVersion"].as_str();
+    let version = BEGUN.into_iter().find(|version| Some(*version) == asked);
+    json!({
+        "protocolVersion": version.unwrap_or(BEGUN[0]),
+        "capabilities": { "tools": {} },
+        "serverInfo": server(),
+        "instructions": INSTRUCTIONS,
+    })
+}
+
+/// The same for one that may ask at any time.
+pub(super) fn discover() -> Value {
+    json!({
+        "supportedVersions": NAMED,
+        "capabilities": { "tools": {} },
+        "instructions": INSTRUCTIONS,
+    })
+}
+
+fn server() -> Value {
+    json!({ "name": "pinfold", "title": "pinfold", "version": env!("CARGO_PKG_VERSION") })
+}

@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use pinfold_tools::Incoming;
 use serde::Serialize;
 use serde_json::Value;
 use thiserror::Error;
@@ -256,7 +257,7 @@ impl Drop for Watching<'_> {
 
 /// Hands out what the server says until it says nothing more.
 fn listen(socket: UnixStream, shared: &Mutex<Shared>) {
-    let mut reader = BufReader::new(&socket);
+    let mut reader = BufReader::new(Incoming(&socket));
     while let Ok(Some(line)) = read_line(&mut reader) {
         match Message::read(&line) {
             Ok(Message::Response { id, result }) => {

@@ -10,3 +10,12 @@ mod start;
 pub use api::{Api, listen};
 pub use mcp::Mcp;
 pub use start::{Started, start};
+
+use std::io::{self, BufRead, BufReader};
+
+use pinfold_tools::Incoming;
+
+/// What comes on standard input, which may be the socket on which is answered.
+pub fn input() -> impl BufRead {
+    BufReader::new(Incoming(io::stdin()))
+}

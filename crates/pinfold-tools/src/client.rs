@@ -11,6 +11,7 @@ use std::thread;
 
 use crate::error::{ErrorKind, ToolError};
 use crate::frame::{self, Frame};
+use crate::incoming::Incoming;
 use crate::operation::{
     Answer, Edit, EditDone, Event, Find, FindDone, Grep, GrepDone, List, ListDone, MakeDirectory,
     Operation, Read, ReadDone, Stat, StatDone, Watch, Write, WriteDone,
@@ -285,7 +286,7 @@ impl Drop for Call<'_> {
 
 /// Hands answers out until there are none any more.
 fn listen(socket: UnixStream, calls: &Mutex<Calls>) {
-    let mut reader = BufReader::with_capacity(BUFFER, &socket);
+    let mut reader = BufReader::with_capacity(BUFFER, Incoming(&socket));
     // What is no message ends it as its end does: who talks nonsense is not listened to.
     while let Ok(Some(Frame { id, header: Some(answer), content })) =
         frame::receive::<Answer>(&mut reader)

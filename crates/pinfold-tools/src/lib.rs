@@ -12,6 +12,7 @@ mod error;
 mod find;
 mod frame;
 mod grep;
+mod incoming;
 mod list;
 mod operation;
 mod read;
@@ -26,6 +27,7 @@ pub use bytes::Bytes;
 pub use client::{Call, Tools};
 pub use error::{ErrorKind, ToolError};
 pub use frame::MAX_CONTENT;
+pub use incoming::Incoming;
 pub use operation::{
     Change, ContentKind, Edit, EditDone, Entry, EntryKind, Event, Find, FindDone, Grep, GrepDone,
     GrepLine, GrepMode, LineKind, List, ListDone, MakeDirectory, Operation, Range, Read, ReadDone,

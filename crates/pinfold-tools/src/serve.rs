@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{ErrorKind, ToolError};
 use crate::frame::{self, Frame};
+use crate::incoming::Incoming;
 use crate::operation::{Answer, Operation};
 use crate::roots::Roots;
 use crate::walk::Cancel;
@@ -25,7 +26,7 @@ const BUFFER: usize = 64 * 1024;
 /// What reading and writing say; a message that is none.
 pub fn serve(socket: OwnedFd, roots: Roots) -> io::Result<()> {
     let socket = UnixStream::from(socket);
-    let mut reader = BufReader::with_capacity(BUFFER, socket.try_clone()?);
+    let mut reader = BufReader::with_capacity(BUFFER, Incoming(socket.try_clone()?));
     let service = Arc::new(Service {
         roots,
         writer: Mutex::new(socket),

@@ -47,7 +47,7 @@ pub(crate) fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
     let path = args.socket.unwrap_or_else(default);
     let api = Api::new(places);
     if args.stdio {
-        api.serve(io::stdin().lock(), io::stdout()).map_err(Failure::new)?;
+        api.serve(pinfold_serve::input(), io::stdout()).map_err(Failure::new)?;
     } else {
         eprintln!("pinfold: serving at {}", path.display());
         pinfold_serve::listen(&api, &path).map_err(Failure::new)?;
@@ -73,6 +73,6 @@ pub(crate) fn mcp(args: McpArgs) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(Failure::new)?;
     let directory = std::env::current_dir().map_err(Failure::new)?;
     let mcp = Mcp::new(directory, args.options);
-    mcp.serve(places, io::stdin().lock(), io::stdout()).map_err(Failure::new)?;
+    mcp.serve(places, pinfold_serve::input(), io::stdout()).map_err(Failure::new)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use pinfold_tools::Incoming;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::net::sockopt::socket_peercred;
 
@@ -68,7 +69,7 @@ impl Drop for Counted {
 }
 
 fn serve(api: &Api, socket: UnixStream) -> io::Result<()> {
-    let reader = BufReader::new(socket.try_clone()?);
+    let reader = BufReader::new(Incoming(socket.try_clone()?));
     api.serve(reader, socket)
 }
 

@@ -21,8 +21,8 @@ pub(crate) struct ExecArgs {
     /// The session, by what it is called or the beginning of its name
     #[arg(add = completions::live())]
     session: String,
-    /// The command with its arguments
-    #[arg(last = true, value_name = "COMMAND", required = true)]
+    /// The command with its arguments; options of exec come before it
+    #[arg(trailing_var_arg = true, value_name = "COMMAND", required = true)]
     command: Vec<OsString>,
     #[command(flatten)]
     surroundings: Surroundings,

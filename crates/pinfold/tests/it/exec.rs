@@ -87,6 +87,22 @@ fn mark(person: Person) -> String {
 }
 
 #[test]
+fn a_command_begins_at_its_first_word_with_or_without_dashes_before_it() {
+    let stage = Stage::new(people()[0]);
+    let session = Session::start(&stage, &[]);
+    let name = session.id.as_str();
+    for (words, said) in [
+        (["exec", name, "echo", "-n", "--timeout", "1s"].as_slice(), "--timeout 1s"),
+        (&["exec", name, "--timeout", "60s", "echo", "--", "a"], "-- a\n"),
+        (&["exec", "--timeout", "60s", name, "--", "echo", "--", "a"], "-- a\n"),
+    ] {
+        let output = stage.pinfold(words).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), said, "{words:?}");
+    }
+    session.end();
+}
+
+#[test]
 fn status_streams_environment_and_directory_are_its_own() {
     for person in people() {
         let stage = Stage::new(person);

@@ -145,7 +145,7 @@ impl Loop<'_> {
         if told || ending.is_some() {
             self.tasks.iter_mut().for_each(Task::go_on);
         }
-        self.tasks.iter_mut().for_each(|task| task.look(self.channel));
+        task::look_at(&mut self.tasks, self.channel);
         if let Some(limit) = self.watch.look() {
             let _ = self.channel.send(&Report::Limit(limit), &[]);
             if self.watch.ends(limit) {

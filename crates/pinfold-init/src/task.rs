@@ -114,9 +114,9 @@ impl Task {
 
     /// Looks at its limits when it is time to, and ends it when it has reached one, which is told
     /// before its minder tells of its end.
-    pub(crate) fn look(&mut self, supervisor: &Channel) {
+    fn look(&mut self, all: &tree::Processes, supervisor: &Channel) {
         let watch = self.watch.as_mut();
-        if let Some(limit) = watch.and_then(|watch| watch.look(|| tree::below(self.minder))) {
+        if let Some(limit) = watch.and_then(|watch| watch.look(|| all.below(self.minder))) {
             self.watch = None;
             let _ = supervisor.send(&Report::TaskLimit { id: self.id, limit }, &[]);
             self.end();
@@ -136,6 +136,14 @@ impl Task {
     pub(crate) fn end(&mut self) {
         self.is_ending = true;
         tree::kill_below(self.minder, None);
+    }
+}
+
+/// Looks at the limits of these when it is time to.
+pub(crate) fn look_at(tasks: &mut [Task], supervisor: &Channel) {
+    if tasks.iter().filter_map(Task::patience).any(|left| left == Duration::ZERO) {
+        let all = tree::Processes::look();
+        tasks.iter_mut().for_each(|task| task.look(&all, supervisor));
     }
 }
 

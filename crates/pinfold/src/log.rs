@@ -1,6 +1,9 @@
 //! `pinfold audit` and `pinfold logs`.
 
+mod colours;
+
 use std::fs::File;
+use std::io::{self, IsTerminal as _, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -10,6 +13,7 @@ use pinfold_session::places::Places;
 use pinfold_session::{SessionId, detach, is_live, names};
 use serde_json::Value;
 
+use self::colours::Colours;
 use crate::cli::AuditArgs;
 use crate::completions;
 use crate::exit::Failure;
@@ -28,18 +32,35 @@ pub(crate) struct LogsArgs {
     follow: bool,
 }
 
-/// Shows the log of a session that was detached, as it was written.
+/// Shows the log of a session that was detached: as it was written, but to a terminal text and colours
+/// alone.
 pub(crate) fn logs(args: &LogsArgs) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(Failure::new)?;
     let session = logged(&places, &args.session)?;
     let path = detach::log_of(&places, &session);
     let read = |error| Failure::new(format!("cannot read {}: {error}", path.display()));
     let mut log = File::open(&path).map_err(read)?;
-    let mut out = std::io::stdout().lock();
+    let stdout = std::io::stdout().lock();
+    if !stdout.is_terminal() {
+        return follow(args, &places, &session, (&mut log, stdout)).map_err(read);
+    }
+    let mut colours = Colours::new(stdout);
+    let followed = follow(args, &places, &session, (&mut log, &mut colours));
+    colours.end().and(followed).map_err(read)
+}
+
+/// Writes what there is, and what comes until the session ends if that is asked for.
+fn follow(
+    args: &LogsArgs,
+    places: &Places,
+    session: &SessionId,
+    (log, mut out): (&mut File, impl Write),
+) -> io::Result<ExitCode> {
     loop {
         // What it wrote before it ended is there after it has.
-        let goes_on = args.follow && is_live(&places, session.as_str());
-        std::io::copy(&mut log, &mut out).map_err(read)?;
+        let goes_on = args.follow && is_live(places, session.as_str());
+        io::copy(log, &mut out)?;
+        out.flush()?;
         if !goes_on {
             return Ok(ExitCode::SUCCESS);
         }

@@ -9,52 +9,62 @@ use crate::watch::is_gone;
 /// Kills every process below this one that there is at present, but for the one that is spared. What is
 /// forked meanwhile is below it, too, and is for the next time.
 pub(super) fn kill_below(root: Pid, spared: Option<Pid>) {
-    for pid in all_below(root, &parents().0).into_iter().filter(|pid| Some(*pid) != spared) {
+    let found = Processes::look().all_below(root);
+    for pid in found.into_iter().filter(|pid| Some(*pid) != spared) {
         // One that has gone by itself is as well.
         let _ = rustix::process::kill_process(pid, Signal::KILL);
     }
 }
 
-/// Every process below this one; none where one may have been missed.
-pub(super) fn below(root: Pid) -> Option<Vec<u32>> {
-    let (all, are_all) = parents();
-    let pids = all_below(root, &all).into_iter().map(|pid| pid.as_raw_pid() as u32);
-    are_all.then(|| pids.collect())
-}
-
 /// The children of a process; none of one that is gone.
 pub(super) fn children(pid: Pid) -> Vec<Pid> {
-    of(pid, &parents().0)
+    Processes::look().of(pid)
 }
 
-fn all_below(root: Pid, all: &[(Pid, Pid)]) -> Vec<Pid> {
-    let mut found = of(root, all);
-    let mut next = 0;
-    while let Some(pid) = found.get(next).copied() {
-        found.extend(of(pid, all));
-        next += 1;
+/// Every process with its parent.
+pub(super) struct Processes {
+    found: Vec<(Pid, Pid)>,
+    /// Whether these are all that there are.
+    are_all: bool,
+}
+
+impl Processes {
+    /// Those of now. Not by lists of children (/proc/[pid]/task/[tid]/children), which gVisor's kernel
+    /// does not have.
+    pub(super) fn look() -> Self {
+        let entries = fs::read_dir("/proc");
+        let mut are_all = entries.is_ok();
+        let entries = entries.into_iter().flatten().flatten();
+        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let with_parent = |pid: i32| {
+            let stat = fs::read(format!("/proc/{pid}/stat"));
+            are_all &= !stat.as_ref().is_err_and(|error| !is_gone(error));
+            Some((Pid::from_raw(pid)?, Pid::from_raw(parent_in(&stat.ok()?)?)?))
+        };
+        let found = pids.filter_map(with_parent).collect();
+        Self { found, are_all }
     }
-    found
-}
 
-fn of(parent: Pid, all: &[(Pid, Pid)]) -> Vec<Pid> {
-    all.iter().filter(|(_, above)| *above == parent).map(|(pid, _)| *pid).collect()
-}
+    /// Every process below this one; none where one may have been missed.
+    pub(super) fn below(&self, root: Pid) -> Option<Vec<u32>> {
+        let pids = self.all_below(root).into_iter().map(|pid| pid.as_raw_pid() as u32);
+        self.are_all.then(|| pids.collect())
+    }
 
-/// Every process with its parent, and whether these are all. Not by lists of children
-/// (/proc/[pid]/task/[tid]/children), which gVisor's kernel does not have.
-fn parents() -> (Vec<(Pid, Pid)>, bool) {
-    let entries = fs::read_dir("/proc");
-    let mut are_all = entries.is_ok();
-    let entries = entries.into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let mut with_parent = |pid: i32| {
-        let stat = fs::read(format!("/proc/{pid}/stat"));
-        are_all &= !stat.as_ref().is_err_and(|error| !is_gone(error));
-        Some((Pid::from_raw(pid)?, Pid::from_raw(parent_in(&stat.ok()?)?)?))
-    };
-    let found = pids.filter_map(&mut with_parent).collect();
-    (found, are_all)
+    fn all_below(&self, root: Pid) -> Vec<Pid> {
+        let mut found = self.of(root);
+        let mut next = 0;
+        while let Some(pid) = found.get(next).copied() {
+            found.extend(self.of(pid));
+            next += 1;
+        }
+        found
+    }
+
+    fn of(&self, parent: Pid) -> Vec<Pid> {
+        let children = self.found.iter().filter(|(_, above)| *above == parent);
+        children.map(|(pid, _)| *pid).collect()
+    }
 }
 
 /// The fourth field. The second may hold anything, parentheses and bytes that are no text among them; none

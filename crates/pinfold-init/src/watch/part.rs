@@ -10,6 +10,10 @@ use super::processes::{Usage, are_told_apart};
 use super::shared::Shared;
 use super::{CLOSE, INTERVAL};
 
+/// What is due within this time is looked at as well when something is: to see who is below whom, every
+/// process is asked.
+const TOGETHER: Duration = Duration::from_millis(50);
+
 /// The watch of one part of the inside.
 #[derive(Debug)]
 pub(crate) struct PartWatch {
@@ -44,10 +48,10 @@ impl PartWatch {
         self.due.saturating_duration_since(Instant::now())
     }
 
-    /// A limit that is reached; looks when it is time to. `below` are its processes, none where not all of
-    /// them can be seen.
+    /// A limit that is reached; looks when it is time to, or soon will be. `below` are its processes, none
+    /// where not all of them can be seen.
     pub(crate) fn look(&mut self, below: impl FnOnce() -> Option<Vec<u32>>) -> Option<Limit> {
-        if self.patience() > Duration::ZERO {
+        if self.patience() > TOGETHER {
             return None;
         }
         let limit = self.look_now(below());

@@ -150,6 +150,25 @@ fn a_supervisor_that_dies_leaves_nothing() {
 }
 
 #[test]
+fn a_log_drives_no_terminal_of_whoever_reads_it() {
+    let test = "a_log_drives_no_terminal";
+    if !installed("script") {
+        return skip(test, "script is not installed");
+    }
+    let stage = Stage::new(people()[0]);
+    let hostile = "\\033]0;title\\007\\033]52;c;Y3VybA==\\033\\\\\\033[31mred\\033[2J\\033[6n\\n";
+    let started = detach(&stage, &["--name", "told"], &format!("printf '{hostile}'"));
+    assert!(started.status.success(), "{}", errors(&started));
+    wait_until("it has ended", || !said(&pinfold(&stage, &["ps"])).contains("told"));
+    let raw = said(&pinfold(&stage, &["logs", "told"]));
+    assert!(raw.contains("\x1b]52;") && raw.contains("\x1b[2J"), "{raw:?}");
+    let line = format!("{} logs told", env!("CARGO_BIN_EXE_pinfold"));
+    let mut script = stage.command("script");
+    let shown = said(&script.args(["-qec", &line, "/dev/null"]).output().unwrap());
+    assert_eq!(shown, "\x1b[31mred\r\n\x1b[0m");
+}
+
+#[test]
 fn a_start_that_was_interrupted_leaves_neither_session_nor_log() {
     for person in people() {
         let stage = Stage::new(person);

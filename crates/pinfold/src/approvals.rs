@@ -9,6 +9,7 @@ use pinfold_session::places::Places;
 use serde::Serialize;
 
 use crate::exit::Failure;
+use crate::print;
 
 /// `pinfold approvals`
 #[derive(Debug, Args)]
@@ -129,7 +130,7 @@ fn show(args: &ApprovalsArgs, session: &str, pending: &Pending) -> Result<(), Fa
             details: &pending.details,
             rule: pending.rule.as_deref(),
         };
-        println!("{}", serde_json::to_string(&row).map_err(Failure::new)?);
+        print::json_line(&row)?;
         return Ok(());
     }
     println!("{session}:{}  {}", pending.id, pending.command);
@@ -203,7 +204,7 @@ fn the_one_that_asks(
 fn rules(args: &ApprovalsArgs, places: &Places) -> Result<ExitCode, Failure> {
     let rules = KeptRules::new(places).all().map_err(Failure::new)?;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&rules).map_err(Failure::new)?);
+        print::json(&rules)?;
         return Ok(ExitCode::SUCCESS);
     }
     for (number, rule) in rules.iter().enumerate() {

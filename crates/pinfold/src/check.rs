@@ -19,6 +19,7 @@ use serde_json::json;
 
 use crate::cli::{Output, PolicyArgs};
 use crate::exit::Failure;
+use crate::print;
 use crate::{policy, snapshot};
 
 /// `pinfold check`
@@ -106,7 +107,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     record(&places, args.access, &path, allowed, reason.as_deref()).map_err(Failure::new)?;
     match (args.output.json, private) {
         (true, true) => println!("{}", json!({ "verdict": "allow", "reason": reason })),
-        (true, false) => println!("{}", serde_json::to_string(&explanation).map_err(Failure::new)?),
+        (true, false) => print::json_line(&explanation)?,
         (false, true) => println!(
             "{} {}: allowed: it is private to the session, empty at its start and gone at its end",
             args.access.word(),

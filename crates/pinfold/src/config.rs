@@ -10,6 +10,7 @@ use pinfold_session::places::Places;
 use crate::cli::{Output, PolicyArgs};
 use crate::exit::Failure;
 use crate::policy;
+use crate::print;
 
 /// `pinfold config`
 #[derive(Debug, Args)]
@@ -29,7 +30,7 @@ pub(crate) fn config(args: &ConfigArgs) -> Result<ExitCode, Failure> {
     let settings = policy::settings(&args.policy, None, &places, &workspace)?;
     let rows = settings.origins();
     if args.output.json {
-        println!("{}", serde_json::to_string_pretty(&rows).map_err(Failure::new)?);
+        print::json(&rows)?;
         return Ok(ExitCode::SUCCESS);
     }
     let rows: Vec<OriginRow> = rows.into_iter().map(plain).collect();

@@ -11,6 +11,7 @@ use serde_json::json;
 
 use crate::cli::Output;
 use crate::exit::Failure;
+use crate::print;
 
 /// `pinfold guard`
 #[derive(Debug, Args)]
@@ -48,7 +49,7 @@ fn show_json(checked: &Checked) -> io::Result<()> {
         "files": checked.files,
         "findings": checked.findings,
     });
-    writeln!(io::stdout().lock(), "{answer}")
+    writeln!(io::stdout().lock(), "{}", print::plain(&answer.to_string()))
 }
 
 fn show(checked: &Checked) -> io::Result<()> {

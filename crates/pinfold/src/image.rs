@@ -22,6 +22,7 @@ use serde_json::json;
 use crate::cli::Output;
 use crate::exit::Failure;
 use crate::policy;
+use crate::print;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ImageCommand {
@@ -280,7 +281,7 @@ fn tag(args: &TagArgs, places: &Places) -> Result<ExitCode, Failure> {
             "base-digest": tagged.digest,
             "extensions": tagged.extensions.map(|hash| hash.to_string()),
         });
-        println!("{}", serde_json::to_string_pretty(&shown).map_err(Failure::new)?);
+        print::json(&shown)?;
         return Ok(ExitCode::SUCCESS);
     }
     if tagged.digest.is_empty() && tagged.base != Some(Base::Scratch) {
@@ -305,7 +306,7 @@ fn list(args: &ListArgs, places: &Places) -> Result<ExitCode, Failure> {
                 json!({"tag": one.tag, "id": one.id, "size": one.size, "created": one.created})
             })
             .collect();
-        println!("{}", serde_json::to_string_pretty(&shown).map_err(Failure::new)?);
+        print::json(&shown)?;
         return Ok(ExitCode::SUCCESS);
     }
     for one in listed {

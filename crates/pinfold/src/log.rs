@@ -17,6 +17,7 @@ use self::colours::Colours;
 use crate::cli::AuditArgs;
 use crate::completions;
 use crate::exit::Failure;
+use crate::print;
 
 /// How often a followed log is looked at.
 const LOOK: Duration = Duration::from_millis(200);
@@ -115,14 +116,15 @@ fn next(reader: Option<&mut Reader>) -> Result<Option<Value>, Failure> {
 
 fn show(record: &Value, json: bool) {
     if json {
-        println!("{record}");
+        println!("{}", print::plain(&record.to_string()));
         return;
     }
     let text = |key: &str| record[key].as_str().unwrap_or("-").to_owned();
     let rest = record.as_object().into_iter().flatten();
     let rest = rest.filter(|(key, _)| !matches!(key.as_str(), "time" | "session" | "event"));
     let details: Vec<String> = rest.map(|(key, value)| format!("{key}={}", brief(value))).collect();
-    println!("{} {} {} {}", text("time"), text("session"), text("event"), details.join(" "));
+    let line = [text("time"), text("session"), text("event"), details.join(" ")];
+    println!("{}", print::plain(&line.join(" ")));
 }
 
 /// Lists of grants are for `--json`; a line for people says how many there are.

@@ -20,6 +20,7 @@ mod log;
 mod network;
 mod nss;
 mod policy;
+mod print;
 mod review;
 mod run;
 mod secret;

@@ -19,6 +19,7 @@ use pinfold_session::workspace::Workspace;
 use crate::cli::{Output, PolicyArgs};
 use crate::exit::Failure;
 use crate::policy;
+use crate::print;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SnapshotCommand {
@@ -168,7 +169,7 @@ fn all(places: &Places) -> Result<Vec<Summary>, Failure> {
 fn list(places: &Places, output: Output) -> Result<ExitCode, Failure> {
     let all = all(places)?;
     if output.json {
-        println!("{}", serde_json::to_string_pretty(&all).map_err(Failure::new)?);
+        print::json(&all)?;
         return Ok(ExitCode::SUCCESS);
     }
     for one in all {
@@ -195,7 +196,7 @@ fn inspect(args: &InspectArgs, places: &Places) -> Result<ExitCode, Failure> {
             .hint(Some("`pinfold snapshot ls` lists them".to_owned())));
     };
     if args.output.json {
-        println!("{}", serde_json::to_string_pretty(one).map_err(Failure::new)?);
+        print::json(one)?;
         return Ok(ExitCode::SUCCESS);
     }
     println!("hash        {}", one.id);
@@ -223,7 +224,7 @@ fn inspect_here(
         let shown = serde_json::json!({
             "base": base, "setup": setup, "hosts": hosts, "registries": registries,
         });
-        println!("{}", serde_json::to_string_pretty(&shown).map_err(Failure::new)?);
+        print::json(&shown)?;
         return Ok(ExitCode::SUCCESS);
     }
     println!("base        {}", Escaped(base.as_ref()));

@@ -18,6 +18,7 @@ use crate::cli::Output;
 use crate::exit::Failure;
 use crate::image;
 use crate::policy::{self, Files, told};
+use crate::print;
 
 /// `pinfold trust`
 #[derive(Debug, Args)]
@@ -110,7 +111,7 @@ fn trust_image(
             "dockerfile": text,
             "files": others,
         });
-        println!("{}", serde_json::to_string_pretty(&shown).map_err(Failure::new)?);
+        print::json(&shown)?;
     } else {
         println!("{} has agents' images built with", Escaped(&path));
         for line in text.lines() {
@@ -176,7 +177,7 @@ fn show(
             "runs": runs,
             "runs-on": on.as_ref().map(|path| Escaped(path).to_string()),
         });
-        println!("{}", serde_json::to_string_pretty(&shown).map_err(Failure::new)?);
+        print::json(&shown)?;
         return Ok(());
     }
     let name = Escaped(file);
@@ -219,7 +220,7 @@ fn agreed() -> Result<bool, Failure> {
 fn list(store: &TrustStore, as_json: bool) -> Result<ExitCode, Failure> {
     let all = store.all().map_err(Failure::new)?;
     if as_json {
-        println!("{}", serde_json::to_string_pretty(&all).map_err(Failure::new)?);
+        print::json(&all)?;
         return Ok(ExitCode::SUCCESS);
     }
     for trusted in all {

@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::cli::Output;
 use crate::exit::Failure;
+use crate::print;
 
 /// `pinfold ps`
 #[derive(Debug, Args)]
@@ -60,7 +61,7 @@ pub(crate) fn ps(args: &PsArgs) -> Result<ExitCode, Failure> {
         }
     }
     if args.output.json {
-        println!("{}", serde_json::to_string_pretty(&rows).map_err(Failure::new)?);
+        print::json(&rows)?;
         return Ok(ExitCode::SUCCESS);
     }
     if rows.is_empty() {

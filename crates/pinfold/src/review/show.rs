@@ -16,6 +16,7 @@ use super::lines::{Printer, Texts, quoted};
 use super::{Chosen, choose};
 use crate::cli::Output;
 use crate::exit::{Failure, takes_colours};
+use crate::print;
 
 /// `pinfold diff`
 #[derive(Debug, Args)]
@@ -44,7 +45,7 @@ pub(crate) fn diff(args: &DiffArgs) -> Result<ExitCode, Failure> {
     let chosen: Vec<&Change> = changes.of(&paths).collect();
     if args.output.json {
         let rows: Vec<_> = chosen.iter().map(|change| row(change)).collect();
-        println!("{}", serde_json::to_string_pretty(&rows).map_err(Failure::new)?);
+        print::json(&rows)?;
         return Ok(ExitCode::SUCCESS);
     }
     let is_terminal = io::stdout().is_terminal();

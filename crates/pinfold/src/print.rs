@@ -1,0 +1,47 @@
+//! JSON on standard output, for programs, and for terminals all the same.
+
+use pinfold_policy::path::is_plain;
+use serde::Serialize;
+
+use crate::exit::Failure;
+
+/// Prints a value over several lines.
+pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
+    println!("{}", plain(&serde_json::to_string_pretty(value).map_err(Failure::new)?));
+    Ok(())
+}
+
+/// Prints a value on one line.
+pub(crate) fn json_line(value: &impl Serialize) -> Result<(), Failure> {
+    println!("{}", plain(&serde_json::to_string(value).map_err(Failure::new)?));
+    Ok(())
+}
+
+/// JSON that drives no terminal and hides nothing on one, whoever wrote its texts. Of control characters
+/// the writer escapes the lower ones alone; any character of a text may be escaped (RFC 8259, section 7).
+pub(crate) fn plain(json: &str) -> String {
+    let mut plain = String::with_capacity(json.len());
+    for character in json.chars() {
+        match character == '\n' || is_plain(character) {
+            true => plain.push(character),
+            // All of these are in the basic plane.
+            false => plain.push_str(&format!("\\u{:04x}", u32::from(character))),
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn it_is_the_same_and_has_nothing_that_drives_a_terminal() {
+        let value = serde_json::json!({ "a": "\u{9b}2J\u{7f}\u{202e}ü\u{1b}\n", "b": [1] });
+        for json in [value.to_string(), format!("{value:#}")] {
+            let json = plain(&json);
+            assert!(json.contains(r"\u009b2J\u007f\u202eü\u001b\n"), "{json}");
+            assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap(), value);
+        }
+    }
+}

@@ -3,8 +3,8 @@
 //! No descriptor leaves gVisor's kernel. So a process of the terminal's own session reads its controlling
 //! side, and exchanges messages with a process outside that has a terminal of the host's in its place
 //! ([`LineIn`], [`LineOut`]). That kernel's terminals of 2022 neither signal whoever is in the foreground
-//! when a key asks for it, nor when the window changes: this process does both. A later one never sees
-//! such a key.
+//! when a key asks for it, nor when the window changes: this process does both. Those of 2024 signal for every
+//! such key, asked or not: they never see one that has a name.
 
 mod keys;
 
@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, Signal, WaitStatus};
-use rustix::termios::LocalModes;
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr};
 
 use crate::fds::close_all_but;
 use crate::stdio::{self, Terminal};
@@ -163,7 +163,7 @@ impl Ends<'_> {
     /// Moves what there is room for, and not for ever; whether nothing is left that was written.
     fn pass_on(&self, pending: &mut Pending) -> Result<bool, Errno> {
         if !pending.typed.is_empty() {
-            match rustix::io::write(self.controller, &pending.typed) {
+            match self.give(&pending.typed) {
                 Ok(count) => drop(pending.typed.drain(..count)),
                 Err(Errno::AGAIN | Errno::INTR) => {}
                 // Nobody will read it.
@@ -189,6 +189,23 @@ impl Ends<'_> {
         Ok(false)
     }
 
+    /// Gives a program what was typed for it. gVisor's terminals of 2024 signal for keys that it reads itself,
+    /// too (ISIG is off): meanwhile no such key has a name. What it changes of its modes in these
+    /// microseconds stays, but for these names.
+    fn give(&self, typed: &[u8]) -> Result<usize, Errno> {
+        let modes = tcgetattr(self.controller).ok();
+        let Some(modes) = modes.filter(|modes| keys::are_named(typed, modes)) else {
+            return rustix::io::write(self.controller, typed);
+        };
+        let set = |modes: &Termios| tcsetattr(self.controller, OptionalActions::Now, modes);
+        set(&keys::without(&modes))?;
+        let given = rustix::io::write(self.controller, typed);
+        let mut since = tcgetattr(self.controller)?;
+        keys::name_as(&mut since, &modes);
+        set(&since)?;
+        given
+    }
+
     fn hear(&self, said: LineIn, pending: &mut Pending) {
         match said {
             LineIn::Typed(bytes) => self.type_in(bytes, pending),
@@ -204,7 +221,7 @@ impl Ends<'_> {
     /// Types as a terminal of Linux takes it (termios(3), ISIG): a key that means a signal is nobody's
     /// input, and what was typed before it and not read is dropped.
     fn type_in(&self, mut bytes: Vec<u8>, pending: &mut Pending) {
-        while let Ok(modes) = rustix::termios::tcgetattr(self.controller)
+        while let Ok(modes) = tcgetattr(self.controller)
             && let Some((at, key)) = keys::first(&bytes, &modes)
         {
             if modes.local_modes.contains(LocalModes::NOFLSH) {
@@ -232,7 +249,7 @@ impl Ends<'_> {
         // Only of the user's side is it told, which nobody holds for long: it would never seem closed. A
         // group that has just ended needs no signal.
         let _ = stdio::open_user(self.controller)
-            .and_then(rustix::termios::tcgetpgrp)
+            .and_then(tcgetpgrp)
             .and_then(|group| rustix::process::kill_process_group(group, signal));
     }
 

@@ -10,22 +10,41 @@ pub(super) enum Key {
     Suspend,
 }
 
+/// Those keys, as modes name them.
+const KEYS: [(SpecialCodeIndex, Key); 3] = [
+    (SpecialCodeIndex::VINTR, Key::Interrupt),
+    (SpecialCodeIndex::VQUIT, Key::Quit),
+    (SpecialCodeIndex::VSUSP, Key::Suspend),
+];
+
 /// The first key that asks for a signal, and where it is.
 pub(super) fn first(bytes: &[u8], modes: &Termios) -> Option<(usize, Key)> {
     const DISABLED: u8 = 0;
     if !modes.local_modes.contains(LocalModes::ISIG) {
         return None;
     }
-    let keys = [
-        (SpecialCodeIndex::VINTR, Key::Interrupt),
-        (SpecialCodeIndex::VQUIT, Key::Quit),
-        (SpecialCodeIndex::VSUSP, Key::Suspend),
-    ];
     let meant = |byte: &u8| {
         let is = |(index, _): &&_| modes.special_codes[*index] == *byte && *byte != DISABLED;
-        keys.iter().find(is).map(|(_, key)| *key)
+        KEYS.iter().find(is).map(|(_, key)| *key)
     };
     bytes.iter().enumerate().find_map(|(at, byte)| Some((at, meant(byte)?)))
+}
+
+/// Whether one of these bytes is named as such a key, be it that the modes let none ask for a signal.
+pub(super) fn are_named(bytes: &[u8], modes: &Termios) -> bool {
+    KEYS.iter().any(|(index, _)| bytes.contains(&modes.special_codes[*index]))
+}
+
+/// The modes with such keys that nobody types: a byte that is in no text (UTF-8, RFC 3629).
+pub(super) fn without(modes: &Termios) -> Termios {
+    let mut without = modes.clone();
+    KEYS.iter().for_each(|(index, _)| without.special_codes[*index] = 0xff);
+    without
+}
+
+/// Names these keys in modes as others do.
+pub(super) fn name_as(modes: &mut Termios, others: &Termios) {
+    KEYS.iter().for_each(|(index, _)| modes.special_codes[*index] = others.special_codes[*index]);
 }
 
 /// How a key is shown: control characters as `^C` where the terminal does so (ECHOCTL).

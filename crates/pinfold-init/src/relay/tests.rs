@@ -5,7 +5,7 @@ use std::time::Duration;
 use pinfold_wire::{Channel, LineIn, LineOut};
 use rustix::pipe::PipeFlags;
 use rustix::pty::OpenptFlags;
-use rustix::termios::{LocalModes, OptionalActions};
+use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, tcgetattr, tcsetattr};
 
 use super::{Afterwards, Ends};
 
@@ -63,6 +63,29 @@ impl Relayed {
 }
 
 #[test]
+fn a_program_that_reads_its_keys_itself_gets_them_all_and_keeps_its_modes() {
+    let relayed = Relayed::start();
+    let mut modes = tcgetattr(&relayed.user).unwrap();
+    modes.make_raw();
+    // One that has no key: a terminal that takes the code for one would take Ctrl-Space for it.
+    modes.special_codes[SpecialCodeIndex::VQUIT] = 0;
+    tcsetattr(&relayed.user, OptionalActions::Now, &modes).unwrap();
+    let modes = tcgetattr(&relayed.user).unwrap();
+    for keys in [b"\x03".as_slice(), b"a\x1ab", b"\0", b"\x1c", "\u{ff}\x03".as_bytes()] {
+        relayed.type_in(keys);
+        let mut read = Vec::new();
+        while read.len() < keys.len() {
+            read.extend(relayed.read());
+        }
+        assert_eq!(read, keys);
+    }
+    // What is said in the other direction comes after all of that.
+    rustix::io::write(&relayed.user, b"written\n").unwrap();
+    relayed.shown(b"written\n");
+    assert_eq!(format!("{:?}", tcgetattr(&relayed.user).unwrap()), format!("{modes:?}"));
+}
+
+#[test]
 fn what_is_typed_is_read_and_what_is_written_is_shown() {
     let relayed = Relayed::start();
     relayed.type_in(b"typed\n");
@@ -82,9 +105,9 @@ fn a_key_that_means_a_signal_is_shown_and_takes_with_it_what_was_typed_before() 
     relayed.type_in(b"dropped\x03kept\n");
     assert_eq!(relayed.read(), b"kept\n");
     assert_eq!(relayed.shown(b"kept\r\n"), b"^Ckept\r\n");
-    let mut raw = rustix::termios::tcgetattr(&relayed.user).unwrap();
+    let mut raw = tcgetattr(&relayed.user).unwrap();
     raw.local_modes.remove(LocalModes::ISIG);
-    rustix::termios::tcsetattr(&relayed.user, OptionalActions::Now, &raw).unwrap();
+    tcsetattr(&relayed.user, OptionalActions::Now, &raw).unwrap();
     relayed.type_in(b"\x03\n");
     assert_eq!(relayed.read(), b"\x03\n");
 }
@@ -92,9 +115,9 @@ fn a_key_that_means_a_signal_is_shown_and_takes_with_it_what_was_typed_before() 
 #[test]
 fn all_is_shown_before_the_end_is_said() {
     let mut relayed = Relayed::start();
-    let mut modes = rustix::termios::tcgetattr(&relayed.user).unwrap();
+    let mut modes = tcgetattr(&relayed.user).unwrap();
     modes.make_raw();
-    rustix::termios::tcsetattr(&relayed.user, OptionalActions::Now, &modes).unwrap();
+    tcsetattr(&relayed.user, OptionalActions::Now, &modes).unwrap();
     let user = rustix::io::dup(&relayed.user).unwrap();
     // More than terminal, relay and socket hold.
     let writer = std::thread::spawn(move || {

@@ -187,6 +187,9 @@ fn full_screen(agent: &str, greeting: &str) {
     tmux.text("a question half typed");
     tmux.wait_for("a question half typed");
     tmux.resize(120, 40);
+    // An agent that asks its terminal something, as codex asks for the cursor, loses what is typed before the
+    // answer comes.
+    tmux.wait_until_it_rests();
     // More than fitted on a line before.
     let more = " and then a good deal more, so that it goes past the eightieth column";
     tmux.text(more);

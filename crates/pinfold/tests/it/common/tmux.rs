@@ -80,7 +80,7 @@ impl<'a> Tmux<'a> {
     }
 
     /// Waits until the screen is as wanted; tmux has no event for that.
-    pub(crate) fn wait_until(&self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
+    pub(crate) fn wait_until(&self, what: &str, mut wanted: impl FnMut(&str) -> bool) -> String {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let screen = self.screen();
@@ -90,6 +90,15 @@ impl<'a> Tmux<'a> {
             assert!(Instant::now() < deadline, "waited for {what} in vain:\n{screen}");
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// Waits until nothing has changed on the screen for a while.
+    pub(crate) fn wait_until_it_rests(&self) {
+        let mut before = String::new();
+        self.wait_until("the screen to rest", |screen| {
+            std::thread::sleep(Duration::from_millis(300));
+            std::mem::replace(&mut before, screen.to_owned()) == screen
+        });
     }
 
     /// Waits until a text is on the screen.

@@ -4,6 +4,13 @@ import { spawn } from "node:child_process";
 import { constants } from "node:os";
 import { fileURLToPath } from "node:url";
 
+import { refusalOfSettings } from "./repository.mjs";
+
+const refusal = refusalOfSettings(process.cwd());
+if (refusal !== undefined) {
+  console.error(refusal);
+  process.exit(1);
+}
 const extension = fileURLToPath(new URL("../src/extension.ts", import.meta.url));
 const pi = spawn("pi", ["--no-extensions", "-e", extension, ...process.argv.slice(2)], {
   stdio: "inherit",

@@ -3,8 +3,7 @@
 // Everything is taken over here and now, before pi has started: what is taken over later, or fails
 // later, leaves pi with tools that work on the host.
 
-import { existsSync } from "node:fs";
-import { join } from "node:path";
+import { writeSync } from "node:fs";
 
 import {
   createBashTool,
@@ -18,6 +17,7 @@ import {
   VERSION,
 } from "@earendil-works/pi-coding-agent";
 
+import { refusalOfExtensions, refusalOfSettings } from "../bin/repository.mjs";
 import { createGrepTool } from "./grep.ts";
 import { attend, createHostExecTool } from "./host.ts";
 import {
@@ -88,24 +88,26 @@ export default function pinfold(pi: ExtensionAPI): void {
 
 type Start = Parameters<typeof Sandbox.start>[0];
 
-/** @throws what cannot be made safe; pi does not start then. */
+/** Ends pi where something cannot be made safe. It goes on after an error of an extension's, and loads those of the
+ * repository, which come after this one. */
 function refuseWhatIsNotSafe(cwd: string, words: readonly string[]): void {
   const mode = words.find((word, at) => word === "--mode=rpc" || (words[at - 1] === "--mode" && word === "rpc"));
   const [major = 0, minor = 0] = VERSION.split(".").map(Number);
   const [safeMajor = 0, safeMinor = 0] = SAFE_RPC;
   if (mode !== undefined && (major < safeMajor || (major === safeMajor && minor < safeMinor))) {
-    throw new Error(
+    end(
       `pinfold: in RPC mode pi ${VERSION} runs the command "bash" on this machine, past every extension; ` +
         `use pi ${SAFE_RPC.join(".")} or newer`,
     );
   }
   const own = words.includes("--no-extensions") || words.includes("-ne");
-  if (!own && existsSync(join(cwd, ".pi", "extensions"))) {
-    throw new Error(
-      "pinfold: this repository brings extensions of its own (.pi/extensions), which would run on this machine; " +
-        "start pi with --no-extensions, or by pinfold-pi",
-    );
-  }
+  const refusal = refusalOfSettings(cwd) ?? (own ? undefined : refusalOfExtensions(cwd));
+  if (refusal !== undefined) end(refusal);
+}
+
+function end(why: string): never {
+  writeSync(process.stderr.fd, `${why}\n`);
+  process.exit(1);
 }
 
 function options(pi: ExtensionAPI, cwd: string): Start {

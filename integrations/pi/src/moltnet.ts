@@ -12,6 +12,7 @@ import type {
   WriteOperations,
 } from "@earendil-works/pi-coding-agent";
 
+import { refusalOfSettings } from "../bin/repository.mjs";
 import { createHostExecTool } from "./host.ts";
 import { createBashOps, createEditOps, createReadOps, createWriteOps } from "./operations.ts";
 import { Sandbox } from "./sandbox.ts";
@@ -48,8 +49,10 @@ export function createPiTaskExecutor(options: PiTaskOptions): PiTaskExecutor {
   return (task, signal) => executePiTask(task, signal === undefined ? options : { ...options, signal });
 }
 
-/** Has pi do one task. That pi fails is a result. */
+/** Has pi do one task. That pi fails is a result, and so is a repository for which it is not started. */
 export function executePiTask(task: PiTask, options: PiTaskOptions): Promise<PiTaskResult> {
+  const refusal = refusalOfSettings(options.mountPath);
+  if (refusal !== undefined) return Promise.resolve({ output: "", exitCode: 1, errors: refusal });
   const extension = fileURLToPath(new URL("../src/extension.ts", import.meta.url));
   const [program = "pi", ...first] = options.pi ?? ["pi"];
   const given: [string, string | undefined][] = [

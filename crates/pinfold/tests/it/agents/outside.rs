@@ -261,22 +261,41 @@ fn what_a_repository_brings_along_is_not_loaded_on_the_host() {
         let output = scene.pi(&words).stdin(Stdio::null()).output().unwrap();
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(errors.contains("brings extensions of its own"), "{version}: {errors}");
-        let _ = fs::remove_file(scene.repo.path().join("loaded"));
+        assert!(!scene.repo.path().join("loaded").exists(), "{version}");
         // The starter leaves them out. It finds pi by its name.
         let (node, cli) = scene.pi.command();
         let starter = format!("#!/bin/sh\nexec {} {} \"$@\"\n", node.display(), cli.display());
         let starter = scene.stage.write("bin/pi", starter);
         fs::set_permissions(&starter, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-        let mut pi = scene.stage.command(&node);
-        pi.arg(scene.stage.path("extension/bin/pinfold-pi.mjs"))
-            .args(["--agent", "none"])
-            .args(model);
-        scene.surround(&mut pi);
         let path = format!("{}:/usr/bin:/bin", starter.parent().unwrap().display());
-        let output =
-            pi.env("PATH", path).current_dir(scene.repo.path()).stdin(Stdio::null()).output();
-        let said = String::from_utf8_lossy(&output.unwrap().stdout).into_owned();
-        assert!(said.contains("DONE"), "{version}: {said}");
+        let start = || {
+            let mut pi = scene.stage.command(&node);
+            pi.arg(scene.stage.path("extension/bin/pinfold-pi.mjs"))
+                .args(["--agent", "none"])
+                .args(model);
+            scene.surround(&mut pi);
+            // Packages are installed only where pi may use the network.
+            pi.env_remove("PI_OFFLINE").env("PATH", &path).current_dir(scene.repo.path());
+            pi.stdin(Stdio::null()).output().unwrap()
+        };
+        for settings in [
+            r#"{"npmCommand":["/bin/sh","-c","echo >installed; exit 1","--"],"packages":["npm:x"]}"#,
+            r#"{"extensions":["./build/evil.js"]}"#,
+            "[]",
+            "{",
+        ] {
+            scene.repo.write(".pi/settings.json", settings);
+            own_tree(&scene.stage, scene.repo.outer());
+            let refused = start();
+            let errors = String::from_utf8_lossy(&refused.stderr).into_owned();
+            assert!(errors.contains(".pi/settings.json"), "{version}: {errors}");
+            assert_eq!(refused.status.code(), Some(1), "{version}: {errors}");
+            assert!(!scene.repo.path().join("installed").exists(), "{version}");
+        }
+        scene.repo.write(".pi/settings.json", r#"{"theme":"dark"}"#);
+        let output = start();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(said.contains("DONE"), "{version}: {said} {output:?}");
         assert!(!scene.repo.path().join("loaded").exists(), "{version}");
     }
 }

@@ -21,7 +21,7 @@ use rustix::termios::Winsize;
 
 use crate::stdio::{Bounded, STACK};
 
-pub(crate) use modes::Modes;
+pub(crate) use modes::{Modes, UNFINISHED};
 
 /// Bytes that a terminal's log holds at most: what is painted over and over needs no gibibyte.
 const LONGEST: u64 = 64 << 20;

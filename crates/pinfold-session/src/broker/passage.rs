@@ -12,9 +12,14 @@ use rustix::io::Errno;
 use rustix::termios::Winsize;
 
 use super::client::{thread, timespec};
+use crate::screen::UNFINISHED;
 
 /// Bytes that are moved at once.
 const CHUNK: usize = 64 * 1024;
+/// Takes away what could hide a question or move it, whoever asked the terminal for it: rows that scroll by
+/// themselves, an origin that moves with them, margins, text that pushes other text away, other characters,
+/// attributes, and waiting with what is drawn (ECMA-48, xterm's control sequences, synchronized output).
+const PLAIN: &str = "\x1b[?6l\x1b[?69l\x1b[r\x1b[4l\x1b(B\x0f\x1b[0m\x1b[?2026l";
 /// Keys that wait for an inside that does not read.
 const MOST_KEYS: usize = 64 * 1024;
 
@@ -187,7 +192,7 @@ impl Held<'_> {
         // Keys come as themselves, whatever the program asked the terminal for (kitty's protocol;
         // other terminals pass over it).
         let enter = if self.is_alternate { "\x1b7" } else { "\x1b[?1049h" };
-        self.draw(format!("{enter}\x1b[>0u\x1b[0m").as_bytes());
+        self.draw(format!("{UNFINISHED}{enter}\x1b[>0u{PLAIN}").as_bytes());
     }
 
     /// Writes to the terminal.
@@ -223,7 +228,7 @@ impl Held<'_> {
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         let leave = if self.is_alternate { "\x1b[2J\x1b8" } else { "\x1b[?1049l" };
-        self.draw(format!("\x1b[0m\x1b[<1u{leave}").as_bytes());
+        self.draw(format!("{UNFINISHED}\x1b[0m\x1b[<1u{leave}").as_bytes());
         if let Some(ends) = self.passage.ends.get().filter(|_| self.is_alternate) {
             draw_again(&ends.inside);
         }

@@ -43,7 +43,7 @@ pub fn stop(places: &Places, session: &str, grace: Duration) -> Result<(), RunEr
     let (name, channel) = named(places, Some(session))?;
     let grace = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
     send(&channel, Request::Stop { grace })?;
-    suspended::wake(&channel);
+    suspended::keep_awake(&channel);
     match channel.receive::<Json<Answer>>() {
         Ok(Some(received)) => Err(refused(received.message.0)),
         Ok(None) | Err(_) => state::wait_for_end(places, &name).map_err(RunError::System),

@@ -4,6 +4,8 @@
 use std::fs;
 
 use pinfold_wire::Channel;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 
 use crate::outcome::RunError;
@@ -26,11 +28,20 @@ pub(super) fn goes_on(channel: &Channel) -> Result<(), RunError> {
     }
 }
 
-/// Has it go on, if it is suspended.
-pub(super) fn wake(channel: &Channel) {
-    if let Some(pid) = supervisor(channel).filter(|pid| is_stopped(*pid)) {
-        // One that has just ended needs no waking.
-        let _ = rustix::process::kill_process(pid, Signal::CONT);
+/// Has it go on whenever it is suspended, until it has said something or ended. That a signal was sent to stop
+/// it does not mean that it has stopped yet.
+pub(super) fn keep_awake(channel: &Channel) {
+    let patience = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+    loop {
+        if let Some(pid) = supervisor(channel).filter(|pid| is_stopped(*pid)) {
+            // One that has just ended needs no waking.
+            let _ = rustix::process::kill_process(pid, Signal::CONT);
+        }
+        let mut heard = [PollFd::new(channel, PollFlags::IN)];
+        match rustix::event::poll(&mut heard, Some(&patience)) {
+            Ok(0) | Err(Errno::INTR) => {}
+            Ok(_) | Err(_) => return,
+        }
     }
 }
 

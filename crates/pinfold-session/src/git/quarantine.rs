@@ -6,12 +6,14 @@
 //! overlay would do the same; it needs more of the kernel and of the file system, and leaves
 //! whiteouts to be understood afterwards.) Large files of git-lfs are borrowed alike.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use pinfold_boundary::{Cover, CoverKind};
+use rustix::fs::{Mode, OFlags, ResolveFlags};
 
 use super::directory::{CONFIGS, INSIDE};
 use super::secrets::without_secrets;
@@ -80,7 +82,10 @@ impl Copies {
         };
         let directory = |path: &Path| fs::DirBuilder::new().mode(0o700).create(path);
         directory(private).and_then(|()| directory(&private.join("base"))).map_err(failed)?;
-        let place = Place { private: private.to_owned(), inside };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let top =
+            rustix::fs::open(host, flags, Mode::empty()).map_err(|errno| failed(errno.into()))?;
+        let place = Place { private: private.to_owned(), inside, host: host.to_owned(), top };
         let first = self.directories.len();
         self.directory(&place, Path::new("git"), host).map_err(failed)?;
         for copied in self.directories.iter_mut().skip(first) {
@@ -110,34 +115,45 @@ impl Copies {
     fn directory(&mut self, place: &Place, to: &Path, from: &Path) -> io::Result<()> {
         let private = place.private.join(to);
         fs::create_dir(&private)?;
-        let is_git = from.join("HEAD").exists() && from.join("objects").is_dir();
-        for entry in fs::read_dir(from)? {
+        // By descriptor: what runs in the workspace meanwhile may put a link in the place of anything.
+        let opened = place.open(from, OFlags::DIRECTORY)?;
+        let here = PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd()));
+        let is_git = here.join("HEAD").exists() && here.join("objects").is_dir();
+        for entry in fs::read_dir(&here)? {
             let entry = entry?;
             let (name, kind) = (entry.file_name(), entry.file_type()?);
-            let to = to.join(&name);
+            let (to, host) = (to.join(&name), from.join(&name));
             if kind.is_dir() && is_git && name == "objects" {
                 self.borrow_objects(place, &private, from)?;
             } else if kind.is_dir() && is_git && name == "lfs" {
                 fs::create_dir(private.join("lfs"))?;
-                self.borrowed.push((entry.path(), place.inside.join(to)));
+                self.borrowed.push((host, place.inside.join(to)));
             } else if kind.is_dir() {
-                self.directory(place, &to, &entry.path())?;
+                self.directory(place, &to, &host)?;
             } else if kind.is_symlink() {
                 std::os::unix::fs::symlink(fs::read_link(entry.path())?, private.join(name))?;
-                self.links.push(entry.path());
+                self.links.push(host);
             } else if kind.is_file() {
-                self.file(&entry.path(), &private.join(name))?;
+                self.file(place, &host, &private.join(name))?;
             }
         }
         Ok(())
     }
 
-    fn file(&mut self, from: &Path, to: &Path) -> io::Result<()> {
-        self.copied += fs::symlink_metadata(from)?.len();
+    fn file(&mut self, place: &Place, from: &Path, to: &Path) -> io::Result<()> {
+        let file = File::from(place.open(from, OFlags::NONBLOCK)?);
+        let about = file.metadata()?;
+        if !about.is_file() {
+            return Err(io::Error::other(format!("{} was changed meanwhile", from.display())));
+        }
+        // As much as may be, whatever it has grown to.
+        let room = LARGEST - self.copied;
+        let mut copy = OpenOptions::new().write(true).create_new(true).open(to)?;
+        self.copied += io::copy(&mut file.take(room + 1), &mut copy)?;
         if self.copied > LARGEST {
             return Err(io::Error::other(format!("it is larger than {LARGEST} bytes")));
         }
-        fs::copy(from, to)?;
+        copy.set_permissions(about.permissions())?;
         if CONFIGS.iter().any(|name| from.ends_with(name))
             && let Some(clean) = without_secrets(&fs::read(to)?)
         {
@@ -187,4 +203,18 @@ impl Copies {
 struct Place {
     private: PathBuf,
     inside: PathBuf,
+    /// What is copied, and where it is.
+    host: PathBuf,
+    top: OwnedFd,
+}
+
+impl Place {
+    /// Opens what lies below, following no link.
+    fn open(&self, host: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+        let path = host.strip_prefix(&self.host).map_err(io::Error::other)?;
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        let flags = flags | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(rustix::fs::openat2(&self.top, path, flags, Mode::empty(), how)?)
+    }
 }

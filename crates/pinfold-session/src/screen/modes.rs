@@ -5,6 +5,10 @@
 //! ask for such things are understood (ctlseqs of xterm, and the keyboard protocol of kitty); of
 //! everything else the program paints anew when its window changes.
 
+/// Ends what a program has begun to tell its terminal and left unfinished, which would swallow what comes next: a
+/// sequence (CAN), or a string (ST; ECMA-48, 8.3.143).
+pub(crate) const UNFINISHED: &str = "\x18\x1b\\";
+
 /// Private modes (DECSET) that are followed, and whether a terminal begins with them.
 const PRIVATE: [(u16, bool); 14] = [
     // The alternate screen, in its three forms.
@@ -144,7 +148,7 @@ impl Modes {
 
     /// What takes all of it back, and the attributes of text with it.
     pub(crate) fn leave(&self) -> Vec<u8> {
-        let mut told = String::new();
+        let mut told = String::from(UNFINISHED);
         if self.modified.is_some() {
             told.push_str("\x1b[>4m");
         }

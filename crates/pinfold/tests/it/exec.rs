@@ -247,7 +247,15 @@ fn a_suspended_session_keeps_nobody_waiting_and_can_be_ended() {
         let mut begun = session.spawn("echo begun; exec sleep 60");
         let mut line = String::new();
         BufReader::new(begun.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        signal(session.process.id(), Signal::STOP);
+        let stop = |pid: u32| {
+            signal(pid, Signal::STOP);
+            let is_stopped = || {
+                let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+                stat.rsplit(") ").next().unwrap().starts_with('T')
+            };
+            wait_until("it has stopped", is_stopped);
+        };
+        stop(session.process.id());
         let refused = session.shell("true");
         assert_eq!(refused.status.code(), Some(125));
         let says = errors(&refused);
@@ -257,6 +265,7 @@ fn a_suspended_session_keeps_nobody_waiting_and_can_be_ended() {
         assert_eq!(begun.wait().unwrap().code(), Some(125));
         signal(session.process.id(), Signal::CONT);
         assert_eq!(said(&session.shell("echo back")), "back\n");
+        // At once: it need not have stopped yet.
         signal(session.process.id(), Signal::STOP);
         let stopped = stage.pinfold(&["stop", &session.id]).output().unwrap();
         assert!(stopped.status.success(), "{}", errors(&stopped));

@@ -205,6 +205,34 @@ fn keys_that_were_typed_before_a_question_never_answer_it() {
 }
 
 #[test]
+fn nothing_that_was_left_unfinished_or_set_hides_a_question() {
+    let scene = Scene::new(people()[0], "");
+    let Some(tmux) = terminal(&scene, "hidden questions") else { return };
+    let hidings = [
+        // A string that the terminal reads until it is ended, a sequence, and a window of five rows.
+        "\\033Pz",
+        "\\033]0;",
+        "\\033[1;5r\\033[?6h",
+        "\\033[?1049h\\033[1;4r\\033[?6h\\033[4h\\033(0",
+        "\\033[",
+    ];
+    for (number, hiding) in hidings.into_iter().enumerate() {
+        let script = format!(
+            "printf 'Proceed? [y/n] {hiding}'; pinfold-host moltnet {number} </dev/null >out 2>&1; \
+             printf '\\033\\\\\\033c'; echo status $?"
+        );
+        scene.stage.write("ws/hide.sh", script);
+        tmux.line(&format!("clear; {PINFOLD} run -- sh hide.sh"));
+        let screen = tmux.wait_for(READY);
+        assert!(!screen.contains("Proceed?"), "{hiding}: {screen}");
+        assert!(screen.contains(&format!("\n  moltnet {number}\n\n  in /")), "{hiding}: {screen}");
+        tmux.keys(&["n"]);
+        tmux.wait_for("status 0");
+        tmux.wait_for_prompt("outer>");
+    }
+}
+
+#[test]
 fn a_full_screen_program_draws_its_screen_again() {
     let scene = Scene::new(people()[0], "");
     if !installed("vim") {

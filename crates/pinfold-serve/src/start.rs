@@ -52,6 +52,14 @@ impl Drop for Started {
 /// # Errors
 /// What `pinfold run` says.
 pub fn start(directory: &Path, options: &[OsString]) -> Result<Started, Fault> {
+    // It would go on after who started it has gone; whether it may is not a matter of options.
+    if options.iter().any(|option| option == "--detach" || option == "-d") {
+        let hint = "`detached` of session.start starts one that goes on by itself";
+        return Err(Fault::refused(
+            "--detach is no option of a session that ends with its client",
+            Some(hint),
+        ));
+    }
     let arguments = [&["run".into(), "--idle".into()], options].concat();
     let system = |error: io::Error| {
         Fault::refused(format!("cannot start a session in {}: {error}", directory.display()), None)

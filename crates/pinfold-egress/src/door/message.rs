@@ -4,7 +4,9 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_LENGTH, HOST, PROXY_AUTHORIZATION, TE, TRAILER, UPGRADE};
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, HOST, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
 use http::request::Parts;
 use http::uri::{PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderValue, Response, Uri, Version};
@@ -86,9 +88,16 @@ pub(super) fn relayed(
     secrets: Vec<Arc<Held>>,
 ) -> Result<Response<Body>, NoWay> {
     let (mut head, body) = upstream.into_parts();
+    let is_coded = head.headers.get_all(TRANSFER_ENCODING).iter().any(|coding| {
+        !coding.to_str().is_ok_and(|coding| coding.trim().eq_ignore_ascii_case("chunked"))
+    });
     strip(&mut head.headers);
     if secrets.is_empty() {
         return Ok(Response::from_parts(head, Either::Right(Either::Left(body))));
+    }
+    if is_coded {
+        let why = "the server answers in a transfer coding that cannot be searched for secrets";
+        return Err(NoWay::Unreachable(why.to_owned()));
     }
     // One of these is the reason phrase, which may hold anything.
     head.extensions.clear();

@@ -84,7 +84,7 @@ impl PathPattern {
     }
 
     /// Whether a path is meant. One that could mean another to the server (an empty or dotted
-    /// segment, an encoded slash or dot, a backslash) is meant by no pattern.
+    /// segment, an encoded slash, dot or percent sign, a backslash) is meant by no pattern.
     #[must_use]
     pub fn matches(&self, path: &str) -> bool {
         if !is_plain(path) {
@@ -101,8 +101,11 @@ impl PathPattern {
 
 fn is_plain(path: &str) -> bool {
     let lower = path.to_ascii_lowercase();
-    let coded = ["%2f", "%5c", "%2e", "%00"].iter().any(|code| lower.contains(code));
-    let dotted = path.split('/').any(|segment| matches!(segment, "." | ".."));
+    // What is coded twice is plain to a server that decodes twice.
+    let coded = ["%2f", "%5c", "%2e", "%00", "%25"].iter().any(|code| lower.contains(code));
+    // Some servers take what follows a semicolon for a parameter of the segment (RFC 3986, 3.3).
+    let is_dotted = |segment: &str| matches!(segment.split(';').next(), Some("." | ".."));
+    let dotted = path.split('/').any(is_dotted);
     path.starts_with('/') && !coded && !dotted && !path.contains("//") && !path.contains('\\')
 }
 

@@ -8,11 +8,7 @@ import { Refusal, apiOf, isGuarded } from './rules.mjs';
  * @param {Function} next
  */
 export function resolve(specifier, context, next) {
-  const api = apiOf(specifier);
-  // Without a parent it is what node was started with.
-  if (api !== undefined && context.parentURL !== undefined && isGuarded(context.parentURL)) {
-    throw new Refusal(api, context.parentURL);
-  }
+  refuse(specifier, context);
   const resolved = next(specifier, context);
   return typeof resolved?.then === 'function'
     ? resolved.then((/** @type {{ url: string }} */ found) => checked(found, context))
@@ -25,9 +21,19 @@ export function resolve(specifier, context, next) {
  * @param {{ parentURL?: string | undefined }} context
  */
 function checked(found, context) {
-  const api = apiOf(found.url);
-  if (api !== undefined && context.parentURL !== undefined && isGuarded(context.parentURL)) {
-    throw new Refusal(api, context.parentURL);
-  }
+  refuse(found.url, context);
   return found;
+}
+
+/**
+ * Without a parent it is what node was started with, which is never one of these, or code in a string that the
+ * main context loads for (vm.constants.USE_MAIN_CONTEXT_DEFAULT_LOADER): nobody can tell whose.
+ * @param {string} specifier
+ * @param {{ parentURL?: string | undefined }} context
+ */
+function refuse(specifier, { parentURL }) {
+  const api = apiOf(specifier);
+  if (api !== undefined && (parentURL === undefined || isGuarded(parentURL))) {
+    throw new Refusal(api, parentURL);
+  }
 }

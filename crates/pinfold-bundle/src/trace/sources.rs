@@ -73,18 +73,14 @@ impl Trace<'_, '_> {
             {
                 if let Some(source) = &export.source {
                     self.load_literal(source, "export … from");
-                    if Kind::of_module(&source.value).is_some_and(|kind| kind == Kind::Modules) {
-                        self.told.spots.push(Spot::unclear(
-                            source.span.start,
-                            "node:module, exported, which loads modules by name",
-                        ));
-                    }
+                    self.hand_on(source);
                 }
             }
             AstKind::ExportAllDeclaration(export)
                 if export.export_kind == ImportOrExportKind::Value =>
             {
                 self.load_literal(&export.source, "export … from");
+                self.hand_on(&export.source);
             }
             AstKind::ImportExpression(import) => {
                 self.load(&import.source, "import()");
@@ -140,6 +136,14 @@ impl Trace<'_, '_> {
             if let Some(kind) = kind {
                 self.bind(specifier.local().symbol_id(), kind);
             }
+        }
+    }
+
+    /// What is exported of a module that leads on is used where this file does not see it.
+    fn hand_on(&mut self, source: &StringLiteral<'_>) {
+        if Kind::of_module(&source.value).is_some() {
+            let what = "node:module, node:process or node:vm, exported, which lead to processes";
+            self.told.spots.push(Spot::unclear(source.span.start, what));
         }
     }
 

@@ -63,6 +63,7 @@ fn node(person: Person, node: &Path, options: &[&str], file: &Path) -> Output {
 fn bundle(stage: &Stage, directory: &str, (name, code): (&str, &str)) -> PathBuf {
     let helpers = [
         ("reexport.mjs", "export * from 'node:child_process';"),
+        ("handed.mjs", "export * from 'node:vm';"),
         ("payload.txt", "module.exports = require('child_process');"),
         ("#mapped", r##"{"imports": {"#mapped": "child_process"}}"##),
     ];

@@ -4,6 +4,16 @@
 pub(super) const WAYS: &[(&str, &str)] = &[
     (
         "a.mjs",
+        r#"import { Script, constants } from "node:vm"; const o = { importModuleDynamically: constants.USE_MAIN_CONTEXT_DEFAULT_LOADER };
+            const c = await new Script("import('child_process')", o).runInThisContext(); c.execFileSync("true"); console.log("started")"#,
+    ),
+    (
+        "a.mjs",
+        r#"import { Script, constants } from "./handed.mjs"; const o = { importModuleDynamically: constants.USE_MAIN_CONTEXT_DEFAULT_LOADER };
+            const c = await new Script("import('child_process')", o).runInThisContext(); c.execFileSync("true"); console.log("started")"#,
+    ),
+    (
+        "a.mjs",
         r#"import { execFileSync as s } from "child_process"; s("true"); console.log("started")"#,
     ),
     (

@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 
-use rustix::fs::{Access, AtFlags, Mode, OFlags, RawMode, Stat};
+use rustix::fs::{Access, AtFlags, Mode, OFlags, RawMode, Stat, XattrFlags};
 use rustix::io::Errno;
 
 use crate::Bytes;
@@ -16,6 +16,8 @@ use crate::roots::{Roots, Spot, There, link_of};
 
 /// Permission bits that a file keeps when its content is replaced.
 const KEPT: RawMode = 0o777;
+/// The extended attribute that holds an access list (xattr(7)).
+const ACCESS_LIST: &str = "system.posix_acl_access";
 
 /// Puts content into a file.
 ///
@@ -41,7 +43,7 @@ pub(crate) fn replace(spot: &Spot, path: &Bytes, content: &[u8]) -> Result<bool,
         // It is asked without opening it for writing, which would make another file of it in a view
         // (overlayfs copies up).
         rustix::fs::access(link_of(file), Access::WRITE_OK).map_err(ToolError::system(path))?;
-        return match put(spot, about, path, content) {
+        return match put(spot, (file, about), path, content) {
             Ok(()) => Ok(true),
             // A mount point, or in a directory that cannot be written: there is no other way.
             Err(Put::Refused) => in_place(spot, path, content).map(|()| false),
@@ -68,14 +70,27 @@ enum Put {
     Failed(ToolError),
 }
 
-fn put(spot: &Spot, before: &Stat, path: &Bytes, content: &[u8]) -> Result<(), Put> {
+fn put(
+    spot: &Spot,
+    (old, before): (&File, &Stat),
+    path: &Bytes,
+    content: &[u8],
+) -> Result<(), Put> {
     let failed = |errno| match errno {
         Errno::BUSY | Errno::XDEV | Errno::ACCESS | Errno::PERM | Errno::ROFS => Put::Refused,
         errno => Put::Failed(ToolError::system(path)(errno)),
     };
+    let list = access_list(old).map_err(failed)?;
     let (file, named) = temporary(spot).map_err(failed)?;
     let mode = Mode::from_raw_mode(before.st_mode & KEPT);
-    let filled = rustix::fs::fchmod(&file, mode).and_then(|()| fill(file, content));
+    // The group's bits of a file that has a list are the list's mask: with them alone its group would have more.
+    let listed = rustix::fs::fchmod(&file, mode).and_then(|()| match &list {
+        // One that names users whom the inside does not have cannot be set there: then it is kept in place.
+        Some(list) => rustix::fs::fsetxattr(&file, ACCESS_LIST, list, XattrFlags::empty())
+            .map_err(|_| Errno::PERM),
+        None => Ok(()),
+    });
+    let filled = listed.and_then(|()| fill(file, content));
     let name = match (filled, named) {
         (Ok(_), Some(name)) => name,
         (Ok(file), None) => {
@@ -100,6 +115,20 @@ fn put(spot: &Spot, before: &Stat, path: &Bytes, content: &[u8]) -> Result<(), P
         forget(spot, &name);
         failed(errno)
     })
+}
+
+/// The access list of a file, if it has one (acl(5)).
+fn access_list(file: &File) -> Result<Option<Vec<u8>>, Errno> {
+    // Some five hundred entries; what has more is written in place.
+    let mut list = vec![0; 4096];
+    match rustix::fs::getxattr(link_of(file), ACCESS_LIST, &mut list[..]) {
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(None),
+        Err(Errno::RANGE) => Err(Errno::PERM),
+        length => {
+            list.truncate(length?);
+            Ok(Some(list))
+        }
+    }
 }
 
 /// What tells one version of a file from another.

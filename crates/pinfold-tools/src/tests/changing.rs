@@ -36,6 +36,37 @@ fn a_write_replaces_the_whole_file_and_keeps_its_mode() {
 }
 
 #[test]
+fn a_file_that_is_replaced_keeps_its_access_list() {
+    const NAME: &str = "system.posix_acl_access";
+    let place = place();
+    let path = place.file("listed", "old");
+    // user::rw-, user:4711:rw-, group::r--, mask::rw-, other::r-- (linux/posix_acl_xattr.h)
+    let entries = [
+        (1_u16, 6_u16, u32::MAX),
+        (2, 6, 4711),
+        (4, 4, u32::MAX),
+        (16, 6, u32::MAX),
+        (32, 4, u32::MAX),
+    ];
+    let mut list = 2_u32.to_le_bytes().to_vec();
+    for (tag, permissions, id) in entries {
+        list.extend(tag.to_le_bytes());
+        list.extend(permissions.to_le_bytes());
+        list.extend(id.to_le_bytes());
+    }
+    let set = rustix::fs::setxattr(&path, NAME, &list, rustix::fs::XattrFlags::empty());
+    if set == Err(rustix::io::Errno::OPNOTSUPP) {
+        return eprintln!("SKIPPED: the file system of temporary files has no access lists");
+    }
+    set.expect("a list");
+    assert!(place.write("listed", "new").expect("written").atomic);
+    let mut kept = vec![0; 256];
+    let length = rustix::fs::getxattr(&path, NAME, &mut kept[..]).expect("a list");
+    assert_eq!(kept[..length], list);
+    assert_eq!(fs::read_to_string(&path).expect("a file"), "new");
+}
+
+#[test]
 fn a_file_that_is_granted_by_itself_is_written_in_place() {
     let all = tempfile::tempdir().expect("a directory");
     let path = all.path().canonicalize().expect("a path").join("one");

@@ -46,7 +46,7 @@ pub(crate) fn watch(
     let mut watcher = Watcher { events, places: HashMap::new(), root: root.clone(), watch, tell };
     watcher.add(&root)?;
     if kind == EntryKind::Directory && watch.recursive {
-        watcher.add_below(&root)?;
+        watcher.add_below(&root, false)?;
     }
     if !(watcher.tell)(Event { change: Change::Ready, path: watch.path.clone() }) {
         return Ok(());
@@ -94,19 +94,35 @@ impl Watcher<'_> {
         Ok(())
     }
 
-    fn add_below(&mut self, at: &Path) -> Result<(), ToolError> {
+    /// Watches the directories below one, and tells of what is there if it is new. A directory is watched
+    /// before what it holds is looked for, so whatever was told of is watched when somebody hears it. False
+    /// when nobody listens any more.
+    fn add_below(&mut self, at: &Path, is_new: bool) -> Result<bool, ToolError> {
         for entry in walk(at, false, Override::empty()) {
             let entry = entry?;
-            if entry.depth() == 0 || !entry.file_type().is_some_and(|kind| kind.is_dir()) {
+            if entry.depth() == 0 {
                 continue;
             }
-            match self.add(entry.path()) {
-                // It has gone meanwhile.
-                Err(error) if error.kind == ErrorKind::NotFound => {}
-                done => done?,
+            if entry.file_type().is_some_and(|kind| kind.is_dir()) {
+                self.add_if_there(entry.path())?;
+            }
+            let event = || Event { change: Change::Created, path: entry.path().into() };
+            if is_new && !(self.tell)(event()) {
+                return Ok(false);
             }
         }
-        Ok(())
+        Ok(true)
+    }
+
+    /// Watches a directory, but for one that has gone meanwhile, or cannot be read: that is passed over, as
+    /// walks do. Tells whether it is watched.
+    fn add_if_there(&mut self, at: &Path) -> Result<bool, ToolError> {
+        match self.add(at) {
+            Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::Denied) => {
+                Ok(false)
+            }
+            done => done.map(|()| true),
+        }
     }
 
     /// Tells what there is to tell; false when nobody listens any more, or nothing is left to watch.
@@ -174,25 +190,9 @@ impl Watcher<'_> {
         }
         let is_new = change == Change::Created && flags.contains(ReadFlags::ISDIR);
         if is_new && self.watch.recursive {
-            match self.add(&at) {
-                Err(error) if error.kind == ErrorKind::NotFound => return Ok(true),
-                done => done?,
-            }
-            self.add_below(&at)?;
-            return Ok(self.tell_below(&at));
+            // What was made in it before it was watched is told, too.
+            return if self.add_if_there(&at)? { self.add_below(&at, true) } else { Ok(true) };
         }
         Ok(true)
-    }
-
-    /// What was made in a new directory before it was watched.
-    fn tell_below(&mut self, at: &Path) -> bool {
-        // What ends the walk has been said by who watches below.
-        let below = walk(at, false, Override::empty()).flatten().filter(|entry| entry.depth() > 0);
-        for entry in below {
-            if !(self.tell)(Event { change: Change::Created, path: entry.path().into() }) {
-                return false;
-            }
-        }
-        true
     }
 }

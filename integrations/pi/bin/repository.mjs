@@ -2,7 +2,9 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
-/** Settings of a repository's that start nothing and load nothing (pi 0.74 to 0.87, docs/settings.md). */
+/** Settings of a repository's that start nothing, load nothing and lead nowhere (docs/settings.md of pi 0.74 and
+ * 0.87). Not among them, besides what runs programs: `prompts`, `skills` and `themes`, which may be files of
+ * this machine's, `httpProxy`, and `sessionDir`. */
 const HARMLESS = new Set([
   "autocompleteMaxVisible",
   "branchSummary",
@@ -11,16 +13,21 @@ const HARMLESS = new Set([
   "defaultModel",
   "defaultProvider",
   "defaultThinkingLevel",
+  "defaultTools",
   "doubleEscapeAction",
   "editorPaddingX",
+  "enableSkillCommands",
   "enabledModels",
   "followUpMode",
   "hideThinkingBlock",
   "images",
   "lastChangelogVersion",
   "markdown",
+  "modelThinkingLevels",
+  "outputPad",
   "quietStartup",
   "retry",
+  "showCacheMissNotices",
   "showHardwareCursor",
   "steeringMode",
   "terminal",
@@ -28,6 +35,7 @@ const HARMLESS = new Set([
   "thinkingBudgets",
   "transport",
   "treeFilterMode",
+  "warnings",
 ]);
 
 /** Why pi is not to be started there, or to go on, if it is not. `--no-extensions` keeps pi from none of it:

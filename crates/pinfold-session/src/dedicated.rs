@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::{BranchName, Settings, WorkspaceMode};
 
-use crate::git::read::{kind_at, open_directory};
+use crate::anchor::Anchor;
+use crate::git::read::{kind_at, open_directory, owner_at};
 use crate::git::refs::shell_word;
-use crate::git::settle::owner;
-use crate::launcher::Launcher;
+use crate::launcher::{Launcher, Spot};
 use crate::places::Places;
 use crate::workspace::Workspace;
 use record::Record;
@@ -116,12 +116,12 @@ impl Dedicated {
         let made = match standing {
             // Its index comes last.
             Standing::There(own)
-                if own.join("index").exists() && self.record.is_being_filled()? =>
+                if own.path().join("index").exists() && self.record.is_being_filled()? =>
             {
                 return Ok(self.record.finished()?);
             }
             Standing::There(own)
-                if own.join("index").exists() || !self.record.is_unfinished()? =>
+                if own.path().join("index").exists() || !self.record.is_unfinished()? =>
             {
                 return Ok(());
             }
@@ -203,7 +203,7 @@ impl Dedicated {
         let missing = || failed("git does not know it".to_owned());
         let own = self.repository.listed(&self.top).ok_or_else(missing)?.git;
         let commit = self.repository.commit(&own, "HEAD").ok_or_else(missing)?;
-        let files = self.files(own);
+        let files = self.files(&own);
         files.prepare(&self.places)?;
         let filled = files.fill(&commit).map_err(|said| match files.lacks_objects() {
             true => DedicatedError::Partial {
@@ -218,10 +218,10 @@ impl Dedicated {
         filled
     }
 
-    fn files(&self, own: PathBuf) -> WorktreeFiles {
+    fn files(&self, own: &Anchor) -> WorktreeFiles {
         WorktreeFiles {
-            git: self.repository.git.clone(),
-            own,
+            git: self.repository.git.path().to_owned(),
+            own: own.path().to_owned(),
             top: self.top.clone(),
             out: self.record.files(),
         }
@@ -252,11 +252,14 @@ impl Dedicated {
     fn remove(&self) -> Result<(), String> {
         let top = self.top.to_str().ok_or("its name is not UTF-8")?;
         // Package managers leave directories that their owner cannot change; git would stop half-way.
-        let closed = ["find", top, "-type", "d", "!", "-perm", "-700"];
+        let closed = ["find", ".", "-type", "d", "!", "-perm", "-700"];
         let open = ["-exec", "chmod", "u+rwx", "{}", ";"];
         let argv: Vec<OsString> = closed.iter().chain(&open).map(Into::into).collect();
         // What cannot be opened git names.
-        let _ = Launcher.run_as(owner(&self.top), &argv, &[], None);
+        if let Ok(opened) = open_directory(&self.top) {
+            let spot = Spot { path: &self.top, opened: &opened };
+            let _ = Launcher.run_in(spot, owner_at(&opened, "."), &argv, &[], None);
+        }
         // Without --force git would look at its files here, with the repository's configuration.
         let words = ["worktree", "remove", "--force", "--", top];
         self.repository.host().run(&words, None).map(|_| ())
@@ -305,7 +308,7 @@ impl Dedicated {
         let Some(own) = repository.listed(&self.top).map(|it| it.git) else {
             return Ok(Some("git does not know it any more".to_owned()));
         };
-        let directory = open_directory(&own).map_err(|errno| errno.to_string())?;
+        let directory = own.open().map_err(|error| error.to_string())?;
         if kind_at(&directory, "locked").is_some() {
             return Ok(Some("it is locked".to_owned()));
         }
@@ -318,12 +321,12 @@ impl Dedicated {
         if !self.is_merged(&own, &commit)? {
             return Ok(Some("it has commits that no other branch has".to_owned()));
         }
-        let is_clean = self.is_clean(own, &commit)?;
+        let is_clean = self.is_clean(&own, &commit)?;
         Ok((!is_clean).then(|| "it has changes that are not committed".to_owned()))
     }
 
     /// Whether another branch, or what is checked out in the main worktree, has the commit.
-    fn is_merged(&self, own: &Path, commit: &str) -> Result<bool, String> {
+    fn is_merged(&self, own: &Anchor, commit: &str) -> Result<bool, String> {
         let git = self.repository.host();
         let branch = self.repository.git_at(own).line(&["symbolic-ref", "-q", "HEAD"]);
         let contains = format!("--contains={commit}");
@@ -337,14 +340,14 @@ impl Dedicated {
     }
 
     /// Asks in a process of its own: a boundary starts from one with one thread.
-    fn is_clean(&self, own: PathBuf, commit: &str) -> Result<bool, String> {
+    fn is_clean(&self, own: &Anchor, commit: &str) -> Result<bool, String> {
         let files = self.files(own);
         files.prepare(&self.places).map_err(|error| error.to_string())?;
         let program = std::env::current_exe().map_err(|error| error.to_string())?;
         let mut argv: Vec<OsString> = vec![program.into(), "look-at-worktree".into()];
         argv.extend([&files.git, &files.own, &files.top, &files.out].map(|path| path.into()));
         argv.push(commit.into());
-        let output = Launcher.run_as(None, &argv, &[], None).map_err(|error| error.to_string());
+        let output = Launcher.run_to_end(&argv, &[], None).map_err(|error| error.to_string());
         files.clear().map_err(|error| error.to_string())?;
         let output = output?;
         match output.code {

@@ -1,6 +1,7 @@
 //! Git on the host's side of the wall.
 
 pub(crate) mod aside;
+mod change;
 pub(crate) mod collect;
 pub(crate) mod config;
 pub(crate) mod directory;

@@ -312,7 +312,7 @@ impl Guard {
             };
             if let Err(error) = collected {
                 let kept = copied.keep(&self.session);
-                let (host, kept) = (copied.host.display(), kept.display());
+                let (host, kept) = (copied.host.path().display(), kept.display());
                 let what = format!("commits in {host} ({error}); the copy is kept in {kept}");
                 settled.kept.push(Kept::new(what, "they could not be taken over"));
             }

@@ -7,7 +7,7 @@ mod watched;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -69,21 +69,27 @@ impl Launcher {
         argv: Vec<OsString>,
         kept: impl Iterator<Item = &'v &'v str>,
         variables: &[(&str, &str)],
+        spot: Option<Spot<'_>>,
     ) -> io::Result<Command> {
         let given = variables.iter().map(|(name, value)| (name.into(), value.into()));
         let mut env: Vec<(OsString, OsString)> = given.collect();
         for name in kept.filter(|name| variables.iter().all(|(given, _)| given != *name)) {
             env.extend(std::env::var_os(name).map(|value| (name.into(), value)));
         }
-        let launch = Launch { argv, env, cwd: PathBuf::from("/"), handled_by: Vec::new() };
+        let cwd = spot.map_or(Path::new("/"), |spot| spot.path);
+        let launch = Launch { argv, env, cwd: cwd.to_owned(), handled_by: Vec::new() };
         let launch = wrappers::wrap(HOST, launch)?;
         record_launch(&*record()?, Purpose::Host, &launch)?;
+        let here = match spot {
+            Some(spot) if launch.cwd == spot.path => of_descriptor(spot.opened.as_fd()),
+            _ => launch.cwd,
+        };
         let (program, arguments) = launch
             .argv
             .split_first()
             .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
         let mut command = Self::command(program);
-        command.args(arguments).env_clear().envs(launch.env).current_dir(launch.cwd);
+        command.args(arguments).env_clear().envs(launch.env).current_dir(here);
         Ok(command)
     }
 
@@ -97,9 +103,10 @@ impl Launcher {
         variables: &[(&str, &str)],
         input: bool,
         owner: Option<(u32, u32)>,
+        spot: Option<Spot<'_>>,
     ) -> io::Result<Child> {
         let argv = argv.iter().map(|word| word.as_ref().to_owned()).collect();
-        let mut command = Self::prepare(argv, ENVIRONMENT.iter(), variables)?;
+        let mut command = Self::prepare(argv, ENVIRONMENT.iter(), variables, spot)?;
         if let Some((uid, gid)) = owner {
             command.uid(uid).gid(gid);
         }
@@ -225,8 +232,7 @@ impl Launcher {
             .args(arguments)
             .env_clear()
             .envs(env)
-            // The child has the descriptor until it executes.
-            .current_dir(format!("/proc/self/fd/{}", directory.as_raw_fd()))
+            .current_dir(of_descriptor(directory))
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -279,11 +285,11 @@ impl Launcher {
     /// What starting it says; `TimedOut` after a minute.
     pub fn run_to_end(
         self,
-        argv: &[String],
+        argv: &[impl AsRef<OsStr>],
         variables: &[(&str, &str)],
         input: Option<&[u8]>,
     ) -> io::Result<CommandOutput> {
-        let child = Self::spawn(argv, variables, input.is_some(), None)?;
+        let child = Self::spawn(argv, variables, input.is_some(), None, None)?;
         see_to_end(child, input, Instant::now() + PATIENCE, usize::MAX)
     }
 
@@ -297,7 +303,7 @@ impl Launcher {
         argv: Vec<OsString>,
         kept: &[&str],
     ) -> io::Result<CommandOutput> {
-        let mut command = Self::prepare(argv, ENVIRONMENT.iter().chain(kept), &[])?;
+        let mut command = Self::prepare(argv, ENVIRONMENT.iter().chain(kept), &[], None)?;
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         see_to_end(command.spawn()?, None, Instant::now() + PATIENCE, usize::MAX)
     }
@@ -317,27 +323,42 @@ impl Launcher {
         let argv = vec!["/bin/sh".into(), "-c".into(), script];
         let kept = ENVIRONMENT.iter().chain(&TERMINAL);
         let variables = [("LESSSECURE", "1")];
-        let pager = Self::prepare(argv, kept, &variables)?.stdin(Stdio::piped()).spawn()?;
+        let pager = Self::prepare(argv, kept, &variables, None)?.stdin(Stdio::piped()).spawn()?;
         crate::sys::leave_keys_to_others();
         Ok(pager)
     }
 
-    /// Runs a program to its end for the owner of what it writes: a caller who is root becomes
-    /// that user, so that the files stay theirs.
+    /// Runs a program to its end in a directory that is held open, for the owner of what it writes: a
+    /// caller who is root becomes that user, so that the files stay theirs.
     ///
     /// # Errors
     /// As [`Self::run_to_end`].
-    pub(crate) fn run_as(
+    pub(crate) fn run_in(
         self,
+        spot: Spot<'_>,
         owner: Option<(u32, u32)>,
         argv: &[OsString],
         variables: &[(&str, &str)],
         input: Option<&[u8]>,
     ) -> io::Result<CommandOutput> {
         let owner = owner.filter(|_| rustix::process::geteuid().is_root());
-        let child = Self::spawn(argv, variables, input.is_some(), owner)?;
+        let child = Self::spawn(argv, variables, input.is_some(), owner, Some(spot))?;
         see_to_end(child, input, Instant::now() + PATIENCE, usize::MAX)
     }
+}
+
+/// A directory that a program is started in: whatever its path leads to meanwhile.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Spot<'a> {
+    /// As wrappers and the log see it.
+    pub(crate) path: &'a Path,
+    /// The directory itself.
+    pub(crate) opened: &'a OwnedFd,
+}
+
+/// The directory that is held open, for a child: it has the descriptor until it executes.
+fn of_descriptor(directory: BorrowedFd<'_>) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd()))
 }
 
 /// The program of this name that the user's `PATH` finds, but for directories in which an inside

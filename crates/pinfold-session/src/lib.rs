@@ -2,6 +2,7 @@
 
 mod after;
 pub mod agent;
+mod anchor;
 pub mod audit;
 pub mod broker;
 mod budget;

@@ -11,14 +11,13 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::FlockOperation;
+use rustix::fs::{CWD, FlockOperation};
 
 use crate::managed;
-use crate::placeholder::{self, Placeholder, Pool};
+use crate::placeholder::{Located, Placeholder, Pool};
 use crate::places::Places;
 
 /// A session's name: twelve hexadecimal digits.
@@ -101,7 +100,7 @@ pub(crate) struct SessionState {
     /// Locked until the end, which is what says that the session lives.
     record: File,
     private: PathBuf,
-    placeholders: Vec<PathBuf>,
+    placeholders: Vec<Located>,
     /// Empty directories for placeholders.
     pool: PathBuf,
     /// Whether another process has the record now.
@@ -123,7 +122,7 @@ impl SessionState {
         let _common = lock(&sessions.join(COMMON), FlockOperation::LockExclusive)?;
         let record = lock(&sessions.join(id.as_str()), FlockOperation::LockExclusive)?;
         let (placeholders, pool) = (Vec::new(), places.state.join("empty"));
-        Pool::open(&pool).lend(&private).map_err(|error| {
+        Pool::open(&pool).lend(CWD, &private).map_err(|error| {
             io::Error::new(error.kind(), format!("cannot make {}: {error}", private.display()))
         })?;
         Ok(Self { sessions, id, record, private, placeholders, pool, is_released: false })
@@ -212,29 +211,26 @@ impl SessionState {
         if ours.is_empty() {
             return Ok(());
         }
-        self.placeholders = ours.iter().map(|place| place.path.clone()).collect();
-        self.write_list().map_err(|error| {
+        let located: io::Result<Vec<Located>> = ours.iter().map(|place| place.locate()).collect();
+        self.placeholders = located?;
+        let list = Located::write_all(&self.placeholders);
+        (&self.record).write_all(&list).map_err(|error| {
             let path = self.sessions.join(self.id.as_str());
             io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()))
         })?;
         let mut pool = Pool::open(&self.pool);
-        ours.into_iter().try_for_each(|placeholder| placeholder.make(&mut pool))
-    }
-
-    /// Paths hold any byte but NUL, so NUL ends each.
-    fn write_list(&self) -> io::Result<()> {
-        let mut bytes = Vec::new();
-        for path in &self.placeholders {
-            bytes.extend_from_slice(path.as_os_str().as_bytes());
-            bytes.push(0);
-        }
-        (&self.record).write_all(&bytes)
+        let mut each = ours.into_iter().zip(&self.placeholders);
+        each.try_for_each(|(placeholder, located)| placeholder.make(located, &mut pool))
     }
 
     /// Placeholders of the other live sessions.
     fn other_placeholders(&self) -> HashSet<PathBuf> {
         let live = |record: &PathBuf| is_alive(record);
-        self.other_records().filter(live).flat_map(|record| read_list(&record)).collect()
+        self.other_records()
+            .filter(live)
+            .flat_map(|record| read_list(&record))
+            .map(|it| it.path())
+            .collect()
     }
 
     fn other_records(&self) -> impl Iterator<Item = PathBuf> {
@@ -262,7 +258,7 @@ impl SessionState {
         }
         let _common = lock(&self.sessions.join(COMMON), FlockOperation::LockExclusive)?;
         let mut kept = self.other_placeholders();
-        kept.extend(self.placeholders.iter().cloned());
+        kept.extend(self.placeholders.iter().map(Located::path));
         let dead: Vec<PathBuf> = self.other_records().filter(|record| !is_alive(record)).collect();
         let mut pool = Pool::open(&self.pool);
         for record in dead {
@@ -290,7 +286,7 @@ impl Drop for SessionState {
             return;
         };
         let mut pool = Pool::open(&self.pool);
-        pool.take_back(&self.private);
+        pool.take_back(CWD, &self.private);
         if !self.placeholders.is_empty() {
             remove_placeholders(&self.placeholders, &self.other_placeholders(), &mut pool);
         }
@@ -304,10 +300,10 @@ const COMMON: &str = "lock";
 const BOUNDARY: &str = "boundary";
 const NAME: &str = "name";
 
-fn remove_placeholders(placeholders: &[PathBuf], kept: &HashSet<PathBuf>, pool: &mut Pool) {
+fn remove_placeholders(placeholders: &[Located], kept: &HashSet<PathBuf>, pool: &mut Pool) {
     // Inner ones first.
-    for path in placeholders.iter().rev().filter(|path| !kept.contains(*path)) {
-        placeholder::remove(path, pool);
+    for located in placeholders.iter().rev().filter(|it| !kept.contains(&it.path())) {
+        located.remove(pool);
     }
 }
 
@@ -407,10 +403,8 @@ pub(crate) fn lock(path: &Path, operation: FlockOperation) -> io::Result<File> {
     })
 }
 
-fn read_list(path: &Path) -> Vec<PathBuf> {
-    let bytes = fs::read(path).unwrap_or_default();
-    let items = bytes.split(|byte| *byte == 0).filter(|item| !item.is_empty());
-    items.map(|item| PathBuf::from(OsStr::from_bytes(item))).collect()
+fn read_list(path: &Path) -> Vec<Located> {
+    Located::read_all(&fs::read(path).unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -147,7 +147,8 @@ impl WorktreeFiles {
         let index = read_bounded(out, Path::new("index"), index::LARGEST);
         let index = index.map_err(|unread| format!("the index {unread}"))?;
         let index = index.ok_or("git has written no index")?;
-        index::install(&self.own, &index.bytes, "new").map_err(words)?;
+        let own = open_directory(&self.own).map_err(|errno| errno.to_string())?;
+        index::install(&own, &index.bytes, "new").map_err(words)?;
         let filters = read(&self.out, "filters").map_err(words)?;
         let filters = String::from_utf8_lossy(&filters).trim().replace('\n', ", ");
         let mut notes = Vec::new();

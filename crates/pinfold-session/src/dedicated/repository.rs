@@ -7,6 +7,7 @@ use pinfold_policy::path::HostPath;
 use pinfold_policy::settings::BranchName;
 
 use super::error::DedicatedError;
+use crate::anchor::Anchor;
 use crate::git::host::HostGit;
 use crate::git::pointer;
 use crate::git::worktrees::{self, Worktree};
@@ -24,9 +25,9 @@ const INITIALIZING: &str = "initializing";
 #[derive(Debug)]
 pub(super) struct Repository {
     /// The git directory that all worktrees share.
-    pub(super) git: PathBuf,
+    pub(super) git: Anchor,
     /// The git directory of the worktree that the caller stands in.
-    pub(super) here: PathBuf,
+    pub(super) here: Anchor,
     /// The top of the main worktree, or the bare repository itself.
     pub(super) root: PathBuf,
     program: PathBuf,
@@ -40,7 +41,7 @@ pub(super) enum Standing {
     /// Nothing, but git still has it in its list.
     Gone,
     /// The worktree, with this git directory of its own.
-    There(PathBuf),
+    There(Anchor),
 }
 
 impl Repository {
@@ -65,19 +66,22 @@ impl Repository {
         }
         let writable = [top.to_owned(), git.clone()];
         let program = launcher::find("git", &writable).ok_or(DedicatedError::NoGit)?;
+        let git = Anchor::of(&git)?;
         let main = worktrees::list(&git, &[(top.to_owned(), here.clone())]);
         let main = main.into_iter().find(|worktree| worktree.head == "HEAD");
-        let is_hidden = git.file_name().is_some_and(|name| name.as_encoded_bytes()[0] == b'.');
+        let path = git.path();
+        let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes()[0] == b'.');
         let root = match main {
             Some(main) => real(&main.top).ok_or_else(none)?,
-            None if is_hidden => git.parent().ok_or_else(none)?.to_owned(),
-            None => git.clone(),
+            None if is_hidden => path.parent().ok_or_else(none)?.to_owned(),
+            None => path.to_owned(),
         };
+        let here = Anchor::of(&here)?;
         Ok(Self { git, here, root, program })
     }
 
     /// Git for one of its directories.
-    pub(super) fn git_at<'a>(&'a self, directory: &'a Path) -> HostGit<'a> {
+    pub(super) fn git_at<'a>(&'a self, directory: &'a Anchor) -> HostGit<'a> {
         HostGit { program: &self.program, directory }
     }
 
@@ -99,7 +103,7 @@ impl Repository {
         let (above, name) = self.root.parent().zip(self.root.file_name()).ok_or_else(none)?;
         let stem = Path::new(name).file_stem().filter(|_| {
             // A bare repository is called so by custom.
-            self.root == self.git && self.root.extension().is_some_and(|it| it == "git")
+            self.root == self.git.path() && self.root.extension().is_some_and(|it| it == "git")
         });
         let mut name = stem.unwrap_or(name).to_owned();
         name.push("-");
@@ -146,7 +150,7 @@ impl Repository {
         };
         // Its own word counts too: what lies there may have been replaced.
         let shared = git_outside(top).ok().flatten();
-        if shared.as_ref() != Some(&self.git) {
+        if shared.as_deref() != Some(self.git.path()) {
             return Err(taken());
         }
         let head = self.git_at(&listed.git).line(&["symbolic-ref", "-q", "HEAD"]);
@@ -186,7 +190,8 @@ impl Repository {
     /// # Errors
     /// What the file system says.
     pub(super) fn clear_unfinished(&self, top: &Path) -> std::io::Result<()> {
-        let entries = fs::read_dir(self.git.join("worktrees")).into_iter().flatten().flatten();
+        let entries =
+            fs::read_dir(self.git.path().join("worktrees")).into_iter().flatten().flatten();
         for own in entries.map(|entry| entry.path()) {
             let word = fs::read_to_string(own.join("locked")).unwrap_or_default();
             let is_this = match pointer::line(&own.join("gitdir"), b"") {
@@ -209,7 +214,7 @@ impl Repository {
     }
 
     /// The commit that a worktree's git directory or a reference stands for.
-    pub(super) fn commit(&self, directory: &Path, name: &str) -> Option<String> {
+    pub(super) fn commit(&self, directory: &Anchor, name: &str) -> Option<String> {
         let name = format!("{name}^{{commit}}");
         self.git_at(directory).line(&["rev-parse", "-q", "--verify", &name])
     }

@@ -22,7 +22,7 @@ use super::read::{open_directory, read_bounded};
 use super::refs::{Head, Refs, Stash, Taken, parse_heads, parse_refs, parse_stashes, shell_word};
 use super::settle::{Kept, Settled};
 use super::worktrees::{self, Worktree};
-use crate::launcher::Launcher;
+use crate::launcher::{Launcher, Spot};
 use crate::survey::walk;
 
 mod follow;
@@ -61,7 +61,9 @@ impl Collect<'_> {
     /// Where the host's working trees are, by git directory.
     pub(crate) fn heads(&self) -> HashMap<PathBuf, Head> {
         let all = worktrees::list(&self.copied.host, self.tops);
-        all.iter().map(|worktree| (worktree.git.clone(), self.head_of(worktree))).collect()
+        all.iter()
+            .map(|worktree| (worktree.git.path().to_owned(), self.head_of(worktree)))
+            .collect()
     }
 
     /// Takes over what is new.
@@ -83,7 +85,7 @@ impl Collect<'_> {
             all.into_iter().partition(|worktree| worktree.within);
         let ours = self.ours()?;
         let (theirs, heads) = self.export(&ours, &within)?;
-        let known = |worktree: &Worktree| self.before.as_ref()?.get(&worktree.git).cloned();
+        let known = |worktree: &Worktree| self.before.as_ref()?.get(worktree.git.path()).cloned();
         let before: Vec<Head> = within
             .iter()
             .map(|worktree| known(worktree).unwrap_or_else(|| self.head_of(worktree)))
@@ -238,20 +240,23 @@ impl Collect<'_> {
     }
 
     fn place(&self) -> std::path::Display<'_> {
-        self.copied.host.display()
+        self.copied.host.path().display()
     }
 
     fn keep(&self, settled: &mut Settled, what: String, why: String) {
         settled.kept.push(Kept { what, why: why.into(), opt_in: None });
     }
 
-    /// Runs one half of the import, in a process of its own.
+    /// Runs one half of the import, in a process of its own that stands in the host's git directory.
     fn helper(&self, half: &str) -> Result<(), String> {
         let own = std::env::current_exe().map_err(|error| error.to_string())?;
-        let paths = [&self.copied.host, &self.copied.private, &self.copied.base, &self.out];
+        let host = self.copied.host.open().map_err(|error| error.to_string())?;
+        let paths = [Path::new("."), &self.copied.private, &self.copied.base, &self.out];
         let mut argv: Vec<OsString> = vec![own.into(), "import-objects".into(), half.into()];
         argv.extend(paths.map(|path| path.into()));
-        let output = Launcher.run_as(None, &argv, &[], None).map_err(|error| error.to_string())?;
+        let spot = Spot { path: self.copied.host.path(), opened: &host };
+        let output = Launcher.run_in(spot, None, &argv, &[], None);
+        let output = output.map_err(|error| error.to_string())?;
         match output.code {
             Some(0) => Ok(()),
             _ => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),

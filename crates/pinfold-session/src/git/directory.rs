@@ -22,6 +22,7 @@ use super::pointer::{line, normal};
 use super::read::{Content, kind_at, open_directory, read_beneath};
 use super::secrets::without_secrets;
 use crate::RunError;
+use crate::anchor::Anchor;
 use crate::placeholder::{COMMONDIR, Placeholder};
 use crate::restrict::{Protect, Substitute};
 
@@ -42,6 +43,8 @@ const MOST_HOOKS: usize = 512;
 pub(crate) struct Repository {
     /// The git directory on the host.
     pub(crate) host: PathBuf,
+    /// Which directory that was at the start.
+    pub(crate) anchor: Anchor,
     /// Its copies, by name: a name in [`CONFIGS`] or `hooks/…`, with the content at the start.
     pub(crate) copies: Vec<(PathBuf, Content)>,
     /// The directory of the copies on the host.
@@ -59,8 +62,10 @@ impl Repository {
     /// What opening it says.
     pub(crate) fn remembered(host: &Path, private: PathBuf) -> Result<Self, RunError> {
         let directory = open_directory(host).map_err(|errno| RunError::System(errno.into()))?;
+        let anchor = Anchor::held(host, &directory).map_err(RunError::System)?;
         let (copies, alternates, todo) = (Vec::new(), None, None);
-        let mut repository = Self { host: host.to_owned(), copies, private, alternates, todo };
+        let host = host.to_owned();
+        let mut repository = Self { host, anchor, copies, private, alternates, todo };
         remember(&mut repository, &directory);
         Ok(repository)
     }

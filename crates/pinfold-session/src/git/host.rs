@@ -3,8 +3,9 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use super::settle::owner;
-use crate::launcher::Launcher;
+use super::read::owner_at;
+use crate::anchor::Anchor;
+use crate::launcher::{Launcher, Spot};
 
 /// The host's git, for one git directory.
 #[derive(Debug, Clone, Copy)]
@@ -12,27 +13,30 @@ pub(crate) struct HostGit<'a> {
     /// The program.
     pub(crate) program: &'a Path,
     /// The git directory: a repository's, or a linked worktree's.
-    pub(crate) directory: &'a Path,
+    pub(crate) directory: &'a Anchor,
 }
 
 impl HostGit<'_> {
-    /// Runs it without hooks and returns what it writes.
+    /// Runs it without hooks and returns what it writes. It stands in the git directory: what has
+    /// been put in its place since is another one.
     ///
     /// # Errors
-    /// What it says when it fails.
+    /// What it says when it fails, or why the directory is not opened.
     pub(crate) fn run(self, arguments: &[&str], input: Option<&[u8]>) -> Result<String, String> {
-        let mut argv: Vec<OsString> = vec![self.program.into(), "--git-dir".into()];
-        argv.push(self.directory.into());
+        let directory = self.directory.open().map_err(|error| error.to_string())?;
         // No command here needs the working tree, and one of a submodule may be gone.
-        argv.extend(["--work-tree", "/", "-c", "core.hooksPath=/dev/null"].map(Into::into));
-        argv.extend(arguments.iter().map(Into::into));
+        let place = ["--git-dir", ".", "--work-tree", ".", "-c", "core.hooksPath=/dev/null"];
+        let mut argv: Vec<OsString> = vec![self.program.into()];
+        argv.extend(place.iter().chain(arguments).map(Into::into));
         let variables = [
             ("GIT_CONFIG_NOSYSTEM", "1"),
             ("GIT_CONFIG_GLOBAL", "/dev/null"),
             ("GIT_NO_LAZY_FETCH", "1"),
             ("LC_ALL", "C"),
         ];
-        let output = Launcher.run_as(owner(&self.directory.join("HEAD")), &argv, &variables, input);
+        let spot = Spot { path: self.directory.path(), opened: &directory };
+        let owner = owner_at(&directory, "HEAD");
+        let output = Launcher.run_in(spot, owner, &argv, &variables, input);
         let output = output.map_err(|error| error.to_string())?;
         if output.code == Some(0) {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());

@@ -6,19 +6,20 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
-use std::fs;
+use std::fs::File;
 use std::io::{self, Write as _};
 use std::ops::Range;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use ring::digest::{Algorithm, Context, SHA1_FOR_LEGACY_USE_ONLY, SHA256};
+use rustix::fs::{AtFlags, Mode, OFlags, openat, renameat, unlinkat};
 
 use super::config::Config;
 use super::directory::CONFIGS;
 use super::pointer::{line, normal};
-use super::read::{open_directory, read_beneath, read_bounded};
-use super::settle::owner;
+use super::read::{open_directory, owner_at, read_beneath, read_bounded};
 
 /// An index of more bytes is not read; a million files take some hundred million.
 pub(crate) const LARGEST: u64 = 256 << 20;
@@ -37,16 +38,17 @@ const SKIP_WORKTREE: u16 = 0x4000;
 ///
 /// # Errors
 /// What the file system says.
-pub(crate) fn install(git: &Path, bytes: &[u8], mark: &str) -> io::Result<()> {
-    let new = git.join(format!("index.pinfold-{mark}"));
+pub(crate) fn install(git: &OwnedFd, bytes: &[u8], mark: &str) -> io::Result<()> {
+    let new = format!("index.pinfold-{mark}");
     // What an interrupted attempt left.
-    let _ = fs::remove_file(&new);
-    let mut file = fs::File::create_new(&new)?;
+    let _ = unlinkat(git, &new, AtFlags::empty());
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let mut file = File::from(openat(git, &new, flags, Mode::from_raw_mode(0o666))?);
     file.write_all(bytes)?;
-    if let Some((uid, gid)) = owner(&git.join("HEAD")) {
-        std::os::unix::fs::chown(&new, Some(uid), Some(gid))?;
+    if let Some((uid, gid)) = owner_at(git, "HEAD") {
+        std::os::unix::fs::fchown(&file, Some(uid), Some(gid))?;
     }
-    fs::rename(&new, git.join("index"))
+    Ok(renameat(git, &new, git, "index")?)
 }
 
 /// An index as it was read.

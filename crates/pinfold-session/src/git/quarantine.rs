@@ -19,6 +19,7 @@ use super::directory::{CONFIGS, INSIDE};
 use super::secrets::without_secrets;
 use super::start::Start;
 use crate::RunError;
+use crate::anchor::Anchor;
 use crate::restrict::{Protect, follow};
 
 /// A git directory of more bytes than these, objects aside, is not copied.
@@ -28,7 +29,7 @@ const LARGEST: u64 = 512 << 20;
 #[derive(Debug)]
 pub(crate) struct Copied {
     /// The git directory on the host.
-    pub(crate) host: PathBuf,
+    pub(crate) host: Anchor,
     /// The copy, on the host.
     pub(crate) private: PathBuf,
     /// Where the host's objects are mounted inside.
@@ -105,7 +106,7 @@ impl Copies {
         let within = self
             .directories
             .iter()
-            .filter_map(|copied| Some((copied, git.strip_prefix(&copied.host).ok()?)));
+            .filter_map(|copied| Some((copied, git.strip_prefix(copied.host.path()).ok()?)));
         let (copied, rest) = within.min_by_key(|(_, rest)| rest.as_os_str().len())?;
         // Nothing to add would be a trailing slash.
         let is_itself = rest.as_os_str().is_empty();
@@ -124,7 +125,7 @@ impl Copies {
             let (name, kind) = (entry.file_name(), entry.file_type()?);
             let (to, host) = (to.join(&name), from.join(&name));
             if kind.is_dir() && is_git && name == "objects" {
-                self.borrow_objects(place, &private, from)?;
+                self.borrow_objects(place, &private, Anchor::held(from, &opened)?)?;
             } else if kind.is_dir() && is_git && name == "lfs" {
                 fs::create_dir(private.join("lfs"))?;
                 self.borrowed.push((host, place.inside.join(to)));
@@ -162,7 +163,7 @@ impl Copies {
         Ok(())
     }
 
-    fn borrow_objects(&mut self, place: &Place, private: &Path, from: &Path) -> io::Result<()> {
+    fn borrow_objects(&mut self, place: &Place, private: &Path, host: Anchor) -> io::Result<()> {
         let base = Path::new("base").join(self.directories.len().to_string());
         let own = private.join("objects");
         for path in [place.private.join(&base), own.clone(), own.join("info"), own.join("pack")] {
@@ -171,9 +172,9 @@ impl Copies {
         }
         let inside = place.inside.join(&base);
         fs::write(own.join("info/alternates"), format!("{}\n", inside.display()))?;
-        self.borrowed.push((from.join("objects"), inside.clone()));
+        self.borrowed.push((host.path().join("objects"), inside.clone()));
         self.directories.push(Copied {
-            host: from.to_owned(),
+            host,
             private: private.to_owned(),
             base: inside,
             start: Start::default(),

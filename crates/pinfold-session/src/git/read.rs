@@ -6,7 +6,7 @@ use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use thiserror::Error;
 
@@ -91,4 +91,12 @@ pub(crate) fn read_bounded(
 pub(crate) fn kind_at(directory: impl AsFd, name: &str) -> Option<FileType> {
     let stat = rustix::fs::statat(directory, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
     stat.ok().map(|stat| FileType::from_raw_mode(stat.st_mode))
+}
+
+/// Who the entry of this name in a directory belongs to, or the directory where it is missing: what
+/// is written for it stays theirs.
+pub(crate) fn owner_at(directory: impl AsFd, name: &str) -> Option<(u32, u32)> {
+    let stat = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW);
+    let stat = stat.or_else(|_| rustix::fs::fstat(&directory));
+    stat.ok().map(|stat| (stat.st_uid, stat.st_gid))
 }

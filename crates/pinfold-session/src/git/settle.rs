@@ -6,20 +6,19 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use pinfold_policy::protect::{GIT_CONFIG, GIT_HOOKS};
 
+use super::change::Change;
 use super::config::{Config, Setting, split};
 use super::directory::{CONFIGS, LINK, Repository};
 use super::keys::{Verdict, judge};
 use super::read::{Content, open_directory, read_beneath};
 use crate::github::{repositories, repository};
-use crate::launcher::Launcher;
 
 /// Something that the inside wrote and the host did not take.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -94,15 +93,36 @@ pub(crate) fn settle(repository: &Repository, terms: Terms<'_>, settled: &mut Se
             settled.kept.push(Kept::new(what, "it is not well-formed"));
             continue;
         }
-        carry(&file, &before, &now, terms, settled);
+        let take = carried(&file, &before, &now, terms, settled);
+        if !take.is_empty() {
+            set(repository, name, &take, terms, settled);
+        }
     }
     new_hooks(repository, settled);
 }
 
-fn carry(file: &Path, before: &Config, now: &Config, terms: Terms<'_>, settled: &mut Settled) {
+/// A setting that the host is to have.
+struct Take<'a> {
+    key: &'a str,
+    values: Vec<Setting>,
+    /// As people see it.
+    shown: String,
+    /// Whether a person is told that it was taken.
+    is_told: bool,
+}
+
+/// What of the changes the host is to have.
+fn carried<'a>(
+    file: &Path,
+    before: &'a Config,
+    now: &'a Config,
+    terms: Terms<'_>,
+    settled: &mut Settled,
+) -> Vec<Take<'a>> {
     let remotes = if terms.fixed_remotes { new_remotes(before, now) } else { BTreeSet::new() };
     let keys: BTreeSet<&str> =
         before.settings.iter().chain(&now.settings).map(|setting| setting.key.as_str()).collect();
+    let mut take = Vec::new();
     for key in keys {
         let of = |config: &Config| -> Vec<_> {
             config.settings.iter().filter(|setting| setting.key == key).cloned().collect()
@@ -119,16 +139,8 @@ fn carry(file: &Path, before: &Config, now: &Config, terms: Terms<'_>, settled: 
             let why = "git would have the token for GitHub there; if it should, set it on the host";
             settled.kept.push(Kept::new(shown, why));
         } else if judged.iter().all(|setting| judge(setting) == Verdict::Take) {
-            let values: Vec<&[u8]> =
-                new.iter().map(|setting| setting.value.as_deref().unwrap_or(b"true")).collect();
-            match set(terms.git, file, key, &values) {
-                Ok(()) if redirects(key) && !old.is_empty() => settled.taken.push(shown),
-                Ok(()) => {}
-                Err(error) => {
-                    let what = format!("{shown} ({error})");
-                    settled.kept.push(Kept::new(what, "git could not set it"));
-                }
-            }
+            let is_told = redirects(key) && !old.is_empty();
+            take.push(Take { key, values: new, shown, is_told });
         } else if judged.iter().any(|setting| judge(setting) != Verdict::OfThePlace) {
             let why = "it may run a program or lead git elsewhere";
             settled.kept.push(Kept {
@@ -138,6 +150,51 @@ fn carry(file: &Path, before: &Config, now: &Config, terms: Terms<'_>, settled: 
             });
         }
     }
+    take
+}
+
+/// Has the host take them over, and tells what became of them.
+fn set(
+    repository: &Repository,
+    name: &'static str,
+    take: &[Take<'_>],
+    terms: Terms<'_>,
+    settled: &mut Settled,
+) {
+    let said = match change(repository, name, take, terms.git) {
+        Ok(said) => said,
+        Err(error) => vec![Err(error); take.len()],
+    };
+    for (one, said) in take.iter().zip(said) {
+        match said {
+            Ok(()) if one.is_told => settled.taken.push(one.shown.clone()),
+            Ok(()) => {}
+            Err(error) => {
+                let what = format!("{} ({error})", one.shown);
+                settled.kept.push(Kept::new(what, "git could not set it"));
+            }
+        }
+    }
+}
+
+/// Sets them at once, but for those that git refuses; returns what it said of each.
+fn change(
+    repository: &Repository,
+    name: &'static str,
+    take: &[Take<'_>],
+    git: Option<&Path>,
+) -> Result<Vec<Result<(), String>>, String> {
+    let git = git.ok_or("there is no git on the host")?;
+    let directory = repository.anchor.open().map_err(|error| error.to_string())?;
+    let change = Change::begin(git, directory, name, &repository.private)?;
+    let set = |one: &Take<'_>| {
+        let values: Vec<&[u8]> =
+            one.values.iter().map(|it| it.value.as_deref().unwrap_or(b"true")).collect();
+        change.set(one.key, &values)
+    };
+    let said = take.iter().map(set).collect();
+    change.finish()?;
+    Ok(said)
 }
 
 /// The names of remotes that now lead to repositories on github.com to which none led before.
@@ -152,37 +209,6 @@ fn new_remotes<'a>(before: &Config, now: &'a Config) -> BTreeSet<&'a str> {
 fn redirects(key: &str) -> bool {
     let last = key.rsplit('.').next().unwrap_or(key);
     matches!(last, "url" | "pushurl" | "remote" | "pushremote" | "pushdefault")
-}
-
-/// Sets a key to these values, or removes it, with the host's git, which reads nothing but this
-/// file.
-fn set(git: Option<&Path>, file: &Path, key: &str, values: &[&[u8]]) -> Result<(), String> {
-    let git = git.ok_or("there is no git on the host")?;
-    let run = |arguments: &[&OsStr]| -> Result<(), String> {
-        let first = [git.as_os_str(), "config".as_ref(), "--file".as_ref(), file.as_os_str()];
-        let argv: Vec<OsString> =
-            first.iter().chain(arguments).map(|word| (*word).to_owned()).collect();
-        let variables = [("GIT_CONFIG_NOSYSTEM", "1"), ("GIT_CONFIG_GLOBAL", "/dev/null")];
-        let output = Launcher.run_as(owner(file), &argv, &variables, None);
-        let output = output.map_err(|error| error.to_string())?;
-        if output.code == Some(0) {
-            return Ok(());
-        }
-        Err(String::from_utf8_lossy(&output.stderr).trim().escape_debug().to_string())
-    };
-    let key = OsStr::new(key);
-    let Some((first, more)) = values.split_first() else {
-        return run(&["--unset-all".as_ref(), key]);
-    };
-    run(&["--replace-all".as_ref(), key, OsStr::from_bytes(first)])?;
-    more.iter().try_for_each(|value| run(&["--add".as_ref(), key, OsStr::from_bytes(value)]))
-}
-
-/// Who the file belongs to, or the directory where it is missing: what git writes stays theirs.
-pub(crate) fn owner(file: &Path) -> Option<(u32, u32)> {
-    let above = || fs::symlink_metadata(file.parent()?).ok();
-    let metadata = fs::symlink_metadata(file).ok().or_else(above);
-    metadata.map(|metadata| (metadata.uid(), metadata.gid()))
 }
 
 /// Hooks that are new or changed.

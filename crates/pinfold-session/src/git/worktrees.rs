@@ -10,14 +10,15 @@ use std::path::{Path, PathBuf};
 use super::config::Config;
 use super::directory::CONFIGS;
 use super::pointer::{line, normal};
-use super::read::{open_directory, read_beneath};
+use super::read::read_beneath;
 use super::refs::is_component;
+use crate::anchor::Anchor;
 
 /// One working tree, as the host knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Worktree {
     /// Its git directory.
-    pub(crate) git: PathBuf,
+    pub(crate) git: Anchor,
     /// How the repository calls its HEAD (gitrevisions(7), git-worktree(1), "Refs").
     pub(crate) head: String,
     /// Its top, for people.
@@ -29,9 +30,9 @@ pub(crate) struct Worktree {
 /// Lists the working trees of the repository at `git`, the main one first. `tops` are those that
 /// the inside could write, each with the git directory that its `.git` leads to: a file that
 /// anyone may have written, so it counts only where the repository says the same.
-pub(crate) fn list(git: &Path, tops: &[(PathBuf, PathBuf)]) -> Vec<Worktree> {
+pub(crate) fn list(git: &Anchor, tops: &[(PathBuf, PathBuf)]) -> Vec<Worktree> {
     let mut all: Vec<Worktree> = main(git, tops).into_iter().collect();
-    let linked = fs::read_dir(git.join("worktrees")).into_iter().flatten().flatten();
+    let linked = fs::read_dir(git.path().join("worktrees")).into_iter().flatten().flatten();
     let mut linked: Vec<Worktree> =
         linked.filter_map(|entry| one(git, entry.file_name().to_str()?, tops)).collect();
     linked.sort_by(|one, other| one.head.cmp(&other.head));
@@ -40,8 +41,8 @@ pub(crate) fn list(git: &Path, tops: &[(PathBuf, PathBuf)]) -> Vec<Worktree> {
 }
 
 /// The main working tree; a bare repository has none.
-fn main(git: &Path, tops: &[(PathBuf, PathBuf)]) -> Option<Worktree> {
-    let directory = open_directory(git).ok()?;
+fn main(anchor: &Anchor, tops: &[(PathBuf, PathBuf)]) -> Option<Worktree> {
+    let (git, directory) = (anchor.path(), anchor.open().ok()?);
     let mut settings = Vec::new();
     for name in CONFIGS {
         let content = read_beneath(&directory, Path::new(name)).ok().flatten();
@@ -60,16 +61,17 @@ fn main(git: &Path, tops: &[(PathBuf, PathBuf)]) -> Option<Worktree> {
     let claimed = tops.iter().find(|(_, led)| is_same(led, git)).map(|(top, _)| top.clone());
     let top = named.or_else(above).or(claimed)?;
     let within = tops.iter().any(|(other, led)| is_same(other, &top) && is_same(led, git));
-    Some(Worktree { git: git.to_owned(), head: "HEAD".to_owned(), top, within })
+    Some(Worktree { git: anchor.clone(), head: "HEAD".to_owned(), top, within })
 }
 
-fn one(git: &Path, id: &str, tops: &[(PathBuf, PathBuf)]) -> Option<Worktree> {
-    let own = git.join("worktrees").join(id);
+fn one(git: &Anchor, id: &str, tops: &[(PathBuf, PathBuf)]) -> Option<Worktree> {
+    let git = git.below(&Path::new("worktrees").join(id)).ok()?;
+    let own = git.path();
     let file = normal(&own.join(line(&own.join("gitdir"), b"")?));
     let top = file.parent()?.to_owned();
-    let is_this = |(other, led): &(PathBuf, PathBuf)| is_same(other, &top) && is_same(led, &own);
+    let is_this = |(other, led): &(PathBuf, PathBuf)| is_same(other, &top) && is_same(led, own);
     let within = is_component(id) && tops.iter().any(is_this);
-    Some(Worktree { git: own, head: format!("worktrees/{id}/HEAD"), top, within })
+    Some(Worktree { git, head: format!("worktrees/{id}/HEAD"), top, within })
 }
 
 /// Whether two paths lead to one directory; what a pointer file names may lead through links.

@@ -42,7 +42,7 @@ impl Guard {
         let copied = self.copies.directories.iter();
         record.repositories = copied
             .map(|copied| Repository {
-                host: copied.host.clone(),
+                host: copied.host.path().to_owned(),
                 private: copied.private.clone(),
                 base: copied.base.clone(),
                 number: copied.number,

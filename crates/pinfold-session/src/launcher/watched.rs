@@ -39,7 +39,7 @@ impl Launcher {
         kept: &[&str],
         tell: &mut dyn FnMut(&[u8]),
     ) -> io::Result<Watched> {
-        let mut command = Self::prepare(argv, ENVIRONMENT.iter().chain(kept), &[])?;
+        let mut command = Self::prepare(argv, ENVIRONMENT.iter().chain(kept), &[], None)?;
         let (output, its) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         rustix::io::ioctl_fionbio(&output, true)?;
         let events = sys::signal_events()?;

@@ -15,6 +15,7 @@ use super::record::AnyPath;
 use super::seen::write_whole;
 use super::stage::{self, Staging};
 use super::tree::{Node, Tree, attributes};
+use crate::anchor::Anchor;
 use crate::git::collect::Collect;
 use crate::git::quarantine::Copied;
 use crate::git::refs::Head;
@@ -135,26 +136,29 @@ impl Review {
     /// Whether the session made commits, branches, tags, notes or stashes that nobody has.
     pub fn has_commits(&self) -> bool {
         let tops = self.tops();
-        let copied = self.copied();
-        let collects = copied.iter().map(|copied| self.collecting(copied, &tops, "git".as_ref()));
-        !self.is_collected() && { collects }.any(|collect| collect.has_news())
+        // One that cannot be opened has not been asked.
+        let has_news = |copied: io::Result<Copied>| {
+            copied.map_or(true, |it| self.collecting(&it, &tops, "git".as_ref()).has_news())
+        };
+        !self.is_collected() && self.copied().any(|(_, copied)| has_news(copied))
     }
 
     fn tops(&self) -> Vec<(PathBuf, PathBuf)> {
         self.record.tops.iter().map(|top| (top.top.clone(), top.git.clone())).collect()
     }
 
-    fn copied(&self) -> Vec<Copied> {
-        let repositories = self.record.repositories.iter();
-        repositories
-            .map(|it| Copied {
-                host: it.host.clone(),
+    /// The repositories, by their places now, each with its copy.
+    fn copied(&self) -> impl Iterator<Item = (&Path, io::Result<Copied>)> {
+        self.record.repositories.iter().map(|it| {
+            let copied = Anchor::of(&it.host).map(|host| Copied {
+                host,
                 private: it.private.clone(),
                 base: it.base.clone(),
                 start: it.start.clone(),
                 number: it.number,
-            })
-            .collect()
+            });
+            (it.host.as_path(), copied)
+        })
     }
 
     fn collecting<'a>(
@@ -197,19 +201,19 @@ impl Review {
             return Vec::new();
         }
         let git = launcher::find("git", std::slice::from_ref(&self.record.workspace));
-        let (copied, tops) = (self.copied(), self.tops());
+        let tops = self.tops();
         let mut failed = false;
-        for copied in &copied {
-            let collected = match &git {
-                Some(git) => {
-                    let collect = self.collecting(copied, &tops, git);
-                    self.collect_one(collect, &mut settled)
+        for (host, copied) in self.copied() {
+            let collected = match (&git, copied) {
+                (Some(git), Ok(copied)) => {
+                    self.collect_one(self.collecting(&copied, &tops, git), &mut settled)
                 }
-                None => Err("there is no git on the host".to_owned()),
+                (Some(_), Err(error)) => Err(error.to_string()),
+                (None, _) => Err("there is no git on the host".to_owned()),
             };
             if let Err(error) = collected {
                 failed = true;
-                let what = format!("commits in {} ({error})", copied.host.display());
+                let what = format!("commits in {} ({error})", host.display());
                 settled.kept.push(Kept::new(what, "they could not be taken over"));
             }
         }

@@ -4,6 +4,7 @@
 
 mod attacks;
 mod common;
+mod moved;
 mod quarantine;
 mod secrets;
 mod worktrees;

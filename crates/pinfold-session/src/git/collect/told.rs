@@ -1,6 +1,6 @@
 //! Stashes, and what the inside deleted or made that a person hears of.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::super::refs::{Stash, shell_word};
 use super::super::settle::Settled;
@@ -90,7 +90,7 @@ impl Collect<'_> {
 
     /// Linked worktrees that the inside made. What is checked out in them lies where it was made.
     pub(super) fn tell_worktrees(&self, settled: &mut Settled) {
-        for id in worktrees::made(&self.copied.private, &self.copied.host) {
+        for id in worktrees::made(&self.copied.private, self.copied.host.path()) {
             let what = format!("worktree {id} of {}", self.place());
             let why = "its branch came out; `git worktree add` makes it here".to_owned();
             self.keep(settled, what, why);
@@ -99,10 +99,10 @@ impl Collect<'_> {
 
     /// Where a person runs git for this repository, as a word for a shell.
     fn shell_place(&self) -> String {
-        let host = &self.copied.host;
+        let host = self.copied.host.path();
         let linked = host.join("worktrees");
         let is_of_this = |git: &Path| git == host || git.parent() == Some(&linked);
         let own = self.tops.iter().find(|(_, git)| is_of_this(git)).map(|(top, _)| top);
-        shell_word(&own.unwrap_or(host).to_string_lossy())
+        shell_word(&own.map_or(host, PathBuf::as_path).to_string_lossy())
     }
 }

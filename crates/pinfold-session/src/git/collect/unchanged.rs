@@ -12,15 +12,15 @@ impl Collect<'_> {
     /// Whether each HEAD, every reference and the list of stashes are byte for byte what the host
     /// has.
     pub(super) fn is_unchanged(&self, all: &[Worktree]) -> bool {
-        let same =
-            |name: &str| is_same(&self.copied.private.join(name), &self.copied.host.join(name));
+        let host = self.copied.host.path();
+        let same = |name: &str| is_same(&self.copied.private.join(name), &host.join(name));
         same("HEAD")
             && all.iter().all(|worktree| same(&worktree.head))
             && same("packed-refs")
             && same("logs/refs/stash")
-            && !self.copied.host.join("reftable").exists()
-            && same_tree(&self.copied.private.join("refs"), &self.copied.host.join("refs"), 0)
-            && worktrees::made(&self.copied.private, &self.copied.host).is_empty()
+            && !host.join("reftable").exists()
+            && same_tree(&self.copied.private.join("refs"), &host.join("refs"), 0)
+            && worktrees::made(&self.copied.private, host).is_empty()
     }
 }
 

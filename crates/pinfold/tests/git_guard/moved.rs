@@ -1,0 +1,105 @@
+//! What another session in the same checkout does to the paths of a live one: a directory renamed,
+//! and another one, or a link to one, in its place.
+
+use std::io::Write as _;
+
+use super::QUARANTINE;
+use super::common::{Case, Site, sites, text, wait_for_line};
+
+/// What puts another repository in the place of `sub`.
+const SWAPS: [&str; 3] = [
+    "mv sub aside; ln -s ../victim sub",
+    "mv sub aside; mv ../victim sub; ln -s work/sub ../victim",
+    "mv deep aside; mkdir deep; ln -s ../../victim deep/sub",
+];
+
+/// What the inside has the host take over, and would have it remove.
+const INSIDE: &str = "cd sub; git remote add evil https://evil.test/x; git config user.name evil; git config user.email e@evil.test
+    git commit -q --allow-empty -m evil; echo ready; read -r go";
+
+fn repository(site: &Site, swap: &str) -> Case {
+    let case = site.repository();
+    // Empty directories and files are what placeholders are.
+    case.host(
+        "git init -q --template= ../victim; cd ../victim; git config user.name owner; git config user.email o@example.org
+         git commit -q --allow-empty -m owner
+         mkdir .git/hooks .git/info; touch .git/config.worktree .git/info/attributes",
+    );
+    match swap.contains("deep") {
+        true => case.host("mkdir deep; git init -q --template= deep/sub; ln -s deep/sub sub"),
+        false => case.host("git init -q --template= sub"),
+    };
+    case
+}
+
+fn victim(case: &Case) -> String {
+    case.host(
+        "cd ../victim; find -P . ! -name index | sort; cat .git/config .git/HEAD
+         git for-each-ref --format='%(refname) %(objectname)'",
+    )
+}
+
+#[test]
+fn nothing_of_another_directory_is_changed_in_the_place_of_one_that_was_moved() {
+    for (site, swap) in sites().iter().flat_map(|site| SWAPS.map(|swap| (site, swap))) {
+        for options in [&[][..], QUARANTINE] {
+            let case = repository(site, swap);
+            let before = victim(&case);
+            let mut run = case.spawn(options, INSIDE);
+            wait_for_line(&mut run, "ready");
+            case.host(swap);
+            run.stdin.take().unwrap().write_all(b"go\n").unwrap();
+            let (_, told) = text(&run.wait_with_output().unwrap());
+            assert_eq!(victim(&case), before, "{site}, {swap}, {options:?}: {told}");
+            assert!(told.contains("it is not the directory that it was"), "{swap}: {told}");
+        }
+    }
+}
+
+#[test]
+fn what_a_dead_session_made_is_not_removed_elsewhere() {
+    for (site, swap) in sites().iter().flat_map(|site| SWAPS.map(|swap| (site, swap))) {
+        let case = repository(site, swap);
+        let before = victim(&case);
+        let mut run = case.spawn(&[], INSIDE);
+        wait_for_line(&mut run, "ready");
+        run.kill().unwrap();
+        run.wait().unwrap();
+        case.host(swap);
+        // Whoever starts next, elsewhere, cleans up.
+        case.host("mkdir ../elsewhere");
+        let output = case.run_in("../elsewhere", &[], "true");
+        assert!(output.status.success(), "{}", text(&output).1);
+        assert_eq!(victim(&case), before, "{site}, {swap}");
+    }
+}
+
+#[test]
+fn a_configuration_is_changed_where_it_is_and_as_git_would() {
+    let link = "rm sub/.git/config; ln -s ../../../victim/.git/config sub/.git/config";
+    let plants = [
+        (link, "it is a symbolic link", false),
+        ("touch sub/.git/config.lock", "config.lock: File exists", false),
+        ("git -C sub config persons.own x; chmod 600 sub/.git/config", "", true),
+    ];
+    for (site, (plant, said, is_taken)) in
+        sites().iter().flat_map(|site| plants.map(|plant| (site, plant)))
+    {
+        let case = repository(site, "");
+        let before = victim(&case);
+        let mut run = case.spawn(&[], INSIDE);
+        wait_for_line(&mut run, "ready");
+        case.host(plant);
+        run.stdin.take().unwrap().write_all(b"go\n").unwrap();
+        let (_, told) = text(&run.wait_with_output().unwrap());
+        assert_eq!(victim(&case), before, "{site}, {plant}: {told}");
+        assert!(told.contains(said), "{plant}: {told}");
+        let now = case.host("git config -f sub/.git/config --list; stat -c %U:%a sub/.git/config");
+        assert_eq!(now.contains("remote.evil.url"), is_taken, "{plant}: {now}");
+        if is_taken {
+            let owner = case.host("stat -c %U sub");
+            let kept = ["persons.own=x", &format!("{}:600", owner.trim())];
+            assert!(kept.iter().all(|part| now.contains(part)), "{now}");
+        }
+    }
+}

@@ -106,7 +106,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     };
     record(&places, args.access, &path, allowed, reason.as_deref()).map_err(Failure::new)?;
     match (args.output.json, private) {
-        (true, true) => println!("{}", json!({ "verdict": "allow", "reason": reason })),
+        (true, true) => print::json_line(&json!({ "verdict": "allow", "reason": reason }))?,
         (true, false) => print::json_line(&explanation)?,
         (false, true) => println!(
             "{} {}: allowed: it is private to the session, empty at its start and gone at its end",

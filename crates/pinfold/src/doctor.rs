@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::cli::Output;
 use crate::exit::Failure;
-use crate::policy;
+use crate::{policy, print};
 
 pub(crate) fn doctor(output: Output) -> Result<ExitCode, Failure> {
     let not_in = policy::workspace_here(&Places::find().map_err(Failure::own)?);
@@ -18,9 +18,9 @@ pub(crate) fn doctor(output: Output) -> Result<ExitCode, Failure> {
     let probes: Vec<(&str, Probe)> = probes.collect();
     if output.json {
         let rows: Vec<_> = probes.iter().map(|(name, probe)| describe(name, probe)).collect();
-        println!("{}", json!({ "boundaries": rows }));
+        print::json_line(&json!({ "boundaries": rows }))?;
     } else {
-        probes.iter().for_each(|(name, probe)| print(name, probe));
+        probes.iter().for_each(|(name, probe)| show(name, probe));
     }
     // The embedded one is what runs where nobody says anything.
     let works = probes.first().is_some_and(|(_, probe)| probe.usable());
@@ -45,7 +45,7 @@ fn describe(name: &str, probe: &Probe) -> serde_json::Value {
     })
 }
 
-fn print(name: &str, probe: &Probe) {
+fn show(name: &str, probe: &Probe) {
     let verdict = if probe.usable() { "works" } else { "does not work" };
     println!("{name}: {verdict}");
     if probe.usable() {

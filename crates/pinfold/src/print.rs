@@ -24,7 +24,7 @@ pub(crate) fn plain(json: &str) -> String {
     for character in json.chars() {
         match character == '\n' || is_plain(character) {
             true => plain.push(character),
-            // All of these are in the basic plane.
+            // All of them are in the basic plane, of four digits.
             false => plain.push_str(&format!("\\u{:04x}", u32::from(character))),
         }
     }

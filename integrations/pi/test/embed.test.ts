@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { dirname, join } from "node:path";
@@ -160,6 +160,18 @@ test("pi does a task, and the runtime reports it", async () => {
   assert.match(result.output, /HOST pinfold/);
   const failed = await executePiTask({ prompt: "x" }, { mountPath: workspace, pi: ["false"] });
   assert.equal(failed.exitCode, 1);
+
+  // No program is started for a repository whose settings would have pi run something.
+  const [settings, marker] = [path(".pi/settings.json"), path("started")];
+  mkdirSync(dirname(settings), { recursive: true });
+  for (const hostile of ['{"shellPath": "x", "theme": "dark"}', '{"packages": ["x"]}', "[]", "{"]) {
+    writeFileSync(settings, hostile);
+    const refused = await executePiTask({ prompt: "x" }, { mountPath: workspace, pi: ["touch", marker] });
+    assert.equal(refused.exitCode, 1, hostile);
+    assert.match(refused.errors, /^pinfold: .*\.pi\/settings\.json .* may have pi run something/, hostile);
+    assert.ok(!existsSync(marker), hostile);
+  }
+  rmSync(dirname(settings), { recursive: true });
 
   const asked: [string, string, Record<string, unknown>][] = [];
   const server = createServer((request, response) => {

@@ -219,3 +219,26 @@ impl Place {
         Ok(rustix::fs::openat2(&self.top, path, flags, Mode::empty(), how)?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_opened_through_a_link_or_above() {
+        let dir = tempfile::tempdir().unwrap();
+        let host = dir.path().join("git");
+        fs::create_dir_all(host.join("refs/heads")).unwrap();
+        fs::write(dir.path().join("secret"), b"secret").unwrap();
+        fs::write(host.join("HEAD"), b"ref: refs/heads/main\n").unwrap();
+        std::os::unix::fs::symlink("../secret", host.join("link")).unwrap();
+        std::os::unix::fs::symlink("..", host.join("above")).unwrap();
+        let top = rustix::fs::open(&host, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
+        let private = dir.path().join("private");
+        let place = Place { private, inside: "/inside".into(), host: host.clone(), top };
+        let is_open = |path: &str| place.open(&host.join(path), OFlags::NONBLOCK).is_ok();
+        assert!(is_open("") && is_open("HEAD") && is_open("refs/heads"));
+        assert!(!is_open("link") && !is_open("above/secret") && !is_open("refs/../../secret"));
+        assert!(place.open(&dir.path().join("secret"), OFlags::NONBLOCK).is_err());
+    }
+}

@@ -1,5 +1,7 @@
 //! The terminal of a detached session, and who is attached to it.
 
+mod shown;
+
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::process::{Child, ExitStatus, Output, Stdio};
@@ -10,8 +12,7 @@ use rustix::process::{Pid, Signal};
 use rustix::pty::OpenptFlags;
 use rustix::termios::{LocalModes, Winsize};
 
-use crate::common::tmux::Tmux;
-use crate::common::{Stage, installed, people, processes_with, skip};
+use crate::common::{Stage, people, processes_with};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Ctrl-P, Ctrl-Q.
@@ -359,40 +360,6 @@ fn what_cannot_be_attached_to_says_what_to_do_instead() {
         assert!(errors(&keys).contains("ctrl-p,ctrl-q"), "{}", errors(&keys));
         drop(run.stdin.take());
         run.wait().unwrap();
-    }
-}
-
-#[test]
-fn an_editor_is_painted_anew_for_whoever_attaches() {
-    if !installed("tmux") || !installed("vim") {
-        skip("an_editor_is_painted_anew", "tmux or vim is not installed");
-        return;
-    }
-    let pinfold = env!("CARGO_BIN_EXE_pinfold");
-    for person in people() {
-        let stage = Stage::new(person);
-        stage.write("ws/file", "first line\nsecond line\n");
-        detached(&stage, &["--tty"], "vim -u NONE file; echo left; exit 5");
-        let tmux = Tmux::start(&stage, &stage.workspace(), &[]);
-        tmux.line(&format!("{pinfold} attach desk"));
-        tmux.wait_for_line("second line");
-        tmux.text("ihello ");
-        tmux.wait_for_line("hello first line");
-        tmux.keys(&["Escape", "C-p", "C-q"]);
-        tmux.wait_for_prompt("outer>");
-        let screen = tmux.wait_for("detached");
-        assert!(!screen.contains("second line"), "{screen}");
-        tmux.resize(100, 30);
-        tmux.line(&format!("clear; {pinfold} attach desk"));
-        tmux.wait_for_line("hello first line");
-        // Stopped by the keyboard, as any editor, it is continued and painted anew.
-        tmux.keys(&["C-z"]);
-        tmux.wait_for_line("hello first line");
-        tmux.line(":wq");
-        tmux.wait_for_prompt("outer>");
-        tmux.line("echo status $?");
-        tmux.wait_for_line("status 5");
-        assert_eq!(fs::read(stage.path("ws/file")).unwrap(), b"hello first line\nsecond line\n");
     }
 }
 

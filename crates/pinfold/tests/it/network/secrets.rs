@@ -137,6 +137,8 @@ for coding in ('identity', 'gzip', 'br', 'zstd', 'deflate', 'gzip, gzip', 'GZIP'
 for coding in ('gzip', 'br'):
     ask('head-' + coding, HOST, '/encoded?as=' + coding, BEARER, method='HEAD')
     ask('empty-' + coding, HOST, '/empty?as=' + coding, BEARER)
+for coding in ('chunked', 'gzip, chunked', 'GZIP,chunked', 'gzip'):
+    ask('transfer-' + coding.replace(' ', ''), HOST, '/transfer?as=' + coding.replace(' ', '%20'), BEARER)
 for path in ('headers', 'reason', 'trailers'):
     ask(path, HOST, '/' + path, BEARER + 'TE: trailers\\r\\n')
 for after in range(3):
@@ -170,13 +172,16 @@ print('placeholder', SVC)
             "coded-gzip",
             "coded-br",
             "coded-GZIP",
+            "transfer-chunked",
             "headers",
             "stream",
             "trailers",
         ] {
             assert!(said.line(name).contains(placeholder), "{name}: {}", said.line(name));
         }
-        for name in ["coded-zstd", "coded-deflate", "coded-gzip,gzip"] {
+        let transfers = ["gzip,chunked", "GZIP,chunked", "gzip"].map(|it| format!("transfer-{it}"));
+        let unread = ["coded-zstd", "coded-deflate", "coded-gzip,gzip"].map(str::to_owned);
+        for name in unread.iter().chain(&transfers) {
             let line = said.line(name);
             assert!(line.contains("HTTP/1.1 502") && line.contains("cannot be searched"), "{line}");
         }

@@ -120,6 +120,19 @@ class Web(http.server.BaseHTTPRequestHandler):
             self.wfile.write(b"1\r\n%c\r\n" % byte)
         self.wfile.write(b"0\r\n\r\n")
 
+    def do_transfer(self, asked, _):
+        """In a coding of the way here, not of the content (RFC 9112, 6.1 and 7)."""
+        coding = asked["as"]
+        data = b"<" + self.echoed() + b">"
+        data = gzip.compress(data) if "gzip" in coding.lower() else data
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", coding)
+        self.send_header("Connection", "close")
+        self.end_headers()
+        is_chunked = coding.lower().endswith("chunked")
+        self.wfile.write(b"%x\r\n%s\r\n0\r\n\r\n" % (len(data), data) if is_chunked else data)
+        self.close_connection = True
+
     def do_base64(self, asked, _):
         coded = base64.b64encode(b"x" * int(asked["after"]) + self.echoed())
         self.reply(coded.translate(bytes.maketrans(b"+/", b"-_")) if "url" in asked else coded)

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::api::Api;
+use crate::api::{self, Api};
 use crate::finding::{SAY_IT, Spot};
 
 /// Members that name files which are loaded.
@@ -30,12 +30,20 @@ pub(crate) fn inspect(text: &str) -> (Vec<Spot>, Vec<(u32, String)>) {
         let place = text.find(&format!("\"{word}\"")).unwrap_or(0);
         u32::try_from(place).unwrap_or(0)
     };
-    let api = |word: &String| {
-        let how = "a name that \"imports\" maps to it";
-        Some(Spot::api(place(word), Api::of_specifier(word)?, how))
-    };
-    let spots = mapped.iter().filter_map(api).collect();
+    let spots = mapped.iter().filter_map(|word| leads_to_one(word, place(word))).collect();
     (spots, files.into_iter().map(|file| (place(&file), file)).collect())
+}
+
+/// Why a name that `imports` maps to is refused. What a program asks for stands in the place of `*`
+/// ("Subpath patterns").
+fn leads_to_one(word: &str, offset: u32) -> Option<Spot> {
+    let name = api::plain(word);
+    if let Some(api) = Api::of_specifier(&name) {
+        return Some(Spot::api(offset, api, "a name that \"imports\" maps to it"));
+    }
+    let (before, _) = name.split_once('*')?;
+    let what = "names that \"imports\" maps to any module";
+    Api::may_begin(before).then(|| Spot::unclear(offset, what))
 }
 
 fn strings(value: Option<&Value>, into: &mut Vec<String>) {

@@ -150,6 +150,10 @@ fn every_way_to_a_process_is_refused() {
         ("a.mjs", r#"import("NO" + x)"#),
         ("a.ts", r#"import g = process.getBuiltinModule; g("clus" + "ter")"#),
         ("package.json", r##"{"imports": {"#x": {"node": "node:child_process"}}}"##),
+        ("package.json", r##"{"imports": {"#x": " cluster"}}"##),
+        ("package.json", r##"{"imports": {"#x/*": "*"}}"##),
+        ("package.json", r##"{"imports": {"#x/*": {"default": ["./a/*", "node:*"]}}}"##),
+        ("package.json", r##"{"imports": {"#x/*": "child*ess"}}"##),
     ];
     for (name, text) in ways {
         assert!(!found(name, text).is_empty(), "{name}: {text}");
@@ -172,6 +176,7 @@ fn what_starts_no_process_passes() {
         ("a.js", r#"const root = typeof self == "object" ? self : Function("return this")()"#),
         ("a.js", r#"process.binding("natives"); foo.binding(x); this.constructor(x)"#),
         ("a.js", "#!/usr/bin/env node\nreturn 1"),
+        ("package.json", r##"{"imports": {"#x/*": "./src/*.js", "#y/*": "lodash/*"}}"##),
         ("a.ts", r#"import type { ChildProcess } from "child_process""#),
         ("a.ts", r#"let x: import("child_process").ChildProcess; type R = typeof require"#),
         ("a.tsx", r#"export const a = <T,>(b: T) => <A b={b} />"#),

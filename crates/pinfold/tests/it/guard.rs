@@ -66,9 +66,10 @@ fn bundle(stage: &Stage, directory: &str, (name, code): (&str, &str)) -> PathBuf
         ("handed.mjs", "export * from 'node:vm';"),
         ("payload.txt", "module.exports = require('child_process');"),
         ("#mapped", r##"{"imports": {"#mapped": "child_process"}}"##),
+        ("#wide", r##"{"imports": {"#wide/*": "*"}}"##),
     ];
     for (helper, content) in helpers.iter().filter(|(helper, _)| code.contains(helper)) {
-        let helper = if *helper == "#mapped" { "package.json" } else { helper };
+        let helper = if helper.starts_with('#') { "package.json" } else { helper };
         stage.write(&format!("{directory}/{helper}"), content);
     }
     stage.write(&format!("{directory}/{name}"), code)

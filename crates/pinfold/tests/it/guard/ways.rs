@@ -38,6 +38,10 @@ pub(super) const WAYS: &[(&str, &str)] = &[
     ),
     (
         "a.mjs",
+        r##"import { spawnSync } from "#wide/child_process"; spawnSync("true"); console.log("started")"##,
+    ),
+    (
+        "a.mjs",
         r#"const c = await import("child_process"); c.execFileSync("true"); console.log("started")"#,
     ),
     (

@@ -93,7 +93,7 @@ pub(crate) fn open(
 ) -> Result<Opened, RunError> {
     let policy = &settings.network;
     if !doors.handed_over && is_open(provider.is_some(), policy) {
-        eprintln!(
+        tell!(
             "pinfold: note: only programs that use a proxy reach the network in this run \
              (`pinfold doctor` says why)"
         );
@@ -247,7 +247,7 @@ impl Refusals {
             false => line,
         };
         if self.live {
-            eprintln!("pinfold: {line}");
+            tell!("pinfold: {line}");
         } else {
             self.waiting.push(line);
         }

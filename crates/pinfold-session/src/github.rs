@@ -29,7 +29,7 @@ pub(crate) fn broker(settings: &mut Settings, workspace: &Workspace) -> Result<(
     settings.broker(&remotes).map_err(RunError::settings)?;
     for brokered in &settings.network.brokered {
         let cure = brokered.cure.iter().map(|cure| format!(" ({cure} gives it)"));
-        eprintln!("pinfold: note: {brokered}{}", cure.collect::<String>());
+        tell!("pinfold: note: {brokered}{}", cure.collect::<String>());
     }
     Ok(())
 }

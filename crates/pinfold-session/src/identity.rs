@@ -73,7 +73,7 @@ impl Identity {
         let signing = config.settings.into_iter().filter(signs).collect();
         if key.is_none() {
             let key = directory.shown("ssh/id_ed25519");
-            eprintln!("pinfold: note: there is no {key}, so nothing is signed in this run");
+            tell!("pinfold: note: there is no {key}, so nothing is signed in this run");
         }
         Ok(Self { env, files: Vec::new(), key, signing })
     }

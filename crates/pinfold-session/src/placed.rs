@@ -42,13 +42,15 @@ pub(crate) fn place(settings: &Settings, places: &Places) -> Result<Vec<PlacedSe
                     Some(set),
                 ));
             }
-            Err(_) if brokered.is_some() => eprintln!(
+            Err(_) if brokered.is_some() => tell!(
                 "pinfold: note: there is no secret {0}, so git has none (`pinfold secret set {0}`)",
                 rule.id
             ),
-            Err(_) => eprintln!(
+            Err(_) => tell!(
                 "pinfold: note: there is no secret {}, so {} is not set (`pinfold secret set {}`)",
-                rule.id, rule.env, rule.id
+                rule.id,
+                rule.env,
+                rule.id
             ),
         }
     }

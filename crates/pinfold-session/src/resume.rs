@@ -68,10 +68,7 @@ impl Resume<'_> {
         all.filter(|(index, command)| {
             let runs = command.runs_in(self.mode);
             if !runs {
-                eprintln!(
-                    "pinfold: resumeCommands[{index}] is left out: it is not for {}",
-                    self.mode
-                );
+                tell!("pinfold: resumeCommands[{index}] is left out: it is not for {}", self.mode);
             }
             runs
         })
@@ -97,7 +94,7 @@ impl Supervision {
     /// A command that failed as often as it may.
     pub(crate) fn resume(&mut self, resume: &Resume<'_>) -> Result<bool, RunError> {
         for (index, command) in resume.commands() {
-            eprintln!("pinfold: resumeCommands[{index}]: {}", Escaped(command.run.as_ref()));
+            tell!("pinfold: resumeCommands[{index}]: {}", Escaped(command.run.as_ref()));
             let mut attempt = 0;
             loop {
                 let launch = wrapped(resume.boundary, resume.launch(&command.run))?;
@@ -113,7 +110,7 @@ impl Supervision {
                 }
                 attempt += 1;
                 let wait = command.backoff.saturating_mul(attempt);
-                eprintln!(
+                tell!(
                     "pinfold: resumeCommands[{index}] failed (exit {}); again in {}",
                     status(ended),
                     humantime::format_duration(wait)

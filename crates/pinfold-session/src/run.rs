@@ -287,14 +287,14 @@ impl Session {
         let covers = guard.covers(&authority).into_iter().chain(trusted).collect();
         say_what_is_less(settings, inside, self.boundary.lacks());
         if let Some(note) = guard.note() {
-            eprintln!("pinfold: note: {note}");
+            tell!("pinfold: note: {note}");
         }
         let record =
             record_session(&authority, settings, workspace, (self.boundary.name(), inside));
         audit.record(&record).map_err(RunError::System)?;
         if let Some(layer) = layer {
             if let Some(note) = Layer::note(&workspace.root) {
-                eprintln!("pinfold: note: {note}");
+                tell!("pinfold: note: {note}");
             }
             let mut record = layer
                 .describe(&workspace.root, authority.subject(), argv, settings)
@@ -373,7 +373,7 @@ impl Session {
         }
         let mut outcome = ended.inspect_err(|_| {
             for note in &notes {
-                eprintln!("pinfold: {note}");
+                tell!("pinfold: {note}");
             }
         })?;
         outcome.notes.extend(notes);

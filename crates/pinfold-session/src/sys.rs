@@ -125,6 +125,11 @@ pub fn die_of_interrupt() {
     die_of(libc::SIGINT);
 }
 
+/// Ends this process by SIGPIPE, as one that writes to nobody.
+pub fn die_of_broken_pipe() {
+    die_of(libc::SIGPIPE);
+}
+
 /// Ends this process by a signal, as another was ended, and without a core of its own.
 pub fn die_of(signal: i32) {
     use rustix::process::{Resource, Rlimit, setrlimit};

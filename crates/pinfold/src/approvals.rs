@@ -6,10 +6,11 @@ use clap::{Args, Subcommand};
 use pinfold_session::broker::{Answer, Attendance, Happening, KeptRules, Pending};
 use pinfold_session::live_sessions;
 use pinfold_session::places::Places;
+use pinfold_session::tell;
 use serde::Serialize;
 
 use crate::exit::Failure;
-use crate::print;
+use crate::print::{self, say};
 
 /// `pinfold approvals`
 #[derive(Debug, Args)]
@@ -133,10 +134,10 @@ fn show(args: &ApprovalsArgs, session: &str, pending: &Pending) -> Result<(), Fa
         print::json_line(&row)?;
         return Ok(());
     }
-    println!("{session}:{}  {}", pending.id, pending.command);
-    println!("    in {}", pending.cwd);
+    say!("{session}:{}  {}", pending.id, pending.command);
+    say!("    in {}", pending.cwd);
     for detail in &pending.details {
-        println!("    {detail}");
+        say!("    {detail}");
     }
     Ok(())
 }
@@ -145,14 +146,14 @@ fn watch(args: &ApprovalsArgs, places: &Places) -> Result<ExitCode, Failure> {
     let attendance = Attendance::watch(places, args.session.as_deref()).map_err(told)?;
     let session = args.session.clone().or_else(|| sessions(args, places).into_iter().next());
     let session = session.unwrap_or_default();
-    eprintln!("pinfold: requests of {session} wait for an answer while this runs");
+    tell!("pinfold: requests of {session} wait for an answer while this runs");
     while let Some(happening) = attendance.hear().map_err(told)? {
         match happening {
             Happening::Asked(pending) => show(args, &session, &pending)?,
             Happening::Settled(id) if args.json => {
-                println!("{}", serde_json::json!({ "session": session, "settled": id }));
+                say!("{}", serde_json::json!({ "session": session, "settled": id }));
             }
-            Happening::Settled(id) => println!("{session}:{id}  settled"),
+            Happening::Settled(id) => say!("{session}:{id}  settled"),
             Happening::Told | Happening::Failed(_) => {}
         }
     }
@@ -208,7 +209,7 @@ fn rules(args: &ApprovalsArgs, places: &Places) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     for (number, rule) in rules.iter().enumerate() {
-        println!("{}  {rule}", number + 1);
+        say!("{}  {rule}", number + 1);
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use pinfold_session::control::{self, Attach, AttachEnd, DetachKeys};
 use pinfold_session::places::Places;
+use pinfold_session::tell;
 
 use crate::completions;
 use crate::exit::Failure;
@@ -29,7 +30,7 @@ pub(crate) fn attach(args: AttachArgs) -> Result<ExitCode, Failure> {
     match control::attach(&places, &args.session, attach)? {
         AttachEnd::Ended(status) => Ok(ExitCode::from(status)),
         AttachEnd::Detached(session) => {
-            eprintln!("\npinfold: detached; `pinfold attach {session}` goes back");
+            tell!("\npinfold: detached; `pinfold attach {session}` goes back");
             Ok(ExitCode::SUCCESS)
         }
     }

@@ -19,7 +19,7 @@ use serde_json::json;
 
 use crate::cli::{Output, PolicyArgs};
 use crate::exit::Failure;
-use crate::print;
+use crate::print::{self, say};
 use crate::{policy, snapshot};
 
 /// `pinfold check`
@@ -108,12 +108,12 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     match (args.output.json, private) {
         (true, true) => print::json_line(&json!({ "verdict": "allow", "reason": reason }))?,
         (true, false) => print::json_line(&explanation)?,
-        (false, true) => println!(
+        (false, true) => say!(
             "{} {}: allowed: it is private to the session, empty at its start and gone at its end",
             args.access.word(),
             Escaped(&path)
         ),
-        (false, false) => println!("{explanation}"),
+        (false, false) => say!("{explanation}"),
     }
     Ok(ExitCode::from(u8::from(!allowed)))
 }

@@ -6,11 +6,12 @@ use clap::Args;
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::OriginRow;
 use pinfold_session::places::Places;
+use pinfold_session::tell;
 
 use crate::cli::{Output, PolicyArgs};
 use crate::exit::Failure;
 use crate::policy;
-use crate::print;
+use crate::print::{self, say};
 
 /// `pinfold config`
 #[derive(Debug, Args)]
@@ -38,13 +39,13 @@ pub(crate) fn config(args: &ConfigArgs) -> Result<ExitCode, Failure> {
     let values = rows.iter().map(|row| row.value.len()).max().unwrap_or(0).min(40);
     for row in rows {
         if args.origins {
-            println!("{:<width$}  {:<values$}  {}", row.key, row.value, row.origin);
+            say!("{:<width$}  {:<values$}  {}", row.key, row.value, row.origin);
         } else {
-            println!("{:<width$}  {}", row.key, row.value);
+            say!("{:<width$}  {}", row.key, row.value);
         }
     }
     for widening in settings.waiting() {
-        eprintln!("pinfold: note: waits for `pinfold trust`: {widening}");
+        tell!("pinfold: note: waits for `pinfold trust`: {widening}");
     }
     Ok(ExitCode::SUCCESS)
 }

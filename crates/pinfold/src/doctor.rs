@@ -8,7 +8,8 @@ use serde_json::json;
 
 use crate::cli::Output;
 use crate::exit::Failure;
-use crate::{policy, print};
+use crate::policy;
+use crate::print::{self, say};
 
 pub(crate) fn doctor(output: Output) -> Result<ExitCode, Failure> {
     let not_in = policy::workspace_here(&Places::find().map_err(Failure::own)?);
@@ -47,14 +48,14 @@ fn describe(name: &str, probe: &Probe) -> serde_json::Value {
 
 fn show(name: &str, probe: &Probe) {
     let verdict = if probe.usable() { "works" } else { "does not work" };
-    println!("{name}: {verdict}");
+    say!("{name}: {verdict}");
     if probe.usable() {
         print_capabilities(probe);
     }
     for finding in &probe.findings {
-        println!("  {}: {}", if finding.fatal { "problem" } else { "note" }, finding.what);
+        say!("  {}: {}", if finding.fatal { "problem" } else { "note" }, finding.what);
         if let Some(cure) = &finding.cure {
-            println!("    cure: {cure}");
+            say!("    cure: {cure}");
         }
     }
 }
@@ -62,12 +63,9 @@ fn show(name: &str, probe: &Probe) {
 fn print_capabilities(probe: &Probe) {
     let capabilities = &probe.capabilities;
     let how = |by_group: bool| if by_group { "by a control group" } else { "no control group" };
-    println!("  Landlock ABI     {}", capabilities.landlock);
-    println!(
-        "  memory limit     {}",
-        if capabilities.memory { how(true) } else { "watched by init" }
-    );
-    println!("  cpu limit        {}", how(capabilities.cpus));
+    say!("  Landlock ABI     {}", capabilities.landlock);
+    say!("  memory limit     {}", if capabilities.memory { how(true) } else { "watched by init" });
+    say!("  cpu limit        {}", how(capabilities.cpus));
     let reach = if probe.hands_over { "any program, by name" } else { "by a proxy only" };
-    println!("  network          {reach}");
+    say!("  network          {reach}");
 }

@@ -18,6 +18,7 @@ use std::process::ExitCode;
 
 use pinfold_session::RunError;
 use pinfold_session::review::ReviewError;
+use pinfold_session::tell;
 
 /// A failure on its way to the user.
 #[derive(Debug)]
@@ -64,9 +65,9 @@ impl Failure {
     /// Writes the failure to standard error and gives its code.
     pub(crate) fn show(self) -> ExitCode {
         let (strong, plain) = if colours() { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
-        eprintln!("{strong}error:{plain} {}", self.error);
+        tell!("{strong}error:{plain} {}", self.error);
         if let Some(hint) = self.hint {
-            eprintln!("hint: {hint}");
+            tell!("hint: {hint}");
         }
         ExitCode::from(self.code)
     }

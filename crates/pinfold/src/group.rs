@@ -33,6 +33,6 @@ pub(crate) fn import(args: &ImportGroupArgs) -> Result<ExitCode, Failure> {
         let hint = error.hint();
         Failure::new(error).hint(hint)
     })?;
-    print!("{text}");
+    crate::print::put(format_args!("{text}"));
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,5 @@
 //! `pinfold guard`: looks into a bundle of extensions.
 
-use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -11,7 +10,7 @@ use serde_json::json;
 
 use crate::cli::Output;
 use crate::exit::Failure;
-use crate::print;
+use crate::print::{self, say};
 
 /// `pinfold guard`
 #[derive(Debug, Args)]
@@ -38,31 +37,28 @@ pub(crate) fn guard(args: &GuardArgs) -> Result<ExitCode, Failure> {
         false => bundle::NodeModules::Included,
     };
     let checked = bundle::check(&args.directory, packages).map_err(Failure::new)?;
-    let shown = if args.output.json { show_json(&checked) } else { show(&checked) };
-    shown.map_err(Failure::new)?;
+    if args.output.json {
+        print::json_line(&json!({
+            "clean": checked.findings.is_empty(),
+            "files": checked.files,
+            "findings": checked.findings,
+        }))?;
+    } else {
+        show(&checked);
+    }
     Ok(if checked.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn show_json(checked: &Checked) -> io::Result<()> {
-    let answer = json!({
-        "clean": checked.findings.is_empty(),
-        "files": checked.files,
-        "findings": checked.findings,
-    });
-    writeln!(io::stdout().lock(), "{}", print::plain(&answer.to_string()))
-}
-
-fn show(checked: &Checked) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+fn show(checked: &Checked) {
     for finding in &checked.findings {
         let (file, what) = (Escaped(finding.file.as_ref()), Escaped(finding.what.as_ref()));
-        writeln!(out, "{file}:{}:{}: {what}", finding.line, finding.column)?;
-        writeln!(out, "    instead: {}", finding.replacement)?;
+        say!("{file}:{}:{}: {what}", finding.line, finding.column);
+        say!("    instead: {}", finding.replacement);
     }
     let (files, count) = (checked.files, checked.findings.len());
     match count {
-        0 => writeln!(out, "clean: nothing in {files} files reaches for processes"),
-        _ => writeln!(out, "refused: {count} findings in {files} files"),
+        0 => say!("clean: nothing in {files} files reaches for processes"),
+        _ => say!("refused: {count} findings in {files} files"),
     }
 }
 

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use pinfold_session::broker::{self, Stage};
 use pinfold_session::places::Places;
+use pinfold_session::tell;
 
 use crate::exit::Failure;
 
@@ -54,13 +55,13 @@ pub(crate) fn git(args: &HostGitArgs) -> Result<ExitCode, Failure> {
         Ok(None) => Ok(ExitCode::SUCCESS),
         Ok(Some(outcome)) => {
             for note in &outcome.notes {
-                eprintln!("pinfold: {note}");
+                tell!("pinfold: {note}");
             }
             Ok(ExitCode::from(outcome.status))
         }
         Err(error) => {
             // What reads this shows it by itself.
-            eprintln!("{error}");
+            tell!("{error}");
             Ok(ExitCode::from(125))
         }
     }

@@ -19,6 +19,7 @@ use std::process::ExitCode;
 
 use pinfold_session::broker::{DIRECTORY, HostExecResult, PROGRAM, SOCKET};
 use pinfold_session::launcher::Launcher;
+use pinfold_session::tell;
 use pinfold_wire::{Call, Ended, Frames, HostCommand, MAX_DATA, Reply, framed};
 
 const UNREACHABLE: u8 = 125;
@@ -67,14 +68,14 @@ pub(crate) fn ask(name: &OsStr) -> ExitCode {
         false => Shown::AsItComes,
     };
     if is(&args, "--help") || is(&args, "-h") {
-        print!("{HELP}");
+        crate::print::put(format_args!("{HELP}"));
         return ExitCode::SUCCESS;
     }
     if is(&args, "--") {
         args.remove(0);
     }
     if args.is_empty() || args[0].as_bytes().starts_with(b"-") {
-        eprint!("{HELP}");
+        tell::put(format_args!("{HELP}"));
         return ExitCode::from(USAGE);
     }
     let executable = args.remove(0);
@@ -101,11 +102,11 @@ fn own_git(args: &[OsString]) -> ExitCode {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let others = std::env::split_paths(&path).filter(|directory| directory != Path::new(DIRECTORY));
     let Some(git) = others.map(|directory| directory.join("git")).find(|git| git.is_file()) else {
-        eprintln!("pinfold-host: there is no git inside");
+        tell!("pinfold-host: there is no git inside");
         return ExitCode::from(127);
     };
     let error = Launcher.become_program(&git, args);
-    eprintln!("pinfold-host: {}: {error}", git.display());
+    tell!("pinfold-host: {}: {error}", git.display());
     ExitCode::from(126)
 }
 
@@ -122,7 +123,7 @@ fn run(executable: &OsStr, args: Vec<OsString>, shown: Shown) -> ExitCode {
         // Nobody reads any more; the command is ended with this process.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::from(BROKEN_PIPE),
         Err(error) => {
-            eprintln!("pinfold-host: the host cannot be asked: {error}");
+            tell!("pinfold-host: the host cannot be asked: {error}");
             ExitCode::from(UNREACHABLE)
         }
     }
@@ -209,7 +210,7 @@ impl Listening {
             (Reply::Waiting, Shown::AsItComes) => {
                 use std::io::IsTerminal as _;
                 if io::stderr().is_terminal() {
-                    eprintln!("pinfold-host: waiting for its user's approval");
+                    tell!("pinfold-host: waiting for its user's approval");
                 }
             }
             (Reply::Waiting, Shown::Json) => {}
@@ -229,9 +230,9 @@ impl Listening {
             }
             (Reply::Refused { why, hint }, Shown::AsItComes) => {
                 io::stdout().flush()?;
-                eprintln!("pinfold-host: {why}");
+                tell!("pinfold-host: {why}");
                 if !hint.is_empty() {
-                    eprintln!("hint: {hint}");
+                    tell!("hint: {hint}");
                 }
                 return Ok(Some(ExitCode::from(REFUSED)));
             }
@@ -292,9 +293,9 @@ impl Listening {
             Ok(output) if output.code == Some(0) => {}
             Ok(output) => {
                 let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-                eprintln!("pinfold-host: the repository does not know it yet: {said}");
+                tell!("pinfold-host: the repository does not know it yet: {said}");
             }
-            Err(error) => eprintln!("pinfold-host: the repository does not know it yet: {error}"),
+            Err(error) => tell!("pinfold-host: the repository does not know it yet: {error}"),
         }
     }
 }

@@ -16,13 +16,14 @@ use pinfold_session::image::{
 };
 use pinfold_session::places::Places;
 use pinfold_session::repository::{ContentHash, Repository, TrustStore};
+use pinfold_session::tell;
 use pinfold_session::workspace::Workspace;
 use serde_json::json;
 
 use crate::cli::Output;
 use crate::exit::Failure;
 use crate::policy;
-use crate::print;
+use crate::print::{self, say};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ImageCommand {
@@ -176,7 +177,7 @@ impl WantedArgs {
 
 fn build(args: &BuildArgs, places: &Places) -> Result<ExitCode, Failure> {
     let (_, tag) = built(args, places, &tell)?;
-    println!("{tag}");
+    say!("{tag}");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -286,9 +287,9 @@ fn tag(args: &TagArgs, places: &Places) -> Result<ExitCode, Failure> {
     }
     if tagged.digest.is_empty() && tagged.base != Some(Base::Scratch) {
         let base = base.unwrap_or("what it builds on");
-        eprintln!("pinfold: note: {base} is not known here, so the tag is without its digest");
+        tell!("pinfold: note: {base} is not known here, so the tag is without its digest");
     }
-    println!("{}", tagged.last());
+    say!("{}", tagged.last());
     Ok(ExitCode::SUCCESS)
 }
 
@@ -311,7 +312,7 @@ fn list(args: &ListArgs, places: &Places) -> Result<ExitCode, Failure> {
     }
     for one in listed {
         let plain = |text: &str| Escaped(Path::new(text)).to_string();
-        println!("{}  {}  {}", plain(&one.tag), plain(&one.size), plain(&one.created));
+        say!("{}  {}  {}", plain(&one.tag), plain(&one.size), plain(&one.created));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -319,13 +320,13 @@ fn list(args: &ListArgs, places: &Places) -> Result<ExitCode, Failure> {
 /// What a person sees who waits.
 fn tell(event: &Event<'_>) {
     match event {
-        Event::Pulling(reference) => eprintln!("pinfold: getting {reference}"),
-        Event::Own(reference) => eprintln!(
+        Event::Pulling(reference) => tell!("pinfold: getting {reference}"),
+        Event::Own(reference) => tell!(
             "pinfold: note: {reference} is older than seven days, and was made on this machine, so \
              there is nobody to ask for a newer one"
         ),
-        Event::Building(tag) => eprintln!("pinfold: building {tag}"),
-        Event::There(tag) => eprintln!("pinfold: {tag} is there"),
+        Event::Building(tag) => tell!("pinfold: building {tag}"),
+        Event::There(tag) => tell!("pinfold: {tag} is there"),
         Event::Output(said) => {
             // What a repository has a build say does not drive the terminal.
             let text = String::from_utf8_lossy(said);

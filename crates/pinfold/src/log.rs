@@ -17,7 +17,7 @@ use self::colours::Colours;
 use crate::cli::AuditArgs;
 use crate::completions;
 use crate::exit::Failure;
-use crate::print;
+use crate::print::{self, say};
 
 /// How often a followed log is looked at.
 const LOOK: Duration = Duration::from_millis(200);
@@ -116,7 +116,7 @@ fn next(reader: Option<&mut Reader>) -> Result<Option<Value>, Failure> {
 
 fn show(record: &Value, json: bool) {
     if json {
-        println!("{}", print::plain(&record.to_string()));
+        say!("{}", print::plain(&record.to_string()));
         return;
     }
     let text = |key: &str| record[key].as_str().unwrap_or("-").to_owned();
@@ -124,7 +124,7 @@ fn show(record: &Value, json: bool) {
     let rest = rest.filter(|(key, _)| !matches!(key.as_str(), "time" | "session" | "event"));
     let details: Vec<String> = rest.map(|(key, value)| format!("{key}={}", brief(value))).collect();
     let line = [text("time"), text("session"), text("event"), details.join(" ")];
-    println!("{}", print::plain(&line.join(" ")));
+    say!("{}", print::plain(&line.join(" ")));
 }
 
 /// Lists of grants are for `--json`; a line for people says how many there are.

@@ -1,4 +1,5 @@
 //! The command line: parse, call, print.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod approvals;
 mod attach;

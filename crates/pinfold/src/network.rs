@@ -6,9 +6,11 @@ use clap::Args;
 use pinfold_policy::network::NetworkRule;
 use pinfold_session::control::{Change, change};
 use pinfold_session::places::Places;
+use pinfold_session::tell;
 
 use crate::completions;
 use crate::exit::Failure;
+use crate::print::say;
 
 /// A rule for a live session.
 #[derive(Debug, Args)]
@@ -36,7 +38,7 @@ pub(crate) fn change_session(way: &Way, args: &ChangeArgs) -> Result<ExitCode, F
     };
     let rules = change(&places, args.session.as_deref(), &wanted)?;
     for rule in rules {
-        println!("{rule}");
+        say!("{rule}");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -44,16 +46,13 @@ pub(crate) fn change_session(way: &Way, args: &ChangeArgs) -> Result<ExitCode, F
 /// Says what a run reached, and the smallest rules that allow it.
 pub(crate) fn propose(reached: &[NetworkRule]) {
     if reached.is_empty() {
-        eprintln!("pinfold: this run reached no host; it needs no rule");
+        tell!("pinfold: this run reached no host; it needs no rule");
         return;
     }
     let rules: Vec<String> = reached.iter().map(ToString::to_string).collect();
     let flags: Vec<String> = rules.iter().map(|rule| format!("--allow-host {rule}")).collect();
     let quoted: Vec<String> = rules.iter().map(|rule| format!("\"{rule}\"")).collect();
-    eprintln!(
-        "pinfold: this run reached {} hosts; these rules allow that and no more:",
-        rules.len()
-    );
-    eprintln!("  pinfold run {}", flags.join(" "));
-    eprintln!("or, in config.toml:\n  [network]\n  allow = [{}]", quoted.join(", "));
+    tell!("pinfold: this run reached {} hosts; these rules allow that and no more:", rules.len());
+    tell!("  pinfold run {}", flags.join(" "));
+    tell!("or, in config.toml:\n  [network]\n  allow = [{}]", quoted.join(", "));
 }

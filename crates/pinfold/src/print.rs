@@ -1,19 +1,40 @@
-//! JSON on standard output, for programs, and for terminals all the same.
+//! Standard output: lines, and JSON for programs, and for terminals all the same.
+
+use std::fmt;
+use std::io::{self, Write as _};
 
 use pinfold_policy::path::is_plain;
 use serde::Serialize;
 
 use crate::exit::Failure;
 
+/// Prints a line.
+macro_rules! say {
+    ($($words:tt)*) => { $crate::print::put(format_args!("{}\n", format_args!($($words)*))) };
+}
+pub(crate) use say;
+
+/// Prints text. For commands that only show something: where it cannot be written they end, as
+/// SIGPIPE ends them where the reader has seen enough.
+pub(crate) fn put(text: fmt::Arguments<'_>) {
+    let mut out = io::stdout().lock();
+    let Err(error) = out.write_fmt(text).and_then(|()| out.flush()) else { return };
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        pinfold_session::die_of_broken_pipe();
+    }
+    let _ = Failure::new(format!("cannot write to standard output: {error}")).show();
+    std::process::exit(1);
+}
+
 /// Prints a value over several lines.
 pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
-    println!("{}", plain(&serde_json::to_string_pretty(value).map_err(Failure::new)?));
+    say!("{}", plain(&serde_json::to_string_pretty(value).map_err(Failure::new)?));
     Ok(())
 }
 
 /// Prints a value on one line.
 pub(crate) fn json_line(value: &impl Serialize) -> Result<(), Failure> {
-    println!("{}", plain(&serde_json::to_string(value).map_err(Failure::new)?));
+    say!("{}", plain(&serde_json::to_string(value).map_err(Failure::new)?));
     Ok(())
 }
 

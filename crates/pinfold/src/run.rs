@@ -14,6 +14,7 @@ use pinfold_session::group::{Group, Missing};
 use pinfold_session::identity::{self, Identity};
 use pinfold_session::places::Places;
 use pinfold_session::ssh::Ssh;
+use pinfold_session::tell;
 use pinfold_session::toolchains::Toolchains;
 use pinfold_session::workspace::Workspace;
 use pinfold_session::{Outcome, Request, SessionName, Timeline, Who, Window};
@@ -50,11 +51,11 @@ pub(crate) fn run(args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
     say_what_waits(&settings);
     if learn {
         settings.allow_every_name("pinfold learn").map_err(Failure::own)?;
-        eprintln!("pinfold: learning: every public host can be reached in this run");
+        tell!("pinfold: learning: every public host can be reached in this run");
     }
     let dedicated = policy::dedicated(&args.policy, &workspace, &settings, &places)?;
     for note in dedicated.iter().flat_map(|dedicated| &dedicated.notes) {
-        eprintln!("pinfold: note: {note}");
+        tell!("pinfold: note: {note}");
     }
     let RunArgs { agent, rest, idle, policy, timings, name, agent_image, .. } = args;
     let unattended = policy.unattended;
@@ -65,8 +66,8 @@ pub(crate) fn run(args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
     }
     if let Some(dedicated) = dedicated {
         match dedicated.end() {
-            Ok(told) => told.iter().for_each(|told| eprintln!("pinfold: {told}")),
-            Err(error) => eprintln!("pinfold: the worktree stays: {error}"),
+            Ok(told) => told.iter().for_each(|told| tell!("pinfold: {told}")),
+            Err(error) => tell!("pinfold: the worktree stays: {error}"),
         }
     }
     let outcome = outcome?;
@@ -173,7 +174,7 @@ pub(crate) fn request(
     timeline.done("reads settings, agent and toolchains");
     let group = Group::find(&settings, &workspace, &places, Missing::Make, &mut run.extra)?;
     for note in &group.notes {
-        eprintln!("pinfold: note: {note}");
+        tell!("pinfold: note: {note}");
     }
     let identity = Identity::find(&settings, &project)?;
     let person = identity::of_the_person(&settings, &project, &places);
@@ -216,7 +217,7 @@ fn say_what_waits(settings: &Settings) {
             0 => String::new(),
             more => format!(" ({more} more)"),
         };
-        eprintln!("pinfold: note: waits for `pinfold trust`: {first}{more}");
+        tell!("pinfold: note: waits for `pinfold trust`: {first}{more}");
     }
 }
 
@@ -237,22 +238,22 @@ fn progress(event: Event) {
         Event::Sealing => "sealing".to_owned(),
     };
     if std::io::stderr().is_terminal() {
-        eprint!("\r\x1b[Kpinfold: {words}");
+        tell::put(format_args!("\r\x1b[Kpinfold: {words}"));
         if event == Event::Sealing {
-            eprint!("\r\x1b[K");
+            tell::put(format_args!("\r\x1b[K"));
         }
     } else if !matches!(event, Event::Fetching { done, .. } if done.packages > 0) {
-        eprintln!("pinfold: {words}");
+        tell!("pinfold: {words}");
     }
 }
 
 fn report(outcome: &Outcome, timings: bool) {
     if let Some(limit) = outcome.limit {
         let what = if limit.ended_the_run() { "ended the run" } else { "was reached" };
-        eprintln!("pinfold: the {} limit {what}", limit.name());
+        tell!("pinfold: the {} limit {what}", limit.name());
     }
     for note in &outcome.notes {
-        eprintln!("pinfold: {note}");
+        tell!("pinfold: {note}");
     }
     if timings {
         show(&outcome.timeline);
@@ -271,6 +272,6 @@ fn show(timeline: &Timeline) {
         };
         let took = mark.at.saturating_sub(*own) as f64 / 1e6;
         *own = mark.at;
-        eprintln!("{:>8.3} ms {took:>+8.3}  {who}  {}", (mark.at - first) as f64 / 1e6, mark.what);
+        tell!("{:>8.3} ms {took:>+8.3}  {who}  {}", (mark.at - first) as f64 / 1e6, mark.what);
     }
 }

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use pinfold_secrets::{
     AuthMode, Entry, EnvName, Error, Found, InvalidSecret, Report, RunCommand, SecretId, Store,
 };
+use pinfold_session::tell;
 use serde_json::{Value, json};
 
 mod prompt;
@@ -149,7 +150,7 @@ pub(crate) fn run(
         SecretCommand::Ls { json } => list(json, store, out),
         SecretCommand::Rm { id } => {
             for place in store.remove(&id, runner)? {
-                eprintln!("forgot {id} ({place})");
+                tell!("forgot {id} ({place})");
             }
             Ok(())
         }
@@ -164,7 +165,7 @@ fn set(args: SetArgs, store: &Store, runner: &dyn RunCommand) -> Result<(), Secr
         (None, None) => Entry::Value(prompt::read_value(&args.id)?),
     };
     let Found { place, auth } = store.set(&args.id, entry, args.auth.map(Into::into), runner)?;
-    eprintln!("{} ({auth}) is now taken from {place}", args.id);
+    tell!("{} ({auth}) is now taken from {place}", args.id);
     Ok(())
 }
 
@@ -214,7 +215,7 @@ fn list(json: bool, store: &Store, out: &mut dyn Write) -> Result<(), SecretErro
         }
     }
     if reports.is_empty() {
-        eprintln!("no secrets; keep one with `pinfold secret set anthropic`");
+        tell!("no secrets; keep one with `pinfold secret set anthropic`");
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser as _};
 use pinfold_serve::{Api, Mcp};
 use pinfold_session::places::Places;
+use pinfold_session::tell;
 
 use crate::cli::Cli;
 use crate::exit::Failure;
@@ -49,7 +50,7 @@ pub(crate) fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
     if args.stdio {
         api.serve(pinfold_serve::input(), io::stdout()).map_err(Failure::new)?;
     } else {
-        eprintln!("pinfold: serving at {}", path.display());
+        tell!("pinfold: serving at {}", path.display());
         pinfold_serve::listen(&api, &path).map_err(Failure::new)?;
     }
     Ok(ExitCode::SUCCESS)

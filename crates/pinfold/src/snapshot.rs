@@ -14,12 +14,13 @@ use pinfold_session::snapshot::{
     Building, Event, KEPT, Pruned, SnapshotError, Snapshots, Summary, base_of, build_hosts,
 };
 use pinfold_session::system::{Doing, Stack};
+use pinfold_session::tell;
 use pinfold_session::workspace::Workspace;
 
 use crate::cli::{Output, PolicyArgs};
 use crate::exit::Failure;
 use crate::policy;
-use crate::print;
+use crate::print::{self, say};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SnapshotCommand {
@@ -79,12 +80,12 @@ pub(crate) fn step(args: &StepArgs) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(Failure::own)?;
     let outcome = Step::read(&args.step).map_err(Failure::own)?.run(places)?;
     for note in &outcome.notes {
-        eprintln!("pinfold: {note}");
+        tell!("pinfold: {note}");
     }
     // Where there is no room for it, who builds sees that by itself.
     let _ = Step::tell(&args.step, outcome.limit);
     if let Some(limit) = outcome.limit {
-        eprintln!("pinfold: the {} limit was reached", limit.name());
+        tell!("pinfold: the {} limit was reached", limit.name());
     }
     Ok(ExitCode::from(outcome.status))
 }
@@ -148,14 +149,14 @@ fn build(args: &BuildArgs, places: &Places) -> Result<ExitCode, Failure> {
     let workspace = policy::workspace(places)?;
     let settings = policy::settings(&args.policy, None, places, &workspace)?;
     for widening in settings.waiting() {
-        eprintln!("pinfold: note: waits for `pinfold trust`: {widening}");
+        tell!("pinfold: note: waits for `pinfold trust`: {widening}");
     }
     let tags = if args.refresh { Tags::Anew } else { Tags::AsTheyWere };
     match make(&settings, places, &workspace, tags)? {
-        None => eprintln!("pinfold: sessions here run on this machine's own system"),
+        None => tell!("pinfold: sessions here run on this machine's own system"),
         Some(stack) => {
             for tree in &stack.trees {
-                println!("{}", Escaped(tree));
+                say!("{}", Escaped(tree));
             }
         }
     }
@@ -174,12 +175,7 @@ fn list(places: &Places, output: Output) -> Result<ExitCode, Failure> {
     }
     for one in all {
         let (from, repository) = (Escaped(one.from.as_ref()), Escaped(one.repository.as_ref()));
-        println!(
-            "{}  {}  {from}  {} commands  {repository}",
-            &one.id[..12],
-            one.made,
-            one.setup.len()
-        );
+        say!("{}  {}  {from}  {} commands  {repository}", &one.id[..12], one.made, one.setup.len());
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -199,12 +195,12 @@ fn inspect(args: &InspectArgs, places: &Places) -> Result<ExitCode, Failure> {
         print::json(one)?;
         return Ok(ExitCode::SUCCESS);
     }
-    println!("hash        {}", one.id);
-    println!("base        {} ({})", Escaped(one.from.as_ref()), Escaped(one.base.as_ref()));
-    println!("made        {}", one.made);
-    println!("repository  {}", Escaped(one.repository.as_ref()));
+    say!("hash        {}", one.id);
+    say!("base        {} ({})", Escaped(one.from.as_ref()), Escaped(one.base.as_ref()));
+    say!("made        {}", one.made);
+    say!("repository  {}", Escaped(one.repository.as_ref()));
     let log = Snapshots::new(places, &|_| {}).log(&one.id);
-    println!("log         {}", Escaped(&log));
+    say!("log         {}", Escaped(&log));
     recipe(&one.setup, &one.hosts, &registries);
     Ok(ExitCode::SUCCESS)
 }
@@ -227,20 +223,20 @@ fn inspect_here(
         print::json(&shown)?;
         return Ok(ExitCode::SUCCESS);
     }
-    println!("base        {}", Escaped(base.as_ref()));
+    say!("base        {}", Escaped(base.as_ref()));
     recipe(&setup, &hosts, registries);
     Ok(ExitCode::SUCCESS)
 }
 
 fn recipe(setup: &[String], hosts: &[String], registries: &[String]) {
     for command in setup {
-        println!("command     {}", Escaped(command.as_ref()));
+        say!("command     {}", Escaped(command.as_ref()));
     }
     for host in hosts {
-        println!("host        {host}");
+        say!("host        {host}");
     }
     for host in registries {
-        println!("registry    {host}");
+        say!("registry    {host}");
     }
 }
 
@@ -253,10 +249,10 @@ fn prune(args: &PruneArgs, places: &Places) -> Result<ExitCode, Failure> {
     ];
     for (what, Pruned { removed, in_use }) in pruned {
         for id in removed {
-            println!("{what} {id}");
+            say!("{what} {id}");
         }
         for id in in_use {
-            eprintln!("pinfold: {what} {id} is in use and stays");
+            tell!("pinfold: {what} {id} is in use and stays");
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -273,7 +269,7 @@ impl Progress {
     fn tell(&self, event: &Event<'_>) {
         let words = match event {
             Event::Alpine => {
-                eprintln!(
+                tell!(
                     "pinfold: note: set-up commands call apk and snapshot.base is not named, so \
                      the base is alpine"
                 );
@@ -295,7 +291,7 @@ impl Progress {
             Event::Base(Doing::Reading) => "reading this machine's own system".to_owned(),
             Event::Building(Building::Command { index, of, command }) => {
                 self.end();
-                eprintln!("pinfold: set-up {} of {of}: {}", index + 1, Escaped(command.as_ref()));
+                tell!("pinfold: set-up {} of {of}: {}", index + 1, Escaped(command.as_ref()));
                 return;
             }
             Event::Building(Building::Output(said)) => {
@@ -308,16 +304,16 @@ impl Progress {
             }
         };
         if std::io::stderr().is_terminal() {
-            eprint!("\r\x1b[Kpinfold: {words}");
+            tell::put(format_args!("\r\x1b[Kpinfold: {words}"));
             self.open.set(true);
         } else if !matches!(event, Event::Base(Doing::Fetching(progress)) if progress.bytes > 0) {
-            eprintln!("pinfold: {words}");
+            tell!("pinfold: {words}");
         }
     }
 
     fn end(&self) {
         if self.open.replace(false) {
-            eprint!("\r\x1b[K");
+            tell::put(format_args!("\r\x1b[K"));
         }
     }
 }

@@ -11,6 +11,7 @@ use pinfold_policy::settings::{Attendance, Flags, Settings, Trust};
 use pinfold_session::audit::{Audit, Event};
 use pinfold_session::places::Places;
 use pinfold_session::repository::{ContentHash, Repository, TrustStore};
+use pinfold_session::tell;
 use pinfold_session::workspace::Workspace;
 use serde_json::json;
 
@@ -18,7 +19,7 @@ use crate::cli::Output;
 use crate::exit::Failure;
 use crate::image;
 use crate::policy::{self, Files, told};
-use crate::print;
+use crate::print::{self, say};
 
 /// `pinfold trust`
 #[derive(Debug, Args)]
@@ -54,7 +55,7 @@ pub(crate) fn trust(args: &TrustArgs) -> Result<ExitCode, Failure> {
     let workspace = policy::workspace(&places)?;
     if args.revoke {
         let was = store.revoke(&workspace).map_err(Failure::new)?;
-        eprintln!("pinfold: {}", if was { "trusted no more" } else { "nothing was trusted here" });
+        tell!("pinfold: {}", if was { "trusted no more" } else { "nothing was trusted here" });
         return Ok(ExitCode::SUCCESS);
     }
     if args.image {
@@ -68,7 +69,7 @@ pub(crate) fn trust(args: &TrustArgs) -> Result<ExitCode, Failure> {
     let base = file.base(&workspace, &places).map_err(told)?;
     let hash = file.hash(&workspace, base.as_ref()).map_err(told)?;
     if args.hash {
-        println!("{hash}");
+        say!("{hash}");
         return Ok(ExitCode::SUCCESS);
     }
     let files = Files::read(&places)?;
@@ -96,7 +97,7 @@ fn trust_image(
     let content = layer.read(None).map_err(|error| image::told(error.into()))?;
     let hash = ContentHash::of_layer(content.whole);
     if args.hash {
-        println!("{hash}");
+        say!("{hash}");
         return Ok(ExitCode::SUCCESS);
     }
     let known = store.is_trusted(workspace, hash).map_err(Failure::new)?;
@@ -113,17 +114,17 @@ fn trust_image(
         });
         print::json(&shown)?;
     } else {
-        println!("{} has agents' images built with", Escaped(&path));
+        say!("{} has agents' images built with", Escaped(&path));
         for line in text.lines() {
             // A line goes on after its last backslash, which is shown as it is.
             let line = Escaped(Path::new(line)).to_string().replace("\\\\", "\\");
-            println!("        {line}");
+            say!("        {line}");
         }
         if !others.is_empty() {
-            println!("It may copy these files, which are trusted as they are now:");
+            say!("It may copy these files, which are trusted as they are now:");
         }
-        others.iter().for_each(|path| println!("        {path}"));
-        println!("Content: {hash}{}", if known { " (trusted)" } else { "" });
+        others.iter().for_each(|path| say!("        {path}"));
+        say!("Content: {hash}{}", if known { " (trusted)" } else { "" });
     }
     if known {
         return Ok(ExitCode::SUCCESS);
@@ -140,14 +141,14 @@ fn ask(
     (path, hash): (&Path, ContentHash),
 ) -> Result<ExitCode, Failure> {
     if !args.yes && !agreed()? {
-        eprintln!("pinfold: not trusted");
+        tell!("pinfold: not trusted");
         return Ok(ExitCode::FAILURE);
     }
     let audit = Audit::open(&places.state, None).map_err(Failure::new)?;
     let event = Event::Trust { workspace: workspace.root.to_string(), content: hash.to_string() };
     audit.record(&event).map_err(Failure::new)?;
     store.trust(workspace, path, hash).map_err(Failure::new)?;
-    eprintln!("pinfold: trusted until it changes");
+    tell!("pinfold: trusted until it changes");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -182,25 +183,25 @@ fn show(
     }
     let name = Escaped(file);
     if settings.widenings.is_empty() {
-        println!("{name} asks for nothing beyond what you give: there is nothing to trust");
+        say!("{name} asks for nothing beyond what you give: there is nothing to trust");
         return Ok(());
     }
-    println!("{name} asks to");
+    say!("{name} asks to");
     let mut asks: Vec<&Widening> = settings.widenings.iter().collect();
     asks.sort_by_key(|widening| widening.place.line);
     for widening in asks {
-        println!("  {:>4}  {}  ({})", widening.place.line, widening.asks, widening.key);
+        say!("  {:>4}  {}  ({})", widening.place.line, widening.asks, widening.key);
     }
     if !files.is_empty() {
-        println!("Its commands run these files, which are trusted as they are now:");
+        say!("Its commands run these files, which are trusted as they are now:");
         for path in files {
-            println!("        {}", Escaped(path));
+            say!("        {}", Escaped(path));
         }
     }
     if let Some(path) = on {
-        println!("Sessions run on this, which is trusted as it is now:\n        {}", Escaped(path));
+        say!("Sessions run on this, which is trusted as it is now:\n        {}", Escaped(path));
     }
-    println!("Content: {hash}{}", if known { " (trusted)" } else { "" });
+    say!("Content: {hash}{}", if known { " (trusted)" } else { "" });
     Ok(())
 }
 
@@ -210,7 +211,7 @@ fn agreed() -> Result<bool, Failure> {
         return Err(Failure::new("standard input is no terminal, so nobody can be asked")
             .hint(Some("read the above, then say --yes".to_owned())));
     }
-    eprint!("Trust this content? [y/N] ");
+    tell::put(format_args!("Trust this content? [y/N] "));
     io::stderr().flush().map_err(Failure::new)?;
     let mut answer = String::new();
     io::stdin().read_line(&mut answer).map_err(Failure::new)?;
@@ -226,7 +227,7 @@ fn list(store: &TrustStore, as_json: bool) -> Result<ExitCode, Failure> {
     for trusted in all {
         for content in &trusted.contents {
             let repository = Escaped(&trusted.repository);
-            println!("{}  {repository}  {}", content.since, content.hash);
+            say!("{}  {repository}  {}", content.since, content.hash);
         }
     }
     Ok(ExitCode::SUCCESS)

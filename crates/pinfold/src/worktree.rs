@@ -7,6 +7,7 @@ use clap::Args;
 use pinfold_session::dedicated::WorktreeFiles;
 
 use crate::exit::Failure;
+use crate::print::say;
 
 /// Which worktree, and what it is held against.
 #[derive(Debug, Args)]
@@ -23,6 +24,6 @@ pub(crate) fn look(args: LookArgs) -> Result<ExitCode, Failure> {
     let LookArgs { git, own, top, out, commit } = args;
     let files = WorktreeFiles { git, own, top, out };
     let is_clean = files.is_clean(&commit).map_err(Failure::new)?;
-    println!("{}", if is_clean { "clean" } else { "changed" });
+    say!("{}", if is_clean { "clean" } else { "changed" });
     Ok(ExitCode::SUCCESS)
 }

@@ -153,7 +153,7 @@ fn follow(places: &Places, session: &str) -> Result<Shown, RunError> {
         RunError::refused(what, Some(hint))
     })?;
     io::Seek::seek(&mut log, io::SeekFrom::End(0)).map_err(RunError::System)?;
-    eprintln!(
+    tell!(
         "pinfold: {session} has no terminal; what it writes from now on (`pinfold logs -f {session}` \
          shows all of it)"
     );
@@ -167,7 +167,7 @@ fn say(session: &str, attach: &Attach, has_keys: bool) {
         (true, false) => format!("; {} detaches", attach.keys),
         (false, _) => String::new(),
     };
-    eprintln!("pinfold: attached to {session}{looks}{way}");
+    tell!("pinfold: attached to {session}{looks}{way}");
 }
 
 /// Types into the session's terminal on a thread of its own: a program that reads nothing must not keep

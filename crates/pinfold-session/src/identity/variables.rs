@@ -93,7 +93,7 @@ fn unquoted(value: &str) -> Option<&str> {
 /// A variable of the identity; none where the name is not free for it, which is said.
 pub(super) fn variable(name: EnvName, value: &str) -> Option<EnvVar> {
     if let Some(rule) = reserved(&name).filter(|rule| rule.owner >= Owner::Administrator) {
-        eprintln!("pinfold: note: the identity's {name} does not enter: {}", rule.reason);
+        tell!("pinfold: note: the identity's {name} does not enter: {}", rule.reason);
         return None;
     }
     let value = std::ffi::OsStr::from_bytes(value.as_bytes()).to_owned();

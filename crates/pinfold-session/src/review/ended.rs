@@ -91,7 +91,7 @@ impl Review {
                         Ok(record) => record,
                         Err(error) => {
                             // One that nobody can read hides no other.
-                            eprintln!("pinfold: note: {error}");
+                            tell!("pinfold: note: {error}");
                             continue;
                         }
                     };

@@ -17,12 +17,12 @@ use crate::wrappers::Launch;
 pub(super) fn say_what_is_less(settings: &Settings, inside: &Inside, lacks: &[Feature]) {
     if inside.enforced.landlock == 0 && !lacks.contains(&Feature::Landlock) {
         // The mounts carry the same verdicts; that one wall less stands is said and recorded.
-        eprintln!("pinfold: note: this run has no Landlock wall (`pinfold doctor` says why)");
+        tell!("pinfold: note: this run has no Landlock wall (`pinfold doctor` says why)");
     }
     if let Some(cpus) = &settings.limits.cpus
         && !inside.enforced.cpus
     {
-        eprintln!("pinfold: note: resources.cpus, {cpus}, cannot be enforced for this user");
+        tell!("pinfold: note: resources.cpus, {cpus}, cannot be enforced for this user");
     }
 }
 

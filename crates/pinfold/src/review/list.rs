@@ -8,12 +8,13 @@ use pinfold_policy::path::Escaped;
 use pinfold_session::audit::Reader;
 use pinfold_session::places::Places;
 use pinfold_session::review::Review;
+use pinfold_session::tell;
 use pinfold_session::{live_sessions, names};
 use serde::Serialize;
 
 use crate::cli::Output;
 use crate::exit::Failure;
-use crate::print;
+use crate::print::{self, say};
 
 /// `pinfold ps`
 #[derive(Debug, Args)]
@@ -65,16 +66,21 @@ pub(crate) fn ps(args: &PsArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     if rows.is_empty() {
-        eprintln!("pinfold: no sessions{}", if args.all { "" } else { " run" });
+        tell!("pinfold: no sessions{}", if args.all { "" } else { " run" });
         return Ok(ExitCode::SUCCESS);
     }
-    println!(
+    say!(
         "{:<12}  {:<12}  {:<9}  {:<20}  {:<30}  {:<20}  COMMAND",
-        "SESSION", "NAME", "STATE", "STARTED", "WORKSPACE", "HANDLED BY"
+        "SESSION",
+        "NAME",
+        "STATE",
+        "STARTED",
+        "WORKSPACE",
+        "HANDLED BY"
     );
     for row in rows {
         let name = row.name.as_deref().unwrap_or("-");
-        println!(
+        say!(
             "{:<12}  {name:<12}  {:<9}  {:<20}  {:<30}  {:<20}  {}",
             row.session,
             row.state,

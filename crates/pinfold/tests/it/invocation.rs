@@ -337,3 +337,43 @@ fn the_exit_status_is_the_commands() {
         assert_eq!(stage.run(&["--read", "/no/such/path"], &["true"]).status.code(), Some(125));
     }
 }
+
+/// What pinfold says of a run is no part of it: a disk that is full, and a reader that has gone, do
+/// not change how it ends.
+#[test]
+fn what_nobody_can_be_told_changes_nothing() {
+    for person in people() {
+        let stage = Stage::new(person);
+        stage.write("ws/.git/HEAD", "ref: refs/heads/main\n");
+        let script = "git init -q; git config core.fsmonitor x; exit 7";
+        let run = || stage.pinfold(&["run", "--", "sh", "-c", script]);
+        assert!(errors(&run().output().unwrap()).contains("core.fsmonitor"), "it has told nothing");
+        let (reader, gone) = std::io::pipe().unwrap();
+        drop(reader);
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        for stderr in [Stdio::from(gone), Stdio::from(full)] {
+            assert_eq!(run().stderr(stderr).status().unwrap().code(), Some(7));
+        }
+        assert_eq!(fs::read_dir(stage.state().join("private")).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn a_command_that_shows_something_ends_with_its_reader() {
+    for person in people() {
+        let stage = Stage::new(person);
+        stage.run(&[], &["true"]);
+        for words in [&["audit"][..], &["audit", "--json"], &["config"], &["doctor"], &["ps"]] {
+            let (reader, gone) = std::io::pipe().unwrap();
+            drop(reader);
+            let output = stage.pinfold(words).stdout(gone).output().unwrap();
+            let signal = output.status.signal();
+            assert!(signal == Some(13) || output.status.success(), "{words:?}: {output:?}");
+            assert_eq!(errors(&output).matches("panicked").count(), 0, "{words:?}");
+            let full = File::options().write(true).open("/dev/full").unwrap();
+            let output = stage.pinfold(words).stdout(full).output().unwrap();
+            let is_told = errors(&output).contains("cannot write to standard output");
+            assert!(is_told && output.status.code() == Some(1) || words == ["ps"], "{output:?}");
+        }
+    }
+}

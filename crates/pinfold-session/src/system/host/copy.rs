@@ -66,7 +66,7 @@ pub(super) fn public(from: &Path, to: &Path) -> io::Result<()> {
         }
     } else if found.is_file() {
         if from.starts_with("/etc/apt") && tells(from, &found)? {
-            eprintln!(
+            tell!(
                 "pinfold: note: {} names a proxy or a login, so set-up commands do not see it",
                 from.display()
             );

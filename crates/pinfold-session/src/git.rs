@@ -14,6 +14,7 @@ pub(crate) mod lfs;
 pub(crate) mod named;
 pub(crate) mod pen;
 pub(crate) mod person;
+pub(crate) mod pipes;
 pub(crate) mod pointer;
 pub(crate) mod quarantine;
 pub(crate) mod read;

@@ -9,6 +9,9 @@ use pinfold_policy::settings::{Settings, WorkspaceMode};
 use thiserror::Error;
 
 use crate::dedicated::{self, DedicatedError};
+use crate::git::config::Config;
+use crate::git::pointer::line;
+use crate::git::read::{open_directory, read_beneath};
 
 /// Why there is no workspace.
 #[derive(Debug, Error)]
@@ -155,15 +158,15 @@ fn is_worktree(path: &Path) -> bool {
 /// to name the worktree in return (gitrepository-layout(5)).
 pub(crate) fn git_outside(root: &Path) -> Result<Option<PathBuf>, WorkspaceError> {
     let file = root.join(".git");
-    let Some(named) = read_line(&file, "gitdir: ") else { return Ok(None) };
+    let Some(named) = line(&file, b"gitdir: ") else { return Ok(None) };
     let doubt = || WorkspaceError::NotMutual {
         file: file.display().to_string(),
         directory: named.display().to_string(),
     };
     let git = fs::canonicalize(root.join(&named)).map_err(|_| doubt())?;
-    let common = match read_line(&git.join("commondir"), "") {
+    let common = match line(&git.join("commondir"), b"") {
         Some(common) => {
-            let back = read_line(&git.join("gitdir"), "").ok_or_else(doubt)?;
+            let back = line(&git.join("gitdir"), b"").ok_or_else(doubt)?;
             let back = fs::canonicalize(git.join(back)).map_err(|_| doubt())?;
             let common = fs::canonicalize(git.join(common)).map_err(|_| doubt())?;
             let in_common = git.parent() == Some(common.join("worktrees").as_path());
@@ -173,8 +176,9 @@ pub(crate) fn git_outside(root: &Path) -> Result<Option<PathBuf>, WorkspaceError
             common
         }
         None => {
-            let config = fs::read(git.join("config")).map_err(|_| doubt())?;
-            let worktree = crate::git::config::Config::parse_last(config)
+            let directory = open_directory(&git).map_err(|_| doubt())?;
+            let config = read_beneath(directory, Path::new("config")).ok().flatten();
+            let worktree = Config::parse_last(config.ok_or_else(doubt)?.bytes)
                 .last("core.worktree")
                 .map(|value| git.join(value));
             let back = worktree.and_then(|path| fs::canonicalize(path).ok());
@@ -185,16 +189,4 @@ pub(crate) fn git_outside(root: &Path) -> Result<Option<PathBuf>, WorkspaceError
         }
     };
     Ok(Some(common).filter(|common| !common.starts_with(root)))
-}
-
-/// The first line of a small file, after a prefix.
-fn read_line(path: &Path, prefix: &str) -> Option<PathBuf> {
-    const LONGEST: u64 = 4096;
-    let metadata = fs::symlink_metadata(path).ok()?;
-    if !metadata.is_file() || metadata.len() > LONGEST {
-        return None;
-    }
-    let text = fs::read_to_string(path).ok()?;
-    let line = text.lines().next()?.strip_prefix(prefix)?;
-    Some(PathBuf::from(line))
 }

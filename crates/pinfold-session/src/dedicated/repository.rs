@@ -9,8 +9,8 @@ use pinfold_policy::settings::BranchName;
 use super::error::DedicatedError;
 use crate::anchor::Anchor;
 use crate::git::host::HostGit;
-use crate::git::pointer;
 use crate::git::worktrees::{self, Worktree};
+use crate::git::{pipes, pointer};
 use crate::launcher;
 use crate::workspace::{Workspace, git_outside};
 
@@ -66,6 +66,7 @@ impl Repository {
         }
         let writable = [top.to_owned(), git.clone()];
         let program = launcher::find("git", &writable).ok_or(DedicatedError::NoGit)?;
+        pipes::refuse(&git)?;
         let git = Anchor::of(&git)?;
         let main = worktrees::list(&git, &[(top.to_owned(), here.clone())]);
         let main = main.into_iter().find(|worktree| worktree.head == "HEAD");
@@ -193,13 +194,13 @@ impl Repository {
         let entries =
             fs::read_dir(self.git.path().join("worktrees")).into_iter().flatten().flatten();
         for own in entries.map(|entry| entry.path()) {
-            let word = fs::read_to_string(own.join("locked")).unwrap_or_default();
+            let word = pointer::line(&own.join("locked"), b"").unwrap_or_default();
             let is_this = match pointer::line(&own.join("gitdir"), b"") {
                 Some(file) => file == top.join(".git"),
                 None => own.file_name() == top.file_name(),
             };
             let is_empty = fs::read_dir(&own).is_ok_and(|mut entries| entries.next().is_none());
-            if is_this && (is_empty || word == INITIALIZING) {
+            if is_this && (is_empty || word == Path::new(INITIALIZING)) {
                 fs::remove_dir_all(&own)?;
             }
         }

@@ -14,16 +14,14 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::FileType;
-
 use super::host::HostGit;
+use super::pipes;
 use super::quarantine::Copied;
 use super::read::{open_directory, read_bounded};
 use super::refs::{Head, Refs, Stash, Taken, parse_heads, parse_refs, parse_stashes, shell_word};
 use super::settle::{Kept, Settled};
 use super::worktrees::{self, Worktree};
 use crate::launcher::{Launcher, Spot};
-use crate::survey::walk;
 
 mod follow;
 mod told;
@@ -78,7 +76,9 @@ impl Collect<'_> {
         if self.before.is_none() && self.is_unchanged(&all) {
             return Ok(());
         }
-        self.refuse_pipes()?;
+        for git in [self.copied.private.as_path(), self.copied.host.path()] {
+            pipes::refuse(git).map_err(|error| error.to_string())?;
+        }
         fs::create_dir(&self.out).map_err(|error| error.to_string())?;
         crate::guard::hand_over(&self.out).map_err(|error| error.to_string())?;
         let (within, elsewhere): (Vec<Worktree>, Vec<Worktree>) =
@@ -113,22 +113,6 @@ impl Collect<'_> {
 
     fn host(&self) -> HostGit<'_> {
         HostGit { program: self.git, directory: &self.copied.host }
-    }
-
-    /// A git that opens a FIFO waits for ever.
-    fn refuse_pipes(&self) -> Result<(), String> {
-        let mut found = false;
-        let walked = walk(&self.copied.private, (), &mut |listing, (), below| {
-            for (name, kind) in listing.entries() {
-                match kind {
-                    FileType::Directory => below.push((name.to_vec(), ())),
-                    FileType::RegularFile | FileType::Symlink => {}
-                    _ => found = true,
-                }
-            }
-        });
-        walked.map_err(|errno| format!("the copy: {errno}"))?;
-        if found { Err("the copy holds what is no file".to_owned()) } else { Ok(()) }
     }
 
     fn ours(&self) -> Result<Held, String> {

@@ -16,6 +16,7 @@ use pinfold_boundary::{Cover, CoverKind};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
 use super::directory::{CONFIGS, INSIDE};
+use super::pipes;
 use super::secrets::without_secrets;
 use super::start::Start;
 use crate::RunError;
@@ -82,6 +83,7 @@ impl Copies {
             RunError::refused(what, Some("say --git guarded".to_owned()))
         };
         let directory = |path: &Path| fs::DirBuilder::new().mode(0o700).create(path);
+        pipes::refuse(host).map_err(failed)?;
         directory(private).and_then(|()| directory(&private.join("base"))).map_err(failed)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let top =

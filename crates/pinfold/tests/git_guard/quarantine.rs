@@ -79,6 +79,44 @@ fn a_repository_with_links_to_endless_files_starts_and_ends() {
     }
 }
 
+/// git would wait for whoever writes to it; another session in the checkout can make one meanwhile.
+#[test]
+fn a_fifo_in_the_place_of_a_file_of_gits_is_refused_at_once() {
+    for site in sites() {
+        for name in ["HEAD", "packed-refs", "refs/heads/x", "objects/info/alternates"] {
+            let plant = format!("rm -f .git/{name}; mkfifo .git/{name}");
+            let says = format!("{name} is a FIFO");
+            let begun = std::time::Instant::now();
+            let case = site.repository();
+            case.host(&plant);
+            let output = case.run(QUARANTINE, "true");
+            assert_eq!(output.status.code(), Some(125), "{site}, {name}");
+            assert!(text(&output).1.contains(&says), "{}", text(&output).1);
+            let case = site.repository();
+            let mut child =
+                case.spawn(QUARANTINE, "git commit -qm x --allow-empty; echo ready; read x");
+            common::wait_for_line(&mut child, "ready");
+            case.host(&plant);
+            drop(child.stdin.take());
+            let told = text(&child.wait_with_output().unwrap()).1;
+            assert!(told.contains(&says), "{told}");
+            assert!(begun.elapsed().as_secs() < 30, "{site}, {name}: {:?}", begun.elapsed());
+        }
+    }
+}
+
+/// What a `.git` file leads to is content of the repository as well.
+#[test]
+fn a_git_directory_elsewhere_is_read_without_waiting() {
+    for site in sites() {
+        let case = site.bare_directory();
+        case.host("mkdir -p sub/objects sub/refs; mkfifo sub/config; echo 'gitdir: sub' >.git");
+        let output = case.inside("true");
+        assert_eq!(output.status.code(), Some(125), "{site}");
+        assert!(text(&output).1.contains("does not name this worktree"), "{}", text(&output).1);
+    }
+}
+
 #[test]
 fn stashes_come_out_on_top_of_the_hosts() {
     for site in sites() {

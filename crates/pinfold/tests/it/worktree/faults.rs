@@ -55,6 +55,18 @@ fn runs_that_start_together_make_it_once() {
     }
 }
 
+#[test]
+fn a_fifo_in_the_place_of_a_file_of_gits_is_refused_at_once() {
+    for person in people() {
+        for name in ["packed-refs", "objects/info/alternates", "info/exclude"] {
+            let stage = repository(person);
+            host(&stage, &format!("rm -f .git/{name}; mkfifo .git/{name}"));
+            let says = refused(&stage, &["--worktree-branch", "b"]);
+            assert!(says.contains(&format!("{name} is a FIFO")), "{says}");
+        }
+    }
+}
+
 /// Stops at system calls at which pinfold itself is killed: before, while and after the worktree is
 /// made and filled; and some at which git is.
 const KILLS: [(usize, u32); 12] = [

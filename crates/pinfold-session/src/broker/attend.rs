@@ -67,11 +67,10 @@ impl Attendance {
     pub fn watch(places: &Places, session: Option<&str>) -> Result<Self, RunError> {
         let channel = control::approvals(places, session)?;
         say(&channel, Saying::Watch)?;
-        match hear(&channel) {
+        match hear(&channel)? {
             // From here on requests wait.
             Some(Happening::Told) => Ok(Self(channel)),
-            Some(Happening::Failed(why)) => Err(RunError::refused(why, None)),
-            _ => Err(RunError::refused("the session has ended", None)),
+            _ => Err(has_ended()),
         }
     }
 
@@ -83,10 +82,7 @@ impl Attendance {
     ///
     /// [`AsFd`]: std::os::fd::AsFd
     pub fn hear(&self) -> Result<Option<Happening>, RunError> {
-        match hear(&self.0) {
-            Some(Happening::Failed(why)) => Err(RunError::refused(why, None)),
-            happening => Ok(happening),
-        }
+        hear(&self.0)
     }
 
     /// What waits in a session now.
@@ -98,11 +94,11 @@ impl Attendance {
         say(&channel, Saying::List)?;
         let mut all = Vec::new();
         loop {
-            match hear(&channel) {
+            match hear(&channel)? {
                 Some(Happening::Asked(pending)) => all.push(pending),
-                Some(Happening::Failed(why)) => return Err(RunError::refused(why, None)),
-                Some(Happening::Settled(_)) => {}
-                Some(Happening::Told) | None => return Ok(all),
+                Some(Happening::Told) => return Ok(all),
+                Some(_) => {}
+                None => return Err(has_ended()),
             }
         }
     }
@@ -120,10 +116,9 @@ impl Attendance {
     ) -> Result<(), RunError> {
         let channel = control::approvals(places, session)?;
         say(&channel, Saying::Answer { id, answer, by: by.to_owned() })?;
-        match hear(&channel) {
+        match hear(&channel)? {
             Some(Happening::Told) => Ok(()),
-            Some(Happening::Failed(why)) => Err(RunError::refused(why, None)),
-            _ => Err(RunError::refused("the session has ended", None)),
+            _ => Err(has_ended()),
         }
     }
 }
@@ -135,12 +130,22 @@ impl std::os::fd::AsFd for Attendance {
 }
 
 fn say(channel: &Channel, saying: Saying) -> Result<(), RunError> {
-    let gone = |_| RunError::refused("the session has ended", None);
-    channel.send(&Json(saying), &[]).map_err(gone)
+    channel.send(&Json(saying), &[]).map_err(|_| has_ended())
 }
 
-fn hear(channel: &Channel) -> Option<Happening> {
-    Some(channel.receive::<Json<Happening>>().ok()??.message.0)
+/// What the session tells next; nothing once it has ended.
+fn hear(channel: &Channel) -> Result<Option<Happening>, RunError> {
+    match channel.receive::<Json<Happening>>() {
+        Ok(received) => match received.map(|received| received.message.0) {
+            Some(Happening::Failed(why)) => Err(RunError::refused(why, None)),
+            happening => Ok(happening),
+        },
+        Err(error) => Err(RunError::refused(format!("the session cannot be heard: {error}"), None)),
+    }
+}
+
+fn has_ended() -> RunError {
+    RunError::refused("the session has ended", None)
 }
 
 /// The session's end of it: serves somebody who has come to the control socket, on a thread.

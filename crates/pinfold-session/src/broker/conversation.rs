@@ -8,7 +8,7 @@ use std::time::Instant;
 use pinfold_policy::settings::HostExecVerdict;
 use pinfold_wire::{Ended, Frames, Reply};
 
-use super::approvals::{Answer, NoAnswer, Pending, Terms};
+use super::approvals::{Answer, NoAnswer, Terms};
 use super::carry::{Carried, carry};
 use super::client::Client;
 use super::kept::{KeptRule, KeptRules};
@@ -132,15 +132,8 @@ impl Conversation<'_> {
     /// Asks a person.
     fn by_person(&self, request: &Request, rule: Option<KeptRule>) -> Result<Allowed, Denied> {
         let setting = self.setting;
-        let command = request.to_show().map_err(|refusal| ("pinfold".to_owned(), refusal))?;
-        let pending = Pending {
-            id: self.id,
-            executable: request.name.clone(),
-            command,
-            cwd: request.cwd(),
-            details: request.details(),
-            rule: rule.as_ref().map(ToString::to_string),
-        };
+        let pending = request.question(self.id, rule.as_ref());
+        let pending = pending.map_err(|refusal| ("pinfold".to_owned(), refusal))?;
         let host_exec = &setting.settings.host_exec;
         let patience = host_exec.patience.value.duration();
         let terms = Terms { patience, waits: host_exec.waits.value };

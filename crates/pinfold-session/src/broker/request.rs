@@ -8,6 +8,7 @@ use pinfold_policy::project::is_executable;
 use pinfold_policy::settings::HostExecVerdict;
 use pinfold_wire::HostCommand;
 
+use super::approvals::Pending;
 use super::client::Client;
 use super::gh;
 use super::git::{self, Task};
@@ -16,8 +17,8 @@ use super::kept::KeptRule;
 use super::serve::Setting;
 use super::shown::{command_line, line};
 
-/// Bytes of a command, as it is shown, that a person is asked about. Nobody reads more, and what is
-/// not read is not approved.
+/// Bytes of a command, as it is shown with where it runs and what else is to be known, that a person is
+/// asked about. Nobody reads more, and what is not read is not approved.
 const MOST_SHOWN: usize = 8 * 1024;
 
 /// A request that can be decided on.
@@ -130,17 +131,27 @@ impl Request {
         command_line(words.chain(self.args.iter().map(Vec::as_slice)))
     }
 
-    /// The command, if it is such that a person can be asked about it.
+    /// What a person is asked, of the number `id`; `rule` is what `always` would write.
     ///
     /// # Errors
     /// It is too long to be read.
-    pub(crate) fn to_show(&self) -> Result<String, Refusal> {
-        let command = self.command();
-        let details: usize = self.details().iter().map(String::len).sum();
-        if command.len() + details <= MOST_SHOWN {
-            return Ok(command);
+    pub(crate) fn question(&self, id: u64, rule: Option<&KeptRule>) -> Result<Pending, Refusal> {
+        let pending = Pending {
+            id,
+            executable: self.name.clone(),
+            command: self.command(),
+            cwd: self.cwd(),
+            details: self.details(),
+            rule: rule.map(ToString::to_string),
+        };
+        let details: usize = pending.details.iter().map(String::len).sum();
+        // The rule says most of it once more.
+        let rule = pending.rule.as_ref().map_or(0, String::len);
+        let shown = pending.command.len() + details + pending.cwd.len();
+        if shown <= MOST_SHOWN && rule <= 2 * MOST_SHOWN {
+            return Ok(pending);
         }
-        let why = format!("{} bytes are too many for a person to be asked about", command.len());
+        let why = format!("{} bytes are too many for a person to be asked about", shown.max(rule));
         Err(Refusal::new(why).hint("give long text on standard input, or have a rule allow it"))
     }
 

@@ -103,6 +103,50 @@ fn a_detached_session_waits_where_somebody_watches() {
     assert!(log.iter().any(|one| one["reason"] == "denied: nobody answered within 1s"), "{log:?}");
 }
 
+/// What has no room in a message is too much to be read, too: it is refused, and hides no other request
+/// from whoever lists or watches.
+#[test]
+fn a_request_that_is_too_long_to_be_shown_hides_no_other() {
+    let scene = Scene::new(people()[0], "");
+    let script = r#"deep=$PWD; name=$(printf '%0250d' 0 | tr 0 '\\')
+        while [ ${#deep} -lt 3500 ]; do deep=$deep/$name; mkdir "$deep" && cd "$deep" || exit; done
+        quotes() { printf "%0$1d" 0 | tr 0 "'"; }
+        for count in 100 1000 2000 7900; do
+            pinfold-host moltnet "$(quotes $count)" </dev/null >"$OLDPWD/out.$count" 2>&1 &
+        done
+        cd /; pinfold-host moltnet later </dev/null"#;
+    let script = script.replace("$OLDPWD", &scene.stage.workspace().display().to_string());
+    let script = script.replace("cd /;", &format!("cd '{}';", scene.stage.workspace().display()));
+    let child = waiting(&scene, &script);
+    let started = Instant::now();
+    let shown = loop {
+        let listed = scene.pinfold(&["approvals", "--json"]).output().unwrap();
+        let shown = String::from_utf8_lossy(&listed.stdout).into_owned();
+        let out = |count: u32| std::fs::read(scene.stage.path(&format!("ws/out.{count}")));
+        let is_refused = |count| !out(count).unwrap_or_default().is_empty();
+        if shown.contains("moltnet later") && is_refused(2000) && is_refused(7900) {
+            assert!(listed.status.success());
+            break shown;
+        }
+        assert!(started.elapsed() < Duration::from_secs(30), "{shown}");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    assert!(shown.lines().count() >= 2, "{shown}");
+    for count in [2000, 7900] {
+        let out = std::fs::read_to_string(scene.stage.path(&format!("ws/out.{count}"))).unwrap();
+        assert!(out.contains("are too many for a person to be asked about"), "{out}");
+    }
+    // The session ends with the last one.
+    let (last, first): (Vec<&str>, Vec<&str>) =
+        shown.lines().partition(|line| line.contains("moltnet later"));
+    for line in first.into_iter().chain(last) {
+        let asked: serde_json::Value = serde_json::from_str(line).unwrap();
+        let id = asked["id"].to_string();
+        assert!(scene.pinfold(&["approvals", "deny", &id]).status().unwrap().success());
+    }
+    child.wait_with_output().unwrap();
+}
+
 #[test]
 fn of_a_hundred_at_once_each_is_answered_by_its_number() {
     let scene = Scene::new(people()[0], "");

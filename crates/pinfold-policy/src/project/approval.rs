@@ -12,12 +12,13 @@ pub enum AutoApprove {
 }
 
 impl AutoApprove {
-    /// Whether a command of an executable that is on the list is allowed by this.
+    /// Whether a command of an executable that is on the list is allowed by this; see
+    /// [`ApprovalRule::allows`].
     #[must_use]
-    pub fn allows(&self, executable: &[u8], args: &[Vec<u8>]) -> bool {
+    pub fn allows(&self, executable: &[u8], args: &[Vec<u8>], amounts_to: &[&str]) -> bool {
         match self {
             Self::All => true,
-            Self::Rule(rule) => rule.allows(executable, args),
+            Self::Rule(rule) => rule.allows(executable, args, amounts_to),
         }
     }
 }
@@ -45,6 +46,8 @@ impl fmt::Display for AutoApprove {
 pub struct ApprovalRule {
     /// The executable's name, which must be on the user's list.
     pub executable: String,
+    /// All of its arguments, where no others are allowed.
+    pub args: Option<Vec<String>>,
     /// The first arguments, in this order.
     pub prefix: Vec<String>,
     /// Arguments that must be there, anywhere and in any order.
@@ -57,9 +60,10 @@ impl ApprovalRule {
     /// Whether a command is allowed: what is excluded is looked for first.
     ///
     /// An option that is excluded (`--force`) is so with a value, too (`--force=x`); one of a letter
-    /// (`-f`) also among others and with a value behind it (`-uf`, `-fx`).
+    /// (`-f`) also among others and with a value behind it (`-uf`, `-fx`). So is what the command
+    /// comes to, in whatever words: `amounts_to` are the options that would say it.
     #[must_use]
-    pub fn allows(&self, executable: &[u8], args: &[Vec<u8>]) -> bool {
+    pub fn allows(&self, executable: &[u8], args: &[Vec<u8>], amounts_to: &[&str]) -> bool {
         let is = |one: &String, arg: &[u8]| one.as_bytes() == arg;
         let has_value = |one: &String, arg: &[u8]| {
             one.starts_with("--")
@@ -77,10 +81,16 @@ impl ApprovalRule {
                 |one: &String| is(one, arg) || has_value(one, arg) || has_letter(one, arg);
             self.excludes.iter().any(excludes)
         };
+        let comes_to_it = |one: &String| amounts_to.contains(&one.as_str());
+        let is_whole = self.args.as_ref().is_none_or(|whole| {
+            whole.len() == args.len() && whole.iter().zip(args).all(|(one, arg)| is(one, arg))
+        });
         let begins = args.len() >= self.prefix.len()
             && self.prefix.iter().zip(args).all(|(one, arg)| is(one, arg));
         let has = |one: &String| args.iter().any(|arg| is(one, arg));
         !args.iter().any(is_excluded)
+            && !self.excludes.iter().any(comes_to_it)
+            && is_whole
             && is(&self.executable, executable)
             && begins
             && self.contains.iter().all(has)
@@ -90,10 +100,12 @@ impl ApprovalRule {
 impl fmt::Display for ApprovalRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.executable)?;
-        for argument in &self.prefix {
+        for argument in self.args.as_ref().unwrap_or(&self.prefix) {
             write!(f, " {}", argument.escape_debug())?;
         }
-        f.write_str(" …")?;
+        if self.args.is_none() {
+            f.write_str(" …")?;
+        }
         for (word, arguments) in [(" with ", &self.contains), (" without ", &self.excludes)] {
             if let Some((first, rest)) = arguments.split_first() {
                 write!(f, "{word}{}", first.escape_debug())?;

@@ -168,15 +168,21 @@ pub(super) fn merged(
 }
 
 impl Settings {
-    /// What becomes of a command that the inside asks for. Arguments are bytes, as they are.
+    /// What becomes of a command that the inside asks for. Arguments are bytes, as they are;
+    /// `amounts_to` are options that would say what it comes to, if it says it in other words.
     #[must_use]
-    pub fn host_exec_verdict(&self, executable: &[u8], args: &[Vec<u8>]) -> HostExecVerdict<'_> {
+    pub fn host_exec_verdict(
+        &self,
+        executable: &[u8],
+        args: &[Vec<u8>],
+        amounts_to: &[&str],
+    ) -> HostExecVerdict<'_> {
         let listed = self.host_exec.executables.iter().map(|name| name.value.as_str());
         let is_listed = LISTED.into_iter().chain(listed).any(|name| name.as_bytes() == executable);
         if !is_listed || !self.ceiling.allows_executable(executable) {
             return HostExecVerdict::NotListed;
         }
-        let allows = |one: &&Valued<AutoApprove>| one.value.allows(executable, args);
+        let allows = |one: &&Valued<AutoApprove>| one.value.allows(executable, args, amounts_to);
         self.approve.iter().find(allows).map_or(HostExecVerdict::Ask, HostExecVerdict::Allowed)
     }
 

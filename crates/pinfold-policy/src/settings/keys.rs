@@ -116,6 +116,7 @@ const CEILING_HOST_EXEC: &[Key] = &[
 /// An entry of `hostExec.autoApprove`.
 pub(super) const APPROVAL: &[Key] = &[
     Key::new("executable", Shape::Pattern(ID_PATTERN), "The executable, by its exact name."),
+    Key::new("args", TEXTS, "All of the arguments, where no others are allowed."),
     Key::new("argsPrefix", TEXTS, "The first arguments, in this order."),
     Key::new("argsContains", TEXTS, "Arguments that must be there, in any order."),
     Key::new("argsExcludes", TEXTS, "Arguments that must not be there; looked for first."),

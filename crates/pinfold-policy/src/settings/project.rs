@@ -103,6 +103,7 @@ fn approval(item: &Item<'_>) -> Result<ApprovalRule, FileError> {
     let texts = |key| Ok(table.read(key, Item::texts)?.unwrap_or_default());
     Ok(ApprovalRule {
         executable: host_exec::executable(&table.require("executable")?)?,
+        args: table.read("args", Item::texts)?,
         prefix: texts("argsPrefix")?,
         contains: texts("argsContains")?,
         excludes: texts("argsExcludes")?,

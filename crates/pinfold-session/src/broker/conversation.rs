@@ -115,7 +115,8 @@ impl Conversation<'_> {
     ) -> Result<Option<Allowed>, Denied> {
         let setting = self.setting;
         let allowed = |by: String, rule| Some(Allowed { by, rule, lasting: Lasting::Nothing });
-        let verdict = setting.settings.host_exec_verdict(request.name.as_bytes(), &request.args);
+        let (name, amounts_to) = (request.name.as_bytes(), request.amounts_to());
+        let verdict = setting.settings.host_exec_verdict(name, &request.args, &amounts_to);
         if let HostExecVerdict::Allowed(rule) = verdict {
             return Ok(allowed(rule.origin.to_string(), Some(rule.value.to_string())));
         }
@@ -171,10 +172,11 @@ impl Conversation<'_> {
             NoAnswer::Withdrawn => "withdrawn: who asked has gone".to_owned(),
             NoAnswer::Over => "denied: the session ends".to_owned(),
         };
+        let rule = request.setting().map_or(String::new(), |rule| {
+            format!("this allows it, under [hostExec] in config.toml: {rule}; or ")
+        });
         let hint = format!(
-            "this allows it, under [hostExec] in config.toml: {}; or start the session with \
-             --wait-for-approvals and answer with `pinfold approvals`",
-            request.setting()
+            "{rule}start the session with --wait-for-approvals and answer with `pinfold approvals`"
         );
         ("pinfold".to_owned(), Refusal::new(why).hint(hint))
     }

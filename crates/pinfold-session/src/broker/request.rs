@@ -92,7 +92,7 @@ impl Request {
                 .hint("give a name without a slash: the host looks for it along its own PATH")
         })?;
         if let HostExecVerdict::NotListed =
-            setting.settings.host_exec_verdict(&command.executable, &command.args)
+            setting.settings.host_exec_verdict(&command.executable, &command.args, &[])
         {
             let listed: Vec<&str> = setting.settings.host_executables().collect();
             let why = format!("{name} is not on the list of executables ({})", listed.join(", "));
@@ -170,6 +170,14 @@ impl Request {
         }
     }
 
+    /// Options that would say what it comes to.
+    pub(crate) fn amounts_to(&self) -> Vec<&str> {
+        match &self.job {
+            Job::Program(_) => Vec::new(),
+            Job::Git(task) => task.amounts_to.iter().map(String::as_str).collect(),
+        }
+    }
+
     fn references(&self) -> Vec<String> {
         match &self.job {
             Job::Program(_) => Vec::new(),
@@ -196,15 +204,13 @@ impl Request {
         Some(KeptRule { repository, executable, args, cwd, remote, references })
     }
 
-    /// The rule of the settings that would allow it, as a person writes it.
-    pub(crate) fn setting(&self) -> String {
-        let quoted = |arg: &Vec<u8>| toml_text(&String::from_utf8_lossy(arg));
-        let prefix: Vec<String> = self.args.iter().map(quoted).collect();
-        format!(
-            "autoApprove = [{{ executable = \"{}\", argsPrefix = [{}] }}]",
-            self.name,
-            prefix.join(", ")
-        )
+    /// The rule of the settings that would allow it and nothing more, as a person writes it; none where
+    /// its bytes are no text.
+    pub(crate) fn setting(&self) -> Option<String> {
+        let quoted = |arg: &Vec<u8>| Some(toml_text(str::from_utf8(arg).ok()?));
+        let args: Vec<String> = self.args.iter().map(quoted).collect::<Option<_>>()?;
+        let args = args.join(", ");
+        Some(format!("autoApprove = [{{ executable = \"{}\", args = [{args}] }}]", self.name))
     }
 
     /// The arguments for a program.

@@ -288,9 +288,9 @@ fn the_inside_can_ask_once_somebody_who_may_has_said_so() {
     assert_eq!(untrusted.waiting().count(), 3);
     let trusted = trusted(asks).resolve().unwrap();
     assert!(trusted.host_exec.enabled.value);
-    assert!(matches!(trusted.host_exec_verdict(b"git", &[]), HostExecVerdict::Allowed(_)));
-    assert_eq!(trusted.host_exec_verdict(b"make", &[]), HostExecVerdict::Ask);
-    assert_eq!(trusted.host_exec_verdict(b"cargo", &[]), HostExecVerdict::NotListed);
+    assert!(matches!(trusted.host_exec_verdict(b"git", &[], &[]), HostExecVerdict::Allowed(_)));
+    assert_eq!(trusted.host_exec_verdict(b"make", &[], &[]), HostExecVerdict::Ask);
+    assert_eq!(trusted.host_exec_verdict(b"cargo", &[], &[]), HostExecVerdict::NotListed);
     let user = Case { user: "[hostExec]\n", ..Case::default() }.resolve().unwrap();
     assert!(user.host_exec.enabled.value);
     let off = Case { user: "[hostExec]\nenabled = false\n", ..Case::default() }.resolve().unwrap();
@@ -306,8 +306,8 @@ fn the_administrator_forbids_commands_on_the_host_and_bounds_the_list() {
     let bounded = "[host_exec]\nexecutables = [\"git\"]\n";
     let user = "[hostExec]\nautoApprove = true\n";
     let settings = Case { ceiling: bounded, user, ..Case::default() }.resolve().unwrap();
-    assert!(matches!(settings.host_exec_verdict(b"git", &[]), HostExecVerdict::Allowed(_)));
-    assert_eq!(settings.host_exec_verdict(b"gh", &[]), HostExecVerdict::NotListed);
+    assert!(matches!(settings.host_exec_verdict(b"git", &[], &[]), HostExecVerdict::Allowed(_)));
+    assert_eq!(settings.host_exec_verdict(b"gh", &[], &[]), HostExecVerdict::NotListed);
     let more = Case {
         ceiling: bounded,
         user: "[hostExec]\nexecutables = [\"make\"]\n",

@@ -47,7 +47,14 @@ pub(crate) struct Task {
     pub(crate) details: Vec<String>,
     /// The references of the remote that a push would move.
     pub(crate) references: Vec<String>,
+    /// Options that would say what a push comes to, in whatever words it says it.
+    pub(crate) amounts_to: Vec<String>,
 }
+
+/// What git calls it to take away what a reference names now (git-push(1)): by another commit, and with the
+/// reference.
+const FORCE: [&str; 3] = ["--force", "-f", "--force-with-lease"];
+const DELETE: [&str; 2] = ["--delete", "-d"];
 
 /// A reference that a push would move: of whom, from where, to where.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,10 +104,11 @@ pub(crate) fn prepare(
         remote,
         details: Vec::new(),
         references: Vec::new(),
+        amounts_to: Vec::new(),
     };
     task.write().map_err(failed)?;
     task.helper("look", Some(client))?;
-    (task.details, task.references) = task.seen()?;
+    task.see()?;
     Ok(task)
 }
 
@@ -193,16 +201,17 @@ impl Task {
         format!("git would not do it:\n{}", lines.join("\n"))
     }
 
-    /// What was found out, for a person.
-    fn seen(&self) -> Result<(Vec<String>, Vec<String>), Refusal> {
-        let Some(remote) = &self.remote else { return Ok(<_>::default()) };
+    /// Takes up what was found out.
+    fn see(&mut self) -> Result<(), Refusal> {
+        let Some(remote) = &self.remote else { return Ok(()) };
         let to = if self.doing == Doing::Push { "to" } else { "from" };
         let mut details = vec![format!("{to} {}", shown_url(&remote.url))];
         if remote.asks_helpers() {
             details.push("logged in by your own git's credential helper".to_owned());
         }
         if self.doing != Doing::Push {
-            return Ok((details, Vec::new()));
+            self.details = details;
+            return Ok(());
         }
         let moves = parse_moves(&self.read_out("moves")?);
         if moves.is_empty() {
@@ -227,7 +236,14 @@ impl Task {
         if self.place.join("out/unproven").exists() {
             fs::write(self.place.join("unproven"), "").map_err(Refusal::new)?;
         }
-        Ok((details, moves.into_iter().map(|one| one.to).collect()))
+        let is_forced = moves.iter().any(|one| one.is_forced(&forced));
+        let force = FORCE.iter().filter(|_| is_forced);
+        let is_deleted = moves.iter().any(|one| Move::is_none(&one.object));
+        let delete = DELETE.iter().filter(|_| is_deleted);
+        self.amounts_to = force.chain(delete).map(|option| (*option).to_owned()).collect();
+        self.references = moves.into_iter().map(|one| one.to).collect();
+        self.details = details;
+        Ok(())
     }
 
     fn read_out(&self, name: &str) -> Result<String, Refusal> {
@@ -324,19 +340,27 @@ impl Task {
 }
 
 impl Move {
-    fn is_new(object: &str) -> bool {
+    /// Whether it is the id of no object.
+    fn is_none(object: &str) -> bool {
         object.bytes().all(|byte| byte == b'0')
+    }
+
+    fn is_forced(&self, forced: &str) -> bool {
+        forced.lines().any(|name| name == self.to)
     }
 
     fn shown(&self, forced: &str) -> String {
         let short = |object: &str| object.chars().take(10).collect::<String>();
         let to = word(self.to.as_bytes());
-        match (Self::is_new(&self.object), Self::is_new(&self.old)) {
+        match (Self::is_none(&self.object), Self::is_none(&self.old)) {
             (true, _) => format!("deletes {to}, which is at {}", short(&self.old)),
             (false, true) => format!("makes {to} at {}", short(&self.object)),
             (false, false) => {
-                let is_forced = forced.lines().any(|name| name == self.to);
-                let forced = if is_forced { ", by force: what is there now is lost" } else { "" };
+                let forced = if self.is_forced(forced) {
+                    ", by force: what is there now is lost"
+                } else {
+                    ""
+                };
                 let (old, new) = (short(&self.old), short(&self.object));
                 format!("moves {to} from {old} to {new}{forced}")
             }

@@ -163,3 +163,43 @@ fn a_rule_for_a_push_moves_no_other_reference() {
     );
     assert!(elsewhere.contains("nobody is there to be asked"), "{elsewhere}");
 }
+
+/// A rule that excludes an option excludes what it does: there are other words for it.
+#[test]
+fn what_a_rule_excludes_it_excludes_in_whatever_words() {
+    let Some(person) = people_with_git("what a rule excludes").pop() else { return };
+    let rule = |excludes: &str| {
+        format!(
+            "autoApprove = [{{ executable = \"git\", argsPrefix = [\"push\"], argsExcludes = [{excludes}] }}]"
+        )
+    };
+    let back = "git commit -q --amend -m other; ";
+    let other =
+        "git push -q ../remote.git HEAD:refs/heads/topic HEAD:refs/heads/more; git fetch -q; ";
+    for (excludes, prepare, push, is_allowed) in [
+        ("\"--force\"", back, "origin +main", false),
+        ("\"-f\"", back, "origin +HEAD:main", false),
+        ("\"--force\"", back, "--force-with-lease origin main", false),
+        ("\"--force-with-lease\"", back, "-qf origin main", false),
+        ("\"--delete\"", back, "origin +main", true),
+        ("\"--delete\"", "", "origin :topic", false),
+        (
+            "\"-d\"",
+            "",
+            "--prune origin refs/heads/main:refs/heads/main refs/heads/m*:refs/heads/m*",
+            false,
+        ),
+        ("\"--force\"", "", "origin :topic", true),
+        ("\"--force\", \"--delete\"", "git commit -q --allow-empty -m two; ", "origin +main", true),
+    ] {
+        let scene = Scene::with_repository(person, &rule(excludes));
+        scene.outside(other);
+        let output = said(&scene.run(&[], &format!("{prepare}pinfold-host git push {push}")));
+        let is_asked = output.contains("nobody is there to be asked");
+        assert_eq!(!is_asked, is_allowed, "{excludes}, {push}: {output}");
+        if is_asked {
+            let exact = push.split(' ').next_back().unwrap();
+            assert!(output.contains(&format!("\"{exact}\"] }}]")), "{output}");
+        }
+    }
+}

@@ -253,6 +253,7 @@ impl Launcher {
     ) -> io::Result<Child> {
         let mut command = Self::command(program);
         crate::sys::unblock_signals_of(&mut command);
+        crate::sys::end_with_this_thread(&mut command);
         command.arg0(name).args(args).spawn()
     }
 

@@ -120,6 +120,18 @@ pub(crate) fn unblock_signals_of(command: &mut std::process::Command) {
     }
 }
 
+/// Has a program be killed when the thread ends that starts it (`PR_SET_PDEATHSIG`, prctl(2)).
+pub(crate) fn end_with_this_thread(command: &mut std::process::Command) {
+    use std::os::unix::process::CommandExt as _;
+    let end = || {
+        Ok(rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?)
+    };
+    // SAFETY: between fork and exec the closure makes one system call.
+    unsafe {
+        command.pre_exec(end);
+    }
+}
+
 /// Ends this process by SIGINT, as the command inside was ended.
 pub fn die_of_interrupt() {
     die_of(libc::SIGINT);

@@ -27,7 +27,8 @@ pub(crate) enum Carried {
 }
 
 /// Sees a program to its end. One whose time is over, or whose client has gone, is asked to end
-/// (SIGTERM), which its minder does for everything that it has started.
+/// (SIGTERM), which its minder does for everything that it has started. Of a minder that is killed
+/// itself (for want of memory, by its user) the program and its group are ended here.
 ///
 /// # Errors
 /// What poll(2), waitid(2) and starting a thread say.
@@ -37,7 +38,8 @@ pub(crate) fn carry(
     frames: Frames,
     deadline: Instant,
 ) -> io::Result<Carried> {
-    let process = rustix::process::pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
+    let pid = Pid::from_child(&child);
+    let process = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
     let input = child.stdin.take().map(OwnedFd::from);
     let feeding = match input {
         Some(input) => {
@@ -47,9 +49,10 @@ pub(crate) fn carry(
         None => None,
     };
     let outputs = [child.stdout.take().map(OwnedFd::from), child.stderr.take().map(OwnedFd::from)];
-    let cut = Carry { client, process: &process, outputs, deadline }.until_end();
+    let cut = Carry { client, process: &process, pid, outputs, deadline }.until_end();
     if cut.is_err() {
         end(&process);
+        end_group(pid);
     }
     let status = child.wait()?;
     let carried = match cut {
@@ -83,6 +86,12 @@ fn end(process: &OwnedFd) {
     }
 }
 
+/// Kills what a minder that was killed itself has left of its group. It has not been waited for, so the
+/// number is its own still.
+fn end_group(minder: Pid) {
+    let _ = rustix::process::kill_process_group(minder, Signal::KILL);
+}
+
 fn ended(status: ExitStatus) -> Ended {
     match (status.code(), status.signal()) {
         (Some(code), _) => Ended::Code(code as u8),
@@ -110,6 +119,7 @@ fn feed(client: &Client, mut frames: Frames, input: OwnedFd) {
 struct Carry<'a> {
     client: &'a Client,
     process: &'a OwnedFd,
+    pid: Pid,
     outputs: [Option<OwnedFd>; 2],
     deadline: Instant,
 }
@@ -137,7 +147,11 @@ impl Carry<'_> {
                     Err(_) => self.outputs[index] = None,
                 }
             }
-            is_over |= ready.ended;
+            if ready.ended {
+                // What is left holds the outputs open.
+                end_group(self.pid);
+                is_over = true;
+            }
         }
         Ok(())
     }

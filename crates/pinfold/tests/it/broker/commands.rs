@@ -178,6 +178,32 @@ fn what_a_program_leaves_ends_with_it_and_with_who_asked() {
     assert_eq!(processes_with(&format!("sleep\0{mark}")), [0; 0]);
 }
 
+/// For want of memory the kernel may choose the process that minds a program.
+#[test]
+fn what_a_minder_minds_ends_with_it() {
+    let scene = Scene::new(people()[0], ALL);
+    let mark = format!("33{}", std::process::id());
+    scene.program("moltnet", &format!("#!/bin/sh\nsleep {mark}1 & echo began; sleep {mark}2\n"));
+    let script = "pinfold-host moltnet >said & while ! grep -q began said; do sleep 0.05; done; \
+                  touch ready; wait $!; echo status $?";
+    let mut run = scene.pinfold(&["run", "--", "sh", "-c", script]);
+    let run = run.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let began = Instant::now();
+    while !scene.stage.path("ws/ready").exists() {
+        assert!(began.elapsed() < Duration::from_secs(20));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let program = scene.stage.path("bin/moltnet").display().to_string();
+    let minders = processes_with("\0host-run\0");
+    let minder = processes_with(&program).into_iter().find(|pid| minders.contains(pid));
+    let minder = rustix::process::Pid::from_raw(i32::try_from(minder.unwrap()).unwrap()).unwrap();
+    rustix::process::kill_process(minder, rustix::process::Signal::KILL).unwrap();
+    let output = run.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "status 137\n");
+    assert!(began.elapsed() < Duration::from_secs(20));
+    assert_eq!(processes_with(&format!("sleep\0{mark}")), [0; 0]);
+}
+
 #[test]
 fn a_gigabyte_passes_through_a_broker_that_stays_small() {
     let scene = Scene::new(people()[0], ALL);

@@ -151,7 +151,7 @@ fn watch(args: &ApprovalsArgs, places: &Places) -> Result<ExitCode, Failure> {
         match happening {
             Happening::Asked(pending) => show(args, &session, &pending)?,
             Happening::Settled(id) if args.json => {
-                say!("{}", serde_json::json!({ "session": session, "settled": id }));
+                print::json_line(&serde_json::json!({ "session": session, "settled": id }))?;
             }
             Happening::Settled(id) => say!("{session}:{id}  settled"),
             Happening::Told | Happening::Failed(_) => {}
@@ -197,8 +197,11 @@ fn the_one_that_asks(
     match found.len() {
         0 => Err(Failure::new(format!("no request {number} waits for an answer"))),
         1 => Ok(found.pop()),
-        _ => Err(Failure::new(format!("{} sessions have a request {number}", found.len()))
-            .hint(Some(format!("say {}:{number}", found[0])))),
+        _ => {
+            let all: Vec<String> = found.iter().map(|it| format!("{it}:{number}")).collect();
+            Err(Failure::new(format!("{} sessions have a request {number}", found.len()))
+                .hint(Some(format!("say {}", all.join(" or ")))))
+        }
     }
 }
 

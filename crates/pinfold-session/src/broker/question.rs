@@ -113,7 +113,7 @@ impl Question {
     }
 
     fn ask(&self, held: &Held<'_>, pending: &Pending, approvals: &Approvals) -> Done {
-        let mut page = Page { number: 0, has_seen_all: false, is_ready: false };
+        let mut page = Page::default();
         let mut drawn = None;
         let mut quiet_since = Instant::now();
         loop {
@@ -139,9 +139,15 @@ impl Question {
     }
 }
 
+/// Rows and columns below which no question is put.
+const SMALLEST: (usize, usize) = (6, 20);
+
 /// What of a question is seen.
+#[derive(Default)]
 struct Page {
     number: usize,
+    /// Whether the window has room for one.
+    is_shown: bool,
     /// Whether the last page was shown: nothing is approved that was not.
     has_seen_all: bool,
     is_ready: bool,
@@ -158,14 +164,15 @@ fn key(typed: &Typed, page: &Page, pending: &Pending) -> Key {
     const CTRL_C: u8 = 3;
     let [byte] = typed.bytes[..] else { return Key::Nothing };
     let answer = |answer| Key::Answer(Done::Answered(answer));
+    let has_seen_all = page.has_seen_all && page.is_shown;
     match byte {
         b'n' | b'N' | CTRL_C => answer(Answer::Deny { reason: None }),
         b'd' | b'D' => Key::Answer(Done::DenyAll),
-        b' ' if !page.has_seen_all => Key::Turn(page.number + 1),
+        b' ' if page.is_shown && !has_seen_all => Key::Turn(page.number + 1),
         b'b' if page.number > 0 => Key::Turn(page.number - 1),
-        b'y' | b'Y' if page.has_seen_all => answer(Answer::Once),
-        b's' | b'S' if page.has_seen_all => answer(Answer::Session),
-        b'a' | b'A' if page.has_seen_all && pending.rule.is_some() => answer(Answer::Always),
+        b'y' | b'Y' if has_seen_all => answer(Answer::Once),
+        b's' | b'S' if has_seen_all => answer(Answer::Session),
+        b'a' | b'A' if has_seen_all && pending.rule.is_some() => answer(Answer::Always),
         _ => Key::Nothing,
     }
 }
@@ -177,6 +184,12 @@ fn draw(
     (rows, columns): (usize, usize),
     page: &mut Page,
 ) -> String {
+    page.is_shown = rows >= SMALLEST.0 && columns >= SMALLEST.1;
+    if !page.is_shown {
+        let mut lines = Vec::new();
+        wrap("pinfold asks: enlarge the window  [n]o", "", columns, &mut lines);
+        return at_the_top(&lines, rows);
+    }
     let mut body = Vec::new();
     wrap(&pending.command, "  ", columns, &mut body);
     body.push(String::new());
@@ -184,7 +197,7 @@ fn draw(
     for detail in &pending.details {
         wrap(detail, "  ", columns, &mut body);
     }
-    let room = rows.saturating_sub(5).max(1);
+    let room = rows - 5;
     let pages = body.len().div_ceil(room).max(1);
     page.number = page.number.min(pages - 1);
     page.has_seen_all |= page.number + 1 == pages;
@@ -212,6 +225,10 @@ fn draw(
     wrap(&prompt, "", columns, &mut prompts);
     lines.push(String::new());
     lines.extend(prompts);
+    at_the_top(&lines, rows)
+}
+
+fn at_the_top(lines: &[String], rows: usize) -> String {
     let mut text = String::from("\x1b[2J");
     for (row, line) in lines.iter().take(rows).enumerate() {
         text.push_str(&format!("\x1b[{};1H{line}", row + 1));
@@ -257,7 +274,7 @@ mod tests {
     #[test]
     fn nothing_is_approved_that_was_not_shown_to_its_end() {
         let long = pending(&"x".repeat(5000));
-        let mut page = Page { number: 0, has_seen_all: false, is_ready: true };
+        let mut page = Page { is_ready: true, ..Page::default() };
         let mut turns = 0;
         loop {
             let shown = draw(&long, 1, (10, 40), &mut page);
@@ -278,8 +295,33 @@ mod tests {
     }
 
     #[test]
+    fn a_window_without_room_for_a_question_approves_nothing() {
+        let short = pending("gh pr create");
+        let mut page = Page { is_ready: true, ..Page::default() };
+        for size in [(1, 80), (2, 80), (5, 80), (24, 19), (24, 1)] {
+            let shown = draw(&short, 1, size, &mut page);
+            assert!(!shown.contains("[y]es"), "{size:?}: {shown:?}");
+            for typed_key in [b"y", b"s", b"a", b" "] {
+                assert!(matches!(key(&typed(typed_key), &page, &short), Key::Nothing), "{size:?}");
+            }
+            assert!(matches!(key(&typed(b"n"), &page, &short), Key::Answer(_)), "{size:?}");
+        }
+        // Every size with room shows the whole of it before it can be approved.
+        for size in [(6, 20), (6, 80), (7, 24), (24, 80)] {
+            let (mut page, mut seen) = (Page { is_ready: true, ..Page::default() }, String::new());
+            while !page.has_seen_all {
+                seen.push_str(&draw(&short, 1, size, &mut page));
+                page.number += 1;
+            }
+            assert!(seen.contains("gh pr create") && seen.contains("in /ws"), "{size:?}: {seen:?}");
+            draw(&short, 1, (2, 80), &mut page);
+            assert!(matches!(key(&typed(b"y"), &page, &short), Key::Nothing));
+        }
+    }
+
+    #[test]
     fn pastes_and_escape_sequences_are_no_keys() {
-        let page = Page { number: 0, has_seen_all: true, is_ready: true };
+        let page = Page { is_shown: true, has_seen_all: true, is_ready: true, number: 0 };
         let short = pending("gh");
         for bytes in [&b"yes"[..], b"\x1b[My!!", b"\x1b[200~y\x1b[201~", b"y\r", b"\r", b"a", b""] {
             assert!(matches!(key(&typed(bytes), &page, &short), Key::Nothing), "{bytes:?}");

@@ -110,7 +110,7 @@ impl Prepared {
             return failure;
         }
         if let Err(errno) = rustix::process::chdir(&self.cwd) {
-            return Failure::about(Step::Execute, self.cwd.as_bytes())(errno);
+            return Failure::about(Step::Directory, self.cwd.as_bytes())(errno);
         }
         reset_signals();
         self.execute()

@@ -54,7 +54,8 @@ impl Failure {
 
     /// The failure of what was to run beside the command, as a message.
     pub(crate) fn report_of(self, id: u32) -> Report {
-        Report::TaskFailed { id, errno: self.errno.raw_os_error(), detail: self.detail }
+        let Self { step, errno, detail } = self;
+        Report::TaskFailed { id, step, errno: errno.raw_os_error(), detail }
     }
 
     /// The failure as a message.

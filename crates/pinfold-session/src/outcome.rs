@@ -4,7 +4,7 @@ use std::io;
 
 use pinfold_boundary::LaunchError;
 use pinfold_policy::network::NetworkRule;
-use pinfold_wire::Ended;
+use pinfold_wire::{Ended, Step};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -156,10 +156,14 @@ impl RunError {
         Self::Refused { what: what.to_string(), hint }
     }
 
-    /// execve(2) failed for this command.
-    pub(crate) fn execute(errno: i32, command: &[u8]) -> Self {
-        let command = command.escape_ascii().to_string();
+    /// execve(2) failed for this command, or chdir(2) for its directory.
+    pub(crate) fn not_begun(step: Step, errno: i32, detail: &[u8]) -> Self {
+        let command = detail.escape_ascii().to_string();
         match Errno::from_raw_os_error(errno) {
+            errno if step == Step::Directory => {
+                let error = io::Error::from(errno);
+                Self::refused(format!("cannot enter the directory {command} inside: {error}"), None)
+            }
             Errno::NOENT | Errno::NOTDIR => Self::NotFound(command),
             errno => Self::NotExecutable { command, source: errno.into() },
         }

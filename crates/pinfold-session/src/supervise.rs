@@ -263,9 +263,9 @@ impl Supervision {
                 self.task_ended(id, ended);
                 self.control.tell(&self.inside, id, News::Ended(ended));
             }
-            Report::TaskFailed { id, errno, detail } => {
+            Report::TaskFailed { id, step, errno, detail } => {
                 self.task_ended(id, Ended::Code(NOT_FOUND));
-                self.control.tell(&self.inside, id, News::Failed(errno, detail));
+                self.control.tell(&self.inside, id, News::Failed(step, errno, detail));
             }
             Report::Finished => self.runs()?,
             Report::TaskLimit { id, limit } => {
@@ -288,8 +288,8 @@ impl Supervision {
                 self.state.ended = Some(ended);
                 return Ok(false);
             }
-            Report::Failed { step: Step::Execute, errno, detail } => {
-                return Err(RunError::execute(errno, &detail));
+            Report::Failed { step: step @ (Step::Execute | Step::Directory), errno, detail } => {
+                return Err(RunError::not_begun(step, errno, &detail));
             }
             report @ (Report::Failed { .. }
             | Report::Listening { .. }

@@ -48,7 +48,7 @@ fn reports() -> Vec<Report> {
         Report::Ended(Ended::Code(3)),
         Report::Ended(Ended::Signal(9)),
         Report::TaskEnded { id: 7, ended: Ended::Code(1) },
-        Report::TaskFailed { id: 7, errno: 2, detail: b"x".to_vec() },
+        Report::TaskFailed { id: 7, step: Step::Directory, errno: 2, detail: b"x".to_vec() },
         Report::TaskTerminal(7),
         Report::TaskStopped(7),
         Report::TaskLimit { id: 7, limit: Limit::Memory },

@@ -11,13 +11,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pinfold_boundary::{Feature, Inside};
-use pinfold_wire::{Bounds, Channel, Ended, Order, Program, StreamEnd, Streams, Wire as _};
+use pinfold_wire::{Bounds, Channel, Ended, Order, Program, Step, StreamEnd, Streams, Wire as _};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
 use super::bounds::Bounded;
 use super::message::{Answer, Request};
 use super::{NAME, Rules};
+use crate::RunError;
 use crate::audit::{Audit, Event, Purpose};
 use crate::broker::{self, Approvals};
 use crate::outcome::LimitReached;
@@ -46,7 +47,7 @@ pub(crate) enum News {
     Stopped,
     /// It is being ended, for it has reached this limit of its own.
     Limit(LimitReached),
-    Failed(i32, Vec<u8>),
+    Failed(Step, i32, Vec<u8>),
     Ended(Ended),
 }
 
@@ -180,10 +181,14 @@ impl Control {
             News::Stopped => client.answer(Answer::Stopped, &[]),
             News::Limit(limit) => client.is_over(limit),
             // Its streams were lost on their way.
-            News::Failed(libc::EMFILE, what) if what.is_empty() => {
+            News::Failed(_, libc::EMFILE, what) if what.is_empty() => {
                 client.answer(Answer::Error(no_descriptor()), &[]);
             }
-            News::Failed(errno, what) => client.answer(Answer::Failed(errno, what), &[]),
+            News::Failed(Step::Directory, errno, what) => {
+                let error = RunError::not_begun(Step::Directory, errno, &what);
+                client.answer(Answer::Error(error.to_string()), &[]);
+            }
+            News::Failed(_, errno, what) => client.answer(Answer::Failed(errno, what), &[]),
             News::Ended(ended) => {
                 let limit = over.or_else(|| client.bounded.as_ref().and_then(Bounded::reached));
                 client.answer(Answer::ended(ended, limit), &[]);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pinfold_policy::env::{EnvName, Owner, reserved};
 use pinfold_tools::Tools;
-use pinfold_wire::{Channel, Ended, StreamEnd, Streams, Window};
+use pinfold_wire::{Channel, Ended, Step, StreamEnd, Streams, Window};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::termios::Winsize;
 
@@ -219,7 +219,7 @@ pub(super) fn end_of(answer: Answer) -> Result<ExecEnd, RunError> {
             let status = status(Ended::Signal(signal), limit);
             Ok(ExecEnd { status, limit, interrupted: i32::from(signal) == libc::SIGINT })
         }
-        Answer::Failed(errno, what) => Err(RunError::execute(errno, &what)),
+        Answer::Failed(errno, what) => Err(RunError::not_begun(Step::Execute, errno, &what)),
         answer => Err(refused(answer)),
     }
 }

@@ -207,7 +207,15 @@ fn a_flood_about_tasks_that_are_not_there_keeps_nobody_waiting() {
             let (report, with): (_, &[BorrowedFd<'_>]) = match number % 8 {
                 0 => (Report::TaskTerminal(id), &[terminal.as_fd()]),
                 1 => (Report::TaskEnded { id, ended: Ended::Code(0) }, &[]),
-                2 => (Report::TaskFailed { id, errno: -1, detail: vec![0x1b; 8192] }, &[]),
+                2 => (
+                    Report::TaskFailed {
+                        id,
+                        step: Step::Grants,
+                        errno: -1,
+                        detail: vec![0x1b; 8192],
+                    },
+                    &[],
+                ),
                 3 => (Report::TaskStopped(id), &[]),
                 6 => (Report::TaskLimit { id, limit: Limit::Memory }, &[]),
                 4 => (Report::Limit(Limit::Disk), &[]),

@@ -41,11 +41,13 @@ pub enum Step {
     Engine = 16,
     /// Looking whether a container is what was asked for.
     Container = 17,
+    /// Entering the command's directory.
+    Directory = 18,
 }
 
 impl Step {
     /// Every step, in order.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Identity,
         Self::Loopback,
         Self::Listeners,
@@ -63,6 +65,7 @@ impl Step {
         Self::View,
         Self::Engine,
         Self::Container,
+        Self::Directory,
     ];
 
     /// Words that read well after "failed while".
@@ -85,6 +88,7 @@ impl Step {
             Self::View => "making a copy-on-write view",
             Self::Engine => "starting the container engine",
             Self::Container => "looking the container over",
+            Self::Directory => "entering the command's directory",
         }
     }
 
@@ -164,6 +168,8 @@ pub enum Report {
     TaskFailed {
         /// Which.
         id: u32,
+        /// Where it failed.
+        step: Step,
         /// The system's error number.
         errno: i32,
         /// What it was about.
@@ -229,9 +235,9 @@ impl Wire for Report {
             Self::TaskLimit { id, limit } => {
                 writer.u8(15).u32(*id).u8(*limit as u8);
             }
-            Self::TaskFailed { id, errno, detail } => {
+            Self::TaskFailed { id, step, errno, detail } => {
                 let detail = &detail[..detail.len().min(LONGEST_DETAIL)];
-                writer.u8(12).u32(*id).i32(*errno).bytes(detail);
+                writer.u8(12).u32(*id).u8(*step as u8).i32(*errno).bytes(detail);
             }
             Self::Failed { step, errno, detail } => {
                 writer
@@ -269,6 +275,7 @@ impl Wire for Report {
             15 => Self::TaskLimit { id: reader.u32()?, limit: read_limit(reader.u8()?)? },
             12 => Self::TaskFailed {
                 id: reader.u32()?,
+                step: Step::from_wire(reader.u8()?)?,
                 errno: reader.i32()?,
                 detail: read_detail(&mut reader)?,
             },

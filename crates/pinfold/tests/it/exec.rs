@@ -119,6 +119,12 @@ fn status_streams_environment_and_directory_are_its_own() {
         let missing = session.exec(&[], &["no-such-program"]);
         assert_eq!(missing.status.code(), Some(127));
         assert!(errors(&missing).contains("command not found inside: no-such-program"));
+        for directory in ["/missing", "/etc/passwd"] {
+            let nowhere = session.exec(&["--cwd", directory], &["true"]);
+            assert_eq!(nowhere.status.code(), Some(125));
+            let says = format!("cannot enter the directory {directory} inside: ");
+            assert!(errors(&nowhere).contains(&says), "{}", errors(&nowhere));
+        }
         assert_eq!(session.exec(&[], &["/etc/passwd"]).status.code(), Some(126));
         let reserved = session.exec(&["--env", "HOME=/x"], &["true"]);
         assert!(errors(&reserved).contains("HOME is reserved"), "{}", errors(&reserved));

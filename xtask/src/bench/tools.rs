@@ -1,5 +1,6 @@
 //! The tools of a session: small reads and edits, and a search, against the same without one.
 
+use std::error::Error;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -68,9 +69,46 @@ pub(super) fn run(pinfold: &Path, effort: Effort, on: &Path) -> Outcome {
         Ok(tools.edit(Edit { path: "small".into(), edits }).map(drop)?)
     })?;
     say("edit, library", edited, native);
+    let (alone, together) = at_once(&tools, &workspace, count)?;
+    say("edits, natively, 4 at once", alone, alone);
+    say("edits, library, 4 at once", together, alone);
     search(&tools, &workspace, effort)?;
     println!("  memory of the server afterwards");
     show_memory(served.server.id())
+}
+
+/// Edits of a file each by several at once, natively and by the tools; how many in all.
+fn at_once(tools: &Tools, workspace: &Path, count: u32) -> Result<(f64, f64), Box<dyn Error>> {
+    const WORKERS: u32 = 4;
+    let name = |worker: u32| format!("small-{worker}");
+    let all = |edit: &(dyn Fn(&str, u32) -> Result<(), String> + Sync)| {
+        let begun = Instant::now();
+        let work = |worker| (1..=count / WORKERS).try_for_each(|turn| edit(&name(worker), turn));
+        std::thread::scope(|scope| {
+            let workers = (0..WORKERS).map(|worker| scope.spawn(move || work(worker)));
+            let workers: Vec<_> = workers.collect();
+            workers.into_iter().try_for_each(|it| it.join().map_err(|_| "a panic".to_owned())?)
+        })?;
+        Ok::<_, Box<dyn Error>>(f64::from(count) / begun.elapsed().as_secs_f64())
+    };
+    let make = || (0..WORKERS).try_for_each(|it| fs::write(workspace.join(name(it)), "one\ntwo\n"));
+    make()?;
+    let native = all(&|name, turn| {
+        let path = workspace.join(name);
+        let text = fs::read_to_string(&path).map_err(|error| error.to_string())?;
+        let [old, new] = words(turn);
+        let beside = path.with_extension("new");
+        fs::write(&beside, text.replacen(old, new, 1)).map_err(|error| error.to_string())?;
+        fs::rename(&beside, &path).map_err(|error| error.to_string())
+    })?;
+    make()?;
+    let own = all(&|name, turn| {
+        let [old, new] = words(turn).map(str::to_owned);
+        let edits = vec![Replacement { old, new, all: false }];
+        let edited = tools.edit(Edit { path: name.into(), edits });
+        edited.map(drop).map_err(|error| error.to_string())
+    })?;
+    Ok((native, own))
 }
 
 /// What is replaced by what, there and back.
@@ -122,7 +160,7 @@ fn search(tools: &Tools, workspace: &Path, effort: Effort) -> Outcome {
 }
 
 /// How often a second something is done.
-fn rate(count: u32, mut what: impl FnMut() -> Outcome) -> Result<f64, Box<dyn std::error::Error>> {
+fn rate(count: u32, mut what: impl FnMut() -> Outcome) -> Result<f64, Box<dyn Error>> {
     (0..count / 10).try_for_each(|_| what())?;
     let even = (count / 10) % 2;
     (0..even).try_for_each(|_| what())?;

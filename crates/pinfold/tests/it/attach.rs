@@ -121,7 +121,12 @@ impl Desk {
             assert!(begun.elapsed() < PATIENCE, "it does not end: {:?}", self.seen);
             self.read(20_000_000);
         };
-        self.read(0);
+        // The kernel hands on what was written last by and by.
+        while {
+            let before = self.seen.len();
+            self.read(100_000_000);
+            self.seen.len() > before
+        } {}
         assert!(!self.is_raw(), "the terminal is as it was");
         (self.seen, status)
     }

@@ -77,11 +77,10 @@ fn managed(pinfold: &Path, engine: &str, effort: Effort) -> Outcome {
     let name = format!("bench-{}", std::process::id());
     // It makes the image that both use.
     let start = own(&["run", "--engine", engine, "--", "/usr/bin/true"]);
-    let mut contenders = [Contender::new("pinfold", start)];
-    in_turns(&mut contenders, 1)?;
-    let [start] = contenders;
+    let mut start = Contender::new("pinfold", start);
+    start.take(false)?;
     let bare = by_itself(engine, &["--rm"], &["/usr/bin/true"]);
-    let mut contenders = [Contender::new(engine, bare), Contender { times: Vec::new(), ..start }];
+    let mut contenders = [Contender::new(engine, bare), start];
     in_turns(&mut contenders, turns)?;
     print(&contenders, engine);
     let [bare, start] = contenders.map(|contender| contender.median());

@@ -1,9 +1,15 @@
 //! Running something in a live session.
 
+use std::error::Error;
+use std::fs::File;
 use std::io::{Read as _, Write as _};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
+
+use pinfold_session::control::{Exec, Session as Live};
+use pinfold_session::places::Places;
 
 use super::engines::{Container, ENGINES};
 use super::memory::show_memory;
@@ -41,6 +47,7 @@ pub(super) fn run(pinfold: &Path, effort: Effort) -> Outcome {
         Contender::new("plain", command("/usr/bin/true")),
         Contender::new("pinfold --version", within(&["--version"])),
         Contender::new("exec", inside(&["/usr/bin/true"])),
+        by_library(&directory.path().join("state/pinfold"))?,
         Contender::new("run", within(&["run", "--", "/usr/bin/true"])),
     ];
     let mut containers = Vec::new();
@@ -87,11 +94,25 @@ pub(super) fn run(pinfold: &Path, effort: Effort) -> Outcome {
     session.end()
 }
 
+/// The same by a process that is there already.
+fn by_library(state: &Path) -> Result<Contender, Box<dyn Error>> {
+    let places = Places { state: state.to_owned(), ..Places::find()? };
+    let session = Live::find(&places, "bench").map_err(|error| error.to_string())?;
+    let nothing = OwnedFd::from(File::options().read(true).write(true).open("/dev/null")?);
+    Ok(Contender::of("exec, library", move || {
+        let exec = Exec { argv: vec!["/usr/bin/true".into()], ..Exec::default() };
+        let streams = [nothing.try_clone()?, nothing.try_clone()?, nothing.try_clone()?];
+        let running = session.start(exec, streams).map_err(|error| error.to_string())?;
+        let ended = running.wait().map_err(|error| error.to_string())?;
+        if ended.status == 0 { Ok(()) } else { Err("exec by the library failed".into()) }
+    }))
+}
+
 /// A session that waits for its input; ended with this value.
 struct Session(Child);
 
 impl Session {
-    fn start(mut command: Command) -> Result<Self, Box<dyn std::error::Error>> {
+    fn start(mut command: Command) -> Result<Self, Box<dyn Error>> {
         let mut session = Self(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?);
         if let Some(output) = &mut session.0.stdout {
             output.read_exact(&mut [0; 3])?;

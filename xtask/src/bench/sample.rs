@@ -3,16 +3,42 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A command under a name, and its times.
+/// Something under a name, and how long it took.
 pub(super) struct Contender {
     pub(super) name: String,
-    pub(super) command: Command,
+    what: Box<dyn FnMut() -> super::Outcome>,
     pub(super) times: Vec<Duration>,
 }
 
 impl Contender {
-    pub(super) fn new(name: impl Into<String>, command: Command) -> Self {
-        Self { name: name.into(), command, times: Vec::new() }
+    /// A command, from its start to its end.
+    pub(super) fn new(name: impl Into<String>, mut command: Command) -> Self {
+        let name = name.into();
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let whose = name.clone();
+        Self::of(name, move || match command.status()? {
+            status if status.success() => Ok(()),
+            status => Err(format!("{whose} failed: {status}").into()),
+        })
+    }
+
+    /// Anything else.
+    pub(super) fn of(
+        name: impl Into<String>,
+        what: impl FnMut() -> super::Outcome + 'static,
+    ) -> Self {
+        Self { name: name.into(), what: Box::new(what), times: Vec::new() }
+    }
+
+    /// Does it once; whether that counts.
+    pub(super) fn take(&mut self, counts: bool) -> super::Outcome {
+        let before = Instant::now();
+        (self.what)()?;
+        let time = before.elapsed();
+        if counts {
+            self.times.push(time);
+        }
+        Ok(())
     }
 
     /// The middle of its times.
@@ -27,16 +53,7 @@ impl Contender {
 pub(super) fn in_turns(contenders: &mut [Contender], rounds: usize) -> super::Outcome {
     for round in 0..=rounds {
         for contender in &mut *contenders {
-            contender.command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-            let before = Instant::now();
-            let status = contender.command.status()?;
-            let time = before.elapsed();
-            if !status.success() {
-                return Err(format!("{} failed: {status}", contender.name).into());
-            }
-            if round > 0 {
-                contender.times.push(time);
-            }
+            contender.take(round > 0)?;
         }
     }
     Ok(())

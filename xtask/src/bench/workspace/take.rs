@@ -1,8 +1,5 @@
 //! Looking at a session's changes and taking them over.
 
-use std::process::Command;
-use std::time::{Duration, Instant};
-
 use super::super::sample::{Contender, print};
 use super::super::{Effort, Outcome};
 use super::site::Site;
@@ -28,24 +25,14 @@ pub(super) fn run(site: &Site, effort: Effort) -> Outcome {
     .map(|(name, command)| Contender::new(name, command));
     for round in 0..=effort.rounds {
         let words = ["--", "/bin/sh", "-ec", &change];
-        timed(&mut site.session("overlay", &words))?;
+        Contender::new("the session", site.session("overlay", &words)).take(false)?;
         for contender in &mut contenders {
             site.shell("sync -f .")?;
-            let time = timed(&mut contender.command)?;
-            if round > 0 {
-                contender.times.push(time);
-            }
+            contender.take(round > 0)?;
         }
         site.shell("git checkout -q .")?;
     }
     print(&contenders[..2], "git diff --no-index");
     print(&contenders[2..], "cp -a");
     Ok(())
-}
-
-fn timed(command: &mut Command) -> Result<Duration, Box<dyn std::error::Error>> {
-    let before = Instant::now();
-    let status = command.status()?;
-    let time = before.elapsed();
-    if status.success() { Ok(time) } else { Err(format!("{command:?} failed: {status}").into()) }
 }

@@ -11,7 +11,6 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
 use rustix::io::Errno;
 
 use super::connection::{Connection, start_thread};
-use super::going_on::lock;
 use crate::exec::fault;
 
 /// Who answered, in the audit log.
@@ -41,7 +40,7 @@ pub(super) fn watch(to: &Arc<Connection>, session: &str) -> Result<(), Fault> {
         // It can only be readable already.
         let _ = rustix::io::write(&*stopped, &1_u64.to_ne_bytes());
     };
-    lock(&to.going_on.watches).insert(number, Box::new(take_back));
+    to.going_on.watches(number, Arc::new(take_back));
     let of_thread = Arc::clone(to);
     let started = start_thread(move || {
         let to = of_thread;
@@ -60,10 +59,10 @@ pub(super) fn watch(to: &Arc<Connection>, session: &str) -> Result<(), Fault> {
                 break;
             }
         }
-        lock(&to.going_on.watches).remove(&number);
+        to.going_on.forget_watch(number);
     });
     if started.is_err() {
-        lock(&to.going_on.watches).remove(&number);
+        to.going_on.forget_watch(number);
     }
     started
 }

@@ -12,7 +12,6 @@ use pinfold_session::audit::Reader;
 use serde_json::Value;
 
 use super::connection::{Connection, start_thread};
-use super::going_on::lock;
 
 /// How often the log is looked at.
 const LOOK: Duration = Duration::from_millis(50);
@@ -32,8 +31,7 @@ pub(super) fn subscribe(to: &Arc<Connection>, session: Option<String>) -> Result
     let is_over = Arc::new(AtomicBool::new(false));
     let over = Arc::clone(&is_over);
     let number = to.going_on.number();
-    lock(&to.going_on.watches)
-        .insert(number, Box::new(move || over.store(true, Ordering::Relaxed)));
+    to.going_on.watches(number, Arc::new(move || over.store(true, Ordering::Relaxed)));
     let of_thread = Arc::clone(to);
     let started = start_thread(move || {
         let to = of_thread;
@@ -43,7 +41,10 @@ pub(super) fn subscribe(to: &Arc<Connection>, session: Option<String>) -> Result
             }
             match reader.as_mut().map_or(Ok(None), Reader::next_record) {
                 Ok(Some(Value::Object(record))) => {
-                    let is_meant = |name: &String| record["session"].as_str() == Some(name);
+                    // A record need not be of a session.
+                    let is_meant = |name: &String| {
+                        record.get("session").and_then(Value::as_str) == Some(name)
+                    };
                     if session.as_ref().is_none_or(is_meant)
                         && to.outgoing.tell(&AuditEvent { record }).is_err()
                     {
@@ -56,10 +57,10 @@ pub(super) fn subscribe(to: &Arc<Connection>, session: Option<String>) -> Result
                 Err(_) => break,
             }
         }
-        lock(&to.going_on.watches).remove(&number);
+        to.going_on.forget_watch(number);
     });
     if started.is_err() {
-        lock(&to.going_on.watches).remove(&number);
+        to.going_on.forget_watch(number);
     }
     started
 }

@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -60,16 +60,26 @@ pub(crate) fn input() -> (Inlet, Outlet) {
 }
 
 /// How something is taken back.
-pub(crate) type TakeBack = Box<dyn Fn() + Send>;
+pub(crate) type TakeBack = Arc<dyn Fn() + Send + Sync>;
+
+/// A request that takes long.
+#[derive(Default)]
+struct Request {
+    take_back: Option<TakeBack>,
+    /// Whether it was taken back, maybe before it could say how.
+    is_taken_back: bool,
+}
 
 /// What goes on.
 pub(crate) struct GoingOn {
     places: Places,
     next: AtomicU64,
     /// By their ids as text, which tells a number from a string.
-    requests: Mutex<HashMap<String, Option<TakeBack>>>,
+    requests: Mutex<HashMap<String, Request>>,
     pub(crate) execs: Mutex<HashMap<u64, ExecHandle>>,
-    pub(crate) watches: Mutex<HashMap<u64, TakeBack>>,
+    watches: Mutex<HashMap<u64, TakeBack>>,
+    /// Whether the client has gone: what its requests still begin is taken back at once.
+    is_over: AtomicBool,
     tools: Mutex<HashMap<String, Arc<Tools>>>,
     owned: Mutex<HashMap<String, Started>>,
 }
@@ -82,6 +92,7 @@ impl GoingOn {
             requests: Mutex::default(),
             execs: Mutex::default(),
             watches: Mutex::default(),
+            is_over: AtomicBool::new(false),
             tools: Mutex::default(),
             owned: Mutex::default(),
         }
@@ -144,15 +155,24 @@ impl GoingOn {
         match requests.entry(id.to_string()) {
             Entry::Occupied(_) => Err(Fault::new(code::REQUEST, "a request with this id goes on")),
             Entry::Vacant(place) => {
-                place.insert(None);
+                place.insert(Request::default());
                 Ok(())
             }
         }
     }
 
-    /// Says how what has begun is taken back.
+    /// Says how what has begun is taken back, which is done now if it was to be before.
     pub(crate) fn can_be_taken_back(&self, id: &Id, take_back: TakeBack) {
-        lock(&self.requests).insert(id.to_string(), Some(take_back));
+        let is_late = {
+            let mut requests = lock(&self.requests);
+            let request = requests.entry(id.to_string()).or_default();
+            request.take_back = Some(Arc::clone(&take_back));
+            request.is_taken_back || self.is_over()
+        };
+        // Not under the lock: the inside may be slow to hear of it.
+        if is_late {
+            take_back();
+        }
     }
 
     pub(crate) fn end(&self, id: &Id) {
@@ -160,9 +180,41 @@ impl GoingOn {
     }
 
     pub(crate) fn cancel(&self, id: &Id) {
-        if let Some(Some(take_back)) = lock(&self.requests).get(&id.to_string()) {
+        let take_back = lock(&self.requests).get_mut(&id.to_string()).and_then(|request| {
+            request.is_taken_back = true;
+            request.take_back.clone()
+        });
+        if let Some(take_back) = take_back {
             take_back();
         }
+    }
+
+    /// Says how a watch is ended, which is done now if the client has gone.
+    pub(crate) fn watches(&self, number: u64, take_back: TakeBack) {
+        let is_late = {
+            let mut watches = lock(&self.watches);
+            watches.insert(number, Arc::clone(&take_back));
+            self.is_over()
+        };
+        if is_late {
+            take_back();
+        }
+    }
+
+    /// Forgets a watch that has ended.
+    pub(crate) fn forget_watch(&self, number: u64) {
+        lock(&self.watches).remove(&number);
+    }
+
+    /// Ends a watch, if there is such a one.
+    pub(crate) fn end_watch(&self, number: u64) -> Result<(), Fault> {
+        let take_back = lock(&self.watches).get(&number).cloned();
+        let none = || Fault::refused("no such watch, or it has ended", None);
+        take_back.map(|take_back| take_back()).ok_or_else(none)
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::SeqCst)
     }
 
     pub(crate) fn has_room(&self) -> Result<(), Fault> {
@@ -197,8 +249,12 @@ impl GoingOn {
 
     /// Ends everything: the client has gone.
     pub(crate) fn end_all(&self) {
-        lock(&self.requests).values().flatten().for_each(|take_back| take_back());
-        lock(&self.watches).values().for_each(|take_back| take_back());
+        // Before the tables are read: whoever comes to them later looks whether it is over.
+        self.is_over.store(true, Ordering::SeqCst);
+        let of_requests: Vec<TakeBack> =
+            lock(&self.requests).values().filter_map(|request| request.take_back.clone()).collect();
+        let of_watches: Vec<TakeBack> = lock(&self.watches).values().cloned().collect();
+        of_requests.iter().chain(&of_watches).for_each(|take_back| take_back());
         lock(&self.execs).values().for_each(|exec| exec.running.kill());
         lock(&self.tools).clear();
         let owned = std::mem::take(&mut *lock(&self.owned));

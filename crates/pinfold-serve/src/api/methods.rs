@@ -251,7 +251,7 @@ fn exec_run(to: &Arc<Connection>, asked: &Asked, call: ExecRun) -> Answer {
         let limit = call.limit.unwrap_or(KEPT).min(MOST_KEPT) as usize;
         let mut job = Job::start(&session, call.program, !call.input.as_slice().is_empty())?;
         let running = Arc::clone(&job.running);
-        to.going_on.can_be_taken_back(id, Box::new(move || running.kill()));
+        to.going_on.can_be_taken_back(id, Arc::new(move || running.kill()));
         if let Some(pipe) = job.input.take() {
             // One that does not read its input may still do its work.
             start_thread(move || {
@@ -290,7 +290,7 @@ fn follow(to: &Connection, tools: &Arc<Tools>, asked: &Asked, what: Watch) {
     };
     let watch = to.going_on.number();
     let (of_watch, id) = (Arc::clone(tools), events.id());
-    lock(&to.going_on.watches).insert(watch, Box::new(move || of_watch.cancel(id)));
+    to.going_on.watches(watch, Arc::new(move || of_watch.cancel(id)));
     let mut told = to.answer(asked, to_value(&WatchStarted { watch }));
     while told.is_ok() {
         let changed = match events.event() {
@@ -308,14 +308,11 @@ fn follow(to: &Connection, tools: &Arc<Tools>, asked: &Asked, what: Watch) {
     }
     // Told or not, it is over.
     drop(told);
-    lock(&to.going_on.watches).remove(&watch);
+    to.going_on.forget_watch(watch);
 }
 
 fn unwatch(to: &Connection, call: FilesUnwatch) -> Answer {
-    match lock(&to.going_on.watches).get(&call.watch) {
-        Some(take_back) => take_back(),
-        None => return Err(Fault::refused("no such watch, or it has ended", None)),
-    }
+    to.going_on.end_watch(call.watch)?;
     done()
 }
 
@@ -343,7 +340,7 @@ fn long<T>(
     to.going_on.with_tools(session, |_| {
         let call = tools.call(&operation, &[])?;
         let (of_request, number) = (Arc::clone(&tools), call.id());
-        to.going_on.can_be_taken_back(id, Box::new(move || of_request.cancel(number)));
+        to.going_on.can_be_taken_back(id, Arc::new(move || of_request.cancel(number)));
         wait(call)
     })
 }

@@ -312,3 +312,79 @@ fn a_connection_that_is_closed_midway_ends_what_it_began() {
     }
     is_well(&listening, &stage);
 }
+
+/// A session of this client's, and where it writes and reads line by line.
+fn begun(
+    listening: &Listening,
+    stage: &Stage,
+) -> (UnixStream, impl FnMut(u64) -> Value + use<>, String) {
+    let mut client = listening.plain();
+    let mut answers = BufReader::new(client.try_clone().unwrap()).lines();
+    let mut next = move |wanted: u64| loop {
+        let answer: Value = serde_json::from_str(&answers.next().unwrap().unwrap()).unwrap();
+        if answer["id"] == wanted {
+            break answer;
+        }
+    };
+    let params = json!({ "workspace": stage.workspace() });
+    client.write_all(line(1, "session.start", params).as_bytes()).unwrap();
+    let session = next(1)["result"]["session"].as_str().unwrap().to_owned();
+    (client, next, session)
+}
+
+#[test]
+fn what_is_taken_back_before_it_has_begun_is_taken_back() {
+    let stage = stage();
+    stage.write("ws/large", "no needle here, however long one looks\n".repeat(4_000_000));
+    let listening = Listening::new(&stage, None);
+    let (mut client, mut next, session) = begun(&listening, &stage);
+    let program = json!({ "argv": ["sleep", "1000"] });
+    let grep = json!({ "pattern": "(needle|line)s? (there|gone)+x" });
+    for turn in 0..10 {
+        let (run, search) = (100 + 4 * turn, 101 + 4 * turn);
+        let both = [
+            line(run, "exec.run", json!({ "session": session, "program": program })),
+            line(run + 2, "cancel", json!({ "request": run })),
+        ];
+        client.write_all(both.concat().as_bytes()).unwrap();
+        let ran = next(run);
+        assert_eq!(ran["result"]["ended"]["status"], 137, "{turn}: {ran}");
+        let search = [
+            line(search, "files.grep", json!({ "session": session, "grep": grep })),
+            line(search + 2, "cancel", json!({ "request": search })),
+        ];
+        client.write_all(search.concat().as_bytes()).unwrap();
+        let searched = next(101 + 4 * turn);
+        assert_eq!(searched["error"]["data"]["kind"], "cancelled", "{turn}: {searched}");
+    }
+    drop(client);
+    is_well(&listening, &stage);
+}
+
+#[test]
+fn what_a_client_has_run_ends_with_it_however_soon_it_goes() {
+    let stage = stage();
+    let listening = Listening::new(&stage, None);
+    let (client, _, session) = begun(&listening, &stage);
+    let threads =
+        || fs::read_dir(format!("/proc/{}/task", listening.server.id())).unwrap().count();
+    let before = threads();
+    let mark = format!("4{:07}", std::process::id());
+    let program = json!({ "argv": ["sleep", mark] });
+    let watch = json!({ "path": ".", "recursive": true });
+    for _ in 0..10 {
+        let mut hasty = listening.plain();
+        let said = [
+            line(1, "exec.run", json!({ "session": session, "program": program })),
+            line(2, "files.watch", json!({ "session": session, "watch": watch })),
+        ];
+        hasty.write_all(said.concat().as_bytes()).unwrap();
+        // It still listens, so that only its going tells.
+        hasty.shutdown(std::net::Shutdown::Write).unwrap();
+        std::mem::forget(hasty);
+    }
+    until("nothing goes on for those that went", || threads() <= before);
+    assert!(processes_with(&format!("sleep\0{mark}\0")).is_empty());
+    drop(client);
+    is_well(&listening, &stage);
+}

@@ -13,10 +13,14 @@ use crate::read;
 use crate::roots::{Roots, There};
 use crate::write::replace;
 
+/// Places that are replaced at once.
+const PLACES: usize = 1 << 20;
+
 /// Replaces text in a file.
 ///
 /// # Errors
-/// What keeps it from being read or written; a text that is not there, or not once.
+/// What keeps it from being read or written; a text that is not there, or not once;
+/// more places than [`PLACES`], or a file that would be too large to be read.
 pub(crate) fn edit(roots: &Roots, edit: &Edit) -> Result<EditDone, ToolError> {
     let about = |kind, what: &str| ToolError::about(kind, what, &edit.path);
     // Its state is taken before its content: what changes in between is seen.
@@ -27,32 +31,29 @@ pub(crate) fn edit(roots: &Roots, edit: &Edit) -> Result<EditDone, ToolError> {
     if content.len() > MAX_CONTENT {
         return Err(about(ErrorKind::TooLarge, "too large to be edited"));
     }
-    let mut places: Vec<(Range<usize>, Cow<'_, str>)> = Vec::new();
+    let (mut places, mut texts) = (Vec::new(), Vec::new());
     for (index, replacement) in edit.edits.iter().enumerate() {
-        let found = find(&content, replacement);
-        let found = found.map_err(|(kind, what)| {
+        let found = find(&content, replacement, PLACES - places.len());
+        let (found, new) = found.map_err(|(kind, what)| {
             let which =
                 if edit.edits.len() > 1 { format!("edit {}: ", index + 1) } else { String::new() };
             about(kind, &format!("{which}{what}"))
         })?;
-        places.extend(found);
+        places.extend(found.into_iter().map(|range| Place { range, text: index }));
+        texts.push(new);
     }
-    places.sort_by_key(|(range, _)| range.start);
-    if places.windows(2).any(|pair| pair[0].0.end > pair[1].0.start) {
+    places.sort_by_key(|place| place.range.start);
+    if places.windows(2).any(|pair| pair[0].range.end > pair[1].range.start) {
         return Err(about(ErrorKind::Request, "edits overlap"));
     }
-    let Some((first, _)) = places.first() else {
+    let Some(first) = places.first() else {
         return Err(about(ErrorKind::Request, "no edits"));
     };
-    let first_line = 1 + memchr::memchr_iter(b'\n', &content[..first.start]).count() as u64;
-    let mut edited = Vec::with_capacity(content.len());
-    let mut done = 0;
-    for (range, new) in &places {
-        edited.extend_from_slice(&content[done..range.start]);
-        edited.extend_from_slice(new.as_bytes());
-        done = range.end;
-    }
-    edited.extend_from_slice(&content[done..]);
+    let first_line = 1 + memchr::memchr_iter(b'\n', &content[..first.range.start]).count() as u64;
+    let edited = put(&content, &places, &texts).ok_or_else(|| {
+        let what = format!("would be larger than one read gives ({} MiB)", MAX_CONTENT >> 20);
+        about(ErrorKind::TooLarge, &what)
+    })?;
     if edited == content {
         return Err(about(ErrorKind::Request, "the edits change nothing"));
     }
@@ -61,51 +62,98 @@ pub(crate) fn edit(roots: &Roots, edit: &Edit) -> Result<EditDone, ToolError> {
     Ok(EditDone { replaced: places.len() as u64, first_line, atomic })
 }
 
-type Found<'a> = Vec<(Range<usize>, Cow<'a, str>)>;
+/// A place of the file, and which text comes there.
+struct Place {
+    range: Range<usize>,
+    text: usize,
+}
 
-/// Where a text is, and what comes in its place; by the line ends of the file if it is not there as it
-/// was given.
+/// The content with the texts at their places; none for more than one read gives. How much it is gets
+/// added up before room is made for it: a file of a few bytes could else be made to fill the memory.
+fn put(content: &[u8], places: &[Place], texts: &[Cow<'_, str>]) -> Option<Vec<u8>> {
+    let gone: usize = places.iter().map(|place| place.range.len()).sum();
+    let come = places.iter().try_fold(0_usize, |sum, place| {
+        sum.checked_add(texts[place.text].len()).filter(|sum| *sum <= MAX_CONTENT)
+    });
+    let size = (content.len() - gone).checked_add(come?).filter(|size| *size <= MAX_CONTENT)?;
+    let mut edited = Vec::with_capacity(size);
+    let mut done = 0;
+    for Place { range, text } in places {
+        edited.extend_from_slice(&content[done..range.start]);
+        edited.extend_from_slice(texts[*text].as_bytes());
+        done = range.end;
+    }
+    edited.extend_from_slice(&content[done..]);
+    Some(edited)
+}
+
+/// Where a text is, in so many places at most, and what comes in its place; by the line ends of the
+/// file if it is not there as it was given.
 fn find<'a>(
     content: &[u8],
     replacement: &'a Replacement,
-) -> Result<Found<'a>, (ErrorKind, String)> {
+    most: usize,
+) -> Result<(Vec<Range<usize>>, Cow<'a, str>), (ErrorKind, String)> {
     let Replacement { old, new, all } = replacement;
     if old.is_empty() {
         return Err((ErrorKind::Request, "the text to be replaced is empty".to_owned()));
     }
-    let mut with = Cow::Borrowed(new.as_str());
-    let mut found = occurrences(content, old);
-    if found.is_empty() && memchr::memchr(b'\n', old.as_bytes()).is_some() {
-        let end = line_end(content);
-        found = occurrences(content, &with_ends(old, end));
-        with = Cow::Owned(with_ends(new, end));
+    let has_lines = |text: &str| memchr::memchr(b'\n', text.as_bytes()).is_some();
+    let is_there = memmem::find(content, old.as_bytes()).is_some();
+    // Where it goes over lines and is there as it was given, the ends are its own.
+    let end = if is_there && has_lines(old) { line_end(old.as_bytes()) } else { line_end(content) };
+    let old = match end {
+        Some(end) if !is_there && has_lines(old) => Cow::Owned(with_ends(old, end)),
+        _ => Cow::Borrowed(old.as_str()),
+    };
+    let new = match end {
+        Some(end) if has_lines(new) => Cow::Owned(with_ends(new, end)),
+        _ => Cow::Borrowed(new.as_str()),
+    };
+    let found = if *all { occurrences(content, &old, most)? } else { the_one(content, &old)? };
+    if found.is_empty() {
+        let what =
+            "the text to be replaced is not there; it must be given exactly, with white space";
+        return Err((ErrorKind::NoMatch, what.to_owned()));
     }
-    match found.len() {
-        0 => {
-            let what =
-                "the text to be replaced is not there; it must be given exactly, with white space";
-            Err((ErrorKind::NoMatch, what.to_owned()))
-        }
-        count if count > 1 && !all => {
-            let what = format!(
-                "the text to be replaced is there {count} times; give more of what is around it"
-            );
-            Err((ErrorKind::Ambiguous, what))
-        }
-        _ => Ok(found.into_iter().map(|range| (range, with.clone())).collect()),
-    }
+    Ok((found, new))
 }
 
-fn occurrences(content: &[u8], text: &str) -> Vec<Range<usize>> {
+/// Where a text is, one place after the other.
+fn occurrences(
+    content: &[u8],
+    text: &str,
+    most: usize,
+) -> Result<Vec<Range<usize>>, (ErrorKind, String)> {
     let starts = memmem::find_iter(content, text.as_bytes());
-    starts.map(|start| start..start + text.len()).collect()
+    let found: Vec<_> =
+        starts.map(|start| start..start + text.len()).take(most.saturating_add(1)).collect();
+    if found.len() > most {
+        let what = format!("more than {PLACES} places at once");
+        return Err((ErrorKind::TooLarge, what));
+    }
+    Ok(found)
 }
 
-/// How the first line ends.
-fn line_end(content: &[u8]) -> &'static str {
-    match memchr::memchr(b'\n', content) {
-        Some(at) if at > 0 && content[at - 1] == b'\r' => "\r\n",
-        _ => "\n",
+/// Where a text is that must not be there twice, nor begin again within itself ("aa" in "aaa").
+fn the_one(content: &[u8], text: &str) -> Result<Vec<Range<usize>>, (ErrorKind, String)> {
+    let Some(start) = memmem::find(content, text.as_bytes()) else { return Ok(Vec::new()) };
+    if memmem::find(&content[start + 1..], text.as_bytes()).is_none() {
+        return Ok(vec![start..start + text.len()]);
+    }
+    let times = match memmem::find_iter(content, text.as_bytes()).count() {
+        1 => "more than once, over itself".to_owned(),
+        count => format!("{count} times"),
+    };
+    let what = format!("the text to be replaced is there {times}; give more of what is around it");
+    Err((ErrorKind::Ambiguous, what))
+}
+
+/// How the first line ends, if one does.
+fn line_end(content: &[u8]) -> Option<&'static str> {
+    match memchr::memchr(b'\n', content)? {
+        at if at > 0 && content[at - 1] == b'\r' => Some("\r\n"),
+        _ => Some("\n"),
     }
 }
 

@@ -87,6 +87,11 @@ impl Roots {
                     let what = "is a symbolic link that leads nowhere";
                     return Err(ToolError::about(ErrorKind::NotFound, what, path));
                 }
+                // Path takes both for the file of the name before.
+                if [&b"/"[..], b"/."].iter().any(|end| path.as_slice().ends_with(end)) {
+                    let what = "names a directory, by the slash at its end";
+                    return Err(ToolError::about(ErrorKind::IsDirectory, what, path));
+                }
                 let (above, name) = divided(&at, path)?;
                 let directory = match parents {
                     true => self.make(above, path)?,

@@ -5,8 +5,9 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileExt as _;
 
-use rustix::fs::{Access, AtFlags, Mode, OFlags, RawMode, Stat, XattrFlags};
+use rustix::fs::{Access, AtFlags, FallocateFlags, Mode, OFlags, RawMode, Stat, XattrFlags};
 use rustix::io::Errno;
 
 use crate::Bytes;
@@ -22,7 +23,7 @@ const ACCESS_LIST: &str = "system.posix_acl_access";
 /// Puts content into a file.
 ///
 /// # Errors
-/// What keeps it from being written. The file is then as it was, unless it is granted by itself.
+/// What keeps it from being written. The file is then as it was.
 pub(crate) fn write(roots: &Roots, write: &Write, content: &[u8]) -> Result<WriteDone, ToolError> {
     let spot = roots.spot(&write.path, write.parents)?;
     if write.new && spot.there.is_some() {
@@ -139,11 +140,42 @@ fn version(stat: &Stat) -> (u64, u64, i64, i64, u64) {
 
 fn in_place(spot: &Spot, path: &Bytes, content: &[u8]) -> Result<(), ToolError> {
     let calm = OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let flags = OFlags::WRONLY | calm;
-    let file = rustix::fs::openat(&spot.directory.file, &spot.name, flags, Mode::empty())
-        .map_err(ToolError::system(path))?;
-    let written = rustix::fs::ftruncate(&file, 0).and_then(|()| fill(file, content));
-    written.map(drop).map_err(ToolError::system(path))
+    let open =
+        |flags| rustix::fs::openat(&spot.directory.file, &spot.name, flags | calm, Mode::empty());
+    // One that cannot be read can be written all the same; then nothing can be put back.
+    let file = match open(OFlags::RDWR) {
+        Err(Errno::ACCESS) => open(OFlags::WRONLY),
+        file => file,
+    };
+    file.and_then(|file| overwrite(&file.into(), content)).map_err(ToolError::system(path))
+}
+
+/// Puts content over a file's own. Room is made before anything of that goes, and what was written
+/// over is put back if something fails after all.
+pub(crate) fn overwrite(file: &File, content: &[u8]) -> Result<(), Errno> {
+    let written = |error: io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
+    let before = u64::try_from(rustix::fs::fstat(file)?.st_size).unwrap_or_default();
+    let after = content.len() as u64;
+    if after > 0 {
+        match rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, 0, after) {
+            // Not every file system can promise room.
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    // No more than the new content covers, which is bounded, goes before all of that is there.
+    let mut old = vec![0; usize::try_from(before.min(after)).unwrap_or(content.len())];
+    let is_kept = file.read_exact_at(&mut old, 0).is_ok();
+    let done = file
+        .write_all_at(content, 0)
+        .map_err(written)
+        .and_then(|()| rustix::fs::ftruncate(file, after));
+    if done.is_err() && is_kept {
+        // What fails here, too, has been told by the first error.
+        let _ = file.write_all_at(&old, 0);
+        let _ = rustix::fs::ftruncate(file, before);
+    }
+    done
 }
 
 /// A file without a name, which a kill leaves nothing of (`O_TMPFILE`, open(2)), or with one where the

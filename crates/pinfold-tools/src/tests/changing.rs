@@ -117,3 +117,82 @@ fn an_edit_keeps_the_line_ends_of_the_file() {
     place.edit("lf", &[("one\r\ntwo", "1\r\n2")]).expect("edited");
     assert_eq!(fs::read_to_string(&path).expect("a file"), "1\n2\n");
 }
+
+#[test]
+fn line_ends_are_the_files_for_a_line_that_becomes_several() {
+    let place = place();
+    let path = place.file("crlf", "one\r\ntwo\r\n");
+    place.edit("crlf", &[("one", "1\n1b")]).expect("edited");
+    assert_eq!(fs::read_to_string(&path).expect("a file"), "1\r\n1b\r\ntwo\r\n");
+    // Of several kinds those that were given, where they are there.
+    let path = place.file("mixed", "one\r\ntwo\nthree\n");
+    place.edit("mixed", &[("two\nthree", "2\n3")]).expect("edited");
+    assert_eq!(fs::read_to_string(&path).expect("a file"), "one\r\n2\n3\n");
+    let path = place.file("none", "one");
+    place.edit("none", &[("one", "1\r\n2")]).expect("edited");
+    assert_eq!(fs::read_to_string(&path).expect("a file"), "1\r\n2");
+}
+
+#[test]
+fn a_text_that_begins_again_within_itself_is_there_more_than_once() {
+    let place = place();
+    let path = place.file("f", "xaaay");
+    assert_eq!(kind(place.edit("f", &[("aa", "b")])), ErrorKind::Ambiguous);
+    assert_eq!(fs::read_to_string(&path).expect("a file"), "xaaay");
+    let all = Replacement { old: "aa".to_owned(), new: "b".to_owned(), all: true };
+    let done = place.tools.edit(Edit { path: "f".into(), edits: vec![all] }).expect("edited");
+    assert_eq!(done.replaced, 1);
+    assert_eq!(fs::read_to_string(&path).expect("a file"), "xbay");
+}
+
+#[test]
+fn an_edit_that_makes_too_much_of_a_file_is_refused_before_it_is_made() {
+    let place = place();
+    let all = |new: String| {
+        let edits = vec![Replacement { old: "x".to_owned(), new, all: true }];
+        place.tools.edit(Edit { path: "f".into(), edits })
+    };
+    let path = place.file("f", &"x".repeat((1 << 20) + 1));
+    assert_eq!(kind(all("y".to_owned())), ErrorKind::TooLarge);
+    place.file("f", &"x".repeat(1 << 20));
+    // Would be a tebibyte.
+    assert_eq!(kind(all("y".repeat(1 << 20))), ErrorKind::TooLarge);
+    assert_eq!(fs::metadata(&path).expect("a file").len(), 1 << 20);
+    assert_eq!(all("yy".to_owned()).expect("edited").replaced, 1 << 20);
+    assert_eq!(fs::metadata(&path).expect("a file").len(), 2 << 20);
+}
+
+#[test]
+fn a_file_that_cannot_be_written_over_to_the_end_is_as_it_was() {
+    use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+    let file = memfd_create("file", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING);
+    let file = fs::File::from(file.expect("a file"));
+    std::os::unix::fs::FileExt::write_all_at(&file, b"old content", 0).expect("content");
+    let holds = |content: &[u8]| {
+        let mut buffer = vec![0; 64];
+        let count = std::os::unix::fs::FileExt::read_at(&file, &mut buffer, 0).expect("content");
+        assert_eq!(&buffer[..count], content);
+    };
+    crate::write::overwrite(&file, b"other text and more").expect("longer");
+    crate::write::overwrite(&file, b"old content").expect("shorter");
+    holds(b"old content");
+    // As if there were no room: it may not grow, and then not end sooner either.
+    fcntl_add_seals(&file, SealFlags::GROW).expect("sealed");
+    crate::write::overwrite(&file, b"more than there is room for").expect_err("no room");
+    holds(b"old content");
+    fcntl_add_seals(&file, SealFlags::SHRINK).expect("sealed");
+    crate::write::overwrite(&file, b"less").expect_err("no end");
+    holds(b"old content");
+}
+
+#[test]
+fn a_path_with_a_slash_at_its_end_names_no_file() {
+    let place = place();
+    for path in ["new/", "new/.", "above/new/"] {
+        for parents in [false, true] {
+            let write = Write { path: path.into(), parents, new: false };
+            assert_eq!(kind(place.tools.write(write, b"x")), ErrorKind::IsDirectory, "{path}");
+        }
+    }
+    assert_eq!(fs::read_dir(&place.granted).expect("a directory").count(), 0);
+}

@@ -33,7 +33,8 @@ pub(crate) fn find(roots: &Roots, find: &Find, cancel: &Cancel) -> Result<FindDo
         let entry = entry?;
         cancel.check()?;
         let Ok(path) = entry.path().strip_prefix(&root) else { continue };
-        if path.as_os_str().is_empty() || !glob.matches(path) {
+        let is_directory = entry.file_type().is_some_and(|kind| kind.is_dir());
+        if path.as_os_str().is_empty() || !glob.matches(path, is_directory) {
             continue;
         }
         if entries.len() as u64 >= limit {
@@ -52,6 +53,7 @@ pub(crate) fn find(roots: &Roots, find: &Find, cancel: &Cancel) -> Result<FindDo
 struct Glob {
     matcher: GlobMatcher,
     of_names: bool,
+    of_directories: bool,
 }
 
 impl Glob {
@@ -62,10 +64,14 @@ impl Glob {
         let glob =
             GlobBuilder::new(anchored).literal_separator(true).backslash_escape(true).build();
         let glob = glob.map_err(|error| pattern_error(&error))?;
-        Ok(Self { matcher: glob.compile_matcher(), of_names })
+        let of_directories = pattern.ends_with('/');
+        Ok(Self { matcher: glob.compile_matcher(), of_names, of_directories })
     }
 
-    fn matches(&self, path: &Path) -> bool {
+    fn matches(&self, path: &Path, is_directory: bool) -> bool {
+        if self.of_directories && !is_directory {
+            return false;
+        }
         match path.file_name() {
             Some(name) if self.of_names => self.matcher.is_match(Path::new(name)),
             _ => self

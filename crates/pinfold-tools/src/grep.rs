@@ -13,7 +13,7 @@ use std::thread;
 
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 
-use crate::error::ToolError;
+use crate::error::{ErrorKind, ToolError};
 use crate::list::start;
 use crate::operation::{EntryKind, Grep, GrepDone, GrepLine};
 use crate::roots::Roots;
@@ -21,6 +21,7 @@ use crate::walk::{Cancel, check_pattern, globs, pattern_error, walk_at_once};
 use found::{Found, Item};
 use ignore::{DirEntry, WalkState};
 use lines::Search;
+use rustix::fs::OFlags;
 
 /// Matching lines, or files, that are told unless another number is asked for.
 const MATCHES: u64 = 1_000;
@@ -40,15 +41,21 @@ pub(crate) fn grep(roots: &Roots, grep: &Grep, cancel: &Cancel) -> Result<GrepDo
     let matcher = matcher(grep)?;
     let (root, kind) = start(roots, &grep.path)?;
     let found = Arc::new(Found::new(grep.limit.unwrap_or(MATCHES)));
+    let mut binary = false;
     if kind == EntryKind::File {
+        // Open for reading as every other tool opens it, so that what keeps it from being read is told.
+        roots.open(&grep.path, OFlags::RDONLY)?;
         let name = root.file_name().map(PathBuf::from).unwrap_or_default();
         let part = Search::new(grep, &matcher, cancel).file(&root, &name);
+        let changed = || ToolError::about(ErrorKind::Changed, "was changed meanwhile", &grep.path);
+        let part = part.ok_or_else(changed)?;
+        binary = part.is_binary;
         found.add(root, Item::Part(part));
     } else {
         directory(&root, (grep, &matcher), cancel, &found)?;
     }
     cancel.check()?;
-    found.in_order()
+    Ok(GrepDone { binary, ..found.in_order()? })
 }
 
 fn directory(
@@ -82,8 +89,10 @@ fn look_at(root: &Path, entry: DirEntry, search: &mut Search<'_>, found: &Found)
     }
     if entry.file_type().is_some_and(|kind| kind.is_file()) {
         let path = entry.into_path();
-        let part = search.file(&path, path.strip_prefix(root).unwrap_or(&path));
-        found.add(path, Item::Part(part));
+        // One that cannot be read is passed over, as ripgrep passes it over.
+        if let Some(part) = search.file(&path, path.strip_prefix(root).unwrap_or(&path)) {
+            found.add(path, Item::Part(part));
+        }
     }
     WalkState::Continue
 }
@@ -115,4 +124,6 @@ pub(crate) struct Part {
     pub(crate) truncated: bool,
     /// Whether it has a line that is too long to be searched.
     pub(crate) is_too_long: bool,
+    /// Whether it has a NUL byte, where its search ended.
+    pub(crate) is_binary: bool,
 }

@@ -115,8 +115,10 @@ pub struct WriteDone {
     pub size: u64,
     /// Whether there was none before.
     pub created: bool,
-    /// Whether others could never see half of it. False only for a file that is granted by itself
-    /// and cannot be replaced.
+    /// Whether others could never see half of it. False where the file could only be written over: it
+    /// is granted by itself, its directory cannot be written, or its access list cannot be given to
+    /// another file. Without room for it, or on an error, its content is as it was then as well; only
+    /// what ends the session in the middle leaves some of both.
     pub atomic: bool,
 }
 
@@ -208,7 +210,8 @@ pub struct ListDone {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Find {
-    /// A glob as gitignore(5) has it: without a slash it is held against names, else against paths.
+    /// A glob as gitignore(5) has it: without a slash it is held against names, else against paths; with
+    /// one at its end it finds directories alone.
     pub pattern: String,
     /// Where to begin; the working directory for none.
     #[serde(default = "here")]
@@ -327,6 +330,10 @@ pub struct GrepDone {
     pub matches: u64,
     /// Whether there are more, or may be: a line of more than 32 MiB is not searched.
     pub truncated: bool,
+    /// Whether the one file that was named is binary: it was searched up to its first NUL byte alone.
+    /// In a directory such files are passed over.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub binary: bool,
 }
 
 /// Tells what there is at a path.

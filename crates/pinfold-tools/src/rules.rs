@@ -7,14 +7,14 @@ use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::walk::GIT;
+use crate::walk::{GIT, RIPGREP};
 
 /// Bytes of the longest.
 const MOST: u64 = 1 << 20;
 
 /// The first of a directory's that cannot be read as one.
 pub(crate) fn unreadable(directory: &Path) -> Option<PathBuf> {
-    let own = [".ignore", ".gitignore"].map(|name| directory.join(name));
+    let own = [RIPGREP, ".ignore", ".gitignore"].map(|name| directory.join(name));
     own.into_iter().chain(of_git(directory)).find(|path| is_unreadable(path))
 }
 

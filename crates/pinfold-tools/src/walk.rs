@@ -14,6 +14,8 @@ use crate::rules;
 
 /// The directory of git's that nobody means.
 pub(crate) const GIT: &str = ".git";
+/// Ripgrep's own file of rules, which it heeds before the others.
+pub(crate) const RIPGREP: &str = ".rgignore";
 
 /// Globs of one search.
 const GLOBS: usize = 256;
@@ -152,7 +154,32 @@ fn builder(
         .git_global(false)
         .overrides(globs)
         .filter_entry(enters);
+    if !ignored {
+        builder.add_custom_ignore_filename(RIPGREP);
+    }
     builder
+}
+
+/// Whether a walk would come to a directory, by the rules in those above it.
+///
+/// # Errors
+/// Rules that cannot be read.
+pub(crate) fn comes_to(directory: &Path) -> Result<bool, ToolError> {
+    let Some((above, name)) = directory.parent().zip(directory.file_name()) else {
+        return Ok(true);
+    };
+    if name == GIT {
+        return Ok(false);
+    }
+    if let Some(rules) = unreadable_above(above, false) {
+        return Err(no_rules(&rules));
+    }
+    let name = name.to_owned();
+    let mut builder = builder(above, false, Override::empty(), |_, _| {});
+    builder
+        .max_depth(Some(1))
+        .filter_entry(move |entry| entry.depth() == 0 || entry.file_name() == name);
+    Ok(builder.build().filter_map(Result::ok).any(|entry| entry.depth() == 1))
 }
 
 impl Iterator for Entries {

@@ -16,7 +16,7 @@ use crate::error::{ErrorKind, ToolError};
 use crate::list::start;
 use crate::operation::{Change, EntryKind, Event, Watch};
 use crate::roots::Roots;
-use crate::walk::{Cancel, walk};
+use crate::walk::{Cancel, comes_to, walk};
 
 /// Directories that one watch covers at most.
 const DIRECTORIES: usize = 50_000;
@@ -125,6 +125,20 @@ impl Watcher<'_> {
         }
     }
 
+    /// Watches a directory no more that went elsewhere, nor those below: watches go with what they are
+    /// of, and would tell of it under the paths that it had.
+    fn forget_below(&mut self, at: &Path) {
+        let events = &self.events;
+        self.places.retain(|watched, place| {
+            let stays = !place.starts_with(at);
+            if !stays {
+                // It may have ended by itself.
+                let _ = inotify::remove_watch(events, *watched);
+            }
+            stays
+        });
+    }
+
     /// Tells what there is to tell; false when nobody listens any more, or nothing is left to watch.
     fn read(&mut self) -> Result<bool, ToolError> {
         let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
@@ -188,8 +202,13 @@ impl Watcher<'_> {
         if !(self.tell)(Event { change, path: at.as_path().into() }) {
             return Ok(false);
         }
-        let is_new = change == Change::Created && flags.contains(ReadFlags::ISDIR);
-        if is_new && self.watch.recursive {
+        let is_directory = flags.contains(ReadFlags::ISDIR);
+        if is_directory && flags.contains(ReadFlags::MOVED_FROM) {
+            self.forget_below(&at);
+        }
+        // One that the rules leave out is told of, as any name is, and not watched.
+        let is_new = change == Change::Created && is_directory;
+        if is_new && self.watch.recursive && comes_to(&at)? {
             // What was made in it before it was watched is told, too.
             return if self.add_if_there(&at)? { self.add_below(&at, true) } else { Ok(true) };
         }

@@ -88,7 +88,7 @@ impl Found {
     /// # Errors
     /// Rules that cannot be read, unless the answer is full before.
     pub(super) fn in_order(&self) -> Result<GrepDone, ToolError> {
-        let mut done = GrepDone { lines: Vec::new(), matches: 0, truncated: false };
+        let mut done = GrepDone { lines: Vec::new(), matches: 0, truncated: false, binary: false };
         let mut weight = Weight::default();
         for (_, item) in std::mem::take(&mut self.kept().items) {
             if self.is_full(weight) {

@@ -48,18 +48,17 @@ impl<'a> Search<'a> {
         Self { grep, matcher, searcher, cancel, directory: None }
     }
 
-    /// What a file gives. One that cannot be read gives nothing, as with ripgrep.
-    pub(super) fn file(&mut self, path: &Path, name: &Path) -> Part {
+    /// What a file gives; none for one that cannot be read.
+    pub(super) fn file(&mut self, path: &Path, name: &Path) -> Option<Part> {
         let mut lines = Lines { grep: self.grep, cancel: self.cancel, name, part: Part::default() };
-        if let Some((file, size)) = self.open(path) {
-            let left = (size > 0).then_some(size);
-            let file = Interruptible { file, left, cancel: self.cancel };
-            let searched = self.searcher.search_reader(self.matcher, file, &mut lines);
-            // The system gives its errors a number, and the searcher not its own.
-            lines.part.is_too_long = searched.is_err_and(|error| error.raw_os_error().is_none())
-                && !self.cancel.is_cancelled();
-        }
-        lines.finish()
+        let (file, size) = self.open(path)?;
+        let left = (size > 0).then_some(size);
+        let file = Interruptible { file, left, cancel: self.cancel };
+        let searched = self.searcher.search_reader(self.matcher, file, &mut lines);
+        // The system gives its errors a number, and the searcher not its own.
+        lines.part.is_too_long = searched.is_err_and(|error| error.raw_os_error().is_none())
+            && !self.cancel.is_cancelled();
+        Some(lines.finish())
     }
 
     /// A file by its directory, which is held against where it was seen, so that this need not be asked
@@ -152,6 +151,11 @@ impl Sink for Lines<'_> {
             }
         }
         Ok(!self.cancel.is_cancelled())
+    }
+
+    fn binary_data(&mut self, _: &Searcher, _: u64) -> io::Result<bool> {
+        self.part.is_binary = true;
+        Ok(true)
     }
 
     fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> io::Result<bool> {

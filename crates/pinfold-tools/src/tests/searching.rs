@@ -174,3 +174,89 @@ fn names_and_content_that_are_no_text_are_as_good() {
     let found = place.grep(Grep { pattern: "line".to_owned(), ..Grep::default() });
     assert_eq!(found.len(), 1);
 }
+
+#[test]
+fn one_file_that_is_named_says_why_nothing_of_it_is_shown() {
+    let place = place();
+    place.file("binary", "before\n\0 needle\n");
+    place.file("text", "needle\n");
+    let grep = |path: &str| {
+        let pattern = "needle".to_owned();
+        place.tools.grep(Grep { pattern, path: path.into(), ..Grep::default() })
+    };
+    let found = grep("binary").expect("an answer");
+    assert_eq!((found.matches, found.binary), (0, true));
+    assert!(!grep("text").expect("an answer").binary);
+    // As one of many it is passed over.
+    let found = grep(".").expect("an answer");
+    assert_eq!((found.matches, found.binary), (1, false));
+    use std::os::unix::fs::PermissionsExt as _;
+    let path = place.granted.join("text");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).expect("a mode");
+    // Root reads it all the same.
+    if fs::File::open(&path).is_err() {
+        assert_eq!(kind(grep("text")), ErrorKind::Denied);
+    }
+}
+
+#[test]
+fn ripgreps_own_rules_count_and_a_slash_at_the_end_means_directories() {
+    let place = place();
+    place.file("kept.txt", "needle\n");
+    place.file("left.txt", "needle\n");
+    place.file(".rgignore", "left.*\n");
+    assert_eq!(place.find("*.txt"), ["kept.txt"]);
+    let grep = Grep { pattern: "needle".to_owned(), ..Grep::default() };
+    assert_eq!(place.grep(grep.clone()), ["kept.txt:1:needle"]);
+    assert_eq!(place.grep(Grep { ignored: true, ..grep }).len(), 2);
+    place.file("a/cnt/file", "");
+    place.file("b/cnt", "");
+    assert_eq!(place.find("cnt/"), ["a/cnt"]);
+    assert_eq!(place.find("cnt"), ["a/cnt", "b/cnt"]);
+}
+
+#[test]
+fn what_is_left_out_or_has_gone_elsewhere_is_not_watched() {
+    let place = place();
+    place.file(".git/HEAD", "");
+    place.file(".gitignore", "target/\n");
+    place.file("sub/deep/file", "");
+    let watch = Watch { path: ".".into(), recursive: true };
+    let mut watch = place.tools.watch(watch).expect("a call");
+    assert_eq!(watch.event().expect("an event").change, Change::Ready);
+    let mut turn = 0;
+    // All that is told until a file of this turn is.
+    let mut told = |place: &super::Place| {
+        turn += 1;
+        let last = format!("turn-{turn}");
+        let mut told = Vec::new();
+        place.file(&last, "");
+        loop {
+            let event = watch.event().expect("an event");
+            let path = event.path.as_path().strip_prefix(&place.granted);
+            let path = path.unwrap_or(Path::new("")).to_string_lossy().into_owned();
+            if path == last {
+                break told;
+            }
+            told.push((event.change, path));
+        }
+    };
+    told(&place);
+    fs::create_dir(place.granted.join("target")).expect("a directory");
+    told(&place);
+    place.file("target/debug/file", "");
+    let ignored = told(&place);
+    assert!(ignored.iter().all(|(_, path)| !path.starts_with("target/")), "{ignored:?}");
+    fs::rename(place.granted.join("sub"), place.outside.join("sub")).expect("moved out");
+    assert!(told(&place).contains(&(Change::Removed, "sub".to_owned())));
+    fs::write(place.outside.join("sub/deep/file"), "elsewhere").expect("a file");
+    fs::write(place.outside.join("sub/new"), "elsewhere").expect("a file");
+    let elsewhere = told(&place);
+    assert!(elsewhere.iter().all(|(_, path)| !path.starts_with("sub")), "{elsewhere:?}");
+    // What comes back is watched where it is now.
+    fs::rename(place.outside.join("sub"), place.granted.join("back")).expect("moved in");
+    told(&place);
+    place.file("back/deep/file", "here");
+    let here = told(&place);
+    assert!(here.contains(&(Change::Modified, "back/deep/file".to_owned())), "{here:?}");
+}

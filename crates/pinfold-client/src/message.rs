@@ -125,6 +125,13 @@ impl Message {
             let code = if error.is_data() { code::REQUEST } else { code::PARSE };
             (Value::Null, Fault::new(code, error.to_string()))
         };
+        // Serde reads a list as the members of a structure, in their order; a batch is none, and a list
+        // of requests is not taken.
+        if line.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
+            serde_json::from_slice::<serde::de::IgnoredAny>(line).map_err(parse)?;
+            let what = "a list is no request: one message a line";
+            return Err((Value::Null, Fault::new(code::REQUEST, what)));
+        }
         let line: Line = serde_json::from_slice(line).map_err(parse)?;
         // A number that is no integer of 64 bits would come back as another one.
         let is_id = |id: &Value| id.is_string() || id.is_i64() || id.is_u64();

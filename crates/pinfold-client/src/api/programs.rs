@@ -19,7 +19,8 @@ pub struct Program {
     /// Where, inside; the session's own directory for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<PathBuf>,
-    /// Milliseconds after which it is ended with all that it has started.
+    /// Milliseconds, 1 at least, after which it is ended with all that it has started; no limit for
+    /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
     /// What it may use up with all that it starts, beside the session's limits. By a control group

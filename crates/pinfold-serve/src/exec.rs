@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pinfold_client::Fault;
 use pinfold_client::api::{Ended, ExecLimit, ExecLimits, Program, Stream, TerminalSize};
+use pinfold_client::{Fault, code};
 use pinfold_session::control::{self, Exec, ExecEnd, Limits, Running, Session};
 use pinfold_session::{LimitReached, RunError};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -229,6 +229,10 @@ fn exec(program: Program) -> Result<Exec, Fault> {
     let mut env = Vec::new();
     for (name, value) in &program.env {
         env.push(control::variable(name, value).map_err(fault)?);
+    }
+    if program.timeout_ms == Some(0) {
+        let what = "timeoutMs: expected 1 at least; leave it out for no limit";
+        return Err(Fault::new(code::PARAMS, what));
     }
     let ExecLimits { memory, pids, milli_cpus: cpus } = program.limits;
     Ok(Exec {

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use pinfold_client::Fault;
+use pinfold_session::SessionId;
 use pinfold_session::launcher::Launcher;
 
 /// Bytes that are kept of what a session says.
@@ -52,15 +53,8 @@ impl Drop for Started {
 /// # Errors
 /// What `pinfold run` says.
 pub fn start(directory: &Path, options: &[OsString]) -> Result<Started, Fault> {
-    // It would go on after who started it has gone; whether it may is not a matter of options.
-    if options.iter().any(|option| option == "--detach" || option == "-d") {
-        let hint = "`detached` of session.start starts one that goes on by itself";
-        return Err(Fault::refused(
-            "--detach is no option of a session that ends with its client",
-            Some(hint),
-        ));
-    }
-    let arguments = [&["run".into(), "--idle".into()], options].concat();
+    // With --held no option makes it go on after who started it has gone.
+    let arguments = [&["run".into(), "--idle".into(), "--held".into()], options].concat();
     let system = |error: io::Error| {
         Fault::refused(format!("cannot start a session in {}: {error}", directory.display()), None)
     };
@@ -77,7 +71,8 @@ pub fn start(directory: &Path, options: &[OsString]) -> Result<Started, Fault> {
     if let Some(stdout) = stdout {
         BufReader::new(stdout).read_line(&mut name).map_err(system)?;
     }
-    if name.trim().is_empty() {
+    // What else it prints, as for --help, is no session.
+    if SessionId::parse(name.trim()).is_none() {
         drop(started.input.take());
         let status = started.child.wait().map_err(system)?;
         // Its panic would have been reported by itself.
@@ -106,7 +101,11 @@ pub(crate) fn detached(
     if !output.status.success() {
         return Err(refusal(&notes, output.status.code()));
     }
-    Ok((String::from_utf8_lossy(&output.stdout).trim().to_owned(), notes))
+    let name = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    match SessionId::parse(&name) {
+        Some(_) => Ok((name, notes)),
+        None => Err(refusal(&notes, output.status.code())),
+    }
 }
 
 /// Keeps the beginning of what a session says, and reads on, so that it never waits for a reader.
@@ -133,6 +132,7 @@ fn refusal(said: &[String], code: Option<i32>) -> Fault {
     let after = |prefix: &str| said.iter().find_map(|line| line.strip_prefix(prefix));
     let message = match after("error: ") {
         Some(error) => error.to_owned(),
+        None if code == Some(0) => "these options start no session".to_owned(),
         None if said.is_empty() => format!("the session could not be started ({code:?})"),
         None => said.join("\n"),
     };

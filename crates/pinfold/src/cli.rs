@@ -219,6 +219,9 @@ pub(crate) struct RunArgs {
     /// Run no command: wait for `pinfold exec`, until `pinfold stop` or the end of standard input
     #[arg(long, conflicts_with_all = ["agent", "rest"])]
     pub(crate) idle: bool,
+    /// It ends with who started it: nothing may make it go on by itself
+    #[arg(long, hide = true, conflicts_with = "detach")]
+    pub(crate) held: bool,
     /// With --detach: give it a terminal, to which `pinfold attach` connects
     #[arg(long, short, requires = "detach", conflicts_with = "idle")]
     pub(crate) tty: bool,

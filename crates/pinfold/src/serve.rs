@@ -50,8 +50,8 @@ pub(crate) fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
     if args.stdio {
         api.serve(pinfold_serve::input(), io::stdout()).map_err(Failure::new)?;
     } else {
-        tell!("pinfold: serving at {}", path.display());
-        pinfold_serve::listen(&api, &path).map_err(Failure::new)?;
+        let is_bound = || tell!("pinfold: serving at {}", path.display());
+        pinfold_serve::listen(&api, &path, is_bound).map_err(Failure::new)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -67,7 +67,7 @@ fn socket(places: &Places) -> PathBuf {
 
 pub(crate) fn mcp(args: McpArgs) -> Result<ExitCode, Failure> {
     // Options that cannot be read are told to the person who wrote them, not to the model later.
-    let run = ["pinfold", "run", "--idle"].map(OsString::from);
+    let run = ["pinfold", "run", "--idle", "--held"].map(OsString::from);
     if let Err(error) = Cli::try_parse_from(run.into_iter().chain(args.options.iter().cloned())) {
         error.exit();
     }

@@ -42,9 +42,8 @@ pub(super) fn subscribe(to: &Arc<Connection>, session: Option<String>) -> Result
             match reader.as_mut().map_or(Ok(None), Reader::next_record) {
                 Ok(Some(Value::Object(record))) => {
                     // A record need not be of a session.
-                    let is_meant = |name: &String| {
-                        record.get("session").and_then(Value::as_str) == Some(name)
-                    };
+                    let is_meant =
+                        |name: &String| record.get("session").and_then(Value::as_str) == Some(name);
                     if session.as_ref().is_none_or(is_meant)
                         && to.outgoing.tell(&AuditEvent { record }).is_err()
                     {

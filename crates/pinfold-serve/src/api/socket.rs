@@ -21,12 +21,13 @@ use super::Api;
 const CLIENTS: usize = 256;
 
 /// Listens at this path and serves every client of the same user, each in a thread of its own, until
-/// the process ends. The directory is made, for its user alone, if it is not there.
+/// the process ends; says so once clients can come. The directory is made, for its user alone, if it is not there.
 ///
 /// # Errors
 /// A directory that others can use, another server at the same path, or what bind(2) says.
-pub fn listen(api: &Api, path: &Path) -> io::Result<()> {
+pub fn listen(api: &Api, path: &Path, is_bound: impl FnOnce()) -> io::Result<()> {
     let listener = bind(path)?;
+    is_bound();
     let clients = Arc::new(AtomicUsize::new(0));
     for socket in listener.1.incoming() {
         let socket = match socket {

@@ -12,8 +12,8 @@ use pinfold_client::api::Program;
 use pinfold_client::{Fault, code};
 use pinfold_session::launcher::Launcher;
 use pinfold_tools::{
-    Bytes, ContentKind, Edit, EntryKind, Find, Grep, GrepMode, LineKind, List, Operation, Range,
-    Read, Stat, Write,
+    Bytes, ContentKind, Edit, EntryKind, ErrorKind, Find, Grep, GrepMode, LineKind, List,
+    Operation, Range, Read, Stat, ToolError, Write,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -159,7 +159,16 @@ fn read((sessions, session): To<'_>, asked: ReadArguments) -> Result<Given, Faul
     let path = Bytes::from(asked.path);
     let (first, count) = (asked.offset.unwrap_or(1), asked.limit.unwrap_or(LINES));
     let lines = Read { path: path.clone(), range: Some(Range::Lines { first, count }) };
-    let (done, content) = sessions.said(&tools, tools.read(lines))?;
+    // The way out that tools name is one of the API's.
+    let read = tools.read(lines).map_err(|error| match error.kind {
+        ErrorKind::TooLarge => {
+            let what = "these lines are too long, or too far behind, to be read; `bash` can show a \
+                part of them";
+            ToolError { message: format!("{what}: {}", path.to_text()), ..error }
+        }
+        _ => error,
+    });
+    let (done, content) = sessions.said(&tools, read)?;
     match (done.kind, &done.mime) {
         (ContentKind::Image, Some(mime)) => {
             let read = Read { path, range: None };
@@ -223,6 +232,10 @@ fn bash(
     call: &Call,
     tell: &dyn Fn(u64, &str),
 ) -> Result<Given, Fault> {
+    if asked.timeout == Some(0) {
+        let what = "timeout: expected 1 second at least; leave it out for no limit";
+        return Err(Fault::new(code::PARAMS, what));
+    }
     let session = sessions.session(session)?;
     let program = Program {
         argv: ["sh", "-c", SHELL, "sh", &asked.command].map(str::to_owned).to_vec(),
@@ -305,7 +318,9 @@ fn grep((sessions, session): To<'_>, asked: Grep, call: &Call) -> Result<Given, 
             GrepMode::Lines => format!("{path}{mark}{}{mark}{}", line.line, line.text.to_text()),
         });
     }
-    if done.lines.is_empty() {
+    if done.binary {
+        lines.push("[a binary file: it was searched up to its first NUL byte]");
+    } else if done.lines.is_empty() {
         lines.push("nothing matches");
     }
     Ok(Given::text(&lines.finish(done.truncated)))

@@ -46,7 +46,7 @@ pub(super) struct EditArguments {
 pub(super) struct BashArguments {
     /// A line for bash.
     pub(super) command: String,
-    /// Seconds after which it is ended with all that it has started.
+    /// Seconds, 1 at least, after which it is ended with all that it has started; no limit for none.
     pub(super) timeout: Option<u64>,
     /// The directory to run it in.
     pub(super) cwd: Option<PathBuf>,

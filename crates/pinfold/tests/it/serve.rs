@@ -294,6 +294,10 @@ fn what_cannot_be_started_says_why() {
     };
     let refused = |start: &SessionStart| served.client.call(start).unwrap_err().to_string();
     assert!(refused(&options(&["--no-such"])).contains("--no-such"));
+    for detached in [&["--detach"][..], &["-d"], &["-dt"], &["-td"]] {
+        assert!(refused(&options(detached)).contains("--detach"), "{detached:?}");
+    }
+    assert_eq!(refused(&options(&["--help"])), "these options start no session");
     assert!(refused(&options(&["--boundary", "vm"])).contains("boundary vm"));
     let nowhere = SessionStart { workspace: "/no/such".into(), ..SessionStart::default() };
     assert!(refused(&nowhere).contains("/no/such"));

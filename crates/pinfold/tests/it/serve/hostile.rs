@@ -357,7 +357,7 @@ fn what_is_taken_back_before_it_has_begun_is_taken_back() {
         let searched = next(101 + 4 * turn);
         assert_eq!(searched["error"]["data"]["kind"], "cancelled", "{turn}: {searched}");
     }
-    drop(client);
+    drop((client, next));
     is_well(&listening, &stage);
 }
 
@@ -366,8 +366,7 @@ fn what_a_client_has_run_ends_with_it_however_soon_it_goes() {
     let stage = stage();
     let listening = Listening::new(&stage, None);
     let (client, _, session) = begun(&listening, &stage);
-    let threads =
-        || fs::read_dir(format!("/proc/{}/task", listening.server.id())).unwrap().count();
+    let threads = || fs::read_dir(format!("/proc/{}/task", listening.server.id())).unwrap().count();
     let before = threads();
     let mark = format!("4{:07}", std::process::id());
     let program = json!({ "argv": ["sleep", mark] });

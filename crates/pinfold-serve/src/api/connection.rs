@@ -30,7 +30,14 @@ pub(super) fn serve(
         let line = match read_line(&mut from) {
             Ok(Some(line)) => line,
             Ok(None) => break Ok(()),
-            Err(error) => break Err(error),
+            Err(error) => {
+                // Where the next message begins is not known, so this is the last word.
+                if error.kind() == io::ErrorKind::InvalidData {
+                    let fault = Fault::new(code::REQUEST, error.to_string());
+                    let _ = connection.outgoing.answer(Id::Null, Err(fault));
+                }
+                break Err(error);
+            }
         };
         if line.iter().all(u8::is_ascii_whitespace) {
             continue;

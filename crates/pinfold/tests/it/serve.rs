@@ -295,7 +295,7 @@ fn what_cannot_be_started_says_why() {
     let refused = |start: &SessionStart| served.client.call(start).unwrap_err().to_string();
     assert!(refused(&options(&["--no-such"])).contains("--no-such"));
     for detached in [&["--detach"][..], &["-d"], &["-dt"], &["-td"]] {
-        assert!(refused(&options(detached)).contains("--detach"), "{detached:?}");
+        assert!(refused(&options(detached)).contains("cannot be used with"), "{detached:?}");
     }
     assert_eq!(refused(&options(&["--help"])), "these options start no session");
     assert!(refused(&options(&["--boundary", "vm"])).contains("boundary vm"));
@@ -309,6 +309,9 @@ fn what_cannot_be_started_says_why() {
     let run = ExecRun { session: session.clone(), program: reserved, ..ExecRun::default() };
     let error = served.client.call(&run).unwrap_err().to_string();
     assert!(error.contains("PATH"), "{error}");
+    let never = Program { timeout_ms: Some(0), ..shell("true") };
+    let run = ExecRun { session: session.clone(), program: never, ..ExecRun::default() };
+    assert!(served.client.call(&run).unwrap_err().to_string().contains("timeoutMs"));
     let none = Program { argv: vec!["no-such-program".to_owned()], ..Program::default() };
     let run = ExecRun { session, program: none, ..ExecRun::default() };
     let error = served.client.call(&run).unwrap_err().to_string();

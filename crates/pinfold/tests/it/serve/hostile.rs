@@ -139,6 +139,11 @@ fn three_hundred_clients_and_lines_that_are_none_leave_the_server_well() {
     let piece = vec![b' '; 1 << 20];
     let written = (0..200).take_while(|_| client.write_all(&piece).is_ok()).count();
     assert!(written < 110, "{written} MiB");
+    let mut last = String::new();
+    BufReader::new(&client).read_line(&mut last).unwrap();
+    let last: Value = serde_json::from_str(&last).unwrap();
+    let said = "a message of more than 96 MiB";
+    assert_eq!((&last["id"], last["error"]["message"].as_str()), (&Value::Null, Some(said)));
     is_well(&listening, &stage);
 }
 

@@ -87,13 +87,15 @@ fn put(content: &[u8], places: &[Place], texts: &[Cow<'_, str>]) -> Option<Vec<u
     Some(edited)
 }
 
+type Found<'a> = (Vec<Range<usize>>, Cow<'a, str>);
+
 /// Where a text is, in so many places at most, and what comes in its place; by the line ends of the
 /// file if it is not there as it was given.
 fn find<'a>(
     content: &[u8],
     replacement: &'a Replacement,
     most: usize,
-) -> Result<(Vec<Range<usize>>, Cow<'a, str>), (ErrorKind, String)> {
+) -> Result<Found<'a>, (ErrorKind, String)> {
     let Replacement { old, new, all } = replacement;
     if old.is_empty() {
         return Err((ErrorKind::Request, "the text to be replaced is empty".to_owned()));
@@ -139,7 +141,8 @@ fn occurrences(
 fn the_one(content: &[u8], text: &str) -> Result<Vec<Range<usize>>, (ErrorKind, String)> {
     let Some(start) = memmem::find(content, text.as_bytes()) else { return Ok(Vec::new()) };
     if memmem::find(&content[start + 1..], text.as_bytes()).is_none() {
-        return Ok(vec![start..start + text.len()]);
+        let place = start..start + text.len();
+        return Ok(Vec::from([place]));
     }
     let times = match memmem::find_iter(content, text.as_bytes()).count() {
         1 => "more than once, over itself".to_owned(),

@@ -102,15 +102,15 @@ fn find<'a>(
     }
     let has_lines = |text: &str| memchr::memchr(b'\n', text.as_bytes()).is_some();
     let is_there = memmem::find(content, old.as_bytes()).is_some();
-    // Where it goes over lines and is there as it was given, the ends are its own.
-    let end = if is_there && has_lines(old) { line_end(old.as_bytes()) } else { line_end(content) };
-    let old = match end {
-        Some(end) if !is_there && has_lines(old) => Cow::Owned(with_ends(old, end)),
-        _ => Cow::Borrowed(old.as_str()),
-    };
-    let new = match end {
-        Some(end) if has_lines(new) => Cow::Owned(with_ends(new, end)),
-        _ => Cow::Borrowed(new.as_str()),
+    let (old, new) = match line_end(content) {
+        end if !is_there && has_lines(old) => {
+            (Cow::Owned(with_ends(old, end)), Cow::Owned(with_ends(new, end)))
+        }
+        // What is replaced says nothing of how lines end, and what comes has plain ends: the file's.
+        CRLF if !has_lines(old) && !new.contains(CRLF) => {
+            (Cow::Borrowed(old.as_str()), Cow::Owned(with_ends(new, CRLF)))
+        }
+        _ => (Cow::Borrowed(old.as_str()), Cow::Borrowed(new.as_str())),
     };
     let found = if *all { occurrences(content, &old, most)? } else { the_one(content, &old)? };
     if found.is_empty() {
@@ -152,11 +152,14 @@ fn the_one(content: &[u8], text: &str) -> Result<Vec<Range<usize>>, (ErrorKind, 
     Err((ErrorKind::Ambiguous, what))
 }
 
-/// How the first line ends, if one does.
-fn line_end(content: &[u8]) -> Option<&'static str> {
-    match memchr::memchr(b'\n', content)? {
-        at if at > 0 && content[at - 1] == b'\r' => Some("\r\n"),
-        _ => Some("\n"),
+/// How lines end where they end in two characters.
+const CRLF: &str = "\r\n";
+
+/// How the first line ends.
+fn line_end(content: &[u8]) -> &'static str {
+    match memchr::memchr(b'\n', content) {
+        Some(at) if at > 0 && content[at - 1] == b'\r' => CRLF,
+        _ => "\n",
     }
 }
 

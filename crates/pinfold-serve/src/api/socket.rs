@@ -21,7 +21,8 @@ use super::Api;
 const CLIENTS: usize = 256;
 
 /// Listens at this path and serves every client of the same user, each in a thread of its own, until
-/// the process ends; says so once clients can come. The directory is made, for its user alone, if it is not there.
+/// the process ends; says so once clients can come. The directory is made, for its user alone, if it
+/// is not there.
 ///
 /// # Errors
 /// A directory that others can use, another server at the same path, or what bind(2) says.

@@ -128,6 +128,10 @@ fn line_ends_are_the_files_for_a_line_that_becomes_several() {
     let path = place.file("mixed", "one\r\ntwo\nthree\n");
     place.edit("mixed", &[("two\nthree", "2\n3")]).expect("edited");
     assert_eq!(fs::read_to_string(&path).expect("a file"), "one\r\n2\n3\n");
+    // Who gives lines with their ends has them changed as they say.
+    let path = place.file("plain", "one\ntwo\n");
+    place.edit("plain", &[("one\ntwo\n", "one\r\ntwo\r\n")]).expect("edited");
+    assert_eq!(fs::read_to_string(&path).expect("a file"), "one\r\ntwo\r\n");
     let path = place.file("none", "one");
     place.edit("none", &[("one", "1\r\n2")]).expect("edited");
     assert_eq!(fs::read_to_string(&path).expect("a file"), "1\r\n2");

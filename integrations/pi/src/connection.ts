@@ -44,7 +44,8 @@ export class Connection {
   readonly #waiting = new Map<number, Answer>();
   readonly #listeners = new Map<string, Set<Listener>>();
   #next = 1;
-  #rest = "";
+  /** What came of a message that has not ended. */
+  #begun: string[] = [];
   #said = "";
   #over: Error | undefined;
   readonly #ends = new Set<(error: Error) => void>();
@@ -115,17 +116,24 @@ export class Connection {
   }
 
   #hear(text: string): void {
-    const lines = (this.#rest + text).split("\n");
-    this.#rest = lines.pop() ?? "";
-    for (const line of lines) {
-      const message: unknown = JSON.parse(line);
-      if (!isRecord(message)) continue;
-      if (typeof message["method"] === "string") {
-        const params = isRecord(message["params"]) ? message["params"] : {};
-        for (const listener of this.#listeners.get(message["method"]) ?? []) listener(params);
-      } else if (typeof message["id"] === "number") {
-        this.#answer(message["id"], message["result"], message["error"]);
-      }
+    let at = 0;
+    // Each piece is looked at once: a large answer comes in thousands.
+    for (let end = text.indexOf("\n"); end >= 0; end = text.indexOf("\n", at)) {
+      const line = [...this.#begun, text.slice(at, end)].join("");
+      this.#begun = [];
+      at = end + 1;
+      this.#take(JSON.parse(line));
+    }
+    if (at < text.length) this.#begun.push(text.slice(at));
+  }
+
+  #take(message: unknown): void {
+    if (!isRecord(message)) return;
+    if (typeof message["method"] === "string") {
+      const params = isRecord(message["params"]) ? message["params"] : {};
+      for (const listener of this.#listeners.get(message["method"]) ?? []) listener(params);
+    } else if (typeof message["id"] === "number") {
+      this.#answer(message["id"], message["result"], message["error"]);
     }
   }
 

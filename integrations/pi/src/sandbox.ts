@@ -194,20 +194,33 @@ export class Sandbox {
     };
     return new Promise((done, failed) => {
       let exec: number | undefined;
+      let isSettled = false;
       const early: (() => void)[] = [];
-      // What is told before the number is known waits for it.
-      const when = (params: Record<string, unknown>, act: () => void): void => {
-        if (exec === undefined) early.push(() => params["exec"] === exec && act());
-        else if (params["exec"] === exec) act();
-      };
       const kill = (): void => {
         if (exec !== undefined) this.connection.notify("exec.signal", { exec, signal: 9 });
       };
       const stop: (() => void)[] = [];
       const settle = (act: () => void): void => {
+        isSettled = true;
         for (const each of stop) each();
         options.signal?.removeEventListener("abort", kill);
         act();
+      };
+      // What the caller's own functions throw is theirs, and fails this program alone.
+      const guarded = (act: () => void): void => {
+        if (isSettled) return;
+        try {
+          act();
+        } catch (error) {
+          kill();
+          settle(() => failed(error));
+        }
+      };
+      // What is told before the number is known waits for it.
+      const when = (params: Record<string, unknown>, act: () => void): void => {
+        const ours = (): void => void (params["exec"] === exec && guarded(act));
+        if (exec === undefined) early.push(ours);
+        else ours();
       };
       stop.push(
         this.connection.on("exec.output", (params) =>
@@ -240,7 +253,8 @@ export class Sandbox {
       this.connection.call("exec.start", start).then(
         (started) => {
           exec = (started as { exec: number }).exec;
-          options.onStart?.(this.#running(exec));
+          const running = this.#running(exec);
+          guarded(() => options.onStart?.(running));
           for (const act of early) act();
           if (options.signal?.aborted) kill();
         },

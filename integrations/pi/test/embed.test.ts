@@ -111,6 +111,28 @@ test("output is as it was written, however it is cut", async () => {
   assert.ok(Buffer.concat(bytes).equals(readFileSync(path("random"))));
 });
 
+test("what a caller's own function throws fails its program alone, which is ended", async () => {
+  const thrown = new Error("of the caller's");
+  const fail = (): never => {
+    throw thrown;
+  };
+  const script = ["sh", "-c", "echo out; echo $$ >pid; exec sleep 1000"];
+  await assert.rejects(sandbox.exec(script, { onData: fail }), thrown);
+  await assert.rejects(sandbox.exec(script, { onStart: fail }), thrown);
+  const alive = async (): Promise<boolean> => (await sandbox.exec(["pgrep", "-x", "sleep"])).status === 0;
+  while (await alive()) await new Promise((resolve) => setTimeout(resolve, 10));
+  assert.equal((await sandbox.exec(["true"])).status, 0);
+});
+
+test("a large answer takes time for its size alone", async () => {
+  writeFileSync(path("large"), Buffer.alloc(24_000_000, "a line of text\n"));
+  const read = createGondolinReadOps(sandbox);
+  const begun = performance.now();
+  assert.equal((await read.readFile(path("large"))).length, 24_000_000);
+  // Put together anew for each piece it took a minute.
+  assert.ok(performance.now() - begun < 20_000, `${performance.now() - begun} ms`);
+});
+
 test("paths are mapped, and those that leave are refused", () => {
   assert.equal(toGuestPath("/a/b", "c/d"), "/a/b/c/d");
   assert.equal(toGuestPath("/a/b", "/a/b/c", "/workspace"), "/workspace/c");

@@ -167,6 +167,10 @@ pub enum ExecEvent {
 }
 
 /// Something that runs. Dropped before its end, it is killed with all that it has started.
+///
+/// Its events are to be taken as they come: while 64 wait to be, nothing more of the connection is heard,
+/// the answers of other calls included, so that output is held up where it is made and fills no memory.
+/// A thread that takes them makes long calls by a [`Client`] of its own.
 #[derive(Debug)]
 pub struct Exec<'a> {
     client: &'a Client,
@@ -231,7 +235,8 @@ impl Drop for Exec<'_> {
     }
 }
 
-/// Something that is watched, as long as this lives.
+/// Something that is watched, as long as this lives. Its changes are to be taken as the events of an
+/// [`Exec`] are.
 #[derive(Debug)]
 pub struct Watching<'a> {
     client: &'a Client,

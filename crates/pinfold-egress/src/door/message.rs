@@ -8,7 +8,7 @@ use http::header::{
     CONNECTION, CONTENT_LENGTH, HOST, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 use http::request::Parts;
-use http::uri::{PathAndQuery, Scheme};
+use http::uri::{InvalidUri, PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderValue, Response, Uri, Version};
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
@@ -42,8 +42,7 @@ pub(super) fn rewrite(
     let wants_trailers = head.headers.get(TE).is_some_and(|value| value == "trailers");
     strip(&mut head.headers);
     head.headers.remove(PROXY_AUTHORIZATION);
-    let path = head.uri.path_and_query().cloned();
-    let path = path.unwrap_or_else(|| PathAndQuery::from_static("/"));
+    let path = target(&head.uri).map_err(|_| NoWay::Malformed("the request's target"))?;
     let host = if asked.port == known { asked.host.to_string() } else { asked.to_string() };
     if head.version == Version::HTTP_2 {
         let whole = Uri::builder().scheme(scheme).authority(host).path_and_query(path);
@@ -70,6 +69,16 @@ pub(super) fn rewrite(
         head.headers.insert(TE, HeaderValue::from_static("trailers"));
     }
     Ok(())
+}
+
+/// What is asked of the host that a request goes to, which begins with a slash also where nothing, or a
+/// query alone, came after the host (RFC 9112, 3.2.1).
+fn target(uri: &Uri) -> Result<PathAndQuery, InvalidUri> {
+    match uri.path_and_query().map_or("", PathAndQuery::as_str) {
+        "" => Ok(PathAndQuery::from_static("/")),
+        text if text.starts_with('/') || text == "*" => PathAndQuery::try_from(text),
+        text => PathAndQuery::try_from(format!("/{text}")),
+    }
 }
 
 /// Removes what belongs to one hop. Trailers are carried, so their announcement stays: without it
@@ -167,5 +176,26 @@ async fn copy(
         }
         to.write_all(&scrubber.push(&buffer[..count])).await?;
         to.flush().await?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_begins_with_a_slash() {
+        for (asked, expected) in [
+            ("http://host", "/"),
+            ("http://host#x", "/"),
+            ("http://host?x=1#y", "/?x=1"),
+            ("http://host/a?b#c", "/a?b"),
+            ("/a#b", "/a"),
+            ("*", "*"),
+        ] {
+            let uri: Uri = asked.parse().unwrap();
+            // As it goes out: without scheme and host.
+            assert_eq!(Uri::from(target(&uri).unwrap()).to_string(), expected, "{asked}");
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
+use std::io;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -15,6 +16,7 @@ use pinfold_tools::{
     Bytes, ContentKind, Edit, EntryKind, ErrorKind, Find, Grep, GrepMode, LineKind, List,
     Operation, Range, Read, Stat, ToolError, Write,
 };
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -125,9 +127,9 @@ pub(super) fn run(
             told(sessions, &format!("ended {name}"))
         }),
         "snapshot_inspect" => {
-            parse::<NoArguments>(arguments).and_then(|_| own(sessions, "inspect"))
+            parse::<NoArguments>(arguments).and_then(|_| own(sessions, "inspect", call))
         }
-        _ => parse::<NoArguments>(arguments).and_then(|_| own(sessions, "build")),
+        _ => parse::<NoArguments>(arguments).and_then(|_| own(sessions, "build", call)),
     };
     match given {
         Ok(Given { content, structured, is_error }) => {
@@ -257,11 +259,7 @@ fn bash(
         Ok(())
     })?;
     let (output, dropped) = output.finish();
-    let output = String::from_utf8_lossy(&output).into_owned();
-    let mut text = match dropped {
-        0 => output,
-        _ => format!("[{dropped} bytes before this are not shown]\n{output}"),
-    };
+    let mut text = shown(&output, dropped);
     if ended.timed_out {
         text.push_str("\n[its time was over]");
     } else if ended.status != 0 {
@@ -340,16 +338,47 @@ fn told(sessions: &Sessions, said: &str) -> Result<Given, Fault> {
     Given::structured(format!("{said}\nsessions:\n{list}").trim(), &done)
 }
 
-/// Asks this very program about snapshots.
-fn own(sessions: &Sessions, command: &str) -> Result<Given, Fault> {
+/// Asks this very program about snapshots. Taken back, it is asked to end (SIGTERM).
+fn own(sessions: &Sessions, command: &str, call: &Call) -> Result<Given, Fault> {
     let arguments: [OsString; 2] = ["snapshot".into(), command.into()];
-    let refused = |error: std::io::Error| Fault::refused(error.to_string(), None);
-    let child = Launcher.start_session(&arguments, sessions.directory()).map_err(refused)?;
-    let output = child.wait_with_output().map_err(refused)?;
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8_lossy(&said).trim().to_owned();
-    match output.status.success() {
+    let refused = |error: io::Error| Fault::refused(error.to_string(), None);
+    let mut child = Launcher.start_session(&arguments, sessions.directory()).map_err(refused)?;
+    drop(child.stdin.take());
+    let process = pidfd_open(Pid::from_child(&child), PidfdFlags::empty());
+    let process = process.map_err(|errno| refused(errno.into()))?;
+    // One that has ended needs no signal.
+    call.can_be_taken_back(move || {
+        let _ = pidfd_send_signal(&process, Signal::TERM);
+    });
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let (said, notes) = std::thread::scope(|scope| {
+        let notes = scope.spawn(|| the_end_of(stderr));
+        (the_end_of(stdout), notes.join().unwrap_or_default())
+    });
+    let is_success = child.wait().map_err(refused)?.success();
+    let said = format!("{said}{notes}").trim().to_owned();
+    match is_success {
         true => Given::structured(&said, &SaidDone { said: said.clone() }),
         false => Err(Fault::refused(said, None)),
+    }
+}
+
+/// What a program says, as much of its end as a model is shown.
+fn the_end_of(output: Option<impl io::Read>) -> String {
+    let (mut tail, mut buffer) = (Tail::of(OUTPUT), [0; 8 << 10]);
+    let Some(mut output) = output else { return String::new() };
+    while let Ok(count @ 1..) = output.read(&mut buffer) {
+        tail.push(&buffer[..count]);
+    }
+    let (bytes, dropped) = tail.finish();
+    shown(&bytes, dropped)
+}
+
+/// Output whose beginning may be left out.
+fn shown(bytes: &[u8], dropped: u64) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    match dropped {
+        0 => text.into_owned(),
+        _ => format!("[{dropped} bytes before this are not shown]\n{text}"),
     }
 }

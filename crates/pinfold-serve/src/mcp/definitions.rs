@@ -190,7 +190,7 @@ const ALL: [Definition; 13] = [
     },
     Definition {
         name: "snapshot_build",
-        description: "Build the system that sandbox.json describes. A session started afterwards has it.",
+        description: "Build the system that sandbox.json and its user's settings describe. A session started afterwards has it.",
         effect: Effect::Adds,
         of_session: false,
         input: input::<NoArguments>,

@@ -168,6 +168,34 @@ fn a_call_that_is_taken_back_ends_what_it_runs_and_others_go_on() {
 }
 
 #[test]
+fn a_build_that_is_taken_back_ends_with_all_that_it_has_started() {
+    let stage = Stage::new(people()[0]);
+    if !crate::snapshot::possible("a build that is taken back") {
+        return;
+    }
+    let mark = format!("34{}", std::process::id());
+    crate::snapshot::commands(&stage, &[&format!("sleep {mark}")]);
+    let mut mcp = Mcp::new(&stage, &[]);
+    mcp.say(&json!({
+        "jsonrpc": "2.0", "id": "build", "method": "tools/call",
+        "params": { "name": "snapshot_build", "arguments": {} },
+    }));
+    let began = std::time::Instant::now();
+    let runs = || !crate::common::processes_with(&format!("sleep\0{mark}")).is_empty();
+    while !runs() {
+        assert!(began.elapsed().as_secs() < 20);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let cancelled = json!({ "requestId": "build" });
+    mcp.say(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancelled }));
+    while runs() {
+        assert!(began.elapsed().as_secs() < 20);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    mcp.end();
+}
+
+#[test]
 fn a_request_that_names_its_revision_is_answered_in_it_and_others_beside_it_in_theirs() {
     let stage = Stage::new(people()[0]);
     stage.write("ws/a", "one\n");

@@ -19,7 +19,7 @@ use archive::Archive;
 use crate::common::{Stage, installed, skip};
 
 /// Whether systems can be made here; where not, it is said.
-fn possible(test: &str) -> bool {
+pub(crate) fn possible(test: &str) -> bool {
     let possible = installed("busybox");
     if !possible {
         skip(test, "it takes busybox-static");
@@ -43,7 +43,7 @@ fn settings(stage: &Stage, text: &str) {
 const BASE: &str = r#""base": "../base.tar""#;
 
 /// A snapshot of the base with these commands.
-fn commands(stage: &Stage, commands: &[&str]) {
+pub(crate) fn commands(stage: &Stage, commands: &[&str]) {
     let quoted: Vec<String> = commands.iter().map(|one| format!("{one:?}")).collect();
     repository(stage, &format!(r#"{BASE}, "setupCommands": [{}]"#, quoted.join(", ")));
 }

@@ -39,7 +39,8 @@ export function createGrepTool(cwd: string, where: Where): Definition {
         signal,
       );
       if (found.matches === 0) {
-        return { content: [{ type: "text", text: "No matches found" }], details: undefined };
+        const part = found.binary === true ? " before the first NUL byte of this binary file" : "";
+        return { content: [{ type: "text", text: `No matches found${part}` }], details: undefined };
       }
       const lines = found.lines.map(({ path, line, kind, text: content, cut }) => {
         const mark = kind === "match" ? ":" : "-";
@@ -56,6 +57,7 @@ export function createGrepTool(cwd: string, where: Where): Definition {
         notices.push(`${formatSize(DEFAULT_MAX_BYTES)} limit reached`);
         details.truncation = truncation;
       }
+      if (found.binary === true) notices.push("A binary file, searched up to its first NUL byte");
       if (found.lines.some(({ cut }) => cut)) {
         notices.push(`Some lines truncated to ${LINE} chars. Use read tool to see full lines`);
         details.linesTruncated = true;

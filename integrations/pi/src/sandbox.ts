@@ -37,6 +37,8 @@ export interface GrepLine {
 export interface GrepResult {
   lines: GrepLine[];
   matches: number;
+  /** The one file that was named is binary: it was searched up to its first NUL byte. */
+  binary?: boolean;
   truncated: boolean;
 }
 

@@ -39,7 +39,12 @@ pub(crate) fn logs(args: &LogsArgs) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(Failure::new)?;
     let session = logged(&places, &args.session)?;
     let path = detach::log_of(&places, &session);
-    let read = |error| Failure::new(format!("cannot read {}: {error}", path.display()));
+    let read = |error: io::Error| {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            pinfold_session::die_of_broken_pipe();
+        }
+        Failure::new(format!("cannot show {}: {error}", path.display()))
+    };
     let mut log = File::open(&path).map_err(read)?;
     let stdout = std::io::stdout().lock();
     if !stdout.is_terminal() {

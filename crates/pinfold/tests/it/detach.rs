@@ -1,6 +1,7 @@
 //! Sessions that go on without whoever started them.
 
 use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -59,6 +60,10 @@ fn it_runs_is_found_by_its_name_and_leaves_its_log() {
         assert_eq!(said(&follow.wait_with_output().unwrap()), "out\nerr\nend\n");
         assert_eq!(said(&pinfold(&stage, &["logs", &id])), "out\nerr\nend\n");
         assert_eq!(said(&pinfold(&stage, &["logs", "night.1"])), "out\nerr\nend\n");
+        let (reader, gone) = std::io::pipe().unwrap();
+        drop(reader);
+        let unread = stage.pinfold(&["logs", &id]).stdout(gone).output().unwrap();
+        assert_eq!((unread.status.signal(), errors(&unread).as_str()), (Some(13), ""));
         assert!(!said(&pinfold(&stage, &["ps"])).contains(&id));
         let again = detach(&stage, &["--name", "night.1"], "echo again");
         assert!(again.status.success(), "{}", errors(&again));

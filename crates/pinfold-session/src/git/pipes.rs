@@ -11,7 +11,8 @@ use pinfold_policy::path::Escaped;
 /// More levels have no names of git's.
 const DEEPEST: usize = 64;
 
-/// Refuses a git directory with a FIFO, or a link to one, where git would open it.
+/// Refuses a git directory with a FIFO, or a link to one, where git would open it. What cannot be read
+/// is passed over.
 ///
 /// # Errors
 /// Which one it is, or what the file system says.
@@ -21,9 +22,14 @@ pub(crate) fn refuse(git: &Path) -> io::Result<()> {
 
 fn look(directory: &Path, deepest: usize) -> io::Result<()> {
     let is_objects = directory.file_name().is_some_and(|name| name == "objects");
-    for entry in fs::read_dir(directory)? {
+    let entries = match fs::read_dir(directory) {
+        // Another git has removed it meanwhile, or git cannot read it either.
+        Err(error) if is_out_of_reach(&error) => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
         let entry = entry?;
-        let (kind, name) = (entry.file_type()?, entry.file_name());
+        let (Ok(kind), name) = (entry.file_type(), entry.file_name()) else { continue };
         // What is called by its hash is opened by nobody who does not name it.
         if kind.is_dir() && deepest > 0 && !(is_objects && name.len() == 2) {
             look(&entry.path(), deepest - 1)?;
@@ -40,11 +46,28 @@ fn look(directory: &Path, deepest: usize) -> io::Result<()> {
     Ok(())
 }
 
+fn is_out_of_reach(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use rustix::fs::{CWD, FileType, Mode, mknodat};
 
     use super::*;
+
+    #[test]
+    fn what_cannot_be_read_keeps_nobody_from_looking_at_the_rest() {
+        let dir = tempfile::tempdir().unwrap();
+        let closed = dir.path().join("closed");
+        fs::create_dir(&closed).unwrap();
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
+        refuse(dir.path()).unwrap();
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
+        refuse(&dir.path().join("gone")).unwrap();
+    }
 
     #[test]
     fn a_fifo_is_told_wherever_git_would_open_it() {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::Args;
 use pinfold_session::audit::Reader;
 use pinfold_session::places::Places;
-use pinfold_session::{SessionId, detach, is_live, names};
+use pinfold_session::{SessionId, detach, is_live, names, tell};
 use serde_json::Value;
 
 use self::colours::Colours;
@@ -62,16 +62,33 @@ fn follow(
     session: &SessionId,
     (log, mut out): (&mut File, impl Write),
 ) -> io::Result<ExitCode> {
+    let mut was_live = false;
     loop {
         // What it wrote before it ended is there after it has.
         let goes_on = args.follow && is_live(places, session.as_str());
+        was_live |= goes_on;
         io::copy(log, &mut out)?;
         out.flush()?;
         if !goes_on {
-            return Ok(ExitCode::SUCCESS);
+            break;
         }
         std::thread::sleep(LOOK);
     }
+    if was_live && !has_ended(places, session)? {
+        tell!("pinfold: the session {session} was killed: it has told of no end");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether a session has told of its end.
+fn has_ended(places: &Places, session: &SessionId) -> io::Result<bool> {
+    let Some(mut records) = Reader::open(&places.state)? else { return Ok(false) };
+    while let Some(record) = records.next_record()? {
+        if record["event"] == "end" && record["session"] == session.as_str() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn logged(places: &Places, meant: &str) -> Result<SessionId, Failure> {

@@ -383,7 +383,12 @@ fn a_session_that_dies_leaves_nobody_attached() {
             line.windows(8).any(|window| window == b"--detach")
         });
         let pid = Pid::from_raw(i32::try_from(supervisor.unwrap()).unwrap()).unwrap();
+        let mut follow = stage.pinfold(&["logs", "-f", "desk"]);
+        let mut follow = follow.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        follow.stdout.as_mut().unwrap().read_exact(&mut [0; 2]).unwrap();
         rustix::process::kill_process(pid, Signal::KILL).unwrap();
+        let told = errors(&follow.wait_with_output().unwrap());
+        assert!(told.contains("was killed: it has told of no end"), "{told}");
         let (seen, status) = desk.end();
         assert!(seen.contains("the session has ended"), "{seen:?}");
         assert_eq!(status.code(), Some(125));

@@ -27,7 +27,7 @@ mod shown;
 pub(crate) use approvals::Approvals;
 pub use approvals::{Answer, AnswerError, Pending};
 pub(crate) use attend::attend;
-pub use attend::{Attendance, Happening};
+pub use attend::{Attendance, Happening, no_door};
 pub use entries::{DIRECTORY, PROGRAM, SOCKET};
 pub(crate) use entries::{door, entries};
 pub(crate) use git::Known;

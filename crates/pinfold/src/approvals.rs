@@ -3,10 +3,9 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use pinfold_session::broker::{Answer, Attendance, Happening, KeptRules, Pending};
-use pinfold_session::live_sessions;
+use pinfold_session::broker::{self, Answer, Attendance, Happening, KeptRules, Pending};
 use pinfold_session::places::Places;
-use pinfold_session::tell;
+use pinfold_session::{is_live, live_sessions, tell};
 use serde::Serialize;
 
 use crate::exit::Failure;
@@ -98,15 +97,23 @@ fn told(error: pinfold_session::RunError) -> Failure {
 
 fn list(args: &ApprovalsArgs, places: &Places) -> Result<ExitCode, Failure> {
     for session in sessions(args, places) {
-        let listed = Attendance::list(places, Some(&session));
-        // Most sessions have no such door; of the one that was named that is worth saying.
-        let listed =
-            if args.session.is_some() { listed.map_err(told)? } else { listed.unwrap_or_default() };
-        for pending in listed {
+        for pending in pending(args, places, &session)? {
             show(args, &session, &pending)?;
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What waits in a session. One that ends meanwhile has nothing, and most have no such door; of the one
+/// that was named both are worth saying.
+fn pending(args: &ApprovalsArgs, places: &Places, session: &str) -> Result<Vec<Pending>, Failure> {
+    match Attendance::list(places, Some(session)) {
+        Ok(Some(pending)) => Ok(pending),
+        Ok(None) if args.session.is_some() => Err(told(broker::no_door())),
+        Ok(None) => Ok(Vec::new()),
+        Err(_) if args.session.is_none() && !is_live(places, session) => Ok(Vec::new()),
+        Err(error) => Err(told(error)),
+    }
 }
 
 fn sessions(args: &ApprovalsArgs, places: &Places) -> Vec<String> {
@@ -154,7 +161,7 @@ fn watch(args: &ApprovalsArgs, places: &Places) -> Result<ExitCode, Failure> {
                 print::json_line(&serde_json::json!({ "session": session, "settled": id }))?;
             }
             Happening::Settled(id) => say!("{session}:{id}  settled"),
-            Happening::Told | Happening::Failed(_) => {}
+            Happening::Told | Happening::Failed(_) | Happening::NoDoor => {}
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -189,11 +196,12 @@ fn the_one_that_asks(
     places: &Places,
     number: u64,
 ) -> Result<Option<String>, Failure> {
-    let asks = |session: &String| {
-        let pending = Attendance::list(places, Some(session)).unwrap_or_default();
-        pending.iter().any(|one| one.id == number)
-    };
-    let mut found: Vec<String> = sessions(args, places).into_iter().filter(asks).collect();
+    let mut found = Vec::new();
+    for session in sessions(args, places) {
+        if pending(args, places, &session)?.iter().any(|one| one.id == number) {
+            found.push(session);
+        }
+    }
     match found.len() {
         0 => Err(Failure::new(format!("no request {number} waits for an answer"))),
         1 => Ok(found.pop()),

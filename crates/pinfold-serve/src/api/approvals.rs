@@ -6,7 +6,7 @@ use pinfold_client::Fault;
 use pinfold_client::api::{
     Approval, ApprovalAnswer, ApprovalAsked, ApprovalSettled, Approvals, ApprovalsAnswer,
 };
-use pinfold_session::broker::{Answer, Attendance, Happening, Pending};
+use pinfold_session::broker::{Answer, Attendance, Happening, Pending, no_door};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
 use rustix::io::Errno;
 
@@ -22,6 +22,7 @@ const BY: &str = "local API";
 /// No such session, or one in which nothing can be asked.
 pub(super) fn list(to: &Connection, session: &str) -> Result<Approvals, Fault> {
     let all = Attendance::list(to.going_on.places(), Some(session)).map_err(fault)?;
+    let all = all.ok_or_else(|| fault(no_door()))?;
     Ok(Approvals { approvals: all.into_iter().map(shown).collect() })
 }
 
@@ -53,7 +54,7 @@ pub(super) fn watch(to: &Arc<Connection>, session: &str) -> Result<(), Fault> {
                     to.outgoing.tell(&ApprovalAsked { session, approval: shown(pending) })
                 }
                 Happening::Settled(id) => to.outgoing.tell(&ApprovalSettled { session, id }),
-                Happening::Told | Happening::Failed(_) => Ok(()),
+                Happening::Told | Happening::Failed(_) | Happening::NoDoor => Ok(()),
             };
             if told.is_err() {
                 break;

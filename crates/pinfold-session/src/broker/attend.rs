@@ -51,6 +51,8 @@ pub enum Happening {
     Told,
     /// It cannot be done.
     Failed(String),
+    /// This session's inside cannot ask for commands on the host.
+    NoDoor,
 }
 
 /// Somebody who is there to answer the requests of a session: as long as this lives, requests wait.
@@ -70,6 +72,7 @@ impl Attendance {
         match hear(&channel)? {
             // From here on requests wait.
             Some(Happening::Told) => Ok(Self(channel)),
+            Some(Happening::NoDoor) => Err(no_door()),
             _ => Err(has_ended()),
         }
     }
@@ -85,18 +88,19 @@ impl Attendance {
         hear(&self.0)
     }
 
-    /// What waits in a session now.
+    /// What waits in a session now; none where nothing can be asked.
     ///
     /// # Errors
-    /// As [`Self::watch`].
-    pub fn list(places: &Places, session: Option<&str>) -> Result<Vec<Pending>, RunError> {
+    /// No such session.
+    pub fn list(places: &Places, session: Option<&str>) -> Result<Option<Vec<Pending>>, RunError> {
         let channel = control::approvals(places, session)?;
         say(&channel, Saying::List)?;
         let mut all = Vec::new();
         loop {
             match hear(&channel)? {
                 Some(Happening::Asked(pending)) => all.push(pending),
-                Some(Happening::Told) => return Ok(all),
+                Some(Happening::Told) => return Ok(Some(all)),
+                Some(Happening::NoDoor) => return Ok(None),
                 Some(_) => {}
                 None => return Err(has_ended()),
             }
@@ -118,6 +122,7 @@ impl Attendance {
         say(&channel, Saying::Answer { id, answer, by: by.to_owned() })?;
         match hear(&channel)? {
             Some(Happening::Told) => Ok(()),
+            Some(Happening::NoDoor) => Err(no_door()),
             _ => Err(has_ended()),
         }
     }
@@ -144,6 +149,13 @@ fn hear(channel: &Channel) -> Result<Option<Happening>, RunError> {
     }
 }
 
+/// Nothing can be asked of a person for this session.
+#[must_use]
+pub fn no_door() -> RunError {
+    let why = "this session's inside cannot ask for commands on the host (--host-exec)";
+    RunError::refused(why, None)
+}
+
 fn has_ended() -> RunError {
     RunError::refused("the session has ended", None)
 }
@@ -151,8 +163,7 @@ fn has_ended() -> RunError {
 /// The session's end of it: serves somebody who has come to the control socket, on a thread.
 pub(crate) fn attend(channel: Channel, approvals: Option<&Arc<Approvals>>) {
     let Some(approvals) = approvals.cloned() else {
-        let why = "this session's inside cannot ask for commands on the host (--host-exec)";
-        let _ = channel.send(&Json(Happening::Failed(why.to_owned())), &[]);
+        let _ = channel.send(&Json(Happening::NoDoor), &[]);
         return;
     };
     // Without a thread it is parted with.

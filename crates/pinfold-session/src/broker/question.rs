@@ -123,9 +123,10 @@ impl Question {
                 return Done::Settled;
             }
             page.is_ready = quiet_since.elapsed() >= QUIET;
-            let look = (held.size(), waiting.len(), page.number, page.is_ready);
+            let room = held.size();
+            let look = (room, waiting.len(), page.number, page.is_ready);
             if drawn != Some(look) {
-                held.draw(draw(pending, waiting.len(), held.size(), &mut page).as_bytes());
+                held.draw(draw(pending, waiting.len(), room, &mut page).as_bytes());
                 drawn = Some(look);
             }
             let Some(typed) = held.typed(LOOK) else { continue };
@@ -146,7 +147,9 @@ const SMALLEST: (usize, usize) = (6, 20);
 #[derive(Default)]
 struct Page {
     number: usize,
-    /// Whether the window has room for one.
+    /// Rows and columns of the window.
+    room: (usize, usize),
+    /// Whether it has room for a question.
     is_shown: bool,
     /// Whether the last page was shown: nothing is approved that was not.
     has_seen_all: bool,
@@ -184,6 +187,11 @@ fn draw(
     (rows, columns): (usize, usize),
     page: &mut Page,
 ) -> String {
+    if page.room != (rows, columns) {
+        // Its pages are others: what was seen of the old ones is not all of these.
+        let is_ready = page.is_ready;
+        *page = Page { room: (rows, columns), is_ready, ..Page::default() };
+    }
     page.is_shown = rows >= SMALLEST.0 && columns >= SMALLEST.1;
     if !page.is_shown {
         let mut lines = Vec::new();
@@ -320,8 +328,27 @@ mod tests {
     }
 
     #[test]
+    fn a_window_of_another_size_shows_all_of_it_anew() {
+        let long = pending(&"x".repeat(2000));
+        let mut page = Page { is_ready: true, ..Page::default() };
+        for _ in 0..3 {
+            draw(&long, 1, (10, 40), &mut page);
+            page.number += 1;
+        }
+        draw(&long, 1, (30, 40), &mut page);
+        assert!(page.number == 0 && !page.has_seen_all);
+        // Seen to its end in one size, it is so in another when it was shown there.
+        while !page.has_seen_all {
+            page.number += 1;
+            draw(&long, 1, (30, 40), &mut page);
+        }
+        draw(&long, 1, (12, 40), &mut page);
+        assert!(matches!(key(&typed(b"y"), &page, &long), Key::Nothing));
+    }
+
+    #[test]
     fn pastes_and_escape_sequences_are_no_keys() {
-        let page = Page { is_shown: true, has_seen_all: true, is_ready: true, number: 0 };
+        let page = Page { is_shown: true, has_seen_all: true, is_ready: true, ..Page::default() };
         let short = pending("gh");
         for bytes in [&b"yes"[..], b"\x1b[My!!", b"\x1b[200~y\x1b[201~", b"y\r", b"\r", b"a", b""] {
             assert!(matches!(key(&typed(bytes), &page, &short), Key::Nothing), "{bytes:?}");

@@ -4,46 +4,64 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pinfold_policy::path::Escaped;
 
-/// More levels have no names of git's.
+/// Levels and entries that are looked at; git's own are far fewer.
 const DEEPEST: usize = 64;
+const MOST: usize = 2_000_000;
 
 /// Refuses a git directory with a FIFO, or a link to one, where git would open it. What cannot be read
 /// is passed over.
 ///
 /// # Errors
-/// Which one it is, or what the file system says.
+/// Which one it is, that there is too much to look at, or what the file system says.
 pub(crate) fn refuse(git: &Path) -> io::Result<()> {
-    look(git, DEEPEST)
+    let mut look = Look { objects: git.join("objects"), left: MOST };
+    let linked = ["refs", "logs"].map(|name| git.join(name));
+    look.at(git, DEEPEST, false)?;
+    // git goes through links there, as it looks for whatever is a reference.
+    linked.iter().try_for_each(|directory| look.at(directory, DEEPEST, true))
 }
 
-fn look(directory: &Path, deepest: usize) -> io::Result<()> {
-    let is_objects = directory.file_name().is_some_and(|name| name == "objects");
-    let entries = match fs::read_dir(directory) {
-        // Another git has removed it meanwhile, or git cannot read it either.
-        Err(error) if is_out_of_reach(&error) => return Ok(()),
-        entries => entries?,
-    };
-    for entry in entries {
-        let entry = entry?;
-        let (Ok(kind), name) = (entry.file_type(), entry.file_name()) else { continue };
-        // What is called by its hash is opened by nobody who does not name it.
-        if kind.is_dir() && deepest > 0 && !(is_objects && name.len() == 2) {
-            look(&entry.path(), deepest - 1)?;
-        }
-        let leads_to_one = || {
-            kind.is_symlink() && fs::metadata(entry.path()).is_ok_and(|it| it.file_type().is_fifo())
+struct Look {
+    /// Where most lies that git opens by its hash, if somebody names that.
+    objects: PathBuf,
+    left: usize,
+}
+
+impl Look {
+    fn at(&mut self, directory: &Path, deepest: usize, through_links: bool) -> io::Result<()> {
+        let too_much = || {
+            let what = format!("{} holds more than git has names for", Escaped(directory));
+            io::Error::other(what)
         };
-        if kind.is_fifo() || leads_to_one() {
-            let path = entry.path();
-            let what = format!("{} is a FIFO, and git would wait for its writer", Escaped(&path));
-            return Err(io::Error::other(what));
+        let deepest = deepest.checked_sub(1).ok_or_else(too_much)?;
+        let entries = match fs::read_dir(directory) {
+            // Another git has removed it meanwhile, or git cannot read it either.
+            Err(error) if is_out_of_reach(&error) => return Ok(()),
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            self.left = self.left.checked_sub(1).ok_or_else(too_much)?;
+            let (Ok(kind), path) = (entry.file_type(), entry.path()) else { continue };
+            let by_hash = directory == self.objects && entry.file_name().len() == 2;
+            // Of a link what it leads to; of one that leads nowhere nothing.
+            let led = if kind.is_symlink() { fs::metadata(&path).ok() } else { None };
+            let led = led.map(|it| it.file_type());
+            if kind.is_fifo() || led.is_some_and(|it| it.is_fifo()) {
+                let what =
+                    format!("{} is a FIFO, and git would wait for its writer", Escaped(&path));
+                return Err(io::Error::other(what));
+            }
+            if kind.is_dir() && !by_hash || through_links && led.is_some_and(|it| it.is_dir()) {
+                self.at(&path, deepest, through_links)?;
+            }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 fn is_out_of_reach(error: &io::Error) -> bool {
@@ -67,6 +85,32 @@ mod tests {
         refuse(dir.path()).unwrap();
         fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
         refuse(&dir.path().join("gone")).unwrap();
+    }
+
+    #[test]
+    fn neither_a_name_nor_a_link_nor_depth_hides_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let (git, elsewhere) = (dir.path().join("git"), dir.path().join("elsewhere"));
+        fs::create_dir_all(git.join("refs/heads/objects/ab")).unwrap();
+        fs::create_dir_all(elsewhere.join("deep")).unwrap();
+        let fifo = |path: &Path| {
+            mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        };
+        refuse(&git).unwrap();
+        fifo(&git.join("refs/heads/objects/ab/pipe"));
+        refuse(&git).unwrap_err();
+        fs::remove_dir_all(git.join("refs/heads/objects")).unwrap();
+        refuse(&git).unwrap();
+        fifo(&elsewhere.join("deep/pipe"));
+        std::os::unix::fs::symlink(&elsewhere, git.join("refs/heads/linked")).unwrap();
+        refuse(&git).unwrap_err();
+        fs::remove_file(git.join("refs/heads/linked")).unwrap();
+        std::os::unix::fs::symlink("..", git.join("refs/heads/round")).unwrap();
+        let said = refuse(&git).unwrap_err().to_string();
+        assert!(said.contains("more than git has names for"), "{said}");
+        fs::remove_file(git.join("refs/heads/round")).unwrap();
+        fs::create_dir_all(git.join("refs").join("x/".repeat(80))).unwrap();
+        refuse(&git).unwrap_err();
     }
 
     #[test]

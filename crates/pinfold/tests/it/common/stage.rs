@@ -25,7 +25,9 @@ pub(crate) struct Stage {
 
 impl Stage {
     pub(crate) fn new(person: Person) -> Self {
-        let base = tempfile::Builder::new().prefix("pinfold-it-").tempdir().unwrap();
+        // Short: podman removes no container whose run root (…/tmp/podman-run-UID/containers) has over 50
+        // characters, and what it does not remove keeps one of a user's 2048 locks until the next boot.
+        let base = tempfile::Builder::new().prefix("pf-").tempdir().unwrap();
         fs::set_permissions(base.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let stage = Self { person, base };
         stage.own(stage.base());

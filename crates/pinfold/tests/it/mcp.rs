@@ -144,6 +144,22 @@ fn a_model_chooses_neither_what_is_granted_nor_whose_session_it_uses() {
 }
 
 #[test]
+fn options_by_which_sessions_would_outlive_their_server_are_refused_before_it_serves() {
+    let stage = Stage::new(people()[0]);
+    for options in
+        [&["--", "--detach"][..], &["--", "-d"], &["--", "-dt"], &["--", "--name", "x", "-td"]]
+    {
+        let refused = stage.pinfold(&[&["mcp"], options].concat()).output().unwrap();
+        let said = String::from_utf8(refused.stderr).unwrap();
+        assert_eq!(refused.status.code(), Some(2), "{options:?}: {said}");
+        assert!(said.contains("cannot be used with"), "{options:?}: {said}");
+        assert!(refused.stdout.is_empty());
+    }
+    let shown = stage.pinfold(&["ps", "--json"]).output().unwrap().stdout;
+    assert_eq!(serde_json::from_slice::<Value>(&shown).unwrap(), json!([]));
+}
+
+#[test]
 fn a_call_that_is_taken_back_ends_what_it_runs_and_others_go_on() {
     let stage = Stage::new(people()[0]);
     let mut mcp = Mcp::new(&stage, &[]);

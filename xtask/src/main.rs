@@ -1,26 +1,51 @@
-//! Benchmarks and generated files: what developers run, never what users run.
+//! Tasks that developers and CI run, never users.
+//!
+//! This program depends on next to nothing of the product, so `cargo xtask check` does not build a
+//! crate before it checks it.
 
+use std::error::Error;
 use std::process::ExitCode;
 
-mod bench;
+mod cargo;
+mod check;
+mod e2e;
+mod hunt;
+mod leftovers;
 mod lock;
+mod workspace;
+
+/// What a task returns: an error to print, or nothing.
+type Outcome = Result<(), Box<dyn Error>>;
 
 const USAGE: &str = "\
 usage: cargo xtask TASK
 
 tasks:
-  bench [--smoke] [start|warm|exec|tools|snapshot|work|workspace|memory|gateway|door]
-                              measure the promises of SPECIFICATION.md
-        [--on DIRECTORY]      workspace and tools: on this directory's disk
-        [--rounds N]          work and workspace: so many turns of each piece
-  bench soak [--minutes N]    mixed traffic for ten minutes; fails when something grows
-  lock AGENT VERSION [FILE]   write agents/recipes/FILE.json (FILE: AGENT) from npm";
+  check [--since REV] [CRATE…]  format, clippy and unit tests of the crates that differ from REV
+                                (default: from the upstream branch), at most a minute
+  e2e [AREA…] [-- FILTER…]      end-to-end tests of these areas; without an area, lists them
+        [--engine ENGINE]       behind a container engine
+  hunt [--minutes N]            property tests with new seeds, until one fails (default: 10)
+  leftovers COMMAND…            run a command, then fail if a process, mount or file of it is left
+  bench [--smoke] [--dist] [start|boundaries|warm|exec|tools|snapshot|work|workspace|memory|gateway|door]
+                                measure the promises of SPECIFICATION.md
+        [--on DIRECTORY]        workspace and tools: on this directory's disk
+        [--rounds N]            work and workspace: so many turns of each piece
+  bench soak [--minutes N]      mixed traffic for ten minutes; fails when something grows
+  lock AGENT VERSION [FILE]     write agents/recipes/FILE.json (FILE: AGENT) from npm";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
-    let done: Result<(), Box<dyn std::error::Error>> = match words.as_slice() {
-        ["bench", rest @ ..] => bench::run(rest),
+    let done = match words.as_slice() {
+        ["check", rest @ ..] => check::run(rest),
+        ["e2e", rest @ ..] => e2e::run(rest),
+        ["hunt", rest @ ..] => hunt::run(rest),
+        ["leftovers", rest @ ..] => leftovers::run(rest),
+        // A program of its own: it links the product, which this one must not.
+        ["bench", rest @ ..] => {
+            cargo::run(&["run", "--quiet", "--release", "--package", "pinfold-bench", "--"], rest)
+        }
         ["lock", rest @ ..] => lock::run(rest).map_err(Into::into),
         _ => Err(USAGE.into()),
     };

@@ -1,7 +1,7 @@
-//! `cargo xtask bench`: the promises of SPECIFICATION.md, measured side by side in one run.
+//! The promises of SPECIFICATION.md, measured side by side in one run. `cargo xtask bench` starts it.
 //!
-//! Every figure is a ratio against a peer or the native run, taken in turns so that the
-//! machine's mood is the same for both. It prints; it judges nothing but the soak.
+//! Every figure is a ratio against a peer or the native run. The two take turns, so that both see
+//! the same load. The program prints; only the soak can fail because of what it measured.
 
 mod boundaries;
 mod engines;
@@ -17,7 +17,7 @@ mod work;
 mod workspace;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 
 /// What a benchmark can fail of.
 pub(crate) type Outcome = Result<(), Box<dyn std::error::Error>>;
@@ -36,11 +36,20 @@ pub(crate) struct Effort {
 const FULL: Effort = Effort { starts: 200, rounds: 7, files: 20_000 };
 const SMOKE: Effort = Effort { starts: 20, rounds: 2, files: 2_000 };
 
-/// Runs the benchmarks named, or all.
-pub(crate) fn run(words: &[&str]) -> Outcome {
-    if cfg!(debug_assertions) {
-        return optimised(words);
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    match run(&words) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
     }
+}
+
+/// Runs the named benchmarks, or all of them.
+fn run(words: &[&str]) -> Outcome {
     let smoke = words.contains(&"--smoke");
     let mut effort = if smoke { SMOKE } else { FULL };
     if words.contains(&"soak") {
@@ -54,7 +63,7 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
     let is_name = |word: &&str| !word.starts_with("--") && ![on, rounds].contains(&Some(*word));
     let named: Vec<&str> = words.iter().copied().filter(is_name).collect();
     let wanted = |name: &str| named.is_empty() || named.contains(&name);
-    let pinfold = build()?;
+    let pinfold = build(if words.contains(&"--dist") { "dist" } else { "release" })?;
     println!("kernel {}, load {}", read("/proc/sys/kernel/osrelease"), read("/proc/loadavg"));
     if wanted("start") {
         start::run(&pinfold, effort)?;
@@ -96,14 +105,6 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
     Ok(())
 }
 
-/// The same by a program that is built as those are whom it stands for: it is the client of what it
-/// measures.
-fn optimised(words: &[&str]) -> Outcome {
-    let program = ["run", "--quiet", "--profile", "measure", "--package", "xtask", "--", "bench"];
-    let status = command("cargo").args(program).args(words).status()?;
-    if status.success() { Ok(()) } else { Err("a benchmark failed".into()) }
-}
-
 /// The word after an option, if the option is there.
 fn value_of<'w>(words: &[&'w str], option: &str) -> Result<Option<&'w str>, String> {
     let Some(at) = words.iter().position(|word| *word == option) else { return Ok(None) };
@@ -111,10 +112,10 @@ fn value_of<'w>(words: &[&'w str], option: &str) -> Result<Option<&'w str>, Stri
     Ok(Some(value))
 }
 
-/// The release build of the executable.
-fn build() -> Result<PathBuf, Box<dyn std::error::Error>> {
+/// Builds the executable with a profile of Cargo.toml and returns its path.
+fn build(profile: &str) -> Result<PathBuf, Box<dyn std::error::Error>> {
     let built = command("cargo")
-        .args(["build", "--release", "--package", "pinfold", "--message-format", "json"])
+        .args(["build", "--profile", profile, "--package", "pinfold", "--message-format", "json"])
         .stderr(Stdio::inherit())
         .output()?;
     if !built.status.success() {

@@ -1,8 +1,10 @@
 //! I7: for random policies over random trees, what the kernel answers inside is what the authority
 //! decided, behind every boundary that this machine has, at each Landlock ABI.
 //!
-//! A harness of its own, because an inside is only made by a process with one thread. The case
-//! that fails prints a seed; `PINFOLD_VERDICTS_SEED=<seed> PINFOLD_VERDICTS_CASES=1` repeats it.
+//! A harness of its own, because an inside is only made by a process with one thread. Without
+//! variables the seeds are always the same: those in `seeds.txt`, then [`CASES`] from [`FIRST`] on.
+//! `cargo xtask hunt` tries others. The case that fails prints its seed;
+//! `PINFOLD_VERDICTS_SEED=<seed> PINFOLD_VERDICTS_CASES=1` repeats it.
 
 #![expect(clippy::expect_used, reason = "what a test makes up itself is valid")]
 
@@ -44,10 +46,14 @@ const MANAGED: [&str; 2] = ["container (docker)", "container (podman)"];
 const OF_TEXT: [&str; 4] = ["container (docker)", "container (podman)", "container (youki)", RUNSC];
 const RUNSC: &str = "container (runsc)";
 const TEST: &str = "the_kernel_gives_the_authoritys_verdict";
-/// Cases for each kind of caller.
+/// Cases for each kind of caller, besides [`FOUND`].
 const CASES: u64 = 300;
+/// The seed of the first of them, chosen once. The others count up from it.
+const FIRST: u64 = 0x7069_6e66_6f6c_6400;
+/// Seeds that failed once, a line each.
+const FOUND: &str = include_str!("seeds.txt");
 /// One of so many cases is for container engines, too.
-const ENGINES_SEE: u64 = 10;
+const ENGINES_SEE: usize = 10;
 /// The newest, and those that differ in what files need (landlock(7)); 0 is the mounts alone.
 const ABIS: [u32; 6] = [u32::MAX, 6, 4, 3, 2, 0];
 /// An ordinary user for a caller who is root: the one that other tests make, to whom an engine's daemon is
@@ -124,10 +130,7 @@ fn again_as_ordinary_user() -> Outcome<()> {
 }
 
 fn all_cases() -> Outcome<()> {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let seed =
-        number("PINFOLD_VERDICTS_SEED").unwrap_or_else(|| u64::from(std::process::id()) << 32);
-    let cases = number("PINFOLD_VERDICTS_CASES").unwrap_or(CASES);
+    let seeds = seeds()?;
     let as_root = rustix::process::geteuid().is_root();
     if as_root {
         own_mounts()?;
@@ -138,8 +141,7 @@ fn all_cases() -> Outcome<()> {
     let prober = copy_of_this_program(&place)?;
     let boundaries = boundaries(&prober, as_root)?;
     let mut asked = vec![0; boundaries.len()];
-    for case in 0..cases {
-        let seed = seed.wrapping_add(case);
+    for (case, &seed) in seeds.iter().enumerate() {
         let base = place.join(format!("case{case}"));
         fs::create_dir(&base)?;
         // An engine takes longer to start, and has less to decide by itself.
@@ -161,9 +163,24 @@ fn all_cases() -> Outcome<()> {
     }
     let who = if as_root { "root" } else { "an ordinary user" };
     for (boundary, asked) in boundaries.iter().zip(asked) {
-        println!("{}: {asked} answers from seed {seed}, as {who}", boundary.name());
+        println!("{}: {asked} answers to {} cases, as {who}", boundary.name(), seeds.len());
     }
     Ok(())
+}
+
+/// The seeds that the environment asks for, or the fixed ones.
+fn seeds() -> Outcome<Vec<u64>> {
+    let number = |name: &str| -> Outcome<Option<u64>> {
+        Ok(std::env::var(name).ok().map(|text| text.parse()).transpose()?)
+    };
+    let cases = number("PINFOLD_VERDICTS_CASES")?.unwrap_or(CASES);
+    let count_from = |first: u64| (0..cases).map(move |case| first.wrapping_add(case));
+    if let Some(first) = number("PINFOLD_VERDICTS_SEED")? {
+        return Ok(count_from(first).collect());
+    }
+    let lines = FOUND.lines().filter(|line| !line.starts_with('#'));
+    let found: Result<Vec<u64>, _> = lines.map(str::parse).collect();
+    Ok(found?.into_iter().chain(count_from(FIRST)).collect())
 }
 
 /// Those that work here, the embedded one first.

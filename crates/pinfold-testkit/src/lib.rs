@@ -4,22 +4,49 @@
 //! Completions and OpenAI Responses, and plays a [`Script`] instead of asking a model. It writes
 //! down every request, credentials included, so that a test can say which key arrived. Use no
 //! real credential with it.
+//!
+//! [`Stage`], [`Session`] and [`Tmux`] run the real pinfold as the real users that [`people`] returns.
+//! These helpers panic when they fail: a test that cannot be prepared has failed.
 
+pub mod agent;
+pub mod archive;
 mod conversation;
+pub mod engines;
+mod executable;
+pub mod git_attacks;
 mod http;
+mod machine;
+pub mod memory;
 mod operation;
+mod person;
+mod podman;
 pub mod record;
+pub mod registry;
 mod reply;
 pub mod repo;
 mod route;
 pub mod script;
 pub mod search;
 pub mod server;
+mod session;
+pub mod snapshot;
+mod stage;
+mod tmux;
 pub mod token_server;
+pub mod tracer;
 
+pub use executable::{executable, kept_directory};
+pub use machine::{
+    LS_FAILS, NO_MOVES, OWN_PROCESSES, behind_gvisor, boundary, engine, has_engine, installed,
+    not_behind_gvisor, processes_with, run_line, skip,
+};
+pub use person::{Person, people};
 pub use record::Request;
 pub use repo::TempRepo;
 pub use script::Script;
 pub use search::find_bytes_in_tree;
 pub use server::{ModelServer, Options};
+pub use session::Session;
+pub use stage::Stage;
+pub use tmux::Tmux;
 pub use token_server::TokenServer;

@@ -5,44 +5,26 @@ use std::fmt;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{PermissionsExt, lchown};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
+use pinfold_testkit::{Person, executable, people};
 use tempfile::TempDir;
 
-/// An ordinary user of no account, for tests that root runs.
-const ORDINARY: u32 = 54_321;
-
-/// Who runs the cases.
+/// The user who runs the cases.
 pub(crate) struct Site {
-    user: Option<u32>,
+    person: Person,
 }
 
 impl fmt::Display for Site {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.user {
-            Some(user) => write!(f, "as user {user}"),
-            None => write!(f, "as the current user"),
-        }
+        write!(f, "as user {}", self.person.uid)
     }
 }
 
-/// The current user, and an ordinary one if the current one is root.
+/// Returns a site for each user that tests are run as.
 pub(crate) fn sites() -> Vec<Site> {
-    let mut sites = vec![Site { user: None }];
-    if rustix::process::geteuid().is_root() {
-        let ordinary = Site { user: Some(ORDINARY) };
-        let case = ordinary.bare_directory();
-        let output = case.inside("true");
-        if output.status.success() {
-            sites.push(ordinary);
-        } else {
-            let told = String::from_utf8_lossy(&output.stderr);
-            eprintln!("skipped as an ordinary user: {}", told.trim());
-        }
-    }
-    sites
+    people().into_iter().map(|person| Site { person }).collect()
 }
 
 impl Site {
@@ -51,7 +33,7 @@ impl Site {
         let outer = tempfile::Builder::new().prefix("pinfold-case-").tempdir().unwrap();
         fs::set_permissions(outer.path(), fs::Permissions::from_mode(0o777)).unwrap();
         let path = outer.path().canonicalize().unwrap().join("work");
-        let case = Case { user: self.user, outer, path };
+        let case = Case { person: self.person, outer, path };
         case.host_at(case.outer.path(), "mkdir work home");
         case
     }
@@ -69,9 +51,7 @@ impl Site {
         let evil = format!("#!/bin/sh\ntouch '{}'\n", case.mark().display());
         fs::write(case.evil(), evil).unwrap();
         fs::set_permissions(case.evil(), fs::Permissions::from_mode(0o755)).unwrap();
-        if let Some(user) = self.user {
-            lchown(case.evil(), Some(user), Some(user)).unwrap();
-        }
+        lchown(case.evil(), Some(self.person.uid), Some(self.person.gid)).unwrap();
         case.host(
             "git config user.name Test; git config user.email test@example.org; echo x > file; \
              git add .; git commit -qm first",
@@ -82,7 +62,7 @@ impl Site {
 
 /// One repository with a home beside it.
 pub(crate) struct Case {
-    user: Option<u32>,
+    person: Person,
     outer: TempDir,
     path: PathBuf,
 }
@@ -105,20 +85,14 @@ impl Case {
         self.mark().exists()
     }
 
-    #[expect(clippy::disallowed_methods, reason = "a test is the person, not pinfold")]
-    fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
-        let mut command = Command::new(program);
+    fn command(&self, program: impl AsRef<Path>) -> Command {
+        let mut command = self.person.command(program);
         let home = self.outer.path().join("home");
         command
             .current_dir(&self.path)
-            .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap())
             .env("HOME", home)
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .env("GIT_TERMINAL_PROMPT", "0");
-        if let Some(user) = self.user {
-            command.uid(user).gid(user);
-        }
         command
     }
 
@@ -176,11 +150,11 @@ impl Case {
 
     /// Runs another command of pinfold.
     pub(crate) fn pinfold_itself(&self, arguments: &[&str]) -> Output {
-        self.command(env!("CARGO_BIN_EXE_pinfold")).args(arguments).output().unwrap()
+        self.command(executable()).args(arguments).output().unwrap()
     }
 
     fn pinfold(&self, options: &[&str], script: &str) -> Command {
-        let mut command = self.command(env!("CARGO_BIN_EXE_pinfold"));
+        let mut command = self.command(executable());
         command.arg("run").args(options).args(["--", "sh", "-c", script]);
         command
     }

@@ -1,0 +1,83 @@
+//! The machine that the tests run on: installed programs, processes and the boundary under test.
+#![expect(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
+
+use std::fs;
+use std::path::Path;
+
+use crate::executable;
+
+/// The name of gVisor's `runsc` as an engine of pinfold.
+const GVISOR: &str = "runsc";
+
+/// Prints that a test is skipped, and why.
+pub fn skip(test: &str, reason: &str) {
+    eprintln!("SKIPPED {test}: {reason}");
+}
+
+/// Returns whether a program is installed in a directory that the sandbox sees, too.
+pub fn installed(name: &str) -> bool {
+    ["/usr/bin", "/bin"].iter().any(|directory| Path::new(directory).join(name).exists())
+}
+
+/// Returns the container engine under test (`PINFOLD_TEST_ENGINE`). Without one, the embedded
+/// boundary is tested.
+pub fn engine() -> Option<String> {
+    std::env::var("PINFOLD_TEST_ENGINE").ok()
+}
+
+/// Returns whether a container engine is installed. Engines are also installed outside of the
+/// directories that [`installed`] looks in.
+pub fn has_engine(name: &str) -> bool {
+    let directories = ["/usr/sbin", "/usr/local/bin"];
+    installed(name) || directories.iter().any(|directory| Path::new(directory).join(name).exists())
+}
+
+/// Returns the name by which pinfold reports the boundary under test.
+pub fn boundary() -> String {
+    match engine().as_deref() {
+        None => "namespace".to_owned(),
+        Some("external") => "external".to_owned(),
+        Some(engine) => format!("container ({engine})"),
+    }
+}
+
+/// Returns the start of a shell line: `pinfold run` with the options for the boundary under test.
+pub fn run_line() -> String {
+    let options = match engine().as_deref() {
+        None => String::new(),
+        Some("external") => " --boundary external".to_owned(),
+        Some(engine) => format!(" --engine {engine}"),
+    };
+    format!("{} run{options}", executable())
+}
+
+/// Returns whether the boundary under test is gVisor.
+pub fn behind_gvisor() -> bool {
+    engine().is_some_and(|engine| engine == GVISOR)
+}
+
+/// Returns whether the boundary under test is gVisor, and prints why the test is skipped if so.
+pub fn not_behind_gvisor(test: &str, reason: &str) -> bool {
+    if behind_gvisor() {
+        skip(test, reason);
+    }
+    behind_gvisor()
+}
+
+/// Why gVisor skips a test that looks for the sandbox's processes on the host.
+pub const OWN_PROCESSES: &str = "processes in gVisor are none of the host's";
+/// Why gVisor skips a test that uses ls(1).
+pub const LS_FAILS: &str = "gVisor of 2022 answers the statx(2) of ls with EINVAL";
+/// Why gVisor skips a test that moves directories in a view.
+pub const NO_MOVES: &str = "gVisor has no seccomp_unotify(2), by which init moves directories";
+
+/// Returns the host's processes whose command line contains a text. NUL separates arguments.
+pub fn processes_with(text: &str) -> Vec<u32> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let holds = |pid: &u32| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.windows(text.len()).any(|window| window == text.as_bytes())
+    };
+    pids.filter(holds).collect()
+}

@@ -1,0 +1,175 @@
+//! A user's temporary home and workspace.
+#![expect(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+use crate::podman::end_podman;
+use crate::{Person, engine, executable};
+
+/// Where a person's settings are, in a stage.
+const SETTINGS: &str = "home/.config/pinfold/config.toml";
+/// The boundary that a plug-in makes,
+const EXTERNAL: &str = "external";
+/// and the plug-in.
+const PLUGIN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/boundaries/runc.py");
+
+/// A home, a workspace and a directory for temporary files, all owned by one user.
+///
+/// The directories are removed when the value is dropped.
+#[derive(Debug)]
+pub struct Stage {
+    /// The user who owns the directories.
+    pub person: Person,
+    base: TempDir,
+}
+
+impl Stage {
+    /// Creates the directories `home`, `ws`, `tmp`, `readable`, `writable` and `other`.
+    #[must_use]
+    pub fn new(person: Person) -> Self {
+        // Short: podman removes no container whose run root (…/tmp/podman-run-UID/containers) has over 50
+        // characters, and what it does not remove keeps one of a user's 2048 locks until the next boot.
+        let base = tempfile::Builder::new().prefix("pf-").tempdir().unwrap();
+        fs::set_permissions(base.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let stage = Self { person, base };
+        stage.own(stage.base());
+        for name in ["home", "ws", "tmp", "readable", "writable", "other"] {
+            let path = stage.base().join(name);
+            fs::create_dir(&path).unwrap();
+            stage.own(&path);
+        }
+        if engine().is_some_and(|engine| engine == EXTERNAL) {
+            stage.write(SETTINGS, "");
+        }
+        stage
+    }
+
+    /// The person's settings, where a plug-in makes the boundary that is tried.
+    fn settings(text: &[u8]) -> Vec<u8> {
+        match engine() {
+            Some(engine) if engine == EXTERNAL => {
+                let plugin = fs::canonicalize(PLUGIN).unwrap();
+                [format!("plugin = \"{}\"\n", plugin.display()).as_bytes(), text].concat()
+            }
+            _ => text.to_owned(),
+        }
+    }
+
+    /// Makes the user the owner of a file.
+    pub fn own(&self, path: &Path) {
+        chown(path, Some(self.person.uid), Some(self.person.gid)).unwrap();
+    }
+
+    /// Returns the directory that holds all others.
+    #[must_use]
+    pub fn base(&self) -> &Path {
+        self.base.path()
+    }
+
+    /// Returns a path below [`Self::base`].
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.base().join(name)
+    }
+
+    /// Returns the workspace, in which commands start.
+    #[must_use]
+    pub fn workspace(&self) -> PathBuf {
+        self.path("ws")
+    }
+
+    /// Returns the directory of pinfold's state.
+    #[must_use]
+    pub fn state(&self) -> PathBuf {
+        self.path("home/.local/state/pinfold")
+    }
+
+    /// Writes a file that the user owns, and creates missing parent directories.
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        let mut missing = Vec::new();
+        let mut parent = path.parent();
+        while let Some(directory) = parent.filter(|directory| !directory.exists()) {
+            missing.push(directory.to_owned());
+            parent = directory.parent();
+        }
+        for directory in missing.iter().rev() {
+            fs::create_dir(directory).unwrap();
+            self.own(directory);
+        }
+        let content = content.as_ref();
+        match name {
+            SETTINGS => fs::write(&path, Self::settings(content)).unwrap(),
+            _ => fs::write(&path, content).unwrap(),
+        }
+        self.own(&path);
+        path
+    }
+
+    /// Returns a command that runs a program as the user, in the workspace, with the stage's home.
+    pub fn command(&self, program: impl AsRef<Path>) -> Command {
+        let mut command = self.person.command(program);
+        command
+            .current_dir(self.workspace())
+            .env("HOME", self.path("home"))
+            .env("TMPDIR", self.path("tmp"))
+            .stdin(Stdio::null());
+        if engine().is_some() {
+            command.envs(self.of_engine());
+        }
+        command
+    }
+
+    /// Where the engine is that is tried.
+    fn of_engine(&self) -> Vec<(&'static str, String)> {
+        // The ordinary user's containers lie elsewhere than root's.
+        let storage = match self.person.is_root() {
+            true => "CONTAINERS_STORAGE_CONF",
+            false => "PINFOLD_TEST_STORAGE",
+        };
+        let given = [("DOCKER_HOST", "DOCKER_HOST"), ("CONTAINERS_STORAGE_CONF", storage)];
+        given
+            .into_iter()
+            .filter_map(|(name, from)| Some((name, std::env::var(from).ok()?)))
+            .collect()
+    }
+
+    /// Returns a command that runs pinfold. `run` gets the options for the boundary under test.
+    pub fn pinfold(&self, args: &[&str]) -> Command {
+        let mut command = self.command(executable());
+        match (engine(), args.split_first()) {
+            (Some(engine), Some((&"run", rest))) => {
+                let choice = if engine == EXTERNAL { "--boundary" } else { "--engine" };
+                command.args(["run", choice, &engine]).args(rest)
+            }
+            _ => command.args(args),
+        };
+        command
+    }
+
+    /// Runs `pinfold run OPTIONS -- COMMAND` until it ends.
+    pub fn run(&self, options: &[&str], command: &[&str]) -> Output {
+        let mut run = self.pinfold(&["run"]);
+        run.args(options).arg("--").args(command).output().unwrap()
+    }
+
+    /// Runs `pinfold run OPTIONS -- sh -c SCRIPT` until it ends.
+    pub fn run_shell(&self, options: &[&str], script: &str) -> Output {
+        self.run(options, &["sh", "-c", script])
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        if !self.person.is_root() && engine().is_some_and(|engine| engine == "podman") {
+            // Where it is without XDG_RUNTIME_DIR.
+            let runtime = format!("tmp/podman-run-{}", self.person.uid);
+            end_podman(self.base(), &self.path(&runtime));
+        }
+    }
+}

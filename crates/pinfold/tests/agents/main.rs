@@ -1,0 +1,4 @@
+//! Real agents of the npm registry.
+#![expect(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
+
+mod agents;

@@ -1,0 +1,247 @@
+//! Every launch goes through the wrappers of the person's settings.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Output;
+use std::time::{Duration, Instant};
+
+use pinfold_testkit::{Stage, installed, people, skip};
+use serde_json::{Value, json};
+
+/// Changes a launch in every way that a wrapper may, and writes down what it was told.
+const CHANGES: &str = r#"#!/usr/bin/python3
+import json, sys
+told = sys.stdin.read()
+context = json.loads(told)
+with open(sys.argv[1], "a") as notes:
+    notes.write(told + "\n")
+context["args"] = [context["command"], *context["args"], "added"]
+context["command"] = "/usr/bin/env"
+context["env"]["BY_A_WRAPPER"] = "yes"
+if context["boundary"] != "host":
+    context["cwd"] = "/"
+print(json.dumps(context))
+"#;
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn errors(output: &Output) -> String {
+    text(&output.stderr)
+}
+
+fn script(stage: &Stage, name: &str, content: &str) -> String {
+    let path = stage.write(name, content);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// The settings with these wrappers: id, command, label.
+fn settings(stage: &Stage, wrappers: &[(&str, &[&str], Option<&str>)]) {
+    let entry = |(id, command, label): &(&str, &[&str], Option<&str>)| {
+        let label = label.map(|label| format!("label = {}\n", json!(label))).unwrap_or_default();
+        format!("[[wrappers]]\nid = {}\ncommand = {}\n{label}", json!(id), json!(command))
+    };
+    let all: Vec<String> = wrappers.iter().map(entry).collect();
+    stage.write("home/.config/pinfold/config.toml", all.concat());
+}
+
+/// What the audit log has of launches.
+fn launches(stage: &Stage) -> Vec<Value> {
+    let log = fs::read_to_string(stage.state().join("audit.jsonl")).unwrap();
+    let records = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    records.filter(|record| record["event"] == "launch").collect()
+}
+
+#[test]
+fn a_command_is_what_the_wrappers_make_of_it_and_says_so() {
+    if !installed("python3") {
+        return skip("wrappers", "python3 is not installed");
+    }
+    for person in people() {
+        let stage = Stage::new(person);
+        let program = script(&stage, "other/wrap.py", CHANGES);
+        let notes = stage.path("other/notes");
+        let notes = notes.to_str().unwrap();
+        let command = [program.as_str(), notes];
+        settings(&stage, &[("first", &command, None), ("second", &command, Some("The Second"))]);
+        let line = "pwd; echo $BY_A_WRAPPER $PINFOLD_HANDLED_BY; echo \"$@\"";
+        let output = stage.run(&[], &["sh", "-c", line, "sh", "own"]);
+        let said = text(&output.stdout);
+        assert_eq!(said, "/\nyes namespace + first + The Second\nown added added\n");
+        let launch = launches(&stage).pop().unwrap();
+        assert_eq!(launch["handled_by"], json!(["namespace", "first", "The Second"]));
+        assert_eq!(launch["argv"][0], "/usr/bin/env");
+        assert_eq!(launch["cwd"], "/");
+
+        let told = fs::read_to_string(notes).unwrap();
+        let told: Vec<Value> =
+            told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let [first, second] = told.as_slice() else { panic!("{told:?}") };
+        assert_eq!((&first["command"], &first["boundary"]), (&json!("sh"), &json!("namespace")));
+        assert_eq!(first["args"], json!(["-c", line, "sh", "own"]));
+        assert_eq!((&first["wrappers"], &first["shell"]), (&json!([]), &Value::Null));
+        assert_eq!(
+            (&second["wrappers"], &second["command"]),
+            (&json!(["first"]), &json!("/usr/bin/env"))
+        );
+        let grants = first["subject"]["grants"].as_array().unwrap();
+        let workspace = stage.workspace();
+        let is_workspace = |grant: &&Value| grant["host"] == workspace.to_str().unwrap();
+        let grant = grants.iter().find(is_workspace).unwrap();
+        assert!(grant["access"].as_array().unwrap().contains(&json!("write")), "{grant}");
+    }
+}
+
+#[test]
+fn programs_on_the_host_are_wrapped_and_recorded() {
+    if !installed("python3") {
+        return skip("wrappers on the host", "python3 is not installed");
+    }
+    for person in people() {
+        let stage = Stage::new(person);
+        let program = script(&stage, "other/wrap.py", CHANGES);
+        let notes = stage.path("other/notes");
+        let set = ["secret", "set", "token", "--from-command", "/bin/echo", "a-secret"];
+        let set = stage.pinfold(&set).output().unwrap();
+        assert!(set.status.success(), "{}", errors(&set));
+        let command = [program.as_str(), notes.to_str().unwrap()];
+        settings(&stage, &[("host", &command, Some("on the host"))]);
+        let check = stage.pinfold(&["secret", "check", "token"]).output().unwrap();
+        assert!(check.status.success(), "{}", errors(&check));
+        let launch = launches(&stage).pop().unwrap();
+        assert_eq!(launch["handled_by"], json!(["host", "on the host"]));
+        assert_eq!(launch["argv"], json!(["/usr/bin/env", "/bin/echo", "a-secret", "added"]));
+        assert_eq!(launch["session"], Value::Null);
+    }
+}
+
+#[test]
+fn a_wrapper_that_fails_in_whatever_way_refuses_the_launch() {
+    if !installed("python3") {
+        return skip("wrappers that fail", "python3 is not installed");
+    }
+    let echo = "import json,sys; c=json.load(sys.stdin); ";
+    let cases = [
+        ("no answer", "exit 0", "not a launch"),
+        ("no JSON", "echo '{'", "not a launch"),
+        ("another shape", "echo '{\"command\": 1}'", "not a launch"),
+        ("a status", "echo broken >&2; exit 3", "status 3: broken"),
+        ("a signal", "kill -9 $$", "ended by a signal"),
+        ("a thousand megabytes", "head -c 1000000000 /dev/zero", "more than"),
+        ("words without end", "yes >&2", "more than"),
+        ("never", "sleep 1000", "no answer within"),
+        ("an heir that keeps the output", "sleep 1000 & echo '{}'", "no answer within"),
+    ];
+    let answers = [
+        ("c['wrappers']=['other']", "another list of wrappers"),
+        ("c['args']=['a\\0b']", "a NUL"),
+        ("c['command']=''", "an empty command"),
+        ("c['cwd']='relative'", "not absolute"),
+        ("c['shell']='sh'", "not absolute"),
+        ("c['env']={'A=B':''}", "a name that is none"),
+        ("c['subject']={'name':'another','grants':[]}", "another subject"),
+        ("c['boundary']='host'", "another subject or boundary"),
+        ("c['more']=1", "unknown field"),
+        ("del c['env']", "missing field"),
+    ];
+    let stage = Stage::new(people().pop().unwrap());
+    let refused = |what: &str, program: &str, expected: &str| {
+        settings(&stage, &[("the-wrapper", &[program], None)]);
+        let began = Instant::now();
+        let output = stage.run(&[], &["touch", "launched"]);
+        let errors = errors(&output);
+        assert_eq!(output.status.code(), Some(125), "{what}: {errors}");
+        let named = errors.contains("the wrapper the-wrapper");
+        assert!(named && errors.contains(expected), "{what}: {errors}");
+        assert!(began.elapsed() < Duration::from_secs(20), "{what}: {:?}", began.elapsed());
+        assert!(!stage.path("ws/launched").exists(), "{what}");
+    };
+    for (what, line, expected) in cases {
+        let program = script(&stage, "other/bad.sh", &format!("#!/bin/sh\n{line}\n"));
+        refused(what, &program, expected);
+    }
+    for (line, expected) in answers {
+        let line = format!("#!/usr/bin/python3\n{echo}{line}; print(json.dumps(c))\n");
+        let program = script(&stage, "other/bad.py", &line);
+        refused(&line, &program, expected);
+    }
+    refused("a program that is not there", "/nowhere/wrapper", "cannot be asked");
+}
+
+#[test]
+fn a_wrapper_that_others_can_change_is_not_asked() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let refused = |command: &[&str], expected: &str| {
+            settings(&stage, &[("weak", command, None)]);
+            let errors = errors(&stage.run(&[], &["true"]));
+            assert!(errors.contains("the wrapper weak cannot be trusted"), "{errors}");
+            assert!(errors.contains(expected), "{errors}");
+        };
+        let inside = script(&stage, "ws/wrap.sh", "#!/bin/sh\ncat\n");
+        refused(&[&inside], "from the inside");
+        refused(&["/bin/sh", &inside], "from the inside");
+        let link = stage.path("other/link");
+        std::os::unix::fs::symlink(&inside, &link).unwrap();
+        refused(&[link.to_str().unwrap()], "from the inside");
+        // What lies outside of everything that is granted, by a link that the inside may turn.
+        let turned = stage.path("ws/turned");
+        std::os::unix::fs::symlink("/bin/cat", &turned).unwrap();
+        let chain = stage.path("other/chain");
+        std::os::unix::fs::symlink(&turned, &chain).unwrap();
+        refused(&[chain.to_str().unwrap()], "from the inside");
+        refused(&["/bin/sh", chain.to_str().unwrap()], "from the inside");
+        let shared = script(&stage, "other/shared.sh", "#!/bin/sh\ncat\n");
+        fs::set_permissions(&shared, fs::Permissions::from_mode(0o777)).unwrap();
+        refused(&[&shared], "by other users");
+    }
+}
+
+#[test]
+fn a_wrapper_by_a_relative_path_or_of_a_repository_is_a_mistake_in_the_settings() {
+    let stage = Stage::new(people().pop().unwrap());
+    settings(&stage, &[("relative", &["wrap.sh"], None)]);
+    let relative = errors(&stage.run(&[], &["true"]));
+    assert!(relative.contains("absolute path"), "{relative}");
+    fs::remove_file(stage.path("home/.config/pinfold/config.toml")).unwrap();
+    stage.write("ws/sandbox.json", r#"{"wrappers": [{"id": "a", "command": ["/bin/cat"]}]}"#);
+    let output = stage.run(&[], &["true"]);
+    assert!(
+        !output.status.success() && errors(&output).contains("wrappers"),
+        "{}",
+        errors(&output)
+    );
+}
+
+#[test]
+fn what_runs_before_and_beside_a_sessions_command_is_wrapped_and_ps_says_so() {
+    if !installed("python3") {
+        return skip("wrappers of exec", "python3 is not installed");
+    }
+    for person in people() {
+        let stage = Stage::new(person);
+        let program = script(&stage, "other/wrap.py", CHANGES);
+        let notes = stage.path("other/notes");
+        settings(&stage, &[("beside", &[&program, notes.to_str().unwrap()], None)]);
+        let before = r#"{"resumeCommands": ["echo $BY_A_WRAPPER > $PINFOLD_WORKSPACE/before"]}"#;
+        stage.write("ws/sandbox.json", before);
+        let mut started = stage.pinfold(&["run", "--detach", "--", "sh", "-c", "sleep 1000"]);
+        let started = started.output().unwrap();
+        let id = text(&started.stdout).trim().to_owned();
+        assert!(started.status.success(), "{}", errors(&started));
+        let said = |args: &[&str]| text(&stage.pinfold(args).output().unwrap().stdout);
+        let exec = said(&["exec", &id, "--", "sh", "-c", "echo $BY_A_WRAPPER $PINFOLD_HANDLED_BY"]);
+        let list: Value = serde_json::from_str(&said(&["ps", "--json"])).unwrap();
+        let shown = said(&["ps"]);
+        stage.pinfold(&["stop", &id]).output().unwrap();
+        assert_eq!(exec, "yes namespace + beside\n");
+        assert_eq!(fs::read_to_string(stage.path("ws/before")).unwrap(), "yes\n");
+        assert_eq!(list[0]["handled_by"], json!(["namespace", "beside"]));
+        assert!(shown.contains("namespace + beside"), "{shown}");
+        let handled =
+            launches(&stage).iter().filter(|one| one["handled_by"][1] == "beside").count();
+        assert_eq!(handled, 3);
+    }
+}

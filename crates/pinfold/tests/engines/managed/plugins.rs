@@ -1,0 +1,111 @@
+//! Plug-ins: the documented one, and some that mean no good.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Output;
+use std::time::{Duration, Instant};
+
+use pinfold_testkit::{Stage, installed, people, processes_with, skip};
+
+use super::{text, until};
+
+/// The one of the documentation.
+const EXAMPLE: &str = include_str!("../../../../../examples/boundaries/runc.py");
+
+/// A person whose plug-in this is.
+fn stage(person: pinfold_testkit::Person, program: &str) -> Stage {
+    let stage = Stage::new(person);
+    let path = stage.write("home/plugin", program);
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    stage.write("home/.config/pinfold/config.toml", "plugin = \"~/plugin\"\n");
+    stage
+}
+
+fn run(stage: &Stage, script: &str) -> Output {
+    stage
+        .pinfold(&["run"])
+        .args(["--boundary", "external", "--", "sh", "-c", script])
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn the_documented_one_runs_and_leaves_nothing() {
+    if !installed("python3") || !(installed("runc") || fs::exists("/usr/sbin/runc").unwrap()) {
+        return skip("the_documented_one", "python3 or runc is not installed");
+    }
+    for person in people() {
+        let stage = stage(person, EXAMPLE);
+        let output = run(&stage, "id -u; echo $PINFOLD_HANDLED_BY; touch made; exit 6");
+        assert_eq!(output.status.code(), Some(6), "{}", text(&output.stderr));
+        assert!(text(&output.stdout).ends_with("\nexternal\n"));
+        assert!(stage.path("ws/made").exists());
+        let place = stage.path("home/.cache/pinfold-runc");
+        let is_clean =
+            || fs::read_dir(&place).unwrap().all(|entry| entry.unwrap().file_name() == "state");
+        until("nothing is left", is_clean);
+
+        let mark = format!("{}.{}", 50_000 + std::process::id(), person.uid);
+        let mut long = stage.pinfold(&["run"]);
+        let script = format!("touch runs; sleep {mark}");
+        let mut long =
+            long.args(["--boundary", "external", "--", "sh", "-c", &script]).spawn().unwrap();
+        until("it runs", || stage.path("ws/runs").exists());
+        long.kill().unwrap();
+        long.wait().unwrap();
+        until("nothing is left", || is_clean() && processes_with(&mark).is_empty());
+        let doctor = text(&stage.pinfold(&["doctor"]).output().unwrap().stdout);
+        assert!(doctor.contains("external: works"), "{doctor}");
+    }
+}
+
+#[test]
+fn one_that_hangs_fails_or_lies_is_an_error_with_its_words_and_nothing_runs() {
+    let answer = |rest: &str| format!("#!/bin/sh\ncat >/dev/null\n{rest}\n");
+    let cases = [
+        (answer("exit 3"), "fails and says nothing"),
+        (answer("echo reason >&2; exit 1"), "reason"),
+        (answer("echo no json"), "no JSON"),
+        (answer("echo '{\"version\":2}'"), "not of version 1"),
+        (answer("echo '{\"version\":1,\"error\":\"not today\"}'"), "not today"),
+        (answer("printf '\\033]0;title\\007words\\n' >&2; exit 1"), "words"),
+        (answer("head -c 10000000 /dev/zero"), "more than 64 KiB"),
+        (answer("sleep 1000"), "does not answer"),
+        ("#!/bin/sh\nexec 0<&-\nexit 0\n".to_owned(), "no JSON"),
+        ("no program".to_owned(), "plugin"),
+    ];
+    for (index, person) in people().into_iter().enumerate() {
+        // To wait for one that hangs once is enough.
+        let cases = cases.iter().filter(|(_, told)| index == 0 || *told != "does not answer");
+        for (program, told) in cases {
+            let stage = stage(person, program);
+            let begun = Instant::now();
+            let output = run(&stage, "touch ran");
+            let errors = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(125), "{program}: {errors}");
+            assert!(errors.contains(told), "{program}: {errors}");
+            assert!(!errors.contains('\u{1b}'), "no escape reaches the terminal");
+            assert!(!stage.path("ws/ran").exists());
+            assert!(begun.elapsed() < Duration::from_secs(90));
+            assert_eq!(fs::read_dir(stage.state().join("private")).unwrap().count(), 0);
+        }
+    }
+}
+
+#[test]
+fn it_is_taken_from_the_persons_settings_alone_and_never_from_the_workspace() {
+    for person in people() {
+        let stage = stage(person, "#!/bin/sh\ntouch ~/executed\n");
+        let planted = stage.write("ws/plugin", "#!/bin/sh\ntouch ~/executed\n");
+        fs::set_permissions(&planted, fs::Permissions::from_mode(0o755)).unwrap();
+        let line = format!("plugin = \"{}\"\n", planted.display());
+        stage.write("home/.config/pinfold/config.toml", line);
+        let errors = text(&run(&stage, "true").stderr);
+        assert!(errors.contains("lies in the workspace"), "{errors}");
+        stage.write("home/.config/pinfold/config.toml", "");
+        stage.write("ws/sandbox.json", r#"{"plugin": "/bin/true"}"#);
+        let errors = text(&run(&stage, "true").stderr);
+        assert!(errors.contains("plugin"), "{errors}");
+        assert!(!stage.path("home/executed").exists());
+    }
+}

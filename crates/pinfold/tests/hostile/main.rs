@@ -1,0 +1,4 @@
+//! Hostile programs in the sandbox.
+#![expect(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
+
+mod hostile;

@@ -1,0 +1,345 @@
+//! Each limit fires, as root by a control group where there is one and as a user without, and is
+//! named.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Output, Stdio};
+use std::time::{Duration, Instant};
+
+use pinfold_testkit::{
+    OWN_PROCESSES, Stage, engine, installed, not_behind_gvisor, people, processes_with, skip,
+};
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn named(output: &Output, limit: &str, what: &str) {
+    let errors = text(&output.stderr);
+    assert!(errors.contains(&format!("the {limit} limit {what}")), "{}: {errors}", output.status);
+}
+
+#[test]
+fn the_time_limit_ends_the_whole_tree() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let marker = format!("7{}", std::process::id());
+        let script = format!("setsid sleep {marker} & sleep {marker}");
+        let started = Instant::now();
+        let output = stage.run_shell(&["--timeout", "1s"], &script);
+        named(&output, "timeout", "ended the run");
+        assert_eq!(output.status.code(), Some(128 + 15));
+        let took = started.elapsed();
+        // Some engines take longer to begin and to end than others.
+        let most = if pinfold_testkit::engine().is_some() { 9.0 } else { 1.9 };
+        assert!((1.0..most).contains(&took.as_secs_f64()), "{took:?}");
+        assert_eq!(processes_with(&format!("sleep\0{marker}")), Vec::<u32>::new());
+    }
+}
+
+#[test]
+fn a_command_deaf_to_the_time_limit_is_killed() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let script = "trap '' TERM HUP INT; while :; do sleep 0.1; done";
+        let output = stage.run_shell(&["--timeout", "1s"], script);
+        named(&output, "timeout", "ended the run");
+        assert_eq!(output.status.code(), Some(128 + 9));
+    }
+}
+
+#[test]
+fn the_memory_limit_counts_the_whole_tree() {
+    if !installed("python3") {
+        return skip("memory", "python3 is not installed");
+    }
+    // Each below the limit, both together above it.
+    let script = "hog() { exec python3 -c 'import time; a=b\"x\"*(90<<20); time.sleep(20)'; }; \
+                  (hog) & (hog) & wait; sleep 20";
+    for person in people() {
+        let stage = Stage::new(person);
+        let output = stage.run_shell(&["--memory", "150M"], script);
+        named(&output, "memory", "ended the run");
+        assert_eq!(output.status.code(), Some(128 + 9));
+        let enough = stage.run_shell(&["--memory", "400M"], "python3 -c 'a=b\"x\"*(90<<20)'");
+        assert!(enough.status.success(), "{}", text(&enough.stderr));
+        assert_eq!(text(&enough.stderr), "");
+    }
+}
+
+/// Ways to fill shared memory that no process then holds for itself.
+const SHARED: [(&str, &str); 4] = [
+    (
+        "a memfd that is only written",
+        "fd = os.memfd_create('m'); [os.write(fd, mb) for _ in range(200)]",
+    ),
+    ("an anonymous mapping", "m = mmap.mmap(-1, 200 << 20); [m.write(mb) for _ in range(200)]"),
+    (
+        "a memfd that is mapped and closed",
+        "fd = os.memfd_create('m'); os.ftruncate(fd, 200 << 20); m = mmap.mmap(fd, 200 << 20); \
+         os.close(fd); [m.write(mb) for _ in range(200)]",
+    ),
+    (
+        "a segment that nobody has mapped",
+        "c = ctypes.CDLL(None); c.shmat.restype = ctypes.c_void_p; \
+         s = c.shmget(0, ctypes.c_size_t(200 << 20), 0o1600); a = c.shmat(s, None, 0); \
+         ctypes.memset(a, 1, 200 << 20); c.shmdt(ctypes.c_void_p(a))",
+    ),
+];
+
+#[test]
+fn shared_memory_counts_wherever_it_lies() {
+    if !installed("python3") {
+        return skip("shared memory", "python3 is not installed");
+    }
+    for person in people() {
+        let stage = Stage::new(person);
+        for (what, fill) in SHARED {
+            let script = format!(
+                "import ctypes, mmap, os, time\nmb = b'x' * (1 << 20)\n{fill}\ntime.sleep(20)"
+            );
+            let output = stage.run(&["--memory", "100M"], &["python3", "-c", &script]);
+            let errors = text(&output.stderr);
+            assert!(errors.contains("the memory limit ended the run"), "{what}: {errors}");
+            assert_eq!(output.status.code(), Some(128 + 9), "{what}");
+        }
+    }
+}
+
+#[test]
+fn memory_that_processes_share_counts_once() {
+    if !installed("python3") {
+        return skip("shared memory", "python3 is not installed");
+    }
+    let script = "import mmap, os, time\n\
+                  fd = os.memfd_create('m'); os.ftruncate(fd, 60 << 20)\n\
+                  for _ in range(4): os.fork()\n\
+                  m = mmap.mmap(fd, 60 << 20)\n\
+                  for at in range(0, 60 << 20, 4096): m[at] = 1\n\
+                  time.sleep(1)\n";
+    for person in people() {
+        let stage = Stage::new(person);
+        let output = stage.run(&["--memory", "250M"], &["python3", "-c", script]);
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+    }
+}
+
+#[test]
+fn what_lies_in_private_directories_counts_as_memory() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let script = "head -c 200M /dev/zero >/tmp/large; sleep 20";
+        let output = stage.run_shell(&["--memory", "100M"], script);
+        named(&output, "memory", "ended the run");
+    }
+}
+
+#[test]
+fn the_task_limit_stops_a_fork_bomb() {
+    if !installed("python3") {
+        return skip("a fork bomb", "python3 is not installed");
+    }
+    if not_behind_gvisor("a fork bomb", OWN_PROCESSES) {
+        return;
+    }
+    // Every process goes on trying, for ever; the marker makes them known outside.
+    let bomb = "import os, time\n\
+                while True:\n\
+                \x20 try: os.fork()\n\
+                \x20 except OSError: time.sleep(0.01)\n";
+    for person in people() {
+        let stage = Stage::new(person);
+        let marker = format!("bomb-{}-{}", person.uid, std::process::id());
+        let mut run = stage.pinfold(&["run", "--pids", "60", "--timeout", "2s", "--"]);
+        run.args(["python3", "-c", bomb, &marker]).stderr(Stdio::piped());
+        let run = run.spawn().unwrap();
+        let mut most = 0;
+        // pinfold's own command line holds the marker, too.
+        while let count @ 1.. = processes_with(&format!("{bomb}\0{marker}")).len() {
+            most = most.max(count);
+        }
+        let output = run.wait_with_output().unwrap();
+        named(&output, "timeout", "ended the run");
+        assert!((30..=61).contains(&most), "{most} processes at a time");
+    }
+}
+
+/// Starts tasks until one is refused, says how many there were, and waits for its input's end.
+const TASKS: &str = "import os, sys, time\n\
+                     children = 0\n\
+                     try:\n\
+                     \x20 while True:\n\
+                     \x20   if os.fork() == 0: time.sleep(60)\n\
+                     \x20   children += 1\n\
+                     except OSError: print(children, flush=True)\n\
+                     sys.stdin.read()\n";
+
+#[test]
+fn only_the_sessions_own_tasks_count() {
+    if !installed("python3") {
+        return skip("pids", "python3 is not installed");
+    }
+    for person in people() {
+        let stage = Stage::new(person);
+        // More processes of the same user than the limit, outside; they end with their input.
+        let mut others = stage.command("sh");
+        others.args([
+            "-c",
+            "for i in $(seq 80); do sleep 60 & p=\"$p $!\"; done; echo; read x; kill $p",
+        ]);
+        let mut others = others.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        line(&mut others);
+        let start = || {
+            let mut run = stage.pinfold(&["run", "--pids", "40", "--", "python3", "-c", TASKS]);
+            run.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
+        };
+        // The second starts when the first has all that it may have.
+        let (mut first, mut second) = (start(), None);
+        let mut counts = vec![line(&mut first)];
+        counts.push(line(second.insert(start())));
+        for mut run in [Some(first), second, Some(others)].into_iter().flatten() {
+            drop(run.stdin.take());
+            run.wait().unwrap();
+        }
+        for count in counts {
+            let children: u32 = count.trim().parse().unwrap();
+            assert!((35..=39).contains(&children), "{children}, as uid {}", person.uid);
+        }
+    }
+}
+
+/// The next line of a child's output.
+fn line(child: &mut std::process::Child) -> String {
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    line
+}
+
+#[test]
+fn a_task_too_many_is_refused_and_named() {
+    if !installed("python3") {
+        return skip("pids", "python3 is not installed");
+    }
+    let script = "import os, time\n\
+                  children = 0\n\
+                  try:\n\
+                  \x20 while True:\n\
+                  \x20   if os.fork() == 0: time.sleep(60)\n\
+                  \x20   children += 1\n\
+                  except OSError: print(children, flush=True)\n\
+                  time.sleep(0.5)\n";
+    for person in people() {
+        let stage = Stage::new(person);
+        let output = stage.run(&["--pids", "40"], &["python3", "-c", script]);
+        let children: u32 = text(&output.stdout).trim().parse().unwrap();
+        // Init and the parent count, too.
+        assert!((35..=39).contains(&children), "{children}");
+        named(&output, "pids", "was reached");
+        assert_eq!(output.status.code(), Some(0), "refusing a task ends nothing");
+    }
+}
+
+#[test]
+fn the_disk_limit_bounds_all_private_directories_together() {
+    let script = "head -c 6M /dev/zero >/tmp/a && head -c 6M /dev/zero >$HOME/b 2>/dev/null; \
+                  echo $?; sleep 0.5";
+    for person in people() {
+        let stage = Stage::new(person);
+        let output = stage.run_shell(&["--disk", "8M"], script);
+        assert_eq!(text(&output.stdout), "1\n", "{}", text(&output.stderr));
+        named(&output, "disk", "was reached");
+    }
+}
+
+#[test]
+fn the_limit_of_open_files_holds_for_each_process() {
+    if !installed("python3") {
+        return skip("files", "python3 is not installed");
+    }
+    let script = "import os, resource\n\
+                  held = []\n\
+                  try:\n\
+                  \x20 while True: held.append(os.open('/dev/null', os.O_RDONLY))\n\
+                  except OSError as error: print(len(held), error.errno)\n\
+                  print(resource.getrlimit(resource.RLIMIT_NOFILE))\n";
+    for person in people() {
+        let stage = Stage::new(person);
+        let output = stage.run(&["--files", "64"], &["python3", "-c", script]);
+        // 24 is EMFILE; the standard streams count.
+        assert_eq!(text(&output.stdout), "61 24\n(64, 64)\n", "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn a_process_that_runs_out_of_descriptors_is_named() {
+    if !installed("python3") {
+        return skip("files", "python3 is not installed");
+    }
+    let script = "import os, time\n\
+                  held = []\n\
+                  try:\n\
+                  \x20 while True: held.append(os.open('/dev/null', os.O_RDONLY))\n\
+                  except OSError: pass\n\
+                  time.sleep(0.5)\n\
+                  os._exit(3)\n";
+    for person in people() {
+        let stage = Stage::new(person);
+        let output = stage.run(&["--files", "64"], &["python3", "-c", script]);
+        named(&output, "files", "was reached");
+        assert_eq!(output.status.code(), Some(3), "it ended by itself");
+        let output = stage.run(&["--files", "4096"], &["python3", "-c", script]);
+        named(&output, "files", "was reached");
+    }
+}
+
+#[test]
+fn a_share_of_the_cpu_is_enforced_or_refused() {
+    if not_behind_gvisor(
+        "a_share_of_the_cpu_is_enforced_or_refused",
+        "gVisor's processes tell the time of its own clock",
+    ) {
+        return;
+    }
+    if !installed("python3") {
+        return skip("cpus", "python3 is not installed");
+    }
+    let spin = "import time\n\
+                end = time.monotonic() + 1\n\
+                while time.monotonic() < end: pass\n\
+                print(time.process_time())\n";
+    for person in people() {
+        let stage = Stage::new(person);
+        let output = stage.run(&["--cpus", "0.2"], &["python3", "-c", spin]);
+        if output.status.success() {
+            let used: f64 = text(&output.stdout).trim().parse().unwrap();
+            assert!(used < 0.45, "{used} s of CPU time in 1 s with a share of 0.2");
+            continue;
+        }
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(125), "{errors}");
+        assert!(errors.contains("cpus") && errors.contains("hint: "), "{errors}");
+        // The example of a plug-in says that it shares no CPUs.
+        let is_external = engine().is_some_and(|engine| engine == "external");
+        let makes_groups = person.is_root() && control_groups() && !is_external;
+        assert!(!makes_groups, "root can make groups: {errors}");
+    }
+}
+
+fn control_groups() -> bool {
+    let writable = |path: &str| {
+        rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok()
+            && rustix::fs::statvfs(path)
+                .is_ok_and(|fs| !fs.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
+    };
+    writable("/sys/fs/cgroup/cpu") || writable("/sys/fs/cgroup/cgroup.subtree_control")
+}
+
+#[test]
+fn a_limit_ends_a_run_at_once() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let started = Instant::now();
+        let output = stage.run_shell(&["--memory", "60M"], "head -c 200M /dev/zero | tail -n 1");
+        named(&output, "memory", "ended the run");
+        assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+    }
+}

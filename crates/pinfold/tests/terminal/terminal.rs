@@ -1,0 +1,230 @@
+//! A terminal inside behaves as one outside, and the caller's is given back whatever happens.
+
+use std::fs;
+
+use pinfold_testkit::{Stage, Tmux, installed, people, processes_with, run_line, skip};
+
+use pinfold_testkit::agent::{self, AgentScene};
+
+/// Whether tmux is there; says if not.
+fn tmux_is_there(test: &str) -> bool {
+    let there = installed("tmux") && installed("bash");
+    if !there {
+        skip(test, "tmux or bash is not installed");
+    }
+    there
+}
+
+/// Writes the terminal's modes to a file in the workspace, as the outer shell sees them.
+fn modes(tmux: &Tmux<'_>, stage: &Stage, name: &str) -> String {
+    let file = stage.path("tmp").join(name);
+    tmux.keys(&["C-u"]);
+    tmux.line(&format!("clear; stty -a >{0}.part; mv {0}.part {0}", file.display()));
+    tmux.wait_until(name, |_| file.exists());
+    // The size is the test's to change.
+    let text = fs::read_to_string(file).unwrap();
+    text.lines().filter(|line| !line.contains("rows")).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_shell_inside_has_colours_size_and_interrupts() {
+    if !tmux_is_there("a shell inside") {
+        return;
+    }
+    for person in people() {
+        let stage = Stage::new(person);
+        let tmux = Tmux::start(&stage, &stage.workspace(), &[]);
+        let before = modes(&tmux, &stage, "before");
+        let run = run_line();
+        tmux.line(&format!("{run} --env PS1='inner> ' -- bash --noprofile --norc"));
+        tmux.wait_for_prompt("inner>");
+        tmux.line("stty size; tty; printf '\\033[31mred\\033[0m\\n'");
+        let screen = tmux.wait_for("\nred");
+        assert!(screen.contains("\n24 80\n") && screen.contains("\n/dev/pts/0\n"), "{screen}");
+        assert!(tmux.coloured().contains("\u{1b}[31mred"), "{}", tmux.coloured());
+        tmux.resize(100, 30);
+        tmux.wait_for_prompt("inner>");
+        tmux.line("clear; stty size");
+        tmux.wait_for("30 100");
+        tmux.has_job_control("inner>", &format!("sleep 31{}", std::process::id()));
+        tmux.line("exit 9");
+        tmux.wait_for_prompt("outer>");
+        tmux.line("echo status $?");
+        tmux.wait_for_line("status 9");
+        assert_eq!(modes(&tmux, &stage, "after"), before);
+    }
+}
+
+#[test]
+fn a_command_is_suspended_and_resumed_as_a_job() {
+    if !tmux_is_there("suspending") {
+        return;
+    }
+    for person in people() {
+        let stage = Stage::new(person);
+        let tmux = Tmux::start(&stage, &stage.workspace(), &[]);
+        let before = modes(&tmux, &stage, "before");
+        // In two parts, because the shell shows the command itself, too.
+        let script =
+            "trap \"printf %s-%s re sumed\" CONT; echo started; while :; do sleep 0.05; done";
+        let run = run_line();
+        tmux.line(&format!("clear; {run} -- bash -c '{script}'"));
+        tmux.wait_for_line("started");
+        for round in ["one", "two"] {
+            tmux.keys(&["C-z"]);
+            tmux.wait_for("Stopped");
+            tmux.wait_for_prompt("outer>");
+            assert_eq!(modes(&tmux, &stage, round), before, "while it is stopped");
+            tmux.line("clear; fg");
+            tmux.wait_for("re-sumed");
+        }
+        tmux.keys(&["C-c"]);
+        tmux.wait_for_prompt("outer>");
+        tmux.line("echo status $?");
+        tmux.wait_for_line("status 130");
+        assert_eq!(modes(&tmux, &stage, "after"), before);
+    }
+}
+
+#[test]
+fn what_a_command_leaves_writing_ends_with_it() {
+    if !tmux_is_there("what a command leaves") {
+        return;
+    }
+    for person in people() {
+        let stage = Stage::new(person);
+        let tmux = Tmux::start(&stage, &stage.workspace(), &[]);
+        let before = modes(&tmux, &stage, "before");
+        let run = run_line();
+        tmux.line(&format!("clear; {run} -- sh -c 'yes left & sleep 1; exit 3'; echo status $?"));
+        // Maybe within a line that was cut.
+        tmux.wait_for("status 3");
+        tmux.wait_for_prompt("outer>");
+        assert_eq!(modes(&tmux, &stage, "after"), before);
+    }
+}
+
+#[test]
+fn vim_draws_resizes_suspends_and_writes() {
+    if !tmux_is_there("vim") || !installed("vim") {
+        return skip("vim", "vim or tmux is not installed");
+    }
+    for person in people() {
+        let stage = Stage::new(person);
+        let tmux = Tmux::start(&stage, &stage.workspace(), &[]);
+        let before = modes(&tmux, &stage, "before");
+        let run = run_line();
+        tmux.line(&format!("{run} -- vim -u NONE -N notes"));
+        tmux.wait_for("\"notes\" [New]");
+        tmux.keys(&["i"]);
+        tmux.text("written inside");
+        tmux.keys(&["Escape"]);
+        tmux.wait_for("written inside");
+        tmux.resize(100, 40);
+        // A file's end is drawn as tildes down to the last line but one.
+        let tildes = |screen: &str| screen.lines().filter(|line| line.starts_with('~')).count();
+        tmux.wait_until("a taller screen", |screen| tildes(screen) == 38);
+        tmux.resize(60, 12);
+        tmux.wait_until("a smaller screen", |screen| tildes(screen) == 10);
+        tmux.keys(&["C-z"]);
+        tmux.wait_for("Stopped");
+        assert_eq!(modes(&tmux, &stage, "stopped"), before);
+        tmux.resize(80, 20);
+        tmux.line("fg");
+        tmux.wait_until("vim again", |screen| tildes(screen) == 18);
+        tmux.line(":wq");
+        tmux.wait_for_prompt("outer>");
+        assert_eq!(fs::read_to_string(stage.path("ws/notes")).unwrap(), "written inside\n");
+        assert_eq!(modes(&tmux, &stage, "after"), before);
+    }
+}
+
+#[test]
+fn a_killed_pinfold_leaves_the_terminal_as_it_was() {
+    if !tmux_is_there("a killed pinfold") {
+        return;
+    }
+    for person in people() {
+        let stage = Stage::new(person);
+        let tmux = Tmux::start(&stage, &stage.workspace(), &[]);
+        let before = modes(&tmux, &stage, "before");
+        let marker = stage.base().file_name().unwrap().to_str().unwrap().to_owned();
+        let run = run_line();
+        tmux.line(&format!("clear; {run} -- bash -c 'echo started; sleep 1000' {marker}"));
+        tmux.wait_for_line("started");
+        // pinfold itself and its guardian have the same command line; the guardian is the child.
+        let all = processes_with(&format!("\0--\0bash\0-c\0echo started; sleep 1000\0{marker}"));
+        let supervisor = *all.iter().min().unwrap();
+        kill(supervisor);
+        tmux.wait_for("Killed");
+        tmux.wait_for_prompt("outer>");
+        assert_eq!(modes(&tmux, &stage, "after"), before);
+        tmux.wait_until("everything to end", |_| {
+            processes_with(&format!("1000\0{marker}")).is_empty()
+        });
+    }
+}
+
+fn kill(pid: u32) {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}
+
+/// Starts an agent's full-screen interface, looks at it at two sizes, and leaves it.
+fn full_screen(agent: &str, greeting: &str) {
+    if !tmux_is_there(agent) {
+        return;
+    }
+    let Some(scene) = AgentScene::ready(agent) else { return };
+    let cache = agent::cache(scene.stage.person);
+    let cache = cache.to_str().unwrap();
+    assert!(scene.run(agent, &["--version"]).output().unwrap().status.success(), "provisioned");
+    let tmux = Tmux::start(&scene.stage, scene.repo.path(), &[("XDG_CACHE_HOME", cache)]);
+    let before = modes(&tmux, &scene.stage, "before");
+    let run = run_line();
+    tmux.line(&format!("clear; {run} {agent}"));
+    tmux.wait_for(greeting);
+    tmux.text("a question half typed");
+    tmux.wait_for("a question half typed");
+    tmux.resize(120, 40);
+    // An agent that asks its terminal something, as codex asks for the cursor, loses what is typed before the
+    // answer comes.
+    tmux.wait_until_it_rests();
+    // More than fitted on a line before.
+    let more = " and then a good deal more, so that it goes past the eightieth column";
+    tmux.text(more);
+    let whole = format!("a question half typed{more}");
+    tmux.wait_until("the wider screen", |screen| screen.contains(&whole));
+    leave(&tmux);
+    assert_eq!(modes(&tmux, &scene.stage, "after"), before, "{agent}");
+}
+
+/// Ctrl-C empties the line, again ends; some agents want it once more.
+fn leave(tmux: &Tmux<'_>) {
+    for _ in 0..6 {
+        tmux.keys(&["C-c"]);
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        let screen = tmux.screen();
+        let last = screen.lines().rev().find(|line| !line.trim().is_empty());
+        if last.is_some_and(|line| line.trim_end().ends_with("outer>")) {
+            return;
+        }
+    }
+    tmux.keys(&["C-d"]);
+    tmux.wait_for_prompt("outer>");
+}
+
+#[test]
+fn claude_draws_its_interface() {
+    full_screen("claude", "Claude Code");
+}
+
+#[test]
+fn codex_draws_its_interface() {
+    full_screen("codex", "OpenAI Codex");
+}
+
+#[test]
+fn pi_draws_its_interface() {
+    full_screen("pi", "pi v");
+}

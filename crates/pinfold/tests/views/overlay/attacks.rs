@@ -1,0 +1,121 @@
+//! What a hostile session leaves, and who else may look.
+
+use std::os::unix::fs::PermissionsExt;
+
+use pinfold_testkit::{Stage, executable, installed, people, skip};
+
+use super::{host, pinfold, sessions, work};
+
+#[test]
+fn nothing_is_written_through_a_link() {
+    for person in people() {
+        let stage = Stage::new(person);
+        host(&stage, "mkdir -p dir/sub; echo a >dir/a; echo target >../other/target; echo f >file");
+        // The session's own links are links, whatever they name.
+        work(
+            &stage,
+            "ln -s ../other out; rm file; ln -s ../other/target file; echo x >>dir/a; echo n >dir/sub/n; mkdir new; echo y >new/y",
+        );
+        // Somebody puts links in the way before it is applied.
+        host(&stage, "mv dir dir-before; ln -s ../other dir; ln -s ../other new");
+        pinfold(&stage, &["apply"]).unwrap_err();
+        pinfold(&stage, &["apply", "out", "file"]).unwrap();
+        assert_eq!(
+            host(&stage, "readlink out file; cat ../other/target"),
+            "../other\n../other/target\ntarget\n"
+        );
+        pinfold(&stage, &["apply", "--overwrite"]).unwrap();
+        assert_eq!(
+            host(&stage, "ls ../other; cat dir/a dir/sub/n new/y; cat ../other/target"),
+            "target\na\nx\nn\ny\ntarget\n"
+        );
+    }
+}
+
+#[test]
+fn what_is_no_file_stays_behind_and_bits_are_dropped() {
+    if !installed("python3") {
+        return skip("what_is_no_file_stays_behind", "it takes python3");
+    }
+    for person in people() {
+        let stage = Stage::new(person);
+        work(
+            &stage,
+            "mkfifo fifo; python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('socket')\"; \
+             cp /bin/true setuid; ! chmod 6755 setuid 2>/dev/null; mknod device c 1 3 2>/dev/null || true; mknod white c 0 0 2>/dev/null || true; \
+             mkdir closed; echo x >closed/x; chmod 000 closed; echo y >unreadable; chmod 000 unreadable; \
+             python3 -c \"import os; os.setxattr('setuid', 'user.overlay.opaque', b'y')\" 2>/dev/null || true; \
+             mkdir -p deep; cd deep; i=0; while [ $i -lt 300 ]; do mkdir d; cd d; i=$((i+1)); done; echo z >z",
+        );
+        // Inside no such bit can be set; here it is put where a session would have to put it.
+        host(&stage, "chmod 6755 ../home/.local/state/pinfold/review/*/layers/upper/setuid");
+        let (patch, _) = pinfold(&stage, &["diff"]).unwrap();
+        assert!(patch.contains(" b/setuid\n"), "{patch}");
+        assert!(!patch.contains("fifo") && !patch.contains("socket"), "{patch}");
+        let (_, notes) = pinfold(&stage, &["diff", "--name-only"]).unwrap();
+        assert!(notes.contains("setuid: `apply` takes no set-user-id"), "{notes}");
+        let (_, told) = pinfold(&stage, &["apply"]).unwrap();
+        assert!(told.contains("left: fifo: it is no file"), "{told}");
+        assert!(told.contains("left: socket: it is no file"), "{told}");
+        assert_eq!(
+            host(&stage, "stat -c %a setuid; ls -d fifo socket device white 2>/dev/null || true"),
+            "755\n"
+        );
+        assert!(told.contains("it lies too deep"), "{told}");
+        if !person.is_root() {
+            assert!(told.contains("left: closed: it cannot be read"), "{told}");
+            assert!(told.contains("left: unreadable: it cannot be read"), "{told}");
+        }
+        pinfold(&stage, &["discard"]).unwrap();
+        assert_eq!(sessions(&stage), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn nobody_else_can_look_into_a_layer() {
+    for person in people() {
+        let stage = Stage::new(person);
+        host(&stage, "chmod 777 .");
+        work(&stage, "echo secret >x; chmod 666 x");
+        let session = sessions(&stage).remove(0);
+        for path in ["review", &format!("review/{session}"), &format!("review/{session}/layers")] {
+            let mode = std::fs::metadata(stage.state().join(path)).unwrap().permissions().mode();
+            assert_eq!(mode & 0o077, 0, "{path}");
+        }
+    }
+}
+
+#[test]
+fn a_session_sees_neither_its_layer_nor_that_of_others() {
+    for person in people() {
+        let stage = Stage::new(person);
+        work(&stage, "echo x >x");
+        let state = stage.state();
+        let seen = work(
+            &stage,
+            &format!(
+                "grep overlay /proc/self/mountinfo; ls {} 2>&1 || true; \
+                 find / -name upper -not -path '/proc/*' 2>/dev/null || true",
+                state.display()
+            ),
+        );
+        assert!(seen.contains("No such file"), "{seen}");
+        assert!(!seen.contains("review") && !seen.contains("/upper\n"), "{seen}");
+    }
+}
+
+#[test]
+fn a_workspace_with_other_file_systems_in_it_is_refused() {
+    if !rustix::process::geteuid().is_root() || !installed("unshare") {
+        return skip("a_workspace_with_other_file_systems_in_it", "it takes root and unshare");
+    }
+    let stage = Stage::new(people().remove(0));
+    let line = format!(
+        "mkdir 'in side' && mount -t tmpfs inner 'in side' && exec {} run --workspace overlay -- true",
+        executable()
+    );
+    let output = stage.command("unshare").args(["-m", "sh", "-c", &line]).output().unwrap();
+    let told = super::errors(&output);
+    assert!(told.contains("in side is mounted in it"), "{told}");
+    assert_eq!(sessions(&stage), Vec::<String>::new());
+}

@@ -1,0 +1,129 @@
+//! What others change while a session works, or before it is applied, is not lost.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use pinfold_testkit::{Stage, people};
+
+use super::{host, pinfold, sessions, work};
+
+const BEFORE: &str = "for name in a b c d e; do echo $name >$name; done; mkdir dir; echo f >dir/f";
+const CHANGES: &str =
+    "echo inside >>a; rm b; echo inside >new; rm -r dir; echo inside >>d; touch e";
+
+/// Asserts that applying is refused for these and changes nothing.
+fn refused(stage: &Stage, conflicts: &[&str]) {
+    let before = host(stage, super::LISTING);
+    let told = pinfold(stage, &["apply"]).unwrap_err();
+    for conflict in conflicts {
+        assert!(told.lines().any(|line| line.trim() == *conflict), "{conflict}: {told}");
+    }
+    assert_eq!(told.matches("\n  ").count(), conflicts.len(), "{told}");
+    assert_eq!(host(stage, super::LISTING), before);
+}
+
+#[test]
+fn changes_after_the_session_are_found() {
+    for person in people() {
+        let stage = Stage::new(person);
+        host(&stage, BEFORE);
+        work(&stage, CHANGES);
+        host(
+            &stage,
+            "echo host >>a; echo host >>b; echo host >new; echo host >dir/more; rm d; echo host >>e",
+        );
+        refused(&stage, &["changed: a", "changed: b", "removed: d", "made: dir/more", "made: new"]);
+        let (shown, notes) = pinfold(&stage, &["diff"]).unwrap();
+        assert!(notes.contains("a: changed by somebody else, too"), "{notes}");
+        assert!(shown.contains("-host\n+inside\n"), "{shown}");
+        pinfold(&stage, &["apply", "--overwrite"]).unwrap();
+        assert_eq!(
+            host(&stage, "cat a new d; ls"),
+            "a\ninside\ninside\nd\ninside\na\nc\nd\ne\nnew\n"
+        );
+        assert_eq!(host(&stage, "cat e"), "e\nhost\n", "the session never changed it");
+        assert_eq!(sessions(&stage), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn changes_during_the_session_are_found() {
+    for person in people() {
+        let stage = Stage::new(person);
+        host(&stage, BEFORE);
+        let script = format!("echo ready; read line; {CHANGES}; echo other >unrelated");
+        let mut run = stage.pinfold(&["run", "--workspace", "overlay", "--", "sh", "-c", &script]);
+        let mut run = run.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        let mut output = BufReader::new(run.stdout.take().unwrap());
+        output.read_line(&mut line).unwrap();
+        // The session sees what the host changes before it touches it, and still it is told.
+        host(&stage, "echo host >>a; rm d; echo host >beside; mv c new; echo f2 >>dir/f");
+        drop(run.stdin.take());
+        run.wait().unwrap();
+        refused(&stage, &["changed: a", "removed: d", "changed: dir/f", "made: new"]);
+        pinfold(&stage, &["apply", "unrelated", "b"]).unwrap();
+        assert_eq!(
+            host(&stage, "cat unrelated a beside; ls"),
+            "other\na\nhost\nhost\na\nbeside\ndir\ne\nnew\nunrelated\n"
+        );
+    }
+}
+
+#[test]
+fn a_directory_that_somebody_else_removed_is_made_again_only_when_told() {
+    for person in people() {
+        let stage = Stage::new(person);
+        host(&stage, BEFORE);
+        work(&stage, "echo inside >>dir/f; mkdir dir/g; echo h >dir/g/h");
+        host(&stage, "rm -r dir");
+        let told = pinfold(&stage, &["apply"]).unwrap_err();
+        assert!(told.contains("removed: dir\n") && told.contains("removed: dir/f"), "{told}");
+        pinfold(&stage, &["apply", "--overwrite"]).unwrap();
+        assert_eq!(host(&stage, "cat dir/f dir/g/h"), "f\ninside\nh\n");
+    }
+}
+
+#[test]
+fn another_workspace_in_its_place_is_not_changed() {
+    for person in people() {
+        let stage = Stage::new(person);
+        host(&stage, BEFORE);
+        work(&stage, CHANGES);
+        let session = sessions(&stage).remove(0);
+        std::fs::rename(stage.workspace(), stage.path("moved")).unwrap();
+        std::fs::create_dir(stage.workspace()).unwrap();
+        stage.own(&stage.workspace());
+        host(&stage, BEFORE);
+        for command in ["diff", "apply"] {
+            let told = pinfold(&stage, &[command]).unwrap_err();
+            assert!(told.contains("another one has been put in its place"), "{told}");
+        }
+        pinfold(&stage, &["discard", &session[..6]]).unwrap();
+        assert_eq!(host(&stage, "cat a"), "a\n");
+    }
+}
+
+#[test]
+fn a_session_that_runs_is_not_applied() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let script = "echo x >x; echo ready; read line";
+        let mut run = stage.pinfold(&["run", "--workspace", "overlay", "--", "sh", "-c", script]);
+        let mut run = run.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(run.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        for command in ["apply", "discard"] {
+            let told = pinfold(&stage, &[command]).unwrap_err();
+            assert!(told.contains("still runs"), "{told}");
+        }
+        let (shown, _) = pinfold(&stage, &["diff", "--name-only"]).unwrap();
+        assert_eq!(shown, "x\n");
+        let (live, _) = pinfold(&stage, &["ps"]).unwrap();
+        assert!(live.contains("runs") && live.contains("read line"), "{live}");
+        drop(run.stdin.take());
+        run.wait().unwrap();
+        pinfold(&stage, &["apply"]).unwrap();
+        assert_eq!(host(&stage, "cat x"), "x\n");
+    }
+}

@@ -1,0 +1,170 @@
+//! Killed at any step, and with a full disk.
+
+use std::process::Stdio;
+
+use pinfold_testkit::tracer::kill_at;
+use pinfold_testkit::{Person, Stage, executable, installed, people, processes_with, skip};
+
+use super::{LISTING, host, pinfold, sessions, work};
+
+const BEFORE: &str = "echo a >a; echo b >b; mkdir dir; echo f >dir/f; echo t >turns; \
+                      mkdir shut; echo s >shut/s; chmod 555 shut; \
+                      git init -q --template= -b main; git config user.name T; \
+                      git config user.email t@example.org; git add .; git commit -qm first";
+const CHANGES: &str = "echo x >>a; rm b; rm -r dir; mkdir -p new/deep; echo n >new/deep/n; \
+                       ln a hard; rm turns; mkdir turns; echo i >turns/i; \
+                       chmod 755 shut; echo x >>shut/s; chmod 555 shut; git add -A; \
+                       git commit -qm inside";
+
+#[test]
+fn an_apply_killed_at_any_step_is_done_whole_or_not_at_all() {
+    /// Odd, so that beginnings and ends of calls take turns.
+    const STRIDE: u32 = 151;
+    if !installed("git") {
+        return skip("an_apply_killed_at_any_step", "it takes git");
+    }
+    for person in people() {
+        // Other steps each time.
+        let (mut step, mut done, mut undone) = (1 + std::process::id() % STRIDE, 0, 0);
+        loop {
+            let stage = Stage::new(person);
+            host(&stage, BEFORE);
+            let before = host(&stage, LISTING);
+            let view = work(&stage, &format!("{CHANGES} >&2; {LISTING}"));
+            let mut apply = stage.pinfold(&["apply"]);
+            apply.stdout(Stdio::null()).stderr(Stdio::null());
+            let traced = kill_at(apply, 0, step);
+            if !traced.killed {
+                break;
+            }
+            // Whatever a person does next finishes it.
+            pinfold(&stage, &["ps", "--all"]).unwrap();
+            let now = host(&stage, LISTING);
+            if now == view {
+                done += 1;
+                let log = host(&stage, "git log --format=%s; git status --short; git fsck");
+                assert_eq!(log, "inside\nfirst\n", "step {step}");
+            } else {
+                undone += 1;
+                let staged = now.lines().find(|line| line.starts_with(".pinfold-"));
+                let rest: Vec<&str> =
+                    now.lines().filter(|line| !line.contains(".pinfold-")).collect();
+                assert_eq!(rest, before.lines().collect::<Vec<_>>(), "step {step}: {staged:?}");
+                pinfold(&stage, &["apply"]).unwrap();
+                assert_eq!(host(&stage, LISTING), view, "step {step}");
+            }
+            if !sessions(&stage).is_empty() {
+                pinfold(&stage, &["apply"]).unwrap();
+            }
+            assert_eq!(sessions(&stage), Vec::<String>::new(), "step {step}");
+            assert_eq!(host(&stage, LISTING), view, "step {step}");
+            step += STRIDE;
+        }
+        assert!(done > 3 && undone > 3, "{done} done, {undone} not");
+    }
+}
+
+#[test]
+fn a_session_whose_supervisor_was_killed_can_be_reviewed() {
+    for person in people() {
+        let stage = Stage::new(person);
+        host(&stage, "echo a >a");
+        let marker = format!("7{}", std::process::id());
+        let script = format!("echo x >>a; echo n >n; exec sleep {marker}");
+        let mut run = stage.pinfold(&["run", "--workspace", "overlay", "--", "sh", "-c", &script]);
+        let mut run = run.spawn().unwrap();
+        let sleeps = || !processes_with(&format!("sleep\0{marker}")).is_empty();
+        while !sleeps() {
+            std::thread::yield_now();
+        }
+        run.kill().unwrap();
+        run.wait().unwrap();
+        while sleeps() {
+            std::thread::yield_now();
+        }
+        let (list, _) = pinfold(&stage, &["ps", "--all"]).unwrap();
+        assert!(list.contains("to review"), "{list}");
+        pinfold(&stage, &["apply"]).unwrap();
+        assert_eq!(host(&stage, "cat a n"), "a\nx\nn\n");
+    }
+}
+
+#[test]
+fn a_record_that_was_lost_hides_no_other_session() {
+    for person in people() {
+        let stage = Stage::new(person);
+        work(&stage, "echo 1 >first");
+        let lost = stage.state().join("review").join(sessions(&stage).remove(0)).join("record");
+        work(&stage, "echo 2 >second");
+        std::fs::write(lost, "").unwrap();
+        let (shown, told) = pinfold(&stage, &["diff", "--name-only"]).unwrap();
+        assert_eq!(shown, "second\n");
+        assert!(told.contains("note: "), "{told}");
+        assert_eq!(sessions(&stage).len(), 2, "what was changed is still there");
+    }
+}
+
+/// Runs a line as a person in a mount namespace of root's making, so that mounts go with it.
+fn with_mount(stage: &Stage, person: Person, mount: &str, line: &str) -> (String, String) {
+    let root = Person { uid: 0, gid: 0 };
+    let line = format!(
+        "{mount} && exec setpriv --reuid {} --regid {} --clear-groups sh -c '{line}'",
+        person.uid, person.gid
+    );
+    let mut shell = root.command("unshare");
+    shell.args(["-m", "sh", "-c", &line]).current_dir(stage.base());
+    let output = shell.env("HOME", stage.path("home")).stdin(Stdio::null()).output().unwrap();
+    (String::from_utf8_lossy(&output.stdout).into_owned(), super::errors(&output))
+}
+
+#[test]
+fn a_full_disk_changes_nothing() {
+    if !rustix::process::geteuid().is_root() || !installed("unshare") || !installed("setpriv") {
+        return skip("a_full_disk_changes_nothing", "it takes root, unshare and setpriv");
+    }
+    for person in people() {
+        let stage = Stage::new(person);
+        let pinfold = executable();
+        let mount = format!(
+            "mount -t tmpfs -o size=1m,mode=755,uid={},gid={} full {}",
+            person.uid,
+            person.gid,
+            stage.workspace().display()
+        );
+        let line = format!(
+            "cd ws; echo a >a; {pinfold} run --workspace overlay -- sh -c \"echo x >>a; head -c 4m /dev/zero | tr x y >big; tr a b </dev/zero | head -c 3m >big; rm -f none\"; \
+             {pinfold} apply; echo status $?; ls -A; cat a; {pinfold} apply a; cat a"
+        );
+        let (shown, told) = with_mount(&stage, person, &mount, &line);
+        assert!(told.contains("nothing was taken over: No space left"), "{told}");
+        assert_eq!(shown, "status 1\na\na\na\nx\n", "{told}");
+    }
+}
+
+#[test]
+fn a_full_layer_is_the_sessions_own_affair() {
+    if !rustix::process::geteuid().is_root() || !installed("unshare") || !installed("setpriv") {
+        return skip("a_full_layer", "it takes root, unshare and setpriv");
+    }
+    for person in people() {
+        let stage = Stage::new(person);
+        let pinfold = executable();
+        let mount = format!(
+            "mkdir -p {state} && mount -t tmpfs -o size=2m,mode=700,uid={},gid={} full {state}",
+            person.uid,
+            person.gid,
+            state = stage.path("tmp").display()
+        );
+        let line = format!(
+            "cd ws; export XDG_STATE_HOME={}; {pinfold} run --workspace overlay -- sh -c \"echo x >x; head -c 8m /dev/zero >big || echo full; rm big\"; \
+             {pinfold} apply; ls -A; cat x",
+            stage.path("tmp").display()
+        );
+        let (shown, told) = with_mount(&stage, person, &mount, &line);
+        if told.contains("takes one of the two file systems") {
+            skip("a_full_layer", "tmpfs has no attributes of users here (Linux 6.6)");
+            continue;
+        }
+        assert_eq!(shown, "full\nx\nx\n", "{told}");
+    }
+}

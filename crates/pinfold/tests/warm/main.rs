@@ -1,0 +1,4 @@
+//! Warm sessions.
+#![expect(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
+
+mod warm;

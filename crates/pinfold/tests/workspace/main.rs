@@ -1,0 +1,6 @@
+//! Workspaces, git worktrees and private directories.
+#![expect(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
+
+mod own_places;
+mod workspace;
+mod worktree;

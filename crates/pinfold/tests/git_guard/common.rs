@@ -8,8 +8,11 @@ use std::os::unix::fs::{PermissionsExt, lchown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use pinfold_testkit::{Person, executable, people};
+use pinfold_testkit::{Person, executable};
 use tempfile::TempDir;
+
+/// A user without an account, whom git knows nothing about. Any id without a line in passwd(5).
+const NO_ACCOUNT: u32 = 54_321;
 
 /// The user who runs the cases.
 pub(crate) struct Site {
@@ -22,9 +25,14 @@ impl fmt::Display for Site {
     }
 }
 
-/// Returns a site for each user that tests are run as.
+/// Returns a site for the current user, and for root also one for an ordinary user.
 pub(crate) fn sites() -> Vec<Site> {
-    people().into_iter().map(|person| Site { person }).collect()
+    let current = Person::current();
+    let mut people = vec![current];
+    if current.is_root() {
+        people.push(Person { uid: NO_ACCOUNT, gid: NO_ACCOUNT });
+    }
+    people.into_iter().map(|person| Site { person }).collect()
 }
 
 impl Site {

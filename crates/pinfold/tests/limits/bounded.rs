@@ -61,7 +61,7 @@ fn memory_of_its_own_ends_it_with_all_that_it_has_started_and_nothing_else() {
         assert!(begun.elapsed().as_secs() < 100, "{:?}", begun.elapsed());
         let within = session.exec(&["--memory", "300M"], &["sh", "-c", HOLDS, "sh", "100"]);
         assert_eq!((within.status.code(), errors(&within).as_str()), (Some(0), ""));
-        let without = session.exec(&[], &["sh", "-c", HOLDS, "sh", "200"]);
+        let without = session.exec(&[], &["sh", "-c", HOLDS, "sh", "100"]);
         assert_eq!((without.status.code(), errors(&without).as_str()), (Some(0), ""));
         session.end();
     }

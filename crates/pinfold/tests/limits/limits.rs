@@ -62,7 +62,7 @@ fn the_memory_limit_counts_the_whole_tree() {
         assert_eq!(output.status.code(), Some(128 + 9));
         let enough = stage.run_shell(&["--memory", "400M"], "python3 -c 'a=b\"x\"*(90<<20)'");
         assert!(enough.status.success(), "{}", text(&enough.stderr));
-        assert_eq!(text(&enough.stderr), "");
+        assert!(!text(&enough.stderr).contains("limit"), "{}", text(&enough.stderr));
     }
 }
 

@@ -72,8 +72,8 @@ impl Cancel {
     }
 }
 
-/// A walk in the order of names, so that the same question has the same answer. Hidden files are part
-/// of it, `.git` is not, links are not followed, and nothing of the user's own rules counts. What cannot
+/// A walk, sorted by name unless asked otherwise, so that the same question has the same answer. Hidden files are
+/// part of it, `.git` is not, links are not followed, and nothing of the user's own rules counts. What cannot
 /// be read is passed over, as find(1) and ripgrep do.
 pub(crate) struct Entries {
     walk: Walk,
@@ -84,14 +84,31 @@ pub(crate) struct Entries {
 
 /// Walks through a directory; by the rules in its files, unless what these leave out is wanted.
 pub(crate) fn walk(root: &Path, ignored: bool, globs: Override) -> Entries {
+    entries(root, ignored, globs, |builder| {
+        builder.sort_by_file_name(std::ffi::OsStr::cmp);
+    })
+}
+
+/// Walks a directory by the rules in its files, in no order. Returns a directory before it reads it, so a caller
+/// that watches each directory at once misses nothing. A sorted walk reads a directory before it returns it.
+pub(crate) fn walk_unsorted(root: &Path) -> Entries {
+    entries(root, false, Override::empty(), |_| {})
+}
+
+fn entries(
+    root: &Path,
+    ignored: bool,
+    globs: Override,
+    set_order: impl FnOnce(&mut WalkBuilder),
+) -> Entries {
     // Those above count as well.
     let first = unreadable_above(root, ignored);
     let unreadable = Arc::new(Mutex::new(first));
     let of_filter = Arc::clone(&unreadable);
     let mut builder =
         builder(root, ignored, globs, move |_, rules| *lock(&of_filter) = Some(rules));
-    let walk = builder.sort_by_file_name(std::ffi::OsStr::cmp).build();
-    Entries { walk, unreadable, is_over: false }
+    set_order(&mut builder);
+    Entries { walk: builder.build(), unreadable, is_over: false }
 }
 
 /// The same in so many threads, in no order. A directory whose rules cannot be read is not entered,

@@ -6,7 +6,6 @@ use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use ignore::overrides::Override;
 use rustix::event::{PollFd, PollFlags};
 use rustix::fd::OwnedFd;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
@@ -16,7 +15,7 @@ use crate::error::{ErrorKind, ToolError};
 use crate::list::start;
 use crate::operation::{Change, EntryKind, Event, Watch};
 use crate::roots::Roots;
-use crate::walk::{Cancel, comes_to, walk};
+use crate::walk::{Cancel, comes_to, walk_unsorted};
 
 /// Directories that one watch covers at most.
 const DIRECTORIES: usize = 50_000;
@@ -95,10 +94,10 @@ impl Watcher<'_> {
     }
 
     /// Watches the directories below one, and tells of what is there if it is new. A directory is watched
-    /// before what it holds is looked for, so whatever was told of is watched when somebody hears it. False
+    /// before it is read, so nothing created in it is lost, and whatever was told of is watched by then. False
     /// when nobody listens any more.
     fn add_below(&mut self, at: &Path, is_new: bool) -> Result<bool, ToolError> {
-        for entry in walk(at, false, Override::empty()) {
+        for entry in walk_unsorted(at) {
             let entry = entry?;
             if entry.depth() == 0 {
                 continue;

@@ -160,6 +160,24 @@ fn changes_are_told_also_in_directories_that_are_new() {
     }
 }
 
+/// Otherwise a watch that is added to the directory comes too late for what is created in it.
+#[test]
+fn an_unsorted_walk_reads_a_directory_after_returning_it() {
+    let place = place();
+    // Deeper than the ten directories that the walk keeps open.
+    let deepest = "a/".repeat(15);
+    fs::create_dir_all(place.granted.join(deepest)).expect("directories");
+    let mut late = 0;
+    for entry in crate::walk::walk_unsorted(&place.granted) {
+        let entry = entry.expect("an entry");
+        if entry.file_type().is_some_and(|kind| kind.is_dir()) {
+            fs::write(entry.path().join("late"), "").expect("a file");
+        }
+        late += u32::from(entry.file_name() == "late");
+    }
+    assert_eq!(late, 16);
+}
+
 #[test]
 fn names_and_content_that_are_no_text_are_as_good() {
     use std::os::unix::ffi::OsStrExt as _;

@@ -25,6 +25,8 @@ struct Watcher<'a> {
     /// Where each watch lies.
     places: HashMap<i32, PathBuf>,
     root: PathBuf,
+    /// Whether the directories below the root are watched as well.
+    is_recursive: bool,
     watch: &'a Watch,
     tell: &'a mut dyn FnMut(Event) -> bool,
 }
@@ -41,12 +43,10 @@ pub(crate) fn watch(
 ) -> Result<(), ToolError> {
     let (root, kind) = start(roots, &watch.path)?;
     let system = |errno| ToolError::system(&watch.path)(errno);
-    let events = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).map_err(system)?;
-    let mut watcher = Watcher { events, places: HashMap::new(), root: root.clone(), watch, tell };
-    watcher.add(&root)?;
-    if kind == EntryKind::Directory && watch.recursive {
-        watcher.add_below(&root, false)?;
-    }
+    let events = new_queue().map_err(system)?;
+    let is_recursive = watch.recursive && kind == EntryKind::Directory;
+    let mut watcher = Watcher { events, places: HashMap::new(), root, is_recursive, watch, tell };
+    watcher.add_all()?;
     if !(watcher.tell)(Event { change: Change::Ready, path: watch.path.clone() }) {
         return Ok(());
     }
@@ -66,7 +66,34 @@ pub(crate) fn watch(
     }
 }
 
+/// Returns an inotify instance without watches.
+fn new_queue() -> Result<OwnedFd, Errno> {
+    inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)
+}
+
 impl Watcher<'_> {
+    fn add_all(&mut self) -> Result<(), ToolError> {
+        let root = self.root.clone();
+        self.add(&root)?;
+        if self.is_recursive {
+            self.add_below(&root, false)?;
+        }
+        Ok(())
+    }
+
+    /// Watches everything again after the kernel dropped events, and then reports that. Among the dropped ones may
+    /// be the creation of a directory, which would never be watched, or its move, after which its watch reports
+    /// wrong paths. False when nobody listens any more, or the root is gone.
+    fn start_over(&mut self) -> Result<bool, ToolError> {
+        self.events = new_queue().map_err(ToolError::system(&self.watch.path))?;
+        self.places.clear();
+        match self.add_all() {
+            Err(error) if error.kind == ErrorKind::NotFound => return Ok(false),
+            done => done?,
+        }
+        Ok((self.tell)(Event { change: Change::Overflow, path: self.watch.path.clone() }))
+    }
+
     fn add(&mut self, at: &Path) -> Result<(), ToolError> {
         if self.places.len() >= DIRECTORIES {
             let what = format!("more than {DIRECTORIES} directories to be watched");
@@ -161,11 +188,7 @@ impl Watcher<'_> {
         }
         for (watched, flags, name) in seen {
             if flags.contains(ReadFlags::QUEUE_OVERFLOW) {
-                let overflow = Event { change: Change::Overflow, path: self.watch.path.clone() };
-                if !(self.tell)(overflow) {
-                    return Ok(false);
-                }
-                continue;
+                return self.start_over();
             }
             let Some(place) = self.places.get(&watched).cloned() else { continue };
             if flags.contains(ReadFlags::IGNORED) {
@@ -207,7 +230,7 @@ impl Watcher<'_> {
         }
         // One that the rules leave out is told of, as any name is, and not watched.
         let is_new = change == Change::Created && is_directory;
-        if is_new && self.watch.recursive && comes_to(&at)? {
+        if is_new && self.is_recursive && comes_to(&at)? {
             // What was made in it before it was watched is told, too.
             return if self.add_if_there(&at)? { self.add_below(&at, true) } else { Ok(true) };
         }

@@ -2,10 +2,15 @@
 
 use std::fs;
 use std::io::Write as _;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use super::{kind, place};
-use crate::{Change, ErrorKind, Find, Grep, GrepMode, List, Read, Watch};
+use crate::frame::{self, Frame};
+use crate::operation::{Answer, Operation};
+use crate::{Change, ErrorKind, Find, Grep, GrepMode, List, Read, Roots, Watch, serve};
 
 #[test]
 fn files_are_found_as_gitignore_has_globs() {
@@ -176,6 +181,35 @@ fn an_unsorted_walk_reads_a_directory_after_returning_it() {
         late += u32::from(entry.file_name() == "late");
     }
     assert_eq!(late, 16);
+}
+
+/// The kernel drops events when its queue is full, the creation of a directory among them.
+#[test]
+fn after_an_overflow_every_directory_is_watched() {
+    let place = place();
+    place.file("a", "");
+    let (mut own, theirs) = UnixStream::pair().expect("a pair");
+    own.set_read_timeout(Some(Duration::from_secs(60))).expect("a limit");
+    let roots = Roots::new(vec![place.granted.clone()], place.granted.clone());
+    thread::spawn(move || serve(theirs.into(), roots));
+    let watch = Operation::Watch(Watch { path: ".".into(), recursive: true });
+    frame::send(&mut own, 1, Some(&watch), &[]).expect("a request");
+    let mut next = || match frame::receive::<Answer>(&mut own).expect("an answer") {
+        Some(Frame { header: Some(Answer::Event(event)), .. }) => event,
+        answer => panic!("{answer:?}"),
+    };
+    assert_eq!(next().change, Change::Ready);
+    // Nobody reads meanwhile, so the server waits for room in the socket, and the queue fills up.
+    let queue = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").expect("a limit");
+    let (one, other) = (place.granted.join("a"), place.granted.join("b"));
+    for _ in 0..queue.trim().parse::<u32>().expect("a number") {
+        fs::rename(&one, &other).expect("moved");
+        fs::rename(&other, &one).expect("moved");
+    }
+    fs::create_dir(place.granted.join("new")).expect("a directory");
+    while next().change != Change::Overflow {}
+    let path = place.file("new/file", "");
+    while next().path.as_path() != path {}
 }
 
 #[test]

@@ -4,13 +4,32 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags};
+use rustix::io::Errno;
 
 /// Administrators' directories, which the PATH of an ordinary user often lacks.
 const MORE: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
 /// An engine's program, opened: what is executed is what was found.
 #[derive(Debug)]
-pub(super) struct Program(pub(super) OwnedFd);
+pub(super) struct Program {
+    pub(super) file: OwnedFd,
+    path: PathBuf,
+}
+
+impl Program {
+    /// Opens the same file by its path in the current root, if it is there. runc and crun bind /proc/self/exe, which
+    /// only works on a mount of their own mount namespace (mount(2), `EINVAL`). Otherwise they copy themselves into
+    /// memory, and sealing that copy fails on a busy machine (memfd_wait_for_pins() in mm/memfd.c, `EBUSY`).
+    ///
+    /// # Errors
+    /// Returns the error of `fstat(2)`.
+    pub(super) fn in_current_root(&self) -> Result<Option<OwnedFd>, Errno> {
+        let Ok(here) = open_path(&self.path) else { return Ok(None) };
+        let (here_stat, stat) = (rustix::fs::fstat(&here)?, rustix::fs::fstat(&self.file)?);
+        let is_same = (here_stat.st_dev, here_stat.st_ino) == (stat.st_dev, stat.st_ino);
+        Ok(is_same.then_some(here))
+    }
+}
 
 /// Looks a name up along the caller's PATH, and where administrators' programs are; none is taken from these
 /// directories, in which an inside may have written.
@@ -25,7 +44,11 @@ pub(super) fn find(name: &str, not_in: &[PathBuf]) -> Option<Program> {
 
 fn open(path: &Path) -> Option<Program> {
     rustix::fs::accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS).ok()?;
-    let program = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    let kind = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&program).ok()?.st_mode);
-    kind.is_file().then_some(Program(program))
+    let file = open_path(path).ok()?;
+    let kind = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&file).ok()?.st_mode);
+    kind.is_file().then(|| Program { file, path: path.to_owned() })
+}
+
+fn open_path(path: &Path) -> Result<OwnedFd, Errno> {
+    rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
 }

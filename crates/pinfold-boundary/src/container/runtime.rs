@@ -79,7 +79,7 @@ impl Runtime {
     pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         // Both ends: the child drops this value, too, if it does not become the engine.
         let outlets = self.outlets.iter().flat_map(|(ours, theirs)| [ours.as_fd(), theirs.as_fd()]);
-        [self.program.0.as_fd(), self.said.as_fd()].into_iter().chain(outlets).collect()
+        [self.program.file.as_fd(), self.said.as_fd()].into_iter().chain(outlets).collect()
     }
 
     /// Becomes the engine, which runs init in a container of this tree.
@@ -130,8 +130,9 @@ impl Runtime {
         let environment = [text("PATH=/usr/sbin:/usr/bin:/sbin:/bin")?, text("HOME=/nonexistent")?];
         rustix::stdio::dup2_stdout(&self.said)?;
         rustix::stdio::dup2_stderr(&self.said)?;
+        let in_root = self.program.in_current_root()?;
         sys::execute(
-            self.program.0.as_fd(),
+            in_root.as_ref().unwrap_or(&self.program.file).as_fd(),
             &words,
             &environment,
             (channel.as_fd(), self.engine.channel()),

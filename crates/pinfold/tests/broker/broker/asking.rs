@@ -356,5 +356,10 @@ fn a_hundred_questions_leave_the_terminal_usable() {
         }
         screen.contains("all done")
     });
+    // A key that was meant for a question which had just gone waits in the shell's line.
+    tmux.wait_for("outer>");
+    tmux.keys(&["C-u"]);
+    tmux.line("clear; echo usable $((1 + 1))");
+    tmux.wait_for_line("usable 2");
     tmux.wait_for_prompt("outer>");
 }

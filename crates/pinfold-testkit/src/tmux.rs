@@ -96,15 +96,6 @@ impl<'a> Tmux<'a> {
         }
     }
 
-    /// Waits until the screen has not changed for 300 ms.
-    pub fn wait_until_it_rests(&self) {
-        let mut before = String::new();
-        self.wait_until("the screen to rest", |screen| {
-            std::thread::sleep(Duration::from_millis(300));
-            std::mem::replace(&mut before, screen.to_owned()) == screen
-        });
-    }
-
     /// Waits until the screen contains a text.
     pub fn wait_for(&self, text: &str) -> String {
         self.wait_until(text, |screen| screen.contains(text))

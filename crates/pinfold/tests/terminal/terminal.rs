@@ -1,6 +1,7 @@
 //! A terminal inside behaves as one outside, and the caller's is given back whatever happens.
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 use pinfold_testkit::{Stage, Tmux, installed, people, processes_with, run_line, skip};
 
@@ -187,9 +188,12 @@ fn full_screen(agent: &str, greeting: &str) {
     tmux.text("a question half typed");
     tmux.wait_for("a question half typed");
     tmux.resize(120, 40);
-    // An agent that asks its terminal something, as codex asks for the cursor, loses what is typed before the
-    // answer comes.
-    tmux.wait_until_it_rests();
+    // Keys typed before the agent draws at the new size may be lost: codex asks the terminal for the cursor's position
+    // first, and drops what it reads before the answer.
+    tmux.wait_until("the agent to draw at the new size", |screen| {
+        let is_used = |line: &str| !line.trim().is_empty();
+        screen.lines().skip(24).any(is_used) || screen.lines().any(|line| line.chars().count() > 80)
+    });
     // More than fitted on a line before.
     let more = " and then a good deal more, so that it goes past the eightieth column";
     tmux.text(more);
@@ -199,19 +203,20 @@ fn full_screen(agent: &str, greeting: &str) {
     assert_eq!(modes(&tmux, &scene.stage, "after"), before, "{agent}");
 }
 
-/// Ctrl-C empties the line, again ends; some agents want it once more.
+/// Presses Ctrl-C until the shell is back. The first empties the line, and an agent ends only if another one follows
+/// soon, so each waits no longer for the shell than this interval.
 fn leave(tmux: &Tmux<'_>) {
-    for _ in 0..6 {
-        tmux.keys(&["C-c"]);
-        std::thread::sleep(std::time::Duration::from_millis(300));
-        let screen = tmux.screen();
+    const INTERVAL: Duration = Duration::from_millis(300);
+    let mut pressed: Option<Instant> = None;
+    tmux.wait_until("the agent to end", |screen| {
         let last = screen.lines().rev().find(|line| !line.trim().is_empty());
-        if last.is_some_and(|line| line.trim_end().ends_with("outer>")) {
-            return;
+        let is_over = last.is_some_and(|line| line.trim_end().ends_with("outer>"));
+        if !is_over && pressed.is_none_or(|at| at.elapsed() > INTERVAL) {
+            tmux.keys(&["C-c"]);
+            pressed = Some(Instant::now());
         }
-    }
-    tmux.keys(&["C-d"]);
-    tmux.wait_for_prompt("outer>");
+        is_over
+    });
 }
 
 #[test]

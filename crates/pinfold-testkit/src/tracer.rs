@@ -22,8 +22,9 @@ pub struct Traced {
     pub status: Option<i32>,
 }
 
-/// How long the rest may take to end after the kill.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the run may take until the kill, and the rest may take to end after it. Tracing slows a run down several
+/// times, and a busy machine does so again.
+const PATIENCE: Duration = Duration::from_secs(30);
 const OPTIONS: i32 = libc::PTRACE_O_TRACECLONE
     | libc::PTRACE_O_TRACEFORK
     | libc::PTRACE_O_TRACEVFORK
@@ -53,7 +54,7 @@ pub fn kill_at(mut command: Command, nth: usize, step: u32) -> Traced {
     let mut run = Run { pids: vec![first], alive: Arc::clone(&alive), stops: BTreeMap::new() };
     let mut traced =
         Traced { pids: Vec::new(), killed: false, survivors: BTreeSet::new(), status: None };
-    let (done, late) = mpsc::channel();
+    let (progress, late) = mpsc::channel();
     let watchdog = std::thread::spawn(move || watch(&late, &alive));
     while let Some((pid, status)) = wait_any() {
         if libc::WIFSTOPPED(status) {
@@ -61,6 +62,8 @@ pub fn kill_at(mut command: Command, nth: usize, step: u32) -> Traced {
             if !traced.killed && run.pids.get(nth) == Some(&pid) && stops >= step {
                 traced.killed = true;
                 kill(pid);
+                // Nobody listens any more if it took too long.
+                let _ = progress.send(());
             } else {
                 go_on(pid, status, stops);
             }
@@ -71,7 +74,7 @@ pub fn kill_at(mut command: Command, nth: usize, step: u32) -> Traced {
             }
         }
     }
-    drop(done);
+    drop(progress);
     traced.survivors = watchdog.join().unwrap();
     // An orphan that has ended is there, and in its control group, until the system's init has
     // reaped it.
@@ -83,10 +86,14 @@ pub fn kill_at(mut command: Command, nth: usize, step: u32) -> Traced {
     traced
 }
 
-/// Ends the run when it takes too long; gives who was alive then.
+/// Ends the run when it takes too long to the kill, or from there to its end. Returns who was alive then.
 fn watch(late: &mpsc::Receiver<()>, alive: &Mutex<BTreeSet<i32>>) -> BTreeSet<i32> {
-    if late.recv_timeout(PATIENCE) != Err(mpsc::RecvTimeoutError::Timeout) {
-        return BTreeSet::new();
+    loop {
+        match late.recv_timeout(PATIENCE) {
+            Ok(()) => {}
+            Err(mpsc::RecvTimeoutError::Disconnected) => return BTreeSet::new(),
+            Err(mpsc::RecvTimeoutError::Timeout) => break,
+        }
     }
     let survivors = alive.lock().unwrap().clone();
     survivors.iter().for_each(|pid| kill(*pid));

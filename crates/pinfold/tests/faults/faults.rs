@@ -17,7 +17,6 @@ use pinfold_testkit::{
 /// What a run may leave nothing in.
 #[derive(Debug, PartialEq, Eq)]
 struct Traces {
-    mounts: String,
     temporary: BTreeSet<String>,
     workspace: BTreeSet<String>,
     sessions: BTreeSet<String>,
@@ -30,7 +29,6 @@ fn names(directory: &Path) -> BTreeSet<String> {
 
 fn traces(stage: &Stage) -> Traces {
     Traces {
-        mounts: mounts(),
         temporary: names(&stage.path("tmp")),
         workspace: names(&stage.workspace()),
         sessions: names(&stage.state().join("sessions")),
@@ -86,8 +84,16 @@ fn start_until_clean(stage: &Stage, dead: &[i32], old: &BTreeSet<PathBuf>) {
     panic!("{:?} are left", groups_of(dead, old));
 }
 
-/// The mounts of the machine, but for those that other tests' engines make and take away meanwhile.
-fn mounts() -> String {
+/// The mounts of this mount namespace.
+fn mounts() -> BTreeSet<String> {
+    let all = fs::read_to_string("/proc/self/mounts").unwrap();
+    all.lines().map(str::to_owned).collect()
+}
+
+/// Waits until every mount that was not there before is gone. Other tests and other programs mount and unmount at the
+/// same time; what a run leaves behind stays.
+fn wait_for_no_new_mounts(before: &BTreeSet<String>, at: &str) {
+    const PATIENCE: Duration = Duration::from_secs(60);
     const OF_ENGINES: [&str; 5] = [
         "/pinfold-docker-",
         "/pinfold-podman-",
@@ -95,9 +101,17 @@ fn mounts() -> String {
         "/run/pinfold-mounts/",
         "nsfs /run/netns/",
     ];
-    let all = fs::read_to_string("/proc/self/mounts").unwrap();
-    let is_engines = |line: &&str| OF_ENGINES.iter().any(|place| line.contains(place));
-    all.split_inclusive('\n').filter(|line| !is_engines(line)).collect()
+    let begun = Instant::now();
+    loop {
+        let now = mounts();
+        let is_engines = |line: &str| OF_ENGINES.iter().any(|place| line.contains(place));
+        let new: Vec<_> = now.difference(before).filter(|line| !is_engines(line)).collect();
+        if new.is_empty() {
+            return;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{new:?} are left, {at}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// Kills the `nth` process of a run at one step after the other, `stride` apart; gives how many
@@ -105,22 +119,25 @@ fn mounts() -> String {
 fn killed_at_every_step(person: Person, nth: usize, stride: u32) -> u32 {
     let stage = Stage::new(person);
     assert!(stage.run(&[], &["true"]).status.success());
-    let (before, old) = (traces(&stage), groups());
+    let (before, mounted, old) = (traces(&stage), mounts(), groups());
+    let errors = stage.path("other/errors");
     let mut kills = 0;
     loop {
         let step = 1 + kills * stride;
         let mut run = stage.pinfold(&["run", "--", "true"]);
-        run.stdout(Stdio::null()).stderr(Stdio::null());
+        run.stdout(Stdio::null()).stderr(fs::File::create(&errors).unwrap());
         let traced = kill_at(run, nth, step);
         let at = format!("as uid {}, process {nth} killed at step {step}", person.uid);
         assert!(traced.survivors.is_empty(), "{:?} survive {at}", traced.survivors);
         if !traced.killed {
-            assert_eq!(traced.status, Some(0), "nobody was killed at step {step}");
+            let errors = fs::read_to_string(&errors).unwrap();
+            assert_eq!(traced.status, Some(0), "nobody was killed at step {step}: {errors}");
             break;
         }
         assert!(nth == 0 || traced.status.is_some(), "pinfold did not end: {at}");
         start_until_clean(&stage, &traced.pids, &old);
         assert_eq!(traces(&stage), before, "{at}");
+        wait_for_no_new_mounts(&mounted, &at);
         kills += 1;
     }
     audit_is_whole(&stage);
@@ -255,7 +272,7 @@ fn many_starts_leave_nothing() {
     for person in people() {
         let stage = Stage::new(person);
         assert!(stage.run(&[], &["true"]).status.success());
-        let (before, old) = (traces(&stage), groups());
+        let (before, mounted, old) = (traces(&stage), mounts(), groups());
         let mut pids = Vec::new();
         for _ in 0..200 {
             let mut run = stage.pinfold(&["run", "--", "true"]).spawn().unwrap();
@@ -263,6 +280,7 @@ fn many_starts_leave_nothing() {
             assert!(run.wait().unwrap().success());
         }
         assert_eq!(traces(&stage), before);
+        wait_for_no_new_mounts(&mounted, "after 200 starts");
         assert_eq!(groups_of(&pids, &old), Vec::<PathBuf>::new());
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::podman::end_podman;
+use crate::podman::{OWN_LOCKS, end_podman};
 use crate::registry::digest_of;
 use crate::{Person, installed, people, processes_with, skip};
 
@@ -204,7 +204,9 @@ impl Room {
             path("run")
         );
         fs::write(path("storage.conf"), storage).unwrap();
+        fs::write(path("containers.conf"), OWN_LOCKS).unwrap();
         let env = vec![
+            ("CONTAINERS_CONF", path("containers.conf")),
             ("CONTAINERS_STORAGE_CONF", path("storage.conf")),
             ("XDG_RUNTIME_DIR", path("runtime")),
         ];
@@ -279,7 +281,7 @@ impl Drop for Room {
             daemon.wait().unwrap();
         }
         if self.name == "podman" {
-            end_podman(self.dir.path(), &self.path("runtime"));
+            end_podman(self.dir.path());
         }
         self.unmount();
     }

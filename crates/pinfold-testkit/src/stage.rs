@@ -8,11 +8,13 @@ use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
-use crate::podman::end_podman;
+use crate::podman::{OWN_LOCKS, end_podman};
 use crate::{Person, engine, executable};
 
 /// Where a person's settings are, in a stage.
 const SETTINGS: &str = "home/.config/pinfold/config.toml";
+/// What the ordinary user's Podman is set up by, in a stage.
+const PODMAN: &str = "containers.conf";
 /// The boundary that a plug-in makes,
 const EXTERNAL: &str = "external";
 /// and the plug-in.
@@ -33,7 +35,7 @@ impl Stage {
     #[must_use]
     pub fn new(person: Person) -> Self {
         // Short: podman removes no container whose run root (…/tmp/podman-run-UID/containers) has over 50
-        // characters, and what it does not remove keeps one of a user's 2048 locks until the next boot.
+        // characters.
         let base = tempfile::Builder::new().prefix("pf-").tempdir().unwrap();
         fs::set_permissions(base.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let stage = Self { person, base };
@@ -45,6 +47,9 @@ impl Stage {
         }
         if engine().is_some_and(|engine| engine == EXTERNAL) {
             stage.write(SETTINGS, "");
+        }
+        if stage.has_own_podman() {
+            stage.write(PODMAN, OWN_LOCKS);
         }
         stage
     }
@@ -127,6 +132,7 @@ impl Stage {
 
     /// Where the engine is that is tried.
     fn of_engine(&self) -> Vec<(&'static str, String)> {
+        let podman = self.has_own_podman().then(|| self.path(PODMAN).display().to_string());
         // The ordinary user's containers lie elsewhere than root's.
         let storage = match self.person.is_root() {
             true => "CONTAINERS_STORAGE_CONF",
@@ -136,7 +142,13 @@ impl Stage {
         given
             .into_iter()
             .filter_map(|(name, from)| Some((name, std::env::var(from).ok()?)))
+            .chain(podman.map(|path| ("CONTAINERS_CONF", path)))
             .collect()
+    }
+
+    /// Returns whether the engine under test is rootless Podman, which keeps everything in the stage.
+    fn has_own_podman(&self) -> bool {
+        !self.person.is_root() && engine().is_some_and(|engine| engine == "podman")
     }
 
     /// Returns a command that runs pinfold. `run` gets the options for the boundary under test.
@@ -166,10 +178,9 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        if !self.person.is_root() && engine().is_some_and(|engine| engine == "podman") {
-            // Where it is without XDG_RUNTIME_DIR.
-            let runtime = format!("tmp/podman-run-{}", self.person.uid);
-            end_podman(self.base(), &self.path(&runtime));
+        // Podman keeps containers below the user's HOME, whichever room it is used in.
+        if !self.person.is_root() {
+            end_podman(self.base());
         }
     }
 }

@@ -11,9 +11,7 @@ use std::time::{Duration, Instant};
 use std::{fs, io};
 
 use rustix::io::Errno;
-use rustix::process::{
-    Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid,
-};
+use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, wait};
 
 use crate::Outcome;
 use crate::cargo;
@@ -64,7 +62,7 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
 /// tests look whether a process has gone, and a zombie has not.
 fn wait_for(child: Pid) -> io::Result<Option<i32>> {
     loop {
-        match waitpid(None, WaitOptions::empty()) {
+        match wait(WaitOptions::empty()) {
             Ok(Some((pid, status))) if pid == child => return Ok(status.exit_status()),
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -100,7 +98,7 @@ fn end_descendants(grace: Duration) -> io::Result<Vec<String>> {
 
 /// Reaps all children that have ended.
 fn reap() {
-    while let Ok(Some(_)) = waitpid(None, WaitOptions::NOHANG) {}
+    while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
 }
 
 /// Returns all processes below this one, except zombies.

@@ -12,6 +12,27 @@ fn a_parent_is_read_past_a_name_with_brackets() {
 }
 
 #[test]
+fn an_orphan_in_a_session_of_its_own_is_reaped() {
+    set_child_subreaper(Some(rustix::process::getpid())).unwrap();
+    let mut shell = command("sh");
+    // The orphan ends after its parent.
+    shell.args(["-c", "setsid sleep 0.2 &"]);
+    #[expect(clippy::zombie_processes, reason = "`wait_for` reaps it")]
+    let child = shell.spawn().unwrap();
+    wait_for(rustix::process::Pid::from_child(&child)).unwrap();
+    std::thread::sleep(Duration::from_millis(400));
+    reap();
+    let own = std::process::id().to_string();
+    let is_child = |stat: &str| {
+        stat.rsplit(") ").next().is_some_and(|rest| rest.split(' ').nth(1) == Some(own.as_str()))
+    };
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let mut stats =
+        entries.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());
+    assert!(!stats.any(|stat| is_child(&stat)));
+}
+
+#[test]
 fn a_daemon_that_outlives_its_command_is_found_and_ended() {
     set_child_subreaper(Some(rustix::process::getpid())).unwrap();
     let mut shell = command("sh");

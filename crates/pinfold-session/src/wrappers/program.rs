@@ -27,11 +27,12 @@ const SHOWN: usize = 400;
 #[derive(Debug)]
 pub(super) struct Program {
     setting: WrapperSetting,
+    patience: Duration,
 }
 
 impl Program {
     pub(super) fn of(setting: WrapperSetting) -> Self {
-        Self { setting }
+        Self { setting, patience: PATIENCE }
     }
 
     /// Asks it about a launch.
@@ -50,7 +51,7 @@ impl Program {
             (&program, self.setting.program.as_path()),
             &self.setting.arguments,
             question.to_string().as_bytes(),
-            (PATIENCE, LARGEST),
+            (self.patience, LARGEST),
         );
         let output = output.map_err(|error| match error.kind() {
             std::io::ErrorKind::TimedOut => Wrong::TimedOut,
@@ -138,3 +139,6 @@ fn steps(path: &Path) -> Vec<PathBuf> {
     }
     steps
 }
+
+#[cfg(test)]
+mod tests;

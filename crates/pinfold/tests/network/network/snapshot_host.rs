@@ -199,30 +199,21 @@ fn what_not_everybody_on_this_machine_may_read_is_not_seen_by_root_s_set_up_eith
 }
 
 #[test]
-fn what_cannot_be_done_to_this_machine_s_own_system_says_so_and_leaves_nothing() {
-    for person in people_with("refusals on the host", &["apt-get"]) {
-        let world = World::new(person, &[]);
-        let before = fs::metadata("/usr/bin/env").unwrap();
-        world.with_setup(&["chmod 700 /usr/bin/env"]);
-        let said = world.build();
-        assert!(!said.ok, "{said:?}");
-        for words in [
-            "setup step \"snapshot.setupCommands[0]\" failed (exit 1): chmod 700 /usr/bin/env",
-            "files of this machine's own system can be replaced, not changed",
-        ] {
-            assert!(said.err.contains(words), "{}", said.err);
-        }
-        assert_eq!(fs::metadata("/usr/bin/env").unwrap().permissions(), before.permissions());
-        let made = fs::read_dir(world.stage.path("home/.cache/pinfold/snapshots")).unwrap();
-        let made: Vec<_> = made.flatten().filter(|entry| entry.path().is_dir()).collect();
-        assert!(made.is_empty(), "{made:?}");
-        if person.is_root() {
-            world.as_root("mount -t tmpfs more /usr/local/share");
-            let said = world.build();
-            let words = "/usr/local/share is mounted among its programs";
-            assert!(!said.ok && said.err.contains(words), "{}", said.err);
-        }
-    }
+fn a_build_refuses_a_mount_among_the_programs_of_this_machine_and_leaves_nothing() {
+    const TEST: &str = "a mount among the programs of the host";
+    let people = people_with(TEST, &["apt-get"]);
+    let Some(root) = people.into_iter().find(|person| person.is_root()) else {
+        return skip(TEST, "root does not run this test");
+    };
+    let world = World::new(root, &[]);
+    world.with_setup(&["true"]);
+    world.as_root("mount -t tmpfs more /usr/local/share");
+    let said = world.build();
+    let words = "/usr/local/share is mounted among its programs";
+    assert!(!said.ok && said.err.contains(words), "{}", said.err);
+    let made = fs::read_dir(world.stage.path("home/.cache/pinfold/snapshots"));
+    let made = made.into_iter().flatten().flatten().filter(|entry| entry.path().is_dir());
+    assert_eq!(made.count(), 0);
 }
 
 #[test]

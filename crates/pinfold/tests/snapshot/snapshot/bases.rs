@@ -6,7 +6,7 @@ use std::path::Path;
 use pinfold_testkit::archive::{Archive, gzip};
 use pinfold_testkit::registry::{GZIP, Registry};
 use pinfold_testkit::snapshot::{BASE, possible, repository};
-use pinfold_testkit::{Stage, installed, people, skip};
+use pinfold_testkit::{Stage, people};
 
 use super::{build, cache, kept, refused, said, session};
 
@@ -72,22 +72,6 @@ fn overlay_size_bounds_what_a_session_writes() {
         let output = stage.run_shell(&[], script);
         assert_eq!(said(&output), "fits\nfull\n");
         assert!(super::told(&output).contains("No space left on device"));
-    }
-}
-
-#[test]
-fn an_archive_that_is_packed_otherwise_is_refused_with_the_way_out() {
-    if !possible("an_archive_that_is_packed_otherwise_is_refused") || !installed("xz") {
-        return skip("an_archive_that_is_packed_otherwise_is_refused", "it takes xz");
-    }
-    for person in people() {
-        let stage = Stage::new(person);
-        stage.write("base.tar", Archive::system().bytes());
-        said(&stage.command("xz").arg(stage.path("base.tar")).output().unwrap());
-        repository(&stage, r#""base": "../base.tar.xz""#);
-        let error = refused(&build(&stage));
-        assert!(error.contains("packed by xz, which is not read here"), "{error}");
-        assert_eq!(kept(&stage, "bases"), Vec::<String>::new());
     }
 }
 

@@ -63,14 +63,22 @@ fn a_variable_that_nobody_gives_is_refused() {
         assert_eq!(base(&text), Err(DockerfileError::Unknown { from: from.to_owned() }));
     }
     let other = parse("ARG BASE_IMAGE\nFROM ${BASE_IMAGE_2}").unwrap().base(Some(&image("a")));
-    assert_eq!(other, Err(DockerfileError::Unknown { from: "${BASE_IMAGE_2}".to_owned() }));
+    let unknown = DockerfileError::Unknown { from: "${BASE_IMAGE_2}".to_owned() };
+    let says = "the Dockerfile says FROM ${BASE_IMAGE_2}, and nothing says what that is";
+    assert_eq!(unknown.to_string(), says);
+    assert_eq!(unknown.hint().as_deref(), Some("name an image with --base-image"));
+    assert_eq!(other, Err(unknown));
 }
 
 #[test]
 fn an_override_that_the_engine_would_pass_over_is_refused() {
     let given = image("own:1");
     let fixed = parse("FROM debian:12").unwrap().base(Some(&given));
-    assert_eq!(fixed, Err(DockerfileError::Fixed { from: "debian:12".to_owned() }));
+    let error = DockerfileError::Fixed { from: "debian:12".to_owned() };
+    let says = "the Dockerfile says FROM debian:12, so it cannot be built on another image";
+    assert_eq!(error.to_string(), says);
+    assert!(error.hint().unwrap().starts_with("begin it with `ARG BASE_IMAGE`"));
+    assert_eq!(fixed, Err(error));
     for text in ["FROM ${BASE_IMAGE}", "FROM a\nARG BASE_IMAGE\nFROM ${BASE_IMAGE}"] {
         let undeclared = parse(text).unwrap().base(Some(&given));
         let from = "${BASE_IMAGE}".to_owned();

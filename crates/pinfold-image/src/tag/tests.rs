@@ -31,6 +31,11 @@ fn any_name_of_a_repository_gives_an_image_a_name() {
         assert_eq!(component(name).as_deref(), Ok(expected), "{name:?}");
     }
     assert_eq!(component("é—"), Err(NoName("é—".to_owned())));
+    for name in ["--", "é—", ""] {
+        let agents = ImageTag::of_agent("pi", hash()).unwrap();
+        let error = agents.with_layer(name, hash()).unwrap_err().to_string();
+        assert!(error.ends_with(" has no letter or digit that an image could be named by"));
+    }
 }
 
 #[test]

@@ -112,18 +112,28 @@ fn an_image_is_built_once_from_files_and_extensions() {
 }
 
 #[test]
-fn a_persons_directories_are_files_and_extensions_without_a_word() {
-    for room in Room::all("a_persons_directories_are_files_and_extensions_without_a_word") {
-        let scene = Scene::new(&room);
-        let config = "home/.config/pinfold";
-        scene.stage.write(&format!("{config}/images/pi/Dockerfile"), super::DOCKERFILE);
-        scene.stage.write(&format!("{config}/extensions/pi/one/index.ts"), "");
-        let args = ["image", "build", "pi", "--engine", room.name, "--base-image", "base:1"];
-        let mut build = scene.stage.pinfold(&args);
-        let built = room.open(&mut build).args(["--network", "none"]).output().unwrap();
-        assert!(good(&built).starts_with("agent-loop-sandbox-pi:v"));
-        assert!(said(&built).contains("./Dockerfile\n./packages/one/index.ts\none"));
-    }
+fn a_users_directories_are_the_files_and_extensions_without_an_option() {
+    const TEST: &str = "a_users_directories_are_the_files_and_extensions_without_an_option";
+    let Some(room) = Room::podman(TEST) else { return };
+    let scene = Scene::new(&room);
+    let config = "home/.config/pinfold";
+    scene.stage.write(&format!("{config}/images/pi/Dockerfile"), super::DOCKERFILE);
+    scene.stage.write(&format!("{config}/extensions/pi/one/index.ts"), "");
+    // A tag names what a build would use.
+    let tag = |options: &[&str]| {
+        let args = ["image", "tag", "pi", "--engine", room.name, "--base-image", "base:1"];
+        let mut tag = scene.stage.pinfold(&args);
+        good(&room.open(&mut tag).args(options).output().unwrap())
+    };
+    let [files, extensions] =
+        ["images/pi", "extensions/pi"].map(|name| scene.path(&format!("{config}/{name}")));
+    let found = tag(&[]);
+    assert_eq!(found, tag(&["--files", &files, "--extensions", &extensions]));
+    fs::remove_dir_all(extensions).unwrap();
+    let without_extensions = tag(&[]);
+    assert_ne!(without_extensions, found);
+    fs::remove_dir_all(files).unwrap();
+    assert_ne!(tag(&[]), without_extensions);
 }
 
 #[test]

@@ -16,17 +16,16 @@ fn trust(scene: &Scene<'_>, options: &[&str]) -> String {
 
 #[test]
 fn what_a_repository_adds_is_built_only_as_somebody_has_looked_at_it() {
-    for room in Room::all("what_a_repository_adds_is_built_only_as_somebody_has_looked_at_it") {
+    let rooms = Room::all("what_a_repository_adds_is_built_only_as_somebody_has_looked_at_it");
+    for (index, room) in rooms.into_iter().enumerate() {
         let scene = Scene::new(&room);
         scene.stage.write("ws/.agent-loop/config.json", "{}");
-        let plain = good(&scene.build(&[]));
         scene.stage.write("ws/.agent-loop/Dockerfile.sandbox", LAYER);
         scene.stage.write("ws/.agent-loop/tool.sh", "a tool");
         let error = refused(&scene.build(&[]));
         let untrusted = ".agent-loop/Dockerfile.sandbox is not trusted as it is now";
         assert!(error.contains(untrusted) && error.contains("pinfold trust --image"), "{error}");
         assert!(!error.contains("pinfold: building"), "{error}");
-        assert_eq!(good(&scene.build(&["--agent-only"])), plain);
         let shown = trust(&scene, &["--yes"]);
         assert!(
             shown.contains("COPY tool.sh /")
@@ -40,6 +39,13 @@ fn what_a_repository_adds_is_built_only_as_somebody_has_looked_at_it() {
         assert!(said(&built).contains("one\na tool"), "{}", said(&built));
         assert_eq!(good(&scene.tag(&["--base-image", "base:1"])), tag);
         assert_eq!(said(&scene.build(&[])).matches("is there").count(), 2);
+        let plain = scene.build(&["--agent-only"]);
+        assert!(good(&plain).starts_with("agent-loop-sandbox-pi:v"), "{}", said(&plain));
+        assert!(said(&plain).ends_with(" is there\n"), "{}", said(&plain));
+        if index > 0 {
+            // Trust is the same behind each engine.
+            continue;
+        }
         // Another word beside it is another content.
         scene.stage.write("ws/.agent-loop/tool.sh", "another");
         assert!(refused(&scene.build(&[])).contains(untrusted));
@@ -80,22 +86,4 @@ fn a_hostile_repository_gets_nothing_of_the_host_into_a_context() {
         assert!(error.contains(".agent-loop/dependencies: line 2"), "{error}");
     }
     assert!(scene.contexts().is_empty());
-}
-
-#[test]
-fn a_repository_of_any_name_has_an_image() {
-    let Some(room) = Room::podman("a_repository_of_any_name_has_an_image") else { return };
-    let scene = Scene::new(&room);
-    for (name, component) in [("My App", "my-app"), ("a__b", "a_b"), ("--", "")] {
-        let layer = "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\n";
-        scene.stage.write(&format!("{name}/.agent-loop/Dockerfile.sandbox"), layer);
-        let mut tag = scene.image("tag", &["--base-image", "base:1"]);
-        let output = tag.current_dir(scene.stage.path(name)).output().unwrap();
-        match component {
-            "" => assert!(refused(&output).contains("has no letter or digit"), "{}", said(&output)),
-            _ => {
-                assert!(good(&output).starts_with(&format!("agent-loop-sandbox-pi-{component}:v")))
-            }
-        }
-    }
 }

@@ -356,3 +356,6 @@ impl Dedicated {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

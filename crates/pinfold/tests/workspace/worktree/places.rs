@@ -136,18 +136,11 @@ fn a_clone_of_another_repository_there_is_not_entered() {
 fn the_mode_and_the_branch_need_each_other() {
     for person in people() {
         let stage = repository(person);
-        let without = refused(&stage, &["--workspace", "dedicated_worktree"]);
-        assert!(without.contains("(by --workspace) needs the name of a branch"), "{without}");
-        let other = refused(&stage, &["--workspace", "overlay", "--worktree-branch", "b"]);
-        assert!(other.contains("workspace mode overlay makes none"), "{other}");
         stage.write("ws/sandbox.json", r#"{"workspaceMode": "dedicated_worktree"}"#);
         let asked = refused(&stage, &[]);
         assert!(asked.contains("sandbox.json") && asked.contains("--worktree-branch"), "{asked}");
         let (shown, _) = session(&stage, "b", "pwd");
         assert_eq!(shown, format!("{}\n", stage.path("ws-b").display()));
-        stage.write("ws/sandbox.json", r#"{"workspaceMode": "scratch_mount"}"#);
-        let (shown, _) = session(&stage, "b", "cat a");
-        assert_eq!(shown, "a\n");
         let none = stage.path("other");
         let mut run = stage.pinfold(&["run", "--worktree-branch", "b", "--", "true"]);
         let output = run.current_dir(none).output().unwrap();

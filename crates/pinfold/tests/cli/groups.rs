@@ -183,24 +183,6 @@ fn a_group_that_is_new_gets_directories_and_nothing_else() {
 }
 
 #[test]
-fn a_name_that_is_no_directorys_is_refused() {
-    for person in people() {
-        let stage = Stage::new(person);
-        scene(&stage);
-        for group in ["../dev", "a/b", "/etc", "..", ".hidden", "", "a\nb"] {
-            let error = refused(&stage, group);
-            assert!(error.contains("is no name for a group's files"), "{group:?}: {error}");
-        }
-        for folder in ["../dev", "a/b", "."] {
-            let text = SETTINGS.replace("trust = \"admin\"", &format!("folder = \"{folder}\""));
-            stage.write("home/.config/pinfold/config.toml", text);
-            let error = refused(&stage, "main");
-            assert!(error.contains("expected the name of one directory"), "{folder}: {error}");
-        }
-    }
-}
-
-#[test]
 fn no_group_has_another_groups_folder() {
     for person in people() {
         let stage = Stage::new(person);
@@ -256,18 +238,6 @@ fn no_group_has_another_groups_folder() {
             );
             fs::remove_file(&own).unwrap();
             fs::rename(&kept, &own).unwrap();
-        }
-    }
-}
-
-#[test]
-fn a_repository_cannot_say_what_a_group_sees() {
-    for person in people() {
-        let stage = Stage::new(person);
-        scene(&stage);
-        for key in ["groups", "group_home", "group"] {
-            stage.write("ws/sandbox.json", format!("{{\"{key}\": {{}}}}"));
-            assert!(refused(&stage, "dev").contains("unknown key"), "{key}");
         }
     }
 }

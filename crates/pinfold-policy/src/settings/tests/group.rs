@@ -100,13 +100,48 @@ fn groups_share_no_folder_and_no_roots_but_the_administrators() {
     let shared = format!("group = \"a\"\n{HOME}[groups.b]\nfolder = \"a\"\n");
     let error = user(shared.leak()).error();
     assert!(error.contains("group a would have the files of group b"), "{error}");
-    let named = format!("group = \"a/b\"\n{HOME}");
-    assert!(user(named.leak()).error().contains("is no name for a group's files"));
     let reserved = format!("{HOME}env = [\"ANTHROPIC_API_KEY\"]\n");
     assert!(user(reserved.leak()).error().contains("is reserved"));
     let text = format!("group = \"a\"\n{HOME}").leak();
     let error = ceiling("[files]\nroots = [\"/home\"]", text).error();
     assert!(error.starts_with("group_home: /srv/a by config.toml:3"), "{error}");
+}
+
+#[test]
+fn a_group_and_a_folder_have_the_name_of_one_directory() {
+    for group in ["../dev", "a/b", "/etc", "..", ".", ".hidden", "", "a\nb"] {
+        let mut by_flag = user(HOME);
+        by_flag.flags.group = Some(group.to_owned());
+        let by_file = user(format!("group = {group:?}\n{HOME}").leak());
+        // A file has no empty texts at all.
+        let in_file = if group.is_empty() { "not empty" } else { "is no name for a group's files" };
+        for (case, expected) in [(by_flag, "is no name for a group's files"), (by_file, in_file)] {
+            let error = case.error();
+            assert!(error.contains(expected), "{group:?}: {error}");
+        }
+    }
+    for folder in ["../dev", "a/b", "."] {
+        let text = format!("group = \"a\"\n{HOME}[groups.a]\nfolder = {folder:?}\n");
+        let error = user(text.leak()).error();
+        assert!(error.contains("expected the name of one directory"), "{folder}: {error}");
+    }
+}
+
+#[test]
+fn a_repository_cannot_say_what_a_group_sees() {
+    for (text, key) in [
+        ("{\"groups\": {}}", "groups"),
+        ("{\"group_home\": {}}", "group_home"),
+        ("{\"group\": {}}", "group"),
+    ] {
+        let repository = Case { project: text, ..user("group = \"a\"\n") };
+        let trusted = Case { project: text, ..trusted(text) };
+        for case in [repository, trusted] {
+            let error = case.error();
+            let expected = format!("sandbox.json:1: {key}: unknown key");
+            assert!(error.contains(&expected), "{error}");
+        }
+    }
 }
 
 #[test]

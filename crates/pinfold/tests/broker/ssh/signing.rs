@@ -91,18 +91,9 @@ fn a_key_that_cannot_be_used_is_refused_with_the_way_out() {
         config("[ssh]\nkey = \"~/.ssh/absent\"\n");
         refused("cannot read the SSH key");
         config("[ssh]\nkey = \"~/.ssh/id\"\n");
-        fs::set_permissions(&key, fs::Permissions::from_mode(0o640)).unwrap();
-        refused("chmod 600");
-        fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
         let protect = ["-q", "-p", "-P", "", "-N", "passphrase", "-f", key.to_str().unwrap()];
         assert!(stage.command("ssh-keygen").args(protect).status().unwrap().success());
         refused("a passphrase protects it");
-        fs::remove_file(stage.path("home/.ssh/id.pub")).unwrap();
-        refused("ssh-keygen -y");
-        config("[ssh]\nagent = true\npublic_key = \"ssh-ed25519 AAAA\"\n");
-        refused("expected a public key");
-        config("[ssh]\nkey = \"~/.ssh/id\"\nagent = true\n");
-        refused("expected either key");
         let other = stage_with_key(person, "ed25519");
         stage.write("home/.ssh/id", fs::read(other.path("home/.ssh/id")).unwrap());
         fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
@@ -112,8 +103,5 @@ fn a_key_that_cannot_be_used_is_refused_with_the_way_out() {
         });
         config("[ssh]\nkey = \"~/.ssh/id\"\n");
         refused("halves of different keys");
-        stage.write("home/.ssh/id.pub", fs::read(other.path("home/.ssh/id.pub")).unwrap());
-        config("[ssh]\nkey = \"~/.ssh/id\"\nhosts = [{ host = \"git.unknown.example\" }]\n");
-        refused("no key is known of the host git.unknown.example");
     }
 }

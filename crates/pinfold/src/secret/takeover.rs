@@ -1,6 +1,7 @@
 //! `pinfold secret import`: the logins that agents have on this host.
 
 use std::env;
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -45,14 +46,14 @@ impl AgentArg {
         }
     }
 
-    /// The file, where the agent's own variables say it is.
-    fn usual(self) -> Option<PathBuf> {
+    /// Returns the file, where the agent's own variables say it is.
+    fn usual(self, variables: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
         let (variable, below_home, file) = match self {
             Self::Claude => ("CLAUDE_CONFIG_DIR", ".claude", ".credentials.json"),
             Self::Codex => ("CODEX_HOME", ".codex", "auth.json"),
             Self::Pi => ("PI_CODING_AGENT_DIR", ".pi/agent", "auth.json"),
         };
-        let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
+        let set = |name: &str| variables(name).filter(|value| !value.is_empty());
         let home = || set("HOME").map(|home| Path::new(&home).join(below_home));
         Some(set(variable).map(PathBuf::from).or_else(home)?.join(file))
     }
@@ -67,7 +68,7 @@ pub(super) fn import(
     store: &Store,
     runner: &dyn RunCommand,
 ) -> Result<(), SecretError> {
-    let usual = || args.agent.usual();
+    let usual = || args.agent.usual(|name| env::var_os(name));
     let Some(path) = args.from.clone().or_else(usual) else {
         return Err(SecretError::NoFile);
     };
@@ -128,3 +129,6 @@ fn choose(found: Vec<Foreign>, provider: Option<&str>) -> Result<Vec<Foreign>, S
     }
     Ok(found)
 }
+
+#[cfg(test)]
+mod tests;

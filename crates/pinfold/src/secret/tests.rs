@@ -95,6 +95,34 @@ fn a_list_names_sources_and_a_removed_secret_is_gone() {
 }
 
 #[test]
+fn an_import_takes_one_credential_and_refuses_what_is_no_login() {
+    let (root, store) = store();
+    let import = |words: &str, content: Option<&str>| {
+        let file = root.path().join("auth.json");
+        if let Some(content) = content {
+            std::fs::write(&file, content).unwrap();
+        }
+        let line = format!("import {words} --from {}", file.display());
+        pinfold_secret(&store, &line).1.map_err(|error| error.to_string())
+    };
+    let missing = import("codex", None).unwrap_err();
+    assert!(missing.contains("/auth.json") && missing.contains("with --from"), "{missing}");
+    let broken = import("codex", Some(r#"{"tokens":"hush"}"#)).unwrap_err();
+    assert!(broken.contains("no access_token") && !broken.contains("hush"), "{broken}");
+    let both = r#"{"openai":{"type":"api_key","key":"k-1"},
+        "openai-codex":{"type":"oauth","access":"a","refresh":"r","expires":1}}"#;
+    let unclear = import("pi", Some(both)).unwrap_err();
+    assert!(unclear.contains("choose one with --provider"), "{unclear}");
+    let unknown = import("pi --provider nobody", None).unwrap_err();
+    assert!(unknown.contains("it has no provider nobody; it has openai"), "{unknown}");
+    assert_eq!(pinfold_secret(&store, "ls").0, "");
+    import("pi --provider openai", None).unwrap();
+    let (list, _) = pinfold_secret(&store, "ls");
+    assert!(list.starts_with("openai\tapi_key\tfile "), "{list}");
+    assert_eq!(std::fs::read_to_string(root.path().join("auth.json")).unwrap(), both);
+}
+
+#[test]
 fn sources_exclude_each_other_and_ids_are_checked() {
     for line in ["set a --from-env X --keyring", "set a --keyring --from-command x", "set A"] {
         let words = std::iter::once("secret").chain(line.split(' '));

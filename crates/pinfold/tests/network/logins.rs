@@ -187,22 +187,3 @@ fn a_login_that_has_ended_is_mended_by_another_import() {
         assert_eq!(said, "503 True  sk-ant-oat01-\n200 False  sk-ant-oat01-\n");
     }
 }
-
-#[test]
-fn a_file_that_is_no_login_is_refused_with_the_way_out() {
-    let person = people().remove(0);
-    let scene = Scene::new(person, &[]);
-    let (done, said) = scene.secret(&["import", "codex"], "");
-    assert!(!done && said.contains(".codex/auth.json") && said.contains("--from"), "{said}");
-    let path = scene.stage.write("tmp/auth.json", r#"{"tokens":"hush"}"#);
-    let (done, said) = scene.secret(&["import", "codex", "--from", path.to_str().unwrap()], "");
-    assert!(!done && said.contains("no access_token") && !said.contains("hush"), "{said}");
-    let both = r#"{"openai":{"type":"api_key","key":"k-1"},
-        "openai-codex":{"type":"oauth","access":"a","refresh":"r","expires":1}}"#;
-    let path = scene.stage.write("home/.pi/agent/auth.json", both);
-    let (done, said) = scene.secret(&["import", "pi"], "");
-    assert!(!done && said.contains("--provider"), "{said}");
-    let (done, said) = scene.secret(&["import", "pi", "--provider", "openai"], "");
-    assert!(done && said.contains("openai (api_key) is now taken from file"), "{said}");
-    assert!(path.exists());
-}

@@ -26,7 +26,7 @@ tasks:
   e2e [AREA…] [-- FILTER…]      end-to-end tests of these areas; without an area, lists them
         [--engine ENGINE]       behind a container engine
   hunt [--minutes N]            property tests with new seeds, until one fails (default: 10)
-  leftovers COMMAND…            run a command, then fail if a process, mount or file of it is left
+  leftovers COMMAND…            run a command, then fail if a process or mount of it is left
   bench [--smoke] [--dist] [start|boundaries|warm|exec|tools|snapshot|work|workspace|memory|gateway|door]
                                 measure the promises of SPECIFICATION.md
         [--on DIRECTORY]        workspace and tools: on this directory's disk

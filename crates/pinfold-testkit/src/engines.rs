@@ -121,6 +121,8 @@ impl Room {
             .args(["--bridge=none", "--iptables=false"])
             .args(self.owner.is_none().then(|| format!("--group={group}")))
             .env("NOTIFY_SOCKET", path("ready"))
+            // A containerd that is slow to start or to end writes its stacks there.
+            .env("TMPDIR", self.dir.path())
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
             .stderr(log);

@@ -20,6 +20,7 @@ pub mod memory;
 mod operation;
 mod person;
 mod podman;
+mod processes;
 pub mod record;
 pub mod registry;
 mod reply;

@@ -5,10 +5,12 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
 use crate::podman::{OWN_LOCKS, end_podman};
+use crate::processes::processes_of;
 use crate::{Person, engine, executable};
 
 /// Where a person's settings are, in a stage.
@@ -176,8 +178,17 @@ impl Stage {
     }
 }
 
+/// How long a session may take to end after its test.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 impl Drop for Stage {
     fn drop(&mut self) {
+        // A supervisor that is still ending would write into directories that are being deleted.
+        let begun = Instant::now();
+        let is_pinfold = |name: &str| name == "pinfold";
+        while !processes_of(self.base(), is_pinfold).is_empty() && begun.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(10));
+        }
         // Podman keeps containers below the user's HOME, whichever room it is used in.
         if !self.person.is_root() {
             end_podman(self.base());

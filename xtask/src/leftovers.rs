@@ -3,7 +3,7 @@
 //! Processes are found by descent: this one becomes the reaper of orphans, so a daemon that leaves
 //! its session and its parent is still a descendant. Mounts, control groups and files are found by
 //! comparing lists from before and after; on a machine where others work at the same time these may
-//! name something of theirs, so they only fail the task where `CI` is set.
+//! name something of theirs, so the task only fails where `CI` is set, and never for files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -58,7 +58,7 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
         let status = status.map_or("a signal".to_owned(), |status| format!("exit status {status}"));
         return Err(format!("{program} ended with {status}").into());
     }
-    if left.is_empty() && (lasting == 0 || !is_alone) {
+    if !is_alone || (left.is_empty() && lasting == 0) {
         return Ok(());
     }
     Err(format!("{program} left {} processes, {lasting} mounts or groups", left.len()).into())

@@ -83,7 +83,7 @@ impl Watcher<'_> {
 
     /// Watches everything again after the kernel dropped events, and then reports that. Among the dropped ones may
     /// be the creation of a directory, which would never be watched, or its move, after which its watch reports
-    /// wrong paths. False when nobody listens any more, or the root is gone.
+    /// wrong paths. Returns false if the client or the root has gone.
     fn start_over(&mut self) -> Result<bool, ToolError> {
         self.events = new_queue().map_err(ToolError::system(&self.watch.path))?;
         self.places.clear();
@@ -120,9 +120,9 @@ impl Watcher<'_> {
         Ok(())
     }
 
-    /// Watches the directories below one, and tells of what is there if it is new. A directory is watched
-    /// before it is read, so nothing created in it is lost, and whatever was told of is watched by then. False
-    /// when nobody listens any more.
+    /// Watches the directories below one, and reports their entries if it is new. A directory is watched before it
+    /// is read, so no entry is lost, and each reported directory is already watched. Returns false if the client has
+    /// gone.
     fn add_below(&mut self, at: &Path, is_new: bool) -> Result<bool, ToolError> {
         for entry in walk_unsorted(at) {
             let entry = entry?;

@@ -135,7 +135,7 @@ impl Context {
             return malformed("a directory or shell by a path that is not absolute");
         }
         if self.env.keys().any(|name| name.is_empty() || name.contains('=')) {
-            return malformed("a variable with a name that is none");
+            return malformed("a variable with an invalid name");
         }
         if self.wrappers != given.wrappers {
             return malformed("another list of wrappers than it was given");

@@ -21,6 +21,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use pinfold_boundary::container::{self, Container, Engine};
 use pinfold_boundary::managed;
@@ -45,6 +46,8 @@ const MANAGED: [&str; 2] = ["container (docker)", "container (podman)"];
 /// Those that take paths for text, with the one of them that has a kernel of its own.
 const OF_TEXT: [&str; 4] = ["container (docker)", "container (podman)", "container (youki)", RUNSC];
 const RUNSC: &str = "container (runsc)";
+/// How long Podman may take to clean up on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
 const TEST: &str = "the_kernel_gives_the_authoritys_verdict";
 /// Cases for each kind of caller, besides [`FOUND`].
 const CASES: u64 = 300;
@@ -126,7 +129,29 @@ fn again_as_ordinary_user() -> Outcome<()> {
     test.arg("as-ordinary-user").uid(uid).gid(gid).current_dir("/").env("HOME", home);
     // Of root's storage nothing is another's.
     test.env_remove("CONTAINERS_STORAGE_CONF").env_remove("XDG_RUNTIME_DIR");
-    if test.status()?.success() { Ok(()) } else { Err("failed as an ordinary user".into()) }
+    let status = test.status()?;
+    wait_for_podman(directory.path());
+    if status.success() { Ok(()) } else { Err("failed as an ordinary user".into()) }
+}
+
+/// Waits until Podman has cleaned up after containers whose files are below a directory. If that is
+/// deleted earlier, `podman container cleanup` and conmon wait for each other for ever.
+fn wait_for_podman(directory: &Path) {
+    let begun = Instant::now();
+    let directory = directory.as_os_str().as_bytes();
+    let is_busy = |entry: fs::DirEntry| {
+        let read = |name| fs::read(entry.path().join(name)).unwrap_or_default();
+        let (name, line) = (read("comm"), read("cmdline"));
+        (name.starts_with(b"conmon") || name.starts_with(b"podman"))
+            && line.windows(directory.len()).any(|window| window == directory)
+    };
+    while fs::read_dir("/proc").into_iter().flatten().flatten().any(is_busy) {
+        if begun.elapsed() > PATIENCE {
+            println!("podman is still busy after {PATIENCE:?}");
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 fn all_cases() -> Outcome<()> {

@@ -81,7 +81,7 @@ fn an_answer_that_cannot_be_launched_is_refused() {
         ("\"command\":\"program\"", "\"command\":\"\"", "an empty command"),
         ("\"cwd\":\"/\"", "\"cwd\":\"relative\"", "not absolute"),
         ("\"shell\":null", "\"shell\":\"sh\"", "not absolute"),
-        ("\"A\":\"1\"", "\"A=B\":\"\"", "a name that is none"),
+        ("\"A\":\"1\"", "\"A=B\":\"\"", "invalid name"),
         (
             "\"args\"",
             "\"subject\":{\"name\":\"another\",\"grants\":[]},\"args\"",

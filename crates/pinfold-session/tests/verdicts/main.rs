@@ -134,24 +134,40 @@ fn again_as_ordinary_user() -> Outcome<()> {
     if status.success() { Ok(()) } else { Err("failed as an ordinary user".into()) }
 }
 
-/// Waits until Podman has cleaned up after containers whose files are below a directory. If that is
-/// deleted earlier, `podman container cleanup` and conmon wait for each other for ever.
+/// Waits until Podman has cleaned up after containers whose files are below a directory, and ends the
+/// process that keeps the user's namespace. If the directory is deleted earlier, `podman container
+/// cleanup` and conmon wait for each other for ever.
 fn wait_for_podman(directory: &Path) {
     let begun = Instant::now();
-    let directory = directory.as_os_str().as_bytes();
-    let is_busy = |entry: fs::DirEntry| {
-        let read = |name| fs::read(entry.path().join(name)).unwrap_or_default();
-        let (name, line) = (read("comm"), read("cmdline"));
-        (name.starts_with(b"conmon") || name.starts_with(b"podman"))
-            && line.windows(directory.len()).any(|window| window == directory)
-    };
-    while fs::read_dir("/proc").into_iter().flatten().flatten().any(is_busy) {
-        if begun.elapsed() > PATIENCE {
-            println!("podman is still busy after {PATIENCE:?}");
+    loop {
+        let (pauses, busy): (Vec<_>, Vec<_>) = podman_of(directory)
+            .into_iter()
+            .partition(|(_, name)| name.starts_with(b"podman pause"));
+        if busy.is_empty() || begun.elapsed() > PATIENCE {
+            for (pid, _) in pauses.into_iter().chain(busy) {
+                // It may have ended by itself.
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
             return;
         }
         std::thread::sleep(Duration::from_millis(50));
     }
+}
+
+/// Podman's processes that have a directory in their arguments or environment, with their names.
+fn podman_of(directory: &Path) -> Vec<(rustix::process::Pid, Vec<u8>)> {
+    let directory = directory.as_os_str().as_bytes();
+    let process = |entry: fs::DirEntry| {
+        let pid = rustix::process::Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)?;
+        let read = |name| fs::read(entry.path().join(name)).unwrap_or_default();
+        let has_directory =
+            |text: Vec<u8>| text.windows(directory.len()).any(|window| window == directory);
+        let name = read("comm");
+        let is_of = (name.starts_with(b"conmon") || name.starts_with(b"podman"))
+            && (has_directory(read("cmdline")) || has_directory(read("environ")));
+        is_of.then_some((pid, name))
+    };
+    fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(process).collect()
 }
 
 fn all_cases() -> Outcome<()> {

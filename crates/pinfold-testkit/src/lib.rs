@@ -19,7 +19,7 @@ mod machine;
 pub mod memory;
 mod operation;
 mod person;
-mod podman;
+pub mod podman;
 mod processes;
 pub mod record;
 pub mod registry;

@@ -18,7 +18,7 @@ const PAUSE: &str = "podman pause";
 
 /// Waits until Podman has cleaned up after the containers of a directory, and ends its pause process. Call this before
 /// deleting the directory.
-pub(crate) fn end_podman(directory: &Path) {
+pub fn end_podman(directory: &Path) {
     let begun = Instant::now();
     let is_podman = |name: &str| ["conmon", "podman", PAUSE].contains(&name);
     loop {

@@ -21,7 +21,6 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
 use pinfold_boundary::container::{self, Container, Engine};
 use pinfold_boundary::managed;
@@ -33,6 +32,7 @@ use pinfold_boundary::{
 use pinfold_policy::authority::Authority;
 use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_session::mounts;
+use pinfold_testkit::podman::end_podman;
 use pinfold_wire::{Ended, Order, Report};
 
 use crate::judge::{Expect, Judge};
@@ -46,8 +46,6 @@ const MANAGED: [&str; 2] = ["container (docker)", "container (podman)"];
 /// Those that take paths for text, with the one of them that has a kernel of its own.
 const OF_TEXT: [&str; 4] = ["container (docker)", "container (podman)", "container (youki)", RUNSC];
 const RUNSC: &str = "container (runsc)";
-/// How long Podman may take to clean up on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
 const TEST: &str = "the_kernel_gives_the_authoritys_verdict";
 /// Cases for each kind of caller, besides [`FOUND`].
 const CASES: u64 = 300;
@@ -130,44 +128,8 @@ fn again_as_ordinary_user() -> Outcome<()> {
     // Of root's storage nothing is another's.
     test.env_remove("CONTAINERS_STORAGE_CONF").env_remove("XDG_RUNTIME_DIR");
     let status = test.status()?;
-    wait_for_podman(directory.path());
+    end_podman(directory.path());
     if status.success() { Ok(()) } else { Err("failed as an ordinary user".into()) }
-}
-
-/// Waits until Podman has cleaned up after containers whose files are below a directory, and ends the
-/// process that keeps the user's namespace. If the directory is deleted earlier, `podman container
-/// cleanup` and conmon wait for each other for ever.
-fn wait_for_podman(directory: &Path) {
-    let begun = Instant::now();
-    loop {
-        let (pauses, busy): (Vec<_>, Vec<_>) = podman_of(directory)
-            .into_iter()
-            .partition(|(_, name)| name.starts_with(b"podman pause"));
-        if busy.is_empty() || begun.elapsed() > PATIENCE {
-            for (pid, _) in pauses.into_iter().chain(busy) {
-                // It may have ended by itself.
-                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
-            }
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
-/// Podman's processes that have a directory in their arguments or environment, with their names.
-fn podman_of(directory: &Path) -> Vec<(rustix::process::Pid, Vec<u8>)> {
-    let directory = directory.as_os_str().as_bytes();
-    let process = |entry: fs::DirEntry| {
-        let pid = rustix::process::Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)?;
-        let read = |name| fs::read(entry.path().join(name)).unwrap_or_default();
-        let has_directory =
-            |text: Vec<u8>| text.windows(directory.len()).any(|window| window == directory);
-        let name = read("comm");
-        let is_of = (name.starts_with(b"conmon") || name.starts_with(b"podman"))
-            && (has_directory(read("cmdline")) || has_directory(read("environ")));
-        is_of.then_some((pid, name))
-    };
-    fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(process).collect()
 }
 
 fn all_cases() -> Outcome<()> {

@@ -26,6 +26,8 @@ pub struct Doors {
     /// Whether connections to other addresses are handed to the outward door. Where not, they
     /// fail at once, and only programs that use a proxy can reach it.
     pub handed_over: bool,
+    /// The mount namespace of the sandbox, unless an engine makes another one.
+    pub mounts: Option<OwnedFd>,
 }
 
 /// A running inside.
@@ -54,6 +56,8 @@ pub(crate) struct Waiting {
     said: Said,
     /// Where sockets and terminals are asked for, if that is not init.
     outlets: Option<Channel>,
+    /// The mount namespace that the engine made.
+    mounts: Option<OwnedFd>,
 }
 
 impl Waiting {
@@ -65,7 +69,7 @@ impl Waiting {
         let failed =
             |source| LaunchError::System { what: "cannot keep what the engine says", source };
         let (said, outlets) = (engine.said().map_err(failed)?, engine.outlets().map_err(failed)?);
-        Ok(Self { steps, command: None, said, outlets })
+        Ok(Self { steps, command: None, said, outlets, mounts: None })
     }
 }
 
@@ -102,7 +106,9 @@ impl Inside {
                 Err(LaunchError::HandOver)
             }
             pinfold_wire::Report::Listening { handed_over } => {
-                Ok(Doors { sockets: received.descriptors, handed_over })
+                let mut sockets = received.descriptors;
+                let mounts = sockets.pop();
+                Ok(Doors { sockets, handed_over, mounts })
             }
             report => Err(failure(report)),
         }
@@ -158,7 +164,9 @@ impl Inside {
         let command = engine.command.take();
         engine.said.wait(&self.channel)?;
         match self.channel.receive::<pinfold_wire::Report>() {
-            Ok(Some(received)) if received.message == pinfold_wire::Report::Born => {}
+            Ok(Some(received)) if received.message == pinfold_wire::Report::Born => {
+                engine.mounts = received.descriptors.into_iter().next();
+            }
             Ok(Some(received)) => return Err(failure(received.message)),
             Ok(None) | Err(_) => return Err(self.silence()),
         }
@@ -168,6 +176,13 @@ impl Inside {
             None => Ok(()),
         });
         told.map_err(|_| self.last_words())
+    }
+
+    /// Takes the mount namespace that an engine made; `None` if no engine made this sandbox.
+    ///
+    /// The inner value is `None` where that namespace cannot be joined from outside.
+    pub fn take_engine_mounts(&mut self) -> Option<Option<OwnedFd>> {
+        self.engine.as_mut().map(|engine| engine.mounts.take())
     }
 
     /// From now on an init that takes no orders for so long is one that is gone ([`Self::order`]).

@@ -408,5 +408,18 @@ pub(crate) fn unshare(namespaces: i32) -> Result<(), Errno> {
     Ok(())
 }
 
+/// The user namespace that owns another namespace (ioctl_ns(2)).
+///
+/// # Errors
+/// Returns the error of `ioctl(2)`; `EPERM` if it is not below the caller's.
+pub(crate) fn owner_of_namespace(namespace: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    // SAFETY: the request takes no argument, and what it returns is a new descriptor or an error.
+    let fd = check(libc::c_long::from(unsafe {
+        libc::ioctl(namespace.as_raw_fd(), libc::NS_GET_USERNS)
+    }))?;
+    // SAFETY: the kernel has just made this descriptor, and nothing else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+}
+
 #[cfg(test)]
 mod tests;

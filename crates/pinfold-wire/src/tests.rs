@@ -12,7 +12,6 @@ fn cover() -> impl Strategy<Value = Cover> {
         Just(CoverKind::Hide),
         Just(CoverKind::ReadOnly),
         Just(CoverKind::Pin),
-        any::<Vec<u8>>().prop_map(CoverKind::Link),
         any::<Vec<u8>>().prop_map(CoverKind::Replace),
     ];
     (any::<Vec<u8>>(), kind).prop_map(|(path, kind)| Cover { path, kind })
@@ -88,7 +87,7 @@ fn orders() -> Vec<Order> {
     let streams = |window| Streams { window, ..Streams::plain(ends) };
     let terminal = rustix::pty::openpt(rustix::pty::OpenptFlags::NOCTTY).unwrap();
     let attributes = Some(Attributes::of(&rustix::termios::tcgetattr(&terminal).unwrap()));
-    let covers = [CoverKind::Pin, CoverKind::Link(b"/l".to_vec())];
+    let covers = [CoverKind::Pin, CoverKind::Replace(b"/l".to_vec())];
     let covers = covers.map(|kind| Cover { path: b"/p".to_vec(), kind }).to_vec();
     vec![
         Order::Cover(covers.clone()),

@@ -20,7 +20,7 @@ use super::root::Root;
 /// # Errors
 /// The cover that failed, with its path; a command that cannot be read.
 pub(super) fn receive(root: &Root, channel: &Channel) -> Result<Option<Asked>, Failure> {
-    let (mut links, mut program, mut asked) = (0, Vec::new(), None);
+    let (mut program, mut asked) = (Vec::new(), None);
     loop {
         let received = match channel.receive::<Order>() {
             Ok(Some(received)) => received,
@@ -53,8 +53,7 @@ pub(super) fn receive(root: &Root, channel: &Channel) -> Result<Option<Asked>, F
             | Order::Terminal { .. } => continue,
         };
         for cover in covers {
-            links += 1;
-            put(root, &cover, links).map_err(Failure::about(Step::Covers, &cover.path))?;
+            put(root, &cover).map_err(Failure::about(Step::Covers, &cover.path))?;
         }
         if last {
             return Ok(Some(asked));
@@ -67,13 +66,12 @@ fn command(program: &[u8]) -> Result<Command, Failure> {
     program.map(Command::from).map_err(Failure::at(Step::Execute))
 }
 
-fn put(root: &Root, cover: &Cover, index: usize) -> Result<(), Errno> {
+pub(super) fn put(root: &Root, cover: &Cover) -> Result<(), Errno> {
     let place = root.resolve(relative(&cover.path)?)?;
     match &cover.kind {
         CoverKind::Hide => root.hide(place),
         CoverKind::ReadOnly => root.cover_with_itself(place, true),
         CoverKind::Pin => root.cover_with_itself(place, false),
-        CoverKind::Link(to) => root.cover_with_link(place, OsStr::from_bytes(to).as_ref(), index),
         CoverKind::Replace(from) => root.cover_with(place, relative(from)?, false),
     }
 }

@@ -11,6 +11,7 @@ mod group;
 mod handover;
 mod identity;
 mod idmap;
+pub mod keeper;
 mod landlock;
 mod last;
 mod netlink;

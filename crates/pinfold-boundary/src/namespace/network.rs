@@ -26,6 +26,8 @@ pub(super) struct Network(JoinHandle<Result<Made, Failure>>);
 
 struct Made {
     namespace: OwnedFd,
+    /// The mount namespace.
+    mounts: OwnedFd,
     doors: Vec<OwnedFd>,
     /// Which of the doors get a path, once there is a root.
     paths: Vec<(usize, InsidePath)>,
@@ -66,7 +68,8 @@ impl Network {
         if made.doors.is_empty() {
             return Ok(());
         }
-        let descriptors: Vec<BorrowedFd<'_>> = made.doors.iter().map(AsFd::as_fd).collect();
+        let all = made.doors.iter().chain([&made.mounts]);
+        let descriptors: Vec<BorrowedFd<'_>> = all.map(AsFd::as_fd).collect();
         channel
             .send(&Report::Listening { handed_over: made.handed_over }, &descriptors)
             .map_err(|_| Failure::at(Step::Listeners)(Errno::PIPE))
@@ -77,15 +80,22 @@ fn make(doors: &[Door]) -> Result<Made, Failure> {
     let network = || -> Result<OwnedFd, Errno> {
         sys::unshare(libc::CLONE_NEWNET)?;
         sys::loopback_up()?;
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        rustix::fs::open("/proc/thread-self/ns/net", flags, Mode::empty())
+        open_namespace("net")
     };
     let namespace = network().map_err(Failure::at(Step::Loopback))?;
-    let mut made = Made { namespace, doors: Vec::new(), paths: Vec::new(), handed_over: false };
+    let mounts = open_namespace("mnt").map_err(Failure::at(Step::Listeners))?;
+    let (doors_made, paths) = (Vec::new(), Vec::new());
+    let mut made = Made { namespace, mounts, doors: doors_made, paths, handed_over: false };
     for door in doors {
         open(door, &mut made).map_err(Failure::at(Step::Listeners))?;
     }
     Ok(made)
+}
+
+/// A namespace of this thread's, while its own /proc is there.
+fn open_namespace(kind: &str) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    rustix::fs::open(format!("/proc/thread-self/ns/{kind}"), flags, Mode::empty())
 }
 
 fn open(door: &Door, made: &mut Made) -> Result<(), Errno> {

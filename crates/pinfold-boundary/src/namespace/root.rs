@@ -64,6 +64,11 @@ pub(crate) struct Root {
 }
 
 impl Root {
+    /// The root of a sandbox that is complete.
+    pub(super) fn of(root: OwnedFd) -> Self {
+        Self { root }
+    }
+
     /// Mounts the root with /proc, /dev and the private directories.
     ///
     /// # Errors
@@ -244,23 +249,6 @@ impl Root {
     pub(super) fn hide(&self, place: OwnedFd) -> Result<(), Errno> {
         let empty = hidden(is_directory(&place)?);
         self.cover_with(place, empty.as_ref(), true)
-    }
-
-    /// Puts a new symbolic link over `place`. Writers that replace a file by renaming follow a
-    /// link first, so what they write lands beside the link's target.
-    ///
-    /// # Errors
-    /// What the mount calls say.
-    pub(super) fn cover_with_link(
-        &self,
-        place: OwnedFd,
-        to: &Path,
-        index: usize,
-    ) -> Result<(), Errno> {
-        let name = format!("{OWN}/link-{index}");
-        rustix::fs::symlinkat(to, &self.root, &name)?;
-        let tree = clone_tree(self.resolve(name.as_ref())?, "", grant_attributes(false))?;
-        attach(tree, place, "")
     }
 
     /// Lets the inside write to /run, if the plan says so, but for what is ours in it.

@@ -13,9 +13,6 @@ pub enum CoverKind {
     ReadOnly,
     /// What is there, writable, but neither removable nor renamable: the path is a mount point.
     Pin,
-    /// A symbolic link to this inside path, so that writers who replace the file by renaming
-    /// (git does) write beside the link's target.
-    Link(Vec<u8>),
     /// The file or directory at this inside path.
     Replace(Vec<u8>),
 }
@@ -281,8 +278,7 @@ fn write_covers(writer: &mut Writer, covers: &[Cover]) {
             CoverKind::Hide => writer.u8(1),
             CoverKind::ReadOnly => writer.u8(2),
             CoverKind::Pin => writer.u8(3),
-            CoverKind::Link(to) => writer.u8(4).bytes(to),
-            CoverKind::Replace(from) => writer.u8(5).bytes(from),
+            CoverKind::Replace(from) => writer.u8(4).bytes(from),
         };
     }
 }
@@ -298,8 +294,7 @@ fn read_cover(reader: &mut Reader<'_>) -> Result<Cover, DecodeError> {
         1 => CoverKind::Hide,
         2 => CoverKind::ReadOnly,
         3 => CoverKind::Pin,
-        4 => CoverKind::Link(reader.bytes()?),
-        5 => CoverKind::Replace(reader.bytes()?),
+        4 => CoverKind::Replace(reader.bytes()?),
         value => return Err(DecodeError::Unknown { what: "cover", value }),
     };
     Ok(Cover { path, kind })

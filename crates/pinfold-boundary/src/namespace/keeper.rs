@@ -1,0 +1,278 @@
+//! Putting masks back that the host took off.
+//!
+//! Linux detaches a mount when a process in another mount namespace renames a file over the name
+//! that it lies on, or removes that name (`__detach_mounts` in fs/namespace.c): an editor that saves
+//! `.env` uncovers the new file in a live sandbox. The keeper is a process of its own outside the
+//! sandbox that has joined its mount namespace. It watches the directories of masked names and puts
+//! a mask back as soon as it is gone. That takes about 150 µs, so a program that waits for the save
+//! can still read or open the file: the supervisor is told of each case, and tells the user.
+//!
+//! The sandbox cannot see or reach the keeper: it has no process of that name space in its own, and
+//! the keeper is not dumpable. What it resolves lies beneath the sandbox's root and leads through no
+//! link. It ends with its supervisor.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use pinfold_wire::{Channel, Cover, Order};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, StatxAttributes, StatxFlags, statx};
+use rustix::io::Errno;
+use rustix::thread::LinkNameSpaceType;
+
+use super::covers::put;
+use super::root::{Root, inside};
+use crate::sys;
+
+/// What the keeper says of one mask: its number in the list, and what happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fallen {
+    /// It was put back.
+    PutBack(u32),
+    /// It could not be put back: the sandbox has to end.
+    Lost(u32),
+}
+
+impl Fallen {
+    /// As it is written to the supervisor: the number with its highest bit for what is lost.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; 4] {
+        match self {
+            Self::PutBack(number) => number,
+            Self::Lost(number) => number | LOST,
+        }
+        .to_le_bytes()
+    }
+
+    /// What was written.
+    #[must_use]
+    pub fn from_bytes(bytes: [u8; 4]) -> Self {
+        let number = u32::from_le_bytes(bytes);
+        if number & LOST == 0 { Self::PutBack(number) } else { Self::Lost(number & !LOST) }
+    }
+}
+
+const LOST: u32 = 1 << 31;
+
+/// How long the sandbox may take to put its masks in place.
+const LONGEST_START: Duration = Duration::from_secs(2);
+
+/// What changes a name.
+const NAMES: WatchFlags = WatchFlags::CREATE
+    .union(WatchFlags::MOVED_TO)
+    .union(WatchFlags::MOVED_FROM)
+    .union(WatchFlags::DELETE);
+
+/// Keeps masks until the supervisor's end of the channel is closed. The masks come over it, with a
+/// descriptor of the mount namespace; `out` is told of each that had fallen off.
+///
+/// # Errors
+/// Returns the error of the call that failed. No mask is put back then.
+pub fn keep(channel: &Channel, out: &OwnedFd) -> Result<(), Errno> {
+    sys::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong)?;
+    sys::prctl(libc::PR_SET_DUMPABLE, 0)?;
+    let Some((covers, namespace)) = receive(channel)? else { return Ok(()) };
+    join(&namespace)?;
+    sys::prctl(libc::PR_SET_NO_NEW_PRIVS, 1)?;
+    let mut keeper = Keeper::new(&covers, out)?;
+    keeper.await_masks(channel)?;
+    while !keeper.is_over {
+        keeper.watch();
+        keeper.look_at(None)?;
+        while keeper.wait(channel)? {
+            if keeper.turn()? {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn receive(channel: &Channel) -> Result<Option<(Vec<Cover>, OwnedFd)>, Errno> {
+    let mut all = Vec::new();
+    let mut namespace = None;
+    loop {
+        let received = channel.receive::<Order>().map_err(|_| Errno::PROTO)?;
+        let Some(received) = received else { return Ok(None) };
+        namespace = received.descriptors.into_iter().next().or(namespace);
+        match received.message {
+            Order::Cover(covers) => all.extend(covers),
+            Order::Seal(covers) => {
+                all.extend(covers);
+                return Ok(namespace.map(|namespace| (all, namespace)));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Joins a mount namespace, and first the user namespace that owns it, in which the caller has all
+/// rights if he made it (user_namespaces(7)).
+fn join(namespace: &OwnedFd) -> Result<(), Errno> {
+    let owner = sys::owner_of_namespace(namespace.as_fd())?;
+    match rustix::thread::move_into_link_name_space(owner.as_fd(), Some(LinkNameSpaceType::User)) {
+        // It is the caller's own.
+        Ok(()) | Err(Errno::INVAL) => {}
+        Err(errno) => return Err(errno),
+    }
+    rustix::thread::move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Mount))
+}
+
+struct Keeper<'a> {
+    covers: &'a [Cover],
+    root: Root,
+    watch: OwnedFd,
+    /// The masks by the directory that they lie in.
+    places: BTreeMap<PathBuf, Vec<(OsString, usize)>>,
+    /// Directories above these, with the names that lead to them.
+    above: BTreeMap<PathBuf, BTreeSet<OsString>>,
+    /// What is watched, by the number of the watch.
+    watched: BTreeMap<i32, PathBuf>,
+    out: &'a OwnedFd,
+    is_over: bool,
+}
+
+impl<'a> Keeper<'a> {
+    fn new(covers: &'a [Cover], out: &'a OwnedFd) -> Result<Self, Errno> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = Root::of(rustix::fs::open("/", flags, Mode::empty())?);
+        let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+        let mut places: BTreeMap<PathBuf, Vec<(OsString, usize)>> = BTreeMap::new();
+        let mut above: BTreeMap<PathBuf, BTreeSet<OsString>> = BTreeMap::new();
+        for (number, cover) in covers.iter().enumerate() {
+            let path = Path::new(OsStr::from_bytes(&cover.path));
+            let Some((parent, name)) = path.parent().zip(path.file_name()) else { continue };
+            places.entry(parent.to_owned()).or_default().push((name.to_owned(), number));
+            for step in parent.ancestors() {
+                let Some((upper, name)) = step.parent().zip(step.file_name()) else { break };
+                above.entry(upper.to_owned()).or_default().insert(name.to_owned());
+            }
+        }
+        let watched = BTreeMap::new();
+        Ok(Self { covers, root, watch, places, above, watched, out, is_over: false })
+    }
+
+    /// Waits until all masks are in place: the sandbox puts them there while this process starts.
+    fn await_masks(&mut self, channel: &Channel) -> Result<(), Errno> {
+        let longest = Instant::now() + LONGEST_START;
+        let step = Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
+        while !self.covers.iter().all(|cover| self.is_in_place(cover)) && Instant::now() < longest {
+            let mut end = [PollFd::new(channel, PollFlags::IN)];
+            match poll(&mut end, Some(&step)) {
+                Ok(0) | Err(Errno::INTR) => {}
+                Ok(_) => {
+                    self.is_over = true;
+                    return Ok(());
+                }
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(())
+    }
+
+    /// Watches each directory, wherever it is now.
+    fn watch(&mut self) {
+        let all: BTreeSet<&PathBuf> = self.places.keys().chain(self.above.keys()).collect();
+        for path in all {
+            let relative = inside(path);
+            let relative = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
+            let Ok(directory) = self.root.resolve(relative) else { continue };
+            // Of this process there is no /proc here, so what a descriptor is open on has no path.
+            if rustix::process::fchdir(&directory).is_err() {
+                continue;
+            }
+            if let Ok(number) = inotify::add_watch(&self.watch, ".", NAMES | WatchFlags::ONLYDIR) {
+                self.watched.insert(number, path.clone());
+            }
+        }
+    }
+
+    /// Waits for a change; false at the end.
+    fn wait(&mut self, channel: &Channel) -> Result<bool, Errno> {
+        let mut both =
+            [PollFd::new(&self.watch, PollFlags::IN), PollFd::new(channel, PollFlags::IN)];
+        match poll(&mut both, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+        self.is_over = !both[1].revents().is_empty();
+        Ok(!self.is_over)
+    }
+
+    /// Deals with what has happened; true if a directory was replaced, or something was missed.
+    fn turn(&mut self) -> Result<bool, Errno> {
+        let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
+        let (mut touched, mut is_moved) = (BTreeSet::new(), false);
+        let mut events = inotify::Reader::new(&self.watch, &mut buffer);
+        loop {
+            let event = match events.next() {
+                Ok(event) => event,
+                Err(Errno::AGAIN) => break,
+                Err(errno) => return Err(errno),
+            };
+            if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
+                is_moved = true;
+                continue;
+            }
+            let Some(path) = self.watched.get(&event.wd()) else { continue };
+            let Some(name) = event.file_name() else { continue };
+            let name = OsStr::from_bytes(name.to_bytes());
+            is_moved |= self.above.get(path).is_some_and(|names| names.contains(name));
+            let masks = self.places.get(path).into_iter().flatten();
+            touched.extend(masks.filter(|(mask, _)| mask == name).map(|(_, number)| *number));
+        }
+        if !touched.is_empty() {
+            self.look_at(Some(&touched))?;
+        }
+        Ok(is_moved)
+    }
+
+    /// Looks whether masks are in place, all or these, and puts back those that are not.
+    fn look_at(&self, only: Option<&BTreeSet<usize>>) -> Result<(), Errno> {
+        for (number, cover) in self.covers.iter().enumerate() {
+            if only.is_some_and(|only| !only.contains(&number)) || self.is_in_place(cover) {
+                continue;
+            }
+            let number = u32::try_from(number).map_err(|_| Errno::OVERFLOW)?;
+            let said = match put(&self.root, cover) {
+                Ok(()) => Fallen::PutBack(number),
+                // It was removed a moment ago.
+                Err(Errno::NOENT) => continue,
+                Err(_) => Fallen::Lost(number),
+            };
+            rustix::io::write(self.out, &said.to_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Whether a mount lies there, or nothing.
+    fn is_in_place(&self, cover: &Cover) -> bool {
+        let path = inside(Path::new(OsStr::from_bytes(&cover.path)));
+        let place = match self.root.resolve(path) {
+            Ok(place) => place,
+            Err(Errno::NOENT | Errno::NOTDIR) => return true,
+            Err(_) => return false,
+        };
+        let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW;
+        let found = statx(&place, "", flags, StatxFlags::TYPE);
+        found.is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_is_read_again() {
+        for said in [Fallen::PutBack(0), Fallen::PutBack(7), Fallen::Lost(0), Fallen::Lost(9)] {
+            assert_eq!(Fallen::from_bytes(said.to_bytes()), said);
+        }
+    }
+}

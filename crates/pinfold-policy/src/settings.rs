@@ -42,7 +42,7 @@ pub(crate) use read::path;
 pub use resolve::{EnvSetting, FileSettings, ProviderSettings, Settings};
 pub use url::{BaseUrl, BaseUrlError};
 pub use words::{
-    AgentState, BoundaryName, EngineName, GitMode, GroupTrust, IdentityMode, LandlockMode,
+    AgentState, ApplyMode, BoundaryName, EngineName, GroupTrust, IdentityMode, LandlockMode,
     ShadowMode, UnknownWord, Window, WorkspaceMode,
 };
 pub use wrapper::WrapperSetting;

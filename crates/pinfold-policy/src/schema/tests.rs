@@ -78,7 +78,7 @@ fn schema_and_parser_agree_on_samples() {
         (
             "config.schema.json",
             true,
-            r#"{"boundary": "namespace", "git": "quarantine", "forward_env": ["TERM"],
+            r#"{"boundary": "namespace", "forward_env": ["TERM"],
                 "files": {"read": ["/srv"], "state": "persistent"},
                 "providers": {"local": {"base_url": "https://x.example"}}}"#,
         ),

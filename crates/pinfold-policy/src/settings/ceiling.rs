@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use super::SettingsError;
 use super::read::CeilingFile;
-use super::words::{BoundaryName, GitMode, LandlockMode};
+use super::words::{BoundaryName, LandlockMode};
 use crate::limits::{Limits, WallTime};
 use crate::network::NetworkRule;
 use crate::origin::{Origin, Valued};
@@ -15,7 +15,6 @@ use crate::path::HostPath;
 pub struct Ceiling {
     pub(super) limits: Limits,
     pub(super) boundaries: Option<Valued<Vec<BoundaryName>>>,
-    pub(super) git: Option<Valued<GitMode>>,
     pub(super) landlock: Option<Valued<LandlockMode>>,
     pub(super) roots: Option<Valued<Vec<HostPath>>>,
     pub(super) hosts: Option<Valued<Vec<NetworkRule>>>,
@@ -32,7 +31,6 @@ impl Ceiling {
         Self {
             limits: file.limits,
             boundaries: file.boundaries,
-            git: file.git,
             landlock: file.landlock,
             roots: file.roots,
             hosts: file.hosts,

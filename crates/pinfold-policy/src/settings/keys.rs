@@ -1,7 +1,7 @@
 //! The keys of the three settings files. Readers and published schemas share these tables.
 
 use super::words::{
-    AgentState, BoundaryName, EngineName, GitMode, GroupTrust, IdentityMode, LandlockMode,
+    AgentState, ApplyMode, BoundaryName, EngineName, GroupTrust, IdentityMode, LandlockMode,
     ShadowMode, Window, WorkspaceMode,
 };
 use crate::document::{Key, Shape};
@@ -350,9 +350,14 @@ pub(crate) const USER: &[Key] = &[
     Key::new("agent", Shape::Pattern(ID_PATTERN), "The agent when none is named."),
     Key::new("model", Shape::Text, "The model; --model wins."),
     Key::new("provider", Shape::Pattern(ID_PATTERN), "The provider; --provider wins."),
-    Key::new("git", Shape::Choice(GitMode::WORDS), "How the git directory is protected."),
     Key::new("landlock", Shape::Choice(LandlockMode::WORDS), "When the kernel lacks Landlock."),
     Key::new("workspace_mode", Shape::Choice(WorkspaceMode::WORDS), "How the workspace enters."),
+    Key::new(
+        "apply",
+        Shape::Choice(ApplyMode::WORDS),
+        "What becomes of a view's changes when the session ends.",
+    ),
+    Key::new("apply_ignored", Shape::Flag, "Whether ignored files are applied, too."),
     Key::new("env", ENV, "Environment variables inside."),
     Key::new("forward_env", TEXTS, "Names of the caller's variables that enter."),
     Key::new("resources", Shape::Table(RESOURCES), "Limits."),
@@ -405,7 +410,6 @@ pub(crate) const CEILING: &[Key] = &[
         Shape::List(&Shape::Choice(BoundaryName::WORDS)),
         "The boundaries that may be used.",
     ),
-    Key::new("git", Shape::Choice(GitMode::WORDS), "The weakest protection of git directories."),
     Key::new("landlock", Shape::Choice(LandlockMode::WORDS), "The weakest use of Landlock."),
     Key::new("files", Shape::Table(CEILING_FILES), "Where grants may lie, and what they hide."),
     Key::new("network", Shape::Table(CEILING_NETWORK), "Which hosts may be allowed."),

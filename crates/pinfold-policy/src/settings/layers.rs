@@ -8,7 +8,7 @@ use super::budget::Usd;
 use super::host_exec::FlagHostExec;
 use super::project::Project;
 use super::words::{
-    AgentState, BoundaryName, EngineName, GitMode, IdentityMode, LandlockMode, WorkspaceMode,
+    AgentState, ApplyMode, BoundaryName, EngineName, IdentityMode, LandlockMode, WorkspaceMode,
 };
 use crate::document::SettingsFile;
 use crate::env::EnvName;
@@ -23,7 +23,7 @@ pub enum Attendance {
     /// Somebody does.
     #[default]
     Attended,
-    /// Nobody does: git directories are put in quarantine unless somebody says otherwise.
+    /// Nobody does: the workspace is a view unless a setting says otherwise.
     Unattended,
 }
 
@@ -73,10 +73,12 @@ pub struct Flags {
     pub provider: Option<String>,
     /// `--workspace`.
     pub workspace_mode: Option<WorkspaceMode>,
+    /// `--apply`.
+    pub apply: Option<ApplyMode>,
+    /// `--apply-ignored`.
+    pub apply_ignored: bool,
     /// `--worktree-branch`.
     pub worktree_branch: Option<BranchName>,
-    /// `--git`.
-    pub git: Option<GitMode>,
     /// `--landlock`.
     pub landlock: Option<LandlockMode>,
     /// `--state`.

@@ -63,10 +63,11 @@ impl Settings {
         rows.optional("agent", self.agent.as_ref());
         rows.optional("model", self.model.as_ref());
         rows.optional("provider", self.provider.as_ref());
-        rows.one("git", &self.git);
         rows.one("landlock", &self.landlock);
         rows.one("allow_weaker", &self.allow_weaker);
         rows.one("workspace_mode", &self.workspace_mode);
+        rows.one("apply", &self.apply);
+        rows.one("apply_ignored", &self.apply_ignored);
         rows.optional("worktree_branch", self.worktree_branch.as_ref());
         rows.list("vfs.shadow", &self.shadow);
         if !self.shadow.is_empty() {

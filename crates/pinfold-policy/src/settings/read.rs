@@ -9,7 +9,7 @@ use super::group_home::{self, GroupHome};
 use super::host_exec::{self, HostExecFile};
 use super::keys::{self, sub_keys};
 use super::words::{
-    AgentState, BoundaryName, EngineName, GitMode, GroupTrust, IdentityMode, LandlockMode,
+    AgentState, ApplyMode, BoundaryName, EngineName, GroupTrust, IdentityMode, LandlockMode,
     WorkspaceMode,
 };
 use super::wrapper::{self, WrapperSetting};
@@ -34,9 +34,10 @@ pub(super) struct UserFile {
     pub(super) agent: Option<Valued<String>>,
     pub(super) model: Option<Valued<String>>,
     pub(super) provider: Option<Valued<String>>,
-    pub(super) git: Option<Valued<GitMode>>,
     pub(super) landlock: Option<Valued<LandlockMode>>,
     pub(super) workspace_mode: Option<Valued<WorkspaceMode>>,
+    pub(super) apply: Option<Valued<ApplyMode>>,
+    pub(super) apply_ignored: Option<Valued<bool>>,
     pub(super) env: Vec<EnvSetting>,
     pub(super) forward_env: Vec<Valued<EnvName>>,
     pub(super) limits: Limits,
@@ -72,7 +73,6 @@ pub(super) struct UserFiles {
 pub(super) struct CeilingFile {
     pub(super) limits: Limits,
     pub(super) boundaries: Option<Valued<Vec<BoundaryName>>>,
-    pub(super) git: Option<Valued<GitMode>>,
     pub(super) landlock: Option<Valued<LandlockMode>>,
     pub(super) deny: Vec<Valued<Glob>>,
     pub(super) roots: Option<Valued<Vec<HostPath>>>,
@@ -114,9 +114,12 @@ pub(super) fn user(
         agent: text(&section, "agent")?,
         model: text(&section, "model")?,
         provider: text(&section, "provider")?,
-        git: word(&section, "git", Origin::User)?,
         landlock: word(&section, "landlock", Origin::User)?,
         workspace_mode: word(&section, "workspace_mode", Origin::User)?,
+        apply: word(&section, "apply", Origin::User)?,
+        apply_ignored: section.read("apply_ignored", |item| {
+            Ok(Valued::new(item.flag()?, Origin::User(item.place())))
+        })?,
         env: env(&section, Origin::User, Owner::Administrator)?,
         forward_env: forward_env(&section)?,
         limits: limits(&section, Origin::User)?,
@@ -149,7 +152,6 @@ pub(super) fn ceiling(file: SettingsFile<'_>) -> Result<CeilingFile, SettingsErr
             let words = item.list()?.iter().map(Item::parsed).collect::<Result<_, _>>()?;
             Ok(Valued::new(words, Origin::Ceiling(item.place())))
         })?,
-        git: word(&section, "git", Origin::Ceiling)?,
         landlock: word(&section, "landlock", Origin::Ceiling)?,
         deny: list(files, "deny", Origin::Ceiling, Item::parsed)?,
         roots: files.map_or(Ok(None), roots)?,

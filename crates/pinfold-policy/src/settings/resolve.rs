@@ -17,7 +17,7 @@ use super::read::{self, CeilingFile, UserFile, UserFiles, check_reserved};
 use super::url::BaseUrl;
 use super::widen::{self, Asked};
 use super::words::{
-    AgentState, BoundaryName, EngineName, GitMode, GroupTrust, IdentityMode, LandlockMode,
+    AgentState, ApplyMode, BoundaryName, EngineName, GroupTrust, IdentityMode, LandlockMode,
     ShadowMode, WorkspaceMode,
 };
 use super::wrapper::{self, WrapperSetting};
@@ -85,14 +85,16 @@ pub struct Settings {
     pub model: Option<Valued<String>>,
     /// The provider.
     pub provider: Option<Valued<String>>,
-    /// How git directories are protected.
-    pub git: Valued<GitMode>,
     /// Whether Landlock may be missing.
     pub landlock: Valued<LandlockMode>,
     /// Whether a wall that is missing is let pass.
     pub allow_weaker: Valued<bool>,
     /// How the workspace enters.
     pub workspace_mode: Valued<WorkspaceMode>,
+    /// What becomes of a view's changes at the end.
+    pub apply: Valued<ApplyMode>,
+    /// Whether ignored files are applied, too, when changes are applied at the end.
+    pub apply_ignored: Valued<bool>,
     /// The branch of a dedicated worktree.
     pub worktree_branch: Option<Valued<BranchName>>,
     /// Paths of the workspace that are replaced inside.
@@ -196,16 +198,16 @@ fn merge(
     for secret in &shared.secrets {
         group::admit(&mut network, secret, group.as_ref(), &group_trust);
     }
-    let unwatched = match attendance {
-        Attendance::Attended => GitMode::Guarded,
-        Attendance::Unattended => GitMode::Quarantine,
-    };
-    let git = flag("--git", flags.git).or(user.git).unwrap_or(Valued::default_of(unwatched));
     let best_effort = Valued::default_of(LandlockMode::BestEffort);
     let landlock = flag("--landlock", flags.landlock).or(user.landlock).unwrap_or(best_effort);
     let worktree_branch = flag("--worktree-branch", flags.worktree_branch);
     let dedicated = |branch: &Valued<BranchName>| {
         Valued::new(WorkspaceMode::DedicatedWorktree, branch.origin.clone())
+    };
+    // Whoever watches sees what happens to the checkout; otherwise it waits for a look.
+    let (unset, unset_apply) = match attendance {
+        Attendance::Attended => (WorkspaceMode::SharedMount, ApplyMode::Never),
+        Attendance::Unattended => (WorkspaceMode::Overlay, ApplyMode::Auto),
     };
     let agent = flag("AGENT", flags.agent).or(user.agent);
     // Ralph's choice of a model is pi's alone.
@@ -221,7 +223,6 @@ fn merge(
         model: flag("--model", flags.model).or(user.model).or(agent_loop.model),
         provider: flag("--provider", flags.provider).or(user.provider).or(agent_loop.provider),
         agent,
-        git: at_least("git", git, ceiling.git.as_ref())?,
         landlock: at_least("landlock", landlock, ceiling.landlock.as_ref())?,
         allow_weaker: match flags.allow_weaker {
             true => Valued::new(true, Origin::Flag { name: "--allow-weaker" }),
@@ -231,7 +232,14 @@ fn merge(
             .or(worktree_branch.as_ref().map(dedicated))
             .or(user.workspace_mode)
             .or(project.workspace_mode)
-            .unwrap_or(Valued::default_of(WorkspaceMode::SharedMount)),
+            .unwrap_or(Valued::default_of(unset)),
+        apply: flag("--apply", flags.apply)
+            .or(user.apply)
+            .unwrap_or(Valued::default_of(unset_apply)),
+        apply_ignored: match flags.apply_ignored {
+            true => Valued::new(true, Origin::Flag { name: "--apply-ignored" }),
+            false => user.apply_ignored.unwrap_or(Valued::default_of(false)),
+        },
         worktree_branch,
         shadow: project.shadow,
         shadow_mode: project.shadow_mode.unwrap_or(Valued::default_of(ShadowMode::Tmpfs)),

@@ -147,21 +147,23 @@ words! {
 }
 
 words! {
+    /// What becomes of a view's changes when the session ends.
+    ApplyMode, "apply mode":
+    /// Harmless changes are applied if the command succeeded; the rest waits.
+    Auto = "auto",
+    /// A question at the terminal decides; without a terminal everything waits.
+    Ask = "ask",
+    /// Everything waits for `pinfold apply`.
+    Never = "never",
+}
+
+words! {
     /// What a shadowed path is inside.
     ShadowMode, "shadow mode":
     /// A private, writable, empty directory, gone with the session.
     Tmpfs = "tmpfs",
     /// Nothing that can be written to.
     Deny = "deny",
-}
-
-words! {
-    /// How a repository's git directory is protected. Later is stricter.
-    GitMode, "git mode":
-    /// git works as outside; what would run programs on the host is protected.
-    Guarded = "guarded",
-    /// All of git works on a copy; at the end the host takes only objects and refs.
-    Quarantine = "quarantine",
 }
 
 words! {

@@ -7,10 +7,10 @@ fn without_files_the_documented_defaults_hold() {
     assert_eq!(shown(&settings.limits.pids), "4096 by the built-in default");
     assert_eq!(shown(&settings.limits.files), "65536 by the built-in default");
     assert_eq!(shown(&settings.limits.cpus), "none");
-    assert_eq!(settings.git.value, GitMode::Guarded);
+    assert_eq!(settings.workspace_mode.value, WorkspaceMode::SharedMount);
     let unattended = Layers { attendance: Attendance::Unattended, ..Layers::default() };
     let settings = Settings::resolve(unattended).unwrap();
-    assert_eq!(settings.git, Valued::default_of(GitMode::Quarantine));
+    assert_eq!(settings.workspace_mode, Valued::default_of(WorkspaceMode::Overlay));
 }
 
 #[test]
@@ -89,11 +89,14 @@ fn a_limit_above_the_ceiling_names_both_sides() {
 #[test]
 fn a_choice_the_ceiling_forbids_names_both_sides() {
     assert_eq!(
-        ceiling("git = \"quarantine\"", "git = \"guarded\"").resolve().unwrap_err().to_string(),
-        "git: guarded by config.toml:1 is weaker than quarantine, required by policy.toml:1"
+        ceiling("landlock = \"required\"", "landlock = \"best-effort\"")
+            .resolve()
+            .unwrap_err()
+            .to_string(),
+        "landlock: best-effort by config.toml:1 is weaker than required, required by policy.toml:1"
     );
-    let raised = ceiling("git = \"quarantine\"\nlandlock = \"required\"", "").resolve().unwrap();
-    assert_eq!(raised.git.origin.to_string(), "policy.toml:1");
+    let raised = ceiling("landlock = \"required\"", "").resolve().unwrap();
+    assert_eq!(raised.landlock.origin.to_string(), "policy.toml:1");
     assert_eq!(raised.landlock.value, LandlockMode::Required);
     assert_eq!(
         ceiling("boundaries = [\"vm\"]", "boundary = \"namespace\"")

@@ -1,51 +1,64 @@
-//! The look at the end: what the inside made that the host would execute.
+//! The look at the end: what a session made that programs on the host would execute.
 //!
-//! Nothing can keep an inside from making a repository, or a name that is only protected where it
-//! exists. So when everything inside has ended, the directories that changed are read again, and
-//! what is new and would be executed is set aside by a rename. Names in the working tree of a
-//! repository that the inside made stay: it is a clone like any other, and host tools ask before
-//! they trust a new one.
+//! Nothing can keep a sandbox from making a repository, or a name that is only protected where it
+//! exists. So when everything in it has ended, the directories that changed are read again. A new
+//! repository is rebuilt from its checked objects and references, or set aside. Other new things
+//! that the host would execute are set aside. "New" means another file than at the start, by
+//! device, inode and birth time: a path proves nothing.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use pinfold_policy::authority::{Effect, Reason};
+use pinfold_policy::path::Escaped;
 use pinfold_policy::protect::Protection;
 use pinfold_policy::settings::FileSettings;
-use rustix::fs::{AtFlags, FileType, Mode};
-use rustix::io::Errno;
+use rustix::fs::FileType;
 
-use crate::git::aside::set_aside_beneath;
-use crate::git::inspect::{Known, inspect};
-use crate::git::pointer;
+use crate::file_id::{FileId, Moment};
 use crate::git::read::open_directory;
-use crate::git::settle::Kept;
+use crate::git::rebuild::{Rebuild, Rebuilt};
+use crate::git::settle::{Kept, Settled};
 use crate::guard::{Guard, Walked};
-use crate::protect::{Finding, Rules, Surveyor, What};
-use crate::restrict::follow;
-use crate::survey::walk_changed;
+use crate::protect::{Finding, Look, Rules, Surveyor, What};
+use crate::set_aside::SetAside;
+use crate::survey::{Obstacle, Unseen, walk_changed};
 
 type Text = std::borrow::Cow<'static, str>;
 
-/// What was protected at the start is not looked at again.
-pub(crate) struct After<'a> {
-    guard: &'a Guard,
-    known: Known<'a>,
-    kept: Vec<Kept>,
-    /// Tops of the working trees that the inside made.
-    new_trees: Vec<PathBuf>,
-    /// Names that are new and would be executed.
-    named: Vec<(PathBuf, Reason)>,
+/// New things that are named one by one at most; the rest is counted.
+const MOST_NAMED: usize = 64;
+
+/// What the look goes by.
+pub(crate) struct Context<'a> {
+    pub(crate) guard: &'a Guard,
+    pub(crate) files: &'a FileSettings,
+    pub(crate) protection: &'a Protection,
+    pub(crate) aside: &'a SetAside,
+    /// Masked files that the host saved while the session lived, as they were right afterwards.
+    pub(crate) saved: &'a HashMap<PathBuf, Moment>,
 }
 
-/// Looks the writable roots over again and returns what was set aside.
-pub(crate) fn look(guard: &Guard, files: &FileSettings, protection: &Protection) -> Vec<Kept> {
-    let writable: Vec<PathBuf> = guard.roots.iter().map(|root| root.path.clone()).collect();
-    let known =
-        Known { writable: &writable, readable: &guard.readable, repositories: &guard.repositories };
+struct After<'a> {
+    guard: &'a Guard,
+    aside: &'a SetAside,
+    saved: &'a HashMap<PathBuf, Moment>,
+    rebuild: Rebuild<'a>,
+    settled: &'a mut Settled,
+    /// Tops of the working trees whose repositories were rebuilt.
+    new_trees: HashSet<PathBuf>,
+    /// Names that are new and would be executed.
+    named: Vec<(PathBuf, Reason)>,
+    /// What was set aside, or lies in something that was.
+    gone: HashSet<PathBuf>,
+}
+
+/// Looks at what changed in the writable roots, and rebuilds or sets aside what is new there.
+pub(crate) fn look(context: &Context<'_>, rebuild: Rebuild<'_>, settled: &mut Settled) {
+    let Context { guard, files, protection, aside, saved } = *context;
     let rules = Rules { protection: protection.clone(), files, roots: guard.readable.clone() };
-    let (kept, new_trees, named) = (Vec::new(), Vec::new(), Vec::new());
-    let mut after = After { guard, known, kept, new_trees, named };
+    let (new_trees, named, gone) = (HashSet::new(), Vec::new(), HashSet::new());
+    let mut after = After { guard, aside, saved, rebuild, settled, new_trees, named, gone };
     let mut done = HashSet::new();
     for root in &guard.roots {
         for finding in after.changed(root, &rules) {
@@ -55,92 +68,157 @@ pub(crate) fn look(guard: &Guard, files: &FileSettings, protection: &Protection)
         }
     }
     after.set_named_aside();
-    after.kept
 }
 
 impl After<'_> {
     fn changed(&mut self, root: &Walked, rules: &Rules<'_>) -> Vec<Finding> {
-        let mut surveyor = Surveyor::new(rules, &root.path, root.is, true);
+        let mut surveyor = Surveyor::new(rules, &root.path, root.is, true, Look::After);
         let walked = walk_changed(&root.path, &root.walk, &mut |listing, zone, below| {
             surveyor.visit(listing, zone, below);
         });
         match walked {
-            Ok(unreadable) => {
-                let why = "it cannot be read, so nobody knows what it would run";
-                for path in unreadable.iter().map(|path| root.path.join(path)) {
-                    // Closed for good before it is renamed: a name in it must lead nowhere.
-                    if let Err(errno) = close(&path) {
-                        let what = format!("{} ({errno}; remove it)", path.display());
-                        self.kept.push(Kept::new(what, why));
-                    }
-                    self.set_aside(&path, why);
+            Ok(unseen) => {
+                for unseen in unseen {
+                    self.unseen(root, &unseen);
                 }
             }
             Err(errno) => {
-                let what = format!("{} could not be looked over ({errno})", root.path.display());
-                let why = "repositories made in it may hold hooks: look before you run git there";
-                self.kept.push(Kept::new(what, why));
+                let what = format!("{} ({errno})", Escaped(&root.path));
+                let why = "it could not be read again: do not run git or builds there before you \
+                           have looked at it";
+                self.settled.kept.push(Kept::new(what, why));
             }
         }
         surveyor.findings
     }
 
+    /// A directory that the look could not enter is set aside if it is new. What was there at the
+    /// start has been masked since.
+    fn unseen(&mut self, root: &Walked, unseen: &Unseen) {
+        let is_new =
+            |path: &Path| !root.walk.has_seen(path) && !self.is_known(&root.path.join(path));
+        if !is_new(&unseen.path) {
+            return;
+        }
+        let (path, why) = match unseen.why {
+            Obstacle::Closed => (unseen.path.as_path(), "it is new and cannot be read"),
+            // The uppermost new directory has the shortest path.
+            Obstacle::TooDeep => {
+                let new = unseen.path.ancestors().filter(|path| !path.as_os_str().is_empty());
+                let top = new.filter(|path| is_new(path)).last().unwrap_or(&unseen.path);
+                (top, "directories are nested too deeply in it to be looked at")
+            }
+        };
+        self.set_aside(&root.path.join(path), why);
+    }
+
+    /// Whether this very file was there at the start and has been protected since. One that the host
+    /// saved counts if nobody changed it after its mask was put back.
+    fn is_known(&self, path: &Path) -> bool {
+        let is_saved = |saved: &Moment| Moment::of(path).as_ref() == Ok(saved);
+        if self.saved.get(path).is_some_and(is_saved) {
+            return true;
+        }
+        self.guard.known.get(path).is_some_and(|known| FileId::of(path).as_ref() == Ok(known))
+    }
+
     fn judge(&mut self, finding: Finding) {
         let Finding { path, kind, what } = finding;
-        if self.guard.protected.contains(&path) {
+        if self.is_known(&path) || self.is_gone(&path) || self.is_in_repository(&path) {
             return;
         }
         match what {
-            What::GitDirectory | What::BareRepository => self.git_directory(&path),
+            What::GitDirectory => self.repository(&path),
+            What::BareRepository => self.bare_repository(&path),
             What::GitFile => self.git_file(&path, kind),
             What::Named(class) if class.effect() != Effect::Hide => {
                 self.named.push((path, class.reason()));
             }
-            What::Named(_) | What::Socket | What::Denied(..) => {}
+            What::Named(_) | What::Socket | What::Denied(..) | What::SetAside => {}
         }
     }
 
-    fn git_directory(&mut self, path: &Path) {
-        let is_new = !self.known.repositories.iter().any(|known| known.host == path);
-        if is_new && path.ends_with(".git") {
-            self.new_trees.extend(path.parent().map(Path::to_owned));
-        }
-        inspect(path, &self.known, &mut self.kept);
+    /// Whether a path lies in a git directory of the host's. The session had another one.
+    fn is_in_repository(&self, path: &Path) -> bool {
+        let above = path.ancestors().find(|above| self.guard.has_private(above));
+        above.is_some_and(|above| self.is_known(above))
     }
 
-    /// A new `.git` that leads to a git directory: that one is inspected, wherever it lies.
-    fn git_file(&mut self, path: &Path, kind: FileType) {
-        let led = match kind {
-            FileType::Symlink => follow(path).map(|followed| followed.end),
-            _ => pointer::gitdir(path),
-        };
-        let Some(led) = led else {
-            return self.set_aside(path, "it does not say where its git directory is");
-        };
-        if !self.known.writable.iter().any(|root| led.starts_with(root)) {
-            // The inside's own /tmp and home are gone; a worktree that was made there, or here
-            // for a repository there, leads nowhere. What the host has there was not granted.
-            if std::fs::symlink_metadata(&led).is_ok() {
-                self.set_aside(path, "it leads git to a directory that was not granted");
+    fn is_gone(&self, path: &Path) -> bool {
+        !self.gone.is_empty() && path.ancestors().any(|above| self.gone.contains(above))
+    }
+
+    /// Rebuilds a new repository in its place, or sets it aside.
+    fn repository(&mut self, path: &Path) {
+        match self.rebuild.at(path) {
+            Ok(Rebuilt { note, is_whole }) => {
+                let is_new = |root: &Walked| {
+                    let below = path.parent().and_then(|top| top.strip_prefix(&root.path).ok());
+                    below.is_none_or(|top| !root.walk.has_seen(top))
+                };
+                if path.ends_with(".git") && self.guard.roots.iter().all(is_new) {
+                    self.new_trees.extend(path.parent().map(Path::to_owned));
+                }
+                self.settled.taken.push(note);
+                if !is_whole {
+                    self.gone.insert(path.to_owned());
+                }
             }
+            Err(why) => self.set_aside_for(path, why.into(), None),
+        }
+    }
+
+    /// A directory that looks like a repository to git. One that is new is rebuilt like any other;
+    /// one that the session only completed stops looking like one.
+    fn bare_repository(&mut self, path: &Path) {
+        if self.is_known(&path.join(".git"))
+            && self.guard.is_working_tree(path, self.guard.working_trees())
+        {
             return;
         }
-        self.new_trees.extend(path.parent().map(Path::to_owned));
-        if open_directory(&led).is_ok() {
-            inspect(&led, &self.known, &mut self.kept);
-        } else if std::fs::metadata(&led).is_ok() {
-            self.set_aside(path, "it leads git through a symbolic link");
+        let below =
+            |root: &Walked| path.strip_prefix(&root.path).is_ok_and(|it| root.walk.has_seen(it));
+        if self.guard.roots.iter().any(below) {
+            self.set_aside(&path.join("HEAD"), "with it git takes the directory for a repository");
+        } else {
+            self.repository(path);
         }
+    }
+
+    /// A new `.git` that is not a directory leads git elsewhere.
+    fn git_file(&mut self, path: &Path, kind: FileType) {
+        let why = match kind {
+            FileType::Symlink => "a link leads git to another directory",
+            _ => "it leads git to a directory of the session; its commits and branches come out",
+        };
+        self.set_aside(path, why);
     }
 
     fn set_named_aside(&mut self) {
+        let mut rest = 0;
         for (path, reason) in std::mem::take(&mut self.named) {
             // What lies in something protected came with it.
-            let in_new_tree = self.new_trees.iter().any(|tree| path.starts_with(tree));
-            let below = path.ancestors().skip(1).any(|above| self.guard.protected.contains(above));
-            if !in_new_tree && !below && std::fs::symlink_metadata(&path).is_ok() {
-                self.set_aside_for(&path, reason.text, reason.opt_in);
+            let mut above = path.ancestors().skip(1);
+            let in_new_tree = above.clone().any(|above| self.new_trees.contains(above));
+            let below =
+                above.any(|above| self.guard.known.contains_key(above) && self.is_known(above));
+            if in_new_tree
+                || below
+                || self.is_gone(&path)
+                || std::fs::symlink_metadata(&path).is_err()
+            {
+                continue;
             }
+            let before = self.settled.kept.len();
+            self.set_aside_for(&path, reason.text, reason.opt_in);
+            if before >= MOST_NAMED {
+                self.settled.kept.truncate(before);
+                rest += 1;
+            }
+        }
+        if rest > 0 {
+            let what = format!("{rest} more files");
+            self.settled.kept.push(Kept::new(what, "they were set aside like the others"));
         }
     }
 
@@ -149,26 +227,22 @@ impl After<'_> {
     }
 
     fn set_aside_for(&mut self, path: &Path, why: Text, opt_in: Option<Text>) {
-        let roots = self.known.writable.iter().filter(|root| path.starts_with(root));
-        let root = roots.max_by_key(|root| root.as_os_str().len());
-        let renamed = root.and_then(|root| {
-            let relative = path.strip_prefix(root).ok()?;
-            let renamed = open_directory(root).and_then(|root| set_aside_beneath(&root, relative));
-            Some(renamed)
+        let roots = self.guard.roots.iter().filter(|root| path.starts_with(&root.path));
+        let root = roots.max_by_key(|root| root.path.as_os_str().len());
+        let taken = root.and_then(|root| {
+            let relative = path.strip_prefix(&root.path).ok()?;
+            let opened = open_directory(&root.path).map_err(Into::into);
+            Some(opened.and_then(|root| self.aside.take_beneath(&root, relative, path)))
         });
-        let what = match renamed {
-            Some(Ok(())) => format!("{} (set aside)", path.display()),
-            Some(Err(errno)) => format!("{} (still there: {errno}; remove it)", path.display()),
-            None => format!("{} (still there; remove it)", path.display()),
+        let shown = Escaped(path);
+        let what = match taken {
+            Some(Ok(())) => {
+                self.gone.insert(path.to_owned());
+                format!("{shown} (set aside; `pinfold adopt` puts it back)")
+            }
+            Some(Err(error)) => format!("{shown} (still there: {error}; remove it)"),
+            None => format!("{shown} (still there; remove it)"),
         };
-        self.kept.push(Kept { what, why, opt_in });
+        self.settled.kept.push(Kept { what, why, opt_in });
     }
-}
-
-/// Takes every permission from a directory.
-fn close(path: &Path) -> Result<(), Errno> {
-    let (parent, name) = path.parent().zip(path.file_name()).ok_or(Errno::INVAL)?;
-    let parent = open_directory(parent)?;
-    // A directory it was, and nothing runs any more that could make it a link.
-    rustix::fs::chmodat(parent, name, Mode::empty(), AtFlags::empty())
 }

@@ -1,15 +1,13 @@
 //! Git on the host's side of the wall.
 
-pub(crate) mod aside;
-mod change;
 pub(crate) mod collect;
 pub(crate) mod config;
-pub(crate) mod directory;
+pub(crate) mod dropped;
 pub(crate) mod host;
 pub mod import;
 pub(crate) mod index;
-pub(crate) mod inspect;
 pub(crate) mod keys;
+pub(crate) mod layout;
 pub(crate) mod lfs;
 pub(crate) mod named;
 pub(crate) mod pen;
@@ -18,10 +16,15 @@ pub(crate) mod pipes;
 pub(crate) mod pointer;
 pub(crate) mod quarantine;
 pub(crate) mod read;
+pub(crate) mod rebuild;
 pub(crate) mod refs;
+mod remotes;
 pub(crate) mod secrets;
 pub(crate) mod settle;
+pub(crate) mod staging;
 pub(crate) mod start;
+pub(crate) mod state;
+pub(crate) mod sync;
 pub(crate) mod worktrees;
 
 /// A path's bytes, for a message to init.

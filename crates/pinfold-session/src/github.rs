@@ -8,7 +8,7 @@ use pinfold_policy::settings::Settings;
 
 use crate::RunError;
 use crate::git::config::{Config, Setting, split};
-use crate::git::directory::CONFIGS;
+use crate::git::layout::CONFIGS;
 use crate::git::read::{open_directory, read_beneath};
 use crate::workspace::Workspace;
 

@@ -32,6 +32,7 @@ use self::home::Home;
 use crate::identity::variables;
 use crate::places::Places;
 use crate::userland::HOME;
+use crate::view::GIT_OUTSIDE;
 use crate::workspace::{Workspace, git_outside};
 use crate::{Extra, RunError};
 
@@ -178,7 +179,7 @@ impl Group {
             let (git, origin) = (HostPath::new(git).map_err(RunError::path)?, Origin::Default);
             own.check(&git, &place.origin)?;
             let inside = git.as_path().to_owned();
-            self.add("git directory", RootKind::Workspace, git, inside, Access::FULL, &origin)?;
+            self.add(GIT_OUTSIDE, RootKind::Workspace, git, inside, Access::FULL, &origin)?;
         }
         let kind = RootKind::Knowledge;
         self.add("worktree", kind, host, PROJECT, Access::FULL, &place.origin)

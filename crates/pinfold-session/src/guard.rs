@@ -1,7 +1,7 @@
 //! The files door's deny inside allow, for one session: what is found before the command
 //! starts, the covers for it, and what is made of the inside's changes afterwards.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -9,42 +9,49 @@ use std::path::{Path, PathBuf};
 
 use pinfold_boundary::namespace::inside_owner;
 use pinfold_boundary::{Cover, CoverKind, Entry, Place};
-use pinfold_policy::authority::{Authority, Restriction, RootKind};
+use pinfold_policy::authority::{Authority, Effect, Reason, Restriction, RootKind, Why};
 use pinfold_policy::origin::Origin;
 use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_policy::protect::{Protection, RootIs};
-use pinfold_policy::settings::{GitMode, Settings};
+use pinfold_policy::settings::Settings;
 
 use crate::RunError;
 use crate::after;
+use crate::file_id::{FileId, Moment};
 use crate::git::bytes;
-use crate::git::collect::Collect;
-use crate::git::directory::{INSIDE, Repository};
+use crate::git::collect::Phase;
+use crate::git::dropped;
+use crate::git::layout::PRIVATE;
 use crate::git::person;
 use crate::git::quarantine::Copies;
-use crate::git::settle::{self, Kept, Settled, Terms};
-use crate::launcher;
+use crate::git::rebuild::Rebuild;
+use crate::git::settle::{Kept, Settled};
+use crate::git::state::State;
+use crate::git::sync::Synced;
 use crate::mounts;
 use crate::places::Places;
-use crate::protect::{Rules, Surveyor, Zone};
+use crate::protect::{Look, Rules, Surveyor, Zone};
 use crate::restrict::{Protect, Substitute};
 use crate::review::{Named, Names};
+use crate::set_aside::SetAside;
 use crate::shadow::Shadow;
 use crate::state::{SessionId, SessionState};
-use crate::survey::{Walk, walk};
+use crate::survey::{Obstacle, Walk, walk};
 use crate::tracked::Tracked;
 use crate::userland::HOME;
-use crate::view::View;
+use crate::view::{GIT_OUTSIDE, View};
 
 mod findings;
 mod prospect;
 mod repositories;
 mod secrets;
+mod shared;
 mod under_view;
 
 pub use prospect::{Prospect, prospect};
 use repositories::Git;
 pub(crate) use repositories::of_the_user;
+pub(crate) use shared::Repositories;
 
 /// What one session protects.
 #[derive(Debug)]
@@ -52,18 +59,19 @@ pub(crate) struct Guard {
     /// The session's directory of private copies, on the host.
     private: PathBuf,
     protect: Protect,
-    pub(crate) repositories: Vec<Repository>,
     /// Writable roots.
     pub(crate) roots: Vec<Walked>,
     /// All roots that were looked over.
     pub(crate) readable: Vec<PathBuf>,
-    /// Every path that a restriction names.
-    pub(crate) protected: HashSet<PathBuf>,
+    /// What was protected at the start, by path: the very file or directory.
+    pub(crate) known: HashMap<PathBuf, FileId>,
     protection: Protection,
-    /// Whole git directories that were copied (`git = quarantine`).
+    /// The private git directories.
     copies: Copies,
     /// Tops of the working trees in writable roots, each with the git directory that it has.
     tops: Vec<(PathBuf, PathBuf)>,
+    /// What is hidden from the session.
+    hidden: Vec<PathBuf>,
     /// What git has of the files that are secret by name.
     tracked: Tracked,
     session: String,
@@ -91,6 +99,8 @@ struct Granted {
     writable: bool,
     /// Whether it belongs to the workspace, and nobody named it.
     by_itself: bool,
+    /// A git directory outside the workspace that belongs to it, or a tree.
+    zone: Zone,
 }
 
 impl Guard {
@@ -104,13 +114,13 @@ impl Guard {
         Self {
             private: private.join("git"),
             protect: Protect::default(),
-            repositories: Vec::new(),
             roots: Vec::new(),
             readable: Vec::new(),
-            protected: HashSet::new(),
+            known: HashMap::new(),
             protection: Protection::default(),
             copies: Copies::default(),
             tops: Vec::new(),
+            hidden: Vec::new(),
             tracked: Tracked::default(),
             session: session.to_string(),
             over: over.map(|root| root.as_path().to_owned()),
@@ -151,7 +161,7 @@ impl Guard {
         workspace: &Path,
         places: &Places,
     ) -> Result<[Entry; 3], RunError> {
-        let path = InsidePath::new(INSIDE).map_err(RunError::path)?;
+        let path = InsidePath::new(PRIVATE).map_err(RunError::path)?;
         let host = HostPath::new(&self.private).map_err(RunError::path)?;
         let private = Entry { path, place: Place::Writable(host) };
         let protection = Protection::default();
@@ -196,6 +206,7 @@ impl Guard {
             .filter(|path| absent(path))
             .collect();
         restrictions.retain(|restriction| !absent.contains(restriction.host.as_path()));
+        self.remember(&restrictions);
         view.restricted(restrictions)
     }
 
@@ -221,7 +232,7 @@ impl Guard {
         let rules = Rules { protection, files, roots };
         let mut git = Git::default();
         for root in &granted {
-            self.look_over(root, Zone::Tree, &rules, &mut git)?;
+            self.look_over(root, &rules, &mut git)?;
             // A file has nothing in it that could be missing.
             if root.writable && root.path.is_dir() {
                 self.missing(&root.path, root.is, &rules.protection);
@@ -229,28 +240,43 @@ impl Guard {
         }
         self.own(authority, places);
         self.hide_secrets(&git, &rules.roots);
+        self.hide_links(&granted);
         let git = self.tops(git, &rules)?;
-        // What comes out of a view is decided on later, commits included.
-        let mode = if self.over.is_some() { GitMode::Quarantine } else { settings.git.value };
-        match mode {
-            GitMode::Guarded => self.guard_git(&git, &rules, places)?,
-            GitMode::Quarantine => self.copy_git(git, &granted, places)?,
-        }
+        self.copy_git(git, &granted, places)?;
         for shadow in &self.shadows {
             shadow.protect(&mut self.protect);
         }
         let restrictions = self.protect.finish()?;
         let restrictions = self.without_view(restrictions);
-        let hosts = restrictions.iter().map(|restriction| restriction.host.as_path().to_owned());
-        self.protected = hosts.collect();
         self.protection = rules.protection;
         Ok(restrictions)
+    }
+
+    /// Notes which files and directories are protected.
+    fn remember(&mut self, restrictions: &[Restriction]) {
+        let id = |restriction: &Restriction| {
+            let path = restriction.host.as_path();
+            Some((path.to_owned(), FileId::of(path).ok()?))
+        };
+        self.known = restrictions.iter().filter_map(id).collect();
+    }
+
+    /// Hides directories that the look could not enter: what is in them may be a secret, and their
+    /// owner can open them.
+    fn hide_unseen(&mut self, root: &Path, walk: &Walk<Zone>) {
+        for unseen in walk.unseen() {
+            let text = match unseen.why {
+                Obstacle::Closed => "it cannot be read, so nobody knows what is in it",
+                Obstacle::TooDeep => "it is nested too deeply to be looked at",
+            };
+            let reason = Reason { why: Why::Secret, text: text.into(), opt_in: None };
+            self.protect.restrict(root.join(&unseen.path), Effect::Hide, reason);
+        }
     }
 
     fn look_over(
         &mut self,
         root: &Granted,
-        zone: Zone,
         rules: &Rules<'_>,
         git: &mut Git,
     ) -> Result<(), RunError> {
@@ -259,10 +285,10 @@ impl Guard {
         if found.is_ok_and(|entry| !entry.is_dir() && !entry.is_symlink()) {
             return Ok(());
         }
-        let mut surveyor = Surveyor::new(rules, &root.path, root.is, root.writable);
+        let mut surveyor = Surveyor::new(rules, &root.path, root.is, root.writable, Look::Before);
         let is_view = self.over.as_ref() == Some(&root.path);
         let names = &mut self.names;
-        let walked = walk(&root.path, zone, &mut |listing, zone, below| {
+        let walked = walk(&root.path, root.zone, &mut |listing, zone, below| {
             if is_view {
                 names.add(listing);
             }
@@ -272,6 +298,7 @@ impl Guard {
             let what = format!("cannot look {} over: {errno}", root.path.display());
             RunError::refused(what, Some("grant a directory below it instead".to_owned()))
         })?;
+        self.hide_unseen(&root.path, &walk);
         if root.writable && !is_view {
             self.roots.push(Walked { path: root.path.clone(), is: root.is, walk });
         }
@@ -281,32 +308,62 @@ impl Guard {
         Ok(())
     }
 
-    /// Takes over what is harmless of the inside's changes. Call it when everything inside has
-    /// ended.
-    pub(crate) fn settle(&self, settings: &Settings) -> Settled {
-        let writable: Vec<PathBuf> = self.roots.iter().map(|root| root.path.clone()).collect();
-        let git = launcher::find("git", &writable);
-        let mut settled = Settled::default();
-        let terms = Terms { git: git.as_deref(), fixed_remotes: settings.has_github_token() };
-        for repository in &self.repositories {
-            settle::settle(repository, terms, &mut settled);
-        }
+    /// Takes over what is harmless of the session's changes. Call it when everything in the
+    /// sandbox has ended.
+    /// `synced` is what came of its repositories while it lived, and `saved` are masked files that
+    /// the host saved.
+    pub(crate) fn settle(
+        &self,
+        settings: &Settings,
+        places: &Places,
+        (synced, saved): (Synced, &HashMap<PathBuf, Moment>),
+    ) -> Settled {
+        let git = self.host_git();
+        let mut settled = Settled { kept: synced.kept, ..Settled::default() };
+        let aside = SetAside::of(places, &self.session);
+        let rebuild = Rebuild {
+            aside: &aside,
+            git: git.as_deref(),
+            session: &self.session,
+            out: self.private.with_file_name("rebuild"),
+            borrowed: self.copies.borrowed().cloned().collect(),
+        };
+        // Before any commit comes out: a `.git` file in a submodule that leads to the session's
+        // directory would make `git status` fail on the host.
+        let context = after::Context {
+            guard: self,
+            files: &settings.files,
+            protection: &self.protection,
+            aside: &aside,
+            saved,
+        };
+        after::look(&context, rebuild, &mut settled);
         if self.over.is_none() {
-            self.collect(git.as_deref(), &mut settled);
+            self.collect(git.as_deref(), synced.states, &mut settled);
+            self.report_dropped(&mut settled.kept);
         }
-        settled.kept.extend(after::look(self, &settings.files, &self.protection));
         settled.kept.sort();
+        settled.kept.dedup();
         settled
     }
 
+    /// Names the git settings and hooks that end with the session.
+    fn report_dropped(&self, kept: &mut Vec<Kept>) {
+        for copied in &self.copies.directories {
+            let now = dropped::Settings::read(&copied.private);
+            copied.start.settings().report(&now, copied.host.path(), kept);
+        }
+    }
+
     /// Takes commits and references out of the copies.
-    fn collect(&self, git: Option<&Path>, settled: &mut Settled) {
-        for (number, copied) in self.copies.directories.iter().enumerate() {
-            let out = self.private.with_file_name(format!("out-{number}"));
+    fn collect(&self, git: Option<&Path>, states: Vec<State>, settled: &mut Settled) {
+        let repositories = self.repositories();
+        let mut states = states.into_iter();
+        for copied in repositories.copied() {
+            let mut state = states.next().unwrap_or_else(|| State::at(&copied.start));
             let collected = match git {
                 Some(git) => {
-                    let (session, tops) = (self.session.as_str(), self.tops.as_slice());
-                    Collect { copied, git, session, out, tops, before: None }.collect(settled)
+                    repositories.collecting(copied, git, Phase::End).collect(&mut state, settled)
                 }
                 None => Err("there is no git on the host".to_owned()),
             };
@@ -322,10 +379,8 @@ impl Guard {
     /// The covers for an authority, with what stands for private copies.
     pub(crate) fn covers(&self, authority: &Authority) -> Vec<Cover> {
         let covers = mounts::covers(authority, &|host| {
-            Some(match self.protect.substitutes.get(host.as_path())? {
-                Substitute::Link(to) => CoverKind::Link(bytes(to)),
-                Substitute::Replace(from) => CoverKind::Replace(bytes(from)),
-            })
+            let Substitute(from) = self.protect.substitutes.get(host.as_path())?;
+            Some(CoverKind::Replace(bytes(from)))
         });
         self.copies.covers().chain(covers).collect()
     }
@@ -362,7 +417,9 @@ fn granted(authority: &Authority, places: &Places) -> Vec<Granted> {
             let is = if Some(&path) == home.as_ref() { RootIs::Home } else { RootIs::Ordinary };
             let writable = grant.access.intersects(pinfold_policy::access::Access::CHANGING);
             let by_itself = grant.source == Origin::Default;
-            Granted { path, is, writable, by_itself }
+            let is_git = by_itself && grant.root.id.as_str().contains(GIT_OUTSIDE);
+            let zone = if is_git { Zone::Git } else { Zone::Tree };
+            Granted { path, is, writable, by_itself, zone }
         })
         .collect()
 }

@@ -4,6 +4,7 @@
 #[macro_use]
 pub mod tell;
 
+pub mod accept;
 mod after;
 pub mod agent;
 mod anchor;
@@ -16,6 +17,7 @@ pub mod dedicated;
 pub mod detach;
 pub mod door;
 mod faults;
+mod file_id;
 mod filling;
 mod gateway;
 mod git;
@@ -31,6 +33,7 @@ mod interpreter;
 pub mod launcher;
 mod live;
 mod managed;
+mod masks;
 mod mount_points;
 pub mod mounts;
 mod outcome;
@@ -49,6 +52,7 @@ pub mod review;
 mod run;
 mod screen;
 mod serving;
+pub mod set_aside;
 mod shadow;
 pub mod snapshot;
 pub mod ssh;

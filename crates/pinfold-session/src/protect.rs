@@ -10,6 +10,7 @@ use pinfold_policy::protect::{Class, Protection, RootIs};
 use pinfold_policy::settings::FileSettings;
 use rustix::fs::FileType;
 
+use crate::set_aside::is_set_aside;
 use crate::survey::{Listing, beneath};
 
 /// Where packages are installed. What lies in them is code that the host runs as soon as it uses
@@ -32,6 +33,16 @@ pub(crate) enum Zone {
     WithinGit,
 }
 
+/// Which of the two looks at a granted directory it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// Before the command starts: what is found will be masked, so what lies in something hidden
+    /// need not be found.
+    Before,
+    /// After everything has ended: what is new has been masked for nobody.
+    After,
+}
+
 /// Something that the walk found.
 #[derive(Debug, Clone)]
 pub(crate) struct Finding {
@@ -52,6 +63,8 @@ pub(crate) enum What {
     Named(Class),
     /// The user or the administrator denied it.
     Denied(Reason, Origin),
+    /// An earlier session's look set it aside.
+    SetAside,
     /// A git directory.
     GitDirectory,
     /// A `.git` that is not a directory.
@@ -75,18 +88,25 @@ pub(crate) struct Surveyor<'a> {
     root: &'a Path,
     is: RootIs,
     writable: bool,
+    look: Look,
     pub(crate) findings: Vec<Finding>,
     /// Last components of the granted roots.
     root_names: Vec<&'a [u8]>,
 }
 
 impl<'a> Surveyor<'a> {
-    pub(crate) fn new(rules: &'a Rules<'a>, root: &'a Path, is: RootIs, writable: bool) -> Self {
+    pub(crate) fn new(
+        rules: &'a Rules<'a>,
+        root: &'a Path,
+        is: RootIs,
+        writable: bool,
+        look: Look,
+    ) -> Self {
         // Only a root within this one is met in it.
         let within = rules.roots.iter().filter(|other| *other != root && other.starts_with(root));
         let names = within.filter_map(|other| other.file_name()).map(OsStr::as_bytes);
         let root_names = names.collect();
-        Self { rules, root, is, writable, findings: Vec::new(), root_names }
+        Self { rules, root, is, writable, look, findings: Vec::new(), root_names }
     }
 
     /// Judges one directory and names those below that are to be looked at.
@@ -101,24 +121,22 @@ impl<'a> Surveyor<'a> {
             Zone::WithinGit if is_git_layout(listing) => self.git_directory(listing, below),
             Zone::WithinGit => self.names(listing, zone, below),
             Zone::Tree | Zone::Installed => {
-                let is_root = listing.path().as_os_str().is_empty();
-                if !is_root && is_git_layout(listing) {
-                    self.found(
-                        listing.path().to_owned(),
-                        FileType::Directory,
-                        What::BareRepository,
-                    );
-                } else if is_git_layout(listing) {
-                    self.git_directory(listing, below);
-                } else {
-                    self.names(listing, zone, below);
+                // What looks like git is protected as git, and looked at as any other directory.
+                if is_git_layout(listing) {
+                    let path = listing.path().to_owned();
+                    self.found(path, FileType::Directory, What::BareRepository);
                 }
+                self.names(listing, zone, below);
             }
         }
     }
 
+    /// What git does not take for a repository yet has nothing to be copied; the look at the end
+    /// sees what became of it.
     fn git_directory(&mut self, listing: &Listing, below: &mut Vec<(Vec<u8>, Zone)>) {
-        self.found(listing.path().to_owned(), FileType::Directory, What::GitDirectory);
+        if self.look == Look::After || is_git_layout(listing) {
+            self.found(listing.path().to_owned(), FileType::Directory, What::GitDirectory);
+        }
         self.names(listing, Zone::WithinGit, below);
         below.retain(|(name, _)| !OF_GIT.contains(&name.as_slice()));
     }
@@ -141,6 +159,7 @@ impl<'a> Surveyor<'a> {
     fn judge(&mut self, directory: &Path, name: &[u8], kind: FileType, zone: Zone) -> Judged {
         let in_tree = matches!(zone, Zone::Tree | Zone::Installed);
         let by_kind = match kind {
+            _ if self.look == Look::Before && is_set_aside(name) => Some(What::SetAside),
             FileType::Socket | FileType::Fifo => Some(What::Socket),
             FileType::Directory => None,
             _ if in_tree && name == b".git" => Some(What::GitFile),
@@ -175,7 +194,7 @@ impl<'a> Surveyor<'a> {
             matches!(what, What::Socket) && sockets.iter().any(|s| s.value.as_path() == host)
         };
         let what = denied().or(by_kind).or_else(named).filter(|what| !is_wanted(what));
-        let hidden = what.as_ref().is_some_and(What::hides);
+        let hidden = self.look == Look::Before && what.as_ref().is_some_and(What::hides);
         if let Some(what) = what {
             self.found(relative, kind, what);
         }
@@ -199,7 +218,7 @@ enum Judged {
 impl What {
     fn hides(&self) -> bool {
         match self {
-            Self::Socket | Self::Denied(..) => true,
+            Self::Socket | Self::Denied(..) | Self::SetAside => true,
             Self::Named(class) => class.effect() == Effect::Hide,
             Self::GitDirectory | Self::GitFile | Self::BareRepository => false,
         }

@@ -15,14 +15,9 @@ use crate::placeholder::Placeholder;
 /// How many links one path may lead through (`MAXSYMLINKS` in Linux, path_resolution(7)).
 const MAX_LINKS: usize = 40;
 
-/// What stands inside for something of which the inside has a private copy.
+/// The directory in the sandbox that stands for one of which it has a private copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Substitute {
-    /// A symbolic link to this inside path.
-    Link(PathBuf),
-    /// The directory at this inside path.
-    Replace(PathBuf),
-}
+pub(crate) struct Substitute(pub(crate) PathBuf);
 
 /// Everything that is to look different inside.
 #[derive(Debug, Default)]
@@ -162,9 +157,7 @@ impl Protect {
         }
         let hidden = self.hidden();
         let substitutes = &self.substitutes;
-        let is_gone = |path: &Path| {
-            hidden.contains(path) || matches!(substitutes.get(path), Some(Substitute::Replace(_)))
-        };
+        let is_gone = |path: &Path| hidden.contains(path) || substitutes.contains_key(path);
         let in_hidden = |path: &Path| path.ancestors().skip(1).any(is_gone);
         let mut made = HashSet::new();
         self.placeholders

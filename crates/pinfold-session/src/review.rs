@@ -10,6 +10,7 @@
 //! shown with every control character escaped.
 
 mod apply;
+mod automatic;
 mod changes;
 mod conclude;
 mod ended;

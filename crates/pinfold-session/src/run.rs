@@ -12,7 +12,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pinfold_boundary::namespace::explain;
-use pinfold_boundary::{Boundary, Entry, Feature, Hold, Inside, Program, Session as OfSession};
+use pinfold_boundary::{
+    Boundary, Cover, Entry, Feature, Hold, Inside, Program, Session as OfSession,
+};
 use pinfold_policy::authority::Subject;
 use pinfold_policy::path::InsidePath;
 use pinfold_policy::settings::Settings;
@@ -25,6 +27,8 @@ use crate::detach::{self, Background};
 use crate::door::{self, Opened, Records};
 use crate::filling::{Bound, Filling};
 use crate::gateway::Provider;
+use crate::git::sync::{Sync, Synced};
+use crate::masks::{Fell, Masks};
 use crate::outcome::{Outcome, RunError};
 use crate::places::Places;
 use crate::resume::Resume;
@@ -43,7 +47,7 @@ use crate::{idle, launcher, stdio, sys, wall, warm};
 
 pub(crate) use design::Design;
 pub(crate) use record::record_launch;
-use record::{record_session, say_what_is_less, settle};
+use record::{record_session, record_settled, say_what_is_less};
 
 /// The variable that says inside which boundary and wrappers handled a launch.
 const HANDLED_BY: &str = "PINFOLD_HANDLED_BY";
@@ -147,7 +151,9 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     launcher::record_in(&audit);
     let tells_at_once = terminal.is_none() && request.window.is_none();
     let records = Arc::new(Records::new(Arc::clone(&audit), tells_at_once));
-    let (opened, asked) = session.furnish(&mut request, &mut inside, &records, &audit)?;
+    let Furnished { opened, asked, live } =
+        session.furnish(&mut request, &mut inside, &records, &audit)?;
+    let masks = keep(live, &mut inside).map_err(RunError::thread)?;
     let passage = (asked.is_some() && terminal.is_some()).then(Arc::<Passage>::default);
     let asked_here = passage.as_ref().filter(|_| request.attended);
     let broker = asked.map(|asked| session.broker(asked, &request, &audit, asked_here));
@@ -213,8 +219,11 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     };
     let waits = is_idle && supervision.background.is_none();
     let announced = waits.then(|| session.state.id().clone());
+    let sync = session.bring_in_step().map_err(RunError::thread)?;
     let ended = conduct(supervision, &resume, start, announced.as_ref());
-    session.conclude(ended, &request, &records, &audit)
+    let fell = masks.map(Masks::end).unwrap_or_default();
+    let synced = sync.map(Sync::end).unwrap_or_default();
+    session.conclude(ended, &request, &records, &audit, (synced, fell))
 }
 
 /// What a run keeps from before its inside to after it.
@@ -271,24 +280,23 @@ impl Session {
         inside: &mut Inside,
         records: &Arc<Records>,
         audit: &Audit,
-    ) -> Result<(Opened, Option<(OwnedFd, Ground)>), RunError> {
+    ) -> Result<Furnished, RunError> {
         let (provider, ssh) = (request.provider.take(), request.ssh.take());
         let Request { settings, workspace, places, argv, .. } = &*request;
         let Design { view, authority, layer, guard, trust } = &mut self.design;
         layer.as_mut().map_or(Ok(()), Layer::begin).map_err(RunError::System)?;
         let authority = guard.prepare(view, authority, settings, places, &mut self.state)?;
         let mut doors = inside.doors().map_err(explain)?;
+        let mounts = doors.mounts.take();
         // It is the first of the plan's.
         let asks = settings.host_exec.enabled.value && !doors.sockets.is_empty();
         let host_exec = asks.then(|| doors.sockets.remove(0));
         let with = (trust.as_ref(), ssh);
         let mut opened = door::open(doors, provider, settings, places, records, with)?;
         let trusted = std::mem::take(&mut opened.covers);
-        let covers = guard.covers(&authority).into_iter().chain(trusted).collect();
+        let masks = guard.covers(&authority);
+        let covers = masks.iter().cloned().chain(trusted).collect();
         say_what_is_less(settings, inside, self.boundary.lacks());
-        if let Some(note) = guard.note() {
-            tell!("pinfold: note: {note}");
-        }
         let record =
             record_session(&authority, settings, workspace, (self.boundary.name(), inside));
         audit.record(&record).map_err(RunError::System)?;
@@ -305,7 +313,19 @@ impl Session {
         inside.seal(covers).map_err(explain)?;
         let view = workspace.under_view(settings).cloned();
         let asked = host_exec.map(|listener| (listener, Ground::new(authority, view)));
-        Ok((opened, asked))
+        Ok(Furnished { opened, asked, live: Live { masks, mounts } })
+    }
+
+    /// Starts to bring the repositories in step with the host's.
+    ///
+    /// # Errors
+    /// A thread that cannot be started.
+    fn bring_in_step(&self) -> io::Result<Option<Sync>> {
+        let guard = &self.design.guard;
+        match guard.host_git() {
+            Some(git) => Sync::start(Arc::new(guard.repositories()), git),
+            None => Ok(None),
+        }
     }
 
     /// Who serves the host-exec door.
@@ -355,11 +375,13 @@ impl Session {
         request: &Request,
         records: &Records,
         audit: &Audit,
+        (synced, fell): (Synced, Fell),
     ) -> Result<Outcome, RunError> {
         let mut notes = records.rest();
-        notes.extend(
-            settle(&self.design.guard, &request.settings, audit).map_err(RunError::System)?,
-        );
+        notes.extend(fell.notes);
+        let guard = &self.design.guard;
+        let settled = guard.settle(&request.settings, &request.places, (synced, &fell.saved));
+        notes.extend(record_settled(&settled, audit).map_err(RunError::System)?);
         if let Ok(outcome) = &ended {
             let limit = outcome.limit.map(crate::LimitReached::name);
             let event = Event::End { status: outcome.status, limit };
@@ -369,7 +391,9 @@ impl Session {
         let session = state.id().clone();
         drop((guard, state));
         if layer.is_some() {
-            notes.extend(review::conclude(&request.places, &session));
+            let outcome = ended.as_ref().ok();
+            let settings = &request.settings;
+            notes.extend(review::conclude(&request.places, &session, settings, outcome, audit));
         }
         let mut outcome = ended.inspect_err(|_| {
             for note in &notes {
@@ -380,6 +404,35 @@ impl Session {
         outcome.reached = records.reached();
         outcome.timeline.done("settles and cleans up");
         Ok(outcome)
+    }
+}
+
+/// What a session has before its command starts.
+struct Furnished {
+    opened: Opened,
+    /// Where the sandbox asks for commands on the host, if it can.
+    asked: Option<(OwnedFd, Ground)>,
+    live: Live,
+}
+
+/// The masks of a session, and the mount namespace that they are in.
+struct Live {
+    masks: Vec<Cover>,
+    mounts: Option<OwnedFd>,
+}
+
+/// Starts to keep the masks, where their namespace can be joined.
+///
+/// # Errors
+/// A thread that cannot be started.
+fn keep(live: Live, inside: &mut Inside) -> io::Result<Option<Masks>> {
+    let Live { masks, mounts } = live;
+    let mounts = inside.take_engine_mounts().unwrap_or(mounts);
+    match mounts {
+        Some(mounts) if !masks.is_empty() => {
+            Masks::keep(masks, mounts, inside.init.try_clone()?).map(Some)
+        }
+        _ => Ok(None),
     }
 }
 

@@ -138,7 +138,7 @@ impl Shadow {
             (ShadowMode::Tmpfs, Kind::File) => (Effect::Private, Some(self.stage().join("file"))),
             (ShadowMode::Tmpfs, _) => (Effect::Private, Some(self.stage())),
         };
-        let substitute = substitute.map(Substitute::Replace);
+        let substitute = substitute.map(Substitute);
         protect.shadow(&self.host, effect, substitute, reason, self.origin.clone());
     }
 

@@ -3,23 +3,40 @@
 //! The walk goes by descriptors and follows no link. It remembers when each directory last
 //! changed, so that the second walk reads only those that did: the kernel sets a change time
 //! itself, and nobody can set it back.
+//!
+//! A directory that cannot be looked into is never taken for an empty one. The first walk reports
+//! it, and the caller masks it. The second walk opens directories of the user's that have been
+//! closed since, and looks into them: programs find what they know by name in a directory that
+//! cannot be listed. They stay open to their owner.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat};
 use rustix::io::Errno;
+
+use crate::file_id::FileId;
 
 /// The entries of one directory.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
     path: Vec<u8>,
     names: Vec<u8>,
-    entries: Vec<(usize, usize, FileType)>,
+    entries: Vec<Entry>,
+}
+
+/// Where an entry's name begins and ends, its kind, and its inode number.
+#[derive(Debug)]
+struct Entry {
+    start: usize,
+    end: usize,
+    kind: FileType,
+    inode: u64,
 }
 
 impl Listing {
@@ -30,7 +47,12 @@ impl Listing {
 
     /// Name and kind of each entry; a link is a link.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (&[u8], FileType)> {
-        self.entries.iter().map(|(start, end, kind)| (&self.names[*start..*end], *kind))
+        self.entries.iter().map(|entry| (&self.names[entry.start..entry.end], entry.kind))
+    }
+
+    /// Name and inode number of each entry; of a mount point it is the number of what lies below.
+    pub(crate) fn inodes(&self) -> impl Iterator<Item = (&[u8], u64)> {
+        self.entries.iter().map(|entry| (&self.names[entry.start..entry.end], entry.inode))
     }
 
     /// What lies at a name, if anything does.
@@ -74,8 +96,42 @@ impl State {
 pub(crate) struct Walk<Z> {
     /// The directories that it entered.
     seen: Vec<Seen<Z>>,
-    /// Those that it could not read, relative to its root.
-    unreadable: Vec<Vec<u8>>,
+    /// Those that it could not look into.
+    unseen: Vec<Unseen>,
+    /// The paths of the former, once somebody asks for one.
+    paths: OnceLock<HashSet<Vec<u8>>>,
+}
+
+impl<Z> Walk<Z> {
+    /// Whether the walk entered the directory at this path, relative to its root.
+    pub(crate) fn has_seen(&self, path: &Path) -> bool {
+        let paths = || self.seen.iter().map(|seen| seen.path.clone()).collect();
+        self.paths.get_or_init(paths).contains(path.as_os_str().as_bytes())
+    }
+
+    /// The directories that it could not look into.
+    pub(crate) fn unseen(&self) -> &[Unseen] {
+        &self.unseen
+    }
+}
+
+/// A directory that a walk could not look into.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unseen {
+    /// Relative to the walk's root.
+    pub(crate) path: PathBuf,
+    /// Which directory it is, if that can be told.
+    id: Option<FileId>,
+    pub(crate) why: Obstacle,
+}
+
+/// Why a directory was not looked into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Obstacle {
+    /// It may not be read.
+    Closed,
+    /// It lies more than [`DEEPEST`] levels below the root.
+    TooDeep,
 }
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
@@ -90,25 +146,23 @@ fn open_root(root: &Path) -> Result<OwnedFd, Errno> {
 /// and names the directories to walk into with a zone for each.
 pub(crate) type Visit<'a, Z> = dyn FnMut(&Listing, Z, &mut Vec<(Vec<u8>, Z)>) + 'a;
 
-/// Walks everything beneath `root`. Directories that the user may not read hold nothing that the
-/// inside could read, so they are passed over; so are those that vanish meanwhile.
+/// Walks everything beneath `root`. Directories that vanish while it walks are skipped.
 ///
 /// # Errors
-/// What opening a directory says; `ENAMETOOLONG` for a tree of more than [`DEEPEST`] levels.
+/// Returns the error of opening or reading a directory.
 pub(crate) fn walk<Z: Copy>(
     root: &Path,
     zone: Z,
     visit: &mut Visit<'_, Z>,
 ) -> Result<Walk<Z>, Errno> {
     let root = open_root(root)?;
-    let mut walker = Walker::new(visit);
+    let mut walker = Walker::new(visit, None);
     walker.directory(root, Vec::new(), zone)?;
-    Ok(Walk { seen: walker.seen, unreadable: walker.unreadable })
+    Ok(Walk { seen: walker.seen, unseen: walker.unseen, paths: OnceLock::new() })
 }
 
 /// Walks again over what an earlier walk saw: visits the directories that changed since, and
-/// everything in directories that are new. Returns the directories that can no longer be read:
-/// what is in them nobody knows, yet a program that is told a name in them finds it.
+/// everything in directories that are new or were closed. Returns what it could not look into.
 ///
 /// # Errors
 /// As [`walk`].
@@ -116,10 +170,14 @@ pub(crate) fn walk_changed<Z: Copy>(
     root: &Path,
     before: &Walk<Z>,
     visit: &mut Visit<'_, Z>,
-) -> Result<Vec<PathBuf>, Errno> {
-    let root = open_root(root)?;
+) -> Result<Vec<Unseen>, Errno> {
+    let how = ResolveFlags::NO_SYMLINKS;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let found = rustix::fs::openat2(rustix::fs::CWD, root, flags, Mode::empty(), how)?;
+    open_to_owner(&found);
+    let root = rustix::fs::openat(&found, ".", DIRECTORY, Mode::empty())?;
     let known: HashSet<&[u8]> = before.seen.iter().map(|seen| seen.path.as_slice()).collect();
-    let mut walker = Walker::new(visit);
+    let mut walker = Walker::new(visit, Some(&before.unseen));
     for before in &before.seen {
         let path: &[u8] = if before.path.is_empty() { b"." } else { &before.path };
         let now = rustix::fs::statat(&root, path, AtFlags::SYMLINK_NOFOLLOW);
@@ -129,12 +187,14 @@ pub(crate) fn walk_changed<Z: Copy>(
         let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
         let directory = match rustix::fs::openat2(&root, path, DIRECTORY, Mode::empty(), how) {
             Ok(directory) => directory,
-            Err(errno) if is_passed_over(errno) => {
-                walker.passed_over(before.path.clone(), errno);
+            Err(Errno::ACCESS) => {
+                walker.closed_since(&root, before)?;
                 continue;
             }
+            Err(errno) if is_gone(errno) => continue,
             Err(errno) => return Err(errno),
         };
+        open_to_owner(&directory);
         let below = walker.visit(&directory, &before.path, before.zone)?;
         for (name, zone) in below {
             let child = joined(&before.path, &name);
@@ -143,14 +203,12 @@ pub(crate) fn walk_changed<Z: Copy>(
             }
         }
     }
-    let unreadable = walker.unreadable.into_iter().filter(|path| !before.unreadable.contains(path));
-    Ok(unreadable.map(|path| PathBuf::from(OsString::from_vec(path))).collect())
+    Ok(walker.unseen)
 }
 
 /// Bytes of entries that the kernel hands over at once.
 const BUFFER: usize = 32 * 1024;
-/// A descriptor is held for each level on the way down. A tree that is deeper is refused: what
-/// was not looked at cannot be protected.
+/// A descriptor is held for each level on the way down.
 const DEEPEST: usize = 256;
 
 struct Walker<'a, 'b, Z> {
@@ -158,21 +216,35 @@ struct Walker<'a, 'b, Z> {
     buffer: Vec<MaybeUninit<u8>>,
     listing: Listing,
     seen: Vec<Seen<Z>>,
-    unreadable: Vec<Vec<u8>>,
+    unseen: Vec<Unseen>,
     depth: usize,
+    /// For the second walk, what the first one could not look into.
+    before: Option<&'a [Unseen]>,
 }
 
 impl<'a, 'b, Z: Copy> Walker<'a, 'b, Z> {
-    fn new(visit: &'a mut Visit<'b, Z>) -> Self {
+    fn new(visit: &'a mut Visit<'b, Z>, before: Option<&'a [Unseen]>) -> Self {
         let buffer = vec![MaybeUninit::uninit(); BUFFER];
-        let (listing, seen, unreadable) = (Listing::default(), Vec::new(), Vec::new());
-        Self { visit, buffer, listing, seen, unreadable, depth: 0 }
+        let (listing, seen, unseen) = (Listing::default(), Vec::new(), Vec::new());
+        Self { visit, buffer, listing, seen, unseen, depth: 0, before }
     }
 
-    fn passed_over(&mut self, path: Vec<u8>, errno: Errno) {
-        if errno == Errno::ACCESS {
-            self.unreadable.push(path);
+    fn skip(&mut self, parent: &OwnedFd, name: &[u8], path: Vec<u8>, why: Obstacle) {
+        let path = PathBuf::from(OsString::from_vec(path));
+        let unseen = Unseen { path, id: FileId::at(parent, name).ok(), why };
+        // What was masked from the start is as it was.
+        if !self.before.is_some_and(|before| unseen.id.is_some() && before.contains(&unseen)) {
+            self.unseen.push(unseen);
         }
+    }
+
+    /// Whether the first walk could not look into this very directory.
+    fn was_closed(&self, parent: &OwnedFd, name: &[u8], path: &[u8]) -> bool {
+        let path = Path::new(OsStr::from_bytes(path));
+        let closed = |before: &&Unseen| before.path == path && before.why == Obstacle::Closed;
+        let before = self.before.unwrap_or_default().iter().find(closed);
+        before
+            .is_some_and(|before| before.id.is_some() && before.id == FileId::at(parent, name).ok())
     }
 
     fn directory(&mut self, directory: OwnedFd, path: Vec<u8>, zone: Z) -> Result<(), Errno> {
@@ -194,20 +266,62 @@ impl<'a, 'b, Z: Copy> Walker<'a, 'b, Z> {
         zone: Z,
     ) -> Result<(), Errno> {
         if self.depth == DEEPEST {
-            return Err(Errno::NAMETOOLONG);
+            self.skip(parent, name, path, Obstacle::TooDeep);
+            return Ok(());
         }
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags = DIRECTORY | OFlags::NOFOLLOW;
         self.depth += 1;
         let entered = match rustix::fs::openat(parent, name, flags, Mode::empty()) {
-            Ok(opened) => self.directory(opened, path, zone),
-            Err(errno) if is_passed_over(errno) => {
-                self.passed_over(path, errno);
-                Ok(())
+            Ok(opened) => {
+                if self.before.is_some() {
+                    open_to_owner(&opened);
+                }
+                self.directory(opened, path, zone)
             }
+            Err(Errno::ACCESS) => self.closed(parent, name, path, zone),
+            Err(errno) if is_gone(errno) => Ok(()),
             Err(errno) => Err(errno),
         };
         self.depth -= 1;
         entered
+    }
+
+    /// Looks into a closed directory of the user's, if it was closed since the first walk.
+    fn closed(
+        &mut self,
+        parent: &OwnedFd,
+        name: &[u8],
+        path: Vec<u8>,
+        zone: Z,
+    ) -> Result<(), Errno> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opens = self.before.is_some() && !self.was_closed(parent, name, &path);
+        let found = rustix::fs::openat(parent, name, flags, Mode::empty()).ok();
+        let open = |found: OwnedFd| {
+            open_to_owner(&found);
+            rustix::fs::openat(found, ".", DIRECTORY, Mode::empty()).ok()
+        };
+        match found.filter(|_| opens).and_then(open) {
+            Some(opened) => self.directory(opened, path, zone),
+            None => {
+                self.skip(parent, name, path, Obstacle::Closed);
+                Ok(())
+            }
+        }
+    }
+
+    /// Looks into a directory that an earlier walk could read and that is closed now. Where the
+    /// closed one lies above it, that one is looked into as a whole.
+    fn closed_since(&mut self, root: &OwnedFd, before: &Seen<Z>) -> Result<(), Errno> {
+        let whole = Path::new(OsStr::from_bytes(&before.path));
+        let Some((above, name)) = whole.parent().zip(whole.file_name()) else { return Ok(()) };
+        let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
+        let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        match rustix::fs::openat2(root, above, flags, Mode::empty(), how) {
+            Ok(parent) => self.enter(&parent, name.as_bytes(), before.path.clone(), before.zone),
+            Err(_) => Ok(()),
+        }
     }
 
     /// Lists a directory, shows it to the visitor, and returns what to walk into.
@@ -235,7 +349,7 @@ impl<'a, 'b, Z: Copy> Walker<'a, 'b, Z> {
             };
             let start = names.len();
             names.extend_from_slice(name);
-            entries.push((start, names.len(), kind));
+            entries.push(Entry { start, end: names.len(), kind, inode: entry.ino() });
         }
         let mut below = Vec::new();
         (self.visit)(&self.listing, zone, &mut below);
@@ -243,9 +357,21 @@ impl<'a, 'b, Z: Copy> Walker<'a, 'b, Z> {
     }
 }
 
-/// What may not be read holds nothing that the inside reads; what is gone is gone.
-fn is_passed_over(errno: Errno) -> bool {
-    matches!(errno, Errno::ACCESS | Errno::NOENT | Errno::NOTDIR | Errno::LOOP)
+/// Whether something vanished, or became something else, while the walk went on.
+fn is_gone(errno: Errno) -> bool {
+    matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP)
+}
+
+/// Gives the owner of a directory the right to list, enter and change it, if that is the user.
+fn open_to_owner(directory: &OwnedFd) {
+    const ALL: u32 = 0o700;
+    let Ok(stat) = rustix::fs::fstat(directory) else { return };
+    let mode = stat.st_mode & 0o7777;
+    if stat.st_uid == rustix::process::geteuid().as_raw() && mode & ALL != ALL {
+        // fchmod(2) fails on what was opened with `O_PATH`.
+        let path = format!("/proc/self/fd/{}", directory.as_raw_fd());
+        let _ = rustix::fs::chmod(path, Mode::from_raw_mode(mode | ALL));
+    }
 }
 
 /// Some file systems do not say in the entry what it is.

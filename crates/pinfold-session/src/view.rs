@@ -20,6 +20,9 @@ use crate::system::{Seen, Stack, is_nested};
 use crate::userland::{self, Piece};
 use crate::workspace::Workspace;
 
+/// What the grant of a git directory is called that lies outside the workspace and belongs to it.
+pub(crate) const GIT_OUTSIDE: &str = "git directory";
+
 /// A grant that comes with an agent or a door instead of the settings.
 #[derive(Debug, Clone)]
 pub struct Extra {
@@ -141,10 +144,8 @@ impl View {
             });
             return Ok(());
         }
-        let roots = [
-            ("workspace", Some(&workspace.root)),
-            ("git directory", workspace.git_outside.as_ref()),
-        ];
+        let roots =
+            [("workspace", Some(&workspace.root)), (GIT_OUTSIDE, workspace.git_outside.as_ref())];
         for (id, host) in roots {
             let Some(host) = host else { continue };
             settings.ceiling.check_path(id, host, &Origin::Default).map_err(RunError::settings)?;

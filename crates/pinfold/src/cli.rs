@@ -10,12 +10,14 @@ use pinfold_policy::limits::{ByteSize, MilliCpus, WallTime};
 use pinfold_policy::network::{HostPattern, NetworkRule};
 use pinfold_policy::project::Base;
 use pinfold_policy::settings::{
-    AgentState, BoundaryName, BranchName, EngineName, GitMode, IdentityMode, LandlockMode, Usd,
+    AgentState, ApplyMode, BoundaryName, BranchName, EngineName, IdentityMode, LandlockMode, Usd,
     WorkspaceMode, parse_publish,
 };
 use pinfold_session::SessionName;
 use pinfold_session::repository::ContentHash;
 
+use crate::accept::AcceptArgs;
+use crate::adopt::AdoptArgs;
 use crate::approvals::ApprovalsArgs;
 use crate::attach::AttachArgs;
 use crate::check::CheckArgs;
@@ -26,7 +28,7 @@ use crate::group::ImportGroupArgs;
 use crate::guard::{GuardArgs, ReadArgs};
 use crate::host::{HostGitArgs, HostRunArgs};
 use crate::image::ImageCommand;
-use crate::import::ImportArgs;
+use crate::import::{ImportArgs, RepositoryArgs};
 use crate::log::LogsArgs;
 use crate::network::ChangeArgs;
 use crate::review::{ApplyArgs, DiffArgs, DiscardArgs, PsArgs};
@@ -88,6 +90,10 @@ pub(crate) enum Command {
     Completions(Deferred<CompletionsArgs>),
     /// Say whether pinfold works on this machine, and what to do if not
     Doctor(Deferred<Output>),
+    /// Take branches of a session that change what tools run by themselves
+    Accept(Deferred<AcceptArgs>),
+    /// Put back files and repositories that the end of a session set aside
+    Adopt(Deferred<AdoptArgs>),
     /// Show and answer what insides ask to run on this machine
     Approvals(Deferred<ApprovalsArgs>),
     /// Read the audit log
@@ -119,6 +125,12 @@ pub(crate) enum Command {
     /// Take what was committed inside into the host's repository, in a boundary
     #[command(hide = true)]
     ImportObjects(Deferred<ImportArgs>),
+    /// Put masks back that the host took off
+    #[command(hide = true)]
+    KeepMasks,
+    /// Read a repository that a session made, in a scratch sandbox
+    #[command(hide = true)]
+    ReadRepository(Deferred<RepositoryArgs>),
     /// Run a program for an inside, and end all that it leaves
     #[command(hide = true)]
     HostRun(Deferred<HostRunArgs>),
@@ -267,9 +279,6 @@ pub(crate) struct PolicyArgs {
     /// Work in a worktree for this branch beside the repository; both are made if they are not there
     #[arg(long, value_name = "BRANCH")]
     pub(crate) worktree_branch: Option<BranchName>,
-    /// How git directories are protected: guarded or quarantine
-    #[arg(long, value_name = "MODE")]
-    pub(crate) git: Option<GitMode>,
     /// Whether to refuse without Landlock: required or best-effort
     #[arg(long, value_name = "NEED")]
     pub(crate) landlock: Option<LandlockMode>,
@@ -279,9 +288,19 @@ pub(crate) struct PolicyArgs {
     /// Run although a wall that the policy counts on is missing
     #[arg(long)]
     pub(crate) allow_weaker: bool,
-    /// Nobody watches this run
+    /// Run without anyone watching: the agent works in a view without its own permission prompts, and
+    /// harmless changes are applied at the end if it succeeded
     #[arg(long)]
     pub(crate) unattended: bool,
+    /// What becomes of a view's changes at the end: auto, ask or never
+    #[arg(long, value_name = "MODE")]
+    pub(crate) apply: Option<ApplyMode>,
+    /// Apply ignored files, too, such as build output
+    #[arg(long)]
+    pub(crate) apply_ignored: bool,
+    /// Whether an agent goes on in the background.
+    #[arg(skip)]
+    pub(crate) is_alone: bool,
     /// Grant a path for reading and running; may be repeated
     #[arg(long, value_name = "PATH")]
     pub(crate) read: Vec<PathBuf>,

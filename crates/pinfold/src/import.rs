@@ -1,23 +1,24 @@
-//! `pinfold import-objects`: a helper process of `pinfold run` in `git = quarantine`.
+//! `pinfold import-objects` and `read-repository`: helper processes of `pinfold run`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use pinfold_session::import::{Import, check, export};
+use pinfold_session::import::{self, Import, bring, check, export};
 
 use crate::exit::Failure;
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Half {
+enum Part {
     Export,
     Check,
+    Bring,
 }
 
 /// What is imported, from where, to where.
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
-    half: Half,
+    part: Part,
     host: PathBuf,
     copy: PathBuf,
     base: PathBuf,
@@ -25,11 +26,28 @@ pub(crate) struct ImportArgs {
 }
 
 pub(crate) fn import(args: ImportArgs) -> Result<ExitCode, Failure> {
-    let ImportArgs { half, host, copy, base, out } = args;
+    let ImportArgs { part, host, copy, base, out } = args;
     let import = Import { host, copy, base, out };
-    let done = match half {
-        Half::Export => export(&import),
-        Half::Check => check(&import),
+    let done = match part {
+        Part::Export => export(&import),
+        Part::Check => check(&import),
+        Part::Bring => bring(&import),
     };
     done.map(|()| ExitCode::SUCCESS).map_err(Failure::new)
+}
+
+/// The repository that is read, where to, and the objects that it may borrow.
+#[derive(Debug, Args)]
+pub(crate) struct RepositoryArgs {
+    copy: PathBuf,
+    out: PathBuf,
+    /// Pairs of a directory of objects on the host and the path that the repository knows.
+    borrowed: Vec<PathBuf>,
+}
+
+pub(crate) fn read(args: &RepositoryArgs) -> Result<ExitCode, Failure> {
+    let pairs = args.borrowed.chunks_exact(2);
+    let borrowed: Vec<_> = pairs.map(|pair| (pair[0].clone(), pair[1].clone())).collect();
+    let read = import::read_repository(&args.copy, &args.out, &borrowed);
+    read.map(|()| ExitCode::SUCCESS).map_err(Failure::new)
 }

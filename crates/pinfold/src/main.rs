@@ -1,6 +1,8 @@
 //! The command line: parse, call, print.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+mod accept;
+mod adopt;
 mod approvals;
 mod attach;
 mod check;
@@ -18,6 +20,7 @@ mod host_client;
 mod image;
 mod import;
 mod log;
+mod masks;
 mod network;
 mod nss;
 mod policy;
@@ -68,6 +71,8 @@ fn main() -> ExitCode {
         Command::Diff(args) => review::diff(&args.0),
         Command::Apply(args) => review::apply(&args.0),
         Command::Discard(args) => review::discard(&args.0),
+        Command::Accept(args) => accept::accept(&args.0),
+        Command::Adopt(args) => adopt::adopt(&args.0),
         Command::Check(args) => check::check(&args.0),
         Command::Config(args) => config::config(&args.0),
         Command::Trust(args) => trust::trust(&args.0),
@@ -78,6 +83,8 @@ fn main() -> ExitCode {
         Command::ReadBundle(args) => guard::read(&args.0),
         Command::Audit(args) => log::audit(&args.0),
         Command::ImportObjects(args) => import::import(args.0),
+        Command::KeepMasks => masks::keep(),
+        Command::ReadRepository(args) => import::read(&args.0),
         Command::LookAtWorktree(args) => worktree::look(args.0),
         Command::Serve(args) => serve::serve(args.0),
         Command::Mcp(args) => serve::mcp(args.0),

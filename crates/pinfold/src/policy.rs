@@ -136,7 +136,10 @@ pub(crate) fn settings(
         }
     };
     let files = Files::read(places)?;
-    let attendance = if args.unattended { Attendance::Unattended } else { Attendance::Attended };
+    let attendance = match args.unattended || args.is_alone {
+        true => Attendance::Unattended,
+        false => Attendance::Attended,
+    };
     let flags = flags(args, agent)?;
     let resolve = |trust| files.settings(flags.clone(), attendance, &repository, trust);
     let settings = resolve(trust.unwrap_or_default())?;
@@ -253,8 +256,9 @@ fn flags(args: &PolicyArgs, agent: Option<&str>) -> Result<Flags, Failure> {
         model: args.model.clone(),
         provider: args.provider.clone(),
         workspace_mode: args.workspace,
+        apply: args.apply,
+        apply_ignored: args.apply_ignored,
         worktree_branch: args.worktree_branch.clone(),
-        git: args.git,
         landlock: args.landlock,
         state: args.state,
         allow_weaker: args.allow_weaker,

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use pinfold_policy::authority::Subject;
 use pinfold_policy::origin::{Origin, Valued};
-use pinfold_policy::settings::Settings;
+use pinfold_policy::settings::{ApplyMode, Settings};
 use pinfold_provision::Event;
 use pinfold_session::agent::{self, AgentRun, ProgramSource};
 use pinfold_session::detach::{self, Background, Front, Side, Started};
@@ -22,13 +22,13 @@ use pinfold_session::{Outcome, Request, SessionName, Timeline, Who, Window};
 use crate::cli::RunArgs;
 use crate::environment::environment;
 use crate::exit::Failure;
-use crate::{image, network, policy, snapshot};
+use crate::{image, network, policy, review, snapshot};
 
 /// Runs an agent or a command; `learn` lets it reach every public host and says which it did.
 ///
 /// # Errors
 /// Whatever kept it from being run.
-pub(crate) fn run(args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
+pub(crate) fn run(mut args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
     let mut timeline = Timeline::default();
     timeline.done("starts");
     let places = Places::find().map_err(Failure::own)?;
@@ -41,6 +41,7 @@ pub(crate) fn run(args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
         },
         false => None,
     };
+    args.policy.is_alone = args.detach && args.agent.is_some();
     let workspace = policy::workspace(&places)?;
     let mut settings = policy::settings(&args.policy, args.agent.as_deref(), &places, &workspace)?;
     if args.agent_image {
@@ -60,6 +61,7 @@ pub(crate) fn run(args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
     let RunArgs { agent, rest, idle, policy, timings, name, agent_image, .. } = args;
     let unattended = policy.unattended;
     let wanted = Wanted { agent, rest, idle, unattended, name, background, window, agent_image };
+    let asks = settings.apply.value == ApplyMode::Ask;
     let outcome = session(wanted, settings, workspace, places, timeline);
     if let Ok(outcome) = &outcome {
         report(outcome, timings);
@@ -71,6 +73,9 @@ pub(crate) fn run(args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
         }
     }
     let outcome = outcome?;
+    if asks {
+        ask_to_apply()?;
+    }
     if learn {
         network::propose(&outcome.reached);
     }
@@ -79,6 +84,25 @@ pub(crate) fn run(args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
         pinfold_session::die_of_interrupt();
     }
     Ok(ExitCode::from(outcome.status))
+}
+
+/// Asks whether what the session changed in a view is to be applied, if somebody can answer and
+/// there is anything.
+///
+/// # Errors
+/// As `pinfold apply`.
+fn ask_to_apply() -> Result<(), Failure> {
+    let is_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    if !is_terminal || review::choose(&[]).is_err() {
+        return Ok(());
+    }
+    tell::put(format_args!("pinfold: apply these changes? [y/N] "));
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer).map_err(Failure::own)?;
+    if matches!(answer.trim(), "y" | "Y" | "yes") {
+        review::apply(&review::ApplyArgs::default())?;
+    }
+    Ok(())
 }
 
 /// Says which session runs, or shows why none does.

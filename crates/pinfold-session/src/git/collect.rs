@@ -1,34 +1,53 @@
-//! At the end of a session in `git = quarantine`: commits, branches, tags, notes and stashes come
-//! out of the inside's copy, nothing else does.
+//! Bringing a repository of the host and the private one of a session in step.
 //!
-//! A branch that the host can fast-forward is moved, a new one is made; where the two sides
-//! differ, the inside's is kept as `refs/pinfold/<session>/…` and a message says so. So is one
-//! that is checked out in a working tree of which the inside knew nothing, and a tag that the host
-//! has already, as git-fetch(1) would not replace it. The working trees that the inside could
-//! write are shared, so when it moved what is checked out there, the host's HEAD follows and its
-//! index becomes that commit's, as `git reset` (mixed) would leave it: `git status` then shows
-//! what differs in the working tree. Nothing is deleted; what the inside deleted is told.
+//! Both sides are compared with their last common state. What one side moved crosses to the other:
+//! branches, new tags, the stash, where HEAD is, and what is staged. A branch goes where the session
+//! has it only if the host did not move it, if nothing that the host had at the start is lost by
+//! that, and if the new commits change nothing that tools run by themselves. Otherwise the session's
+//! side is kept as `refs/pinfold/<session>/…`, and a message says so. Tags are never moved, and
+//! nothing is deleted on the host. Remote-tracking branches, notes, replacements and everything else
+//! never leave a session.
+//!
+//! Git that reads what a session wrote runs in scratch sandboxes. The host writes nothing into the
+//! private directory; what enters it is brought in by a scratch sandbox, too.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use pinfold_policy::protect::Protection;
+
 use super::host::HostGit;
 use super::pipes;
-use super::quarantine::Copied;
+use super::quarantine::{Copied, Stamp};
 use super::read::{open_directory, read_bounded};
-use super::refs::{Head, Refs, Stash, Taken, parse_heads, parse_refs, parse_stashes, shell_word};
+use super::refs::{
+    Refs, Stash, Taken, is_remote, parse_refs, parse_sides, parse_stashes, shell_word,
+};
 use super::settle::{Kept, Settled};
+use super::state::{Side, State};
 use super::worktrees::{self, Worktree};
 use crate::launcher::{Launcher, Spot};
 
+mod bring;
 mod follow;
+mod incoming;
 mod told;
+mod touched;
 mod unchanged;
 
-/// Bytes of what git lists for a repository at most; a reference takes some hundred.
+/// Bytes of what git lists for a repository; a reference takes about a hundred.
 const LONGEST_LIST: u64 = 256 << 20;
+
+/// Whether the session goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// It does: what is not settled yet has time.
+    Live,
+    /// It has ended.
+    End,
+}
 
 /// Which repository, and with which programs.
 pub(crate) struct Collect<'a> {
@@ -36,18 +55,23 @@ pub(crate) struct Collect<'a> {
     pub(crate) git: &'a Path,
     pub(crate) session: &'a str,
     pub(crate) out: PathBuf,
-    /// Tops of the working trees that the inside could write, each with its git directory.
+    /// Tops of the working trees that the session could write, each with its git directory.
     pub(crate) tops: &'a [(PathBuf, PathBuf)],
-    /// Where the host's working trees were, by git directory, before an interrupted attempt; none
-    /// at the first one.
-    pub(crate) before: Option<HashMap<PathBuf, Head>>,
+    /// Names that tools on the host run by themselves.
+    pub(crate) protection: &'a Protection,
+    /// Files that are hidden from the session.
+    pub(crate) hidden: &'a [PathBuf],
+    pub(crate) phase: Phase,
 }
 
-/// What a repository holds.
+/// What one side of a repository holds.
 struct Held {
     refs: Refs,
+    remotes: Refs,
     /// The newest first.
     stashes: Vec<Stash>,
+    /// The working trees in the order of the list.
+    trees: Vec<Side>,
 }
 
 impl Collect<'_> {
@@ -56,120 +80,178 @@ impl Collect<'_> {
         !self.is_unchanged(&worktrees::list(&self.copied.host, self.tops))
     }
 
-    /// Where the host's working trees are, by git directory.
-    pub(crate) fn heads(&self) -> HashMap<PathBuf, Head> {
-        let all = worktrees::list(&self.copied.host, self.tops);
-        all.iter()
-            .map(|worktree| (worktree.git.path().to_owned(), self.head_of(worktree)))
-            .collect()
-    }
-
-    /// Takes over what is new.
+    /// Brings both sides in step.
     ///
     /// # Errors
-    /// What went wrong, in words; then nothing was moved, or what is left to be done is in the
-    /// copy still.
-    pub(crate) fn collect(&self, settled: &mut Settled) -> Result<(), String> {
-        // The inside could put a link in its place.
+    /// Returns what went wrong, in words. What was not taken over is in the private directory still.
+    pub(crate) fn collect(&self, state: &mut State, settled: &mut Settled) -> Result<(), String> {
+        // The session could put a link in its place.
         open_directory(&self.copied.private).map_err(|errno| format!("the copy: {errno}"))?;
         let all = worktrees::list(&self.copied.host, self.tops);
-        if self.before.is_none() && self.is_unchanged(&all) {
+        // An attempt that was interrupted may have moved the references already.
+        let is_first = !state.is_complete && !self.copied.own_indexes.is_empty();
+        if self.phase == Phase::End && is_first && self.is_unchanged(&all) {
             return Ok(());
         }
         for git in [self.copied.private.as_path(), self.copied.host.path()] {
             pipes::refuse(git).map_err(|error| error.to_string())?;
         }
+        let _ = fs::remove_dir_all(&self.out);
         fs::create_dir(&self.out).map_err(|error| error.to_string())?;
         crate::guard::hand_over(&self.out).map_err(|error| error.to_string())?;
+        let done = self.both_ways(state, all, settled);
+        let _ = fs::remove_dir_all(&self.out);
+        done
+    }
+
+    fn both_ways(
+        &self,
+        state: &mut State,
+        all: Vec<Worktree>,
+        settled: &mut Settled,
+    ) -> Result<(), String> {
         let (within, elsewhere): (Vec<Worktree>, Vec<Worktree>) =
             all.into_iter().partition(|worktree| worktree.within);
-        let ours = self.ours()?;
-        let (theirs, heads) = self.export(&ours, &within)?;
-        let known = |worktree: &Worktree| self.before.as_ref()?.get(worktree.git.path()).cloned();
-        let before: Vec<Head> = within
-            .iter()
-            .map(|worktree| known(worktree).unwrap_or_else(|| self.head_of(worktree)))
-            .collect();
-        let moved: Vec<(&String, &String)> = theirs
-            .refs
-            .iter()
-            .filter(|(name, object)| ours.refs.get(*name) != Some(object))
-            .collect();
-        let forward = self.check(&ours, &moved, &before, &heads)?;
+        let ours = self.ours(&within)?;
+        let theirs = self.export(&ours, &within)?;
+        self.complete(state, &within, &ours);
+        let (forward, touched) = self.take_objects(state, &ours, &theirs)?;
         let held = self.checked_out(&elsewhere);
-        let commands = self.commands(&ours, &moved, &forward, &held, settled);
-        self.host().run(&["update-ref", "--stdin"], Some(commands.as_bytes()))?;
-        for (number, (worktree, before)) in within.iter().zip(&before).enumerate() {
-            let Some(head) = heads.get(&number).filter(|head| *head != before) else { continue };
-            if head.branch.as_ref().is_none_or(|branch| !held.contains_key(branch)) {
-                self.follow(number, worktree, before, head, settled)?;
-            }
-        }
+        let mut plan = Plan { ours: &ours, theirs: &theirs, forward, touched, held: &held };
+        let followed = self.follow_all(state, &within, &plan, settled);
+        plan.forward.retain(|name| !followed.contains(name));
+        self.move_refs(state, &plan, &followed, settled)?;
         self.store_stashes(&ours, &theirs, settled)?;
-        self.tell_deleted(&ours, &theirs, settled);
-        self.tell_worktrees(settled);
-        Ok(())
+        if self.phase == Phase::End {
+            self.tell_deleted(state, &ours, &theirs, settled);
+            self.tell_worktrees(settled);
+            return Ok(());
+        }
+        self.bring_in(state, &within, &theirs)
     }
 
     fn host(&self) -> HostGit<'_> {
         HostGit { program: self.git, directory: &self.copied.host }
     }
 
-    fn ours(&self) -> Result<Held, String> {
-        let kinds = ["refs/heads", "refs/tags", "refs/notes", "refs/stash"];
+    /// What the host holds.
+    fn ours(&self, within: &[Worktree]) -> Result<Held, String> {
+        let kinds = ["refs/heads", "refs/tags", "refs/remotes", "refs/stash"];
         let format = "--format=%(objectname) %(refname)";
         let listed = self.host().run(&[&["for-each-ref", format], &kinds[..]].concat(), None)?;
         let has_stash = listed.lines().any(|line| line.ends_with(" refs/stash"));
         let list = ["log", "-g", "-s", "--no-show-signature", "--no-decorate", "--no-notes"];
         let of_stash = ["--format=%H %gs", "refs/stash", "--"];
-        let stashes = match has_stash {
-            true => self.host().run(&[&list[..], &of_stash[..]].concat(), None)?,
-            false => String::new(),
+        let stashes = if has_stash {
+            self.host().run(&[&list[..], &of_stash[..]].concat(), None)?
+        } else {
+            String::new()
         };
-        Ok(Held { refs: parse_refs(&listed), stashes: parse_stashes(&stashes) })
+        let remotes = listed.lines().filter_map(|line| line.split_once(' '));
+        let remotes = remotes.filter(|(_, name)| is_remote(name));
+        let remotes = remotes.map(|(object, name)| (name.to_owned(), object.to_owned())).collect();
+        let trees =
+            within.iter().map(|worktree| self.side_of(worktree)).collect::<Result<_, _>>()?;
+        Ok(Held { refs: parse_refs(&listed), remotes, stashes: parse_stashes(&stashes), trees })
     }
 
-    /// The first half of the import: what the copy holds.
-    fn export(
-        &self,
-        ours: &Held,
-        within: &[Worktree],
-    ) -> Result<(Held, BTreeMap<usize, Head>), String> {
+    /// What the private directory holds. The objects that only it has are packed.
+    fn export(&self, ours: &Held, within: &[Worktree]) -> Result<Held, String> {
         let stashes = ours.stashes.iter().map(|stash| &stash.commit);
-        let tips = ours.refs.values().chain(stashes).map(|object| format!("{object}\n"));
-        self.write("tips", &tips.collect::<String>())?;
-        let heads = within.iter().enumerate();
-        let heads = heads.map(|(number, worktree)| format!("{number} {}\n", worktree.head));
-        self.write("worktrees", &heads.collect::<String>())?;
-        self.helper("export")?;
-        let (refs, stashes) =
-            (parse_refs(&self.read("refs")?), parse_stashes(&self.read("stash")?));
-        Ok((Held { refs, stashes }, parse_heads(&self.read("heads")?)))
-    }
-
-    /// The second half: takes the objects over. Returns which references move forward.
-    fn check(
-        &self,
-        ours: &Held,
-        moved: &[(&String, &String)],
-        before: &[Head],
-        heads: &BTreeMap<usize, Head>,
-    ) -> Result<BTreeSet<String>, String> {
-        let updates = moved
-            .iter()
-            .filter_map(|(name, new)| Some(format!("{} {new} {name}\n", ours.refs.get(*name)?)));
-        self.write("updates", &updates.collect::<String>())?;
-        let at_another = |(number, head): (&usize, &Head)| {
-            let commit = head.commit.as_ref()?;
-            let is_other = before.get(*number)?.commit.as_ref() != Some(commit);
-            is_other.then(|| format!("{number} {commit}\n"))
+        let tips = ours.refs.values().chain(ours.remotes.values()).chain(stashes);
+        self.write("tips", &tips.map(|object| format!("{object}\n")).collect::<String>())?;
+        let head = |(number, worktree): (usize, &Worktree)| {
+            format!("{number} {} {}\n", worktree.head, worktree.index())
         };
-        self.write("indexes", &heads.iter().filter_map(at_another).collect::<String>())?;
-        self.helper("check")?;
-        Ok(self.read("forward")?.lines().map(str::to_owned).collect())
+        self.write("worktrees", &within.iter().enumerate().map(head).collect::<String>())?;
+        self.helper("export")?;
+        let sides = parse_sides(&self.read("heads")?);
+        let trees = (0..within.len()).map(|number| sides.get(&number).cloned().unwrap_or_default());
+        Ok(Held {
+            refs: parse_refs(&self.read("refs")?),
+            remotes: Refs::new(),
+            stashes: parse_stashes(&self.read("stash")?),
+            trees: trees.collect(),
+        })
     }
 
-    /// Branches that are checked out in working trees of which the inside knew nothing.
+    /// At the first time, what the working trees had in common at the start: where HEAD was, and
+    /// what is staged on the host if that is as it was; else what HEAD holds.
+    fn complete(&self, state: &mut State, within: &[Worktree], ours: &Held) {
+        if state.is_complete {
+            return;
+        }
+        state.is_complete = true;
+        state.remotes.clone_from(&ours.remotes);
+        // References in tables (`reftable`) are read by git alone.
+        let is_table = self.copied.host.path().join("reftable").exists();
+        if is_table {
+            state.refs.clone_from(&ours.refs);
+            state.start.clone_from(&ours.refs);
+        }
+        for (worktree, side) in within.iter().zip(&ours.trees) {
+            let head = match is_table {
+                true => side.head.clone(),
+                false => self.copied.start.head(&worktree.head).unwrap_or_default(),
+            };
+            let now = Stamp::of(&worktree.git.path().join("index"));
+            let is_same = self.copied.index_of(worktree.index()) == now;
+            let tree = match is_same {
+                true => side.tree.clone(),
+                false => head.commit.as_ref().and_then(|commit| self.tree_of(commit)),
+            };
+            state.trees.insert(worktree.head.clone(), Side { head, tree });
+        }
+    }
+
+    fn tree_of(&self, commit: &str) -> Option<String> {
+        self.host().line(&["rev-parse", "-q", "--verify", &format!("{commit}^{{tree}}")])
+    }
+
+    /// Checks the new objects and stores them in the host's repository. Returns the references
+    /// that may move, and those whose new commits change what tools run by themselves.
+    fn take_objects(
+        &self,
+        state: &State,
+        ours: &Held,
+        theirs: &Held,
+    ) -> Result<(Vec<String>, BTreeMap<String, String>), String> {
+        let moved = moved(state, theirs);
+        let is_news = moved.clone().next().is_some()
+            || theirs
+                .stashes
+                .iter()
+                .any(|it| !ours.stashes.iter().any(|our| our.commit == it.commit))
+            || theirs.trees.iter().ne(&ours.trees);
+        if !is_news {
+            return Ok((Vec::new(), BTreeMap::new()));
+        }
+        let updates = moved.clone().filter_map(|(name, new)| {
+            let base = state.start.get(name).or_else(|| ours.refs.get(name))?;
+            Some(format!("{base} {new} {name}\n"))
+        });
+        self.write("updates", &updates.collect::<String>())?;
+        self.helper("check")?;
+        self.store_incoming()?;
+        let forward = self.read("forward")?;
+        let mut may_move: Vec<String> = forward.lines().map(str::to_owned).collect();
+        let is_new =
+            |name: &&String| !state.start.contains_key(*name) && !ours.refs.contains_key(*name);
+        may_move.extend(moved.clone().map(|(name, _)| name).filter(is_new).cloned());
+        // A branch that the session made may go anywhere.
+        let is_own =
+            |name: &&String| !state.start.contains_key(*name) && ours.refs.contains_key(*name);
+        may_move.extend(moved.clone().map(|(name, _)| name).filter(is_own).cloned());
+        let mut touched = BTreeMap::new();
+        for (name, new) in moved.filter(|(name, _)| name.starts_with("refs/heads/")) {
+            if let Some(path) = self.touches_protected(state, new)? {
+                touched.insert(name.clone(), path);
+            }
+        }
+        Ok((may_move, touched))
+    }
+
+    /// Branches that are checked out in working trees that the session did not see.
     fn checked_out<'w>(&self, elsewhere: &'w [Worktree]) -> HashMap<String, &'w Worktree> {
         let branch = |worktree: &'w Worktree| {
             let git = HostGit { program: self.git, directory: &worktree.git };
@@ -178,49 +260,91 @@ impl Collect<'_> {
         elsewhere.iter().filter_map(branch).collect()
     }
 
-    /// What git-update-ref(1) is told.
-    fn commands(
+    /// Moves what the session moved, except what is checked out in its working trees.
+    fn move_refs(
         &self,
-        ours: &Held,
-        moved: &[(&String, &String)],
-        forward: &BTreeSet<String>,
-        held: &HashMap<String, &Worktree>,
+        state: &mut State,
+        plan: &Plan<'_>,
+        followed: &[String],
         settled: &mut Settled,
-    ) -> String {
-        let taken = Taken::new(&ours.refs);
+    ) -> Result<(), String> {
+        let taken = Taken::new(&plan.ours.refs);
         let mut commands = String::new();
+        let moved: Vec<(String, String)> = moved(state, plan.theirs)
+            .filter(|(name, _)| !followed.contains(name))
+            .map(|(name, new)| (name.clone(), new.clone()))
+            .collect();
         for (name, new) in moved {
+            let (our, last) = (plan.ours.refs.get(&name), state.refs.get(&name));
+            if our == Some(&new) {
+                state.refs.insert(name, new);
+                continue;
+            }
             let kept = format!("refs/pinfold/{}/{}", self.session, &name["refs/".len()..]);
-            let why = match (ours.refs.get(*name), held.get(*name)) {
-                (_, Some(worktree)) if forward.contains(*name) => {
-                    let top = shell_word(&worktree.top.to_string_lossy());
-                    format!(
-                        "it is checked out in another worktree; take it with \
-                         `git -C {top} merge --ff-only {}`",
-                        shell_word(&kept)
-                    )
-                }
-                (None, None) if taken.is_in_the_way_of(name) => {
-                    "a reference of the host has the same beginning".to_owned()
-                }
-                (None, None) => {
-                    commands.push_str(&format!("create {name} {new}\n"));
+            let why = match self.obstacle(plan, &taken, &name, our, last, &kept) {
+                Some(why) => why,
+                None => {
+                    match our {
+                        Some(old) => commands.push_str(&format!("update {name} {new} {old}\n")),
+                        None => commands.push_str(&format!("create {name} {new}\n")),
+                    }
+                    state.refs.insert(name, new);
                     continue;
                 }
-                (Some(_), _) if name.starts_with("refs/tags/") => {
-                    "the host has a tag of this name".to_owned()
-                }
-                (Some(old), None) if forward.contains(*name) => {
-                    commands.push_str(&format!("update {name} {new} {old}\n"));
-                    continue;
-                }
-                (Some(_), _) => "it is no fast-forward of the host's".to_owned(),
-                (None, Some(_)) => "it is checked out in another worktree".to_owned(),
             };
             commands.push_str(&format!("update {kept} {new}\n"));
-            self.keep(settled, format!("{name} in {}, kept as {kept}", self.place()), why);
+            state.refs.insert(name.clone(), new);
+            if state.held.insert(name.clone()) || self.phase == Phase::End {
+                self.keep(settled, format!("{name} in {}, kept as {kept}", self.place()), why);
+            }
         }
-        commands
+        if commands.is_empty() {
+            return Ok(());
+        }
+        self.host()
+            .run(&["update-ref", "-m", &self.reason(), "--stdin"], Some(commands.as_bytes()))?;
+        Ok(())
+    }
+
+    /// What the reflog says.
+    fn reason(&self) -> String {
+        format!("pinfold {}", self.session)
+    }
+
+    /// Why a reference does not move, if so.
+    fn obstacle(
+        &self,
+        plan: &Plan<'_>,
+        taken: &Taken<'_>,
+        name: &str,
+        our: Option<&String>,
+        last: Option<&String>,
+        kept: &str,
+    ) -> Option<String> {
+        if let Some(path) = plan.touched.get(name) {
+            return Some(touched::reason(path, self.session));
+        }
+        if let Some(worktree) = plan.held.get(name) {
+            let top = shell_word(&worktree.top.to_string_lossy());
+            let kept = shell_word(kept);
+            return Some(match our {
+                Some(_) => format!(
+                    "it is checked out in another worktree; take it with \
+                     `git -C {top} merge --ff-only {kept}`"
+                ),
+                None => "it is checked out in another worktree".to_owned(),
+            });
+        }
+        if name.starts_with("refs/tags/") && our.is_some() {
+            return Some("the host has a tag of this name".to_owned());
+        }
+        if our.is_none() && taken.is_in_the_way_of(name) {
+            return Some("a reference of the host has the same beginning".to_owned());
+        }
+        if our != last || !plan.forward.iter().any(|forward| forward == name) {
+            return Some("it is no fast-forward of the host's".to_owned());
+        }
+        None
     }
 
     fn place(&self) -> std::path::Display<'_> {
@@ -231,12 +355,12 @@ impl Collect<'_> {
         settled.kept.push(Kept { what, why: why.into(), opt_in: None });
     }
 
-    /// Runs one half of the import, in a process of its own that stands in the host's git directory.
-    fn helper(&self, half: &str) -> Result<(), String> {
+    /// Runs one part in a process of its own that stands in the host's git directory.
+    fn helper(&self, part: &str) -> Result<(), String> {
         let own = std::env::current_exe().map_err(|error| error.to_string())?;
         let host = self.copied.host.open().map_err(|error| error.to_string())?;
         let paths = [Path::new("."), &self.copied.private, &self.copied.base, &self.out];
-        let mut argv: Vec<OsString> = vec![own.into(), "import-objects".into(), half.into()];
+        let mut argv: Vec<OsString> = vec![own.into(), "import-objects".into(), part.into()];
         argv.extend(paths.map(|path| path.into()));
         let spot = Spot { path: self.copied.host.path(), opened: &host };
         let output = Launcher.run_in(spot, None, &argv, &[], None);
@@ -257,4 +381,25 @@ impl Collect<'_> {
         let content = content.map_err(|unread| format!("{name} {unread}"))?;
         Ok(content.map_or_else(String::new, |it| String::from_utf8_lossy(&it.bytes).into_owned()))
     }
+}
+
+/// What one round goes by.
+struct Plan<'p> {
+    ours: &'p Held,
+    theirs: &'p Held,
+    /// References that may go where the session has them.
+    forward: Vec<String>,
+    /// References whose new commits change a file that tools run by themselves, with its path.
+    touched: BTreeMap<String, String>,
+    /// Branches that are checked out where the session did not see it.
+    held: &'p HashMap<String, &'p Worktree>,
+}
+
+/// The references that the session moved since the last common state, with their new objects.
+fn moved<'h>(
+    state: &State,
+    theirs: &'h Held,
+) -> impl Iterator<Item = (&'h String, &'h String)> + Clone {
+    let last = state.refs.clone();
+    theirs.refs.iter().filter(move |(name, object)| last.get(*name) != Some(*object))
 }

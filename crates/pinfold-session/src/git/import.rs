@@ -1,10 +1,11 @@
-//! `pinfold import-objects`: takes the objects that an inside made into the host's repository.
+//! `pinfold import-objects`: brings the host's repository and the private one of a session in step.
 //!
-//! Git that reads what an agent wrote runs in a throwaway boundary of its own, without network,
-//! twice: once over the agent's copy, read-only, to pack what is new and to say where its
-//! branches are; once over the host's repository, of which only the directory of objects can be
-//! written, to check the pack (`index-pack --strict`) and that nothing is missing from it. A
-//! program of its own does both, because a boundary starts from a process with one thread.
+//! Git that reads what a session wrote runs in a scratch sandbox without network. One packs what is
+//! new in the private directory, which it sees read-only. A second one checks the pack
+//! (`unpack-objects --strict` or `index-pack --strict`) and that nothing is missing from it; it sees
+//! the host's repository read-only and writes to a directory of its own. A third one, in which the
+//! private directory can be written, brings in what the host moved. A program of its own runs them,
+//! because a boundary starts from a process with one thread.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -22,8 +23,9 @@ pub struct Import {
     /// Where the copy expects the host's objects, inside.
     pub base: PathBuf,
     /// Where results are written. There lie `tips`: what the host's references name; `worktrees`:
-    /// lines of `number head` for the HEADs that are asked for; and for [`check`] `updates`: lines
-    /// of `old new reference`, and `indexes`: lines of `number commit`.
+    /// lines of `number head index` for the working trees; for [`check`] `updates`: lines of `old
+    /// new reference`; for [`bring`] `bring-refs`: commands of git-update-ref(1), and `bring-heads`:
+    /// lines of `number head index old new`.
     pub out: PathBuf,
 }
 
@@ -32,70 +34,181 @@ const HOST: &str = "/q/host";
 const OUT: &str = "/q/out";
 
 /// Packs what the copy has and the host has not, and says where it is: `refs`, `heads` and `stash`.
+/// What is staged becomes a tree among the objects of the scratch sandbox.
 const EXPORT: &str = "set -e
-git for-each-ref --format='%(objectname) %(refname)' refs/heads refs/tags refs/notes >/q/out/refs
-while read -r number head; do
+mkdir -p /q/out/objects/info /q/out/objects/pack
+export GIT_OBJECT_DIRECTORY=/q/out/objects GIT_ALTERNATE_OBJECT_DIRECTORIES=/q/copy/objects
+git for-each-ref --format='%(objectname) %(refname)' refs/heads refs/tags >/q/out/refs
+while read -r number head index; do
   commit=$(git rev-parse -q --verify \"$head^{commit}\") || commit=-
   branch=$(git symbolic-ref -q \"$head\") || branch=-
-  echo \"$number $commit $branch\"
+  tree=-
+  if [ -f \"/q/copy/$index\" ]; then
+    cp \"/q/copy/$index\" /q/out/index
+    tree=$(GIT_INDEX_FILE=/q/out/index git write-tree 2>/dev/null) || tree=-
+    rm -f /q/out/index
+  fi
+  echo \"$number $commit $tree $branch\"
 done </q/out/worktrees >/q/out/heads
 if git rev-parse -q --verify refs/stash >/dev/null; then
   git log -g -s --no-show-signature --no-decorate --no-notes --format='%H %gs' refs/stash --
 fi >/q/out/stash
 { cut -d' ' -f1 /q/out/refs; cut -d' ' -f1 /q/out/stash
-  cut -d' ' -f2 /q/out/heads | sed '/^-$/d'; sed 's/^/^/' /q/out/tips; } |
+  cut -d' ' -f2,3 /q/out/heads | tr ' ' '\\n' | sed '/^-$/d'; } >/q/out/new
+{ cat /q/out/new; sed 's/^/^/' /q/out/tips; } |
 git pack-objects -q --revs --stdout >/q/out/pack";
 
-/// Checks and stores the pack, says which branches moved forward and which stashes are such, and
-/// writes the indexes of the commits that are checked out.
+/// Checks the pack and says which branches moved forward and which stashes are such. A few objects
+/// are stored one by one, so that git does not pack again after every commit (`gc.autoPackLimit`).
 const CHECK: &str = "set -e
-if [ -n \"$1\" ]; then git index-pack --stdin --strict --fix-thin </q/out/pack >/dev/null; fi
-{ cut -d' ' -f1 /q/out/refs; cut -d' ' -f1 /q/out/stash
-  cut -d' ' -f2 /q/out/heads | sed '/^-$/d'; } |
-git rev-list --objects --quiet --stdin --not --all
+if [ -n \"$1\" ]; then
+  mkdir -p /q/out/incoming/info /q/out/incoming/pack
+  export GIT_OBJECT_DIRECTORY=/q/out/incoming GIT_ALTERNATE_OBJECT_DIRECTORIES=/q/host/objects
+  case $1 in
+    few) git unpack-objects -q --strict </q/out/pack ;;
+    *) git index-pack --stdin --strict --fix-thin </q/out/pack >/dev/null ;;
+  esac
+fi
+git rev-list --objects --quiet --stdin --not --all </q/out/new
 while read -r old new name; do
   if git merge-base --is-ancestor \"$old\" \"$new\"; then echo \"$name\"; fi
 done </q/out/updates >/q/out/forward
 while read -r commit message; do
   if git rev-parse -q --verify \"$commit^2^{commit}\" >/dev/null; then echo \"$commit\"; fi
-done </q/out/stash >/q/out/stashes
-while read -r number commit; do
-  GIT_INDEX_FILE=/q/out/index-$number git read-tree \"$commit\"
-done </q/out/indexes";
+done </q/out/stash >/q/out/stashes";
 
-/// Runs the first half.
+/// Moves references, HEADs and indexes of the copy to where the host has them, each only if it is
+/// where it was when both sides were last in step.
+const BRING: &str = "set -e
+git update-ref -m 'from the host' --stdin </q/out/bring-refs
+while read -r number head index old new; do
+  now=$(git symbolic-ref -q \"$head\") || now=$(git rev-parse -q --verify \"$head\") || now=-
+  [ \"$now\" = \"$old\" ] || exit 1
+  lock=/q/copy/$index.lock
+  (set -C; : >\"$lock\") || exit 1
+  if [ \"$old\" != \"$new\" ]; then
+    case $new in
+      refs/*) git symbolic-ref -m 'from the host' \"$head\" \"$new\" ;;
+      *) git update-ref -m 'from the host' --no-deref \"$head\" \"$new\" ;;
+    esac
+  fi
+  if [ -f /q/out/bring-index-$number ]; then
+    cat /q/out/bring-index-$number >\"$lock\"
+    mv \"$lock\" \"/q/copy/$index\"
+  else
+    rm -f \"$lock\"
+  fi
+done </q/out/bring-heads";
+
+/// Packs what is new in the copy.
 ///
 /// # Errors
-/// What went wrong, in words.
+/// Returns what went wrong, in words.
 pub fn export(import: &Import) -> Result<(), String> {
-    Pen::new(EXPORT, "")
-        .place(COPY, &import.copy, Access::Read)
+    over_copy(import, EXPORT, Access::Read).run()
+}
+
+/// Brings what the host moved into the copy.
+///
+/// # Errors
+/// Returns what went wrong, in words; the next attempt may succeed.
+pub fn bring(import: &Import) -> Result<(), String> {
+    over_copy(import, BRING, Access::Write).run()
+}
+
+fn over_copy(import: &Import, script: &str, access: Access) -> Pen {
+    Pen::new(script, "")
+        .place(COPY, &import.copy, access)
         .place(&import.base.to_string_lossy(), &import.host.join("objects"), Access::Read)
         .place(OUT, &import.out, Access::Write)
         .env("GIT_DIR", COPY)
         // A submodule's configuration names one, which is not there.
         .env("GIT_WORK_TREE", "/tmp")
-        .run()
+        .env("GIT_NO_LAZY_FETCH", "1")
 }
 
-/// Runs the second half.
+/// Checks the pack against the host's repository.
 ///
 /// # Errors
-/// What went wrong, in words.
+/// Returns what went wrong, in words.
 pub fn check(import: &Import) -> Result<(), String> {
-    let has_objects = pack_has_objects(&import.out.join("pack")).map_err(|e| e.to_string())?;
-    Pen::new(CHECK, if has_objects { "objects" } else { "" })
+    /// As many objects are stored one by one.
+    const FEW: u32 = 100;
+    let objects = objects_in(&import.out.join("pack")).map_err(|error| error.to_string())?;
+    let how = match objects {
+        0 => "",
+        1..FEW => "few",
+        _ => "many",
+    };
+    Pen::new(CHECK, how)
         .place(HOST, &import.host, Access::Read)
-        .place("/q/host/objects", &import.host.join("objects"), Access::Write)
         .place(OUT, &import.out, Access::Write)
         .env("GIT_DIR", HOST)
         .env("GIT_WORK_TREE", "/tmp")
+        .env("GIT_NO_LAZY_FETCH", "1")
         .run()
 }
 
+/// Reads a foreign repository: packs the objects that its branches, tags and remotes reach, checked,
+/// and lists what names them.
+const READ: &str = "set -e
+format=$(git rev-parse --show-object-format)
+echo \"$format\" >/q/out/format
+(unset GIT_DIR GIT_WORK_TREE
+  git init -q --bare --template= --object-format=\"$format\" /q/out/scratch) 2>/dev/null
+if [ -f /q/copy/shallow ]; then
+  grep -xE '[0-9a-f]{40}|[0-9a-f]{64}' /q/copy/shallow >/q/out/shallow || :
+  cp /q/out/shallow /q/out/scratch/shallow
+fi
+git for-each-ref --format='%(symref)%(objectname) %(refname)' \
+  refs/heads refs/tags refs/remotes refs/notes >/q/out/refs
+git symbolic-ref -q HEAD >/q/out/head || git rev-parse -q --verify 'HEAD^{commit}' >/q/out/head || :
+{ cut -d' ' -f1 /q/out/refs; git rev-parse -q --verify 'HEAD^{commit}' || :; } | grep -v ^refs/ >/q/out/tips || :
+if [ -s /q/out/tips ]; then
+  git pack-objects -q --revs --stdout </q/out/tips >/q/out/foreign.pack
+  cd /q/out/scratch
+  GIT_DIR=. git index-pack --strict --stdin </q/out/foreign.pack | cut -f2 >/q/out/pack-name
+  GIT_DIR=. git rev-list --objects --quiet --stdin </q/out/tips
+  mv objects/pack/pack-*.pack /q/out/pack.pack
+  mv objects/pack/pack-*.idx /q/out/pack.idx
+fi
+git config --no-includes --null --get-regexp '^(remote|branch)\\..' >/q/out/settings || :
+{ git config --no-includes --name-only --list |
+    grep -vE '^(remote|branch|core\\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks)|extensions\\.objectformat|submodule\\.active)(\\.|$)' || :
+  find /q/copy/hooks -mindepth 1 ! -name '*.sample' 2>/dev/null | head -3 | sed 's|^/q/copy/||' || :
+  for name in rebase-merge rebase-apply sequencer MERGE_HEAD CHERRY_PICK_HEAD REVERT_HEAD BISECT_LOG modules worktrees; do
+    [ ! -e /q/copy/$name ] || echo $name
+  done
+  if git rev-parse -q --verify refs/stash >/dev/null; then echo 'the stash'; fi
+} >/q/out/left-out";
+
+/// Reads the foreign repository at `copy` into the directory `out`. `borrowed` are directories of
+/// objects, each with the path that the repository may know it by.
+///
+/// # Errors
+/// Returns what git said.
+pub fn read_repository(
+    copy: &Path,
+    out: &Path,
+    borrowed: &[(PathBuf, PathBuf)],
+) -> Result<(), String> {
+    let pen = Pen::new(READ, "")
+        .place(COPY, copy, Access::Read)
+        .place(OUT, out, Access::Write)
+        .env("GIT_DIR", COPY)
+        .env("GIT_WORK_TREE", "/tmp")
+        .env("GIT_NO_LAZY_FETCH", "1")
+        .env("GIT_OPTIONAL_LOCKS", "0");
+    let lend = |pen: Pen, (host, inside): &(PathBuf, PathBuf)| {
+        pen.place(&inside.to_string_lossy(), host, Access::Read)
+    };
+    borrowed.iter().fold(pen, lend).run()
+}
+
 /// The number of objects stands in a pack's header (gitformat-pack(5)).
-fn pack_has_objects(pack: &Path) -> io::Result<bool> {
+fn objects_in(pack: &Path) -> io::Result<u32> {
     let mut header = [0_u8; 12];
     File::open(pack)?.read_exact(&mut header)?;
-    Ok(header[8..] != [0, 0, 0, 0])
+    let [.., a, b, c, d] = header;
+    Ok(u32::from_be_bytes([a, b, c, d]))
 }

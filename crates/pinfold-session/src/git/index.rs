@@ -5,19 +5,19 @@
 //! is none, and nothing here allocates more than the file is long.
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ring::digest::{Algorithm, Context, SHA1_FOR_LEGACY_USE_ONLY, SHA256};
 use rustix::fs::{AtFlags, Mode, OFlags, openat, renameat, unlinkat};
 
 use super::config::Config;
-use super::directory::CONFIGS;
+use super::layout::CONFIGS;
 use super::pointer::{line, normal};
 use super::read::{open_directory, owner_at, read_beneath, read_bounded};
 
@@ -81,18 +81,6 @@ impl Index {
     /// An index that git wrote for the repository of this git directory.
     pub(crate) fn of(git: &Path, bytes: Vec<u8>) -> Option<Self> {
         Some(Self { bytes, hash: hash_of(git)? })
-    }
-
-    /// What is marked as not checked out: files, and in a sparse index directories.
-    pub(crate) fn skipped(&self) -> Vec<PathBuf> {
-        let mut skipped = Vec::new();
-        self.each(&mut |name, entry| {
-            if entry.more & SKIP_WORKTREE != 0 {
-                let name = name.strip_suffix(b"/").unwrap_or(name);
-                skipped.push(PathBuf::from(OsStr::from_bytes(name)));
-            }
-        });
-        skipped
     }
 
     /// Says of each of these paths, relative to the top, whether it is tracked, and if so whether

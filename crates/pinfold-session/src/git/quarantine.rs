@@ -6,16 +6,18 @@
 //! overlay would do the same; it needs more of the kernel and of the file system, and leaves
 //! whiteouts to be understood afterwards.) Large files of git-lfs are borrowed alike.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use pinfold_boundary::{Cover, CoverKind};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
+use serde::{Deserialize, Serialize};
 
-use super::directory::{CONFIGS, INSIDE};
+use super::layout::{CONFIGS, PRIVATE};
 use super::pipes;
 use super::secrets::without_secrets;
 use super::start::Start;
@@ -27,7 +29,7 @@ use crate::restrict::{Protect, follow};
 const LARGEST: u64 = 512 << 20;
 
 /// A git directory of which the inside has a copy.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Copied {
     /// The git directory on the host.
     pub(crate) host: Anchor,
@@ -39,9 +41,31 @@ pub(crate) struct Copied {
     pub(crate) start: Start,
     /// A name for it.
     pub(crate) number: usize,
+    /// Each index of the host's when it was copied, by its path in the git directory.
+    pub(crate) indexes: BTreeMap<String, Stamp>,
+    /// The same of the private directory, before the session started.
+    pub(crate) own_indexes: BTreeMap<String, Stamp>,
+}
+
+/// Which file it is, and the last change of it: change time in nanoseconds, and size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Stamp(u64, i128, u64);
+
+impl Stamp {
+    /// What lies at a path, if anything does.
+    pub(crate) fn of(path: &Path) -> Option<Self> {
+        let found = fs::symlink_metadata(path).ok()?;
+        let changed = i128::from(found.ctime()) * 1_000_000_000 + i128::from(found.ctime_nsec());
+        Some(Self(found.ino(), changed, found.size()))
+    }
 }
 
 impl Copied {
+    /// The state of the host's index when it was copied.
+    pub(crate) fn index_of(&self, name: String) -> Option<Stamp> {
+        self.indexes.get(&name).copied()
+    }
+
     /// Puts the copy where a person finds it, beside pinfold's other state, and says where.
     pub(crate) fn keep(&self, session: &str) -> PathBuf {
         let place = self.private.ancestors().find(|path| path.ends_with(session));
@@ -77,10 +101,16 @@ impl Copies {
         private: &Path,
         protect: &mut Protect,
     ) -> Result<(), RunError> {
-        let inside = Path::new(INSIDE).join(number.to_string());
+        let inside = Path::new(PRIVATE).join(number.to_string());
         let failed = |error: io::Error| {
             let what = format!("cannot copy {}: {error}", host.display());
-            RunError::refused(what, Some("say --git guarded".to_owned()))
+            RunError::refused(
+                what,
+                Some(
+                    "move the large files out of it, or work in a view of another checkout"
+                        .to_owned(),
+                ),
+            )
         };
         let directory = |path: &Path| fs::DirBuilder::new().mode(0o700).create(path);
         pipes::refuse(host).map_err(failed)?;
@@ -101,6 +131,15 @@ impl Copies {
             }
         }
         Ok(())
+    }
+
+    /// Notes the state of the private indexes. Call it before the session starts.
+    pub(crate) fn note_indexes(&mut self) {
+        for copied in &mut self.directories {
+            let stamp =
+                |name: &String| Some((name.clone(), Stamp::of(&copied.private.join(name))?));
+            copied.own_indexes = copied.indexes.keys().filter_map(stamp).collect();
+        }
     }
 
     /// Where the copy of a repository's or a linked worktree's git directory is.
@@ -175,12 +214,19 @@ impl Copies {
         let inside = place.inside.join(&base);
         fs::write(own.join("info/alternates"), format!("{}\n", inside.display()))?;
         self.borrowed.push((host.path().join("objects"), inside.clone()));
+        let worktrees = fs::read_dir(host.path().join("worktrees")).into_iter().flatten().flatten();
+        let ids = worktrees.filter_map(|entry| entry.file_name().into_string().ok());
+        let names = ids.map(|id| format!("worktrees/{id}/index")).chain(["index".to_owned()]);
+        let stamp = |name: String| Some((name.clone(), Stamp::of(&host.path().join(name))?));
+        let indexes = names.filter_map(stamp).collect();
         self.directories.push(Copied {
             host,
             private: private.to_owned(),
             base: inside,
             start: Start::default(),
             number: self.directories.len(),
+            indexes,
+            own_indexes: BTreeMap::new(),
         });
         Ok(())
     }

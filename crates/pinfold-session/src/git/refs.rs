@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
+use super::state::Side;
+
 /// References and the objects that they name, sorted.
 pub(crate) type Refs = BTreeMap<String, String>;
 
@@ -31,20 +33,20 @@ pub(crate) fn parse_refs(listed: &str) -> Refs {
     valid.map(|(object, name)| (name.to_owned(), object.to_owned())).collect()
 }
 
-/// Lines of number, commit and branch, `-` where there is none; by number.
-pub(crate) fn parse_heads(listed: &str) -> BTreeMap<usize, Head> {
-    let head = |line: &str| {
+/// Lines of number, commit, tree of the index and branch, `-` where there is none; by number.
+pub(crate) fn parse_sides(listed: &str) -> BTreeMap<usize, Side> {
+    let side = |line: &str| {
         let mut words = line.split(' ');
         let number = words.next()?.parse().ok()?;
-        let commit = words.next().filter(|word| is_object(word)).map(str::to_owned);
-        let is_branch = |word: &&str| word.starts_with("refs/heads/") && is_name(word);
+        let mut object = || words.next().filter(|word| is_object(word)).map(str::to_owned);
+        let (commit, tree) = (object(), object());
         let branch = match words.next()? {
             "-" => None,
-            word => Some(Some(word).filter(is_branch)?.to_owned()),
+            word => Some(Some(word).filter(|word| is_branch(word))?.to_owned()),
         };
-        Some((number, Head { branch, commit }))
+        Some((number, Side { head: Head { branch, commit }, tree }))
     };
-    listed.lines().filter_map(head).collect()
+    listed.lines().filter_map(side).collect()
 }
 
 /// Lines of commit and message, the newest first.
@@ -67,10 +69,25 @@ pub(crate) fn is_object(text: &str) -> bool {
     matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// A reference of the kinds that are taken over, by the strict part of git-check-ref-format(1).
+/// A branch or a tag, by the strict part of git-check-ref-format(1).
 pub(crate) fn is_name(name: &str) -> bool {
-    let kinds = ["refs/heads/", "refs/tags/", "refs/notes/"];
+    let kinds = ["refs/heads/", "refs/tags/"];
     kinds.iter().any(|kind| name.starts_with(kind)) && name.split('/').all(is_component)
+}
+
+/// Whether this is the full name of a branch.
+pub(crate) fn is_branch(name: &str) -> bool {
+    name.starts_with("refs/heads/") && is_name(name)
+}
+
+/// Whether this is a branch or tag, of the repository or of a remote.
+pub(crate) fn is_reference(name: &str) -> bool {
+    is_remote(name) || is_name(name)
+}
+
+/// Whether this is a remote-tracking branch.
+pub(crate) fn is_remote(name: &str) -> bool {
+    name.starts_with("refs/remotes/") && name.split('/').all(is_component)
 }
 
 /// One component of a reference, or the name of a linked worktree.
@@ -132,11 +149,16 @@ mod tests {
 
     #[test]
     fn a_head_is_a_branch_or_a_commit() {
-        let listed = format!("0 {ONE} refs/heads/a\n1 {ONE} -\n2 - refs/heads/n\n3 {ONE} /x\nx\n");
-        let heads = parse_heads(&listed);
-        assert_eq!(heads.keys().copied().collect::<Vec<_>>(), [0, 1, 2]);
-        assert_eq!(heads[&1], Head { branch: None, commit: Some(ONE.into()) });
-        assert_eq!(heads[&2], Head { branch: Some("refs/heads/n".into()), commit: None });
+        let listed = format!(
+            "0 {ONE} {ONE} refs/heads/a\n1 {ONE} - -\n2 - - refs/heads/n\n3 {ONE} - /x\nx\n"
+        );
+        let sides = parse_sides(&listed);
+        assert_eq!(sides.keys().copied().collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!(sides[&0].tree.as_deref(), Some(ONE));
+        let head = Head { branch: None, commit: Some(ONE.into()) };
+        assert_eq!(sides[&1], Side { head, tree: None });
+        let head = Head { branch: Some("refs/heads/n".into()), commit: None };
+        assert_eq!(sides[&2], Side { head, tree: None });
     }
 
     #[test]

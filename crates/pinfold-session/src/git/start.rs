@@ -1,14 +1,15 @@
-//! What a repository held when a session in `git = quarantine` started: what the inside deleted is
-//! told from what the host made meanwhile.
+//! What a repository held when a session started: tells what the session deleted from what the
+//! host made since.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::dropped::Settings;
 use super::read::{open_directory, read_bounded};
-use super::refs::is_component;
+use super::refs::{Head, Refs, is_component, is_name, is_object, parse_refs};
 
 /// References, HEADs and stashes by name. Of a repository that keeps its references in tables
 /// (`reftable`) nothing is known, so nothing is said of deletions in it.
@@ -16,13 +17,17 @@ use super::refs::is_component;
 pub(crate) struct Start {
     /// What the HEAD of each worktree holds.
     heads: HashMap<String, String>,
-    loose: HashSet<String>,
+    loose: HashMap<String, String>,
     packed: String,
     stash: String,
+    #[serde(default)]
+    settings: Settings,
 }
 
 /// Packed references of more bytes are not read; one takes some sixty.
 const LARGEST: u64 = 256 << 20;
+/// Bytes of a file that holds one reference.
+const LONGEST_REFERENCE: u64 = 4096;
 
 impl Start {
     /// Reads a copy that was made just now, in which nothing has run yet. A repository may hold
@@ -38,9 +43,10 @@ impl Start {
         let heads = ids.map(|id| format!("worktrees/{id}/HEAD")).chain(["HEAD".to_owned()]);
         let mut start = Self {
             heads: heads.filter_map(|head| content(&head).map(|content| (head, content))).collect(),
-            loose: HashSet::new(),
+            loose: HashMap::new(),
             packed: content("packed-refs").unwrap_or_default(),
             stash: content("logs/refs/stash").unwrap_or_default(),
+            settings: Settings::read(copy),
         };
         start.names(copy, "refs");
         start
@@ -54,22 +60,43 @@ impl Start {
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 self.names(copy, &name);
             } else {
-                self.loose.insert(name);
+                let content = open_directory(copy).ok().and_then(|opened| {
+                    read_bounded(opened, Path::new(&name), LONGEST_REFERENCE).ok()?
+                });
+                let content = content.map(|content| content.bytes).unwrap_or_default();
+                let value = String::from_utf8_lossy(&content).trim().to_owned();
+                self.loose.insert(name, value);
             }
         }
     }
 
-    /// Whether this HEAD holds what it held.
-    pub(crate) fn had_head(&self, head: &str, now: &[u8]) -> bool {
-        self.heads.get(head).is_some_and(|was| *was == String::from_utf8_lossy(now))
+    /// The references with the objects that they name. A symbolic one is left out.
+    pub(crate) fn refs(&self) -> Refs {
+        let mut refs = parse_refs(&self.packed);
+        for (name, value) in self.loose.iter().filter(|(name, _)| is_name(name)) {
+            match is_object(value) {
+                true => refs.insert(name.clone(), value.clone()),
+                false => refs.remove(name),
+            };
+        }
+        refs
     }
 
-    /// Those of these names that were there.
-    pub(crate) fn had<'n>(&self, names: impl Iterator<Item = &'n String>) -> Vec<&'n String> {
-        let packed: HashSet<&str> = self.packed.lines().filter_map(|line| word(line, 1)).collect();
-        let was_there =
-            |name: &&String| self.loose.contains(*name) || packed.contains(name.as_str());
-        names.filter(was_there).collect()
+    /// What a HEAD held: the branch, or the commit.
+    pub(crate) fn head(&self, name: &str) -> Option<Head> {
+        let content = self.heads.get(name)?.trim();
+        let branch = content.strip_prefix("ref: ").map(str::to_owned);
+        let refs = self.refs();
+        let commit = match &branch {
+            Some(branch) => refs.get(branch).cloned(),
+            None => Some(content.to_owned()).filter(|commit| is_object(commit)),
+        };
+        Some(Head { branch, commit })
+    }
+
+    /// The configuration and the hooks.
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// Whether this commit was an entry of the stash.

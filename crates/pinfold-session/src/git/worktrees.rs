@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::config::Config;
-use super::directory::CONFIGS;
+use super::layout::CONFIGS;
 use super::pointer::{line, normal};
 use super::read::read_beneath;
 use super::refs::is_component;
@@ -25,6 +25,13 @@ pub(crate) struct Worktree {
     pub(crate) top: PathBuf,
     /// Whether the inside worked in it.
     pub(crate) within: bool,
+}
+
+impl Worktree {
+    /// Where its index is, from the repository's git directory.
+    pub(crate) fn index(&self) -> String {
+        self.head.strip_suffix("HEAD").unwrap_or_default().to_owned() + "index"
+    }
 }
 
 /// Lists the working trees of the repository at `git`, the main one first. `tops` are those that

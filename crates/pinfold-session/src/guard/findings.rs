@@ -23,6 +23,11 @@ impl Guard {
                 let reason = Reason { why: Why::Denied, text, opt_in: None };
                 self.protect.restrict(path, Effect::Hide, reason);
             }
+            What::SetAside => {
+                let text = "an earlier session's changes were set aside there".into();
+                let reason = Reason { why: Why::Secret, text, opt_in: None };
+                self.protect.restrict(path, Effect::Hide, reason);
+            }
             What::Denied(reason, origin) => {
                 self.protect.restrict_targets(&path, Effect::Hide, &reason);
                 self.protect.restrict_by(path, Effect::Hide, reason, origin);

@@ -1,4 +1,4 @@
-//! The git directories that were found, and what is made of them in each mode.
+//! The git directories that were found, and the private ones that stand for them.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use rustix::fs::FileType;
 use super::{Granted, Guard};
 use crate::RunError;
 use crate::broker::Known;
-use crate::git::directory::{self, CONFIGS, INSIDE, Repository};
+use crate::git::layout::{CONFIGS, PRIVATE};
 use crate::git::named::Scope;
 use crate::git::pointer;
 use crate::places::Places;
@@ -59,9 +59,19 @@ impl Guard {
         for path in std::mem::take(&mut git.bare) {
             if git.directories.contains(&path) {
                 // Something points to it: it is in use, with all that lies in it.
-                let root = Granted { path, is: RootIs::Ordinary, writable: true, by_itself: true };
-                self.look_over(&root, Zone::Git, rules, &mut git)?;
-            } else if !rules.protection.is_lifted(BARE_REPOSITORIES) {
+                let (is, zone) = (RootIs::Ordinary, Zone::Git);
+                let root = Granted { path, is, writable: true, by_itself: true, zone };
+                self.look_over(&root, rules, &mut git)?;
+            } else if self.is_working_tree(&path, &git.tops)
+                || rules.protection.is_lifted(BARE_REPOSITORIES)
+            {
+                continue;
+            } else if self.readable.contains(&path) {
+                let what = format!("{} looks like a bare repository to git", path.display());
+                let hint = "make a working tree of it (git worktree add) and start there; if it is \
+                            none, rename HEAD, objects or refs";
+                return Err(RunError::refused(what, Some(hint.to_owned())));
+            } else {
                 let text = "git on the host runs the hooks and configuration in it".into();
                 let opt_in = Some(BARE_REPOSITORIES.into());
                 let reason = Reason { why: Why::HostExecutes, text, opt_in };
@@ -76,24 +86,33 @@ impl Guard {
         Ok(git)
     }
 
-    /// `git = guarded`: every git directory that was found.
-    pub(super) fn guard_git(
-        &mut self,
-        git: &Git,
-        rules: &Rules<'_>,
-        places: &Places,
-    ) -> Result<(), RunError> {
-        self.tops.clone_from(&git.tops);
-        for (number, host) in git.directories.iter().enumerate() {
-            let made =
-                directory::guard(host, number, &self.private, &rules.protection, &mut self.protect);
-            self.repositories.push(made?);
-            self.named(host, &git.tops, places);
-        }
-        Ok(())
+    /// Whether git takes this directory for the working tree of a repository that was there at the
+    /// start, so that it does not look whether the directory itself is a repository.
+    pub(crate) fn is_working_tree(&self, top: &Path, tops: &[(PathBuf, PathBuf)]) -> bool {
+        let is_there = |path: PathBuf, is: fn(&std::fs::Metadata) -> bool| {
+            std::fs::metadata(path).is_ok_and(|found| is(&found))
+        };
+        tops.iter().any(|(path, git)| {
+            path == top
+                && is_there(git.join("HEAD"), std::fs::Metadata::is_file)
+                && (git.join("commondir").is_file()
+                    || is_there(git.join("objects"), std::fs::Metadata::is_dir)
+                        && is_there(git.join("refs"), std::fs::Metadata::is_dir))
+        })
     }
 
-    /// `git = quarantine`: each git directory with all that lies in it.
+    /// Whether the session has a private directory in the place of this git directory.
+    pub(crate) fn has_private(&self, git: &Path) -> bool {
+        self.copies.directories.iter().any(|copied| copied.host.path() == git)
+    }
+
+    /// The working trees that were found, each with its git directory.
+    pub(crate) fn working_trees(&self) -> &[(PathBuf, PathBuf)] {
+        &self.tops
+    }
+
+    /// Makes a private copy of each git directory. The sandbox never writes one that git on the
+    /// host reads.
     pub(super) fn copy_git(
         &mut self,
         git: Git,
@@ -103,30 +122,31 @@ impl Guard {
         for (number, host) in git.directories.iter().enumerate() {
             self.named(host, &git.tops, places);
             let copied = self.private.join(number.to_string());
-            self.repositories.push(Repository::remembered(host, copied.clone())?);
             let is_within = |other: &PathBuf| other != host && host.starts_with(other);
             if git.directories.iter().any(is_within) {
                 continue;
             }
             if granted.iter().any(|root| root.path == *host && !root.by_itself) {
                 let what = format!("{} is granted by name: it cannot be copied", host.display());
-                let hint = "grant its working tree instead, or say --git guarded".to_owned();
+                let hint = "grant its working tree instead, or grant it with --read".to_owned();
                 return Err(RunError::refused(what, Some(hint)));
             }
             self.copies.make(host, number, &copied, &mut self.protect)?;
-            let inside = Path::new(INSIDE).join(number.to_string()).join("git");
+            let inside = Path::new(PRIVATE).join(number.to_string()).join("git");
             let text =
                 "the host takes only commits, branches, tags, notes and stashes from it".into();
             let reason = Reason { why: Why::HostExecutes, text, opt_in: None };
-            self.protect.substitute(host.clone(), Substitute::Replace(inside), reason);
+            self.protect.substitute(host.clone(), Substitute(inside), reason);
         }
         self.tops = git.tops;
-        let hidden: Vec<PathBuf> = self.protect.hidden().into_iter().collect();
+        self.hidden = self.protect.hidden().into_iter().collect();
         let copies = self
             .tops
             .iter()
             .filter_map(|(top, git)| Some((top.clone(), self.copies.copy_of(git)?)));
-        tracked::pass_over(&hidden, copies).map_err(RunError::System)
+        tracked::pass_over(&self.hidden, copies).map_err(RunError::System)?;
+        self.copies.note_indexes();
+        Ok(())
     }
 
     /// The repositories, for commands on the host.

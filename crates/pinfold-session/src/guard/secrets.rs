@@ -1,10 +1,16 @@
 //! Files that are secret by name: hidden, unless git has their very content.
 
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use pinfold_policy::path::Escaped;
+use pinfold_policy::authority::{Effect, Reason, Why};
+use rustix::fs::FileType;
 
-use super::{Git, Guard};
+use super::{Git, Granted, Guard};
+use crate::survey::{beneath, walk};
 use crate::tracked::Tracked;
 
 impl Guard {
@@ -22,24 +28,40 @@ impl Guard {
         }
     }
 
-    /// What a person should know before the command starts.
-    pub(crate) fn note(&self) -> Option<String> {
-        /// More are not listed.
-        const MOST: usize = 3;
-        let hidden = &self.tracked.other;
-        // A copy of the index passes over them.
-        if hidden.is_empty() || !self.copies.directories.is_empty() {
-            return None;
+    /// Hides the other names of hidden files: a hard link shows what its file holds.
+    pub(super) fn hide_links(&mut self, granted: &[Granted]) {
+        let linked: HashSet<(u64, u64)> =
+            self.protect.hidden().iter().filter_map(|path| id_of_linked(path)).collect();
+        if linked.is_empty() {
+            return;
         }
-        let names: Vec<String> =
-            hidden.iter().take(MOST).map(|path| Escaped(path).to_string()).collect();
-        let more = if hidden.len() > MOST { ", …" } else { "" };
-        Some(format!(
-            "git tracks {} hidden {} with another content ({}{more}): `git commit -a` inside \
-             refuses them, with --git quarantine it passes over them",
-            hidden.len(),
-            if hidden.len() == 1 { "file" } else { "files" },
-            names.join(", "),
-        ))
+        let inodes: HashSet<u64> = linked.iter().map(|(_, inode)| *inode).collect();
+        let mut found = Vec::new();
+        for root in granted {
+            // What could not be looked into is hidden.
+            let _ = walk(&root.path, (), &mut |listing, (), below| {
+                let directory = beneath(&root.path, listing.path());
+                let named = listing.inodes().filter(|(_, inode)| inodes.contains(inode));
+                found.extend(named.map(|(name, _)| directory.join(OsStr::from_bytes(name))));
+                let directories =
+                    listing.entries().filter(|(_, kind)| *kind == FileType::Directory);
+                below.extend(directories.map(|(name, _)| (name.to_vec(), ())));
+            });
+        }
+        let hidden = self.protect.hidden();
+        for path in found {
+            let is_linked = id_of_linked(&path).is_some_and(|id| linked.contains(&id));
+            if is_linked && !hidden.contains(&path) {
+                let text = "it is another name of a hidden file".into();
+                let reason = Reason { why: Why::Secret, text, opt_in: None };
+                self.protect.restrict(path, Effect::Hide, reason);
+            }
+        }
     }
+}
+
+/// Device and inode of a file that has more than one name.
+fn id_of_linked(path: &Path) -> Option<(u64, u64)> {
+    let found = std::fs::symlink_metadata(path).ok()?;
+    (found.is_file() && found.nlink() > 1).then(|| (found.dev(), found.ino()))
 }

@@ -1,25 +1,23 @@
 //! Taking changes over into the workspace: staged, written down, then done.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use pinfold_policy::protect::Protection;
 
 use super::changes::{Change, Changes, Left, What, is_within};
 use super::ended::Review;
 use super::error::ReviewError;
 use super::journal::{Action, Journal, OWNER, Skipped, Step, identity, written};
-use super::record::AnyPath;
-use super::seen::write_whole;
 use super::stage::{self, Staging};
 use super::tree::{Node, Tree, attributes};
 use crate::anchor::Anchor;
-use crate::git::collect::Collect;
+use crate::git::collect::{Collect, Phase};
 use crate::git::quarantine::Copied;
-use crate::git::refs::Head;
 use crate::git::settle::{Kept, Settled};
+use crate::git::state::State;
 use crate::launcher;
 
 /// What is to be taken over.
@@ -31,6 +29,8 @@ pub struct Selection {
     pub overwrite: bool,
     /// Take what the host would execute, too.
     pub protected: bool,
+    /// Leave these paths, with what lies below them.
+    pub without: BTreeSet<PathBuf>,
 }
 
 /// What came of it.
@@ -54,7 +54,9 @@ impl Selection {
             Some(Left::Protected(_)) => self.protected,
             Some(Left::Never(_)) => false,
         };
-        is_let && is_within(&change.path, &self.paths)
+        let is_left = !self.without.is_empty()
+            && change.path.ancestors().any(|path| self.without.contains(path));
+        is_let && !is_left && is_within(&change.path, &self.paths)
     }
 }
 
@@ -135,10 +137,12 @@ impl Review {
 
     /// Whether the session made commits, branches, tags, notes or stashes that nobody has.
     pub fn has_commits(&self) -> bool {
-        let tops = self.tops();
+        let (tops, protection) = (self.tops(), Protection::default());
         // One that cannot be opened has not been asked.
         let has_news = |copied: io::Result<Copied>| {
-            copied.map_or(true, |it| self.collecting(&it, &tops, "git".as_ref()).has_news())
+            copied.map_or(true, |it| {
+                self.collecting(&it, &tops, "git".as_ref(), &protection).has_news()
+            })
         };
         !self.is_collected() && self.copied().any(|(_, copied)| has_news(copied))
     }
@@ -156,6 +160,8 @@ impl Review {
                 base: it.base.clone(),
                 start: it.start.clone(),
                 number: it.number,
+                indexes: it.indexes.clone(),
+                own_indexes: BTreeMap::new(),
             });
             (it.host.as_path(), copied)
         })
@@ -166,35 +172,22 @@ impl Review {
         copied: &'a Copied,
         tops: &'a [(PathBuf, PathBuf)],
         git: &'a Path,
+        protection: &'a Protection,
     ) -> Collect<'a> {
         let out = self.directory.join(format!("out-{}", copied.number));
-        Collect { copied, git, session: &self.session, out, tops, before: None }
+        Collect {
+            copied,
+            git,
+            session: &self.session,
+            out,
+            tops,
+            protection,
+            hidden: &[],
+            phase: Phase::End,
+        }
     }
 
-    /// Takes the commits of one repository over. Where its working trees were is written down
-    /// first: an interrupted attempt may have moved some references, and not yet the index.
-    fn collect_one(&self, mut collect: Collect<'_>, settled: &mut Settled) -> Result<(), String> {
-        let said = |error: io::Error| error.to_string();
-        let file = self.directory.join(format!("heads-{}", collect.copied.number));
-        let places: Vec<Place> = match fs::read(&file) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| error.to_string())?,
-            Err(_) if !collect.has_news() => return Ok(()),
-            Err(_) => {
-                let heads = collect.heads().into_iter();
-                let places = heads.map(|(git, head)| Place { git: AnyPath(git), head });
-                let places: Vec<Place> = places.collect();
-                let bytes = serde_json::to_vec(&places).map_err(|error| error.to_string())?;
-                write_whole(&file, &bytes).map_err(said)?;
-                places
-            }
-        };
-        collect.before = Some(places.into_iter().map(|it| (it.git.0, it.head)).collect());
-        // What an interrupted attempt left.
-        let _ = fs::remove_dir_all(&collect.out);
-        collect.collect(settled)
-    }
-
-    /// Takes the commits over, as at the end of a run in `git = quarantine`.
+    /// Takes the commits over, as at the end of a run.
     fn collect(&self) -> Vec<String> {
         let mut settled = Settled::default();
         if self.is_collected() {
@@ -202,11 +195,13 @@ impl Review {
         }
         let git = launcher::find("git", std::slice::from_ref(&self.record.workspace));
         let tops = self.tops();
+        let protection = Protection::default();
         let mut failed = false;
         for (host, copied) in self.copied() {
             let collected = match (&git, copied) {
                 (Some(git), Ok(copied)) => {
-                    self.collect_one(self.collecting(&copied, &tops, git), &mut settled)
+                    let collect = self.collecting(&copied, &tops, git, &protection);
+                    collect.collect(&mut State::at(&copied.start), &mut settled)
                 }
                 (Some(_), Err(error)) => Err(error.to_string()),
                 (None, _) => Err("there is no git on the host".to_owned()),
@@ -222,13 +217,6 @@ impl Review {
         }
         settled.notes()
     }
-}
-
-/// Where a working tree was.
-#[derive(Debug, Serialize, Deserialize)]
-struct Place {
-    git: AnyPath,
-    head: Head,
 }
 
 /// The changes of a selection, with the new directories that they lie in.

@@ -1,20 +1,38 @@
 //! The end of a session with a copy-on-write view.
 
+use pinfold_policy::settings::Settings;
+
+use super::automatic;
 use super::ended::Review;
 use super::error::ReviewError;
+use crate::audit::Audit;
+use crate::outcome::Outcome;
 use crate::places::Places;
 use crate::state::SessionId;
 
 /// Looks at what a session that has just ended changed, so that what others change from now on is
 /// told from it, and says what a person can do with it. What is empty goes.
-pub(crate) fn conclude(places: &Places, session: &SessionId) -> Vec<String> {
-    let look = || {
+///
+/// Where the settings say so, harmless changes of a command that succeeded are applied.
+pub(crate) fn conclude(
+    places: &Places,
+    session: &SessionId,
+    settings: &Settings,
+    outcome: Option<&Outcome>,
+    audit: &Audit,
+) -> Vec<String> {
+    let mut applied = Vec::new();
+    let mut look = || {
         let review = Review::open(places, session.as_str())?;
         let changes = review.changes()?;
         let has_commits = review.has_commits();
         let own_mode = review.changed_own_mode();
         if changes.list.is_empty() && !has_commits {
             review.discard()?;
+            return Ok((None, own_mode));
+        }
+        if automatic::is_wanted(settings, outcome) {
+            applied = automatic::apply(review, &changes, settings, audit)?;
             return Ok((None, own_mode));
         }
         Ok((Some((changes.counts(), has_commits)), own_mode))
@@ -38,6 +56,7 @@ pub(crate) fn conclude(places: &Places, session: &SessionId) -> Vec<String> {
             vec![format!("what session {session} changed cannot be looked at: {error}")]
         }
     };
+    notes.extend(applied);
     if own_mode {
         notes.push(
             "the mode of the workspace itself stays as it was: no view changes it".to_owned(),

@@ -1,5 +1,6 @@
 //! What a session with a copy-on-write view was, and what of its changes is protected.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::changes::Left;
 use super::scan::is_named;
+use crate::git::quarantine::Stamp;
 use crate::git::start::Start;
 use crate::protect::INSTALLED;
 
@@ -69,6 +71,8 @@ pub(crate) struct Repository {
     pub(crate) base: PathBuf,
     pub(crate) number: usize,
     pub(crate) start: Start,
+    #[serde(default)]
+    pub(crate) indexes: BTreeMap<String, Stamp>,
 }
 
 /// A working tree.

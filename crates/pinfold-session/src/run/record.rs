@@ -8,8 +8,7 @@ use pinfold_policy::settings::Settings;
 use serde_json::json;
 
 use crate::audit::{Audit, Event, Purpose};
-use crate::git::settle::Kept;
-use crate::guard::Guard;
+use crate::git::settle::{Kept, Settled};
 use crate::workspace::Workspace;
 use crate::wrappers::Launch;
 
@@ -47,9 +46,11 @@ pub(super) fn record_session<'a>(
     }
 }
 
-/// Takes over what is harmless of the changes inside, and records what is not.
-pub(super) fn settle(guard: &Guard, settings: &Settings, audit: &Audit) -> io::Result<Vec<String>> {
-    let settled = guard.settle(settings);
+/// Records what the host did not take of a session's changes. Returns what the user should know.
+///
+/// # Errors
+/// Returns the error of writing the log.
+pub(super) fn record_settled(settled: &Settled, audit: &Audit) -> io::Result<Vec<String>> {
     for Kept { what, why, .. } in &settled.kept {
         audit.record(&Event::Kept { what: what.clone(), reason: why.to_string() })?;
     }

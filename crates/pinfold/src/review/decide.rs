@@ -18,7 +18,7 @@ use crate::exit::Failure;
 const MOST_LISTED: usize = 20;
 
 /// `pinfold apply`
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(override_usage = "pinfold apply [OPTIONS] [SESSION] [PATH…]")]
 pub(crate) struct ApplyArgs {
     /// The session, by the beginning of its name (without it, the newest here), and paths to take;
@@ -44,7 +44,7 @@ pub(crate) struct DiscardArgs {
 pub(crate) fn apply(args: &ApplyArgs) -> Result<ExitCode, Failure> {
     let Chosen { places, review, paths } = choose(&args.words)?;
     let ApplyArgs { overwrite, protected, .. } = *args;
-    let selection = Selection { paths, overwrite, protected };
+    let selection = Selection { paths, overwrite, protected, ..Selection::default() };
     let changes = review.changes()?;
     if let Some(path) =
         selection.paths.iter().find(|path| changes.of(std::slice::from_ref(*path)).next().is_none())

@@ -344,7 +344,7 @@ fn what_nobody_can_be_told_changes_nothing() {
         stage.write("ws/.git/HEAD", "ref: refs/heads/main\n");
         let script = "git init -q; git config core.fsmonitor x; exit 7";
         let run = || stage.pinfold(&["run", "--", "sh", "-c", script]);
-        assert!(errors(&run().output().unwrap()).contains("core.fsmonitor"), "it has told nothing");
+        assert!(errors(&run().output().unwrap()).contains("core.fsmonitor"));
         let (reader, gone) = std::io::pipe().unwrap();
         drop(reader);
         let full = File::options().write(true).open("/dev/full").unwrap();

@@ -1,6 +1,5 @@
 //! What a hostile agent does through git.
 
-use super::QUARANTINE;
 use super::common::sites;
 
 /// What the inside does, and what a person sees of it.
@@ -21,8 +20,16 @@ const fn attack(name: &'static str, inside: &'static str, told: Option<&'static 
 const ATTACKS: &[Attack] = &[
     attack("rename .git", "mv .git old; cp -r old .git; git config alias.x y", Some("alias.x")),
     attack("remove .git", "rm -rf .git; git init -q; git config core.fsmonitor $EVIL", None),
-    attack("write a hook", "cp evil .git/hooks/post-index-change", Some("--opt-in git-hooks")),
-    attack("link a hook", "ln -s ../../evil .git/hooks/post-index-change", Some("git-hooks")),
+    attack(
+        "write a hook",
+        "mkdir -p .git/hooks; cp evil .git/hooks/post-index-change",
+        Some("hooks of"),
+    ),
+    attack(
+        "link a hook",
+        "mkdir -p .git/hooks; ln -s ../../evil .git/hooks/post-index-change",
+        Some("hooks of"),
+    ),
     attack("replace hooks", "rm -rf .git/hooks; ln -s ../.. .git/hooks; mv .git/hooks h", None),
     attack("core.fsmonitor", "git config core.fsmonitor $EVIL", Some("core.fsmonitor")),
     attack(
@@ -84,12 +91,12 @@ const ATTACKS: &[Attack] = &[
     attack(
         "bare layout by commondir",
         "mkdir b; cp .git/HEAD b; git init -q --bare c; git -C c config core.fsmonitor $EVIL; git -C c config core.bare false; echo ../c > b/commondir",
-        Some("commondir"),
+        Some("cannot be rebuilt"),
     ),
     attack(
         "new repository with hooks",
         "git init -q n; mkdir -p n/.git/hooks; cp evil n/.git/hooks/post-index-change; cp evil n/x; git -C n add x",
-        Some("hooks (set aside)"),
+        Some("hooks/post-index-change"),
     ),
     attack(
         "new repository with a filter",
@@ -104,12 +111,12 @@ const ATTACKS: &[Attack] = &[
     attack(
         ".git file into objects",
         "git init -q --bare .git/objects/n; printf '[core]\\nbare=false\\nfsmonitor=%s\\n' $EVIL > .git/objects/n/config; mkdir n; echo 'gitdir: ../.git/objects/n' > n/.git",
-        Some("core.fsmonitor"),
+        Some("n/.git (set aside"),
     ),
     attack(
         ".git link into objects",
         "git init -q --bare .git/objects/n; printf '[core]\\nbare=false\\nfsmonitor=%s\\n' $EVIL > .git/objects/n/config; mkdir n; ln -s ../.git/objects/n n/.git",
-        Some("core.fsmonitor"),
+        Some("a link leads git"),
     ),
     attack(
         "hidden directory",
@@ -119,22 +126,79 @@ const ATTACKS: &[Attack] = &[
     attack(
         "linked config",
         "git init -q n; printf '[core]\\nfsmonitor=%s\\n' $EVIL > c; rm n/.git/config; ln -s ../../c n/.git/config",
-        Some("symbolic link"),
+        Some("new repository"),
     ),
     attack(
         "new worktree's commondir",
         "git worktree add -q w; mkdir -p c; git init -q --bare c; git -C c config core.fsmonitor $EVIL; git -C c config core.bare false; cp .git/HEAD c; echo ../../../c > .git/worktrees/w/commondir",
-        Some("commondir"),
+        Some("w/.git (set aside"),
     ),
     attack(
         "new module",
         "mkdir .git/modules; git init -q --bare .git/modules/m; printf '[core]\\nbare=false\\nworktree=../../../m\\nfsmonitor=%s\\n' $EVIL > .git/modules/m/config; mkdir m; echo 'gitdir: ../.git/modules/m' > m/.git",
+        Some("m/.git (set aside"),
+    ),
+    attack(
+        "commondir with a blank",
+        "mkdir -p lib/.git/'. '/objects lib/.git/'. '/refs; printf '. \\n' > lib/.git/commondir; cp .git/HEAD lib/.git; printf '[core]\\nfsmonitor=%s\\n' $EVIL > lib/.git/'. '/config; git add lib; git commit -qm lib",
+        None,
+    ),
+    attack(
+        "hooks that cannot be listed",
+        "git init -q lib; mkdir -p lib/.git/hooks; cp evil lib/.git/hooks/pre-commit; cp evil lib/.git/hooks/post-index-change; chmod 0311 lib/.git/hooks",
+        None,
+    ),
+    attack(
+        "worktree of a new repository in the hooks of the main one",
+        "git init -q lib; cp evil lib/post-index-change; git -C lib add .; git -C lib commit -qm x; git -C lib config core.worktree ../../.git/hooks; rm lib/post-index-change",
+        Some("core.worktree"),
+    ),
+    attack(
+        ".git file through a link",
+        "git init -q --bare o/pack/zz; printf '[core]\\nbare=false\\nfsmonitor=%s\\n' $EVIL > o/pack/zz/config; mkdir lib; ln -s ../o/pack/zz/refs lib/lnk; printf 'gitdir: lnk/../../zz\\n' > lib/.git; git init -q lib/zz",
+        Some("lib/.git (set aside"),
+    ),
+    attack(
+        "an empty .git",
+        "mkdir -p a/b/.git .git/x; echo id > a/b/.envrc; git init -q --bare a/b/c; git -C a/b/c config core.bare false; git -C a/b/c config core.fsmonitor $EVIL",
+        Some("a/b/.envrc (set aside"),
+    ),
+    attack(
+        "a deep directory",
+        "d=aaa; i=0; while [ $i -lt 130 ]; do d=$d/d; i=$((i+1)); done; mkdir -p $d; cd $d; d=d; i=0; while [ $i -lt 130 ]; do d=$d/d; i=$((i+1)); done; mkdir -p $d; cd $d; git init -q lib; git -C lib config core.fsmonitor $EVIL",
+        Some("nested too deeply"),
+    ),
+    attack(
+        "a closed directory with a repository",
+        "git init -q x/y/n; git -C x/y/n config core.fsmonitor $EVIL; mkdir x/y/n/.git/hooks; cp evil x/y/n/.git/hooks/post-index-change; chmod 0311 x/y/n/.git/hooks; chmod 0 x/y; chmod 0111 x",
+        None,
+    ),
+    attack(
+        "the workspace becomes a bare repository",
+        "printf 'ref: refs/heads/x\\n' > HEAD; mkdir objects refs hooks; cp evil hooks/post-index-change; printf '[core]\\nbare=false\\nworktree=.\\nfsmonitor=%s\\n' $EVIL > config; mkdir s; cp -r HEAD objects refs config hooks s",
+        None,
+    ),
+    attack(
+        "a repository below a hidden name",
+        "mkdir .aws .env; git init -q .aws/n; git -C .aws/n config core.fsmonitor $EVIL; git init -q .env/n; git -C .env/n config core.fsmonitor $EVIL; git init -q a.pinfold-quarantine; git -C a.pinfold-quarantine config core.fsmonitor $EVIL",
         Some("core.fsmonitor"),
     ),
+    Attack {
+        name: "half a bare repository",
+        before: "mkdir -p assets/objects assets/refs; touch assets/objects/x assets/refs/x; git add assets; git commit -qm assets",
+        inside: "cp .git/HEAD assets; printf '[core]\nbare=false\nworktree=.\nfsmonitor=%s\n' $EVIL > assets/config",
+        told: Some("assets/HEAD (set aside"),
+    },
+    Attack {
+        name: "another directory in the place of a repository",
+        before: "git init -q lib; git -C lib config user.name x",
+        inside: "mv lib old; git init -q lib; git -C lib config core.fsmonitor $EVIL; git init -q evil2; mv evil2/.git old/x; git -C old/x config core.fsmonitor $EVIL",
+        told: Some("core.fsmonitor"),
+    },
     attack(
         "rebase with exec",
         "mkdir .git/rebase-merge; printf 'exec %s\\n' $EVIL > .git/rebase-merge/git-rebase-todo; echo refs/heads/main > .git/rebase-merge/head-name; git rev-parse HEAD | tee .git/rebase-merge/onto > .git/rebase-merge/orig-head; echo > .git/rebase-merge/interactive; echo 0 > .git/rebase-merge/msgnum; echo 1 > .git/rebase-merge/end; : > .git/rebase-merge/done",
-        Some("exec"),
+        None,
     ),
     Attack {
         name: "existing submodule",
@@ -152,7 +216,7 @@ const ATTACKS: &[Attack] = &[
         name: "existing worktree",
         before: "git worktree add -q w",
         inside: "echo ../../c > .git/worktrees/w/commondir; echo 'gitdir: ../c' > w/.git; git -C w config core.fsmonitor $EVIL",
-        told: Some("core.fsmonitor"),
+        told: None,
     },
     Attack {
         name: "existing bare repository",
@@ -205,7 +269,8 @@ const ATTACKS: &[Attack] = &[
 ];
 
 #[test]
-fn the_host_runs_nothing_that_the_inside_planted() {
+fn the_host_runs_nothing_that_a_session_planted() {
+    let mut wrong = Vec::new();
     for site in sites() {
         for attack in ATTACKS {
             let case = site.repository();
@@ -213,27 +278,13 @@ fn the_host_runs_nothing_that_the_inside_planted() {
             let output = case.inside(&format!("EVIL={}\n{}", case.evil().display(), attack.inside));
             let told = String::from_utf8_lossy(&output.stderr).into_owned();
             case.use_git_everywhere();
-            assert!(!case.was_marked(), "{} ran ({site}): {told}", attack.name);
-            if let Some(expected) = attack.told {
-                assert!(told.contains(expected), "{} ({site}): {told}", attack.name);
+            let is_told = attack.told.is_none_or(|expected| told.contains(expected));
+            let is_refused = output.status.code() == Some(125);
+            if case.was_marked() || !is_told || is_refused {
+                let ran = if case.was_marked() { "ran" } else { "said something else" };
+                wrong.push(format!("{} {ran} ({site}): {told}", attack.name));
             }
-            assert_ne!(output.status.code(), Some(125), "{} ({site}): {told}", attack.name);
         }
     }
-}
-
-#[test]
-fn in_quarantine_the_host_runs_nothing_either() {
-    for site in sites() {
-        for attack in ATTACKS {
-            let case = site.repository();
-            case.host(attack.before);
-            let script = format!("EVIL={}\n{}", case.evil().display(), attack.inside);
-            let output = case.run(QUARANTINE, &script);
-            let told = String::from_utf8_lossy(&output.stderr).into_owned();
-            case.use_git_everywhere();
-            assert!(!case.was_marked(), "{} ran ({site}): {told}", attack.name);
-            assert_ne!(output.status.code(), Some(125), "{} ({site}): {told}", attack.name);
-        }
-    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -1,6 +1,5 @@
 //! Files that are secret by name, where git tracks them.
 
-use super::QUARANTINE;
 use super::common::{sites, text};
 
 /// Two files that git has as they are, and one with something typed into it.
@@ -11,16 +10,14 @@ const TRACKED: &str = "mkdir -p testdata sub/.aws; echo pem > testdata/server.pe
 #[test]
 fn what_git_has_as_it_is_is_not_hidden() {
     for site in sites() {
-        for options in [&[][..], QUARANTINE] {
-            let case = site.repository();
-            case.host(TRACKED);
-            case.host("git update-index --index-version 4");
-            let script = "cat testdata/server.pem .env; cat prod.env sub/local.env sub/.aws/credentials; \
-                          echo more >> .env; echo more >> testdata/server.pem";
-            let (shown, told) = text(&case.run(options, script));
-            assert_eq!(shown, "pem\nA=\n", "{site}: {told}");
-            assert_eq!(case.host("cat .env; tail -n1 testdata/server.pem"), "A=\nmore\nmore\n");
-        }
+        let case = site.repository();
+        case.host(TRACKED);
+        case.host("git update-index --index-version 4");
+        let script = "cat testdata/server.pem .env; cat prod.env sub/local.env sub/.aws/credentials; \
+                      echo more >> .env; echo more >> testdata/server.pem";
+        let (shown, told) = text(&case.inside(script));
+        assert_eq!(shown, "pem\nA=\n", "{site}: {told}");
+        assert_eq!(case.host("cat .env; tail -n1 testdata/server.pem"), "A=\nmore\nmore\n");
     }
 }
 
@@ -38,38 +35,20 @@ fn check_says_why_a_secret_by_name_is_not_hidden() {
 }
 
 #[test]
-fn in_quarantine_git_passes_over_what_is_hidden() {
+fn git_skips_what_is_hidden() {
     for site in sites() {
         let case = site.repository();
         case.host(TRACKED);
         let script = "set -e; git status --porcelain; echo a >> file; git commit -qam a; \
                       echo b >> file; git stash -q; git stash pop -q; git reset -q --hard; \
                       git checkout -q -b b HEAD~; git checkout -q main; git rebase -q b";
-        let output = case.run(QUARANTINE, script);
+        let output = case.inside(script);
         let (shown, told) = text(&output);
         assert!(output.status.success(), "{site}: {shown}{told}");
         assert_eq!(shown, "?? sub/local.env\n", "{site}: {told}");
         let look = "git show --stat --format=%s HEAD; git status --porcelain; tail -n1 prod.env";
         let expected = "a\n\n file | 1 +\n 1 file changed, 1 insertion(+)\n M prod.env\n \
                         M sub/.aws/credentials\n?? sub/local.env\nsecret\n";
-        assert_eq!(case.host(look), expected, "{site}: {told}");
-    }
-}
-
-#[test]
-fn guarded_git_refuses_loudly_to_commit_what_is_hidden() {
-    for site in sites() {
-        let case = site.repository();
-        case.host(TRACKED);
-        let script = "echo a >> file; git commit -qam all && echo took; git add -A && echo added; \
-                      git commit -qm one file && echo one";
-        let output = case.inside(script);
-        let (shown, told) = text(&output);
-        assert_eq!(shown, "one\n", "{site}: {told}");
-        assert!(told.contains("note: git tracks 1 hidden file"), "{site}: {told}");
-        let look = "git show --stat --format=%s HEAD; git show HEAD:prod.env HEAD:sub/.aws/credentials; \
-                    tail -n1 prod.env";
-        let expected = "one\n\n file | 1 +\n 1 file changed, 1 insertion(+)\nB=\nc\nsecret\n";
         assert_eq!(case.host(look), expected, "{site}: {told}");
     }
 }

@@ -105,7 +105,6 @@ fn work_that_would_be_lost_keeps_the_worktree_and_the_note_says_how_to_remove_it
         ("echo more >>a; git update-index --skip-worktree a", "not committed"),
         ("git commit -qm two --allow-empty", "commits that no other branch has"),
         ("git checkout -q --detach; git commit -qm three --allow-empty", "no other branch has"),
-        ("git bisect start >/dev/null", "is not finished"),
     ];
     for (number, (script, why)) in kinds.iter().enumerate() {
         let branch = format!("b{number}");
@@ -147,10 +146,10 @@ fn a_kept_worktree_is_used_again_and_stays_the_persons() {
 }
 
 #[test]
-fn commits_come_out_of_a_quarantine_into_the_worktree() {
+fn commits_come_out_into_the_worktree() {
     for person in people() {
         let stage = repository(person);
-        let options = ["--git", "quarantine", "--worktree-branch", "b"];
+        let options = ["--worktree-branch", "b"];
         let output = stage.run_shell(&options, "echo more >>a; git commit -qam two");
         assert!(told(&output).1.contains("no other branch has"), "{:?}", told(&output));
         let shown =

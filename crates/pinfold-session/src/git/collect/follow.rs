@@ -1,106 +1,204 @@
-//! The host's HEAD and index follow a working tree that the inside moved.
+//! The host's HEAD and index follow a working tree in which the session worked.
 
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::{AtFlags, unlinkat};
 
 use super::super::host::HostGit;
-use super::super::index::{self, Index};
-use super::super::read::{Content, kind_at, open_directory, read_beneath, read_bounded};
+use super::super::quarantine::Stamp;
+use super::super::read::{kind_at, open_directory};
 use super::super::refs::Head;
 use super::super::settle::Settled;
+use super::super::staging::Staging;
+use super::super::state::{Side, State};
 use super::super::worktrees::Worktree;
-use super::Collect;
-use crate::anchor::Anchor;
+use super::{Collect, Phase, Plan, touched};
 
 /// What says that a command was stopped, and what else it leaves (`remove_branch_state` in git's
 /// branch.c).
 const STOPPED: [&str; 3] = ["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"];
 const OF_STOPPED: [&str; 5] = ["MERGE_RR", "MERGE_MSG", "MERGE_MODE", "SQUASH_MSG", "AUTO_MERGE"];
+/// What says that a command was stopped that only its user can finish.
+const OF_OTHERS: [&str; 4] = ["rebase-merge", "rebase-apply", "sequencer", "BISECT_LOG"];
 
 impl Collect<'_> {
-    pub(super) fn head_of(&self, worktree: &Worktree) -> Head {
+    /// Where a working tree of the host's is, and what is staged in it.
+    pub(super) fn side_of(&self, worktree: &Worktree) -> Result<Side, String> {
         let git = HostGit { program: self.git, directory: &worktree.git };
-        Head {
+        let head = Head {
             branch: git.line(&["symbolic-ref", "-q", "HEAD"]),
             commit: git.line(&["rev-parse", "-q", "--verify", "HEAD^{commit}"]),
-        }
-    }
-
-    /// Brings the host's HEAD and index of a working tree to what it is at.
-    pub(super) fn follow(
-        &self,
-        number: usize,
-        worktree: &Worktree,
-        before: &Head,
-        head: &Head,
-        settled: &mut Settled,
-    ) -> Result<(), String> {
-        let Some(commit) = &head.commit else { return Ok(()) };
-        let git = HostGit { program: self.git, directory: &worktree.git };
-        let directory = worktree.git.open().map_err(|error| error.to_string())?;
-        let now = read_beneath(&directory, Path::new("HEAD")).ok().flatten();
-        let is_there = self.before.is_some() && self.head_of(worktree) == *head;
-        let had = |now: Content| self.copied.start.had_head(&worktree.head, &now.bytes);
-        if !is_there && !now.is_some_and(had) {
-            let kept = format!("refs/pinfold/{}/{}", self.session, worktree.head);
-            self.host().run(&["update-ref", &kept, commit], None)?;
-            let what = format!("HEAD of {}, kept as {kept}", worktree.top.display());
-            self.keep(settled, what, "the host's was moved meanwhile".to_owned());
-            return Ok(());
-        }
-        match &head.branch {
-            None => {
-                git.run(&["update-ref", "--no-deref", "HEAD", commit], None)?;
-            }
-            Some(branch) => {
-                // Only where the host's branch is the same: HEAD must not skip what the host has.
-                if git.line(&["rev-parse", "-q", "--verify", branch]).as_ref() != Some(commit) {
-                    return Ok(());
-                }
-                if before.branch.as_ref() != Some(branch) {
-                    git.run(&["symbolic-ref", "HEAD", branch], None)?;
-                }
-            }
-        }
-        self.take_index(number, &worktree.git)
-    }
-
-    /// Takes the index that git wrote for the new commit. There is none where the commit is the
-    /// one that the host had checked out. What a sparse checkout leaves out stays out.
-    fn take_index(&self, number: usize, git: &Anchor) -> Result<(), String> {
-        let said = |error: std::io::Error| format!("cannot write the index: {error}");
-        let opened = git.open().map_err(said)?;
-        let private = open_directory(&self.out).map_err(|errno| errno.to_string())?;
-        let name = format!("index-{number}");
-        let index = read_bounded(private, Path::new(&name), index::LARGEST);
-        let Some(index) = index.map_err(|unread| format!("{name} {unread}"))? else {
-            return Ok(());
         };
-        let skipped = Index::open(git.path()).map(|old| old.skipped()).unwrap_or_default();
-        let mut bytes = index.bytes;
-        if !skipped.is_empty()
-            && let Some(new) = Index::of(git.path(), bytes.clone())
-        {
-            let skipped = skipped.iter().map(PathBuf::as_path);
-            bytes = new.without(skipped).unwrap_or(bytes);
-        }
-        index::install(&opened, &bytes, self.session).map_err(said)?;
-        self.finish_merge(git.path(), &opened);
-        Ok(())
+        Ok(Side { head, tree: Staging::copy(git, &self.copied.host, self.session)?.tree() })
     }
 
-    /// A merge, cherry-pick or revert that was stopped on the host and that the inside finished is
-    /// finished here too.
-    fn finish_merge(&self, git: &Path, opened: &OwnedFd) {
-        let Ok(relative) = git.strip_prefix(self.copied.host.path()) else { return };
-        let Ok(copy) = open_directory(&self.copied.private.join(relative)) else { return };
-        if STOPPED.iter().any(|name| kind_at(&copy, name).is_some()) {
-            return;
+    /// Lets each working tree of the host's follow the session's. Returns the branches that were
+    /// dealt with by that.
+    pub(super) fn follow_all(
+        &self,
+        state: &mut State,
+        within: &[Worktree],
+        plan: &Plan<'_>,
+        settled: &mut Settled,
+    ) -> Vec<String> {
+        let mut followed = Vec::new();
+        for (number, worktree) in within.iter().enumerate() {
+            let theirs = &plan.theirs.trees[number];
+            let Some(last) = state.trees.get(&worktree.head).cloned() else { continue };
+            if *theirs == last || theirs.head == Head::default() {
+                continue;
+            }
+            let ours = &plan.ours.trees[number];
+            if ours.head == theirs.head && ours.tree == theirs.tree {
+                state.trees.insert(worktree.head.clone(), theirs.clone());
+                continue;
+            }
+            match self.follow(state, worktree, plan, (&last, ours, theirs)) {
+                Ok(branch) => {
+                    followed.extend(branch);
+                    state.trees.insert(worktree.head.clone(), theirs.clone());
+                }
+                // There is time until the end.
+                Err(_) if self.phase == Phase::Live => followed.extend(theirs.head.branch.clone()),
+                Err(why) => self.keep_head(worktree, (&last, theirs), &why, settled),
+            }
         }
+        followed
+    }
+
+    /// Brings one to where the session has it. Returns the branch that was moved.
+    fn follow(
+        &self,
+        state: &mut State,
+        worktree: &Worktree,
+        plan: &Plan<'_>,
+        (last, ours, theirs): (&Side, &Side, &Side),
+    ) -> Result<Option<String>, String> {
+        let branch = theirs.head.branch.as_ref();
+        if let Some(why) = self.is_stopped(worktree) {
+            return Err(why);
+        }
+        // An attempt that was interrupted may have moved it already.
+        if ours.head != last.head && ours.head != theirs.head {
+            return Err("the host's was moved meanwhile".to_owned());
+        }
+        if let Some(path) = branch.and_then(|branch| plan.touched.get(branch)) {
+            return Err(touched::reason(path, self.session));
+        }
+        if branch.is_some_and(|branch| plan.held.contains_key(branch)) {
+            return Err("its branch is checked out in another worktree".to_owned());
+        }
+        let our = branch.and_then(|branch| plan.ours.refs.get(branch));
+        let new = theirs.head.commit.as_ref();
+        let moves = branch.is_some() && our != new;
+        if let Some(branch) = branch.filter(|_| moves)
+            && (our != state.refs.get(branch) || !plan.forward.contains(branch))
+        {
+            return Err("it is no fast-forward of the host's".to_owned());
+        }
+        let git = HostGit { program: self.git, directory: &worktree.git };
+        let staging = Staging::copy(git, &self.copied.host, self.session)?;
+        if last.tree != theirs.tree {
+            let tree = theirs.tree.as_ref().ok_or("a conflict is staged in it")?;
+            let index = worktree.git.path().join("index");
+            let is_as_at_the_start = self.copied.index_of(worktree.index()) == Stamp::of(&index);
+            // A conflict that the session resolved.
+            let staged = if ours.tree.is_none() && is_as_at_the_start {
+                staging.reset(tree)
+            } else {
+                staging.merge(last.tree.as_deref(), tree)
+            };
+            staged
+                .map_err(|said| format!("what is staged on the host stands against it ({said})"))?;
+        }
+        let reason = self.reason();
+        staging.install(|| {
+            if let (Some(branch), Some(new)) = (branch.filter(|_| moves), new) {
+                let old = our.map_or(NONE, String::as_str);
+                git.run(&["update-ref", "-m", &reason, branch, new, old], None)?;
+            }
+            match (branch, new) {
+                (Some(branch), _) if last.head.branch.as_ref() != Some(branch) => {
+                    git.run(&["symbolic-ref", "-m", &reason, "HEAD", branch], None)?;
+                }
+                (None, Some(new)) if theirs.head != ours.head => {
+                    git.run(&["update-ref", "-m", &reason, "--no-deref", "HEAD", new], None)?;
+                }
+                _ => {}
+            }
+            Ok(())
+        })?;
+        if let (Some(branch), Some(new)) = (branch, new) {
+            state.refs.insert(branch.clone(), new.clone());
+        }
+        self.finish_merge(worktree);
+        Ok(branch.cloned())
+    }
+
+    /// Keeps a HEAD that the host's did not follow.
+    fn keep_head(
+        &self,
+        worktree: &Worktree,
+        (last, theirs): (&Side, &Side),
+        why: &str,
+        settled: &mut Settled,
+    ) {
+        if theirs.head == last.head {
+            let what = format!("what was staged in {}", worktree.top.display());
+            return self.keep(settled, what, why.to_owned());
+        }
+        // A branch is kept by its own name.
+        let Some(commit) = theirs.head.commit.as_ref().filter(|_| theirs.head.branch.is_none())
+        else {
+            return;
+        };
+        let kept = format!("refs/pinfold/{}/{}", self.session, worktree.head);
+        if let Err(error) = self.host().run(&["update-ref", &kept, commit], None) {
+            return self.keep(settled, format!("HEAD of {}", worktree.top.display()), error);
+        }
+        let what = format!("HEAD of {}, kept as {kept}", worktree.top.display());
+        self.keep(settled, what, why.to_owned());
+    }
+
+    /// Why the host's working tree cannot follow now: somebody is in the middle of something.
+    fn is_stopped(&self, worktree: &Worktree) -> Option<String> {
+        let opened = worktree.git.open().ok()?;
+        let found = |names: &[&'static str]| {
+            names.iter().copied().find(|name| kind_at(&opened, name).is_some())
+        };
+        if let Some(name) = found(&OF_OTHERS) {
+            return Some(format!("a command is stopped on the host ({name})"));
+        }
+        // One that the session finished is finished here, too, at the end.
+        if self.phase == Phase::Live && found(&STOPPED).is_some() {
+            return Some("a merge is stopped on the host".to_owned());
+        }
+        let copy = self.private_of(worktree)?;
+        let mut all = STOPPED.iter().chain(&OF_OTHERS);
+        let stopped = all.find(|name| kind_at(&copy, name).is_some())?;
+        Some(format!("a command was stopped in it ({stopped})"))
+    }
+
+    fn private_of(&self, worktree: &Worktree) -> Option<OwnedFd> {
+        let relative = worktree.git.path().strip_prefix(self.copied.host.path()).ok()?;
+        let is_itself = relative.as_os_str().is_empty();
+        let private = &self.copied.private;
+        let path = if is_itself { private.clone() } else { private.join(relative) };
+        open_directory(&path).ok()
+    }
+
+    /// A merge, cherry-pick or revert that was stopped on the host and that the session finished is
+    /// finished here, too.
+    fn finish_merge(&self, worktree: &Worktree) {
+        let Ok(opened) = worktree.git.open() else { return };
         for name in STOPPED.iter().chain(&OF_STOPPED) {
-            let _ = unlinkat(opened, *name, AtFlags::empty());
+            if kind_at(&opened, name).is_some() {
+                let _ = unlinkat(&opened, Path::new(name), AtFlags::empty());
+            }
         }
     }
 }
+
+/// The object that git-update-ref(1) takes for "it must not be there".
+const NONE: &str = "0000000000000000000000000000000000000000";

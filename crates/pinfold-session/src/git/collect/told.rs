@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::refs::{Stash, shell_word};
 use super::super::settle::Settled;
+use super::super::state::State;
 use super::super::worktrees;
 use super::{Collect, Held};
 
@@ -61,30 +62,28 @@ impl Collect<'_> {
         self.keep(settled, what, format!("`{}` does it here too", commands.join(" && ")));
     }
 
-    /// Branches, tags and notes that the inside deleted.
-    pub(super) fn tell_deleted(&self, ours: &Held, theirs: &Held, settled: &mut Settled) {
+    /// Branches and tags that the session deleted.
+    pub(super) fn tell_deleted(
+        &self,
+        state: &State,
+        ours: &Held,
+        theirs: &Held,
+        settled: &mut Settled,
+    ) {
         let missing = ours.refs.keys().filter(|name| !theirs.refs.contains_key(*name));
-        let gone = self.copied.start.had(missing);
-        let kinds = [
-            ("branch", "refs/heads/", "branch -D", true),
-            ("tag", "refs/tags/", "tag -d", true),
-            ("notes", "refs/notes/", "update-ref -d", false),
-        ];
-        for (kind, prefix, command, takes_many) in kinds {
+        let gone: Vec<&String> = missing.filter(|name| state.refs.contains_key(*name)).collect();
+        let kinds = [("branch", "refs/heads/", "branch -D"), ("tag", "refs/tags/", "tag -d")];
+        for (kind, prefix, command) in kinds {
             let names: Vec<&str> =
                 gone.iter().filter_map(|name| name.strip_prefix(prefix)).collect();
             let top = self.shell_place();
-            let words = |names: &[&str]| -> String {
-                let full = |name: &&str| {
-                    if takes_many { (*name).to_owned() } else { format!("{prefix}{name}") }
-                };
-                names.iter().map(|name| format!(" {}", shell_word(&full(name)))).collect()
-            };
-            for names in names.chunks(if takes_many { usize::MAX } else { 1 }) {
-                let what = format!("deletion of {kind} {} in {}", names.join(", "), self.place());
-                let why = format!("`git -C {top} {command}{}` does it here too", words(names));
-                self.keep(settled, what, why);
+            if names.is_empty() {
+                continue;
             }
+            let words: String = names.iter().map(|name| format!(" {}", shell_word(name))).collect();
+            let what = format!("deletion of {kind} {} in {}", names.join(", "), self.place());
+            let why = format!("`git -C {top} {command}{words}` does it here too");
+            self.keep(settled, what, why);
         }
     }
 

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
+use super::super::quarantine::Stamp;
 use super::super::read::{open_directory, read_beneath};
 use super::super::worktrees::{self, Worktree};
 use super::Collect;
@@ -13,6 +14,12 @@ impl Collect<'_> {
     /// has.
     pub(super) fn is_unchanged(&self, all: &[Worktree]) -> bool {
         let host = self.copied.host.path();
+        let is_staged = |(name, before): (&String, &Stamp)| {
+            Stamp::of(&self.copied.private.join(name)).as_ref() != Some(before)
+        };
+        if self.copied.own_indexes.iter().any(is_staged) {
+            return false;
+        }
         let same = |name: &str| is_same(&self.copied.private.join(name), &host.join(name));
         same("HEAD")
             && all.iter().all(|worktree| same(&worktree.head))

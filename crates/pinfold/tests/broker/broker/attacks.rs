@@ -25,60 +25,49 @@ impl Attack {
     }
 
     /// Runs a line inside, then everything that the host does with git.
-    fn run(&self, mode: &str, plant: &str) -> String {
+    fn run(&self, plant: &str) -> String {
         let evil = format!("touch {0}; echo {0} >&2; exit 1", self.mark.display());
         let script = format!(
             "export EVIL='sh -c \"{evil}\"'; {plant}\n\
              for command in 'git push origin main' 'git fetch origin' 'git ls-remote origin' 'git log -p' \
              'git show' moltnet; do pinfold-host $command </dev/null; done; true"
         );
-        said(&self.scene.run(&["--git", mode], &script))
+        said(&self.scene.run(&[], &script))
     }
 }
 
-fn nothing_runs_on_the_host(mode: &str) {
+#[test]
+fn nothing_that_a_repository_holds_runs_on_the_host() {
     for person in people_with_git("git attacks") {
         for (name, plant) in PLANTS {
             let attack = Attack::new(person);
-            let said = attack.run(mode, plant);
-            assert!(!attack.mark.exists(), "{name} in {mode}: {said}");
+            let said = attack.run(plant);
+            assert!(!attack.mark.exists(), "{name}: {said}");
             // The remotes are the host's own, so what is harmless goes on.
-            assert!(said.contains("refs/heads/main"), "{name} in {mode}: {said}");
+            assert!(said.contains("refs/heads/main"), "{name}: {said}");
         }
     }
-}
-
-#[test]
-fn nothing_that_a_guarded_repository_holds_runs_on_the_host() {
-    nothing_runs_on_the_host("guarded");
-}
-
-#[test]
-fn nothing_that_a_repository_in_quarantine_holds_runs_on_the_host() {
-    nothing_runs_on_the_host("quarantine");
 }
 
 #[test]
 fn a_push_goes_where_the_host_says_whatever_the_inside_configures() {
     for person in people_with_git("redirection") {
-        for mode in ["guarded", "quarantine"] {
-            let scene = Scene::with_repository(person, GIT);
-            scene.outside("git init -q --bare -b main ../evil.git");
-            let evil = scene.stage.path("evil.git");
-            let script = format!(
-                "E={}; echo 2 >>file; git commit -qam two; git remote set-url origin $E; \
-                 git config remote.origin.pushurl $E; git config url.$E.insteadOf {1}; \
-                 git config url.$E.pushInsteadOf {1}; git config remote.pushDefault evil; \
-                 git remote add evil $E; git config branch.main.pushRemote evil; \
-                 pinfold-host git push origin main; pinfold-host git push evil main; \
-                 pinfold-host git push $E main; pinfold-host git push file://$E main; true",
-                evil.display(),
-                scene.stage.path("remote.git").display()
-            );
-            let output = said(&scene.run(&["--git", mode], &script));
-            assert!(output.contains("no remote evil on the host"), "{output}");
-            assert_eq!(scene.outside("git -C ../evil.git for-each-ref"), "", "{mode}: {output}");
-        }
+        let scene = Scene::with_repository(person, GIT);
+        scene.outside("git init -q --bare -b main ../evil.git");
+        let evil = scene.stage.path("evil.git");
+        let script = format!(
+            "E={}; echo 2 >>file; git commit -qam two; git remote set-url origin $E; \
+             git config remote.origin.pushurl $E; git config url.$E.insteadOf {1}; \
+             git config url.$E.pushInsteadOf {1}; git config remote.pushDefault evil; \
+             git remote add evil $E; git config branch.main.pushRemote evil; \
+             pinfold-host git push origin main; pinfold-host git push evil main; \
+             pinfold-host git push $E main; pinfold-host git push file://$E main; true",
+            evil.display(),
+            scene.stage.path("remote.git").display()
+        );
+        let output = said(&scene.run(&[], &script));
+        assert!(output.contains("no remote evil on the host"), "{output}");
+        assert_eq!(scene.outside("git -C ../evil.git for-each-ref"), "", "{output}");
     }
 }
 
@@ -208,7 +197,7 @@ fn a_repository_that_keeps_git_waiting_holds_up_nobody_else_and_no_end() {
     let began = std::time::Instant::now();
     let script =
         "mkfifo .git/refs/heads/waits; pinfold-host git log & sleep 0.5; pinfold-host moltnet";
-    let output = scene.run(&["--git", "quarantine"], script);
+    let output = scene.run(&[], script);
     assert!(began.elapsed() < std::time::Duration::from_secs(20), "{}", said(&output));
 }
 

@@ -5,20 +5,18 @@ use super::{Scene, people_with_git, said};
 const GIT: &str = "autoApprove = [{ executable = \"git\" }]";
 
 #[test]
-fn a_push_goes_in_either_mode_and_the_inside_knows_of_it() {
+fn a_push_goes_out_and_the_sandbox_knows_of_it() {
     for person in people_with_git("a push") {
-        for mode in ["guarded", "quarantine"] {
-            let scene = Scene::with_repository(person, GIT);
-            let script = "echo two >>file && git commit -qam two && pinfold-host git push origin main \
-                          && git status -sb && git rev-parse HEAD origin/main";
-            let output = scene.run(&["--git", mode], script);
-            assert!(output.status.success(), "{mode}: {}", said(&output));
-            let said = said(&output);
-            assert!(said.contains("main -> main"), "{said}");
-            let heads: Vec<&str> = said.lines().filter(|line| line.len() == 40).collect();
-            assert!(heads.len() == 2 && heads[0] == heads[1], "{said}");
-            assert_eq!(scene.remote("main").as_deref(), Some(heads[0]), "{mode}");
-        }
+        let scene = Scene::with_repository(person, GIT);
+        let script = "echo two >>file && git commit -qam two && pinfold-host git push origin main \
+                      && git status -sb && git rev-parse HEAD origin/main";
+        let output = scene.run(&[], script);
+        assert!(output.status.success(), "{}", said(&output));
+        let said = said(&output);
+        assert!(said.contains("main -> main"), "{said}");
+        let heads: Vec<&str> = said.lines().filter(|line| line.len() == 40).collect();
+        assert!(heads.len() == 2 && heads[0] == heads[1], "{said}");
+        assert_eq!(scene.remote("main").as_deref(), Some(heads[0]));
     }
 }
 
@@ -35,6 +33,7 @@ fn branches_tags_deletions_force_and_upstreams_are_git_s_own() {
     assert!(said.contains("origin/topic") && said.contains("[new tag]"), "{said}");
     assert!(said.contains("forced update"), "{said}");
     assert!(scene.remote("v1").is_some());
+    scene.outside("git fetch -q");
     scene.inside("pinfold-host git push origin :topic --atomic");
     assert_eq!(scene.remote("topic"), None);
 }
@@ -42,20 +41,18 @@ fn branches_tags_deletions_force_and_upstreams_are_git_s_own() {
 #[test]
 fn what_was_pushed_by_others_is_fetched_into_the_insides_repository() {
     for person in people_with_git("a fetch") {
-        for mode in ["guarded", "quarantine"] {
-            let scene = Scene::with_repository(person, GIT);
-            scene.outside(
-                "git clone -q ../remote.git ../clone && cd ../clone && git config user.name B && \
-                 git config user.email b@c.d && echo b >b && git add b && git commit -qm b && \
-                 git tag t && git push -q origin main t",
-            );
-            let script = "pinfold-host git fetch origin && git log --oneline origin/main -1 && \
-                          git merge -q --ff-only origin/main && cat b && git rev-parse t";
-            let output = scene.run(&["--git", mode], script);
-            assert!(output.status.success(), "{mode}: {}", said(&output));
-            let asked = scene.inside("pinfold-host git ls-remote origin");
-            assert!(asked.contains("refs/tags/t"), "{asked}");
-        }
+        let scene = Scene::with_repository(person, GIT);
+        scene.outside(
+            "git clone -q ../remote.git ../clone && cd ../clone && git config user.name B && \
+             git config user.email b@c.d && echo b >b && git add b && git commit -qm b && \
+             git tag t && git push -q origin main t",
+        );
+        let script = "pinfold-host git fetch origin && git log --oneline origin/main -1 && \
+                      git merge -q --ff-only origin/main && cat b && git rev-parse t";
+        let output = scene.run(&[], script);
+        assert!(output.status.success(), "{}", said(&output));
+        let asked = scene.inside("pinfold-host git ls-remote origin");
+        assert!(asked.contains("refs/tags/t"), "{asked}");
     }
 }
 
@@ -149,6 +146,8 @@ fn a_rule_for_a_push_moves_no_other_reference() {
     assert!(said(&child.wait_with_output().unwrap()).contains("main -> main"));
     let rules = said(&scene.pinfold(&["approvals", "rules"]).output().unwrap());
     assert!(rules.contains("remote.git, refs/heads/main"), "{rules}");
+    // Where the remote is now is what a session learns by a fetch.
+    scene.outside("git fetch -q");
     let again = said(&scene.run(&[], &format!("{commit}; pinfold-host git push origin")));
     assert!(again.contains("main -> main"), "{again}");
     let other = said(

@@ -153,26 +153,24 @@ fn an_admin_group_has_the_token_and_a_member_group_has_git_alone() {
     );
     let author = "author Ada ada@example.org Ada ada@example.org\n";
     for person in people_with("groups", &["git", "gh", "curl"]) {
-        for git in ["guarded", "quarantine"] {
-            let world = world(person, &grouped(""));
-            let said = world.shell(&["--git", git], &script);
-            said.has(&["0\n", author, "pushed with ghp_", "refs/heads/change", "fetched"]);
-            assert!(!said.out.contains(REAL) && !said.err.contains(REAL), "{said:?}");
-            said.has(&["gh auth login", "requested URL returned error: 403"]);
-            let note = "note: group work does not get the token github: only git has it, for \
-                me/tool (trust = \"admin\" under [groups.work] gives it)";
-            assert!(said.err.contains(note), "{}", said.err);
-            let refused = "api.github.com:443: group work does not get the token github: only git \
-                has it, for me/tool (trust = \"admin\" under [groups.work])";
-            assert!(said.refusals().contains(&refused), "{}", said.err);
-            assert_eq!(seen(&world, &["api.github.com"]), (0, 0), "{}", world.seen());
-            assert_eq!(seen(&world, &["them"]), (0, 0), "{}", world.seen());
-            // Unlike git's own way, nothing is asked for first without the token.
-            assert_eq!(seen(&world, &["git-receive-pack\""]), (2, 2), "{}", world.seen());
-            has_branch(&world.stage, &world.stage.path("world/git/me/tool.git"), "change");
-            let uses = world.audit().matches("\"event\":\"credential-use\"").count();
-            assert_eq!(uses, seen(&world, &[]).1, "{}", world.audit());
-        }
+        let member = world(person, &grouped(""));
+        let said = member.shell(&[], &script);
+        said.has(&["0\n", author, "pushed with ghp_", "refs/heads/change", "fetched"]);
+        assert!(!said.out.contains(REAL) && !said.err.contains(REAL), "{said:?}");
+        said.has(&["gh auth login", "requested URL returned error: 403"]);
+        let note = "note: group work does not get the token github: only git has it, for \
+            me/tool (trust = \"admin\" under [groups.work] gives it)";
+        assert!(said.err.contains(note), "{}", said.err);
+        let refused = "api.github.com:443: group work does not get the token github: only git \
+            has it, for me/tool (trust = \"admin\" under [groups.work])";
+        assert!(said.refusals().contains(&refused), "{}", said.err);
+        assert_eq!(seen(&member, &["api.github.com"]), (0, 0), "{}", member.seen());
+        assert_eq!(seen(&member, &["them"]), (0, 0), "{}", member.seen());
+        // Unlike git's own way, nothing is asked for first without the token.
+        assert_eq!(seen(&member, &["git-receive-pack\""]), (2, 2), "{}", member.seen());
+        has_branch(&member.stage, &member.stage.path("world/git/me/tool.git"), "change");
+        let uses = member.audit().matches("\"event\":\"credential-use\"").count();
+        assert_eq!(uses, seen(&member, &[]).1, "{}", member.audit());
         let world = world(person, &grouped("[groups.work]\ntrust = \"admin\"\n"));
         let said = world.shell(&[], &script);
         said.has(&["1\n", author, "pushed with ghp_", "refs/heads/change", "fetched"]);

@@ -15,12 +15,11 @@ fn repository(stage: &Stage) {
 
 #[test]
 fn a_file_is_read_edited_and_written_in_every_workspace_mode() {
-    let modes: [&[&str]; 5] = [
+    let modes: [&[&str]; 4] = [
         &["--workspace", "shared_mount"],
         &["--workspace", "overlay"],
         &["--workspace", "scratch_mount"],
         &["--workspace", "dedicated_worktree", "--worktree-branch", "side"],
-        &["--git", "quarantine"],
     ];
     for person in people() {
         for mode in modes {

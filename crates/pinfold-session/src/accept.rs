@@ -1,0 +1,125 @@
+//! `pinfold accept`: takes branches of a session that waited for the user to look at them.
+//!
+//! A branch waits below `refs/pinfold/<session>/heads` if its commits change what tools run by
+//! themselves. To accept it moves the branch of the same name forward, as `git merge --ff-only`
+//! would, except that the files of the working tree stay: the session has written them already, and
+//! `pinfold adopt` puts back what was set aside of them.
+
+use std::path::{Path, PathBuf};
+
+use pinfold_policy::path::HostPath;
+
+use crate::anchor::Anchor;
+use crate::git::host::HostGit;
+use crate::git::pointer;
+use crate::git::refs::{is_component, shell_word};
+use crate::git::staging::Staging;
+use crate::launcher;
+use crate::workspace::git_outside;
+
+/// A branch that waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting {
+    /// The session that made it.
+    pub session: String,
+    /// The branch's name, without `refs/heads`.
+    pub branch: String,
+    commit: String,
+}
+
+/// A repository of the host's, with what waits in it.
+#[derive(Debug)]
+pub struct Repository {
+    program: PathBuf,
+    common: Anchor,
+}
+
+impl Repository {
+    /// The one whose working tree is at this path.
+    ///
+    /// # Errors
+    /// Returns that there is none, or no git, in words.
+    pub fn at(top: &HostPath) -> Result<Self, String> {
+        let program = launcher::find("git", &[]).ok_or("there is no git on this machine")?;
+        let none = || format!("{top} is not a git repository");
+        let dot = top.as_path().join(".git");
+        let common = match git_outside(top.as_path()).map_err(|error| error.to_string())? {
+            Some(outside) => outside,
+            None if dot.is_dir() => dot,
+            None => pointer::gitdir(&dot).ok_or_else(none)?,
+        };
+        Ok(Self { program, common: Anchor::of(&common).map_err(|_| none())? })
+    }
+
+    fn git(&self) -> HostGit<'_> {
+        HostGit { program: &self.program, directory: &self.common }
+    }
+
+    /// The branches that wait.
+    ///
+    /// # Errors
+    /// Returns what git says.
+    pub fn waiting(&self) -> Result<Vec<Waiting>, String> {
+        let format = "--format=%(objectname) %(refname)";
+        let listed = self.git().run(&["for-each-ref", format, "refs/pinfold"], None)?;
+        let waiting = |line: &str| {
+            let (commit, name) = line.split_once(' ')?;
+            let (session, branch) = name.strip_prefix("refs/pinfold/")?.split_once("/heads/")?;
+            let is_branch = branch.split('/').all(is_component) && is_component(session);
+            let (session, branch, commit) = (session.into(), branch.into(), commit.into());
+            is_branch.then_some(Waiting { session, branch, commit })
+        };
+        Ok(listed.lines().filter_map(waiting).collect())
+    }
+
+    /// Moves a branch to where it waits.
+    ///
+    /// # Errors
+    /// Returns why it stays where it is, in words, with the way out.
+    pub fn accept(&self, waiting: &Waiting) -> Result<(), String> {
+        let Waiting { session, branch, commit } = waiting;
+        let (name, kept) = (format!("refs/heads/{branch}"), kept(waiting));
+        let git = self.git();
+        let old = git.line(&["rev-parse", "-q", "--verify", &name]);
+        let reason = format!("pinfold accept {session}");
+        if let Some(old) = &old {
+            git.run(&["merge-base", "--is-ancestor", old, commit], None).map_err(|_| {
+                let kept = shell_word(&kept);
+                format!("{branch} was moved since; `git merge {kept}` merges it")
+            })?;
+        }
+        let previous = old.as_deref().unwrap_or("");
+        let update = ["update-ref", "-m", &reason, &name, commit, previous];
+        match self.checked_out(&name)? {
+            None => {
+                git.run(&update, None)?;
+            }
+            Some(worktree) => {
+                let own = HostGit { program: &self.program, directory: &worktree };
+                let staging = Staging::copy(own, &self.common, session)?;
+                staging.merge(old.as_deref(), commit)?;
+                staging.install(|| own.run(&update, None).map(|_| ()))?;
+            }
+        }
+        git.run(&["update-ref", "-d", &kept, commit], None)?;
+        Ok(())
+    }
+
+    /// The git directory of the working tree in which a branch is checked out.
+    fn checked_out(&self, name: &str) -> Result<Option<Anchor>, String> {
+        let mut all = vec![self.common.clone()];
+        let linked = std::fs::read_dir(self.common.path().join("worktrees"));
+        for entry in linked.into_iter().flatten().flatten() {
+            let path = Path::new("worktrees").join(entry.file_name());
+            all.push(self.common.below(&path).map_err(|error| error.to_string())?);
+        }
+        Ok(all.into_iter().find(|directory| {
+            let git = HostGit { program: &self.program, directory };
+            git.line(&["symbolic-ref", "-q", "HEAD"]).as_deref() == Some(name)
+        }))
+    }
+}
+
+fn kept(Waiting { session, branch, .. }: &Waiting) -> String {
+    format!("refs/pinfold/{session}/heads/{branch}")
+}

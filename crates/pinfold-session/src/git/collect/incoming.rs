@@ -1,0 +1,140 @@
+//! Storing the objects that a scratch sandbox checked.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, mkdirat, openat, renameat_with, unlinkat};
+use rustix::io::Errno;
+
+use super::super::read::{open_directory, owner_at};
+use super::Collect;
+
+/// Bytes of one file of objects.
+const LARGEST: u64 = 8 << 30;
+
+impl Collect<'_> {
+    /// Copies packs and loose objects from the scratch sandbox's directory into the host's. An
+    /// object that the host has already is never replaced.
+    pub(super) fn store_incoming(&self) -> Result<(), String> {
+        let incoming = self.out.join("incoming");
+        if fs::symlink_metadata(&incoming).is_err() {
+            return Ok(());
+        }
+        let words = |error: io::Error| format!("its objects cannot be stored: {error}");
+        let objects = self.copied.host.open_below(Path::new("objects")).map_err(words)?;
+        for entry in fs::read_dir(&incoming).map_err(words)? {
+            let name = entry.map_err(words)?.file_name();
+            let Some(name) = name.to_str() else { continue };
+            let is_loose = name.len() == 2 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+            if is_loose || name == "pack" {
+                store(&incoming.join(name), &objects, name).map_err(words)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn store(from: &Path, objects: &OwnedFd, name: &str) -> io::Result<()> {
+    match mkdirat(objects, name, Mode::from_raw_mode(0o777)) {
+        Ok(()) => give(objects, name)?,
+        Err(Errno::EXIST) => {}
+        Err(errno) => return Err(errno.into()),
+    }
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let to = openat(objects, name, flags, Mode::empty())?;
+    let from = open_directory(from)?;
+    let mut names: Vec<String> =
+        list(&from)?.into_iter().filter(|file| is_object(name, file)).collect();
+    // git takes a pack for whole once its index is there.
+    names.sort_by_key(|file| file.ends_with(".idx"));
+    names.iter().try_for_each(|file| copy(&from, &to, file))
+}
+
+fn list(directory: &OwnedFd) -> io::Result<Vec<String>> {
+    let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(directory));
+    fs::read_dir(path)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
+}
+
+/// Whether a file in a directory of objects is one (gitrepository-layout(5)).
+fn is_object(directory: &str, file: &str) -> bool {
+    let is_hex = |text: &str, lengths: &[usize]| {
+        lengths.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    if directory != "pack" {
+        return is_hex(file, &[38, 62]);
+    }
+    let base = file.strip_prefix("pack-").and_then(|name| name.split_once('.'));
+    base.is_some_and(|(hash, end)| is_hex(hash, &[40, 64]) && ["pack", "idx", "rev"].contains(&end))
+}
+
+/// Copies a file into a new inode, unless one of this name is there.
+fn copy(from: &OwnedFd, to: &OwnedFd, name: &str) -> io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(openat(from, name, flags, Mode::empty())?);
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("a scratch sandbox left something else than a file"));
+    }
+    let temporary = format!("tmp_pinfold_{}_{name}", std::process::id());
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let mut new = File::from(openat(to, &temporary, flags, Mode::from_raw_mode(0o444))?);
+    let copied = io::copy(&mut io::Read::take(file, LARGEST), &mut new)
+        .and_then(|_| give(to, &temporary))
+        .and_then(|()| match renameat_with(to, &temporary, to, name, RenameFlags::NOREPLACE) {
+            Err(Errno::EXIST) => Ok(unlinkat(to, &temporary, AtFlags::empty())?),
+            renamed => Ok(renamed?),
+        });
+    if copied.is_err() {
+        let _ = unlinkat(to, &temporary, AtFlags::empty());
+    }
+    copied
+}
+
+/// Gives a new entry to the owner of its directory, where that is not the caller.
+fn give(directory: &OwnedFd, name: &str) -> io::Result<()> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let Some((uid, gid)) = owner_at(directory, ".") else { return Ok(()) };
+    let (uid, gid) = (rustix::fs::Uid::from_raw(uid), rustix::fs::Gid::from_raw(gid));
+    Ok(rustix::fs::chownat(directory, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_objects_are_stored() {
+        let hash = "a".repeat(40);
+        assert!(is_object("pack", &format!("pack-{hash}.pack")) && is_object("ab", &hash[..38]));
+        for (directory, file) in
+            [("pack", "../x"), ("pack", "pack-x.pack"), ("ab", "x"), ("pack", "pack-")]
+        {
+            assert!(!is_object(directory, file), "{file}");
+        }
+        assert!(!is_object("pack", &format!("pack-{hash}.keep")));
+    }
+
+    #[test]
+    fn an_object_that_is_there_is_not_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let object = "b".repeat(38);
+        for directory in ["in/ab", "objects/ab"] {
+            fs::create_dir_all(path(directory)).unwrap();
+        }
+        fs::write(path(&format!("in/ab/{object}")), "new").unwrap();
+        fs::write(path(&format!("objects/ab/{object}")), "old").unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", path(&format!("in/ab/{}", "c".repeat(38))))
+            .unwrap();
+        let objects = open_directory(&path("objects").canonicalize().unwrap()).unwrap();
+        let from = path("in/ab").canonicalize().unwrap();
+        store(&from, &objects, "ab").unwrap_err();
+        fs::remove_file(path(&format!("in/ab/{}", "c".repeat(38)))).unwrap();
+        store(&from, &objects, "ab").unwrap();
+        assert_eq!(fs::read(path(&format!("objects/ab/{object}"))).unwrap(), b"old");
+        assert_eq!(fs::read_dir(path("objects/ab")).unwrap().count(), 1);
+    }
+}

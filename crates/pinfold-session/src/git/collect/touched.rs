@@ -1,0 +1,112 @@
+//! Commits that change what tools on the host run by themselves.
+//!
+//! A branch with such a commit would put the file into the checkout at the next `git checkout`. So
+//! it waits until the user has looked. A file that a branch or HEAD of the host had at the start,
+//! with this very content at this very path, is nothing new.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use pinfold_policy::authority::Effect;
+use pinfold_policy::path::Escaped;
+use pinfold_policy::protect::{Protection, RootIs};
+
+use super::super::refs::shell_word;
+use super::super::state::State;
+use super::Collect;
+
+/// Branches whose content at the start is compared at most.
+const MOST_TIPS: usize = 256;
+
+/// Why a branch waits, and what lets it through.
+pub(super) fn reason(path: &str, session: &str) -> String {
+    let session = shell_word(session);
+    format!("it changes {path}, which tools run by themselves; `pinfold accept {session}` takes it")
+}
+
+impl Collect<'_> {
+    /// The first protected path that the commits up to `new` change and that is new to the host.
+    pub(super) fn touches_protected(
+        &self,
+        state: &State,
+        new: &str,
+    ) -> Result<Option<String>, String> {
+        let known = self.host().run(&["rev-list", "--stdin"], Some(&not(state, new)))?;
+        if known.trim().is_empty() {
+            return Ok(None);
+        }
+        let changed =
+            ["diff-tree", "--stdin", "-r", "-m", "--root", "--no-commit-id", "--name-only", "-z"];
+        let names = self.host().run_with(&changed, &[], Some(known.as_bytes()))?;
+        let names = names.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+        let paths: BTreeSet<PathBuf> = names
+            .map(|name| PathBuf::from(OsStr::from_bytes(name)))
+            .filter(|path| is_protected(self.protection, path))
+            .collect();
+        if paths.is_empty() {
+            return Ok(None);
+        }
+        let now = self.content(new, &paths)?;
+        let mut before: BTreeMap<PathBuf, BTreeSet<String>> = BTreeMap::new();
+        for tip in state.start.values().take(MOST_TIPS) {
+            // A tag may name something else.
+            for (path, object) in self.content(tip, &paths).unwrap_or_default() {
+                before.entry(path).or_default().insert(object);
+            }
+        }
+        let is_new = |(path, object): &(&PathBuf, &String)| {
+            !before.get(*path).is_some_and(|known| known.contains(*object))
+        };
+        Ok(now.iter().find(is_new).map(|(path, _)| Escaped(path).to_string()))
+    }
+
+    /// Mode and object of each of these paths in a commit.
+    fn content(
+        &self,
+        commit: &str,
+        paths: &BTreeSet<PathBuf>,
+    ) -> Result<BTreeMap<PathBuf, String>, String> {
+        let listed = self.host().run_with(&["ls-tree", "-r", "-z", commit], &[], None)?;
+        let entries = listed.split(|byte| *byte == 0);
+        let entry = |entry: &[u8]| {
+            let at = entry.iter().position(|byte| *byte == b'\t')?;
+            let path = PathBuf::from(OsStr::from_bytes(&entry[at + 1..]));
+            let object = String::from_utf8_lossy(&entry[..at]).into_owned();
+            paths.contains(&path).then_some((path, object))
+        };
+        Ok(entries.filter_map(entry).collect())
+    }
+}
+
+/// Whether tools run what lies at this path, or in a directory above it, by themselves.
+fn is_protected(protection: &Protection, path: &Path) -> bool {
+    let is_executed = |path: &Path| {
+        let name = path.file_name().map(OsStr::as_bytes);
+        name.is_some_and(Protection::may_match)
+            && protection
+                .classify(RootIs::Ordinary, path)
+                .is_some_and(|class| class.effect() == Effect::ReadOnly)
+    };
+    path.ancestors().filter(|path| !path.as_os_str().is_empty()).any(is_executed)
+}
+
+/// What git-rev-list(1) reads: the commits up to `new` that the host did not have at the start.
+fn not(state: &State, new: &str) -> Vec<u8> {
+    let known = state.start.values().map(|object| format!("^{object}\n"));
+    std::iter::once(format!("{new}\n")).chain(known).collect::<String>().into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_tools_run_is_protected_wherever_it_lies() {
+        let protection = Protection::default();
+        let is = |path: &str| is_protected(&protection, Path::new(path));
+        assert!(is(".envrc") && is("sub/.vscode/tasks.json") && is(".husky/pre-commit"));
+        assert!(!is("src/main.rs") && !is(".env") && !is("husky/x"));
+    }
+}

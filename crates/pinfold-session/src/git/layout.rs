@@ -1,0 +1,7 @@
+//! Names that git gives to things, as far as several modules need them.
+
+/// Where the private git directories appear in the sandbox.
+pub(crate) const PRIVATE: &str = "/run/pinfold/git";
+
+/// The files that git reads its configuration from.
+pub(crate) const CONFIGS: [&str; 2] = ["config", "config.worktree"];

@@ -1,0 +1,40 @@
+//! What both sides of a repository held when they were last brought in step: the host's git
+//! directory and the private one of a session.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::refs::{Head, Refs};
+use super::start::Start;
+
+/// The last common state. A reference that differs from it on one side was moved by that side.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct State {
+    /// Branches, tags and the stash.
+    pub(crate) refs: Refs,
+    /// Remote-tracking branches, which only the host moves.
+    pub(crate) remotes: Refs,
+    /// Each working tree, by what the repository calls its HEAD.
+    pub(crate) trees: BTreeMap<String, Side>,
+    /// The branches and tags at the start.
+    pub(crate) start: Refs,
+    /// What both sides moved: the session's side is kept below `refs/pinfold` from then on.
+    pub(crate) held: BTreeSet<String>,
+    /// Whether the working trees are known.
+    pub(crate) is_complete: bool,
+}
+
+/// A working tree as git sees it: where HEAD is, and the tree that the index holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Side {
+    pub(crate) head: Head,
+    /// None where the index holds a conflict.
+    pub(crate) tree: Option<String>,
+}
+
+impl State {
+    /// The state at the start of a session, as far as the files of the private directory tell it.
+    pub(crate) fn at(start: &Start) -> Self {
+        let refs = start.refs();
+        Self { start: refs.clone(), refs, ..Self::default() }
+    }
+}

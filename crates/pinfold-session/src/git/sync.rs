@@ -1,0 +1,191 @@
+//! Bringing repositories in step while a session lives.
+//!
+//! A thread waits for changes on either side: in the host's git directory and in the private one.
+//! When nothing has moved for a moment, it brings both in step. At rest it costs nothing.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+
+use super::collect::{Collect, Phase};
+use super::settle::{Kept, Settled};
+use super::state::State;
+use crate::guard::Repositories;
+
+/// How long nothing must move before both sides are brought in step.
+const QUIET: Duration = Duration::from_millis(250);
+/// How long a side that does not come to rest is waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// After a failure the next attempt waits this long, or for the next change.
+const AGAIN: Duration = Duration::from_secs(1);
+/// Directories of references that are watched in one repository.
+const MOST_WATCHED: usize = 2048;
+
+const CHANGES: WatchFlags = WatchFlags::CREATE
+    .union(WatchFlags::MOVED_TO)
+    .union(WatchFlags::DELETE)
+    .union(WatchFlags::CLOSE_WRITE);
+
+/// The thread, with what it needs to be ended.
+#[derive(Debug)]
+pub(crate) struct Sync {
+    thread: JoinHandle<Synced>,
+    stop: Arc<OwnedFd>,
+}
+
+impl Sync {
+    /// Starts it. None if there is nothing to bring in step.
+    ///
+    /// # Errors
+    /// Returns the error of `eventfd(2)` or of starting a thread.
+    pub(crate) fn start(repositories: Arc<Repositories>, git: PathBuf) -> io::Result<Option<Self>> {
+        if repositories.copied().is_empty() {
+            return Ok(None);
+        }
+        let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
+        let stopped = Arc::clone(&stop);
+        let run = move || Watch::new(&repositories, &git).run(&stopped);
+        let thread = thread::Builder::new().name("git".to_owned()).spawn(run)?;
+        Ok(Some(Self { thread, stop }))
+    }
+
+    /// Ends it. After a panic nothing is known, and the end of the session compares with its start.
+    pub(crate) fn end(self) -> Synced {
+        let _ = rustix::io::write(&*self.stop, &1_u64.to_ne_bytes());
+        self.thread.join().unwrap_or_default()
+    }
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub(crate) struct Synced {
+    /// The last common state of each repository.
+    pub(crate) states: Vec<State>,
+    /// What the host did not take. It is shown at the end: a program may have the terminal now.
+    pub(crate) kept: Vec<Kept>,
+}
+
+struct Watch<'a> {
+    repositories: &'a Repositories,
+    git: &'a Path,
+    states: Vec<State>,
+    kept: BTreeSet<Kept>,
+}
+
+impl<'a> Watch<'a> {
+    fn new(repositories: &'a Repositories, git: &'a Path) -> Self {
+        let states = repositories.copied().iter().map(|copied| State::at(&copied.start));
+        Self { repositories, git, states: states.collect(), kept: BTreeSet::new() }
+    }
+
+    fn run(mut self, stop: &OwnedFd) -> Synced {
+        // Without it the end of the session brings both sides in step.
+        let Ok(watch) = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK) else {
+            return self.end();
+        };
+        let mut failed = false;
+        loop {
+            self.watch(&watch);
+            let wait = failed.then_some(AGAIN);
+            if !wait_for(&watch, stop, wait) || !settle_down(&watch, stop) {
+                return self.end();
+            }
+            failed = !self.round();
+        }
+    }
+
+    fn end(self) -> Synced {
+        Synced { states: self.states, kept: self.kept.into_iter().collect() }
+    }
+
+    /// Watches the directories in which references, HEADs and indexes lie, on both sides. A watch
+    /// that is there already stays.
+    fn watch(&self, watch: &OwnedFd) {
+        let flags = CHANGES | WatchFlags::ONLYDIR | WatchFlags::DONT_FOLLOW;
+        for copied in self.repositories.copied() {
+            for git in [copied.host.path(), &copied.private] {
+                let mut left = MOST_WATCHED;
+                let _ = inotify::add_watch(watch, git, flags);
+                for name in ["refs/heads", "refs/tags", "refs/remotes", "worktrees", "reftable"] {
+                    add(watch, &git.join(name), flags, &mut left, 0);
+                }
+            }
+        }
+    }
+
+    /// Brings all in step; false if something has to be tried again.
+    fn round(&mut self) -> bool {
+        let mut is_done = true;
+        for (number, copied) in self.repositories.copied().iter().enumerate() {
+            let Some(state) = self.states.get_mut(number) else { continue };
+            let collect: Collect<'_> = self.repositories.collecting(copied, self.git, Phase::Live);
+            let mut settled = Settled::default();
+            if collect.collect(state, &mut settled).is_err() {
+                is_done = false;
+            }
+            self.kept.extend(settled.kept);
+        }
+        is_done
+    }
+}
+
+fn add(watch: &OwnedFd, path: &Path, flags: WatchFlags, left: &mut usize, depth: usize) {
+    const DEEPEST: usize = 16;
+    if *left == 0 || depth == DEEPEST || inotify::add_watch(watch, path, flags).is_err() {
+        return;
+    }
+    *left -= 1;
+    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            add(watch, &entry.path(), flags, left, depth + 1);
+        }
+    }
+}
+
+/// Waits for a change, or for a time; false at the end.
+fn wait_for(watch: &OwnedFd, stop: &OwnedFd, longest: Option<Duration>) -> bool {
+    let longest = longest.map(|longest| Timespec {
+        tv_sec: longest.as_secs() as i64,
+        tv_nsec: longest.subsec_nanos().into(),
+    });
+    let mut both = [PollFd::new(watch, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
+    match poll(&mut both, longest.as_ref()) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => both[1].revents().is_empty(),
+        Err(_) => false,
+    }
+}
+
+/// Waits until nothing has changed for a moment; false at the end.
+fn settle_down(watch: &OwnedFd, stop: &OwnedFd) -> bool {
+    let latest = Instant::now() + PATIENCE;
+    loop {
+        let had_any = drain(watch);
+        if !wait_for(watch, stop, Some(QUIET)) {
+            return false;
+        }
+        if !had_any || Instant::now() >= latest {
+            drain(watch);
+            return true;
+        }
+    }
+}
+
+/// Reads what has happened; whether anything has.
+fn drain(watch: &OwnedFd) -> bool {
+    let mut buffer = [MaybeUninit::uninit(); 4096];
+    let mut reader = inotify::Reader::new(watch, &mut buffer);
+    let mut any = false;
+    while reader.next().is_ok() {
+        any = true;
+    }
+    any
+}

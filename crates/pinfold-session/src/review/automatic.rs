@@ -1,0 +1,117 @@
+//! Applying a session's changes when it ends, without a question.
+//!
+//! What is applied is harmless by the rules of `pinfold apply`: what programs on the host would
+//! execute waits, and so does what somebody else changed, too. Ignored files wait because programs
+//! run what is in them: build output, installed packages. Which files are ignored is said by the
+//! host's git about the checkout, in which the session changed nothing.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use pinfold_policy::path::Escaped;
+use pinfold_policy::settings::{ApplyMode, Settings};
+
+use super::apply::Selection;
+use super::changes::{Changes, Left};
+use super::ended::Review;
+use super::error::ReviewError;
+use crate::audit::{Audit, Event};
+use crate::launcher::{self, Launcher};
+use crate::outcome::Outcome;
+
+/// Paths that are named one by one at most.
+const MOST_NAMED: usize = 5;
+
+/// Whether a session's changes are to be applied now.
+pub(crate) fn is_wanted(settings: &Settings, outcome: Option<&Outcome>) -> bool {
+    settings.apply.value == ApplyMode::Auto && outcome.is_some_and(|outcome| outcome.status == 0)
+}
+
+/// Applies the harmless changes. Returns what the user should know, one line each.
+///
+/// # Errors
+/// As [`Review::apply`]; then nothing was applied.
+pub(crate) fn apply(
+    review: Review,
+    changes: &Changes,
+    settings: &Settings,
+    audit: &Audit,
+) -> Result<Vec<String>, ReviewError> {
+    let session = review.session().to_owned();
+    let ignored = match settings.apply_ignored.value {
+        true => BTreeSet::new(),
+        false => ignored(review.workspace(), changes),
+    };
+    let all = Selection::default();
+    let conflicts: BTreeSet<PathBuf> =
+        review.conflicts(changes, &all).iter().map(|change| change.path.clone()).collect();
+    let mut notes = Vec::new();
+    let protected = changes.list.iter().filter(|change| change.left.is_some());
+    for change in protected.take(MOST_NAMED) {
+        let why = match &change.left {
+            Some(Left::Protected(protected)) => protected.reason.as_str(),
+            Some(Left::Never(why)) => why,
+            None => continue,
+        };
+        notes.push(format!("waits: {}: {why}", Escaped(&change.path)));
+    }
+    let others = conflicts.iter().take(MOST_NAMED);
+    notes.extend(
+        others.map(|path| format!("waits: {}: somebody else changed it, too", Escaped(path))),
+    );
+    if !ignored.is_empty() {
+        let count = ignored.len();
+        let files = if count == 1 { "ignored path waits" } else { "ignored paths wait" };
+        notes.push(format!("{count} {files} (--apply-ignored applies them)"));
+    }
+    let without = ignored.into_iter().chain(conflicts).collect();
+    let selection = Selection { without, ..Selection::default() };
+    let event = Event::Review {
+        what: "apply",
+        workspace: review.workspace().display().to_string(),
+        changes: changes.list.len(),
+        protected: false,
+        overwrite: false,
+    };
+    audit.record(&event).map_err(ReviewError::system("the audit log"))?;
+    let workspace = Escaped(review.workspace()).to_string();
+    let applied = review.apply(changes, &selection)?;
+    let paths = if applied.done == 1 { "path" } else { "paths" };
+    let mut said = vec![format!("applied {} {paths} to {workspace}", applied.done)];
+    let skipped = applied.skipped.iter();
+    said.extend(skipped.map(|it| format!("not applied: {}: {}", Escaped(&it.path), it.why)));
+    said.extend(applied.notes);
+    said.extend(notes);
+    if !applied.complete {
+        said.push(format!(
+            "the rest waits: `pinfold diff {session}` shows it, `pinfold apply {session}` takes it, \
+             `pinfold discard {session}` drops it"
+        ));
+    }
+    Ok(said)
+}
+
+/// The changed paths that git ignores. None where there is no git, or no repository.
+fn ignored(workspace: &Path, changes: &Changes) -> BTreeSet<PathBuf> {
+    let Some(git) = launcher::find("git", &[workspace.to_owned()]) else { return BTreeSet::new() };
+    let options = ["-c", "core.fsmonitor=false", "check-ignore", "-z", "--stdin"];
+    let mut argv: Vec<OsString> = vec![git.into(), "-C".into(), workspace.into()];
+    argv.extend(options.map(Into::into));
+    let mut input = Vec::new();
+    for change in &changes.list {
+        // A name may begin with what git takes for a pattern's magic.
+        input.extend_from_slice(b"./");
+        input.extend_from_slice(change.path.as_os_str().as_bytes());
+        input.push(0);
+    }
+    let output = Launcher.run_to_end(&argv, &[("GIT_OPTIONAL_LOCKS", "0")], Some(&input));
+    let Ok(output) = output else { return BTreeSet::new() };
+    let paths = output.stdout.split(|byte| *byte == 0).filter(|path| !path.is_empty());
+    let path = |bytes: &[u8]| {
+        let path = Path::new(OsStr::from_bytes(bytes));
+        path.strip_prefix(".").unwrap_or(path).to_owned()
+    };
+    paths.map(path).collect()
+}

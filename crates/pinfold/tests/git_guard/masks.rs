@@ -1,0 +1,88 @@
+//! Masks on names that the host saves while a session lives.
+
+use std::io::Write as _;
+
+use super::common::{Case, sites, text, wait_for_line};
+
+/// Waits for a line, tries what was masked, and says what it got.
+const INSIDE: &str = "echo ready; read go; cat .env notes.txt 2>/dev/null; echo evil >> .envrc; \
+    mkdir .husky/x; echo evil > .mcp.json; echo tried";
+
+fn case(site: &super::common::Site) -> Case {
+    let case = site.repository();
+    case.host(
+        "mkdir .husky; echo old > .env; echo a > .envrc; echo {} > .mcp.json; ln .env notes.txt; \
+         mkdir sub; echo old > sub/.env",
+    );
+    case
+}
+
+/// Runs a script on the host in the middle of a session; returns what the session said.
+fn saved(case: &Case, options: &[&str], inside: &str, host: &str) -> (String, String) {
+    let mut run = case.spawn(options, inside);
+    wait_for_line(&mut run, "ready");
+    case.host(host);
+    // Far longer than a mask needs to be put back.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    // A session that was ended takes none.
+    let _ = run.stdin.take().unwrap().write_all(b"go\n");
+    text(&run.wait_with_output().unwrap())
+}
+
+#[test]
+fn a_save_on_the_host_uncovers_nothing_for_long() {
+    for site in sites() {
+        let case = case(&site);
+        let host = "for f in .env .envrc .mcp.json; do echo new > $f.tmp; mv $f.tmp $f; done; \
+                    mv .husky h; mv h .husky";
+        let (shown, told) = saved(&case, &[], INSIDE, host);
+        assert_eq!(shown, "tried\n", "{site}: {told}");
+        assert_eq!(case.host("cat .env .envrc .mcp.json; ls .husky"), "new\nnew\nnew\n", "{site}");
+        assert!(told.contains(".env: saved on the host"), "{site}: {told}");
+        assert!(told.contains("change the secrets in it"), "{site}: {told}");
+        assert!(told.contains("look at it before you use it"), "{site}: {told}");
+    }
+}
+
+#[test]
+fn a_directory_that_the_host_replaces_is_masked_again() {
+    for site in sites() {
+        let case = case(&site);
+        let host = "mv sub old; mkdir sub; echo new > sub/.env.tmp; mv sub/.env.tmp sub/.env";
+        let inside = "echo ready; read go; cat sub/.env 2>/dev/null; echo tried";
+        let (shown, told) = saved(&case, &[], inside, host);
+        assert_eq!(shown, "tried\n", "{site}: {told}");
+    }
+}
+
+#[test]
+fn what_is_written_through_a_window_is_set_aside() {
+    for site in sites() {
+        let case = case(&site);
+        // A descriptor that was opened before the mask came back.
+        let inside = "echo ready; while ! exec 3>>.envrc; do :; done 2>/dev/null; sleep 1; \
+                      echo evil >&3; echo tried";
+        let mut run = case.spawn(&[], inside);
+        wait_for_line(&mut run, "ready");
+        for _ in 0..20 {
+            case.host("echo new > .envrc.tmp; mv .envrc.tmp .envrc");
+        }
+        let (_, told) = text(&run.wait_with_output().unwrap());
+        let left = case.host("cat .envrc 2>/dev/null || true");
+        assert!(!left.contains("evil"), "{site}: {left}{told}");
+    }
+}
+
+#[test]
+fn a_git_directory_that_the_host_replaces_ends_the_session() {
+    for site in sites() {
+        let case = case(&site);
+        let inside = "echo ready; read go; sleep 10; echo lived";
+        let host = "rm -rf .git; git init -q --template= -b main";
+        let (shown, told) = saved(&case, &[], inside, host);
+        assert!(
+            !shown.contains("lived") && told.contains("the session was ended"),
+            "{site}: {told}"
+        );
+    }
+}

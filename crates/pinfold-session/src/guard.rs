@@ -42,12 +42,14 @@ use crate::userland::HOME;
 use crate::view::{GIT_OUTSIDE, View};
 
 mod findings;
+mod left;
 mod prospect;
 mod repositories;
 mod secrets;
 mod shared;
 mod under_view;
 
+pub(crate) use left::settle_dead;
 pub use prospect::{Prospect, prospect};
 use repositories::Git;
 pub(crate) use repositories::of_the_user;
@@ -66,6 +68,8 @@ pub(crate) struct Guard {
     /// What was protected at the start, by path: the very file or directory.
     pub(crate) known: HashMap<PathBuf, FileId>,
     protection: Protection,
+    /// The opt-ins that lift some of it.
+    opt_in: Vec<String>,
     /// The private git directories.
     copies: Copies,
     /// Tops of the working trees in writable roots, each with the git directory that it has.
@@ -118,6 +122,7 @@ impl Guard {
             readable: Vec::new(),
             known: HashMap::new(),
             protection: Protection::default(),
+            opt_in: Vec::new(),
             copies: Copies::default(),
             tops: Vec::new(),
             hidden: Vec::new(),
@@ -207,6 +212,8 @@ impl Guard {
             .collect();
         restrictions.retain(|restriction| !absent.contains(restriction.host.as_path()));
         self.remember(&restrictions);
+        self.opt_in = settings.files.opt_in.iter().map(|name| name.value.clone()).collect();
+        self.write_down(state.private()).map_err(RunError::System)?;
         view.restricted(restrictions)
     }
 

@@ -10,12 +10,15 @@ use std::io::{self, Read as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use pinfold_boundary::namespace::keeper::Fallen;
 use pinfold_boundary::{Cover, CoverKind};
 use pinfold_policy::path::Escaped;
 use pinfold_wire::Channel;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, pidfd_send_signal};
 
 use crate::file_id::Moment;
@@ -29,11 +32,23 @@ const GIT: &[u8] = PRIVATE.as_bytes();
 /// Masks that are named one by one at most.
 const MOST_NAMED: usize = 8;
 
+/// How long the helper may take to watch the masks.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// What keeps the masks of one session.
 #[derive(Debug)]
 pub(crate) struct Masks {
     /// The helper ends when this is closed.
     channel: Channel,
+    child: Child,
+    reports: ChildStdout,
+}
+
+/// Masks that are kept.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    channel: Channel,
+    child: Child,
     thread: JoinHandle<Fell>,
 }
 
@@ -47,63 +62,69 @@ pub(crate) struct Fell {
 }
 
 impl Masks {
-    /// Starts to keep these masks in a mount namespace. `init` is a descriptor of the sandbox's
-    /// first process.
+    /// Starts the helper, which has time until the masks are known.
     ///
     /// # Errors
-    /// Returns the error of starting a thread, or of duplicating a descriptor.
-    pub(crate) fn keep(masks: Vec<Cover>, mounts: OwnedFd, init: OwnedFd) -> io::Result<Self> {
+    /// Returns the error of `socketpair(2)` or of starting it.
+    pub(crate) fn start() -> io::Result<Self> {
         let (channel, inner) = Channel::pair().map_err(io::Error::other)?;
-        let theirs = channel.as_fd().try_clone_to_owned()?;
-        // The start of the session does not wait for it.
-        let run = move || {
-            let reports = hand_over(&Channel::from(theirs), inner, &mounts, masks.clone());
-            reports.map_or_else(
-                |error| Fell {
-                    notes: vec![format!("masks are not put back ({error})")],
-                    saved: HashMap::new(),
-                },
-                |reports| follow(reports, &masks, &init),
-            )
-        };
-        let thread = thread::Builder::new().name("masks".to_owned()).spawn(run)?;
-        Ok(Self { channel, thread })
+        let input = inner.as_fd().try_clone_to_owned()?;
+        let mut child = Launcher.start_talking(&[OsStr::new(SUBCOMMAND)], input)?;
+        let reports = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        Ok(Self { channel, child, reports })
     }
 
-    /// Ends it.
-    pub(crate) fn end(self) -> Fell {
-        // Another descriptor of the same socket may still be open in the thread.
-        let _ = rustix::net::shutdown(&self.channel, rustix::net::Shutdown::Both);
-        self.thread.join().unwrap_or_default()
+    /// Has these masks kept in a mount namespace from now on, and returns once they are watched.
+    /// `init` is a descriptor of the sandbox's first process.
+    ///
+    /// # Errors
+    /// Returns that the helper cannot join the namespace, or the error of starting a thread.
+    pub(crate) fn keep(
+        self,
+        masks: Vec<Cover>,
+        mounts: &OwnedFd,
+        init: OwnedFd,
+    ) -> io::Result<Kept> {
+        let Self { channel, child, mut reports } = self;
+        let first = pinfold_wire::Order::Cover(Vec::new());
+        channel.send(&first, &[mounts.as_fd()]).map_err(io::Error::other)?;
+        channel.seal(masks.clone()).map_err(io::Error::other)?;
+        let mut ready = [PollFd::new(&reports, PollFlags::IN)];
+        let longest = Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
+        if poll(&mut ready, Some(&longest))? == 0 {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let mut bytes = [0; 4];
+        reports.read_exact(&mut bytes)?;
+        let first = Fallen::from_bytes(bytes);
+        let run = move || follow(first, reports, &masks, &init);
+        let thread = thread::Builder::new().name("masks".to_owned()).spawn(run)?;
+        Ok(Kept { channel, child, thread })
     }
 }
 
-/// Starts the helper, and gives it the masks.
-fn hand_over(
-    channel: &Channel,
-    inner: Channel,
-    mounts: &OwnedFd,
-    masks: Vec<Cover>,
-) -> io::Result<std::process::ChildStdout> {
-    let mut child =
-        Launcher.start_talking(&[OsStr::new(SUBCOMMAND)], inner.as_fd().try_clone_to_owned()?)?;
-    drop(inner);
-    let reports = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
-    let first = pinfold_wire::Order::Cover(Vec::new());
-    channel.send(&first, &[mounts.as_fd()]).map_err(io::Error::other)?;
-    channel.seal(masks).map_err(io::Error::other)?;
-    // It is waited for by whoever reads to the end of its reports.
-    thread::Builder::new().name("masks-end".to_owned()).spawn(move || child.wait())?;
-    Ok(reports)
+impl Kept {
+    /// Ends it.
+    pub(crate) fn end(self) -> Fell {
+        let Self { channel, mut child, thread } = self;
+        drop(channel);
+        let fell = thread.join().unwrap_or_default();
+        // It ends with its channel.
+        let _ = child.wait();
+        fell
+    }
 }
 
 /// Reads what the helper reports until it ends.
-fn follow(mut reports: std::process::ChildStdout, masks: &[Cover], init: &OwnedFd) -> Fell {
+fn follow(first: Fallen, mut reports: ChildStdout, masks: &[Cover], init: &OwnedFd) -> Fell {
     let mut saved = HashMap::new();
     let (mut read, mut written, mut lost) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-    let mut bytes = [0; 4];
-    while reports.read_exact(&mut bytes).is_ok() {
-        let (number, is_lost) = match Fallen::from_bytes(bytes) {
+    let mut next = Some(first);
+    while let Some(fallen) = next {
+        let mut bytes = [0; 4];
+        next = reports.read_exact(&mut bytes).is_ok().then(|| Fallen::from_bytes(bytes));
+        let (number, is_lost) = match fallen {
+            Fallen::None => continue,
             Fallen::PutBack(number) => (number, false),
             Fallen::Lost(number) => (number, true),
         };

@@ -11,7 +11,7 @@ use pinfold_policy::settings::FileSettings;
 use rustix::fs::FileType;
 
 use crate::set_aside::is_set_aside;
-use crate::survey::{Listing, beneath};
+use crate::survey::{Listing, Tag, beneath};
 
 /// Where packages are installed. What lies in them is code that the host runs as soon as it uses
 /// them, so their editor settings add nothing; the keys in them were published with them; and
@@ -31,6 +31,21 @@ pub(crate) enum Zone {
     Git,
     /// Within a git directory: git directories of submodules and worktrees.
     WithinGit,
+}
+
+impl Tag for Zone {
+    fn tag(&self) -> u8 {
+        match self {
+            Self::Tree => 0,
+            Self::Installed => 1,
+            Self::Git => 2,
+            Self::WithinGit => 3,
+        }
+    }
+
+    fn of_tag(tag: u8) -> Option<Self> {
+        [Self::Tree, Self::Installed, Self::Git, Self::WithinGit].get(usize::from(tag)).copied()
+    }
 }
 
 /// Which of the two looks at a granted directory it is.

@@ -27,8 +27,10 @@ use crate::detach::{self, Background};
 use crate::door::{self, Opened, Records};
 use crate::filling::{Bound, Filling};
 use crate::gateway::Provider;
+use crate::git::settle::Settled;
 use crate::git::sync::{Sync, Synced};
-use crate::masks::{Fell, Masks};
+use crate::guard::settle_dead;
+use crate::masks::{Fell, Kept, Masks};
 use crate::outcome::{Outcome, RunError};
 use crate::places::Places;
 use crate::resume::Resume;
@@ -123,6 +125,8 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     let wants_terminal = streams.wants_terminal();
     let (mut session, mut inside) = Session::begin(&mut request, &mut timeline, wants_terminal)?;
     wrappers::act_for(&session.design.authority);
+    // While init builds the root.
+    let masks = Masks::start().map_err(RunError::System)?;
     let launch = Launch {
         argv: request.argv.clone(),
         env: request.env.clone(),
@@ -137,10 +141,14 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     };
     inside.command(&program, streams.stdio).map_err(explain)?;
 
-    session
-        .state
-        .clean_dead(&wall::written(&request.settings, request.workspace.root.as_path()))
-        .map_err(RunError::System)?;
+    let settle = |dead: &SessionId, private: &std::path::Path| {
+        let settled = settle_dead(dead, private, &request.settings, &request.places);
+        for note in settled.iter().flat_map(Settled::notes) {
+            tell!("pinfold: after a session that was killed: {note}");
+        }
+    };
+    let written = wall::written(&request.settings, request.workspace.root.as_path());
+    session.state.clean_dead(&written, &settle).map_err(RunError::System)?;
     if let Some(name) = &request.name {
         let named = session.state.set_name(&request.places, name);
         named.map_err(|error| RunError::refused(error, None))?;
@@ -153,7 +161,7 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     let records = Arc::new(Records::new(Arc::clone(&audit), tells_at_once));
     let Furnished { opened, asked, live } =
         session.furnish(&mut request, &mut inside, &records, &audit)?;
-    let masks = keep(live, &mut inside).map_err(RunError::thread)?;
+    let masks = keep(masks, live, &mut inside).map_err(RunError::thread)?;
     let passage = (asked.is_some() && terminal.is_some()).then(Arc::<Passage>::default);
     let asked_here = passage.as_ref().filter(|_| request.attended);
     let broker = asked.map(|asked| session.broker(asked, &request, &audit, asked_here));
@@ -221,7 +229,7 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     let announced = waits.then(|| session.state.id().clone());
     let sync = session.bring_in_step().map_err(RunError::thread)?;
     let ended = conduct(supervision, &resume, start, announced.as_ref());
-    let fell = masks.map(Masks::end).unwrap_or_default();
+    let fell = masks.map(Kept::end).unwrap_or_default();
     let synced = sync.map(Sync::end).unwrap_or_default();
     session.conclude(ended, &request, &records, &audit, (synced, fell))
 }
@@ -421,19 +429,22 @@ struct Live {
     mounts: Option<OwnedFd>,
 }
 
-/// Starts to keep the masks, where their namespace can be joined.
+/// Has the masks kept, where their namespace can be joined. Nothing runs in the sandbox yet.
 ///
 /// # Errors
-/// A thread that cannot be started.
-fn keep(live: Live, inside: &mut Inside) -> io::Result<Option<Masks>> {
-    let Live { masks, mounts } = live;
+/// A descriptor that cannot be had.
+fn keep(masks: Masks, live: Live, inside: &mut Inside) -> io::Result<Option<Kept>> {
+    let Live { masks: covers, mounts } = live;
     let mounts = inside.take_engine_mounts().unwrap_or(mounts);
-    match mounts {
-        Some(mounts) if !masks.is_empty() => {
-            Masks::keep(masks, mounts, inside.init.try_clone()?).map(Some)
-        }
-        _ => Ok(None),
+    let Some(mounts) = mounts.filter(|_| !covers.is_empty()) else { return Ok(None) };
+    let kept = masks.keep(covers, &mounts, inside.init.try_clone()?);
+    if let Err(error) = &kept {
+        tell!(
+            "pinfold: note: masks that fall off when you save a masked file stay off in this run \
+             ({error})"
+        );
     }
+    Ok(kept.ok())
 }
 
 /// From the repository's commands to the end of everything inside.

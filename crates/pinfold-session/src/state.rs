@@ -240,11 +240,16 @@ impl SessionState {
         entries.filter(move |entry| other(&entry.file_name())).map(|entry| entry.path())
     }
 
-    /// Removes what dead sessions left. No program of an engine's is taken from these directories.
+    /// Removes what dead sessions left, after `settle` has dealt with what is in the directory of
+    /// each. No program of an engine's is taken from these directories.
     ///
     /// # Errors
     /// What locking says; a thing that cannot be removed is left for the next start.
-    pub(crate) fn clean_dead(&self, not_in: &[PathBuf]) -> io::Result<()> {
+    pub(crate) fn clean_dead(
+        &self,
+        not_in: &[PathBuf],
+        settle: &dyn Fn(&SessionId, &Path),
+    ) -> io::Result<()> {
         if self.other_records().all(|record| is_alive(&record)) {
             return Ok(());
         }
@@ -254,6 +259,14 @@ impl SessionState {
             let private = self.private.with_file_name(session);
             if let Ok(boundary) = fs::read_to_string(private.join(BOUNDARY)) {
                 managed::sweep(&boundary, session, not_in);
+            }
+            // Locked, so that another start leaves it alone; to that one it seems to live.
+            let Ok(opened) = File::open(&record) else { continue };
+            let lock = FlockOperation::NonBlockingLockExclusive;
+            if rustix::fs::flock(&opened, lock).is_ok()
+                && let Some(id) = SessionId::parse(session)
+            {
+                settle(&id, &private);
             }
         }
         let _common = lock(&self.sessions.join(COMMON), FlockOperation::LockExclusive)?;

@@ -30,9 +30,11 @@ use super::covers::put;
 use super::root::{Root, inside};
 use crate::sys;
 
-/// What the keeper says of one mask: its number in the list, and what happened.
+/// What the keeper says: of one mask its number in the list, and what happened to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fallen {
+    /// None has: all masks are watched from now on.
+    None,
     /// It was put back.
     PutBack(u32),
     /// It could not be put back: the sandbox has to end.
@@ -46,6 +48,7 @@ impl Fallen {
         match self {
             Self::PutBack(number) => number,
             Self::Lost(number) => number | LOST,
+            Self::None => READY,
         }
         .to_le_bytes()
     }
@@ -53,15 +56,19 @@ impl Fallen {
     /// What was written.
     #[must_use]
     pub fn from_bytes(bytes: [u8; 4]) -> Self {
-        let number = u32::from_le_bytes(bytes);
-        if number & LOST == 0 { Self::PutBack(number) } else { Self::Lost(number & !LOST) }
+        match u32::from_le_bytes(bytes) {
+            READY => Self::None,
+            number if number & LOST == 0 => Self::PutBack(number),
+            number => Self::Lost(number & !LOST),
+        }
     }
 }
 
 const LOST: u32 = 1 << 31;
+const READY: u32 = u32::MAX;
 
-/// How long the sandbox may take to put its masks in place.
-const LONGEST_START: Duration = Duration::from_secs(2);
+/// How long the sandbox may take between two masks.
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// What changes a name.
 const NAMES: WatchFlags = WatchFlags::CREATE
@@ -82,9 +89,14 @@ pub fn keep(channel: &Channel, out: &OwnedFd) -> Result<(), Errno> {
     sys::prctl(libc::PR_SET_NO_NEW_PRIVS, 1)?;
     let mut keeper = Keeper::new(&covers, out)?;
     keeper.await_masks(channel)?;
+    let mut is_ready = false;
     while !keeper.is_over {
         keeper.watch();
         keeper.look_at(None)?;
+        if !is_ready {
+            rustix::io::write(out, &Fallen::None.to_bytes())?;
+            is_ready = true;
+        }
         while keeper.wait(channel)? {
             if keeper.turn()? {
                 break;
@@ -134,6 +146,8 @@ struct Keeper<'a> {
     above: BTreeMap<PathBuf, BTreeSet<OsString>>,
     /// What is watched, by the number of the watch.
     watched: BTreeMap<i32, PathBuf>,
+    /// Masks that were in place at some time.
+    seen: BTreeSet<usize>,
     out: &'a OwnedFd,
     is_over: bool,
 }
@@ -154,15 +168,28 @@ impl<'a> Keeper<'a> {
                 above.entry(upper.to_owned()).or_default().insert(name.to_owned());
             }
         }
-        let watched = BTreeMap::new();
-        Ok(Self { covers, root, watch, places, above, watched, out, is_over: false })
+        let (watched, seen) = (BTreeMap::new(), BTreeSet::new());
+        Ok(Self { covers, root, watch, places, above, watched, seen, out, is_over: false })
     }
 
-    /// Waits until all masks are in place: the sandbox puts them there while this process starts.
+    /// Waits until all masks are in place: the sandbox puts them there while this process starts. If
+    /// no more come, one has fallen off already.
     fn await_masks(&mut self, channel: &Channel) -> Result<(), Errno> {
-        let longest = Instant::now() + LONGEST_START;
-        let step = Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
-        while !self.covers.iter().all(|cover| self.is_in_place(cover)) && Instant::now() < longest {
+        let step = Timespec { tv_sec: 0, tv_nsec: 200_000 };
+        let mut last = Instant::now();
+        while last.elapsed() < LONGEST_PAUSE {
+            let before = self.seen.len();
+            for (number, cover) in self.covers.iter().enumerate() {
+                if !self.seen.contains(&number) && self.is_in_place(cover) {
+                    self.seen.insert(number);
+                }
+            }
+            if self.seen.len() == self.covers.len() {
+                return Ok(());
+            }
+            if self.seen.len() > before {
+                last = Instant::now();
+            }
             let mut end = [PollFd::new(channel, PollFlags::IN)];
             match poll(&mut end, Some(&step)) {
                 Ok(0) | Err(Errno::INTR) => {}
@@ -234,14 +261,17 @@ impl<'a> Keeper<'a> {
     }
 
     /// Looks whether masks are in place, all or these, and puts back those that are not.
-    fn look_at(&self, only: Option<&BTreeSet<usize>>) -> Result<(), Errno> {
+    fn look_at(&mut self, only: Option<&BTreeSet<usize>>) -> Result<(), Errno> {
         for (number, cover) in self.covers.iter().enumerate() {
             if only.is_some_and(|only| !only.contains(&number)) || self.is_in_place(cover) {
                 continue;
             }
+            // One that was never seen may not have been there yet.
+            let was_there = !self.seen.insert(number);
             let number = u32::try_from(number).map_err(|_| Errno::OVERFLOW)?;
             let said = match put(&self.root, cover) {
-                Ok(()) => Fallen::PutBack(number),
+                Ok(()) if was_there => Fallen::PutBack(number),
+                Ok(()) => continue,
                 // It was removed a moment ago.
                 Err(Errno::NOENT) => continue,
                 Err(_) => Fallen::Lost(number),
@@ -271,7 +301,9 @@ mod tests {
 
     #[test]
     fn what_is_said_is_read_again() {
-        for said in [Fallen::PutBack(0), Fallen::PutBack(7), Fallen::Lost(0), Fallen::Lost(9)] {
+        for said in
+            [Fallen::None, Fallen::PutBack(0), Fallen::PutBack(7), Fallen::Lost(0), Fallen::Lost(9)]
+        {
             assert_eq!(Fallen::from_bytes(said.to_bytes()), said);
         }
     }

@@ -42,10 +42,13 @@ pub(crate) struct Copied {
     /// A name for it.
     pub(crate) number: usize,
     /// Each index of the host's when it was copied, by its path in the git directory.
-    pub(crate) indexes: BTreeMap<String, Stamp>,
+    pub(crate) indexes: Indexes,
     /// The same of the private directory, before the session started.
-    pub(crate) own_indexes: BTreeMap<String, Stamp>,
+    pub(crate) own_indexes: Indexes,
 }
+
+/// The indexes of a repository, by their paths in the git directory.
+pub(crate) type Indexes = BTreeMap<String, Stamp>;
 
 /// Which file it is, and the last change of it: change time in nanoseconds, and size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

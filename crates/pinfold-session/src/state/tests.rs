@@ -55,7 +55,7 @@ fn a_killed_session_is_cleaned_by_the_next() {
     rustix::fs::flock(&dead.record, rustix::fs::FlockOperation::Unlock).unwrap();
     std::mem::forget(dead);
     let next = SessionState::create(&places).unwrap();
-    next.clean_dead(&[]).unwrap();
+    next.clean_dead(&[], &|_, _| {}).unwrap();
     assert!(!left.exists() && !dir.path().join("d").exists() && !dir.path().join("f").exists());
     drop(next);
     let names = fs::read_dir(places.state.join("sessions")).unwrap();

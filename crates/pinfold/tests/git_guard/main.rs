@@ -100,6 +100,29 @@ fn what_a_killed_session_left_goes_at_the_next_start() {
 }
 
 #[test]
+fn what_a_killed_session_made_is_looked_at_by_the_next_start() {
+    for site in sites() {
+        let case = site.repository();
+        let script = "echo id > .envrc; mkdir .idea; git init -q lib; mkdir lib/.git/hooks; \
+                      cp evil lib/.git/hooks/post-index-change; git init -q --bare b; \
+                      git -C b config core.bare false; git -C b config core.fsmonitor $PWD/evil; \
+                      echo c > c; git add c; git commit -qm c; sleep 1; echo ready; read line";
+        let mut child = case.spawn_inside(script);
+        common::wait_for_line(&mut child, "ready");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let output = case.inside("cat .envrc 2>/dev/null; ls -d .idea 2>/dev/null; true");
+        let (shown, told) = common::text(&output);
+        assert_eq!(shown, "", "{site}: {told}");
+        assert!(told.contains("after a session that was killed: "), "{site}: {told}");
+        assert!(told.contains(".envrc (set aside"), "{site}: {told}");
+        assert_eq!(case.host("git log -1 --format=%s"), "c\n", "{site}: {told}");
+        case.use_git_everywhere();
+        assert!(!case.was_marked(), "{site}: {told}");
+    }
+}
+
+#[test]
 fn two_sessions_share_their_placeholders() {
     for site in sites() {
         let case = site.repository();

@@ -323,3 +323,69 @@ fn commits_in_a_submodule_come_out() {
         assert_eq!(case.host("cat .git/modules/m/config"), config, "{site}");
     }
 }
+
+/// Waits until a script on the host says this.
+fn until(case: &common::Case, script: &str, expected: &str) {
+    let started = std::time::Instant::now();
+    loop {
+        let said = case.host(script);
+        if said == expected {
+            return;
+        }
+        assert!(started.elapsed().as_secs() < 20, "{script}: {said}");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn both_sides_are_in_step_while_the_session_lives() {
+    for site in sites() {
+        let case = site.repository();
+        let script = "echo a > a; git add a; git commit -qm in; echo s > s; git add s; echo ready; \
+                      until git rev-parse -q --verify host >/dev/null; do sleep 0.1; done; \
+                      git log --format=%s host -1; git status --porcelain; \
+                      git checkout -q -b mine; until [ -e done ]; do sleep 0.1; done";
+        let mut run = case.spawn_inside(script);
+        common::wait_for_line(&mut run, "ready");
+        until(&case, "git log -1 --format=%s; git status --porcelain", "in\nA  s\n");
+        case.host("git commit -qm 'of the host'; git branch host; echo t > t; git add t");
+        until(&case, "git symbolic-ref HEAD; git status --porcelain", "refs/heads/mine\nA  t\n");
+        case.host("touch done");
+        let (shown, told) = text(&run.wait_with_output().unwrap());
+        case.host("rm done");
+        assert!(shown.starts_with("of the host\n"), "{site}: {shown}{told}");
+        assert!(!told.contains("pinfold:"), "{site}: {told}");
+        let look = "git log --format=%s mine; git status --porcelain; git fsck";
+        assert_eq!(case.host(look), "of the host\nin\nfirst\nA  t\n", "{site}: {told}");
+    }
+}
+
+#[test]
+fn a_commit_that_changes_what_tools_run_waits_for_its_user() {
+    for site in sites() {
+        let case = site.repository();
+        case.host("echo known > .envrc; git add .envrc; git commit -qm known; git rm -q .envrc; git commit -qm gone; git branch keeps HEAD~");
+        let plumbing = "b=$(echo evil | git hash-object -w --stdin); \
+                        git update-index --add --cacheinfo 100644,$b,sub/.vscode/tasks.json; \
+                        git commit -qm planted; git branch other";
+        let (_, told) = text(&case.inside(plumbing));
+        assert!(told.contains("pinfold accept"), "{site}: {told}");
+        assert_eq!(
+            case.host("git log -1 --format=%s; git status --porcelain; git branch --list other"),
+            "gone\n",
+            "{site}: {told}"
+        );
+        assert_eq!(case.host("git checkout -q .; ls -d sub 2>/dev/null || true"), "", "{site}");
+        let waiting = text(&case.pinfold_itself(&["accept"])).0;
+        let session = waiting.split_whitespace().next().unwrap().to_owned();
+        let (_, said) = text(&case.pinfold_itself(&["accept", &session, "main"]));
+        assert_eq!(case.host("git log -1 --format=%s"), "planted\n", "{site}: {said}");
+        // Staged alone it does not come out either.
+        let (_, told) = text(&case.inside("b=$(echo evil | git hash-object -w --stdin); git update-index --add --cacheinfo 100644,$b,.envrc"));
+        assert!(told.contains(".envrc is staged in it"), "{site}: {told}");
+        assert_eq!(case.host("git ls-files .envrc"), "", "{site}");
+        // What a branch of the host had at the start is nothing new.
+        let (_, told) = text(&case.inside("git merge -q --no-edit keeps; git checkout -q -b again; git checkout -q keeps -- .envrc 2>/dev/null; git update-index --add --cacheinfo 100644,$(git rev-parse keeps:.envrc),.envrc; git commit -qm again"));
+        assert_eq!(case.host("git log -1 --format=%s again"), "again\n", "{site}: {told}");
+    }
+}

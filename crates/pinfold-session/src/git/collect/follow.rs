@@ -101,6 +101,9 @@ impl Collect<'_> {
         let staging = Staging::copy(git, &self.copied.host, self.session)?;
         if last.tree != theirs.tree {
             let tree = theirs.tree.as_ref().ok_or("a conflict is staged in it")?;
+            if let Some(path) = self.stages_protected(state, last.tree.as_deref(), tree)? {
+                return Err(format!("{path} is staged in it, which tools run by themselves"));
+            }
             let index = worktree.git.path().join("index");
             let is_as_at_the_start = self.copied.index_of(worktree.index()) == Stamp::of(&index);
             // A conflict that the session resolved.

@@ -33,13 +33,43 @@ impl Collect<'_> {
         state: &State,
         new: &str,
     ) -> Result<Option<String>, String> {
-        let known = self.host().run(&["rev-list", "--stdin"], Some(&not(state, new)))?;
-        if known.trim().is_empty() {
+        let commits = self.host().run(&["rev-list", "--stdin"], Some(&not(state, new)))?;
+        if commits.trim().is_empty() {
             return Ok(None);
         }
-        let changed =
-            ["diff-tree", "--stdin", "-r", "-m", "--root", "--no-commit-id", "--name-only", "-z"];
-        let names = self.host().run_with(&changed, &[], Some(known.as_bytes()))?;
+        let how = ["--stdin", "-r", "-m", "--root", "--no-commit-id"];
+        let names = self.changed(&how, commits.as_bytes())?;
+        self.first_new(state, new, names)
+    }
+
+    /// The same for what leads from one staged tree to another.
+    pub(super) fn stages_protected(
+        &self,
+        state: &State,
+        from: Option<&str>,
+        to: &str,
+    ) -> Result<Option<String>, String> {
+        let empty = ["hash-object", "-t", "tree", "--stdin"];
+        let from = match from {
+            Some(from) => from.to_owned(),
+            None => self.host().run(&empty, Some(b""))?.trim().to_owned(),
+        };
+        let names = self.changed(&["-r", &from, to], b"")?;
+        self.first_new(state, to, names)
+    }
+
+    fn changed(&self, how: &[&str], input: &[u8]) -> Result<Vec<u8>, String> {
+        let words = [&["diff-tree", "--no-renames", "--name-only", "-z"], how].concat();
+        self.host().run_with(&words, &[], Some(input))
+    }
+
+    /// The first of these paths that is protected and whose content in `tree` no branch had.
+    fn first_new(
+        &self,
+        state: &State,
+        tree: &str,
+        names: Vec<u8>,
+    ) -> Result<Option<String>, String> {
         let names = names.split(|byte| *byte == 0).filter(|name| !name.is_empty());
         let paths: BTreeSet<PathBuf> = names
             .map(|name| PathBuf::from(OsStr::from_bytes(name)))
@@ -48,11 +78,10 @@ impl Collect<'_> {
         if paths.is_empty() {
             return Ok(None);
         }
-        let now = self.content(new, &paths)?;
+        let now = self.content(tree, &paths)?;
         let mut before: BTreeMap<PathBuf, BTreeSet<String>> = BTreeMap::new();
-        for tip in state.start.values().take(MOST_TIPS) {
-            // A tag may name something else.
-            for (path, object) in self.content(tip, &paths).unwrap_or_default() {
+        for tip in branches(state).take(MOST_TIPS) {
+            for (path, object) in self.content(tip, &paths)? {
                 before.entry(path).or_default().insert(object);
             }
         }
@@ -94,8 +123,14 @@ fn is_protected(protection: &Protection, path: &Path) -> bool {
 
 /// What git-rev-list(1) reads: the commits up to `new` that the host did not have at the start.
 fn not(state: &State, new: &str) -> Vec<u8> {
-    let known = state.start.values().map(|object| format!("^{object}\n"));
+    let known = branches(state).map(|object| format!("^{object}\n"));
     std::iter::once(format!("{new}\n")).chain(known).collect::<String>().into_bytes()
+}
+
+/// The commits of the branches at the start. Tags do not count: they come with what is fetched.
+fn branches(state: &State) -> impl Iterator<Item = &String> {
+    let heads = state.start.iter().filter(|(name, _)| name.starts_with("refs/heads/"));
+    heads.map(|(_, object)| object)
 }
 
 #[cfg(test)]

@@ -1,0 +1,158 @@
+//! What a session has to settle at its end, written down before it starts.
+//!
+//! If its supervisor is killed, nobody looks at what the sandbox made, and the next session would
+//! take it for the user's. So the next start settles what dead sessions left before it looks at
+//! anything itself.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+
+use pinfold_policy::protect::{Protection, RootIs};
+use pinfold_policy::settings::Settings;
+use serde::{Deserialize, Serialize};
+
+use super::{Guard, Walked};
+use crate::anchor::Anchor;
+use crate::file_id::FileId;
+use crate::git::quarantine::{Copied, Indexes};
+use crate::git::settle::Settled;
+use crate::git::start::Start;
+use crate::places::Places;
+use crate::state::SessionId;
+use crate::survey::Walk;
+
+/// The record's name in the session's private directory; the walks lie beside it.
+const RECORD: &str = "left.json";
+
+#[derive(Serialize, Deserialize)]
+struct Left {
+    roots: Vec<Root>,
+    readable: Vec<Bytes>,
+    known: Vec<(Bytes, FileId)>,
+    opt_in: Vec<String>,
+    hidden: Vec<Bytes>,
+    tops: Vec<(Bytes, Bytes)>,
+    copied: Vec<Copy>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Root {
+    path: Bytes,
+    is_home: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Copy {
+    host: Bytes,
+    identity: (u64, u64),
+    private: Bytes,
+    base: Bytes,
+    number: usize,
+    start: Start,
+    indexes: Indexes,
+    own_indexes: Indexes,
+}
+
+/// A path: any bytes.
+type Bytes = Vec<u8>;
+
+fn bytes(path: &Path) -> Bytes {
+    path.as_os_str().as_bytes().to_vec()
+}
+
+fn path(bytes: Bytes) -> PathBuf {
+    OsString::from_vec(bytes).into()
+}
+
+impl Guard {
+    /// Writes down what has to be settled at the end. `private` is the session's directory.
+    ///
+    /// # Errors
+    /// Returns the error of writing, with the path.
+    pub(super) fn write_down(&self, private: &Path) -> io::Result<()> {
+        if self.roots.is_empty() {
+            return Ok(());
+        }
+        let write = |name: String, content: &[u8]| {
+            let path = private.join(name);
+            fs::File::create(&path).and_then(|mut file| file.write_all(content)).map_err(|error| {
+                io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()))
+            })
+        };
+        for (number, root) in self.roots.iter().enumerate() {
+            write(walk_name(number), &root.walk.to_bytes())?;
+        }
+        let root =
+            |root: &Walked| Root { path: bytes(&root.path), is_home: root.is == RootIs::Home };
+        let copy = |copied: &Copied| Copy {
+            host: bytes(copied.host.path()),
+            identity: copied.host.identity(),
+            private: bytes(&copied.private),
+            base: bytes(&copied.base),
+            number: copied.number,
+            start: copied.start.clone(),
+            indexes: copied.indexes.clone(),
+            own_indexes: copied.own_indexes.clone(),
+        };
+        let left = Left {
+            roots: self.roots.iter().map(root).collect(),
+            readable: self.readable.iter().map(|path| bytes(path)).collect(),
+            known: self.known.iter().map(|(path, id)| (bytes(path), *id)).collect(),
+            opt_in: self.opt_in.clone(),
+            hidden: self.hidden.iter().map(|path| bytes(path)).collect(),
+            tops: self.tops.iter().map(|(top, git)| (bytes(top), bytes(git))).collect(),
+            copied: self.copies.directories.iter().map(copy).collect(),
+        };
+        // Last: without it nothing is settled.
+        write(RECORD.to_owned(), &serde_json::to_vec(&left)?)
+    }
+
+    /// What a dead session left, if it had come far enough to start.
+    fn of_dead(session: &SessionId, private: &Path) -> Option<Self> {
+        let left: Left = serde_json::from_slice(&fs::read(private.join(RECORD)).ok()?).ok()?;
+        let mut guard = Self::new(private, session, None, Vec::new());
+        for (number, root) in left.roots.into_iter().enumerate() {
+            let walk = Walk::from_bytes(&fs::read(private.join(walk_name(number))).ok()?)?;
+            let is = if root.is_home { RootIs::Home } else { RootIs::Ordinary };
+            guard.roots.push(Walked { path: path(root.path), is, walk });
+        }
+        guard.readable = left.readable.into_iter().map(path).collect();
+        guard.known = left.known.into_iter().map(|(known, id)| (path(known), id)).collect();
+        guard.protection = Protection::defaults(left.opt_in.iter().map(String::as_str)).ok()?;
+        guard.hidden = left.hidden.into_iter().map(path).collect();
+        guard.tops = left.tops.into_iter().map(|(top, git)| (path(top), path(git))).collect();
+        guard.copies.directories = left
+            .copied
+            .into_iter()
+            .map(|copy| Copied {
+                host: Anchor::written(path(copy.host), copy.identity),
+                private: path(copy.private),
+                base: path(copy.base),
+                number: copy.number,
+                start: copy.start,
+                indexes: copy.indexes,
+                own_indexes: copy.own_indexes,
+            })
+            .collect();
+        Some(guard)
+    }
+}
+
+fn walk_name(number: usize) -> String {
+    format!("walk-{number}")
+}
+
+/// Settles what a dead session left. `private` is its directory.
+pub(crate) fn settle_dead(
+    session: &SessionId,
+    private: &Path,
+    settings: &Settings,
+    places: &Places,
+) -> Option<Settled> {
+    let guard = Guard::of_dead(session, private)?;
+    let none = (Default::default(), &Default::default());
+    Some(guard.settle(settings, places, none))
+}

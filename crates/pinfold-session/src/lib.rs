@@ -34,6 +34,7 @@ mod managed;
 mod mount_points;
 pub mod mounts;
 mod outcome;
+pub mod owned;
 mod pace;
 mod placed;
 mod placeholder;

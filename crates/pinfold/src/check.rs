@@ -65,7 +65,7 @@ impl Asked {
 
 /// Explains, and answers by status too: 0 allowed, 1 denied.
 pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
-    let places = Places::find().map_err(Failure::new)?;
+    let places = Places::find().map_err(|error| Failure::places(error).plain())?;
     let workspace = policy::workspace(&places)?;
     let settings = policy::settings(&args.policy, args.profile.as_deref(), &places, &workspace)?;
     // What is not made yet is not made for a question, and has no answer.

@@ -9,7 +9,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use pinfold_policy::authority::{Effect, Reason};
+use pinfold_policy::authority::Reason;
 use pinfold_policy::protect::Protection;
 use pinfold_policy::settings::FileSettings;
 use rustix::fs::{AtFlags, FileType, Mode};
@@ -43,7 +43,12 @@ pub(crate) fn look(guard: &Guard, files: &FileSettings, protection: &Protection)
     let writable: Vec<PathBuf> = guard.roots.iter().map(|root| root.path.clone()).collect();
     let known =
         Known { writable: &writable, readable: &guard.readable, repositories: &guard.repositories };
-    let rules = Rules { protection: protection.clone(), files, roots: guard.readable.clone() };
+    let rules = Rules {
+        protection: protection.clone(),
+        files,
+        own: &guard.own,
+        roots: guard.readable.clone(),
+    };
     let (kept, new_trees, named) = (Vec::new(), Vec::new(), Vec::new());
     let mut after = After { guard, known, kept, new_trees, named };
     let mut done = HashSet::new();
@@ -60,7 +65,7 @@ pub(crate) fn look(guard: &Guard, files: &FileSettings, protection: &Protection)
 
 impl After<'_> {
     fn changed(&mut self, root: &Walked, rules: &Rules<'_>) -> Vec<Finding> {
-        let mut surveyor = Surveyor::new(rules, &root.path, root.is, true);
+        let mut surveyor = Surveyor::new(rules, &root.path, &root.site, true);
         let walked = walk_changed(&root.path, &root.walk, &mut |listing, zone, below| {
             surveyor.visit(listing, zone, below);
         });
@@ -93,10 +98,11 @@ impl After<'_> {
         match what {
             What::GitDirectory | What::BareRepository => self.git_directory(&path),
             What::GitFile => self.git_file(&path, kind),
-            What::Named(class) if class.effect() != Effect::Hide => {
-                self.named.push((path, class.reason()));
+            What::Named(class) => {
+                let executed = class.executed().map(|class| (path, class.reason()));
+                self.named.extend(executed);
             }
-            What::Named(_) | What::Socket | What::Denied(..) => {}
+            What::Socket | What::Denied(..) | What::Own => {}
         }
     }
 

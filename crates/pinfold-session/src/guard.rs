@@ -6,14 +6,15 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use pinfold_boundary::namespace::inside_owner;
 use pinfold_boundary::{Cover, CoverKind, Entry, Place};
 use pinfold_policy::authority::{Authority, Restriction, RootKind};
 use pinfold_policy::origin::Origin;
 use pinfold_policy::path::{HostPath, InsidePath};
-use pinfold_policy::protect::{Protection, RootIs};
-use pinfold_policy::settings::{GitMode, Settings};
+use pinfold_policy::protect::{Protection, Site};
+use pinfold_policy::settings::{FileSettings, GitMode, Settings};
 
 use crate::RunError;
 use crate::after;
@@ -25,6 +26,7 @@ use crate::git::quarantine::Copies;
 use crate::git::settle::{self, Kept, Settled, Terms};
 use crate::launcher;
 use crate::mounts;
+use crate::own::Own;
 use crate::places::Places;
 use crate::protect::{Rules, Surveyor, Zone};
 use crate::restrict::{Protect, Substitute};
@@ -37,11 +39,13 @@ use crate::userland::HOME;
 use crate::view::View;
 
 mod findings;
+mod own_places;
 mod prospect;
 mod repositories;
 mod secrets;
 mod under_view;
 
+pub(crate) use own_places::refuse;
 pub use prospect::{Prospect, prospect};
 use repositories::Git;
 pub(crate) use repositories::of_the_user;
@@ -74,20 +78,22 @@ pub(crate) struct Guard {
     /// What of it the host would execute because something names it.
     named: Vec<Named>,
     shadows: Vec<Shadow>,
+    /// What is pinfold's own.
+    pub(crate) own: Arc<Own>,
 }
 
 /// A granted root as it was walked.
 #[derive(Debug)]
 pub(crate) struct Walked {
     pub(crate) path: PathBuf,
-    pub(crate) is: RootIs,
+    pub(crate) site: Site,
     pub(crate) walk: Walk<Zone>,
 }
 
 /// One root to walk.
 struct Granted {
     path: PathBuf,
-    is: RootIs,
+    site: Site,
     writable: bool,
     /// Whether it belongs to the workspace, and nobody named it.
     by_itself: bool,
@@ -100,6 +106,7 @@ impl Guard {
         session: &SessionId,
         over: Option<&HostPath>,
         shadows: Vec<Shadow>,
+        own: Arc<Own>,
     ) -> Self {
         Self {
             private: private.join("git"),
@@ -117,6 +124,7 @@ impl Guard {
             names: Names::default(),
             named: Vec::new(),
             shadows,
+            own,
         }
     }
 
@@ -155,7 +163,8 @@ impl Guard {
         let host = HostPath::new(&self.private).map_err(RunError::path)?;
         let private = Entry { path, place: Place::Writable(host) };
         let protection = Protection::default();
-        let missing = protection.missing(RootIs::Ordinary).map(|missing| missing.relative);
+        let site = Site::of_names(workspace);
+        let missing = protection.missing(&site).map(|missing| missing.relative);
         let is_placed = |name: &&Path| {
             self.over.is_none() && fs::symlink_metadata(workspace.join(name)).is_err()
         };
@@ -210,24 +219,23 @@ impl Guard {
         places: &Places,
     ) -> Result<Vec<Restriction>, RunError> {
         let files = &settings.files;
-        let lifted = files.opt_in.iter().map(|name| name.value.as_str());
-        let protection =
-            Protection::defaults(lifted).map_err(|error| RunError::refused(error, None))?;
+        let protection = protection(files)?;
         let granted = granted(authority, places);
         let writable = granted.iter().map(|root| (root.path.clone(), root.writable));
         self.protect = Protect::new(writable.collect());
         let roots: Vec<PathBuf> = granted.iter().map(|root| root.path.clone()).collect();
         self.readable.clone_from(&roots);
-        let rules = Rules { protection, files, roots };
+        let own = Arc::clone(&self.own);
+        let rules = Rules { protection, files, own: &own, roots };
         let mut git = Git::default();
         for root in &granted {
             self.look_over(root, Zone::Tree, &rules, &mut git)?;
             // A file has nothing in it that could be missing.
             if root.writable && root.path.is_dir() {
-                self.missing(&root.path, root.is, &rules.protection);
+                self.missing(&root.path, &root.site, &rules.protection);
             }
         }
-        self.own(authority, places);
+        self.own(authority);
         self.hide_secrets(&git, &rules.roots);
         let git = self.tops(git, &rules)?;
         // What comes out of a view is decided on later, commits included.
@@ -259,7 +267,7 @@ impl Guard {
         if found.is_ok_and(|entry| !entry.is_dir() && !entry.is_symlink()) {
             return Ok(());
         }
-        let mut surveyor = Surveyor::new(rules, &root.path, root.is, root.writable);
+        let mut surveyor = Surveyor::new(rules, &root.path, &root.site, root.writable);
         let is_view = self.over.as_ref() == Some(&root.path);
         let names = &mut self.names;
         let walked = walk(&root.path, zone, &mut |listing, zone, below| {
@@ -273,7 +281,7 @@ impl Guard {
             RunError::refused(what, Some("grant a directory below it instead".to_owned()))
         })?;
         if root.writable && !is_view {
-            self.roots.push(Walked { path: root.path.clone(), is: root.is, walk });
+            self.roots.push(Walked { path: root.path.clone(), site: root.site.clone(), walk });
         }
         for finding in surveyor.findings {
             self.take(finding, git);
@@ -331,6 +339,15 @@ impl Guard {
     }
 }
 
+/// The protections that the settings leave in force.
+///
+/// # Errors
+/// An opt-in that is unknown.
+fn protection(files: &FileSettings) -> Result<Protection, RunError> {
+    let lifted = files.opt_in.iter().map(|name| name.value.as_str());
+    Protection::defaults(lifted).map_err(|error| RunError::refused(error, None))
+}
+
 /// Gives the private copies to the inside's user, where that is not the caller.
 pub(crate) fn hand_over(path: &Path) -> io::Result<()> {
     let Some((uid, gid)) = inside_owner() else { return Ok(()) };
@@ -353,16 +370,16 @@ pub(crate) fn hand_over(path: &Path) -> io::Result<()> {
 /// The roots to look over: what a person granted. Programs of the host and an agent's own state
 /// are granted as they are.
 fn granted(authority: &Authority, places: &Places) -> Vec<Granted> {
-    let home = fs::canonicalize(&places.home).ok();
+    let homes = places.homes();
     authority
         .grants()
         .filter(|grant| matches!(grant.root.kind, RootKind::Workspace | RootKind::Knowledge))
         .map(|grant| {
             let path = grant.root.host.as_path().to_owned();
-            let is = if Some(&path) == home.as_ref() { RootIs::Home } else { RootIs::Ordinary };
+            let site = Site::new(&path, homes.iter().map(PathBuf::as_path));
             let writable = grant.access.intersects(pinfold_policy::access::Access::CHANGING);
             let by_itself = grant.source == Origin::Default;
-            Granted { path, is, writable, by_itself }
+            Granted { path, site, writable, by_itself }
         })
         .collect()
 }

@@ -34,6 +34,7 @@ mod managed;
 mod mount_points;
 pub mod mounts;
 mod outcome;
+mod own;
 pub mod owned;
 mod pace;
 mod placed;

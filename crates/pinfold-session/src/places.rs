@@ -79,6 +79,11 @@ impl Places {
         self.config.join("secrets")
     }
 
+    /// Returns the caller's homes without links: the one in force, and the account's.
+    pub(crate) fn homes(&self) -> Vec<PathBuf> {
+        real_homes(Some(self.home.clone()))
+    }
+
     /// Makes a directory that only the user may enter, with those above it.
     ///
     /// # Errors

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use pinfold_policy::authority::{Effect, Reason, Why};
 use pinfold_policy::origin::Origin;
-use pinfold_policy::protect::{Class, Protection, RootIs};
+use pinfold_policy::protect::{Class, Protection, Site};
 use pinfold_policy::settings::FileSettings;
 use rustix::fs::FileType;
 
+use crate::own::Own;
 use crate::survey::{Listing, beneath};
 
 /// Where packages are installed. What lies in them is code that the host runs as soon as it uses
@@ -52,6 +53,8 @@ pub(crate) enum What {
     Named(Class),
     /// The user or the administrator denied it.
     Denied(Reason, Origin),
+    /// It is another name of a file of pinfold's own.
+    Own,
     /// A git directory.
     GitDirectory,
     /// A `.git` that is not a directory.
@@ -65,6 +68,7 @@ pub(crate) enum What {
 pub(crate) struct Rules<'a> {
     pub(crate) protection: Protection,
     pub(crate) files: &'a FileSettings,
+    pub(crate) own: &'a Own,
     /// Granted roots: each is walked on its own, and what is granted by name is wanted.
     pub(crate) roots: Vec<PathBuf>,
 }
@@ -73,7 +77,7 @@ pub(crate) struct Rules<'a> {
 pub(crate) struct Surveyor<'a> {
     rules: &'a Rules<'a>,
     root: &'a Path,
-    is: RootIs,
+    site: &'a Site,
     writable: bool,
     pub(crate) findings: Vec<Finding>,
     /// Last components of the granted roots.
@@ -81,12 +85,17 @@ pub(crate) struct Surveyor<'a> {
 }
 
 impl<'a> Surveyor<'a> {
-    pub(crate) fn new(rules: &'a Rules<'a>, root: &'a Path, is: RootIs, writable: bool) -> Self {
+    pub(crate) fn new(
+        rules: &'a Rules<'a>,
+        root: &'a Path,
+        site: &'a Site,
+        writable: bool,
+    ) -> Self {
         // Only a root within this one is met in it.
         let within = rules.roots.iter().filter(|other| *other != root && other.starts_with(root));
         let names = within.filter_map(|other| other.file_name()).map(OsStr::as_bytes);
         let root_names = names.collect();
-        Self { rules, root, is, writable, findings: Vec::new(), root_names }
+        Self { rules, root, site, writable, findings: Vec::new(), root_names }
     }
 
     /// Judges one directory and names those below that are to be looked at.
@@ -123,7 +132,24 @@ impl<'a> Surveyor<'a> {
         below.retain(|(name, _)| !OF_GIT.contains(&name.as_slice()));
     }
 
+    /// Finds further names of pinfold's own files: their content is the same whatever they are
+    /// called.
+    fn own(&mut self, listing: &Listing) {
+        for (name, kind, number) in listing.inodes() {
+            if kind != FileType::RegularFile || !self.rules.own.may_hold(number) {
+                continue;
+            }
+            let relative = beneath(listing.path(), Path::new(OsStr::from_bytes(name)));
+            if self.rules.own.has_several(&self.root.join(&relative)) {
+                self.found(relative, kind, What::Own);
+            }
+        }
+    }
+
     fn names(&mut self, listing: &Listing, zone: Zone, below: &mut Vec<(Vec<u8>, Zone)>) {
+        if self.rules.own.has_linked() {
+            self.own(listing);
+        }
         for (name, kind) in listing.entries() {
             let judged = self.judge(listing.path(), name, kind, zone);
             if kind != FileType::Directory || judged == Judged::Gone {
@@ -167,7 +193,11 @@ impl<'a> Surveyor<'a> {
             Some(What::Denied(reason, glob.origin.clone()))
         };
         let named = || {
-            let class = self.rules.protection.classify(self.is, &relative).filter(|_| by_name)?;
+            let class = self.rules.protection.classify(self.site, &relative).filter(|_| by_name)?;
+            let is_meant = kind != FileType::Directory || !class.is_only_of_files();
+            if !is_meant {
+                return None;
+            }
             (self.writable || class.effect() == Effect::Hide).then_some(What::Named(class))
         };
         let is_wanted = |what: &What| {
@@ -199,7 +229,7 @@ enum Judged {
 impl What {
     fn hides(&self) -> bool {
         match self {
-            Self::Socket | Self::Denied(..) => true,
+            Self::Socket | Self::Denied(..) | Self::Own => true,
             Self::Named(class) => class.effect() == Effect::Hide,
             Self::GitDirectory | Self::GitFile | Self::BareRepository => false,
         }

@@ -87,6 +87,11 @@ impl Protect {
         true
     }
 
+    /// Takes back what was said of a path.
+    pub(crate) fn forget(&mut self, path: &Path) {
+        self.restrictions.retain(|(known, ..)| known != path);
+    }
+
     /// Puts something else in the place of whatever was found at a path.
     pub(crate) fn shadow(
         &mut self,
@@ -96,7 +101,7 @@ impl Protect {
         reason: Reason,
         origin: Origin,
     ) {
-        self.restrictions.retain(|(known, ..)| known != path);
+        self.forget(path);
         match substitute {
             Some(substitute) => self.substitutes.insert(path.to_owned(), substitute),
             None => self.substitutes.remove(path),

@@ -19,7 +19,7 @@ use rustix::io::Errno;
 pub(crate) struct Listing {
     path: Vec<u8>,
     names: Vec<u8>,
-    entries: Vec<(usize, usize, FileType)>,
+    entries: Vec<(usize, usize, FileType, u64)>,
 }
 
 impl Listing {
@@ -30,7 +30,15 @@ impl Listing {
 
     /// Name and kind of each entry; a link is a link.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (&[u8], FileType)> {
-        self.entries.iter().map(|(start, end, kind)| (&self.names[*start..*end], *kind))
+        self.entries.iter().map(|(start, end, kind, _)| (&self.names[*start..*end], *kind))
+    }
+
+    /// Name, kind and inode number of each entry, as the directory has them (`d_ino`, readdir(3)).
+    pub(crate) fn inodes(&self) -> impl Iterator<Item = (&[u8], FileType, u64)> {
+        let entry = |(start, end, kind, inode): &(usize, usize, FileType, u64)| {
+            (&self.names[*start..*end], *kind, *inode)
+        };
+        self.entries.iter().map(entry)
     }
 
     /// What lies at a name, if anything does.
@@ -235,7 +243,7 @@ impl<'a, 'b, Z: Copy> Walker<'a, 'b, Z> {
             };
             let start = names.len();
             names.extend_from_slice(name);
-            entries.push((start, names.len(), kind));
+            entries.push((start, names.len(), kind, entry.ino()));
         }
         let mut below = Vec::new();
         (self.visit)(&self.listing, zone, &mut below);

@@ -1,12 +1,14 @@
 //! What a run would have, for who only asks.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use pinfold_policy::authority::Authority;
 use pinfold_policy::settings::Settings;
 
-use super::Guard;
+use super::{Guard, refuse};
 use crate::RunError;
+use crate::own::Own;
 use crate::places::Places;
 use crate::shadow;
 use crate::state::SessionState;
@@ -48,8 +50,11 @@ pub fn prospect(
     let state = SessionState::create(places).map_err(RunError::System)?;
     let over = workspace.under_view(settings);
     let shadows = shadow::find(settings, workspace)?;
-    let mut guard = Guard::new(state.private(), state.id(), over, shadows);
+    let own = Own::find(places).map_err(RunError::System)?;
+    let authority = view.authority()?;
+    refuse(&authority, &own, settings, places)?;
+    let mut guard = Guard::new(state.private(), state.id(), over, shadows, Arc::new(own));
     guard.make().map_err(RunError::System)?;
-    let restrictions = guard.find(&view.authority()?, settings, places)?;
+    let restrictions = guard.find(&authority, settings, places)?;
     Ok(Prospect { authority: view.restricted(restrictions)?, tracked: guard.tracked })
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use pinfold_policy::authority::{Effect, Reason, Why};
-use pinfold_policy::protect::{BARE_REPOSITORIES, Class, RootIs};
+use pinfold_policy::protect::{BARE_REPOSITORIES, Class, Site};
 use rustix::fs::FileType;
 
 use super::{Granted, Guard};
@@ -59,7 +59,8 @@ impl Guard {
         for path in std::mem::take(&mut git.bare) {
             if git.directories.contains(&path) {
                 // Something points to it: it is in use, with all that lies in it.
-                let root = Granted { path, is: RootIs::Ordinary, writable: true, by_itself: true };
+                let site = Site::of_names(&path);
+                let root = Granted { path, site, writable: true, by_itself: true };
                 self.look_over(&root, Zone::Git, rules, &mut git)?;
             } else if !rules.protection.is_lifted(BARE_REPOSITORIES) {
                 let text = "git on the host runs the hooks and configuration in it".into();
@@ -69,7 +70,7 @@ impl Guard {
             }
         }
         for (top, _) in &git.tops {
-            self.missing(top, RootIs::Ordinary, &rules.protection);
+            self.missing(top, &Site::of_names(top), &rules.protection);
         }
         git.directories.sort();
         git.directories.dedup();

@@ -15,7 +15,11 @@ impl Guard {
         let is_seen = |git: &Path| !git.ancestors().any(|above| hidden.contains(above));
         self.tracked = Tracked::look_up(files, roots, is_seen);
         for (path, class) in &git.secrets {
-            if !self.tracked.same.contains(path) {
+            // What is no secret may still be something that the host executes.
+            let is_shown = self.tracked.same.contains(path);
+            let class = if is_shown { class.executed() } else { Some(*class) };
+            let writable = self.protect.writable_root(path).is_some();
+            if let Some(class) = class.filter(|_| writable || !is_shown) {
                 self.protect.restrict_targets(path, class.effect(), &class.reason());
                 self.protect.restrict(path.clone(), class.effect(), class.reason());
             }

@@ -18,6 +18,7 @@ use pinfold_policy::settings::{FileSettings, GitMode, Settings};
 
 use crate::RunError;
 use crate::after;
+use crate::generated::Generated;
 use crate::git::bytes;
 use crate::git::collect::Collect;
 use crate::git::directory::{INSIDE, Repository};
@@ -45,7 +46,7 @@ mod repositories;
 mod secrets;
 mod under_view;
 
-pub(crate) use own_places::refuse;
+pub(crate) use own_places::{in_words, refuse};
 pub use prospect::{Prospect, prospect};
 use repositories::Git;
 pub(crate) use repositories::of_the_user;
@@ -80,6 +81,8 @@ pub(crate) struct Guard {
     shadows: Vec<Shadow>,
     /// What is pinfold's own.
     pub(crate) own: Arc<Own>,
+    /// Files that the session has of its own in what is granted.
+    generated: Generated,
 }
 
 /// A granted root as it was walked.
@@ -125,6 +128,7 @@ impl Guard {
             named: Vec::new(),
             shadows,
             own,
+            generated: Generated::default(),
         }
     }
 
@@ -140,6 +144,11 @@ impl Guard {
     pub(crate) fn make(&self) -> io::Result<()> {
         fs::DirBuilder::new().mode(0o700).create(&self.private)?;
         hand_over(&self.private)
+    }
+
+    /// Adds the files that the session has of its own in what is granted.
+    pub(crate) fn put_over(&mut self, generated: Generated) {
+        self.generated = generated;
     }
 
     /// What is shadowed in the workspace.
@@ -247,6 +256,8 @@ impl Guard {
         for shadow in &self.shadows {
             shadow.protect(&mut self.protect);
         }
+        self.generated.protect(&mut self.protect);
+        self.generated.check(&self.protect)?;
         let restrictions = self.protect.finish()?;
         let restrictions = self.without_view(restrictions);
         let hosts = restrictions.iter().map(|restriction| restriction.host.as_path().to_owned());

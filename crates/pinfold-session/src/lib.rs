@@ -18,6 +18,7 @@ pub mod door;
 mod faults;
 mod filling;
 mod gateway;
+mod generated;
 mod git;
 mod gitconfig;
 mod github;

@@ -3,16 +3,19 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use pinfold_boundary::namespace::inside_ids;
 use pinfold_policy::authority::Authority;
 use pinfold_policy::settings::Settings;
 
 use super::{Guard, refuse};
 use crate::RunError;
+use crate::generated::{self, Generated};
 use crate::own::Own;
 use crate::places::Places;
 use crate::shadow;
 use crate::state::SessionState;
 use crate::tracked::Tracked;
+use crate::userland;
 use crate::view::View;
 use crate::workspace::Workspace;
 
@@ -53,8 +56,14 @@ pub fn prospect(
     let own = Own::find(places).map_err(RunError::System)?;
     let authority = view.authority()?;
     refuse(&authority, &own, settings, places)?;
+    generated::refuse(&authority)?;
     let mut guard = Guard::new(state.private(), state.id(), over, shadows, Arc::new(own));
     guard.make().map_err(RunError::System)?;
+    let (uid, gid) = inside_ids();
+    let mut files = userland::generated(uid, gid, None).map_err(RunError::path)?;
+    files.extend(guard.entries(workspace.root.as_path(), places)?);
+    let generated = Generated::take_out(&mut files, &authority, over)?;
+    guard.put_over(generated);
     let restrictions = guard.find(&authority, settings, places)?;
     Ok(Prospect { authority: view.restricted(restrictions)?, tracked: guard.tracked })
 }

@@ -69,8 +69,16 @@ impl Protect {
         content: Option<&'static [u8]>,
         reason: Reason,
     ) {
-        if self.place_missing(path, content) {
-            self.restrict(path.to_owned(), Effect::ReadOnly, reason);
+        let followed = follow(path);
+        // The host follows them when it looks for this path.
+        for link in followed.iter().flat_map(|followed| &followed.links) {
+            if self.writable_root(link).is_some() {
+                self.restrict(link.clone(), Effect::ReadOnly, reason.clone());
+            }
+        }
+        let end = followed.map_or_else(|| path.to_owned(), |followed| followed.end);
+        if self.place_missing(&end, content) {
+            self.restrict(end, Effect::ReadOnly, reason);
         }
     }
 

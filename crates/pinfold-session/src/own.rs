@@ -106,8 +106,12 @@ impl Own {
         mounts: &[Mount],
     ) -> io::Result<Self> {
         let mut own = Self::default();
+        let mut seen = HashSet::new();
         for (path, holds) in candidates {
-            own.add(&path, holds.depth())?;
+            // What the environment names is the default, mostly.
+            if seen.insert(path.clone()) {
+                own.add(&path, holds.depth())?;
+            }
         }
         for place in own.places.clone() {
             let there = inode_of(&place);

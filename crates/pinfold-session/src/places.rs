@@ -6,6 +6,7 @@ use std::io::{self, Write as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use thiserror::Error;
 
@@ -116,8 +117,9 @@ impl Places {
 pub(crate) const OWN_NAME: &str = "pinfold";
 
 /// Returns the caller's homes without links: that of the environment, and the account's.
-pub(crate) fn homes() -> Vec<PathBuf> {
-    real_homes(absolute_variable("HOME"))
+pub(crate) fn homes() -> &'static [PathBuf] {
+    static HOMES: OnceLock<Vec<PathBuf>> = OnceLock::new();
+    HOMES.get_or_init(|| real_homes(absolute_variable("HOME")))
 }
 
 fn real_homes(home: Option<PathBuf>) -> Vec<PathBuf> {
@@ -130,6 +132,11 @@ fn real_homes(home: Option<PathBuf>) -> Vec<PathBuf> {
 /// The home that the account database names (passwd(5)). Accounts of a directory service are not in
 /// it, and looking them up would load libraries.
 pub(crate) fn account_home() -> Option<PathBuf> {
+    static HOME: OnceLock<Option<PathBuf>> = OnceLock::new();
+    HOME.get_or_init(look_up_home).clone()
+}
+
+fn look_up_home() -> Option<PathBuf> {
     let uid = rustix::process::geteuid().as_raw().to_string();
     let accounts = fs::read("/etc/passwd").ok()?;
     let mut lines = accounts.split(|byte| *byte == b'\n');

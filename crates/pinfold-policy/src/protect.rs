@@ -266,7 +266,7 @@ impl Protection {
 
 impl Rule {
     fn matches(&self, names: &site::Names) -> bool {
-        let is_one = |glob: &Glob| names.of(self.only_home, glob).is_some_and(|n| glob.matches(n));
+        let is_one = |glob: &Glob| names.match_one(self.only_home, glob);
         self.names.iter().any(is_one) && !self.except.iter().any(is_one)
     }
 }

@@ -229,7 +229,7 @@ impl Guard {
     ) -> Result<Vec<Restriction>, RunError> {
         let files = &settings.files;
         let protection = protection(files)?;
-        let granted = granted(authority, places);
+        let granted = granted(authority, places, &self.own);
         let writable = granted.iter().map(|root| (root.path.clone(), root.writable));
         self.protect = Protect::new(writable.collect());
         let roots: Vec<PathBuf> = granted.iter().map(|root| root.path.clone()).collect();
@@ -380,7 +380,7 @@ pub(crate) fn hand_over(path: &Path) -> io::Result<()> {
 
 /// The roots to look over: what a person granted. Programs of the host and an agent's own state
 /// are granted as they are.
-fn granted(authority: &Authority, places: &Places) -> Vec<Granted> {
+fn granted(authority: &Authority, places: &Places, own: &Own) -> Vec<Granted> {
     let homes = places.homes();
     authority
         .grants()
@@ -388,6 +388,10 @@ fn granted(authority: &Authority, places: &Places) -> Vec<Granted> {
         .map(|grant| {
             let path = grant.root.host.as_path().to_owned();
             let site = Site::new(&path, homes.iter().map(PathBuf::as_path));
+            let site = match own.place_of(&path) {
+                Some(place) => site.also_at(&place),
+                None => site,
+            };
             let writable = grant.access.intersects(pinfold_policy::access::Access::CHANGING);
             let by_itself = grant.source == Origin::Default;
             Granted { path, site, writable, by_itself }

@@ -6,6 +6,8 @@ use std::io;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::survey::beneath;
+
 /// A mount: a directory or file of a file system, and where it is attached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mount {
@@ -47,6 +49,20 @@ pub(crate) fn within(directory: &Path) -> io::Result<Option<PathBuf>> {
     Ok(points.find(|point| point != directory && point.starts_with(directory)))
 }
 
+/// Returns where a path without links lies in its file system, from the root of that.
+pub(crate) fn place(mounts: &[Mount], path: &Path) -> Option<PathBuf> {
+    let (mount, below) = holding(mounts, path)?;
+    Some(beneath(&mount.root, below))
+}
+
+/// The mount that a path lies in, and the rest of the path.
+fn holding<'m, 'p>(mounts: &'m [Mount], path: &'p Path) -> Option<(&'m Mount, &'p Path)> {
+    let holding = mounts.iter().filter(|mount| path.starts_with(&mount.point));
+    // The last one covers those that were attached at the same place before.
+    let mount = holding.max_by_key(|mount| mount.point.as_os_str().len())?;
+    Some((mount, path.strip_prefix(&mount.point).ok()?))
+}
+
 /// Another path by which something can be reached.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Alias {
@@ -59,13 +75,8 @@ pub(crate) enum Alias {
 /// Returns the other paths by which what lies at `path` can be reached: the same directory or file
 /// may be mounted elsewhere (mount(8), "Bind mounts"). Something else may be mounted over them.
 pub(crate) fn aliases(mounts: &[Mount], path: &Path) -> Vec<Alias> {
-    let holding = mounts.iter().filter(|mount| path.starts_with(&mount.point));
-    // The last one covers those that were attached at the same place before.
-    let Some(own) = holding.max_by_key(|mount| mount.point.as_os_str().len()) else {
-        return Vec::new();
-    };
-    let Ok(below) = path.strip_prefix(&own.point) else { return Vec::new() };
-    let place = own.root.join(below);
+    let Some((own, below)) = holding(mounts, path) else { return Vec::new() };
+    let place = beneath(&own.root, below);
     let same = mounts.iter().filter(|mount| mount.device == own.device);
     let alias = |mount: &Mount| match place.strip_prefix(&mount.root) {
         Ok(rest) if rest.as_os_str().is_empty() => Some(Alias::Whole(mount.point.clone())),

@@ -77,6 +77,7 @@ pub(crate) struct Own {
     numbers: HashSet<u64>,
     /// How many entries were looked at.
     looked_at: usize,
+    mounts: Vec<Mount>,
 }
 
 impl Own {
@@ -98,12 +99,12 @@ impl Own {
             (places.cache.clone(), Holds::Cache),
             (PathBuf::from(SYSTEM), Holds::Settings),
         ];
-        Self::of(defaults.chain(named).chain(current), &mount_points::all()?)
+        Self::of(defaults.chain(named).chain(current), mount_points::all()?)
     }
 
     fn of(
         candidates: impl Iterator<Item = (PathBuf, Holds)>,
-        mounts: &[Mount],
+        mounts: Vec<Mount>,
     ) -> io::Result<Self> {
         let mut own = Self::default();
         let mut seen = HashSet::new();
@@ -115,7 +116,7 @@ impl Own {
         }
         for place in own.places.clone() {
             let there = inode_of(&place);
-            let aliases = mount_points::aliases(mounts, &place).into_iter();
+            let aliases = mount_points::aliases(&mounts, &place).into_iter();
             own.places.extend(aliases.filter_map(|alias| match alias {
                 Alias::Whole(path) => (inode_of(&path) == there).then_some(path),
                 Alias::Part(path) => path.exists().then_some(path),
@@ -125,6 +126,7 @@ impl Own {
             paths.sort();
             paths.dedup();
         }
+        own.mounts = mounts;
         Ok(own)
     }
 
@@ -187,6 +189,12 @@ impl Own {
             }
         }
         Ok(())
+    }
+
+    /// Returns where a path without links lies in its file system: what is mounted a second time is
+    /// the same there.
+    pub(crate) fn place_of(&self, path: &Path) -> Option<PathBuf> {
+        mount_points::place(&self.mounts, path)
     }
 
     /// Directories and files, each without a link on the way; some may be missing.

@@ -16,8 +16,8 @@ const DEEPEST: usize = 8;
 /// home is protected whatever part of the home is granted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Site {
-    /// The last components of the root's path, folded.
-    above: PathBuf,
+    /// The last components of each path of the root, folded.
+    above: Vec<PathBuf>,
     /// The root relative to the home, folded; empty for the home itself.
     in_home: Option<PathBuf>,
 }
@@ -34,15 +34,24 @@ impl Site {
     /// Describes a root by its path alone.
     #[must_use]
     pub fn of_names(root: &Path) -> Self {
-        let names: Vec<&OsStr> = normal(root).collect();
-        let last = names.get(names.len().saturating_sub(DEEPEST)..).unwrap_or_default();
-        Self { above: folded(&last.iter().collect::<PathBuf>()), in_home: None }
+        Self { above: vec![last_of(root)], in_home: None }
+    }
+
+    /// Adds another path of the same root, such as the one in its file system where it is mounted a
+    /// second time.
+    #[must_use]
+    pub fn also_at(mut self, root: &Path) -> Self {
+        let above = last_of(root);
+        if !self.above.contains(&above) {
+            self.above.push(above);
+        }
+        self
     }
 
     /// The names of a path below the root.
     pub(super) fn names(&self, relative: &Path) -> Names {
         let relative = folded(relative);
-        let deep = self.above.join(&relative);
+        let deep = self.above.iter().map(|above| above.join(&relative)).collect();
         let in_home = self.in_home.as_ref().map(|home| home.join(&relative));
         Names { relative, deep, in_home }
     }
@@ -59,20 +68,26 @@ pub(super) struct Names {
     /// From the root.
     pub(super) relative: PathBuf,
     /// With what is above the root.
-    deep: PathBuf,
+    deep: Vec<PathBuf>,
     /// From the home.
     in_home: Option<PathBuf>,
 }
 
 impl Names {
-    /// The path that a glob is applied to.
-    pub(super) fn of(&self, is_of_home: bool, glob: &Glob) -> Option<&Path> {
+    /// Whether a glob matches one of the paths that it is applied to.
+    pub(super) fn match_one(&self, is_of_home: bool, glob: &Glob) -> bool {
         match (is_of_home, glob.is_floating()) {
-            (true, _) => self.in_home.as_deref(),
-            (false, true) => Some(&self.deep),
-            (false, false) => Some(&self.relative),
+            (true, _) => self.in_home.as_ref().is_some_and(|path| glob.matches(path)),
+            (false, true) => self.deep.iter().any(|path| glob.matches(path)),
+            (false, false) => glob.matches(&self.relative),
         }
     }
+}
+
+fn last_of(root: &Path) -> PathBuf {
+    let names: Vec<&OsStr> = normal(root).collect();
+    let last = names.get(names.len().saturating_sub(DEEPEST)..).unwrap_or_default();
+    folded(&last.iter().collect::<PathBuf>())
 }
 
 fn folded(path: &Path) -> PathBuf {

@@ -218,6 +218,9 @@ fn names_are_judged_by_where_they_really_lie() {
     let site = Site::of_names(Path::new("/home/u/.config"));
     assert_eq!(effect(&protection, &site, "nvim"), None);
     assert_eq!(effect(&protection, &site, "helm/values.yaml"), None);
+    // What is mounted a second time is called as it is in its file system, too.
+    let site = Site::of_names(Path::new("/mnt/x")).also_at(Path::new("/u/.config"));
+    assert_eq!(effect(&protection, &site, "gh"), Some(Effect::Hide));
     // An anchored name means the root itself, wherever that lies.
     let site = Site::of_names(Path::new("/srv/githooks"));
     assert_eq!(effect(&protection, &site, "a"), None);

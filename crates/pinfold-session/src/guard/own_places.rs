@@ -49,7 +49,9 @@ fn check(grant: &Grant, own: &Own, protection: &Protection) -> Result<(), RunErr
         let hint = format!("{elsewhere}; no session gets any of these files");
         return Err(RunError::refused(what, Some(hint)));
     }
-    if let Some((place, class)) = protection.refuses(host) {
+    let in_file_system = own.place_of(host);
+    let refused = || in_file_system.as_deref().and_then(|place| protection.refuses(place));
+    if let Some((place, class)) = protection.refuses(host).or_else(refused) {
         let Reason { text, opt_in, .. } = class.reason();
         let what = format!("{what} would show {}: {text}", Escaped(&place));
         let hint =

@@ -16,7 +16,7 @@ fn home() -> (TempDir, PathBuf) {
 
 fn own(home: &Path, mounts: &[Mount]) -> Own {
     let candidate = |(relative, holds)| (home.join(relative).join(OWN_NAME), holds);
-    Own::of(DEFAULTS.into_iter().map(candidate), mounts).unwrap()
+    Own::of(DEFAULTS.into_iter().map(candidate), mounts.to_vec()).unwrap()
 }
 
 #[test]
@@ -98,6 +98,8 @@ fn what_is_mounted_a_second_time_is_known_by_its_place_in_the_file_system() {
     assert!(own.holding(&home.join("dot/part/x")).is_some(), "a part of the cache");
     // Nothing is really mounted in this test, so the directory there is another one.
     assert_eq!(own.holding(&home.join("dot/config/pinfold")), None);
+    let place = own.place_of(&home.join("dot/config/gh")).unwrap();
+    assert_eq!(place, home.join(".config/gh"));
     let aliases = mount_points::aliases(&mounts, &home.join(".config/pinfold"));
     assert_eq!(aliases, [Alias::Whole(home.join("dot/config/pinfold"))]);
 }

@@ -1,7 +1,7 @@
 //! Turns `data/protect.toml` into static tables: parsed at every start it would cost a quarter of
 //! a millisecond, a tenth of what a whole start may take.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -109,7 +109,11 @@ fn built(entries: &[Built]) -> Result<String, Box<dyn Error>> {
     for Built { names, reason } in entries {
         writeln!(code, "    (&[{}], {reason:?}),", globs(names))?;
     }
-    Ok(code + "];\n")
+    let last = |name: &String| name.rsplit('/').next().unwrap_or_default().to_owned();
+    let names: BTreeSet<String> = entries.iter().flat_map(|entry| &entry.names).map(last).collect();
+    let names: Vec<String> = names.into_iter().collect();
+    writeln!(code, "];\npub(super) static BUILT_NAMES: &[&str] = &{names:?};")?;
+    Ok(code)
 }
 
 /// What a component with wildcards begins and ends with.

@@ -8,6 +8,7 @@
 //!
 //! A name is judged by where it really lies: see [`Site`]. Case is folded: see [`fold`].
 
+mod built;
 mod fold;
 mod site;
 
@@ -19,6 +20,7 @@ use crate::glob::Glob;
 use crate::origin::Origin;
 use crate::path::HostPath;
 
+pub use built::{may_be_on_build, on_build};
 pub use fold::fold;
 pub use site::Site;
 
@@ -269,16 +271,6 @@ impl Rule {
         let is_one = |glob: &Glob| names.match_one(self.only_home, glob);
         self.names.iter().any(is_one) && !self.except.iter().any(is_one)
     }
-}
-
-/// Returns why a change of what lies at `relative` is worth a look before the next build, if it
-/// is: a tool on the host executes it, or an agent follows it.
-#[must_use]
-pub fn on_build(relative: &Path) -> Option<&'static str> {
-    let site = Site::of_names(Path::new(""));
-    let names = site.names(relative);
-    let is_one = |globs: &[Glob]| globs.iter().any(|glob| glob.matches(&names.relative));
-    tables::BUILT.iter().find(|(globs, _)| is_one(globs)).map(|(_, reason)| *reason)
 }
 
 #[cfg(test)]

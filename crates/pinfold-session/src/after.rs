@@ -36,10 +36,17 @@ pub(crate) struct After<'a> {
     new_trees: Vec<PathBuf>,
     /// Names that are new and would be executed.
     named: Vec<(PathBuf, Reason)>,
+    /// What tools run on a build, in directories that changed.
+    built: Vec<PathBuf>,
 }
 
-/// Looks the writable roots over again and returns what was set aside.
-pub(crate) fn look(guard: &Guard, files: &FileSettings, protection: &Protection) -> Vec<Kept> {
+/// Looks the writable roots over again and returns what was set aside, and what lies in directories
+/// that changed and tools run on a build.
+pub(crate) fn look(
+    guard: &Guard,
+    files: &FileSettings,
+    protection: &Protection,
+) -> (Vec<Kept>, Vec<PathBuf>) {
     let writable: Vec<PathBuf> = guard.roots.iter().map(|root| root.path.clone()).collect();
     let known =
         Known { writable: &writable, readable: &guard.readable, repositories: &guard.repositories };
@@ -50,7 +57,7 @@ pub(crate) fn look(guard: &Guard, files: &FileSettings, protection: &Protection)
         roots: guard.readable.clone(),
     };
     let (kept, new_trees, named) = (Vec::new(), Vec::new(), Vec::new());
-    let mut after = After { guard, known, kept, new_trees, named };
+    let mut after = After { guard, known, kept, new_trees, named, built: Vec::new() };
     let mut done = HashSet::new();
     for root in &guard.roots {
         for finding in after.changed(root, &rules) {
@@ -60,7 +67,7 @@ pub(crate) fn look(guard: &Guard, files: &FileSettings, protection: &Protection)
         }
     }
     after.set_named_aside();
-    after.kept
+    (after.kept, after.built)
 }
 
 impl After<'_> {
@@ -87,6 +94,7 @@ impl After<'_> {
                 self.kept.push(Kept::new(what, why));
             }
         }
+        self.built.extend(surveyor.built);
         surveyor.findings
     }
 

@@ -18,6 +18,7 @@ use pinfold_policy::settings::{FileSettings, GitMode, Settings};
 
 use crate::RunError;
 use crate::after;
+use crate::built::Built;
 use crate::generated::Generated;
 use crate::git::bytes;
 use crate::git::collect::Collect;
@@ -83,6 +84,8 @@ pub(crate) struct Guard {
     pub(crate) own: Arc<Own>,
     /// Files that the session has of its own in what is granted.
     generated: Generated,
+    /// What tools run on a build.
+    built: Built,
 }
 
 /// A granted root as it was walked.
@@ -129,6 +132,7 @@ impl Guard {
             shadows,
             own,
             generated: Generated::default(),
+            built: Built::begin(),
         }
     }
 
@@ -287,6 +291,9 @@ impl Guard {
             }
             surveyor.visit(listing, zone, below);
         });
+        if !is_view {
+            self.built.add(std::mem::take(&mut surveyor.built));
+        }
         let walk = walked.map_err(|errno| {
             let what = format!("cannot look {} over: {errno}", root.path.display());
             RunError::refused(what, Some("grant a directory below it instead".to_owned()))
@@ -313,7 +320,9 @@ impl Guard {
         if self.over.is_none() {
             self.collect(git.as_deref(), &mut settled);
         }
-        settled.kept.extend(after::look(self, &settings.files, &self.protection));
+        let (kept, built) = after::look(self, &settings.files, &self.protection);
+        settled.kept.extend(kept);
+        settled.built = self.built.note(&built, &writable);
         settled.kept.sort();
         settled
     }

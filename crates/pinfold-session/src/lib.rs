@@ -10,6 +10,7 @@ mod anchor;
 pub mod audit;
 pub mod broker;
 mod budget;
+mod built;
 pub mod bundle;
 pub mod control;
 pub mod dedicated;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use pinfold_policy::authority::{Effect, Reason, Why};
 use pinfold_policy::origin::Origin;
-use pinfold_policy::protect::{Class, Protection, Site};
+use pinfold_policy::protect::{Class, Protection, Site, may_be_on_build, on_build};
 use pinfold_policy::settings::FileSettings;
 use rustix::fs::FileType;
 
@@ -80,6 +80,8 @@ pub(crate) struct Surveyor<'a> {
     site: &'a Site,
     writable: bool,
     pub(crate) findings: Vec<Finding>,
+    /// What tools on the host run on a build, in a writable root.
+    pub(crate) built: Vec<PathBuf>,
     /// Last components of the granted roots.
     root_names: Vec<&'a [u8]>,
 }
@@ -95,7 +97,7 @@ impl<'a> Surveyor<'a> {
         let within = rules.roots.iter().filter(|other| *other != root && other.starts_with(root));
         let names = within.filter_map(|other| other.file_name()).map(OsStr::as_bytes);
         let root_names = names.collect();
-        Self { rules, root, site, writable, findings: Vec::new(), root_names }
+        Self { rules, root, site, writable, findings: Vec::new(), built: Vec::new(), root_names }
     }
 
     /// Judges one directory and names those below that are to be looked at.
@@ -152,6 +154,7 @@ impl<'a> Surveyor<'a> {
         }
         for (name, kind) in listing.entries() {
             let judged = self.judge(listing.path(), name, kind, zone);
+            self.note_built(listing.path(), name, zone);
             if kind != FileType::Directory || judged == Judged::Gone {
                 continue;
             }
@@ -161,6 +164,16 @@ impl<'a> Surveyor<'a> {
                 Zone::Tree | Zone::Installed | Zone::Git | Zone::WithinGit => zone,
             };
             below.push((name.to_vec(), zone));
+        }
+    }
+
+    fn note_built(&mut self, directory: &Path, name: &[u8], zone: Zone) {
+        let is_seen = zone == Zone::Tree || (zone == Zone::Installed && name == b".bin");
+        if self.writable && is_seen && may_be_on_build(name) {
+            let relative = beneath(directory, Path::new(OsStr::from_bytes(name)));
+            if on_build(&relative).is_some() {
+                self.built.push(beneath(self.root, &relative));
+            }
         }
     }
 

@@ -43,6 +43,8 @@ pub(crate) struct Settled {
     /// Settings that the host has now, for those whose change a person should see.
     pub(crate) taken: Vec<String>,
     pub(crate) kept: Vec<Kept>,
+    /// A line about what was changed that tools run.
+    pub(crate) built: Option<String>,
 }
 
 impl Settled {
@@ -53,7 +55,7 @@ impl Settled {
             Some(opt_in) => format!("not taken over: {what}: {why} (--opt-in {opt_in} allows it)"),
             None => format!("not taken over: {what}: {why}"),
         });
-        taken.chain(kept).collect()
+        taken.chain(kept).chain(self.built.clone()).collect()
     }
 }
 

@@ -271,3 +271,23 @@ fn files_of_a_session_never_land_in_what_is_granted() {
         assert!(errors.contains("there is none to put it over"), "{errors}");
     }
 }
+
+/// What a build runs may be changed, and is named at the end.
+#[test]
+fn changes_of_what_a_build_runs_are_named_at_the_end() {
+    for person in people() {
+        let stage = Stage::new(person);
+        for name in ["Makefile", "package.json", "node_modules/x/package.json", "src/main.rs"] {
+            stage.write(&format!("ws/{name}"), "old");
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let quiet = stage.run_shell(&[], "cat Makefile; echo x >src/main.rs; rm package.json");
+        assert!(!stderr(&quiet).contains("your tools run it"), "{}", stderr(&quiet));
+        let script = "echo x >Makefile; mkdir -p sub/.cargo; echo x >sub/.cargo/config.toml
+            echo x >CLAUDE.md; mkdir node_modules/.bin; echo x >node_modules/x/package.json";
+        let output = stage.run_shell(&[], script);
+        let note = "pinfold: changed, and your tools run it: CLAUDE.md, Makefile, \
+                    node_modules/.bin, sub/.cargo/config.toml\n";
+        assert!(stderr(&output).contains(note), "{}", stderr(&output));
+    }
+}

@@ -84,6 +84,12 @@ impl Generated {
         view: Option<&HostPath>,
     ) -> Result<Self, RunError> {
         move_git_settings(tree, authority)?;
+        // A file that is to stay as it is stays the user's.
+        tree.retain(|entry| {
+            let Place::File { keep: true, .. } = &entry.place else { return true };
+            let found = granted(authority, &entry.path);
+            found.is_none_or(|(_, host)| fs::symlink_metadata(host.as_path()).is_err())
+        });
         let mut masks = Vec::new();
         for entry in tree {
             let Place::File { .. } = &entry.place else { continue };

@@ -33,9 +33,10 @@ const VARIABLES: [(&str, Holds); 5] = [
 ];
 /// The administrator's directory.
 const SYSTEM: &str = "/etc/pinfold";
-/// What of the settings is only put into images: an extension is often linked to where it is
-/// developed.
-const EXTENSIONS: &str = "extensions";
+/// What holds nothing that decides about a session: extensions, which are only put into images and are
+/// often linked to where they are developed, and of the state what belongs to single sessions.
+const PASSED_OVER: [&str; 7] =
+    ["extensions", "logs", "private", "review", "sessions", "empty", "warm"];
 /// As many entries as are looked at. Directories of settings are small.
 const MOST: usize = 20_000;
 
@@ -184,7 +185,7 @@ impl Own {
             let entry = entry.map_err(failed)?;
             // One that is gone again decides nothing.
             let Ok(found) = entry.metadata() else { continue };
-            if entry.file_name() != EXTENSIONS {
+            if !PASSED_OVER.iter().any(|name| entry.file_name() == *name) {
                 self.look(&entry.path(), &found, depth - 1)?;
             }
         }

@@ -70,7 +70,7 @@ impl OwnedError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Foreign { caller: 0, .. } => Some(
-                "use root's own files (`sudo -H pinfold …`), or run pinfold as that user"
+                "let HOME name a directory of root's (`sudo -H pinfold …`), or run pinfold as that user"
                     .to_owned(),
             ),
             Self::Foreign { path, .. } => Some(format!(

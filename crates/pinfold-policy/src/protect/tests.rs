@@ -282,7 +282,6 @@ fn secrets_by_their_further_names_vanish() {
         ".envrc",
         ".envs/prod",
         ".envs/.production",
-        ".claude.json",
         ".mozilla",
         "x/.config/google-chrome",
         "x/.config/op",

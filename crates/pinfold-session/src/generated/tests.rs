@@ -56,6 +56,20 @@ fn a_file_in_a_persons_grant_is_put_over_it_from_a_private_place() {
 }
 
 #[test]
+fn a_file_that_is_to_stay_as_it_is_stays_the_users() {
+    let (_dir, host) = directory();
+    let path = "/home/agent/.claude/.claude.json";
+    let granted = authority(grant(RootKind::Knowledge, &host, "/home/agent/.claude", Access::FULL));
+    let mut tree = vec![file(path, true)];
+    let made = Generated::take_out(&mut tree, &granted, None).unwrap();
+    assert!(made.0[0].is_missing, "it is not made in the user's directory");
+    fs::write(host.join(".claude.json"), "mine").unwrap();
+    let mut tree = vec![file(path, true)];
+    assert_eq!(Generated::take_out(&mut tree, &granted, None).unwrap().0, []);
+    assert_eq!(paths(&tree), Vec::<String>::new());
+}
+
+#[test]
 fn pinfolds_own_state_of_an_agent_takes_files_as_they_are() {
     let (_dir, host) = directory();
     let grant = grant(RootKind::AgentState, &host, "/home/agent/.codex", Access::FULL);

@@ -1,4 +1,4 @@
-//! Files that pinfold makes for a session never land in a directory that a person granted: nothing
+//! Files that pinfold makes for a session never land in a directory that a user granted: nothing
 //! on the host is created or changed, and what the host has there stays the host's.
 //!
 //! Such a file is written to a private place instead, and that is mounted over the path. A path that
@@ -21,9 +21,9 @@ use crate::guard::in_words;
 use crate::restrict::{Protect, Substitute};
 use crate::userland::{HOME, PRIVATE};
 
-/// Where the files lie inside before they are mounted over what they stand for.
+/// Where the files lie in the sandbox before they are mounted over what they stand for.
 const STAGE: &str = "/run/pinfold/generated";
-/// pinfold's own directory inside.
+/// pinfold's own directory in the sandbox.
 const OWN: &str = "/run/pinfold";
 /// The configuration of git for the whole system, where it comes with the system (git-config(1),
 /// "FILES").
@@ -52,7 +52,7 @@ struct Mask {
 /// # Errors
 /// There is one, with what to grant instead.
 pub(crate) fn refuse(authority: &Authority) -> Result<(), RunError> {
-    authority.grants().filter(is_of_a_person).try_for_each(|grant| {
+    authority.grants().filter(is_of_a_user).try_for_each(|grant| {
         let path = grant.root.inside.as_path();
         let own = || PRIVATE.iter().copied().chain([OWN, "/proc", "/dev"]);
         let is_above = |own: &&str| Path::new(own).starts_with(path) && Path::new(own) != path;
@@ -73,7 +73,7 @@ pub(crate) fn refuse(authority: &Authority) -> Result<(), RunError> {
 }
 
 impl Generated {
-    /// Takes the generated files of a tree out of what persons granted. `view` is the grant that the
+    /// Takes the generated files of a tree out of what users granted. `view` is the grant that the
     /// session has a copy-on-write view of, if it has one.
     ///
     /// # Errors
@@ -135,13 +135,13 @@ impl Generated {
     }
 }
 
-fn is_of_a_person(grant: &&Grant) -> bool {
+fn is_of_a_user(grant: &&Grant) -> bool {
     !matches!(grant.root.kind, RootKind::System | RootKind::AgentState)
 }
 
-/// The grant of a person's that a path lies in, and where that is on the host.
+/// The grant of a user's that a path lies in, and where that is on the host.
 fn granted<'a>(authority: &'a Authority, path: &InsidePath) -> Option<(&'a Grant, HostPath)> {
-    let grant = authority.governing(path).filter(is_of_a_person)?;
+    let grant = authority.governing(path).filter(is_of_a_user)?;
     Some((grant, grant.host_of(path)?))
 }
 

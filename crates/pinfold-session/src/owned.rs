@@ -65,7 +65,7 @@ pub enum OwnedError {
 }
 
 impl OwnedError {
-    /// Returns what a person can do about it.
+    /// Returns what the user can do about it.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {

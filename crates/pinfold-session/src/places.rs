@@ -25,7 +25,7 @@ pub enum PlacesError {
 }
 
 impl PlacesError {
-    /// Returns what a person can do about it.
+    /// Returns what the user can do about it.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {

@@ -61,7 +61,7 @@ fn check(grant: &Grant, own: &Own, protection: &Protection) -> Result<(), RunErr
     Ok(())
 }
 
-/// What a grant is called in an error, and what a person does who does without it.
+/// What a grant is called in an error, and what to do without it.
 pub(crate) fn in_words(grant: &Grant) -> (String, &'static str) {
     let host = &grant.root.host;
     match grant.root.kind == RootKind::Workspace && grant.source == Origin::Default {

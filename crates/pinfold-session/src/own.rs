@@ -13,7 +13,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::mount_points::{self, Alias, Mount};
-use crate::places::{OWN_NAME, Places, absolute_variable, account_home};
+use crate::places::{OWN_NAME, Places, absolute_variable, account_home, resolved};
 use crate::restrict::follow;
 
 /// The default directories in a home (XDG Base Directory Specification 0.8).
@@ -138,7 +138,8 @@ impl Own {
                 self.links.extend(followed.links);
                 followed.end
             }
-            None => path.to_owned(),
+            // A home may be written with dots.
+            None => resolved(path),
         };
         if self.places.contains(&end) {
             return Ok(());

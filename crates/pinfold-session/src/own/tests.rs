@@ -40,6 +40,17 @@ fn what_lies_among_pinfolds_own_files_is_known() {
 }
 
 #[test]
+fn a_home_that_is_written_with_dots_is_the_same_home() {
+    let (_dir, home) = home();
+    let dotted = home.join("dot/../.config/../dot/..");
+    let own = own(&dotted, &[]);
+    let place = home.join(".config/pinfold");
+    assert_eq!(own.holding(&place.join("agents")), Some(place.clone()));
+    assert!(own.places().contains(&place) && !own.places().iter().any(|it| it.ends_with("..")));
+    assert!(own.places().contains(&home.join(".local/share/pinfold")), "missing ones as well");
+}
+
+#[test]
 fn links_lead_to_what_is_pinfolds_own() {
     let (_dir, home) = home();
     fs::write(home.join("dot/pf.toml"), "").unwrap();

@@ -1,7 +1,7 @@
 //! Turns `data/protect.toml` into static tables: parsed at every start it would cost a quarter of
 //! a millisecond, a tenth of what a whole start may take.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -14,6 +14,15 @@ const DATA: &str = "data/protect.toml";
 struct Data {
     secret: Vec<Entry>,
     executed: Vec<Entry>,
+    builds: Vec<Built>,
+}
+
+/// What is listed when it changes.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Built {
+    names: Vec<String>,
+    reason: String,
 }
 
 #[derive(serde::Deserialize)]
@@ -25,6 +34,9 @@ struct Entry {
     #[serde(default)]
     r#where: Where,
     also_missing: Option<Kind>,
+    only: Option<Only>,
+    #[serde(default)]
+    refuse: bool,
     reason: String,
     opt_in: String,
 }
@@ -35,6 +47,12 @@ enum Where {
     #[default]
     Anywhere,
     Home,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Only {
+    Files,
 }
 
 #[derive(serde::Deserialize)]
@@ -51,7 +69,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let executed = data.executed.iter().map(|entry| ("ReadOnly", entry));
     let entries: Vec<_> = secret.chain(executed).collect();
     let output = env::var_os("OUT_DIR").ok_or("cargo gives OUT_DIR to build scripts")?;
-    fs::write(Path::new(&output).join("protect.rs"), tables(&entries)?)?;
+    let code = tables(&entries)? + &built(&data.builds)?;
+    fs::write(Path::new(&output).join("protect.rs"), code)?;
     Ok(())
 }
 
@@ -84,6 +103,19 @@ fn tables(entries: &[(&str, &Entry)]) -> Result<String, Box<dyn Error>> {
     Ok(code)
 }
 
+/// The names that are listed, each with its reason.
+fn built(entries: &[Built]) -> Result<String, Box<dyn Error>> {
+    let mut code = String::from("pub(super) static BUILT: &[(&[Glob], &str)] = &[\n");
+    for Built { names, reason } in entries {
+        writeln!(code, "    (&[{}], {reason:?}),", globs(names))?;
+    }
+    let last = |name: &String| name.rsplit('/').next().unwrap_or_default().to_owned();
+    let names: BTreeSet<String> = entries.iter().flat_map(|entry| &entry.names).map(last).collect();
+    let names: Vec<String> = names.into_iter().collect();
+    writeln!(code, "];\npub(super) static BUILT_NAMES: &[&str] = &{names:?};")?;
+    Ok(code)
+}
+
 /// What a component with wildcards begins and ends with.
 fn ends(component: &str) -> (&str, &str) {
     let wild = ['*', '?'];
@@ -99,11 +131,13 @@ fn rule(effect: &str, entry: &Entry) -> String {
         Some(Kind::File) => "Some(Placeholder::File)",
     };
     format!(
-        "    Rule {{ effect: Effect::{effect}, names: &[{}], except: &[{}], only_home: {}, missing: \
-         {missing}, reason: {:?}, opt_in: {:?} }},",
+        "    Rule {{ effect: Effect::{effect}, names: &[{}], except: &[{}], only_home: {}, \
+         only_files: {}, refuse: {}, missing: {missing}, reason: {:?}, opt_in: {:?} }},",
         globs(&entry.names),
         globs(&entry.except),
         matches!(entry.r#where, Where::Home),
+        matches!(entry.only, Some(Only::Files)),
+        entry.refuse,
         entry.reason,
         entry.opt_in
     )

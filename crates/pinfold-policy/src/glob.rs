@@ -97,6 +97,18 @@ impl Glob {
         is_literal.then(|| Path::new(&*self.text))
     }
 
+    /// Whether a path that ends in `name` may match.
+    pub(crate) fn may_end_in(&self, name: &[u8]) -> bool {
+        let last = self.text.rsplit('/').next().unwrap_or_default().as_bytes();
+        last == b"**" || one(last, name)
+    }
+
+    /// Whether a match may begin at any depth.
+    #[must_use]
+    pub fn is_floating(&self) -> bool {
+        self.floating
+    }
+
     /// Whether the pattern matches the whole of `path`, which is relative to the root the
     /// pattern is applied to.
     #[must_use]

@@ -3,23 +3,26 @@
 //! The defaults are data (`data/protect.toml`). [`Protection::classify`] says what a name found in
 //! a granted directory is; [`Protection::missing`] names what must be protected although it does
 //! not exist. Both give the effect and the reason of a [`crate::authority::Restriction`].
+//! [`Protection::refuses`] names what may not be granted at all, and [`on_build`] what is neither
+//! hidden nor read-only, but listed when a session changed it.
+//!
+//! A name is judged by where it really lies: see [`Site`]. Case is folded: see [`fold`].
+
+mod built;
+mod fold;
+mod site;
 
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::authority::{Effect, Reason, Restriction, Why};
 use crate::glob::Glob;
 use crate::origin::Origin;
 use crate::path::HostPath;
 
-/// What a granted directory is to the user.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RootIs {
-    /// Any directory.
-    Ordinary,
-    /// The user's home directory itself.
-    Home,
-}
+pub use built::{may_be_on_build, on_build};
+pub use fold::fold;
+pub use site::Site;
 
 /// What kind of thing stands for a protected name that does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +37,8 @@ pub enum Placeholder {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Class {
     rule: &'static Rule,
+    /// What it is if its content is no secret.
+    executed: Option<&'static Rule>,
 }
 
 impl Class {
@@ -43,12 +48,25 @@ impl Class {
         self.rule.effect
     }
 
+    /// Returns what the name is apart from its content: something that the host executes.
+    #[must_use]
+    pub fn executed(&self) -> Option<Self> {
+        self.executed.map(|rule| Self { rule, executed: self.executed })
+    }
+
+    /// Whether a directory of this name is not meant.
+    #[must_use]
+    pub fn is_only_of_files(&self) -> bool {
+        self.rule.only_files
+    }
+
     /// Why, with the name that lifts it.
     #[must_use]
     pub fn reason(&self) -> Reason {
         let why = match self.rule.effect {
-            Effect::Hide => Why::Secret,
-            Effect::ReadOnly | Effect::Private => Why::HostExecutes,
+            Effect::Hide if self.executed.is_none() => Why::Secret,
+            // Nobody may put something else in its place.
+            Effect::Hide | Effect::ReadOnly | Effect::Private => Why::HostExecutes,
         };
         let (text, opt_in) = (self.rule.reason.into(), Some(self.rule.opt_in.into()));
         Reason { why, text, opt_in }
@@ -80,6 +98,8 @@ struct Rule {
     names: &'static [Glob],
     except: &'static [Glob],
     only_home: bool,
+    only_files: bool,
+    refuse: bool,
     missing: Option<Placeholder>,
     reason: &'static str,
     opt_in: &'static str,
@@ -173,6 +193,7 @@ impl Protection {
     /// answer with no, to be asked before a path is put together for [`Self::classify`].
     #[must_use]
     pub fn may_match(name: &[u8]) -> bool {
+        let name = &*fold(name);
         let (Some(first), Some(last)) = (name.first(), name.last()) else { return false };
         let is_literal = LENGTHS[usize::from(*first)] & length_bit(name.len()) != 0
             && tables::LITERAL.binary_search_by(|(known, _)| known.as_bytes().cmp(name)).is_ok();
@@ -186,34 +207,57 @@ impl Protection {
             })
     }
 
-    /// What the name at `relative` below a granted root is, if it is protected. Hiding wins.
+    /// Returns what the name at `relative` below a granted root is, if it is protected. Hiding
+    /// wins.
     #[must_use]
-    pub fn classify(&self, root: RootIs, relative: &Path) -> Option<Class> {
-        let name = relative.file_name()?.as_bytes();
+    pub fn classify(&self, site: &Site, relative: &Path) -> Option<Class> {
+        let names = site.names(relative);
+        let name = names.relative.file_name()?.as_bytes();
         let found = tables::LITERAL.binary_search_by(|(known, _)| known.as_bytes().cmp(name));
         let literal = found.ok().and_then(|at| tables::LITERAL.get(at)).map_or(&[][..], |(_, r)| r);
         let wild = tables::WILD.iter().filter_map(|(rule, number, _, _)| {
             let glob = tables::RULES.get(*rule)?.names.get(*number)?;
-            glob.matches(relative).then_some(rule)
+            glob.may_end_in(name).then_some(rule)
         });
-        literal
+        let mut rules: Vec<&'static Rule> = literal
             .iter()
             .chain(wild)
             .filter_map(|rule| tables::RULES.get(*rule))
-            .filter(|rule| !self.lifts(rule) && rule.matches(root, relative))
-            .map(|rule| Class { rule })
-            .max_by_key(Class::effect)
+            .filter(|rule| !self.lifts(rule) && rule.matches(&names))
+            .collect();
+        rules.sort_by_key(|rule| rule.effect);
+        let executed = rules.iter().rfind(|rule| rule.effect != Effect::Hide).copied();
+        rules.last().map(|rule| Class { rule, executed })
     }
 
-    /// The names below a granted root that are protected although they may not exist.
-    pub fn missing(&self, root: RootIs) -> impl Iterator<Item = Missing> {
+    /// Returns the first part of an absolute host path that may not be granted, nor anything in
+    /// it, with the reason.
+    #[must_use]
+    pub fn refuses(&self, host: &Path) -> Option<(PathBuf, Class)> {
+        let mut parts: Vec<&Path> = host.ancestors().collect();
+        parts.reverse();
+        parts.into_iter().find_map(|part| {
+            let site = Site::of_names(part.parent()?);
+            let names = site.names(Path::new(part.file_name()?));
+            let mut rules = tables::RULES.iter().filter(|rule| rule.refuse && !self.lifts(rule));
+            let rule = rules.find(|rule| rule.matches(&names))?;
+            Some((part.to_owned(), Class { rule, executed: None }))
+        })
+    }
+
+    /// Returns the names below a granted root that are protected although they may not exist.
+    pub fn missing(&self, site: &Site) -> impl Iterator<Item = Missing> {
         tables::RULES
             .iter()
-            .filter(move |rule| rule.applies(root) && !self.lifts(rule))
+            .filter(|rule| !self.lifts(rule))
             .filter_map(|rule| Some((rule, rule.missing?)))
             .flat_map(|(rule, placeholder)| {
+                let class = Class { rule, executed: Some(rule) };
                 let paths = rule.names.iter().filter_map(Glob::literal_path);
-                paths.map(move |relative| Missing { relative, placeholder, class: Class { rule } })
+                let below = paths.filter_map(|path| {
+                    if rule.only_home { site.below_home(path) } else { Some(path) }
+                });
+                below.map(move |relative| Missing { relative, placeholder, class })
             })
     }
 
@@ -223,14 +267,9 @@ impl Protection {
 }
 
 impl Rule {
-    fn applies(&self, root: RootIs) -> bool {
-        !self.only_home || root == RootIs::Home
-    }
-
-    fn matches(&self, root: RootIs, relative: &Path) -> bool {
-        self.applies(root)
-            && self.names.iter().any(|glob| glob.matches(relative))
-            && !self.except.iter().any(|glob| glob.matches(relative))
+    fn matches(&self, names: &site::Names) -> bool {
+        let is_one = |glob: &Glob| names.match_one(self.only_home, glob);
+        self.names.iter().any(is_one) && !self.except.iter().any(is_one)
     }
 }
 

@@ -9,7 +9,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use pinfold_policy::authority::{Effect, Reason};
+use pinfold_policy::authority::Reason;
 use pinfold_policy::path::Escaped;
 use pinfold_policy::protect::Protection;
 use pinfold_policy::settings::FileSettings;
@@ -51,14 +51,27 @@ struct After<'a> {
     named: Vec<(PathBuf, Reason)>,
     /// What was set aside, or lies in something that was.
     gone: HashSet<PathBuf>,
+    /// What tools run on a build, in directories that changed.
+    built: Vec<PathBuf>,
 }
 
 /// Looks at what changed in the writable roots, and rebuilds or sets aside what is new there.
-pub(crate) fn look(context: &Context<'_>, rebuild: Rebuild<'_>, settled: &mut Settled) {
+/// Returns what lies in directories that changed and tools run on a build.
+pub(crate) fn look(
+    context: &Context<'_>,
+    rebuild: Rebuild<'_>,
+    settled: &mut Settled,
+) -> Vec<PathBuf> {
     let Context { guard, files, protection, aside, saved } = *context;
-    let rules = Rules { protection: protection.clone(), files, roots: guard.readable.clone() };
+    let rules = Rules {
+        protection: protection.clone(),
+        files,
+        own: &guard.own,
+        roots: guard.readable.clone(),
+    };
     let (new_trees, named, gone) = (HashSet::new(), Vec::new(), HashSet::new());
-    let mut after = After { guard, aside, saved, rebuild, settled, new_trees, named, gone };
+    let built = Vec::new();
+    let mut after = After { guard, aside, saved, rebuild, settled, new_trees, named, gone, built };
     let mut done = HashSet::new();
     for root in &guard.roots {
         for finding in after.changed(root, &rules) {
@@ -68,11 +81,12 @@ pub(crate) fn look(context: &Context<'_>, rebuild: Rebuild<'_>, settled: &mut Se
         }
     }
     after.set_named_aside();
+    after.built
 }
 
 impl After<'_> {
     fn changed(&mut self, root: &Walked, rules: &Rules<'_>) -> Vec<Finding> {
-        let mut surveyor = Surveyor::new(rules, &root.path, root.is, true, Look::After);
+        let mut surveyor = Surveyor::new(rules, &root.path, &root.site, true, Look::After);
         let walked = walk_changed(&root.path, &root.walk, &mut |listing, zone, below| {
             surveyor.visit(listing, zone, below);
         });
@@ -89,6 +103,7 @@ impl After<'_> {
                 self.settled.kept.push(Kept::new(what, why));
             }
         }
+        self.built.extend(surveyor.built);
         surveyor.findings
     }
 
@@ -131,10 +146,11 @@ impl After<'_> {
             What::GitDirectory => self.repository(&path),
             What::BareRepository => self.bare_repository(&path),
             What::GitFile => self.git_file(&path, kind),
-            What::Named(class) if class.effect() != Effect::Hide => {
-                self.named.push((path, class.reason()));
+            What::Named(class) => {
+                let executed = class.executed().map(|class| (path, class.reason()));
+                self.named.extend(executed);
             }
-            What::Named(_) | What::Socket | What::Denied(..) | What::SetAside => {}
+            What::Socket | What::Denied(..) | What::SetAside | What::Own => {}
         }
     }
 

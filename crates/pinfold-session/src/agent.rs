@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -22,6 +23,7 @@ use pinfold_provision::{Cache, Event, Libc, Platform, Recipe};
 use pinfold_secrets::{SecretId, Store};
 
 use crate::gateway::{self, GATEWAY_URL, Provider};
+use crate::owned::{self, OwnedError};
 use crate::places::Places;
 use crate::provision::{Pen, Registry as Npm};
 use crate::system::Stack;
@@ -88,8 +90,8 @@ impl AgentFiles {
             let Ok(entries) = fs::read_dir(&directory) else { continue };
             let paths = entries.flatten().map(|entry| entry.path());
             for path in paths.filter(|path| path.extension().is_some_and(|end| end == "toml")) {
-                let bytes = fs::read(&path).map_err(|error| unreadable(&path, &error))?;
-                files.push((path, bytes));
+                let bytes = owned::read(&path).map_err(not_owned)?;
+                files.extend(bytes.map(|bytes| (path, bytes)));
             }
         }
         Ok(Self(files))
@@ -221,9 +223,12 @@ fn state_grants(
         return Ok(Vec::new());
     }
     let own = places.state.join("agents").join(&agent.profile.name);
+    Places::make_private(&own).map_err(RunError::System)?;
     let grant = |path: &PathBuf| -> Result<Extra, RunError> {
         let host = own.join(path);
-        Places::make_private(&host).map_err(RunError::System)?;
+        // The sandbox owns what is below and may have changed its mode.
+        let mut make = fs::DirBuilder::new();
+        make.recursive(true).mode(0o700).create(&host).map_err(RunError::System)?;
         Ok(Extra {
             id: Arc::from("agent state"),
             kind: RootKind::AgentState,
@@ -298,8 +303,9 @@ fn layer(
     let Some(name) = &agent.profile.recipe else { return Ok(None) };
     let own = |directory: &PathBuf| directory.join("recipes").join(format!("{name}.json"));
     let found = agent_directories(places).iter().map(own).find(|path| path.exists());
-    let bytes = match found {
-        Some(path) => fs::read(&path).map_err(|error| unreadable(&path, &error))?,
+    let read = found.map_or(Ok(None), |path| owned::read(&path)).map_err(not_owned)?;
+    let bytes = match read {
+        Some(bytes) => bytes,
         None => match RECIPES.iter().find(|(known, _)| known == name) {
             Some((_, bytes)) => bytes.to_vec(),
             None => {
@@ -335,6 +341,11 @@ fn layer(
         access: Access::READ_ONLY,
         origin: Origin::Profile { agent: Arc::from(agent.profile.name.as_str()) },
     }))
+}
+
+fn not_owned(error: OwnedError) -> RunError {
+    let hint = error.hint();
+    RunError::refused(error, hint)
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> RunError {

@@ -172,7 +172,7 @@ impl Background {
     pub(crate) fn started(mut self) -> io::Result<()> {
         let Some((session, name)) = self.session.clone() else { return Ok(()) };
         if let Some(name) = name {
-            fs::write(name_of(&self.places, &session), name.as_str())?;
+            Places::write_private(&name_of(&self.places, &session), name.as_str().as_bytes())?;
         }
         if let Some(log) = self.log.take() {
             fs::rename(log, log_of(&self.places, &session))?;

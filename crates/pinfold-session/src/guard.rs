@@ -6,18 +6,21 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use pinfold_boundary::namespace::inside_owner;
 use pinfold_boundary::{Cover, CoverKind, Entry, Place};
 use pinfold_policy::authority::{Authority, Effect, Reason, Restriction, RootKind, Why};
 use pinfold_policy::origin::Origin;
 use pinfold_policy::path::{HostPath, InsidePath};
-use pinfold_policy::protect::{Protection, RootIs};
-use pinfold_policy::settings::Settings;
+use pinfold_policy::protect::{Protection, Site};
+use pinfold_policy::settings::{FileSettings, Settings};
 
 use crate::RunError;
 use crate::after;
+use crate::built::Built;
 use crate::file_id::{FileId, Moment};
+use crate::generated::Generated;
 use crate::git::bytes;
 use crate::git::collect::Phase;
 use crate::git::dropped;
@@ -29,6 +32,7 @@ use crate::git::settle::{Kept, Settled};
 use crate::git::state::State;
 use crate::git::sync::Synced;
 use crate::mounts;
+use crate::own::Own;
 use crate::places::Places;
 use crate::protect::{Look, Rules, Surveyor, Zone};
 use crate::restrict::{Protect, Substitute};
@@ -43,6 +47,7 @@ use crate::view::{GIT_OUTSIDE, View};
 
 mod findings;
 mod left;
+mod own_places;
 mod prospect;
 mod repositories;
 mod secrets;
@@ -50,6 +55,7 @@ mod shared;
 mod under_view;
 
 pub(crate) use left::settle_dead;
+pub(crate) use own_places::{in_words, refuse};
 pub use prospect::{Prospect, prospect};
 use repositories::Git;
 pub(crate) use repositories::of_the_user;
@@ -86,20 +92,26 @@ pub(crate) struct Guard {
     /// What of it the host would execute because something names it.
     named: Vec<Named>,
     shadows: Vec<Shadow>,
+    /// What is pinfold's own.
+    pub(crate) own: Arc<Own>,
+    /// Files that the session has of its own in what is granted.
+    generated: Generated,
+    /// What tools run on a build.
+    built: Built,
 }
 
 /// A granted root as it was walked.
 #[derive(Debug)]
 pub(crate) struct Walked {
     pub(crate) path: PathBuf,
-    pub(crate) is: RootIs,
+    pub(crate) site: Site,
     pub(crate) walk: Walk<Zone>,
 }
 
 /// One root to walk.
 struct Granted {
     path: PathBuf,
-    is: RootIs,
+    site: Site,
     writable: bool,
     /// Whether it belongs to the workspace, and nobody named it.
     by_itself: bool,
@@ -114,6 +126,7 @@ impl Guard {
         session: &SessionId,
         over: Option<&HostPath>,
         shadows: Vec<Shadow>,
+        own: Arc<Own>,
     ) -> Self {
         Self {
             private: private.join("git"),
@@ -132,6 +145,9 @@ impl Guard {
             names: Names::default(),
             named: Vec::new(),
             shadows,
+            own,
+            generated: Generated::default(),
+            built: Built::begin(),
         }
     }
 
@@ -147,6 +163,11 @@ impl Guard {
     pub(crate) fn make(&self) -> io::Result<()> {
         fs::DirBuilder::new().mode(0o700).create(&self.private)?;
         hand_over(&self.private)
+    }
+
+    /// Adds the files that the session has of its own in what is granted.
+    pub(crate) fn put_over(&mut self, generated: Generated) {
+        self.generated = generated;
     }
 
     /// What is shadowed in the workspace.
@@ -170,7 +191,8 @@ impl Guard {
         let host = HostPath::new(&self.private).map_err(RunError::path)?;
         let private = Entry { path, place: Place::Writable(host) };
         let protection = Protection::default();
-        let missing = protection.missing(RootIs::Ordinary).map(|missing| missing.relative);
+        let site = Site::of_names(workspace);
+        let missing = protection.missing(&site).map(|missing| missing.relative);
         let is_placed = |name: &&Path| {
             self.over.is_none() && fs::symlink_metadata(workspace.join(name)).is_err()
         };
@@ -228,24 +250,23 @@ impl Guard {
         places: &Places,
     ) -> Result<Vec<Restriction>, RunError> {
         let files = &settings.files;
-        let lifted = files.opt_in.iter().map(|name| name.value.as_str());
-        let protection =
-            Protection::defaults(lifted).map_err(|error| RunError::refused(error, None))?;
-        let granted = granted(authority, places);
+        let protection = protection(files)?;
+        let granted = granted(authority, places, &self.own);
         let writable = granted.iter().map(|root| (root.path.clone(), root.writable));
         self.protect = Protect::new(writable.collect());
         let roots: Vec<PathBuf> = granted.iter().map(|root| root.path.clone()).collect();
         self.readable.clone_from(&roots);
-        let rules = Rules { protection, files, roots };
+        let own = Arc::clone(&self.own);
+        let rules = Rules { protection, files, own: &own, roots };
         let mut git = Git::default();
         for root in &granted {
             self.look_over(root, &rules, &mut git)?;
             // A file has nothing in it that could be missing.
             if root.writable && root.path.is_dir() {
-                self.missing(&root.path, root.is, &rules.protection);
+                self.missing(&root.path, &root.site, &rules.protection);
             }
         }
-        self.own(authority, places);
+        self.own(authority);
         self.hide_secrets(&git, &rules.roots);
         self.hide_links(&granted);
         let git = self.tops(git, &rules)?;
@@ -253,6 +274,8 @@ impl Guard {
         for shadow in &self.shadows {
             shadow.protect(&mut self.protect);
         }
+        self.generated.protect(&mut self.protect);
+        self.generated.check(&self.protect)?;
         let restrictions = self.protect.finish()?;
         let restrictions = self.without_view(restrictions);
         self.protection = rules.protection;
@@ -292,7 +315,8 @@ impl Guard {
         if found.is_ok_and(|entry| !entry.is_dir() && !entry.is_symlink()) {
             return Ok(());
         }
-        let mut surveyor = Surveyor::new(rules, &root.path, root.is, root.writable, Look::Before);
+        let mut surveyor =
+            Surveyor::new(rules, &root.path, &root.site, root.writable, Look::Before);
         let is_view = self.over.as_ref() == Some(&root.path);
         let names = &mut self.names;
         let walked = walk(&root.path, root.zone, &mut |listing, zone, below| {
@@ -301,13 +325,16 @@ impl Guard {
             }
             surveyor.visit(listing, zone, below);
         });
+        if !is_view {
+            self.built.add(std::mem::take(&mut surveyor.built));
+        }
         let walk = walked.map_err(|errno| {
             let what = format!("cannot look {} over: {errno}", root.path.display());
             RunError::refused(what, Some("grant a directory below it instead".to_owned()))
         })?;
         self.hide_unseen(&root.path, &walk);
         if root.writable && !is_view {
-            self.roots.push(Walked { path: root.path.clone(), is: root.is, walk });
+            self.roots.push(Walked { path: root.path.clone(), site: root.site.clone(), walk });
         }
         for finding in surveyor.findings {
             self.take(finding, git);
@@ -344,11 +371,13 @@ impl Guard {
             aside: &aside,
             saved,
         };
-        after::look(&context, rebuild, &mut settled);
+        let built = after::look(&context, rebuild, &mut settled);
         if self.over.is_none() {
             self.collect(git.as_deref(), synced.states, &mut settled);
             self.report_dropped(&mut settled.kept);
         }
+        let roots: Vec<PathBuf> = self.roots.iter().map(|root| root.path.clone()).collect();
+        settled.built = self.built.note(&built, &roots);
         settled.kept.sort();
         settled.kept.dedup();
         settled
@@ -393,6 +422,15 @@ impl Guard {
     }
 }
 
+/// The protections that the settings leave in force.
+///
+/// # Errors
+/// An opt-in that is unknown.
+fn protection(files: &FileSettings) -> Result<Protection, RunError> {
+    let lifted = files.opt_in.iter().map(|name| name.value.as_str());
+    Protection::defaults(lifted).map_err(|error| RunError::refused(error, None))
+}
+
 /// Gives the private copies to the inside's user, where that is not the caller.
 pub(crate) fn hand_over(path: &Path) -> io::Result<()> {
     let Some((uid, gid)) = inside_owner() else { return Ok(()) };
@@ -414,19 +452,28 @@ pub(crate) fn hand_over(path: &Path) -> io::Result<()> {
 
 /// The roots to look over: what a person granted. Programs of the host and an agent's own state
 /// are granted as they are.
-fn granted(authority: &Authority, places: &Places) -> Vec<Granted> {
-    let home = fs::canonicalize(&places.home).ok();
+fn granted(authority: &Authority, places: &Places, own: &Own) -> Vec<Granted> {
+    let homes = places.homes();
     authority
         .grants()
         .filter(|grant| matches!(grant.root.kind, RootKind::Workspace | RootKind::Knowledge))
         .map(|grant| {
             let path = grant.root.host.as_path().to_owned();
-            let is = if Some(&path) == home.as_ref() { RootIs::Home } else { RootIs::Ordinary };
+            let site = site_of(&path, &homes, own);
             let writable = grant.access.intersects(pinfold_policy::access::Access::CHANGING);
             let by_itself = grant.source == Origin::Default;
             let is_git = by_itself && grant.root.id.as_str().contains(GIT_OUTSIDE);
             let zone = if is_git { Zone::Git } else { Zone::Tree };
-            Granted { path, is, writable, by_itself, zone }
+            Granted { path, site, writable, by_itself, zone }
         })
         .collect()
+}
+
+/// Where a granted root really lies.
+fn site_of(path: &Path, homes: &[PathBuf], own: &Own) -> Site {
+    let site = Site::new(path, homes.iter().map(PathBuf::as_path));
+    match own.place_of(path) {
+        Some(place) => site.also_at(&place),
+        None => site,
+    }
 }

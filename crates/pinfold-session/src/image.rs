@@ -18,6 +18,7 @@ pub use error::ImageError;
 use self::engine::{Inspected, Recipe};
 use self::refresh::Asked;
 use self::scratch::Scratch;
+use crate::owned;
 use crate::places::Places;
 use crate::repository::ContentHash;
 
@@ -104,6 +105,7 @@ pub fn files_of(agent: &str, places: &Places) -> Result<AgentFiles, ImageError> 
     let own = places.config.join("images").join(agent);
     for directory in [&own, &Path::new("/etc/pinfold/images").join(agent)] {
         if directory.is_dir() {
+            owned::check_files(directory)?;
             return Ok(AgentFiles::of_directory(directory)?);
         }
     }

@@ -119,10 +119,11 @@ impl Kept {
 fn follow(first: Fallen, mut reports: ChildStdout, masks: &[Cover], init: &OwnedFd) -> Fell {
     let mut saved = HashMap::new();
     let (mut read, mut written, mut lost) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-    let mut next = Some(first);
-    while let Some(fallen) = next {
+    let read_one = move || {
         let mut bytes = [0; 4];
-        next = reports.read_exact(&mut bytes).is_ok().then(|| Fallen::from_bytes(bytes));
+        reports.read_exact(&mut bytes).is_ok().then(|| Fallen::from_bytes(bytes))
+    };
+    for fallen in std::iter::once(first).chain(std::iter::from_fn(read_one)) {
         let (number, is_lost) = match fallen {
             Fallen::None => continue,
             Fallen::PutBack(number) => (number, false),

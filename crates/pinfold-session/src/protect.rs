@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use pinfold_policy::authority::{Effect, Reason, Why};
 use pinfold_policy::origin::Origin;
-use pinfold_policy::protect::{Class, Protection, RootIs};
+use pinfold_policy::protect::{Class, Protection, Site, may_be_on_build, on_build};
 use pinfold_policy::settings::FileSettings;
 use rustix::fs::FileType;
 
+use crate::own::Own;
 use crate::set_aside::is_set_aside;
 use crate::survey::{Listing, Tag, beneath};
 
@@ -80,6 +81,8 @@ pub(crate) enum What {
     Denied(Reason, Origin),
     /// An earlier session's look set it aside.
     SetAside,
+    /// It is another name of a file of pinfold's own.
+    Own,
     /// A git directory.
     GitDirectory,
     /// A `.git` that is not a directory.
@@ -93,6 +96,7 @@ pub(crate) enum What {
 pub(crate) struct Rules<'a> {
     pub(crate) protection: Protection,
     pub(crate) files: &'a FileSettings,
+    pub(crate) own: &'a Own,
     /// Granted roots: each is walked on its own, and what is granted by name is wanted.
     pub(crate) roots: Vec<PathBuf>,
 }
@@ -101,10 +105,12 @@ pub(crate) struct Rules<'a> {
 pub(crate) struct Surveyor<'a> {
     rules: &'a Rules<'a>,
     root: &'a Path,
-    is: RootIs,
+    site: &'a Site,
     writable: bool,
     look: Look,
     pub(crate) findings: Vec<Finding>,
+    /// What tools on the host run on a build, in a writable root.
+    pub(crate) built: Vec<PathBuf>,
     /// Last components of the granted roots.
     root_names: Vec<&'a [u8]>,
 }
@@ -113,7 +119,7 @@ impl<'a> Surveyor<'a> {
     pub(crate) fn new(
         rules: &'a Rules<'a>,
         root: &'a Path,
-        is: RootIs,
+        site: &'a Site,
         writable: bool,
         look: Look,
     ) -> Self {
@@ -121,7 +127,8 @@ impl<'a> Surveyor<'a> {
         let within = rules.roots.iter().filter(|other| *other != root && other.starts_with(root));
         let names = within.filter_map(|other| other.file_name()).map(OsStr::as_bytes);
         let root_names = names.collect();
-        Self { rules, root, is, writable, look, findings: Vec::new(), root_names }
+        let (findings, built) = (Vec::new(), Vec::new());
+        Self { rules, root, site, writable, look, findings, built, root_names }
     }
 
     /// Judges one directory and names those below that are to be looked at.
@@ -156,9 +163,27 @@ impl<'a> Surveyor<'a> {
         below.retain(|(name, _)| !OF_GIT.contains(&name.as_slice()));
     }
 
+    /// Finds further names of pinfold's own files: their content is the same whatever they are
+    /// called.
+    fn own(&mut self, listing: &Listing) {
+        for (name, kind, number) in listing.inodes() {
+            if kind != FileType::RegularFile || !self.rules.own.may_hold(number) {
+                continue;
+            }
+            let relative = beneath(listing.path(), Path::new(OsStr::from_bytes(name)));
+            if self.rules.own.has_several(&self.root.join(&relative)) {
+                self.found(relative, kind, What::Own);
+            }
+        }
+    }
+
     fn names(&mut self, listing: &Listing, zone: Zone, below: &mut Vec<(Vec<u8>, Zone)>) {
+        if self.rules.own.has_linked() {
+            self.own(listing);
+        }
         for (name, kind) in listing.entries() {
             let judged = self.judge(listing.path(), name, kind, zone);
+            self.note_built(listing.path(), name, zone);
             if kind != FileType::Directory || judged == Judged::Gone {
                 continue;
             }
@@ -168,6 +193,16 @@ impl<'a> Surveyor<'a> {
                 Zone::Tree | Zone::Installed | Zone::Git | Zone::WithinGit => zone,
             };
             below.push((name.to_vec(), zone));
+        }
+    }
+
+    fn note_built(&mut self, directory: &Path, name: &[u8], zone: Zone) {
+        let is_seen = zone == Zone::Tree || (zone == Zone::Installed && name == b".bin");
+        if self.writable && is_seen && may_be_on_build(name) {
+            let relative = beneath(directory, Path::new(OsStr::from_bytes(name)));
+            if on_build(&relative).is_some() {
+                self.built.push(beneath(self.root, &relative));
+            }
         }
     }
 
@@ -201,7 +236,11 @@ impl<'a> Surveyor<'a> {
             Some(What::Denied(reason, glob.origin.clone()))
         };
         let named = || {
-            let class = self.rules.protection.classify(self.is, &relative).filter(|_| by_name)?;
+            let class = self.rules.protection.classify(self.site, &relative).filter(|_| by_name)?;
+            let is_meant = kind != FileType::Directory || !class.is_only_of_files();
+            if !is_meant {
+                return None;
+            }
             (self.writable || class.effect() == Effect::Hide).then_some(What::Named(class))
         };
         let is_wanted = |what: &What| {
@@ -233,7 +272,7 @@ enum Judged {
 impl What {
     fn hides(&self) -> bool {
         match self {
-            Self::Socket | Self::Denied(..) | Self::SetAside => true,
+            Self::Socket | Self::Denied(..) | Self::SetAside | Self::Own => true,
             Self::Named(class) => class.effect() == Effect::Hide,
             Self::GitDirectory | Self::GitFile | Self::BareRepository => false,
         }

@@ -64,8 +64,16 @@ impl Protect {
         content: Option<&'static [u8]>,
         reason: Reason,
     ) {
-        if self.place_missing(path, content) {
-            self.restrict(path.to_owned(), Effect::ReadOnly, reason);
+        let followed = follow(path);
+        // The host follows them when it looks for this path.
+        for link in followed.iter().flat_map(|followed| &followed.links) {
+            if self.writable_root(link).is_some() {
+                self.restrict(link.clone(), Effect::ReadOnly, reason.clone());
+            }
+        }
+        let end = followed.map_or_else(|| path.to_owned(), |followed| followed.end);
+        if self.place_missing(&end, content) {
+            self.restrict(end, Effect::ReadOnly, reason);
         }
     }
 
@@ -82,6 +90,11 @@ impl Protect {
         true
     }
 
+    /// Takes back what was said of a path.
+    pub(crate) fn forget(&mut self, path: &Path) {
+        self.restrictions.retain(|(known, ..)| known != path);
+    }
+
     /// Puts something else in the place of whatever was found at a path.
     pub(crate) fn shadow(
         &mut self,
@@ -91,7 +104,7 @@ impl Protect {
         reason: Reason,
         origin: Origin,
     ) {
-        self.restrictions.retain(|(known, ..)| known != path);
+        self.forget(path);
         match substitute {
             Some(substitute) => self.substitutes.insert(path.to_owned(), substitute),
             None => self.substitutes.remove(path),

@@ -173,10 +173,7 @@ impl SessionState {
     }
 
     fn note(&self, file: &str, content: &str) -> io::Result<()> {
-        let path = self.private.join(file);
-        fs::write(&path, content).map_err(|error| {
-            io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()))
-        })
+        Places::write_private(&self.private.join(file), content.as_bytes())
     }
 
     /// Where a session's private copies lie.

@@ -50,9 +50,10 @@ impl Listing {
         self.entries.iter().map(|entry| (&self.names[entry.start..entry.end], entry.kind))
     }
 
-    /// Name and inode number of each entry; of a mount point it is the number of what lies below.
-    pub(crate) fn inodes(&self) -> impl Iterator<Item = (&[u8], u64)> {
-        self.entries.iter().map(|entry| (&self.names[entry.start..entry.end], entry.inode))
+    /// Name, kind and inode number of each entry, as the directory has them (`d_ino`, readdir(3)).
+    pub(crate) fn inodes(&self) -> impl Iterator<Item = (&[u8], FileType, u64)> {
+        let name = |entry: &Entry| &self.names[entry.start..entry.end];
+        self.entries.iter().map(move |entry| (name(entry), entry.kind, entry.inode))
     }
 
     /// What lies at a name, if anything does.

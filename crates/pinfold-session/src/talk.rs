@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pinfold_wire::{Channel, DecodeError, Wire};
+use rustix::fs::{AtFlags, Mode};
 use rustix::net::sockopt::Timeout;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde::Serialize;
@@ -23,6 +24,9 @@ const BACKLOG: i32 = 64;
 pub(crate) fn listen(directory: &Path, name: &str) -> io::Result<OwnedFd> {
     let (directory, socket) = (File::open(directory)?, socket()?);
     rustix::net::bind(&socket, &SocketAddrUnix::new(in_directory(&directory, name))?)?;
+    // Before anybody can connect.
+    let mode = Mode::from_raw_mode(0o600);
+    rustix::fs::chmodat(&directory, name, mode, AtFlags::empty())?;
     rustix::net::listen(&socket, BACKLOG)?;
     rustix::io::ioctl_fionbio(&socket, true)?;
     Ok(socket)

@@ -127,6 +127,23 @@ pub(crate) fn real(path: &Path) -> PathBuf {
     }
 }
 
+/// What [`generated`] makes.
+const GENERATED: [&str; 6] = [
+    "/etc/passwd",
+    "/etc/group",
+    "/etc/hosts",
+    "/etc/hostname",
+    "/etc/resolv.conf",
+    "/etc/nsswitch.conf",
+];
+
+/// Whether a path inside is a file that describes the session instead of the host. It can be read
+/// and not written.
+#[must_use]
+pub fn is_generated(path: &Path) -> bool {
+    GENERATED.iter().any(|generated| path == Path::new(generated))
+}
+
 /// Files that describe the inside instead of the host (passwd(5), hosts(5), nsswitch.conf(5)).
 ///
 /// # Errors

@@ -232,7 +232,11 @@ impl View {
         }
         let scratch = self.scratch.iter().cloned();
         tree.extend(scratch.map(|path| Entry { path, place: Place::Private }));
-        for (path, target) in &self.links {
+        // A directory that is granted as it is on the host has its links.
+        let is_there = |path: &InsidePath| {
+            authority.governing(path).is_some_and(|grant| grant.root.kind != RootKind::System)
+        };
+        for (path, target) in self.links.iter().filter(|(path, _)| !is_there(path)) {
             tree.push(Entry { path: path.clone(), place: Place::Symlink(target.clone()) });
         }
         Ok(tree)

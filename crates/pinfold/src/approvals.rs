@@ -70,7 +70,7 @@ struct Row<'a> {
 }
 
 pub(crate) fn approvals(args: ApprovalsArgs) -> Result<ExitCode, Failure> {
-    let places = Places::find().map_err(Failure::new)?;
+    let places = Places::find().map_err(|error| Failure::places(error).plain())?;
     match &args.what {
         None if args.watch => watch(&args, &places),
         None => list(&args, &places),

@@ -25,7 +25,7 @@ pub(crate) struct AttachArgs {
 }
 
 pub(crate) fn attach(args: AttachArgs) -> Result<ExitCode, Failure> {
-    let places = Places::find().map_err(Failure::own)?;
+    let places = Places::find().map_err(Failure::places)?;
     let attach = Attach { keys: args.detach_keys, read_only: args.read_only };
     match control::attach(&places, &args.session, attach)? {
         AttachEnd::Ended(status) => Ok(ExitCode::from(status)),

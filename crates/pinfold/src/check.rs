@@ -65,7 +65,7 @@ impl Asked {
 
 /// Explains, and answers by status too: 0 allowed, 1 denied.
 pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
-    let places = Places::find().map_err(Failure::new)?;
+    let places = Places::find().map_err(|error| Failure::places(error).plain())?;
     let workspace = policy::workspace(&places)?;
     let settings = policy::settings(&args.policy, args.profile.as_deref(), &places, &workspace)?;
     // What is not made yet is not made for a question, and has no answer.
@@ -95,6 +95,11 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     if let Some(stack) = &stack {
         in_trees(&mut explanation, stack);
     }
+    // In a system of its own these lie in what is granted.
+    let is_generated = explanation.grant.is_none() && userland::is_generated(&path);
+    if is_generated {
+        say_generated(&mut explanation, args.access);
+    }
     let private = explanation.grant.is_none()
         && (userland::is_private(&path)
             || (workspace.is_scratch && path.starts_with(workspace.root.as_path())));
@@ -116,6 +121,19 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
         (false, false) => say!("{explanation}"),
     }
     Ok(ExitCode::from(u8::from(!allowed)))
+}
+
+/// A file that is no grant of anybody's: pinfold makes it for the session, read-only.
+fn say_generated(explanation: &mut Explanation, access: Asked) {
+    let text = "pinfold makes it for the session, in place of the host's";
+    (explanation.cure, explanation.exists) = (None, true);
+    match access {
+        Asked::Read => {
+            (explanation.verdict, explanation.reason) = (Verdict::Allow, None);
+            explanation.note = Some(text.to_owned());
+        }
+        Asked::Write | Asked::Exec => explanation.reason = Some(format!("{text}, read-only")),
+    }
 }
 
 fn there(settings: &Settings, places: &Places, project: &Workspace) -> Result<Stack, Failure> {

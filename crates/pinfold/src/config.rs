@@ -26,7 +26,7 @@ pub(crate) struct ConfigArgs {
 }
 
 pub(crate) fn config(args: &ConfigArgs) -> Result<ExitCode, Failure> {
-    let places = Places::find().map_err(Failure::new)?;
+    let places = Places::find().map_err(|error| Failure::places(error).plain())?;
     let workspace = policy::workspace(&places)?;
     let settings = policy::settings(&args.policy, None, &places, &workspace)?;
     let rows = settings.origins();

@@ -12,7 +12,7 @@ use crate::policy;
 use crate::print::{self, say};
 
 pub(crate) fn doctor(output: Output) -> Result<ExitCode, Failure> {
-    let not_in = policy::workspace_here(&Places::find().map_err(Failure::own)?);
+    let not_in = policy::workspace_here(&Places::find().map_err(Failure::places)?);
     let plugin = policy::own()?.plugin.map(|plugin| plugin.value);
     let boundaries = pinfold_session::boundaries(plugin, &not_in).map_err(Failure::new)?;
     let probes = boundaries.iter().map(|boundary| (boundary.name(), boundary.probe()));

@@ -97,7 +97,7 @@ pub(crate) fn shell(args: ShellArgs) -> Result<ExitCode, Failure> {
 }
 
 fn run(session: &str, argv: Vec<OsString>, around: Surroundings) -> Result<ExitCode, Failure> {
-    let places = Places::find().map_err(Failure::own)?;
+    let places = Places::find().map_err(Failure::places)?;
     let mut env = describing();
     for text in &around.env {
         env.push(variable(text)?);
@@ -136,7 +136,7 @@ fn variable(text: &str) -> Result<(OsString, OsString), Failure> {
 }
 
 pub(crate) fn stop(args: &StopArgs) -> Result<ExitCode, Failure> {
-    let places = Places::find().map_err(Failure::new)?;
+    let places = Places::find().map_err(|error| Failure::places(error).plain())?;
     let stopped = control::stop(&places, &args.session, args.grace.duration());
     stopped.map_err(|error| Failure::new(&error).hint(error.hint()))?;
     Ok(ExitCode::SUCCESS)

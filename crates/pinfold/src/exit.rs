@@ -17,6 +17,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use pinfold_session::RunError;
+use pinfold_session::places::PlacesError;
 use pinfold_session::review::ReviewError;
 use pinfold_session::tell;
 
@@ -44,6 +45,12 @@ impl Failure {
     /// A failure of `run` before there was a command.
     pub(crate) fn own(error: impl fmt::Display) -> Self {
         Self { code: OWN_FAILURE, ..Self::new(error) }
+    }
+
+    /// Files of pinfold's that are not used, with the way out.
+    pub(crate) fn places(error: PlacesError) -> Self {
+        let hint = error.hint();
+        Self::own(error).hint(hint)
     }
 
     /// The same of a command that runs nothing inside.

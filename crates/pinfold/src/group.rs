@@ -24,7 +24,7 @@ pub(crate) struct ImportGroupArgs {
 
 /// Prints what to put into `config.toml`.
 pub(crate) fn import(args: &ImportGroupArgs) -> Result<ExitCode, Failure> {
-    let places = Places::find().map_err(Failure::new)?;
+    let places = Places::find().map_err(|error| Failure::places(error).plain())?;
     let home = HostPath::new(&places.home).map_err(Failure::new)?;
     let mut bytes = Vec::new();
     std::io::stdin().lock().take(LARGEST).read_to_end(&mut bytes).map_err(Failure::new)?;

@@ -45,7 +45,7 @@ pub(crate) fn run(args: &HostRunArgs) -> Result<ExitCode, Failure> {
 
 pub(crate) fn git(args: &HostGitArgs) -> Result<ExitCode, Failure> {
     broker::end_with(args.parent).map_err(Failure::own)?;
-    let places = Places::find().map_err(Failure::own)?;
+    let places = Places::find().map_err(Failure::places)?;
     let stage = match args.part {
         Part::Look => Stage::Look,
         Part::Run => Stage::Run,

@@ -104,7 +104,7 @@ pub(crate) struct ListArgs {
 }
 
 pub(crate) fn image(command: &ImageCommand) -> Result<ExitCode, Failure> {
-    let places = Places::find().map_err(Failure::new)?;
+    let places = Places::find().map_err(|error| Failure::places(error).plain())?;
     let done = match command {
         ImageCommand::Build(args) => build(args, &places),
         ImageCommand::Tag(args) => tag(args, &places),

@@ -36,7 +36,7 @@ pub(crate) struct LogsArgs {
 /// Shows the log of a session that was detached: as it was written, but to a terminal text and colours
 /// alone.
 pub(crate) fn logs(args: &LogsArgs) -> Result<ExitCode, Failure> {
-    let places = Places::find().map_err(Failure::new)?;
+    let places = Places::find().map_err(|error| Failure::places(error).plain())?;
     let session = logged(&places, &args.session)?;
     let path = detach::log_of(&places, &session);
     let read = |error: io::Error| {
@@ -114,7 +114,7 @@ fn logged(places: &Places, meant: &str) -> Result<SessionId, Failure> {
 }
 
 pub(crate) fn audit(args: &AuditArgs) -> Result<ExitCode, Failure> {
-    let places = Places::find().map_err(Failure::new)?;
+    let places = Places::find().map_err(|error| Failure::places(error).plain())?;
     let mut reader = Reader::open(&places.state).map_err(Failure::new)?;
     loop {
         while let Some(record) = next(reader.as_mut())? {

@@ -102,7 +102,7 @@ fn main() -> ExitCode {
 }
 
 fn secret_command(command: secret::SecretCommand) -> Result<ExitCode, exit::Failure> {
-    let places = Places::find().map_err(exit::Failure::new)?;
+    let places = Places::find().map_err(|error| exit::Failure::places(error).plain())?;
     let store = Store::new(places.secrets());
     let mut out = std::io::stdout().lock();
     secret::run(command, &store, &Launcher, &mut out).map_err(exit::Failure::new)?;

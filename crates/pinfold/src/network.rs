@@ -30,7 +30,7 @@ pub(crate) enum Way {
 }
 
 pub(crate) fn change_session(way: &Way, args: &ChangeArgs) -> Result<ExitCode, Failure> {
-    let places = Places::find().map_err(Failure::own)?;
+    let places = Places::find().map_err(Failure::places)?;
     let rule = args.rule.to_string();
     let wanted = match way {
         Way::Allow => Change::Allow(rule),

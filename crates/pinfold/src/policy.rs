@@ -1,7 +1,6 @@
 //! Finding and reading the settings of a run.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use pinfold_policy::document::SettingsFile;
@@ -13,6 +12,7 @@ use pinfold_policy::settings::{
     WrapperSetting,
 };
 use pinfold_session::dedicated::Dedicated;
+use pinfold_session::owned;
 use pinfold_session::places::Places;
 use pinfold_session::repository::{Repository, RepositoryError, TrustStore};
 use pinfold_session::workspace::{Workspace, WorkspaceError};
@@ -37,11 +37,11 @@ impl Found {
 
 /// Reads a settings file that need not be there.
 fn read(path: &Path) -> Result<Option<Found>, Failure> {
-    match fs::read(path) {
-        Ok(bytes) => Ok(Some(Found { path: path.to_owned(), bytes })),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Failure::own(format!("cannot read {}: {error}", path.display()))),
-    }
+    let bytes = owned::read(path).map_err(|error| {
+        let hint = error.hint();
+        Failure::own(error).hint(hint)
+    })?;
+    Ok(bytes.map(|bytes| Found { path: path.to_owned(), bytes }))
 }
 
 /// The workspace of the current directory.
@@ -178,7 +178,7 @@ pub(crate) fn workspace_here(places: &Places) -> Vec<PathBuf> {
 /// # Errors
 /// A file that cannot be read, or a mistake in one.
 pub(crate) fn own() -> Result<Settings, Failure> {
-    let places = Places::find().map_err(Failure::own)?;
+    let places = Places::find().map_err(Failure::places)?;
     let (flags, repository) = (Flags::default(), Repository::default());
     Files::read(&places)?.settings(flags, Attendance::Attended, &repository, Trust::default())
 }

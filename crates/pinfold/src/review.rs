@@ -35,7 +35,7 @@ pub(crate) struct Chosen {
 /// # Errors
 /// No such session, several of them, or a path outside of its workspace.
 pub(crate) fn choose(words: &[OsString]) -> Result<Chosen, Failure> {
-    let places = Places::find().map_err(Failure::new)?;
+    let places = Places::find().map_err(|error| Failure::places(error).plain())?;
     let sessions = Review::sessions(&places)?;
     let here = std::env::current_dir().map_err(Failure::new)?;
     let named = match words.first().and_then(|word| word.to_str()) {

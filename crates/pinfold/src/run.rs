@@ -31,7 +31,7 @@ use crate::{image, network, policy, review, snapshot};
 pub(crate) fn run(mut args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
     let mut timeline = Timeline::default();
     timeline.done("starts");
-    let places = Places::find().map_err(Failure::own)?;
+    let places = Places::find().map_err(Failure::places)?;
     // Of this process's terminal, which the other one does not have.
     let window = args.tty.then(detach::window);
     let background = match args.detach {

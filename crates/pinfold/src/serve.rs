@@ -43,7 +43,7 @@ pub(crate) fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
         io::stdout().write_all(SCHEMA.as_bytes()).map_err(Failure::new)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let places = Places::find().map_err(Failure::new)?;
+    let places = Places::find().map_err(|error| Failure::places(error).plain())?;
     let default = || socket(&places);
     let path = args.socket.unwrap_or_else(default);
     let api = Api::new(places);
@@ -71,7 +71,7 @@ pub(crate) fn mcp(args: McpArgs) -> Result<ExitCode, Failure> {
     if let Err(error) = Cli::try_parse_from(run.into_iter().chain(args.options.iter().cloned())) {
         error.exit();
     }
-    let places = Places::find().map_err(Failure::new)?;
+    let places = Places::find().map_err(|error| Failure::places(error).plain())?;
     let directory = std::env::current_dir().map_err(Failure::new)?;
     let mcp = Mcp::new(directory, args.options);
     mcp.serve(places, pinfold_serve::input(), io::stdout()).map_err(Failure::new)?;

@@ -66,7 +66,7 @@ pub(crate) struct StepArgs {
 }
 
 pub(crate) fn snapshot(command: &SnapshotCommand) -> Result<ExitCode, Failure> {
-    let places = Places::find().map_err(Failure::new)?;
+    let places = Places::find().map_err(|error| Failure::places(error).plain())?;
     match command {
         SnapshotCommand::Build(args) => build(args, &places),
         SnapshotCommand::Ls(output) => list(&places, *output),
@@ -77,7 +77,7 @@ pub(crate) fn snapshot(command: &SnapshotCommand) -> Result<ExitCode, Failure> {
 
 /// Runs one set-up command, in a process that a build has started.
 pub(crate) fn step(args: &StepArgs) -> Result<ExitCode, Failure> {
-    let places = Places::find().map_err(Failure::own)?;
+    let places = Places::find().map_err(Failure::places)?;
     let outcome = Step::read(&args.step).map_err(Failure::own)?.run(places)?;
     for note in &outcome.notes {
         tell!("pinfold: {note}");

@@ -47,7 +47,7 @@ pub(crate) struct TrustArgs {
 }
 
 pub(crate) fn trust(args: &TrustArgs) -> Result<ExitCode, Failure> {
-    let places = Places::find().map_err(Failure::new)?;
+    let places = Places::find().map_err(|error| Failure::places(error).plain())?;
     let store = TrustStore::new(&places);
     if args.list {
         return list(&store, args.output.json);

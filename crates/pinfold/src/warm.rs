@@ -34,7 +34,7 @@ pub(crate) struct WarmArgs {
 /// # Errors
 /// Whatever would keep such a run from starting.
 pub(crate) fn warm(args: &WarmArgs) -> Result<ExitCode, Failure> {
-    let places = Places::find().map_err(Failure::new)?;
+    let places = Places::find().map_err(|error| Failure::places(error).plain())?;
     let first = request(args, &places)?;
     let root = first.workspace.root.clone();
     let mut first = Some(first);

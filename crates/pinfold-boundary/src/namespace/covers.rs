@@ -6,7 +6,7 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pinfold_init::{Command, Failure, Streams};
 use pinfold_wire::{Channel, Cover, CoverKind, Order, Program, Step, Wire as _};
@@ -21,6 +21,7 @@ use super::root::Root;
 /// The cover that failed, with its path; a command that cannot be read.
 pub(super) fn receive(root: &Root, channel: &Channel) -> Result<Option<Asked>, Failure> {
     let (mut program, mut asked) = (Vec::new(), None);
+    let mut closed = Closed::default();
     loop {
         let received = match channel.receive::<Order>() {
             Ok(Some(received)) => received,
@@ -53,7 +54,7 @@ pub(super) fn receive(root: &Root, channel: &Channel) -> Result<Option<Asked>, F
             | Order::Terminal { .. } => continue,
         };
         for cover in covers {
-            put(root, &cover).map_err(Failure::about(Step::Covers, &cover.path))?;
+            put(root, &cover, &mut closed).map_err(Failure::about(Step::Covers, &cover.path))?;
         }
         if last {
             return Ok(Some(asked));
@@ -66,13 +67,46 @@ fn command(program: &[u8]) -> Result<Command, Failure> {
     program.map(Command::from).map_err(Failure::at(Step::Execute))
 }
 
-pub(super) fn put(root: &Root, cover: &Cover) -> Result<(), Errno> {
-    let place = root.resolve(relative(&cover.path)?)?;
+/// Directories that are hidden as a whole, because the sandbox may not enter them.
+#[derive(Default)]
+pub(super) struct Closed(Vec<PathBuf>);
+
+pub(super) fn put(root: &Root, cover: &Cover, closed: &mut Closed) -> Result<(), Errno> {
+    let path = relative(&cover.path)?;
+    let is_closed = closed.0.iter().any(|above| path.starts_with(above));
+    if is_closed && matches!(cover.kind, CoverKind::Hide | CoverKind::ReadOnly) {
+        return Ok(());
+    }
+    let place = match root.resolve(path) {
+        // The sandbox cannot get there either, and is not to get there when somebody gives it the
+        // permission while the session lasts.
+        Err(Errno::ACCESS) if matches!(cover.kind, CoverKind::Hide | CoverKind::ReadOnly) => {
+            return closed.hide(root, path);
+        }
+        found => found?,
+    };
     match &cover.kind {
         CoverKind::Hide => root.hide(place),
         CoverKind::ReadOnly => root.cover_with_itself(place, true),
         CoverKind::Pin => root.cover_with_itself(place, false),
         CoverKind::Replace(from) => root.cover_with(place, relative(from)?, false),
+    }
+}
+
+impl Closed {
+    /// Hides the innermost directory on a path that can be reached: it may not be entered.
+    fn hide(&mut self, root: &Root, path: &Path) -> Result<(), Errno> {
+        for above in path.ancestors().skip(1) {
+            match root.resolve(above) {
+                Err(Errno::ACCESS) => {}
+                found => {
+                    root.hide(found?)?;
+                    self.0.push(above.to_owned());
+                    return Ok(());
+                }
+            }
+        }
+        Err(Errno::ACCESS)
     }
 }
 

@@ -26,7 +26,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, StatxAttributes, StatxFlags, statx};
 use rustix::io::Errno;
 use rustix::thread::LinkNameSpaceType;
 
-use super::covers::put;
+use super::covers::{Closed, put};
 use super::root::{Root, inside};
 use crate::sys;
 
@@ -269,7 +269,7 @@ impl<'a> Keeper<'a> {
             // One that was never seen may not have been there yet.
             let was_there = !self.seen.insert(number);
             let number = u32::try_from(number).map_err(|_| Errno::OVERFLOW)?;
-            let said = match put(&self.root, cover) {
+            let said = match put(&self.root, cover, &mut Closed::default()) {
                 Ok(()) if was_there => Fallen::PutBack(number),
                 Ok(()) => continue,
                 // It was removed a moment ago.
@@ -286,7 +286,8 @@ impl<'a> Keeper<'a> {
         let path = inside(Path::new(OsStr::from_bytes(&cover.path)));
         let place = match self.root.resolve(path) {
             Ok(place) => place,
-            Err(Errno::NOENT | Errno::NOTDIR) => return true,
+            // What nobody can reach needs no mask.
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => return true,
             Err(_) => return false,
         };
         let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW;

@@ -171,6 +171,17 @@ pub enum Why {
     Own,
 }
 
+impl Why {
+    /// Whether something of this class must not come to lie elsewhere, with another thing in its
+    /// place, even if it is hidden.
+    pub(super) fn keeps_the_name(self) -> bool {
+        match self {
+            Self::HostExecutes | Self::Own => true,
+            Self::Secret | Self::Denied => false,
+        }
+    }
+}
+
 /// Why a restriction exists, and how to lift it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {

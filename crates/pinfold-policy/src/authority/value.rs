@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use super::build::AuthorityBuilder;
-use super::grant::{Effect, Grant, Restriction, RootId, Why};
+use super::grant::{Effect, Grant, Restriction, RootId};
 use super::subject::Subject;
 use crate::access::Access;
 use crate::path::{HostPath, InsidePath};
@@ -141,8 +141,9 @@ impl Authority {
 
     /// The host paths that must keep their names wherever the inside could change them.
     fn kept(&self) -> impl Iterator<Item = HostPath> + '_ {
-        let stays =
-            |found: &&Restriction| found.effect != Effect::Hide || found.reason.why == Why::Own;
+        let stays = |found: &&Restriction| {
+            found.effect != Effect::Hide || found.reason.why.keeps_the_name()
+        };
         let restricted = self.restrictions.iter().filter(stays);
         let narrower = self.mount_points().filter(|point| {
             let allows = |grant: &Grant| grant.access.union(grant.ask) & Access::CHANGING;

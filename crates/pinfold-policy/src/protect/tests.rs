@@ -5,8 +5,18 @@ fn defaults() -> Protection {
     Protection::defaults([]).unwrap()
 }
 
-fn effect(protection: &Protection, root: RootIs, path: &str) -> Option<Effect> {
+fn effect(protection: &Protection, root: &Site, path: &str) -> Option<Effect> {
     protection.classify(root, Path::new(path)).map(|class| class.effect())
+}
+
+fn ordinary() -> Site {
+    Site::of_names(Path::new("/srv/w"))
+}
+
+/// Part of the user's home, or the home itself.
+fn in_home(below: &str) -> Site {
+    let home = Path::new("/home/u");
+    Site::new(&home.join(below), [home])
 }
 
 #[test]
@@ -27,7 +37,7 @@ fn secrets_vanish_by_name() {
         "service-account-prod.json",
         ".ssh",
     ] {
-        assert_eq!(effect(&protection, RootIs::Ordinary, path), Some(Effect::Hide), "{path}");
+        assert_eq!(effect(&protection, &ordinary(), path), Some(Effect::Hide), "{path}");
     }
 }
 
@@ -53,7 +63,7 @@ fn what_only_looks_like_a_secret_stays() {
         "Makefile",
         ".github/workflows",
     ] {
-        assert_eq!(effect(&protection, RootIs::Ordinary, path), None, "{path}");
+        assert_eq!(effect(&protection, &ordinary(), path), None, "{path}");
     }
 }
 
@@ -66,31 +76,32 @@ fn what_the_host_executes_is_read_only() {
         ".idea",
         ".claude",
         ".mcp.json",
-        ".envrc",
         ".husky",
         ".pre-commit-config.yaml",
         ".bashrc",
         ".devcontainer",
     ] {
-        assert_eq!(effect(&protection, RootIs::Ordinary, path), Some(Effect::ReadOnly), "{path}");
+        assert_eq!(effect(&protection, &ordinary(), path), Some(Effect::ReadOnly), "{path}");
     }
-    assert_eq!(effect(&protection, RootIs::Ordinary, "fixtures/.bashrc"), None);
-    assert_eq!(effect(&protection, RootIs::Ordinary, ".local/bin"), None);
-    assert_eq!(effect(&protection, RootIs::Home, ".local/bin"), Some(Effect::ReadOnly));
+    assert_eq!(effect(&protection, &ordinary(), "fixtures/.bashrc"), None);
+    assert_eq!(effect(&protection, &ordinary(), ".local/bin"), None);
+    assert_eq!(effect(&protection, &in_home(""), ".local/bin"), Some(Effect::ReadOnly));
 }
 
 #[test]
 fn outside_a_home_only_directories_stand_for_missing_names() {
     let protection = defaults();
-    let names: Vec<_> = protection.missing(RootIs::Ordinary).collect();
+    let site = ordinary();
+    let names: Vec<_> = protection.missing(&site).collect();
     assert!(names.iter().all(|name| name.placeholder == Placeholder::Directory));
     assert!(names.iter().any(|name| name.relative == Path::new(".vscode")));
     assert!(names.iter().any(|name| name.relative == Path::new(".claude")));
     assert!(!names.iter().any(|name| name.relative == Path::new(".bashrc")));
-    let home: Vec<_> = protection.missing(RootIs::Home).collect();
+    let site = in_home("");
+    let home: Vec<_> = protection.missing(&site).collect();
     assert!(home.iter().any(|name| name.relative == Path::new(".bashrc")));
     for name in &home {
-        let class = protection.classify(RootIs::Home, name.relative).unwrap();
+        let class = protection.classify(&in_home(""), name.relative).unwrap();
         assert_eq!(class.effect(), name.class.effect(), "{:?}", name.relative);
     }
 }
@@ -99,14 +110,14 @@ fn outside_a_home_only_directories_stand_for_missing_names() {
 fn an_opt_in_lifts_what_the_reason_names() {
     let reason = |path: &str| {
         let protection = defaults();
-        protection.classify(RootIs::Ordinary, Path::new(path)).unwrap().reason()
+        protection.classify(&ordinary(), Path::new(path)).unwrap().reason()
     };
     for path in [".husky", ".pre-commit-config.yaml", "lefthook.yml", ".vscode", ".env", ".claude"]
     {
         let name = reason(path).opt_in.unwrap();
         let lifted = Protection::defaults([&*name]).unwrap();
-        assert_eq!(effect(&lifted, RootIs::Ordinary, path), None, "{path}");
-        assert_eq!(effect(&lifted, RootIs::Ordinary, ".netrc"), Some(Effect::Hide));
+        assert_eq!(effect(&lifted, &ordinary(), path), None, "{path}");
+        assert_eq!(effect(&lifted, &ordinary(), ".netrc"), Some(Effect::Hide));
     }
     assert_eq!(reason(".env").why, Why::Secret);
     assert_eq!(reason(".husky").why, Why::HostExecutes);
@@ -114,7 +125,7 @@ fn an_opt_in_lifts_what_the_reason_names() {
 
 #[test]
 fn a_class_becomes_a_restriction_that_names_the_way_out() {
-    let class = defaults().classify(RootIs::Ordinary, Path::new(".husky")).unwrap();
+    let class = defaults().classify(&ordinary(), Path::new(".husky")).unwrap();
     let made = class.restriction(HostPath::new("/w/.husky").unwrap());
     assert_eq!((made.effect, made.source), (Effect::ReadOnly, Origin::Default));
     assert_eq!(made.reason.opt_in.as_deref(), Some("husky"));
@@ -123,10 +134,7 @@ fn a_class_becomes_a_restriction_that_names_the_way_out() {
 #[test]
 fn an_opt_in_that_lifts_nothing_is_an_error() {
     let error = Protection::defaults(["huskie"]).unwrap_err().to_string();
-    assert!(
-        error.starts_with("opt_in \"huskie\" lifts nothing; known: agent-settings, "),
-        "{error}"
-    );
+    assert!(error.starts_with("opt_in \"huskie\" lifts nothing; known: agent-logins, "), "{error}");
 }
 
 #[test]
@@ -134,23 +142,34 @@ fn the_built_in_data_is_sound() {
     for rule in tables::RULES {
         for glob in rule.names.iter().chain(rule.except) {
             assert_eq!(Glob::new(&glob.to_string()).as_ref(), Ok(glob));
+            let text = glob.to_string();
+            assert_eq!(&*fold(text.as_bytes()), text.as_bytes(), "names are compared folded");
+            assert!(text.matches('/').count() < 5, "Site keeps as many components as are needed");
+            assert!(!rule.only_home || !glob.is_floating(), "{glob}: a home's names begin at it");
         }
         if rule.missing.is_some() {
             assert!(rule.names.iter().all(|glob| glob.literal_path().is_some()), "{}", rule.reason);
         }
     }
     assert!(tables::LITERAL.is_sorted());
+    assert!(tables::BUILT_NAMES.iter().all(|name| !name.contains(['*', '?'])));
+    for glob in tables::BUILT.iter().flat_map(|(globs, _)| *globs) {
+        let text = glob.to_string();
+        assert_eq!(Glob::new(&text).as_ref(), Ok(glob));
+        assert_eq!(&*fold(text.as_bytes()), text.as_bytes(), "names are compared folded");
+    }
 }
 
 proptest! {
     #[test]
     fn the_index_changes_no_verdict(
-        directory in "(|a/|\\.config/)", name in r"\.?(env|vscode|aws|gh|x)(\.[a-z]{1,7}|)",
+        directory in "(|a/|\\.config/)", name in r"\.?(env|VScode|aws|gh|x|npmrc)(\.[a-z]{1,7}|)",
     ) {
         let protection = defaults();
         let path = format!("{directory}{name}");
-        for root in [RootIs::Ordinary, RootIs::Home] {
-            let slow = tables::RULES.iter().filter(|rule| rule.matches(root, Path::new(&path)));
+        for root in [&ordinary(), &in_home(""), &in_home("a")] {
+            let names = root.names(Path::new(&path));
+            let slow = tables::RULES.iter().filter(|rule| rule.matches(&names));
             prop_assert_eq!(
                 effect(&protection, root, &path), slow.map(|rule| rule.effect).max()
             );
@@ -163,7 +182,7 @@ fn a_name_that_cannot_match_is_told_from_the_name_alone() {
     for name in [".env", "prod.env", ".env.local", "a.pem", "tasks.code-workspace", "gcloud"] {
         assert!(Protection::may_match(name.as_bytes()), "{name}");
     }
-    for name in ["main.rs", "env", "README.md", "index.js", "pem"] {
+    for name in ["main.rs", "envs", "README.md", "index.js", "pem"] {
         assert!(!Protection::may_match(name.as_bytes()), "{name}");
     }
 }
@@ -172,4 +191,205 @@ fn a_name_that_cannot_match_is_told_from_the_name_alone() {
 fn protections_by_structure_have_opt_ins_too() {
     let protection = Protection::defaults([GIT_HOOKS]).unwrap();
     assert!(protection.is_lifted(GIT_HOOKS) && !protection.is_lifted(GIT_CONFIG));
+}
+
+#[test]
+fn names_are_judged_by_where_they_really_lie() {
+    let protection = defaults();
+    for (root, path) in [
+        ("/home/u/.config", "gh"),
+        ("/home/u/.config", "gcloud"),
+        ("/home/u/.config", "git/credentials"),
+        ("/home/u/.config", "containers/auth.json"),
+        ("/home/u/.config/sops", "age"),
+        ("/home/u/.local", "share/keyrings"),
+        ("/home/u/.local/share", "keyrings"),
+        ("/home/u/.local/share/opencode", "auth.json"),
+        ("/home/u/.docker", "config.json"),
+        ("/home/u/.cargo", "credentials.toml"),
+        ("/home/u/.codex", "auth.json"),
+        ("/home/u/.claude", ".credentials.json"),
+        ("/home/u/.gemini", "oauth_creds.json"),
+        ("/srv/dotfiles/.config", "gh"),
+        ("/home/other/.config", "pinfold"),
+    ] {
+        let site = Site::of_names(Path::new(root));
+        assert_eq!(effect(&protection, &site, path), Some(Effect::Hide), "{path} in {root}");
+    }
+    let site = Site::of_names(Path::new("/home/u/.config"));
+    assert_eq!(effect(&protection, &site, "nvim"), None);
+    assert_eq!(effect(&protection, &site, "helm/values.yaml"), None);
+    // What is mounted a second time is called as it is in its file system, too.
+    let site = Site::of_names(Path::new("/mnt/x")).also_at(Path::new("/u/.config"));
+    assert_eq!(effect(&protection, &site, "gh"), Some(Effect::Hide));
+    // An anchored name means the root itself, wherever that lies.
+    let site = Site::of_names(Path::new("/srv/githooks"));
+    assert_eq!(effect(&protection, &site, "a"), None);
+}
+
+#[test]
+fn what_is_protected_in_a_home_is_protected_in_every_part_of_it() {
+    let protection = defaults();
+    let read_only = Some(Effect::ReadOnly);
+    assert_eq!(effect(&protection, &in_home(".config"), "systemd"), read_only);
+    assert_eq!(effect(&protection, &in_home(".cargo"), "config.toml"), read_only);
+    assert_eq!(effect(&protection, &in_home(".local"), "bin"), read_only);
+    assert_eq!(effect(&protection, &in_home(""), ".npmrc"), Some(Effect::Hide));
+    assert_eq!(effect(&protection, &in_home("src/app"), ".npmrc"), None);
+    assert_eq!(effect(&protection, &in_home("src/app"), "bin"), None);
+    let site = in_home(".config");
+    let missing: Vec<_> = protection.missing(&site).map(|it| it.relative).collect();
+    assert!(missing.contains(&Path::new("autostart")), "{missing:?}");
+    assert!(!missing.contains(&Path::new(".bashrc")) && !missing.contains(&Path::new("")));
+}
+
+#[test]
+fn case_and_what_file_systems_drop_from_names_make_no_difference() {
+    let protection = defaults();
+    for path in
+        [".ENV", ".Env.local", "Server.PEM", "ID_RSA", ".AWS", ".en\u{200b}v", "x.\u{212a}ey"]
+    {
+        assert_eq!(effect(&protection, &ordinary(), path), Some(Effect::Hide), "{path}");
+        let name = Path::new(path).file_name().unwrap().as_bytes();
+        assert!(Protection::may_match(name), "{path}");
+    }
+    for path in [".VSCode", ".v\u{17f}code", ".Husky", ".HUS\u{212a}Y"] {
+        assert_eq!(effect(&protection, &ordinary(), path), Some(Effect::ReadOnly), "{path}");
+    }
+    let site = Site::of_names(Path::new("/home/u/.CONFIG"));
+    assert_eq!(effect(&protection, &site, "GH"), Some(Effect::Hide));
+    assert_eq!(&*fold(b"\xff.ENV"), b"\xff.env");
+}
+
+#[test]
+fn secrets_by_their_further_names_vanish() {
+    let protection = defaults();
+    for path in [
+        ".env~",
+        "#.env#",
+        "server.pem.bak",
+        "key.p8",
+        "kubeconfig",
+        "terraform.tfvars",
+        "secrets.json",
+        "secrets.yml",
+        ".secrets",
+        ".streamlit/secrets.toml",
+        "local.settings.json",
+        ".dockercfg",
+        ".boto",
+        ".s3cfg",
+        ".envrc",
+        ".envs/prod",
+        ".envs/.production",
+        ".mozilla",
+        "x/.config/google-chrome",
+        "x/.config/op",
+        "x/.config/github-copilot",
+        "x/.config/pypoetry/auth.toml",
+    ] {
+        assert_eq!(effect(&protection, &ordinary(), path), Some(Effect::Hide), "{path}");
+    }
+    let kubeconfig = protection.classify(&ordinary(), Path::new("pkg/kubeconfig")).unwrap();
+    assert!(kubeconfig.is_only_of_files(), "a package may be called so");
+}
+
+#[test]
+fn what_tools_run_by_themselves_is_read_only() {
+    let protection = defaults();
+    for path in [
+        ".direnv",
+        "mise.local.toml",
+        ".mise.local.toml",
+        "mise.dev.toml",
+        "mise/config.toml",
+        "rust-toolchain.toml",
+        ".helix",
+        ".vim",
+        ".nvim.lua",
+        ".kiro",
+        ".roo",
+        ".qwen",
+        ".crush.json",
+        ".amazonq",
+        ".factory",
+        ".trae",
+        ".junie",
+        ".vs",
+        ".continue",
+        ".aider.conf.yml",
+        ".github/hooks",
+        ".dir-locals.el",
+        ".pdbrc",
+        ".Rprofile",
+        ".ghci",
+        ".irbrc",
+        ".mvn/jvm.config",
+        ".bazelrc",
+        "prek.toml",
+        "lint-staged.config.js",
+        "sub/.githooks",
+    ] {
+        assert_eq!(effect(&protection, &ordinary(), path), Some(Effect::ReadOnly), "{path}");
+    }
+}
+
+#[test]
+fn a_secret_that_is_executed_as_well_stays_protected_where_its_content_is_known() {
+    let class = defaults().classify(&ordinary(), Path::new("sub/.envrc")).unwrap();
+    assert_eq!((class.effect(), class.reason().why), (Effect::Hide, Why::HostExecutes));
+    let executed = class.executed().unwrap();
+    assert_eq!(executed.effect(), Effect::ReadOnly);
+    assert_eq!(executed.reason().opt_in.as_deref(), Some("directory-environment"));
+    let lifted = Protection::defaults(["dotenv"]).unwrap();
+    assert_eq!(effect(&lifted, &ordinary(), ".envrc"), Some(Effect::ReadOnly));
+    let secret = defaults().classify(&ordinary(), Path::new(".env")).unwrap();
+    assert_eq!((secret.executed(), secret.reason().why), (None, Why::Secret));
+}
+
+#[test]
+fn places_of_keys_are_refused_as_grants_unless_they_are_opted_in() {
+    let protection = defaults();
+    for (host, part) in [
+        ("/home/u/.ssh", "/home/u/.ssh"),
+        ("/home/u/.ssh/x/y", "/home/u/.ssh"),
+        ("/home/u/.SSH/config", "/home/u/.SSH"),
+        ("/home/u/.aws", "/home/u/.aws"),
+        ("/home/u/.kube/cache", "/home/u/.kube"),
+        ("/root/.gnupg", "/root/.gnupg"),
+        ("/home/u/.codex/auth.json", "/home/u/.codex/auth.json"),
+        ("/home/u/.config/pinfold/agents", "/home/u/.config/pinfold"),
+    ] {
+        let (refused, _) = protection.refuses(Path::new(host)).unwrap();
+        assert_eq!(refused, Path::new(part), "{host}");
+    }
+    for host in ["/", "/home/u", "/home/u/.config", "/home/u/.codex", "/w/ssh", "/w/server.pem"] {
+        assert_eq!(protection.refuses(Path::new(host)), None, "{host}");
+    }
+    let (_, class) = protection.refuses(Path::new("/home/u/.ssh")).unwrap();
+    assert_eq!(class.reason().opt_in.as_deref(), Some("user-keys"));
+    let lifted = Protection::defaults(["user-keys"]).unwrap();
+    assert_eq!(lifted.refuses(Path::new("/home/u/.ssh/known_hosts")), None);
+}
+
+#[test]
+fn what_runs_on_a_build_is_listed_and_not_protected() {
+    for path in [
+        ".cargo/config.toml",
+        ".npmrc",
+        ".yarnrc.yml",
+        ".pnpmfile.cjs",
+        "sub/.venv/bin",
+        "sub/node_modules/.bin",
+        "Makefile",
+        "CLAUDE.md",
+        "sub/AGENTS.md",
+        ".github/workflows",
+    ] {
+        assert!(on_build(Path::new(path)).is_some(), "{path}");
+        assert_eq!(effect(&defaults(), &ordinary(), path), None, "{path}");
+    }
+    for path in ["src/main.rs", "README.md", "bin", ".vscode"] {
+        assert_eq!(on_build(Path::new(path)), None, "{path}");
+    }
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use pinfold_session::owned;
 use pinfold_tools::Incoming;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::net::sockopt::socket_peercred;
@@ -95,6 +96,8 @@ fn bind(path: &Path) -> io::Result<(rustix::fd::OwnedFd, UnixListener)> {
         );
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
     }
+    // Whoever may rename a directory above can put another server there.
+    owned::check_directory(&fs::canonicalize(directory).map_err(named)?)?;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let lock = rustix::fs::open(beside(path, ".lock"), flags, Mode::from_raw_mode(0o600))
         .map_err(|errno| named(errno.into()))?;

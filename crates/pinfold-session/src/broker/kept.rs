@@ -12,6 +12,7 @@ use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
 use super::shown::command_line;
+use crate::owned;
 use crate::places::Places;
 
 /// A command that runs without asking.
@@ -82,10 +83,11 @@ impl KeptRules {
         let named = |error: io::Error| {
             io::Error::new(error.kind(), format!("{}: {error}", self.path.display()))
         };
-        match fs::read(&self.path) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| named(error.into())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            Err(error) => Err(named(error)),
+        match owned::read(&self.path)? {
+            // A live session may have put an empty one where a link leads to nothing.
+            Some(bytes) if bytes.is_empty() => Ok(Vec::new()),
+            Some(bytes) => serde_json::from_slice(&bytes).map_err(|error| named(error.into())),
+            None => Ok(Vec::new()),
         }
     }
 

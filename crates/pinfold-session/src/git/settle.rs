@@ -25,6 +25,8 @@ pub(crate) struct Settled {
     /// What the host has now and the user should look at.
     pub(crate) taken: Vec<String>,
     pub(crate) kept: Vec<Kept>,
+    /// A line about what was changed that tools run.
+    pub(crate) built: Option<String>,
 }
 
 impl Settled {
@@ -35,6 +37,6 @@ impl Settled {
             Some(opt_in) => format!("not taken over: {what}: {why} (--opt-in {opt_in} allows it)"),
             None => format!("not taken over: {what}: {why}"),
         });
-        taken.chain(kept).collect()
+        taken.chain(kept).chain(self.built.clone()).collect()
     }
 }

@@ -15,6 +15,7 @@ use pinfold_policy::settings::GroupMount;
 
 use super::home::Home;
 use crate::RunError;
+use crate::owned;
 use crate::places::Places;
 
 /// An allowlist with its directories as they are, without links.
@@ -42,11 +43,11 @@ impl Allowed {
         let unreadable = |error: &io::Error| {
             RunError::refused(format!("cannot read {}: {error}", Escaped(&path)), None)
         };
-        let bytes = match fs::read(&path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(unreadable(&error)),
-        };
+        let read = owned::read(&path).map_err(|error| {
+            let hint = error.hint();
+            RunError::refused(error, hint)
+        });
+        let Some(bytes) = read? else { return Ok(None) };
         let real = fs::canonicalize(&path).map_err(|error| unreadable(&error))?;
         let home = HostPath::new(&places.home).map_err(RunError::path)?;
         let file = SettingsFile { path: &path, bytes: &bytes };

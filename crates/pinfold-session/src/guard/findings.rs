@@ -1,15 +1,14 @@
 //! What is made of what the look over a root has found.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use pinfold_policy::authority::{Authority, Effect, Reason, Why};
-use pinfold_policy::protect::{Missing, Placeholder as Kind, Protection, RootIs};
+use pinfold_policy::authority::{Effect, Reason, Why};
+use pinfold_policy::protect::{Missing, Placeholder as Kind, Protection, Site};
 use rustix::fs::FileType;
 
 use super::Guard;
+use super::own_places::belongs;
 use super::repositories::Git;
-use crate::places::Places;
 use crate::protect::{Finding, What};
 
 impl Guard {
@@ -28,6 +27,7 @@ impl Guard {
                 let reason = Reason { why: Why::Secret, text, opt_in: None };
                 self.protect.restrict(path, Effect::Hide, reason);
             }
+            What::Own => self.protect.restrict(path, Effect::Hide, belongs()),
             What::Denied(reason, origin) => {
                 self.protect.restrict_targets(&path, Effect::Hide, &reason);
                 self.protect.restrict_by(path, Effect::Hide, reason, origin);
@@ -56,8 +56,8 @@ impl Guard {
     }
 
     /// Names that are protected although they may be missing, at the top of a root or repository.
-    pub(super) fn missing(&mut self, top: &Path, is: RootIs, protection: &Protection) {
-        for Missing { relative, placeholder, class } in protection.missing(is) {
+    pub(super) fn missing(&mut self, top: &Path, site: &Site, protection: &Protection) {
+        for Missing { relative, placeholder, class } in protection.missing(site) {
             let content: Option<&[u8]> = match placeholder {
                 Kind::Directory => None,
                 Kind::File => Some(b""),
@@ -65,45 +65,4 @@ impl Guard {
             self.protect.restrict_missing(&top.join(relative), content, class.reason());
         }
     }
-
-    /// pinfold's own directories, but for what of them is granted. What is missing of them is hidden as
-    /// well: what an inside made there, pinfold would take for its user's word. For the same reason
-    /// nothing is made beside what is granted, and a part that may be written to is refused there.
-    pub(super) fn own(&mut self, authority: &Authority, places: &Places) {
-        let granted: Vec<PathBuf> =
-            authority.grants().map(|grant| grant.root.host.as_path().to_owned()).collect();
-        for place in [&places.state, &places.config, &places.cache] {
-            let Ok(place) = fs::canonicalize(place) else {
-                if self.protect.place_missing(place, None) {
-                    self.protect.restrict(place.clone(), Effect::Hide, belongs());
-                }
-                continue;
-            };
-            self.hide_but(&place, &granted);
-            let is_part = |root: &PathBuf| root.starts_with(&place) && *root != place;
-            if granted.iter().any(is_part) && self.protect.writable_root(&place).is_some() {
-                self.protect.restrict(place, Effect::ReadOnly, belongs());
-            }
-        }
-    }
-
-    pub(super) fn hide_but(&mut self, place: &Path, granted: &[PathBuf]) {
-        if granted.iter().any(|root| root == place) {
-            return;
-        }
-        if !granted.iter().any(|root| root.starts_with(place)) {
-            let in_a_root = granted.iter().any(|root| place.starts_with(root));
-            if in_a_root {
-                self.protect.restrict(place.to_owned(), Effect::Hide, belongs());
-            }
-            return;
-        }
-        for entry in fs::read_dir(place).into_iter().flatten().flatten() {
-            self.hide_but(&entry.path(), granted);
-        }
-    }
-}
-
-fn belongs() -> Reason {
-    Reason { why: Why::Own, text: "it belongs to pinfold".into(), opt_in: None }
 }

@@ -9,17 +9,19 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use pinfold_policy::protect::{Protection, RootIs};
+use pinfold_policy::protect::Protection;
 use pinfold_policy::settings::Settings;
 use serde::{Deserialize, Serialize};
 
-use super::{Guard, Walked};
+use super::{Guard, Walked, site_of};
 use crate::anchor::Anchor;
 use crate::file_id::FileId;
 use crate::git::quarantine::{Copied, Indexes};
 use crate::git::settle::Settled;
 use crate::git::start::Start;
+use crate::own::Own;
 use crate::places::Places;
 use crate::state::SessionId;
 use crate::survey::Walk;
@@ -29,19 +31,13 @@ const RECORD: &str = "left.json";
 
 #[derive(Serialize, Deserialize)]
 struct Left {
-    roots: Vec<Root>,
+    roots: Vec<Bytes>,
     readable: Vec<Bytes>,
     known: Vec<(Bytes, FileId)>,
     opt_in: Vec<String>,
     hidden: Vec<Bytes>,
     tops: Vec<(Bytes, Bytes)>,
     copied: Vec<Copy>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Root {
-    path: Bytes,
-    is_home: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -85,8 +81,6 @@ impl Guard {
         for (number, root) in self.roots.iter().enumerate() {
             write(walk_name(number), &root.walk.to_bytes())?;
         }
-        let root =
-            |root: &Walked| Root { path: bytes(&root.path), is_home: root.is == RootIs::Home };
         let copy = |copied: &Copied| Copy {
             host: bytes(copied.host.path()),
             identity: copied.host.identity(),
@@ -98,7 +92,7 @@ impl Guard {
             own_indexes: copied.own_indexes.clone(),
         };
         let left = Left {
-            roots: self.roots.iter().map(root).collect(),
+            roots: self.roots.iter().map(|root| bytes(&root.path)).collect(),
             readable: self.readable.iter().map(|path| bytes(path)).collect(),
             known: self.known.iter().map(|(path, id)| (bytes(path), *id)).collect(),
             opt_in: self.opt_in.clone(),
@@ -111,13 +105,16 @@ impl Guard {
     }
 
     /// What a dead session left, if it had come far enough to start.
-    fn of_dead(session: &SessionId, private: &Path) -> Option<Self> {
+    fn of_dead(session: &SessionId, private: &Path, places: &Places) -> Option<Self> {
         let left: Left = serde_json::from_slice(&fs::read(private.join(RECORD)).ok()?).ok()?;
-        let mut guard = Self::new(private, session, None, Vec::new());
+        let own = Arc::new(Own::find(places).ok()?);
+        let homes = places.homes();
+        let mut guard = Self::new(private, session, None, Vec::new(), Arc::clone(&own));
         for (number, root) in left.roots.into_iter().enumerate() {
             let walk = Walk::from_bytes(&fs::read(private.join(walk_name(number))).ok()?)?;
-            let is = if root.is_home { RootIs::Home } else { RootIs::Ordinary };
-            guard.roots.push(Walked { path: path(root.path), is, walk });
+            let path = path(root);
+            let site = site_of(&path, &homes, &own);
+            guard.roots.push(Walked { path, site, walk });
         }
         guard.readable = left.readable.into_iter().map(path).collect();
         guard.known = left.known.into_iter().map(|(known, id)| (path(known), id)).collect();
@@ -152,7 +149,7 @@ pub(crate) fn settle_dead(
     settings: &Settings,
     places: &Places,
 ) -> Option<Settled> {
-    let guard = Guard::of_dead(session, private)?;
+    let guard = Guard::of_dead(session, private, places)?;
     let none = (Default::default(), &Default::default());
     Some(guard.settle(settings, places, none))
 }

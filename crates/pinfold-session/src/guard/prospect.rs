@@ -1,16 +1,21 @@
 //! What a run would have, for who only asks.
 
 use std::path::Path;
+use std::sync::Arc;
 
+use pinfold_boundary::namespace::inside_ids;
 use pinfold_policy::authority::Authority;
 use pinfold_policy::settings::Settings;
 
-use super::Guard;
+use super::{Guard, refuse};
 use crate::RunError;
+use crate::generated::{self, Generated};
+use crate::own::Own;
 use crate::places::Places;
 use crate::shadow;
 use crate::state::SessionState;
 use crate::tracked::Tracked;
+use crate::userland;
 use crate::view::View;
 use crate::workspace::Workspace;
 
@@ -48,8 +53,17 @@ pub fn prospect(
     let state = SessionState::create(places).map_err(RunError::System)?;
     let over = workspace.under_view(settings);
     let shadows = shadow::find(settings, workspace)?;
-    let mut guard = Guard::new(state.private(), state.id(), over, shadows);
+    let own = Own::find(places).map_err(RunError::System)?;
+    let authority = view.authority()?;
+    refuse(&authority, &own, settings, places)?;
+    generated::refuse(&authority)?;
+    let mut guard = Guard::new(state.private(), state.id(), over, shadows, Arc::new(own));
     guard.make().map_err(RunError::System)?;
-    let restrictions = guard.find(&view.authority()?, settings, places)?;
+    let (uid, gid) = inside_ids();
+    let mut files = userland::generated(uid, gid, None).map_err(RunError::path)?;
+    files.extend(guard.entries(workspace.root.as_path(), places)?);
+    let generated = Generated::take_out(&mut files, &authority, over)?;
+    guard.put_over(generated);
+    let restrictions = guard.find(&authority, settings, places)?;
     Ok(Prospect { authority: view.restricted(restrictions)?, tracked: guard.tracked })
 }

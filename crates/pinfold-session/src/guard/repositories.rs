@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use pinfold_policy::authority::{Effect, Reason, Why};
-use pinfold_policy::protect::{BARE_REPOSITORIES, Class, RootIs};
+use pinfold_policy::protect::{BARE_REPOSITORIES, Class, Site};
 use rustix::fs::FileType;
 
 use super::{Granted, Guard};
@@ -59,8 +59,8 @@ impl Guard {
         for path in std::mem::take(&mut git.bare) {
             if git.directories.contains(&path) {
                 // Something points to it: it is in use, with all that lies in it.
-                let (is, zone) = (RootIs::Ordinary, Zone::Git);
-                let root = Granted { path, is, writable: true, by_itself: true, zone };
+                let (site, zone) = (Site::of_names(&path), Zone::Git);
+                let root = Granted { path, site, writable: true, by_itself: true, zone };
                 self.look_over(&root, rules, &mut git)?;
             } else if self.is_working_tree(&path, &git.tops)
                 || rules.protection.is_lifted(BARE_REPOSITORIES)
@@ -79,7 +79,7 @@ impl Guard {
             }
         }
         for (top, _) in &git.tops {
-            self.missing(top, RootIs::Ordinary, &rules.protection);
+            self.missing(top, &Site::of_names(top), &rules.protection);
         }
         git.directories.sort();
         git.directories.dedup();

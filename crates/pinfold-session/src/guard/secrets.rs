@@ -21,7 +21,11 @@ impl Guard {
         let is_seen = |git: &Path| !git.ancestors().any(|above| hidden.contains(above));
         self.tracked = Tracked::look_up(files, roots, is_seen);
         for (path, class) in &git.secrets {
-            if !self.tracked.same.contains(path) {
+            // What is no secret may still be something that the host executes.
+            let is_shown = self.tracked.same.contains(path);
+            let class = if is_shown { class.executed() } else { Some(*class) };
+            let writable = self.protect.writable_root(path).is_some();
+            if let Some(class) = class.filter(|_| writable || !is_shown) {
                 self.protect.restrict_targets(path, class.effect(), &class.reason());
                 self.protect.restrict(path.clone(), class.effect(), class.reason());
             }
@@ -41,8 +45,8 @@ impl Guard {
             // What could not be looked into is hidden.
             let _ = walk(&root.path, (), &mut |listing, (), below| {
                 let directory = beneath(&root.path, listing.path());
-                let named = listing.inodes().filter(|(_, inode)| inodes.contains(inode));
-                found.extend(named.map(|(name, _)| directory.join(OsStr::from_bytes(name))));
+                let named = listing.inodes().filter(|(.., inode)| inodes.contains(inode));
+                found.extend(named.map(|(name, ..)| directory.join(OsStr::from_bytes(name))));
                 let directories =
                     listing.entries().filter(|(_, kind)| *kind == FileType::Directory);
                 below.extend(directories.map(|(name, _)| (name.to_vec(), ())));

@@ -7,7 +7,7 @@
 
 use std::path::PathBuf;
 
-use pinfold_policy::authority::{Effect, Restriction};
+use pinfold_policy::authority::{Effect, Restriction, Why};
 
 use super::Guard;
 use crate::review::{AnyPath, Named, Protected, Record, Repository, Top};
@@ -18,12 +18,19 @@ impl Guard {
         let Some(root) = self.over.clone() else { return restrictions };
         let within = |path: &std::path::Path| path.starts_with(&root);
         self.protect.placeholders.retain(|placeholder| !within(&placeholder.path));
-        let (lifted, kept): (Vec<Restriction>, Vec<Restriction>) =
+        let is_own = |restriction: &Restriction| restriction.reason.why == Why::Own;
+        let (lifted, mut kept): (Vec<Restriction>, Vec<Restriction>) =
             restrictions.into_iter().partition(|restriction| {
                 restriction.effect == Effect::ReadOnly && within(restriction.host.as_path())
             });
+        // What is pinfold's own never comes out of a view, whether it is there or not.
+        let own: Vec<Restriction> =
+            kept.iter().filter(|it| is_own(it) && within(it.host.as_path())).cloned().collect();
+        let is_missing = |it: &Restriction| std::fs::symlink_metadata(it.host.as_path()).is_err();
+        kept.retain(|it| !is_own(it) || !within(it.host.as_path()) || !is_missing(it));
         self.named = lifted
             .into_iter()
+            .chain(own)
             .filter_map(|Restriction { host, reason, .. }| {
                 let path = host.as_path().strip_prefix(&root).ok()?.to_owned();
                 let opt_in = reason.opt_in.map(String::from);

@@ -25,6 +25,9 @@ pub enum ImageError {
     /// No engine, or not the one that is asked for.
     #[error("{} installed", .0.map_or("neither docker nor podman is", is_not))]
     NoEngine(Option<ImageEngine>),
+    /// Files that others could change.
+    #[error(transparent)]
+    NotOwned(#[from] crate::owned::OwnedError),
     /// It is there and nobody serves it.
     #[error("{engine} does not run: {said}")]
     NotRunning {
@@ -192,6 +195,7 @@ impl ImageError {
             Self::NoFiles { place, .. } => {
                 return Some(format!("put one into {}", Escaped(place)));
             }
+            Self::NotOwned(error) => return error.hint(),
             Self::Context(NoContext::Files(error)) => return error.hint(),
             Self::Context(NoContext::Dockerfile(error)) => return error.hint(),
             Self::Context(_) => return None,

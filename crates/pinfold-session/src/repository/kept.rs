@@ -10,6 +10,7 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 use super::content::{ContentHash, name_of};
+use crate::owned;
 use crate::places::Places;
 use crate::workspace::Workspace;
 
@@ -129,11 +130,9 @@ impl TrustStore {
 fn read(path: &Path) -> io::Result<Option<Trusted>> {
     let named =
         |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-    match fs::read(path) {
-        Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| named(error.into())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(named(error)),
-    }
+    let read = owned::read(path)?;
+    let parsed = read.map(|bytes| serde_json::from_slice(&bytes));
+    parsed.transpose().map_err(|error| named(error.into()))
 }
 
 /// What all worktrees of a repository share.

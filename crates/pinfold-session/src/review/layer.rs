@@ -52,7 +52,7 @@ impl Layer {
             let make = |path: &Path| fs::DirBuilder::new().mode(0o700).create(path);
             make(&self.directory)?;
             self.is_passing = true;
-            File::create_new(self.directory.join(LOCK))?;
+            Places::write_private(&self.directory.join(LOCK), b"")?;
             let layers = self.layers();
             let above = fs::metadata(workspace.as_path())?;
             for path in [layers.clone(), layers.join(UPPER), layers.join("work")] {
@@ -175,7 +175,7 @@ impl Layer {
         // Whole or not there, whatever kills this process. That it is on the disk is waited for at
         // the session's end: the start would take several times as long.
         let new = self.directory.join("record.new");
-        fs::write(&new, serde_json::to_vec(record)?)?;
+        Places::write_private(&new, &serde_json::to_vec(record)?)?;
         fs::rename(new, self.directory.join(RECORD))?;
         self.is_passing = false;
         Ok(())

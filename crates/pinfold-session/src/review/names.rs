@@ -7,6 +7,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use crate::places::Places;
 use crate::survey::Listing;
 
 /// Collects names during the walk over a workspace: for each directory its path and its entries,
@@ -30,7 +31,7 @@ impl Names {
     /// # Errors
     /// What the file system says.
     pub(crate) fn write(&self, file: &Path) -> io::Result<()> {
-        fs::write(file, &self.0)
+        Places::write_private(file, &self.0)
     }
 }
 

@@ -5,14 +5,14 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use pinfold_policy::authority::Effect;
-use pinfold_policy::protect::{BARE_REPOSITORIES, Protection, RootIs};
+use pinfold_policy::protect::{BARE_REPOSITORIES, Protection, Site};
 use serde::{Deserialize, Serialize};
 
 use super::changes::Left;
 use super::scan::is_named;
 use crate::git::quarantine::Stamp;
 use crate::git::start::Start;
+use crate::places::homes;
 use crate::protect::INSTALLED;
 
 /// The form of the record that this version writes and reads.
@@ -102,6 +102,7 @@ pub(crate) struct AnyPath(#[serde(with = "as_bytes")] pub(crate) PathBuf);
 #[derive(Debug)]
 pub(crate) struct Judge {
     protection: Protection,
+    site: Site,
     named: Vec<(PathBuf, Protected)>,
 }
 
@@ -114,7 +115,9 @@ impl Judge {
         let lifted = record.opt_in.iter().map(String::as_str);
         let protection = Protection::defaults(lifted).map_err(io::Error::other)?;
         let named = record.named.iter().map(|it| (it.path.clone(), it.protected.clone()));
-        Ok(Self { protection, named: named.collect() })
+        let homes = homes();
+        let site = Site::new(&record.workspace, homes.iter().map(PathBuf::as_path));
+        Ok(Self { protection, site, named: named.collect() })
     }
 
     /// Why what lies at a path, in a directory that is not protected, is not taken over.
@@ -137,10 +140,7 @@ impl Judge {
         if path.parent()?.iter().any(is_installed) {
             return None;
         }
-        let class = self.protection.classify(RootIs::Ordinary, path)?;
-        if class.effect() == Effect::Hide {
-            return None;
-        }
+        let class = self.protection.classify(&self.site, path)?.executed()?;
         let reason = class.reason();
         Some(protect(&reason.text, reason.opt_in.as_deref()))
     }

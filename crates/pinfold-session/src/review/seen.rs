@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FileType;
@@ -188,7 +189,9 @@ impl State {
 /// What the file system says.
 pub(crate) fn write_whole(file: &Path, content: &[u8]) -> io::Result<()> {
     let new = file.with_extension("new");
-    let mut written = File::create(&new)?;
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    let mut written = options.open(&new)?;
     written.write_all(content)?;
     written.sync_all()?;
     fs::rename(&new, file)?;

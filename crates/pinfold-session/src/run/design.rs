@@ -5,6 +5,7 @@
 //! had, under the name of the session that the inside was prepared for, and compare.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use pinfold_boundary::{Boundary, LaunchPlan};
 use pinfold_policy::authority::Authority;
@@ -13,8 +14,10 @@ use pinfold_policy::origin::Origin;
 use super::{Request, plan};
 use crate::broker;
 use crate::door;
-use crate::guard::Guard;
+use crate::generated::{self, Generated};
+use crate::guard::{self, Guard};
 use crate::outcome::RunError;
+use crate::own::Own;
 use crate::places::Places;
 use crate::review::Layer;
 use crate::shadow::{self, Shadow};
@@ -70,12 +73,15 @@ impl Design {
         let (subject, extra) = (request.subject.clone(), request.extra.clone());
         let view = View::collect(subject, settings, workspace, stack, extra)?;
         let authority = view.authority()?;
+        let own = Own::find(places).map_err(RunError::System)?;
+        guard::refuse(&authority, &own, settings, places)?;
+        generated::refuse(&authority)?;
         let over = workspace.under_view(settings);
         let layer = over.map(|_| Layer::of(places, id));
         let shadows = shadow::find(settings, workspace)?;
         let mounts = shadows.iter().map(Shadow::entries).collect::<Result<Vec<_>, _>>()?;
         let copies = copies(places, id, layer.as_ref());
-        let guard = Guard::new(&copies, id, over, shadows);
+        let mut guard = Guard::new(&copies, id, over, shadows, Arc::new(own));
         let mut plan = plan::plan(&view, &authority, (settings, stack))?;
         if let Some(layer) = &layer {
             plan::put_view(&mut plan, &workspace.root, layer)?;
@@ -97,6 +103,8 @@ impl Design {
         plan.tree.extend(ssh.map(Ssh::entries).transpose()?.into_iter().flatten());
         plan.tree.extend(gitconfig::entry(settings, ssh)?);
         plan.tree.extend(broker::entries(&settings.host_exec)?);
+        let generated = Generated::take_out(&mut plan.tree, &authority, over)?;
+        guard.put_over(generated);
         plan.doors = broker::door(&settings.host_exec)?.into_iter().collect();
         plan.doors.extend(door::wanted(request.provider.is_some(), &settings.network, ssh)?);
         Ok((Self { view, authority, layer, guard, trust }, plan))

@@ -40,7 +40,7 @@ struct Row {
 }
 
 pub(crate) fn ps(args: &PsArgs) -> Result<ExitCode, Failure> {
-    let places = Places::find().map_err(Failure::new)?;
+    let places = Places::find().map_err(|error| Failure::places(error).plain())?;
     Review::go_on_with_all(&places);
     let live = live_sessions(&places);
     let mut rows = from_audit(&places, &live)?;

@@ -39,7 +39,7 @@ impl Site {
     /// A directory that is no repository.
     pub(crate) fn bare_directory(&self) -> Case {
         let outer = tempfile::Builder::new().prefix("pinfold-case-").tempdir().unwrap();
-        fs::set_permissions(outer.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        fs::set_permissions(outer.path(), fs::Permissions::from_mode(0o1777)).unwrap();
         let path = outer.path().canonicalize().unwrap().join("work");
         let case = Case { person: self.person, outer, path };
         case.host_at(case.outer.path(), "mkdir work home");

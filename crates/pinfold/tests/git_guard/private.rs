@@ -355,7 +355,8 @@ fn both_sides_are_in_step_while_the_session_lives() {
         case.host("rm done");
         assert!(shown.starts_with("of the host\n"), "{site}: {shown}{told}");
         assert!(!told.contains("pinfold:"), "{site}: {told}");
-        let look = "git log --format=%s mine; git status --porcelain; git fsck";
+        let look = "git log --format=%s mine; git status --porcelain; \
+                    git fsck --no-dangling";
         assert_eq!(case.host(look), "of the host\nin\nfirst\nA  t\n", "{site}: {told}");
     }
 }

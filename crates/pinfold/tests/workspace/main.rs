@@ -1,6 +1,7 @@
 //! Workspaces, git worktrees and private directories.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
 
+mod grants;
 mod own_places;
 mod workspace;
 mod worktree;

@@ -1,9 +1,15 @@
 //! What pinfold reads as its user's word cannot be written from inside, however wide a grant is.
 
 use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::path::{Path, PathBuf};
 
 use pinfold_testkit::{Stage, people};
+
+/// An agent of the user's.
+const OTHER: &str = "name = \"other\"\ncli_command = \"x\"\n";
+/// What a refusal says.
+const OWN: &str = "among pinfold's own files";
 
 /// Writes wherever pinfold would read it, and says what it could.
 const PLANT: &str = r#"
@@ -70,10 +76,7 @@ fn a_grant_above_pinfolds_own_files_gives_none_of_them_whether_they_are_there_or
         for is_known in [false, true] {
             let stage = Stage::new(person);
             if is_known {
-                stage.write(
-                    "home/.config/pinfold/agents/other.toml",
-                    "name = \"other\"\ncli_command = \"x\"\n",
-                );
+                stage.write("home/.config/pinfold/agents/other.toml", OTHER);
                 assert!(stage.run(&[], &["true"]).status.success());
             }
             let home = stage.path("home").display().to_string();
@@ -82,17 +85,163 @@ fn a_grant_above_pinfolds_own_files_gives_none_of_them_whether_they_are_there_or
     }
 }
 
-/// With a part of them granted, as an agent's program is, nothing can be made beside it; with a part that may
-/// be written to, as an agent's kept state is, the two do not go together.
+/// The error of a run that is refused.
+fn refused(stage: &Stage, options: &[&str], directory: &Path) -> String {
+    let mut run = stage.pinfold(&["run"]);
+    let output = run.args(options).args(["--", "true"]).current_dir(directory).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(125), "{options:?} in {}", directory.display());
+    assert!(errors.contains("hint: "), "{errors}");
+    errors
+}
+
 #[test]
-fn a_part_that_is_granted_opens_nothing_beside_it() {
+fn pinfolds_own_files_are_refused_as_a_workspace_and_as_a_grant() {
+    for person in people() {
+        let stage = Stage::new(person);
+        stage.write("home/.config/pinfold/agents/other.toml", OTHER);
+        stage.write("home/.cache/pinfold/agents/known/file", "known");
+        assert!(stage.run(&[], &["true"]).status.success());
+        let link = stage.path("home/link");
+        symlink(stage.path("home/.config/pinfold/agents"), &link).unwrap();
+        for name in [
+            "home/.config/pinfold",
+            "home/.config/pinfold/",
+            "home/.config/pinfold/agents",
+            "home/.config/../.config/pinfold/agents/../agents",
+            "home/link",
+            "home/.local/state/pinfold",
+            "home/.local/state/pinfold/sessions",
+            "home/.cache/pinfold",
+            "home/.cache/pinfold/agents/known",
+        ] {
+            let path = stage.path(name);
+            let errors = refused(&stage, &[], &path);
+            assert!(errors.contains("the workspace ") && errors.contains(OWN), "{name}: {errors}");
+            for option in ["--read", "--write"] {
+                let errors = refused(&stage, &[option, path.to_str().unwrap()], &stage.workspace());
+                let said = format!("by {option} lies {OWN}");
+                assert!(errors.contains(&said), "{option} {name}: {errors}");
+            }
+        }
+        let file = stage.path("home/.config/pinfold/agents/other.toml").display().to_string();
+        assert!(refused(&stage, &["--read", &file], &stage.workspace()).contains(OWN));
+    }
+}
+
+/// What stow and chezmoi make: the settings lie in a repository of dotfiles.
+#[test]
+fn settings_that_lie_elsewhere_behind_a_link_or_under_a_second_name_are_hidden_there() {
+    for person in people() {
+        let stage = Stage::new(person);
+        stage.write("home/.config/pinfold/agents/other.toml", OTHER);
+        stage.write("home/dot/pf.toml", "# mine\n");
+        stage.write("home/dot/later/ours.toml", "");
+        symlink(stage.path("home/dot/pf.toml"), stage.path("home/.config/pinfold/config.toml"))
+            .unwrap();
+        symlink("../../dot/approved.json", stage.path("home/.config/pinfold/approvals.json"))
+            .unwrap();
+        fs::hard_link(
+            stage.path("home/.config/pinfold/agents/other.toml"),
+            stage.path("home/dot/later/notes.txt"),
+        )
+        .unwrap();
+        let script = "for name in pf.toml approved.json later/notes.txt; do
+                (echo '# in' >>$name) 2>/dev/null && echo $name
+                rm -f $name 2>/dev/null && echo $name removed
+                mv $name other 2>/dev/null && echo $name moved
+            done
+            mv later later-away 2>/dev/null && mkdir later && echo x >later/notes.txt
+            echo x >mine";
+        for mode in ["shared_mount", "overlay"] {
+            let mut run = stage.pinfold(&["run", "--workspace", mode, "--", "sh", "-c", script]);
+            let output = run.current_dir(stage.path("home/dot")).output().unwrap();
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{mode}: {errors}");
+            let said = String::from_utf8_lossy(&output.stdout);
+            // What is missing can be made in a view, and does not come out of it.
+            let made =
+                if mode == "overlay" { "approved.json\napproved.json removed\n" } else { "" };
+            assert_eq!(said, made, "{mode}: could be written");
+            let read = |name: &str| fs::read_to_string(stage.path(name)).unwrap();
+            assert_eq!(read("home/.config/pinfold/config.toml"), "# mine\n", "{mode}");
+            assert_eq!(read("home/.config/pinfold/agents/other.toml"), OTHER, "{mode}");
+            assert!(!stage.path("home/dot/approved.json").exists(), "{mode}");
+        }
+        for name in ["pf.toml", "later/notes.txt"] {
+            let mut check = stage.pinfold(&["check", "write", name]);
+            let status = check.current_dir(stage.path("home/dot")).status().unwrap();
+            assert_eq!(status.code(), Some(1), "{name}: check says what the kernel does");
+            let path = stage.path("home/dot").join(name).display().to_string();
+            assert!(refused(&stage, &["--write", &path], &stage.workspace()).contains(OWN));
+        }
+    }
+}
+
+/// Another environment is no way to the settings of the next run without it.
+#[test]
+fn the_default_places_are_pinfolds_own_whatever_the_environment_says() {
+    for person in people() {
+        let stage = Stage::new(person);
+        stage.write("home/.config/pinfold/config.toml", "# mine\n");
+        stage.write("home/.config/pinfold/secrets/x", "secret");
+        let other = stage.write("home/xdg/config/x", "");
+        let run = |options: &[&str], directory: &Path| {
+            let mut run = stage.pinfold(&["run"]);
+            run.env("XDG_CONFIG_HOME", other.parent().unwrap()).current_dir(directory);
+            run.args(options).args(["--", "sh", "-c"]);
+            run.arg("cat .config/pinfold/secrets/x; echo x >>.config/pinfold/config.toml");
+            run.output().unwrap()
+        };
+        let home = stage.path("home").display().to_string();
+        let config = stage.path("home/.config").display().to_string();
+        let output = run(&[], &stage.path("home/.config/pinfold"));
+        assert_eq!(output.status.code(), Some(125));
+        for (directory, option) in [(stage.workspace(), &home), (stage.workspace(), &config)] {
+            let mut run = stage.pinfold(&["run", "--write", option, "--", "sh", "-c"]);
+            run.env("XDG_CONFIG_HOME", other.parent().unwrap()).current_dir(directory);
+            run.arg(format!(
+                "cat {config}/pinfold/secrets/x; echo x >>{config}/pinfold/config.toml; true"
+            ));
+            let output = run.output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            assert_eq!(String::from_utf8_lossy(&output.stdout), "", "{option}");
+        }
+        let read = fs::read_to_string(stage.path("home/.config/pinfold/config.toml")).unwrap();
+        assert_eq!(read, "# mine\n");
+    }
+}
+
+/// Settings that are not there yet are not made by way of a view, either.
+#[test]
+fn nothing_of_pinfolds_own_comes_out_of_a_view() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let other = stage.write("home/xdg/x", "");
+        stage.write("home/.config/nvim/x", "");
+        let pinfold = |args: &[&str]| {
+            let mut command = stage.pinfold(args);
+            command.env("XDG_CONFIG_HOME", other.parent().unwrap());
+            command.current_dir(stage.path("home/.config"));
+            command.output().unwrap()
+        };
+        let script = "mkdir pinfold; echo x >pinfold/config.toml; echo x >mine";
+        let output = pinfold(&["run", "--workspace", "overlay", "--", "sh", "-c", script]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let output = pinfold(&["apply"]);
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(stage.path("home/.config/mine").exists(), "{errors}");
+        assert!(!stage.path("home/.config/pinfold").exists(), "{errors}");
+    }
+}
+
+/// A part that may be written to, as an agent's kept state is, and a grant of everything above do not go
+/// together.
+#[test]
+fn kept_state_and_a_grant_above_it_do_not_go_together() {
     for person in people() {
         let stage = Stage::new(person);
         let home = stage.path("home").display().to_string();
-        stage.write("home/.cache/pinfold/agents/known/file", "known");
-        let known = stage.path("home/.cache/pinfold/agents/known").display().to_string();
-        let options = ["--write", &home, "--read", &known];
-        plant(&stage, &options, &stage.workspace(), &["--", "sh", "-c", PLANT, "sh"]);
         stage.write(
             "home/.config/pinfold/agents/own.toml",
             "name = \"own\"\ncli_command = \"sh\"\n[state]\npaths = [\".own\"]\n",
@@ -102,5 +251,78 @@ fn a_part_that_is_granted_opens_nothing_beside_it() {
         let errors = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(125), "{errors}");
         assert!(errors.contains("it belongs to pinfold"), "{errors}");
+    }
+}
+
+#[test]
+fn settings_and_state_that_others_can_change_are_not_used() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let config = stage.write("home/.config/pinfold/config.toml", "# mine\n");
+        assert!(stage.run(&[], &["true"]).status.success());
+        let set_mode = |path: &Path, mode| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        let directory = config.parent().unwrap().to_owned();
+        for (path, mode) in [
+            (config.clone(), 0o644),
+            (directory, 0o755),
+            (stage.state(), 0o700),
+            (stage.path("home/.local"), 0o755),
+        ] {
+            set_mode(&path, 0o777);
+            let errors = refused(&stage, &[], &stage.workspace());
+            let hint = format!("hint: chmod go-w {}", path.display());
+            assert!(errors.contains(&hint), "{errors}");
+            let output = stage.pinfold(&["ps"]).output().unwrap();
+            let is_settings = path == config;
+            assert_eq!(output.status.success(), is_settings, "{}", path.display());
+            set_mode(&path, mode);
+        }
+        assert!(stage.run(&[], &["true"]).status.success());
+    }
+}
+
+/// `sudo -E`: root would run the plug-ins and wrappers of the user.
+#[test]
+fn root_does_not_use_the_settings_of_another_user() {
+    let Some(root) = people().into_iter().find(|person| person.is_root()) else { return };
+    let stage = Stage::new(root);
+    let config = stage.write("home/.config/pinfold/config.toml", "# theirs\n");
+    let hint = "sudo -H";
+    chown(stage.path("home"), Some(4711), Some(4711)).unwrap();
+    assert!(refused(&stage, &[], &stage.workspace()).contains(hint));
+    chown(stage.path("home"), Some(0), Some(0)).unwrap();
+    chown(&config, Some(4711), Some(4711)).unwrap();
+    assert!(refused(&stage, &[], &stage.workspace()).contains(hint));
+}
+
+/// Only the directory above keeps others away from files that do not.
+#[test]
+fn files_of_the_state_are_their_users_alone() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let run =
+            ["run", "--detach", "--name", "it", "--workspace", "overlay", "--", "sleep", "60"];
+        let output = stage.pinfold(&run).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let mut open = Vec::new();
+        shared_files(&stage.state(), &mut open);
+        let stopped = stage.pinfold(&["stop", "it"]).output().unwrap();
+        assert!(stopped.status.success());
+        assert_eq!(open, Vec::<PathBuf>::new());
+    }
+}
+
+/// Files and sockets that others may read. What a session itself is shown has the modes that it needs.
+fn shared_files(directory: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).unwrap().flatten() {
+        let (path, about) = (entry.path(), entry.metadata().unwrap());
+        let is_shown = ["git", "layers", "trust"].iter().any(|name| entry.file_name() == **name);
+        if about.is_dir() && !is_shown {
+            shared_files(&path, found);
+        } else if !about.is_dir() && about.permissions().mode() & 0o077 != 0 {
+            found.push(path);
+        }
     }
 }

@@ -9,9 +9,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use pinfold_policy::authority::Effect;
 use pinfold_policy::path::Escaped;
-use pinfold_policy::protect::{Protection, RootIs};
+use pinfold_policy::protect::{Protection, Site};
 
 use super::super::refs::shell_word;
 use super::super::state::State;
@@ -111,12 +110,11 @@ impl Collect<'_> {
 
 /// Whether tools run what lies at this path, or in a directory above it, by themselves.
 fn is_protected(protection: &Protection, path: &Path) -> bool {
+    let top = Site::default();
     let is_executed = |path: &Path| {
         let name = path.file_name().map(OsStr::as_bytes);
         name.is_some_and(Protection::may_match)
-            && protection
-                .classify(RootIs::Ordinary, path)
-                .is_some_and(|class| class.effect() == Effect::ReadOnly)
+            && protection.classify(&top, path).is_some_and(|class| class.executed().is_some())
     };
     path.ancestors().filter(|path| !path.as_os_str().is_empty()).any(is_executed)
 }

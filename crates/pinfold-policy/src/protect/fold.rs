@@ -1,0 +1,40 @@
+//! One spelling for names that a file system that folds case takes for the same.
+
+use std::borrow::Cow;
+
+/// Returns a name in the one spelling that the rules are written in.
+///
+/// ASCII letters become small. Beyond ASCII, the characters that ext4 and f2fs drop or fold to
+/// ASCII letters in a directory that folds case (`utf8_casefold()` of Linux, NFDICF) are dropped
+/// or folded as well. What is no UTF-8 stays as it is apart from ASCII letters.
+#[must_use]
+pub fn fold(name: &[u8]) -> Cow<'_, [u8]> {
+    if name.is_ascii() {
+        return match name.iter().any(u8::is_ascii_uppercase) {
+            true => Cow::Owned(name.to_ascii_lowercase()),
+            false => Cow::Borrowed(name),
+        };
+    }
+    let Ok(text) = std::str::from_utf8(name) else { return Cow::Owned(name.to_ascii_lowercase()) };
+    let folded: String = text.chars().filter(|it| !is_ignorable(*it)).flat_map(small).collect();
+    Cow::Owned(folded.into_bytes())
+}
+
+/// The long s folds to an s, which `to_lowercase` does not do. It does turn the Kelvin sign into a k.
+fn small(character: char) -> impl Iterator<Item = char> {
+    let character = if character == '\u{17f}' { 's' } else { character };
+    character.to_lowercase()
+}
+
+/// Whether a character has the property `Default_Ignorable_Code_Point` (Unicode 12.1, the version
+/// of Linux).
+fn is_ignorable(character: char) -> bool {
+    matches!(
+        character,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
+            | '\u{ffa0}' | '\u{fff0}'..='\u{fff8}' | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}'
+    )
+}

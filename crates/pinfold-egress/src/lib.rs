@@ -9,6 +9,7 @@
 mod door;
 mod download;
 mod gateway;
+mod held;
 mod publish;
 mod registry;
 mod serve;

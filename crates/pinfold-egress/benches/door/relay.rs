@@ -202,17 +202,23 @@ impl Budget for NoLimit {
         false
     }
 
+    fn limits_requests(&self) -> bool {
+        false
+    }
+
     fn limits_answers(&self) -> bool {
         true
     }
 
-    fn admit(&self, _: Option<&str>) -> Result<(), Over> {
+    fn admit(&self, _: Option<&str>, _: &Tokens) -> Result<(), Over> {
         Ok(())
     }
 
     fn spend(&self, _: Option<&str>, _: &Tokens, _: &Tokens) -> Result<(), Over> {
         Ok(())
     }
+
+    fn release(&self, _: Option<&str>, _: &Tokens) {}
 
     fn cost(&self, _: &str, _: &Tokens) -> Option<u64> {
         None

@@ -16,6 +16,7 @@ use super::scrub::{Patterns, Scrubber};
 use super::shared::Shared;
 use super::vault::Vault;
 use crate::gateway::{Event, Journal};
+use crate::held::HeldBytes;
 use crate::upstream::{Dns, WayOut};
 
 /// A journal that keeps nothing.
@@ -44,6 +45,7 @@ fn shared() -> &'static Shared {
             vault: Vault::new(Vec::new()),
             way: WayOut::default(),
             tls: OnceLock::new(),
+            held: HeldBytes::default(),
         }
     })
 }

@@ -23,7 +23,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 
 use super::message::{Body, is_address, relayed, rewrite, switch};
-use super::place::{RequestBody, place};
+use super::place::{RequestBody, held_body, place};
 use super::refusal::NoWay;
 use super::scrub::READABLE;
 use super::sender::{MAX_BUFFER, Sender, Stream};
@@ -237,11 +237,14 @@ impl Line {
         head: &mut Parts,
         body: Incoming,
     ) -> Result<RequestBody, NoWay> {
-        let mut body = Either::Right(body);
+        let mut body = held_body(secrets, head, body, &self.shared.held).await?;
         let path = head.uri.path().to_owned();
         for held in secrets {
-            let (after, used) = place(held, asked, head, body).await?;
-            body = after;
+            let bytes = match &mut body {
+                Either::Left(held) => Some(&mut held.bytes),
+                Either::Right(_) => None,
+            };
+            let used = place(held, asked, head, bytes).await?;
             if used {
                 let event = Event::SecretUse {
                     id: &held.rule.id,
@@ -263,7 +266,10 @@ impl Line {
             // Frames could be compressed (RFC 7692), and not searched then.
             head.headers.remove(SEC_WEBSOCKET_EXTENSIONS);
         }
-        Ok(body)
+        Ok(match body {
+            Either::Left(held) => Either::Left(Full::new(held.into_bytes())),
+            Either::Right(body) => Either::Right(body),
+        })
     }
 
     /// The host of a request, which all places that can name it agree on.

@@ -2,7 +2,9 @@
 
 mod admit;
 mod answer;
+mod body;
 mod budget;
+mod charge;
 mod config;
 mod credential;
 mod forward;
@@ -10,13 +12,17 @@ mod forward;
 pub mod fuzzing;
 mod headers;
 mod journal;
+mod json;
+mod judge;
 mod key;
 mod live;
 mod login;
 mod meter;
 mod model;
+mod path;
 mod pool;
 mod refusal;
+mod request;
 mod serve;
 mod stop;
 mod token;

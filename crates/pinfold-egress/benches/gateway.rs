@@ -250,6 +250,7 @@ fn ways(scheme: &str, models: Option<Vec<String>>) -> Result<(Way, Way), Failed>
                 source: Arc::new(RealKey),
             },
             models,
+            account: Vec::new(),
         }],
         journal: Arc::new(NoJournal),
         budget: Arc::new(NoBudget),

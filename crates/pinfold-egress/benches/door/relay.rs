@@ -157,6 +157,7 @@ fn gateway(port: u16, key: EphemeralKey, roots: TrustRoots) -> Result<Gateway, F
         upstream: Upstream::parse(&format!("https://localhost:{port}"))?,
         credential,
         models: None,
+        account: Vec::new(),
     };
     Ok(Gateway::new(GatewayConfig {
         session_keys: vec![key],

@@ -8,7 +8,7 @@ use std::time::Duration;
 use http::header::{ACCEPT_ENCODING, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HOST, UPGRADE};
 use http::request::Parts;
 use http::uri::PathAndQuery;
-use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use tokio::sync::OwnedSemaphorePermit;
@@ -17,9 +17,9 @@ use super::admit::{Target, admit, form_of, host_of};
 use super::answer::{Body, health, own, relayed};
 use super::body::Outbound;
 use super::charge::Charge;
-use super::config::{GatewayConfig, Route, Upstream};
+use super::config::{AccountHeader, GatewayConfig, Route, Upstream};
 use super::credential::{Ready, Slot};
-use super::headers::{strip_credentials, strip_hop_by_hop};
+use super::headers::{strip_accounts, strip_credentials, strip_hop_by_hop, strip_overrides};
 use super::journal::{Event, shortened};
 use super::judge::{Judge, Judged};
 use super::live::{Lack, Renewed};
@@ -174,7 +174,15 @@ impl Forwarder {
         let client_side: Option<OnUpgrade> = wanted.then(|| head.extensions.remove()).flatten();
         let asked = (head.method.clone(), path.clone());
         let sent = body.sent();
-        let mut request = outgoing_request(head, body, path, &credential, client_side.is_some());
+        let mut headers = outgoing_headers(head.headers, &route.account, &credential);
+        if client_side.is_some() {
+            headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+            headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+        }
+        let mut request = Request::new(body);
+        *request.method_mut() = head.method;
+        *request.uri_mut() = Uri::from(path);
+        *request.headers_mut() = headers;
         request.headers_mut().insert(HOST, line.host.clone());
         let answer = tokio::time::timeout(ANSWER_LIMIT, line.connections.send(request)).await;
         let response = match answer {
@@ -301,28 +309,22 @@ fn silent(route: &Route, cause: String) -> Refusal {
     Refusal::Upstream { provider, host, cause }
 }
 
-/// The request as the upstream sees it, but for its `Host`: nothing of the inside's connection,
-/// none of its credentials, and the real one last.
-fn outgoing_request(
-    head: Parts,
-    body: Outbound,
-    path: PathAndQuery,
+/// The headers as the upstream sees them, but for `Host`: nothing of the inside's connection, none of its
+/// credentials and accounts, and the real ones last.
+fn outgoing_headers(
+    mut headers: HeaderMap,
+    account: &[AccountHeader],
     credential: &Ready,
-    upgrade: bool,
-) -> Request<Outbound> {
-    let mut headers = head.headers;
+) -> HeaderMap {
     strip_hop_by_hop(&mut headers);
     strip_credentials(&mut headers);
+    strip_overrides(&mut headers);
+    strip_accounts(&mut headers);
+    for AccountHeader { name, value } in account {
+        headers.insert(name, value.clone());
+    }
     credential.place(&mut headers);
     // What is compressed could not be counted as it passes.
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    if upgrade {
-        headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
-        headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
-    }
-    let mut request = Request::new(body);
-    *request.method_mut() = head.method;
-    *request.uri_mut() = Uri::from(path);
-    *request.headers_mut() = headers;
-    request
+    headers
 }

@@ -141,7 +141,7 @@ impl Reader<'_> {
 
     /// Takes bytes and writes them.
     fn put_all(&mut self, count: usize) {
-        if self.read != self.write {
+        if count > 0 && self.read != self.write {
             self.text.copy_within(self.read..self.read + count, self.write);
         }
         self.read += count;
@@ -257,19 +257,17 @@ impl Reader<'_> {
         self.put(b'"');
         let start = self.write;
         loop {
-            let rest = &self.text[self.read..];
-            let end = memchr2(b'"', b'\\', rest).ok_or(Invalid::Json(self.text.len()))?;
-            if rest[..end].iter().fold(false, |is_any, byte| is_any | (*byte < b' ')) {
-                return Err(Invalid::Json(self.read));
-            }
-            let is_end = rest[end] == b'"';
+            let end = plain_run(&self.text[self.read..]).ok_or(Invalid::Json(self.text.len()))?;
             self.put_all(end);
-            if is_end {
-                let end = self.write;
-                self.put(b'"');
-                return Ok(start..end);
+            match self.text[self.read] {
+                b'"' => {
+                    let end = self.write;
+                    self.put(b'"');
+                    return Ok(start..end);
+                }
+                b'\\' => self.escape()?,
+                _ => return Err(Invalid::Json(self.read)),
             }
-            self.escape()?;
         }
     }
 
@@ -345,6 +343,19 @@ impl Reader<'_> {
             }
         }
     }
+}
+
+/// Bytes before the first quotation mark, backslash or control character. None if there is none.
+fn plain_run(text: &[u8]) -> Option<usize> {
+    /// Texts with many escapes have short runs.
+    const SHORT: usize = 24;
+    let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | ..=0x1f);
+    if let Some(at) = text.iter().take(SHORT).position(is_special) {
+        return Some(at);
+    }
+    let end = memchr2(b'"', b'\\', text)?;
+    let has_control = text[..end].iter().fold(false, |has, byte| has | (*byte < b' '));
+    if has_control { text.iter().position(is_special) } else { Some(end) }
 }
 
 fn is_blank(byte: u8) -> bool {

@@ -32,7 +32,8 @@ mod usage;
 pub use budget::{Budget, Over};
 pub(crate) use config::is_loopback;
 pub use config::{
-    Api, ConfigError, Credential, CredentialKind, GatewayConfig, ProviderId, Route, Upstream,
+    AccountHeader, Api, ConfigError, Credential, CredentialKind, GatewayConfig, ProviderId, Route,
+    Upstream,
 };
 pub(crate) use headers::strip_hop_by_hop;
 pub(crate) use journal::shortened;

@@ -163,6 +163,7 @@ pub(crate) fn route(provider: &str, upstream: &str) -> Route {
         upstream: Upstream::parse(upstream).unwrap(),
         credential: credential(CredentialKind::ApiKey, Arc::new(|| Ok(secret(REAL)))),
         models: None,
+        account: Vec::new(),
     }
 }
 

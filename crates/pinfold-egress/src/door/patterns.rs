@@ -1,0 +1,197 @@
+//! Texts that must not pass, and where they stand in what passes.
+
+use http::{HeaderMap, HeaderValue};
+
+use super::spelling::{Ends, Unit, of_base64, of_text};
+
+/// Bytes of a secret that are looked for in base64. Fewer are found by chance.
+const SHORTEST_IN_BASE64: usize = 4;
+
+/// Bytes of a secret that are found in base64 without the first character, too.
+const SHORTEST_IN_PART: usize = 8;
+
+/// Stands in base64 for what is taken out, so that what follows keeps its place.
+const BLANK: u8 = b'A';
+
+/// What is looked for, and what stands there instead.
+#[derive(Clone, Default)]
+pub(super) struct Patterns {
+    all: Vec<Pattern>,
+    pairs: Pairs,
+}
+
+/// A text that must not pass, and what stands there instead.
+#[derive(Clone, PartialEq, Eq)]
+struct Pattern {
+    units: Vec<Unit>,
+    instead: Vec<u8>,
+}
+
+/// Pairs of bytes that some pattern may begin with: a quick look that leaves out nearly every place.
+#[derive(Clone, Default)]
+struct Pairs(Vec<u64>);
+
+/// What is next in a text.
+enum Next<'p> {
+    /// A pattern, from and to.
+    Found(usize, usize, &'p Pattern),
+    /// What may be one, from here, once more is there.
+    Open(usize),
+    /// No pattern.
+    Nothing,
+}
+
+impl Patterns {
+    /// Adds a secret in every spelling, and within base64.
+    pub(super) fn add_secret(&mut self, value: &str, instead: &str) {
+        self.add(of_text(value), instead.as_bytes().to_vec());
+        if value.len() >= SHORTEST_IN_BASE64 {
+            for before in 0..3 {
+                let [whole, part] = of_base64(value.as_bytes(), before);
+                let part = Some(part).filter(|_| value.len() >= SHORTEST_IN_PART);
+                for units in std::iter::once(whole).chain(part) {
+                    let blanks = vec![BLANK; units.len()];
+                    self.add(units, blanks);
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, units: Vec<Unit>, instead: Vec<u8>) {
+        let pattern = Pattern { units, instead };
+        if !pattern.units.is_empty() && !self.all.contains(&pattern) {
+            self.pairs.add(&pattern.units);
+            self.all.push(pattern);
+        }
+    }
+
+    /// What begins first at or after `from`; of several, the longest. `is_whole` when nothing comes
+    /// after the text.
+    fn next(&self, text: &[u8], from: usize, is_whole: bool) -> Next<'_> {
+        if self.all.is_empty() {
+            return Next::Nothing;
+        }
+        for at in from..text.len() {
+            if !self.pairs.has(text[at], text.get(at + 1).copied()) {
+                continue;
+            }
+            let mut longest = None;
+            for pattern in &self.all {
+                let (end, is_open) = pattern.end(text, at);
+                if is_open && !is_whole {
+                    return Next::Open(at);
+                }
+                if let Some(end) = end.filter(|end| longest.is_none_or(|(other, _)| other < *end)) {
+                    longest = Some((end, pattern));
+                }
+            }
+            if let Some((end, pattern)) = longest {
+                return Next::Found(at, end, pattern);
+            }
+        }
+        Next::Nothing
+    }
+
+    /// Replaces every occurrence that is whole; gives what can go on, and how much of the text that
+    /// was.
+    pub(super) fn pass(&self, text: &[u8], is_whole: bool) -> (Vec<u8>, usize) {
+        let mut clean = Vec::with_capacity(text.len());
+        let mut from = 0;
+        loop {
+            match self.next(text, from, is_whole) {
+                Next::Found(at, end, pattern) => {
+                    clean.extend_from_slice(&text[from..at]);
+                    clean.extend_from_slice(&pattern.instead);
+                    from = end;
+                }
+                Next::Open(at) => {
+                    clean.extend_from_slice(&text[from..at]);
+                    return (clean, at);
+                }
+                Next::Nothing => {
+                    clean.extend_from_slice(&text[from..]);
+                    return (clean, text.len());
+                }
+            }
+        }
+    }
+
+    /// Replaces every occurrence in a text that is whole.
+    pub(super) fn scrub(&self, text: &[u8]) -> Vec<u8> {
+        self.pass(text, true).0
+    }
+
+    /// Replaces every occurrence in the values of headers.
+    pub(super) fn scrub_headers(&self, headers: &mut HeaderMap) {
+        for value in headers.values_mut() {
+            let bytes = value.as_bytes();
+            if !matches!(self.next(bytes, 0, true), Next::Nothing) {
+                let clean = HeaderValue::from_bytes(&self.scrub(bytes));
+                *value = clean.unwrap_or_else(|_| HeaderValue::from_static(""));
+            }
+        }
+    }
+}
+
+impl Pattern {
+    /// The furthest end of this pattern, where it begins at `at`, and whether it may end further on
+    /// once more is there.
+    fn end(&self, text: &[u8], at: usize) -> (Option<usize>, bool) {
+        let mut is_open = false;
+        let mut places = vec![at];
+        for unit in &self.units {
+            let mut ends = Ends::default();
+            for place in places {
+                unit.ends(text, place, &mut ends);
+            }
+            is_open |= ends.is_open;
+            places = ends.at;
+            if places.is_empty() {
+                return (None, is_open);
+            }
+        }
+        (places.into_iter().max(), is_open)
+    }
+}
+
+impl Pairs {
+    /// Bits for each pair of bytes, and one more row for a byte at the end of a text.
+    const WORDS: usize = 65536 / 64;
+
+    fn add(&mut self, units: &[Unit]) {
+        self.0.resize(Self::WORDS, 0);
+        let (Some(first), second) = (units.first(), units.get(1)) else { return };
+        for byte in first.beginnings() {
+            let mut after = first.second_bytes(byte);
+            let is_escape = matches!(byte, b'\\' | b'%' | b'&');
+            if after.is_empty() || (is_escape && *first == Unit::Char(char::from(byte))) {
+                match second {
+                    Some(second) => after.extend(second.beginnings()),
+                    None => after.extend(0..=255),
+                }
+            }
+            after.into_iter().for_each(|after| self.set(byte, after));
+        }
+    }
+
+    fn set(&mut self, first: u8, second: u8) {
+        let index = usize::from(first) << 8 | usize::from(second);
+        self.0[index / 64] |= 1 << (index % 64);
+    }
+
+    fn has(&self, first: u8, second: Option<u8>) -> bool {
+        match second {
+            Some(second) => {
+                let index = usize::from(first) << 8 | usize::from(second);
+                self.0[index / 64] >> (index % 64) & 1 != 0
+            }
+            None => {
+                let row = usize::from(first) << 8;
+                self.0[row / 64..row / 64 + 4].iter().any(|word| *word != 0)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

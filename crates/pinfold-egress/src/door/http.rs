@@ -18,7 +18,7 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use pinfold_policy::network::{Endpoint, Protocol, Refused};
+use pinfold_policy::network::{Endpoint, NetworkRule, Protocol, Refused};
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 
@@ -29,7 +29,7 @@ use super::scrub::READABLE;
 use super::sender::{MAX_BUFFER, Sender, Stream};
 use super::shared::Shared;
 use super::vault::Held;
-use crate::gateway::{Event, is_websocket, shortened};
+use crate::gateway::{Event, is_websocket, shortened, strip_overrides};
 use crate::upstream::{H2, HTTP1, UpstreamProxy, WANTS_PASSWORD, copy_of, is_silence};
 
 /// Time for the head of a request, which is also how long an unused connection is kept.
@@ -212,7 +212,7 @@ impl Line {
     ) -> Result<Response<Body>, NoWay> {
         let (mut head, body) = request.into_parts();
         let asked = self.asked(&head)?;
-        self.check_request(&asked, &head)?;
+        self.check_request(&asked, &mut head)?;
         let upgrade = upgrade.filter(|_| is_websocket(&head));
         rewrite(&mut head, &asked, self.secure, upgrade.is_some())?;
         let secrets = match self.secure {
@@ -313,12 +313,16 @@ impl Line {
         Ok(asked)
     }
 
-    /// Holds method and path against the rules, as they are now.
-    fn check_request(&self, asked: &Endpoint, head: &Parts) -> Result<(), NoWay> {
+    /// Holds method and path against the rules, as they are now. Where these decide, no header passes that
+    /// names another method or path.
+    fn check_request(&self, asked: &Endpoint, head: &mut Parts) -> Result<(), NoWay> {
         let policy = self.shared.policy();
         let rule = policy.decide(asked).map_err(|refused| self.shared.refuse(refused))?;
         let (method, path) = (head.method.as_str(), head.uri.path());
         if policy.allows_request(asked, method, path) {
+            if policy.rules_for(asked).any(NetworkRule::looks_at_requests) {
+                strip_overrides(&mut head.headers);
+            }
             return Ok(());
         }
         Err(self.shared.refuse(policy.refused_request(asked, &rule.value)))

@@ -35,7 +35,7 @@ pub use config::{
     AccountHeader, Api, ConfigError, Credential, CredentialKind, GatewayConfig, ProviderId, Route,
     Upstream,
 };
-pub(crate) use headers::strip_hop_by_hop;
+pub(crate) use headers::{strip_hop_by_hop, strip_overrides};
 pub(crate) use journal::shortened;
 pub use journal::{Event, Journal};
 pub use key::{EphemeralKey, KeyShape};

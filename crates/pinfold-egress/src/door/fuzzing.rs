@@ -96,22 +96,23 @@ pub fn connect(bytes: &[u8]) {
     }
 }
 
-/// A stream is scrubbed as its whole is, however it is cut, and no pattern is left in it as it is, unless
-/// what stands instead makes one.
+/// No pattern is left in a stream as it is, however it is cut, unless what stands instead makes one.
 ///
 /// # Panics
-/// When it is not.
+/// When one is.
 pub fn scrub(patterns: &[&[u8]], text: &[u8], cuts: &[u8]) {
     let mut all = Patterns::default();
     let patterns: Vec<_> =
         patterns.iter().filter_map(|pattern| std::str::from_utf8(pattern).ok()).collect();
     patterns.iter().for_each(|pattern| all.add_secret(pattern, "\n"));
-    let expected = all.scrub(text);
     let is_within = |part: &[u8], pattern: &str| {
         !pattern.is_empty() && memchr::memmem::find(part, pattern.as_bytes()).is_some()
     };
-    let mut parts = expected.split(|byte| *byte == b'\n');
-    assert!(!parts.any(|part| patterns.iter().any(|pattern| is_within(part, pattern))));
+    let is_left = |clean: &[u8]| {
+        let mut parts = clean.split(|byte| *byte == b'\n');
+        parts.any(|part| patterns.iter().any(|pattern| is_within(part, pattern)))
+    };
+    assert!(!is_left(&all.scrub(text)), "{}", text.escape_ascii());
     let mut scrubber = Scrubber::of(all);
     let (mut clean, mut rest) = (Vec::new(), text);
     for cut in cuts.iter().chain(std::iter::repeat(&255)).take(text.len() + 1) {
@@ -121,5 +122,5 @@ pub fn scrub(patterns: &[&[u8]], text: &[u8], cuts: &[u8]) {
     }
     clean.extend(scrubber.push(rest));
     clean.extend(scrubber.finish());
-    assert_eq!(clean.escape_ascii().to_string(), expected.escape_ascii().to_string());
+    assert!(!is_left(&clean), "{}", text.escape_ascii());
 }

@@ -38,6 +38,11 @@ const HEAD_LIMIT: Duration = Duration::from_secs(60);
 /// Largest head of a request, in bytes.
 const MAX_HEAD: usize = 64 * 1024;
 
+/// Bytes of bodies that a client of HTTP/2 may send ahead of what is read, on one stream and in all.
+/// hyper's own mebibyte for each of 8192 connections would be outside of the session's memory.
+const STREAM_WINDOW: u32 = 128 * 1024;
+const CONNECTION_WINDOW: u32 = 256 * 1024;
+
 /// Serves a client of the explicit proxy: every request names its host in its URL.
 ///
 /// # Errors
@@ -132,6 +137,8 @@ async fn serve2(line: Arc<Line>, client: impl Stream) -> io::Result<()> {
     http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .max_header_list_size(MAX_HEAD as u32)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
         .serve_connection(TokioIo::new(client), service)
         .await
         .map_err(io::Error::other)

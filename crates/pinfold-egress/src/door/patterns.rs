@@ -31,6 +31,14 @@ struct Pattern {
 #[derive(Clone, Default)]
 struct Pairs(Vec<u64>);
 
+/// A piece of a stream that is not decided.
+#[derive(Default)]
+pub(super) struct Piece {
+    pub(super) bytes: Vec<u8>,
+    /// Bytes at its beginning that have gone on already.
+    passed: usize,
+}
+
 /// What is next in a text.
 enum Next<'p> {
     /// A pattern, from and to.
@@ -92,33 +100,49 @@ impl Patterns {
         Next::Nothing
     }
 
-    /// Replaces every occurrence that is whole; gives what can go on, and how much of the text that
-    /// was.
-    pub(super) fn pass(&self, text: &[u8], is_whole: bool) -> (Vec<u8>, usize) {
+    /// Replaces every occurrence in a piece of a stream; gives what can go on. What may be the beginning
+    /// of a pattern stays in the piece.
+    pub(super) fn pass(&self, piece: &mut Piece, is_whole: bool) -> Vec<u8> {
+        let text = piece.bytes.as_slice();
         let mut clean = Vec::with_capacity(text.len());
-        let mut from = 0;
-        loop {
-            match self.next(text, from, is_whole) {
-                Next::Found(at, end, pattern) => {
-                    clean.extend_from_slice(&text[from..at]);
-                    clean.extend_from_slice(&pattern.instead);
-                    from = end;
-                }
-                Next::Open(at) => {
-                    clean.extend_from_slice(&text[from..at]);
-                    return (clean, at);
-                }
-                Next::Nothing => {
-                    clean.extend_from_slice(&text[from..]);
-                    return (clean, text.len());
-                }
-            }
+        let mut from = piece.passed;
+        let mut next = self.next(text, 0, is_whole);
+        while let Next::Found(at, end, pattern) = next {
+            clean.extend_from_slice(text.get(from..at).unwrap_or_default());
+            let passed = if pattern.is_base64() { from.saturating_sub(at) } else { 0 };
+            clean.extend_from_slice(pattern.instead.get(passed..).unwrap_or_default());
+            from = end;
+            next = self.next(text, end, is_whole);
         }
+        let at = match next {
+            Next::Open(at) => at,
+            Next::Found(..) | Next::Nothing => text.len(),
+        };
+        clean.extend_from_slice(text.get(from..at).unwrap_or_default());
+        piece.passed = from.saturating_sub(at);
+        piece.bytes.drain(..at);
+        if let [byte] = piece.bytes.as_slice()
+            && piece.passed == 0
+            && !self.is_plain_beginning(*byte)
+        {
+            clean.push(*byte);
+            piece.passed = 1;
+        }
+        clean
+    }
+
+    /// Whether a byte is the first one of a secret as it is. What else begins a pattern says nothing
+    /// of it, or some bits: it is not held back, because many messages end with such a byte.
+    fn is_plain_beginning(&self, byte: u8) -> bool {
+        self.all.iter().any(|pattern| match pattern.units.first() {
+            Some(Unit::Char(first)) => first.encode_utf8(&mut [0; 4]).as_bytes()[0] == byte,
+            Some(Unit::Sextet { .. }) | None => false,
+        })
     }
 
     /// Replaces every occurrence in a text that is whole.
     pub(super) fn scrub(&self, text: &[u8]) -> Vec<u8> {
-        self.pass(text, true).0
+        self.pass(&mut Piece { bytes: text.to_vec(), passed: 0 }, true)
     }
 
     /// Replaces every occurrence in the values of headers.
@@ -134,6 +158,10 @@ impl Patterns {
 }
 
 impl Pattern {
+    fn is_base64(&self) -> bool {
+        matches!(self.units.first(), Some(Unit::Sextet { .. }))
+    }
+
     /// The furthest end of this pattern, where it begins at `at`, and whether it may end further on
     /// once more is there.
     fn end(&self, text: &[u8], at: usize) -> (Option<usize>, bool) {

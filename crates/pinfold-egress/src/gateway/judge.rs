@@ -89,9 +89,13 @@ impl Judge<'_> {
         let kind = path::kind(&own);
         let is_judged = self.route.models.is_some() || self.budget.limits_answers();
         match kind {
-            Kind::Batch => return Err(Refusal::NotCountable { what: "a batch of requests" }),
+            Kind::Batch => {
+                return Err(Refusal::NotCountable { what: "a batch of requests".to_owned() });
+            }
             Kind::Deferred if is_judged => {
-                return Err(Refusal::NotCountable { what: "work that goes on after its answer" });
+                return Err(Refusal::NotCountable {
+                    what: "work that goes on after its answer".to_owned(),
+                });
             }
             Kind::Deferred | Kind::Usual | Kind::Counting | Kind::Embedding => {}
         }
@@ -134,6 +138,9 @@ impl Judge<'_> {
             return Err(self.unknown("its body is compressed; send it as it is"));
         }
         let mut held = self.held.collect(body, LARGEST_BODY).await?;
+        if held.bytes.is_empty() {
+            return Ok((Outbound::empty(), None));
+        }
         let read = json::rewrite(&mut held.bytes);
         let request = read.map_err(|why| self.unknown(&why.to_string()))?;
         for name in [CONTENT_ENCODING, CONTENT_LENGTH, TRANSFER_ENCODING, TRAILER] {
@@ -155,7 +162,7 @@ impl Judge<'_> {
             );
         }
         if self.budget.limits_answers() && request.is_some_and(|request| request.is_deferred) {
-            return Err(Refusal::NotCountable { what: "an answer in the background" });
+            return Err(Refusal::NotCountable { what: "an answer in the background".to_owned() });
         }
         let in_path = match self.route.api {
             Api::Gemini => path::of_gemini(path),
@@ -198,7 +205,8 @@ impl Judge<'_> {
     fn unknown(&self, why: &str) -> Refusal {
         let allowed = match &self.route.models {
             Some(models) => models.join(", "),
-            None => "those with a price".to_owned(),
+            None if self.budget.needs_model() => "those with a price".to_owned(),
+            None => return Refusal::NotCountable { what: format!("this request ({why})") },
         };
         Refusal::UnknownModel { why: why.to_owned(), allowed }
     }

@@ -73,7 +73,7 @@ pub(super) enum Refusal {
         "pinfold: {what} cannot be counted, and this session limits what may be used; send single \
          requests and read their answers"
     )]
-    NotCountable { what: &'static str },
+    NotCountable { what: String },
     #[error("pinfold: {0}")]
     NotHeld(HoldError),
     #[error(

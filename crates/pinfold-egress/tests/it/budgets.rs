@@ -349,9 +349,38 @@ fn what_cannot_be_counted_is_refused_while_a_budget_is_set() {
         assert_eq!(status(&answer), 403, "{path} {body}: {answer}");
         assert_eq!(header(&answer, "x-should-retry"), Some("false"));
     }
+    let form = post_form(&pen);
+    assert!(form.contains("this request (its body is not a JSON object"), "{form}");
     let socket = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n";
     assert_eq!(status(&pen.get("/v1/realtime?model=m", socket)), 426);
     assert!(seen.lock().unwrap().is_empty());
+}
+
+fn post_form(pen: &Pen) -> String {
+    let key = &pen.key;
+    pen.raw(
+        format!(
+            "POST /v1/files HTTP/1.1\r\nHost: localhost\r\nx-api-key: {key}\r\n\
+             Content-Type: multipart/form-data; boundary=x\r\nContent-Length: 7\r\n\
+             Connection: close\r\n\r\n--x--\r\n"
+        )
+        .as_bytes(),
+    )
+}
+
+#[test]
+fn an_empty_body_in_chunks_is_none() {
+    let (upstream, seen) = Server::answering(OK);
+    let budget = Limit::of(1000);
+    let pen = pen(Arc::clone(&budget), Api::OpenAi, &upstream);
+    let request = format!(
+        "POST /v1/responses/r_1/cancel HTTP/1.1\r\nHost: localhost\r\nx-api-key: {}\r\n\
+         Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n0\r\n\r\n",
+        pen.key
+    );
+    assert_eq!(status(&pen.raw(request.as_bytes())), 200);
+    assert_eq!(seen.lock().unwrap().len(), 1);
+    assert_eq!((*budget.used.lock().unwrap(), *budget.reserved.lock().unwrap()), (0, 0));
 }
 
 /// A GET with the right key.

@@ -128,21 +128,21 @@ for name, parts in {
     print(name, status(attempt(lambda: slowly(parts))))
 s = connect(('web.example.com', 8080), 3)
 s.sendall(b'get key\\r\\n')
-print('other', status(read(s)))
+print('other', 'Error code: 400' in read(s))
 ";
     for person in people_with("HTTP on another port", &[]) {
         let world = World::new(person, &["web"]);
         let before = world.seen().len();
         let said = world.python(&["--allow-host", "web.example.com:8080"], program);
         assert!(said.ok, "{said:?}");
-        for name in ["plain", "crlf", "small", "slow", "token"] {
+        for name in ["plain", "crlf", "small", "slow"] {
             assert_eq!(said.line(name), "421", "{}", said.out);
         }
-        for name in ["lines", "blanks"] {
+        for name in ["lines", "blanks", "token"] {
             assert_ne!(said.line(name), "200", "{}", said.out);
         }
         // What is no HTTP is the server's to answer.
-        assert_eq!(said.line("other"), "400", "{}", said.out);
+        assert_eq!(said.line("other"), "True", "{}", said.out);
         let seen = world.seen().split_off(before);
         assert!(!seen.contains("smuggled"), "{seen}\n{}", said.out);
     }

@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, HeaderValue};
 
-use super::spelling::{Ends, Unit, of_base64, of_text};
+use super::spelling::{Ends, PlainEnd, Unit, of_base64, of_text};
 
 /// Bytes of a secret that are looked for in base64. Fewer are found by chance.
 const SHORTEST_IN_BASE64: usize = 4;
@@ -28,8 +28,8 @@ struct Pattern {
 }
 
 /// Pairs of bytes that some pattern may begin with: a quick look that leaves out nearly every place.
-#[derive(Clone, Default)]
-struct Pairs(Vec<u64>);
+#[derive(Clone)]
+struct Pairs(Box<[u64; Pairs::WORDS]>);
 
 /// A piece of a stream that is not decided.
 #[derive(Default)]
@@ -79,10 +79,9 @@ impl Patterns {
         if self.all.is_empty() {
             return Next::Nothing;
         }
-        for at in from..text.len() {
-            if !self.pairs.has(text[at], text.get(at + 1).copied()) {
-                continue;
-            }
+        let mut from = from;
+        while let Some(at) = self.pairs.find(text, from) {
+            from = at + 1;
             let mut longest = None;
             for pattern in &self.all {
                 let (end, is_open) = pattern.end(text, at);
@@ -165,9 +164,23 @@ impl Pattern {
     /// The furthest end of this pattern, where it begins at `at`, and whether it may end further on
     /// once more is there.
     fn end(&self, text: &[u8], at: usize) -> (Option<usize>, bool) {
+        let mut place = at;
+        for (index, unit) in self.units.iter().enumerate() {
+            place = match text.get(place).map(|byte| unit.plain_end(*byte, place)) {
+                Some(PlainEnd::At(end)) => end,
+                Some(PlainEnd::Nowhere) => return (None, false),
+                Some(PlainEnd::Unknown) => return self.end_in_any_spelling(text, place, index),
+                None => return (None, true),
+            };
+        }
+        (Some(place), false)
+    }
+
+    /// The same for the units from `index` on, of which the first begins at `at`.
+    fn end_in_any_spelling(&self, text: &[u8], at: usize, index: usize) -> (Option<usize>, bool) {
         let mut is_open = false;
         let mut places = vec![at];
-        for unit in &self.units {
+        for unit in &self.units[index..] {
             let mut ends = Ends::default();
             for place in places {
                 unit.ends(text, place, &mut ends);
@@ -182,21 +195,27 @@ impl Pattern {
     }
 }
 
+impl Default for Pairs {
+    fn default() -> Self {
+        Self(Box::new([0; Self::WORDS]))
+    }
+}
+
 impl Pairs {
-    /// Bits for each pair of bytes, and one more row for a byte at the end of a text.
+    /// A bit for each pair of bytes.
     const WORDS: usize = 65536 / 64;
 
     fn add(&mut self, units: &[Unit]) {
-        self.0.resize(Self::WORDS, 0);
-        let (Some(first), second) = (units.first(), units.get(1)) else { return };
+        let Some(first) = units.first() else { return };
+        let second = match units.get(1) {
+            Some(second) => second.beginnings(),
+            None => (0..=255).collect(),
+        };
         for byte in first.beginnings() {
-            let mut after = first.second_bytes(byte);
+            let after = first.second_bytes(byte);
             let is_escape = matches!(byte, b'\\' | b'%' | b'&');
             if after.is_empty() || (is_escape && *first == Unit::Char(char::from(byte))) {
-                match second {
-                    Some(second) => after.extend(second.beginnings()),
-                    None => after.extend(0..=255),
-                }
+                second.iter().for_each(|after| self.set(byte, *after));
             }
             after.into_iter().for_each(|after| self.set(byte, after));
         }
@@ -207,17 +226,21 @@ impl Pairs {
         self.0[index / 64] |= 1 << (index % 64);
     }
 
-    fn has(&self, first: u8, second: Option<u8>) -> bool {
-        match second {
-            Some(second) => {
-                let index = usize::from(first) << 8 | usize::from(second);
-                self.0[index / 64] >> (index % 64) & 1 != 0
+    /// The first place at or after `from` where a pattern may begin.
+    fn find(&self, text: &[u8], from: usize) -> Option<usize> {
+        let words = &*self.0;
+        let rest = text.get(from..)?;
+        let (first, others) = rest.split_first()?;
+        let mut before = usize::from(*first);
+        for (at, byte) in others.iter().enumerate() {
+            let index = before << 8 | usize::from(*byte);
+            if words[index / 64] >> (index % 64) & 1 != 0 {
+                return Some(from + at);
             }
-            None => {
-                let row = usize::from(first) << 8;
-                self.0[row / 64..row / 64 + 4].iter().any(|word| *word != 0)
-            }
+            before = usize::from(*byte);
         }
+        let row = &words[before << 2..(before << 2) + 4];
+        row.iter().any(|word| *word != 0).then(|| text.len() - 1)
     }
 }
 

@@ -51,7 +51,44 @@ impl Ends {
     }
 }
 
+/// Where a unit ends that begins with a byte, if that alone tells.
+pub(super) enum PlainEnd {
+    At(usize),
+    Nowhere,
+    /// The byte may begin another spelling.
+    Unknown,
+}
+
 impl Unit {
+    /// Looks at the byte at `at` alone. Nearly all texts are decided by that.
+    pub(super) fn plain_end(self, byte: u8, at: usize) -> PlainEnd {
+        let fits = match (self, byte) {
+            (Self::Char(_), b'\\' | b'%' | b'&') | (Self::Char(' '), b'+') => {
+                return PlainEnd::Unknown;
+            }
+            (Self::Char(character), _) if character.is_ascii() => character as u8 == byte,
+            (Self::Char(_), _) => return PlainEnd::Unknown,
+            (Self::Sextet { is_broken: true, .. }, b'\r' | b'\n' | b'\\') => {
+                return PlainEnd::Unknown;
+            }
+            (Self::Sextet { .. }, b'\\' | b'%' | b'&') if self.is_escaped() => {
+                return PlainEnd::Unknown;
+            }
+            (Self::Sextet { mask, bits, .. }, _) => {
+                value_of(byte).is_some_and(|value| value & mask == bits)
+            }
+        };
+        if fits { PlainEnd::At(at + 1) } else { PlainEnd::Nowhere }
+    }
+
+    /// Whether some servers write it as an escape.
+    fn is_escaped(self) -> bool {
+        match self {
+            Self::Char(_) => true,
+            Self::Sextet { mask, bits, .. } => [62, 63].iter().any(|value| value & mask == bits),
+        }
+    }
+
     /// Finds all ends of this unit in a text, where it begins at `at`.
     pub(super) fn ends(self, text: &[u8], at: usize, ends: &mut Ends) {
         match self {
@@ -67,7 +104,7 @@ impl Unit {
 
     /// The bytes that it may begin with.
     pub(super) fn beginnings(self) -> Vec<u8> {
-        let mut bytes = vec![b'\\', b'%', b'&'];
+        let mut bytes = if self.is_escaped() { vec![b'\\', b'%', b'&'] } else { Vec::new() };
         match self {
             Self::Char(character) => {
                 bytes.push(character.encode_utf8(&mut [0; 4]).as_bytes()[0]);

@@ -246,3 +246,44 @@ fn responses_over_a_websocket_are_sent_back_to_http() {
     }
     assert!(seen.lock().unwrap().is_empty() && also_seen.lock().unwrap().is_empty());
 }
+
+/// Requests as agents send them.
+const USUAL: [(Api, &str, &str); 5] = [
+    (
+        Api::Anthropic,
+        "/v1/messages?beta=true",
+        r#"{"model":"good","messages":[{"role":"user","content":[{"type":"text","text":"a \"b\" \\ \u001b[0m\n","cache_control":{"type":"ephemeral"}},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo/+=="}}]},{"role":"assistant","content":[{"type":"tool_use","id":"toolu_1","name":"Bash","input":{"command":"ls","model":"x"}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":"é 😀"}]}],"system":[{"type":"text","text":"You are"}],"tools":[{"name":"Bash","description":"d","input_schema":{"type":"object","properties":{"model":{"type":"string","enum":["sonnet"]}},"required":["command"],"$schema":"http://json-schema.org/draft-07/schema#"}}],"metadata":{"user_id":"u"},"max_tokens":32000,"thinking":{"budget_tokens":31999,"type":"enabled"},"temperature":1,"stream":true}"#,
+    ),
+    (
+        Api::OpenAi,
+        "/v1/responses",
+        r#"{"model":"good","instructions":"i","input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"t"},{"type":"input_image","image_url":"data:image/png;base64,iVBOR/+="}]}],"tools":[{"type":"function","name":"shell","strict":false,"parameters":{"type":"object","properties":{"model":{"type":"string"}},"additionalProperties":false}},{"type":"web_search"}],"tool_choice":"auto","parallel_tool_calls":false,"reasoning":{"effort":"medium","summary":"auto"},"store":false,"stream":true,"include":["reasoning.encrypted_content"],"prompt_cache_key":"0199"}"#,
+    ),
+    (
+        Api::OpenAi,
+        "/v1/chat/completions",
+        r#"{"model":"good","messages":[{"role":"system","content":"s"},{"role":"user","content":"u"},{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{\"model\":\"x\",\"a\":1.50}"}}]}],"stream":true,"stream_options":{"include_usage":true},"max_completion_tokens":4096,"temperature":0.2,"top_p":1e-1}"#,
+    ),
+    (
+        Api::Gemini,
+        "/v1beta/models/good:streamGenerateContent?alt=sse",
+        r#"{"contents":[{"parts":[{"text":"t"},{"inlineData":{"mimeType":"image/png","data":"iVBOR"}}],"role":"user"}],"systemInstruction":{"parts":[{"text":"s"}],"role":"user"},"tools":[{"functionDeclarations":[{"name":"f","description":"d","parametersJsonSchema":{"type":"object","properties":{"model":{"type":"string"}}}}]}],"generationConfig":{"temperature":0,"topP":1,"thinkingConfig":{"includeThoughts":true,"thinkingBudget":-1}}}"#,
+    ),
+    (
+        Api::Gemini,
+        "/v1beta/models/good:countTokens",
+        r#"{"contents":[{"parts":[{"text":"t"}],"role":"user"}]}"#,
+    ),
+];
+
+#[test]
+fn what_agents_usually_ask_arrives_byte_by_byte() {
+    for (api, path, body) in USUAL {
+        let (pen, seen) = pen(api, &["good"]);
+        let answer = post(&pen, path, "Content-Type: application/json\r\n", body);
+        assert_eq!(status(&answer), 200, "{answer}");
+        let seen = seen.lock().unwrap();
+        assert!(seen[0].starts_with(&format!("POST {path} HTTP")), "{}", seen[0]);
+        assert!(seen[0].ends_with(&format!("\r\n\r\n{body}")), "{}", seen[0]);
+    }
+}

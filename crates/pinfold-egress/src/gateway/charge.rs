@@ -99,8 +99,10 @@ impl Charge {
     /// Takes everything back: nothing was used.
     pub(super) fn refund(mut self) {
         self.is_settled = true;
-        // What is over is refused with the next request.
-        let _ = self.spend(None, Tokens::default());
+        if self.counted != Tokens::default() {
+            // What is over is refused with the next request.
+            let _ = self.spend(None, Tokens::default());
+        }
         self.budget.release(self.model.as_deref(), &self.reserved);
     }
 

@@ -257,7 +257,8 @@ impl Reader<'_> {
         self.put(b'"');
         let start = self.write;
         loop {
-            let end = plain_run(&self.text[self.read..]).ok_or(Invalid::Json(self.text.len()))?;
+            let end = run_as_it_is(&self.text[self.read..]);
+            let end = end.ok_or(Invalid::Json(self.text.len()))?;
             self.put_all(end);
             match self.text[self.read] {
                 b'"' => {
@@ -274,10 +275,6 @@ impl Reader<'_> {
     fn escape(&mut self) -> Result<(), Invalid> {
         let at = self.read;
         match self.text.get(at + 1) {
-            Some(b'"' | b'\\' | b'b' | b'f' | b'n' | b'r' | b't') => {
-                self.put_all(2);
-                return Ok(());
-            }
             Some(b'/') => {
                 self.read += 1;
                 self.put_all(1);
@@ -345,17 +342,35 @@ impl Reader<'_> {
     }
 }
 
+/// Bytes that stay as they are: up to a quotation mark, a control character or an escape that has a
+/// shorter form. None if the text does not end.
+fn run_as_it_is(text: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        at += plain_run(&text[at..])?;
+        match text.get(at..at + 2) {
+            Some([b'\\', b'"' | b'\\' | b'b' | b'f' | b'n' | b'r' | b't']) => at += 2,
+            Some(_) | None => return Some(at),
+        }
+    }
+}
+
 /// Bytes before the first quotation mark, backslash or control character. None if there is none.
 fn plain_run(text: &[u8]) -> Option<usize> {
     /// Texts with many escapes have short runs.
-    const SHORT: usize = 24;
-    let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | ..=0x1f);
-    if let Some(at) = text.iter().take(SHORT).position(is_special) {
-        return Some(at);
+    const SHORT: usize = 16;
+    for (at, byte) in text.iter().take(SHORT).enumerate() {
+        if is_special(*byte) {
+            return Some(at);
+        }
     }
     let end = memchr2(b'"', b'\\', text)?;
     let has_control = text[..end].iter().fold(false, |has, byte| has | (*byte < b' '));
-    if has_control { text.iter().position(is_special) } else { Some(end) }
+    if has_control { text.iter().position(|byte| is_special(*byte)) } else { Some(end) }
+}
+
+fn is_special(byte: u8) -> bool {
+    matches!(byte, b'"' | b'\\' | ..=0x1f)
 }
 
 fn is_blank(byte: u8) -> bool {

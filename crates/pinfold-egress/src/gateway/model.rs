@@ -17,3 +17,28 @@ pub(super) fn lists(models: &[String], model: &str) -> bool {
         None => model == listed,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_has_whole_names_and_beginnings() {
+        let has = |listed: &str, model: &str| lists(&[listed.to_owned()], model);
+        assert!(has("gpt-5*", "gpt-5.1") && has("m", "models/m") && has("*", "tunedModels/x"));
+        assert!(has("tunedModels/*", "tunedModels/x") && has("tunedModels/x", "tunedModels/x"));
+        assert!(!has("gpt-5", "gpt-5-pro") && !lists(&[], "m") && !has("x", "tunedModels/x"));
+    }
+
+    #[test]
+    fn a_name_is_one_word() {
+        for name in
+            ["gpt-5", "anthropic/claude-3.5:beta", "llama3:8b", "@cf/x", "ft:gpt-4o:org::id"]
+        {
+            assert!(is_name(name), "{name}");
+        }
+        for name in ["", "a b", "a,b", "a\0", "a\n", "é", &"m".repeat(257)] {
+            assert!(!is_name(name), "{name}");
+        }
+    }
+}

@@ -37,6 +37,9 @@ const DEFERRED: [&str; 11] = [
     "research",
 ];
 
+/// Ends of paths that count tokens, or are free (Anthropic, OpenAI).
+const COUNTING: [&str; 3] = ["/count_tokens", "/responses/input_tokens", "/moderations"];
+
 /// The path with nothing in it that two servers could read in two ways. None if it has any of that:
 /// an empty or dotted segment, a parameter (`;`), a backslash, a control character, anything above
 /// ASCII, or an encoded slash, percent sign or question mark.
@@ -66,7 +69,7 @@ pub(super) fn kind(path: &str) -> Kind {
         Kind::Batch
     } else if has(&DEFERRED) || method.contains("longrunning") || method.contains("bidi") {
         Kind::Deferred
-    } else if path.ends_with("/count_tokens") || method == "counttokens" {
+    } else if COUNTING.iter().any(|end| path.ends_with(end)) || method == "counttokens" {
         Kind::Counting
     } else if path.ends_with("/embeddings") || method == "embedcontent" || is_one_batch {
         Kind::Embedding
@@ -160,6 +163,7 @@ mod tests {
             ("/v1/responses/resp_1/cancel", Kind::Usual),
             ("/v1/messages/count_tokens", Kind::Counting),
             ("/v1beta/models/m:countTokens", Kind::Counting),
+            ("/v1/responses/input_tokens", Kind::Counting),
             ("/v1/embeddings", Kind::Embedding),
             ("/v1beta/models/m:batchEmbedContents", Kind::Embedding),
             ("/v1/messages/batches", Kind::Batch),

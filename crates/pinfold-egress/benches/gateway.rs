@@ -59,7 +59,7 @@ fn main() -> Result<(), Failed> {
     let wanted = |label: &str| word.is_none_or(|word| label.contains(word.as_str()));
     println!("{:<34} {:>10} {:>10} {:>8}", "part", "direct", "gateway", "ratio");
     for scheme in ["http", "https"] {
-        let (direct, gateway) = ways(scheme)?;
+        let (direct, gateway) = ways(scheme, None)?;
         for connections in [1, 16] {
             let label = format!("{scheme}, {connections} conn.");
             if wanted(&label) {
@@ -75,6 +75,15 @@ fn main() -> Result<(), Failed> {
                 let [direct, gateway] = pair.map(|part| part.rate);
                 row(&label, "MB/s", [direct, gateway], gateway / direct);
             }
+        }
+    }
+    for (name, models) in [("any model", None), ("listed model", Some(vec!["m".to_owned()]))] {
+        let label = format!("1 MiB sent, {name}");
+        if wanted(&label) {
+            let (direct, gateway) = ways("http", models)?;
+            let part = Duration::from_secs_f64(seconds);
+            let pair = in_turns(&direct, &gateway, |way| uploads(way, part))?;
+            show_requests(&label, pair);
         }
     }
     Ok(())
@@ -144,6 +153,30 @@ async fn requests(way: Way, connections: usize, time: Duration) -> Result<Part, 
     Ok(Part { rate: latencies.len() as f64 / elapsed, p50: at(50), p99: at(99) })
 }
 
+/// Requests of a mebibyte, one after the other.
+async fn uploads(way: Way, time: Duration) -> Result<Part, Failed> {
+    let body = format!(r#"{{"model":"m","input":"{}"}}"#, "text \\n".repeat((1 << 20) / 7));
+    let body = Bytes::from(body);
+    let started = Instant::now();
+    let mut sender = connect(&way).await?;
+    let mut latencies = Vec::new();
+    while started.elapsed() < time {
+        let at = Instant::now();
+        let request = Request::post("/v1/messages").header("host", "localhost");
+        let request = request.header("content-type", "application/json");
+        let request = request.header("x-api-key", &way.key).body(Full::new(body.clone()))?;
+        let response = sender.send_request(request).await?;
+        assert!(response.status().is_success(), "{}", response.status());
+        response.into_body().collect().await?;
+        latencies.push(at.elapsed());
+        sender.ready().await?;
+    }
+    let elapsed = started.elapsed().as_secs_f64();
+    latencies.sort_unstable();
+    let at = |percent: usize| latencies[(latencies.len() - 1) * percent / 100];
+    Ok(Part { rate: latencies.len() as f64 / elapsed, p50: at(50), p99: at(99) })
+}
+
 /// One long response.
 async fn stream(way: Way, path: &str) -> Result<Part, Failed> {
     let mut sender = connect(&way).await?;
@@ -190,7 +223,7 @@ fn runtime() -> io::Result<tokio::runtime::Runtime> {
 }
 
 /// Starts a server and a gateway before it, each on a thread of its own.
-fn ways(scheme: &str) -> Result<(Way, Way), Failed> {
+fn ways(scheme: &str, models: Option<Vec<String>>) -> Result<(Way, Way), Failed> {
     let tls = scheme == "https";
     let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
     let certificate: CertificateDer<'static> = certified.cert.der().clone();
@@ -216,7 +249,8 @@ fn ways(scheme: &str) -> Result<(Way, Way), Failed> {
                 account_header: None,
                 source: Arc::new(RealKey),
             },
-            models: None,
+            models,
+            account: Vec::new(),
         }],
         journal: Arc::new(NoJournal),
         budget: Arc::new(NoBudget),
@@ -245,17 +279,23 @@ impl Budget for NoBudget {
         false
     }
 
+    fn limits_requests(&self) -> bool {
+        false
+    }
+
     fn limits_answers(&self) -> bool {
         false
     }
 
-    fn admit(&self, _: Option<&str>) -> Result<(), Over> {
+    fn admit(&self, _: Option<&str>, _: &Tokens) -> Result<(), Over> {
         Ok(())
     }
 
     fn spend(&self, _: Option<&str>, _: &Tokens, _: &Tokens) -> Result<(), Over> {
         Ok(())
     }
+
+    fn release(&self, _: Option<&str>, _: &Tokens) {}
 
     fn cost(&self, _: &str, _: &Tokens) -> Option<u64> {
         None

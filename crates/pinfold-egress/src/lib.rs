@@ -9,6 +9,7 @@
 mod door;
 mod download;
 mod gateway;
+mod held;
 mod publish;
 mod registry;
 mod serve;
@@ -27,9 +28,10 @@ pub use door::{
 };
 pub use download::{Download, DownloadError, Downloader, Integrity, InvalidIntegrity, Progress};
 pub use gateway::{
-    Api, BodyForm, Budget, ConfigError, Credential, CredentialKind, Current, EphemeralKey, Event,
-    Gateway, GatewayConfig, Journal, KeyShape, Lack, LiveCredential, LoginTerms, Over, ProviderId,
-    Renewal, Renewed, Route, Stop, StopHandle, Times, Upstream, stop_channel,
+    AccountHeader, Api, BodyForm, Budget, ConfigError, Credential, CredentialKind, Current,
+    EphemeralKey, Event, Gateway, GatewayConfig, Journal, KeyShape, Lack, LiveCredential,
+    LoginTerms, Over, ProviderId, Renewal, Renewed, Route, Stop, StopHandle, Times, Upstream,
+    stop_channel,
 };
 pub use http::HeaderName;
 pub use publish::{Published, SocketStock, SocketSupply, socket_supply};

@@ -78,8 +78,9 @@ impl Egress {
     async fn accept_until(&self, stop: impl Future<Output = ()>) -> io::Result<()> {
         // None of these ends by itself.
         let mut acceptors = JoinSet::new();
+        let held = self.door.as_ref().map(NetworkDoor::held).unwrap_or_default();
         if let Some((gateway, listeners)) = &self.gateway {
-            gateway.start(listeners, &mut acceptors)?;
+            gateway.start(listeners, &mut acceptors, held.clone())?;
         }
         if let Some(door) = &self.door {
             door.start(&mut acceptors)?;

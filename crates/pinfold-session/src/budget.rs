@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pinfold_egress::{Budget, Over};
 use pinfold_policy::prices::{Prices, Tokens};
-use pinfold_policy::settings::{self, BudgetOf, Usd, Window};
+use pinfold_policy::settings::{self, BudgetOf, Window};
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
@@ -53,6 +53,18 @@ struct Count {
     tokens: u64,
     /// Billionths of a USD.
     nano_usd: u64,
+    /// Reserved by requests that are under way, or were when a session was killed. Absent where there
+    /// is none, as in files of before.
+    #[serde(default, skip_serializing_if = "is_none")]
+    reserved_tokens: u64,
+    /// The same in billionths of a USD.
+    #[serde(default, skip_serializing_if = "is_none")]
+    reserved_nano_usd: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_none(reserved: &u64) -> bool {
+    *reserved == 0
 }
 
 /// Tokens and money, more or less than was counted before.
@@ -81,6 +93,22 @@ impl Budgets {
     fn limits_money(&self) -> bool {
         self.budgets.iter().any(|kept| kept.budget.usd.is_some())
     }
+
+    fn change(&self, model: Option<&str>, before: &Tokens, now: &Tokens) -> Change {
+        let cost =
+            |tokens: &Tokens| i128::from(model.and_then(|m| self.cost(m, tokens)).unwrap_or(0));
+        Change {
+            tokens: i128::from(now.sum()) - i128::from(before.sum()),
+            nano_usd: cost(now) - cost(before),
+        }
+    }
+}
+
+impl Count {
+    fn reserve(&mut self, change: &Change) {
+        self.reserved_tokens = changed(self.reserved_tokens, change.tokens);
+        self.reserved_nano_usd = changed(self.reserved_nano_usd, change.nano_usd);
+    }
 }
 
 impl Budget for Budgets {
@@ -88,11 +116,15 @@ impl Budget for Budgets {
         self.limits_money()
     }
 
+    fn limits_requests(&self) -> bool {
+        self.budgets.iter().any(|kept| kept.budget.requests.is_some())
+    }
+
     fn limits_answers(&self) -> bool {
         self.limits_money() || self.budgets.iter().any(|kept| kept.budget.tokens.is_some())
     }
 
-    fn admit(&self, model: Option<&str>) -> Result<(), Over> {
+    fn admit(&self, model: Option<&str>, reserved: &Tokens) -> Result<(), Over> {
         if let Some(model) = model.filter(|_| self.limits_money())
             && self.prices.of(model).is_none()
         {
@@ -102,10 +134,14 @@ impl Budget for Budgets {
         for kept in &self.budgets {
             kept.with(|count| kept.spent(count, Of::Before))??;
         }
+        let change = self.change(model, &Tokens::default(), reserved);
         for kept in &self.budgets {
             kept.with(|count| {
                 let outcome = kept.spent(count, Of::Before);
-                count.requests += u64::from(outcome.is_ok());
+                if outcome.is_ok() {
+                    count.requests += 1;
+                    count.reserve(&change);
+                }
                 outcome
             })??;
         }
@@ -113,12 +149,7 @@ impl Budget for Budgets {
     }
 
     fn spend(&self, model: Option<&str>, before: &Tokens, now: &Tokens) -> Result<(), Over> {
-        let cost =
-            |tokens: &Tokens| i128::from(model.and_then(|m| self.cost(m, tokens)).unwrap_or(0));
-        let change = Change {
-            tokens: i128::from(now.sum()) - i128::from(before.sum()),
-            nano_usd: cost(now) - cost(before),
-        };
+        let change = self.change(model, before, now);
         let mut outcome = Ok(());
         for kept in &self.budgets {
             let counted = kept.with(|count| {
@@ -129,6 +160,14 @@ impl Budget for Budgets {
             outcome = outcome.and(counted.and_then(|outcome| outcome));
         }
         outcome
+    }
+
+    fn release(&self, model: Option<&str>, reserved: &Tokens) {
+        let change = self.change(model, reserved, &Tokens::default());
+        for kept in self.budgets.iter().filter(|_| *reserved != Tokens::default()) {
+            // What cannot be given back stays reserved.
+            let _ = kept.with(|count| count.reserve(&change));
+        }
     }
 
     fn cost(&self, model: &str, tokens: &Tokens) -> Option<u64> {
@@ -176,10 +215,23 @@ impl Kept {
             return over(format!("{} tokens", limit.value), &limit.origin);
         }
         if let Some(limit) = budget.usd.as_ref().filter(|l| is_over(count.nano_usd, l.value.0)) {
-            let Usd(_) = limit.value;
             return over(limit.value.to_string(), &limit.origin);
         }
-        Ok(())
+        let is_left = |used: u64, reserved: u64, limit: u64| {
+            when == Of::During || used.saturating_add(reserved) < limit
+        };
+        let tokens_are_left = budget
+            .tokens
+            .as_ref()
+            .is_none_or(|limit| is_left(count.tokens, count.reserved_tokens, limit.value));
+        let money_is_left = budget
+            .usd
+            .as_ref()
+            .is_none_or(|limit| is_left(count.nano_usd, count.reserved_nano_usd, limit.value.0));
+        if tokens_are_left && money_is_left {
+            return Ok(());
+        }
+        Err(Over::Reserved { what: format!("{} {per}", budget.of) })
     }
 
     /// Works on the count, alone among all sessions.

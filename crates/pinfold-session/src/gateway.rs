@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use pinfold_egress::{
-    Api, BodyForm, Credential, CredentialKind, EphemeralKey, Gateway, GatewayConfig, HeaderName,
-    Journal, LoginTerms, ProviderId, Renewal, Route, Upstream,
+    AccountHeader, Api, BodyForm, Credential, CredentialKind, EphemeralKey, Gateway, GatewayConfig,
+    HeaderName, Journal, LoginTerms, ProviderId, Renewal, Route, Upstream,
 };
 use pinfold_policy::agents::{AuthMode, RefreshForm, RefreshTerms, ResolvedAgent};
 use pinfold_policy::prices::Prices;
@@ -34,6 +34,7 @@ pub struct Provider {
     api: Api,
     upstream: Upstream,
     models: Option<Vec<String>>,
+    account: Vec<AccountHeader>,
     kind: CredentialKind,
     secret: SecretId,
     account_header: Option<HeaderName>,
@@ -55,6 +56,8 @@ pub(crate) fn provider(
     let chosen = settings.providers.get(&name);
     let users = chosen.and_then(|chosen| chosen.base_url.as_ref());
     let users = users.map(|url| url.value.as_str());
+    let account = chosen.iter().flat_map(|chosen| &chosen.account);
+    let account = account.map(|(name, value)| AccountHeader::new(name, &value.value));
     let missing = || RunError::refused(format!("provider {name} has no base_url"), None);
     let refused = |error: pinfold_egress::ConfigError| RunError::refused(error, None);
     let upstream = Upstream::parse(users.or(own).ok_or_else(missing)?).map_err(refused)?;
@@ -75,6 +78,7 @@ pub(crate) fn provider(
         id: ProviderId::new(name).map_err(refused)?,
         api,
         models: chosen.and_then(|chosen| chosen.models.as_ref()).map(|models| models.value.clone()),
+        account: account.collect::<Result<_, _>>().map_err(refused)?,
         upstream,
         kind: match agent.auth_mode {
             Some(AuthMode::Oauth) => CredentialKind::OAuth,
@@ -119,6 +123,7 @@ impl Provider {
             upstream: self.upstream,
             credential,
             models: self.models,
+            account: self.account,
         };
         let prices = Prices::new(settings.prices.clone());
         let prices = prices.map_err(|error| RunError::refused(error, None))?;

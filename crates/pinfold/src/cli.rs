@@ -332,7 +332,7 @@ pub(crate) struct PolicyArgs {
         long,
         value_name = "ADDRESS",
         value_parser = parse_publish,
-        help = "Let the host reach a port inside: [HOST:]PORT; may be repeated"
+        help = "Let the host, and every user of it, reach a port inside: [HOST:]PORT; may be repeated"
     )]
     pub(crate) publish: Vec<SocketAddr>,
     /// Let the inside ask for git, gh and moltnet to be run on this machine; each call is approved

@@ -157,6 +157,7 @@ fn gateway(port: u16, key: EphemeralKey, roots: TrustRoots) -> Result<Gateway, F
         upstream: Upstream::parse(&format!("https://localhost:{port}"))?,
         credential,
         models: None,
+        account: Vec::new(),
     };
     Ok(Gateway::new(GatewayConfig {
         session_keys: vec![key],
@@ -202,17 +203,23 @@ impl Budget for NoLimit {
         false
     }
 
+    fn limits_requests(&self) -> bool {
+        false
+    }
+
     fn limits_answers(&self) -> bool {
         true
     }
 
-    fn admit(&self, _: Option<&str>) -> Result<(), Over> {
+    fn admit(&self, _: Option<&str>, _: &Tokens) -> Result<(), Over> {
         Ok(())
     }
 
     fn spend(&self, _: Option<&str>, _: &Tokens, _: &Tokens) -> Result<(), Over> {
         Ok(())
     }
+
+    fn release(&self, _: Option<&str>, _: &Tokens) {}
 
     fn cost(&self, _: &str, _: &Tokens) -> Option<u64> {
         None

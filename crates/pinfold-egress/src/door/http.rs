@@ -18,18 +18,18 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use pinfold_policy::network::{Endpoint, Protocol, Refused};
+use pinfold_policy::network::{Endpoint, NetworkRule, Protocol, Refused};
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 
 use super::message::{Body, is_address, relayed, rewrite, switch};
-use super::place::{RequestBody, place};
+use super::place::{RequestBody, held_body, place};
 use super::refusal::NoWay;
 use super::scrub::READABLE;
 use super::sender::{MAX_BUFFER, Sender, Stream};
 use super::shared::Shared;
 use super::vault::Held;
-use crate::gateway::{Event, is_websocket, shortened};
+use crate::gateway::{Event, is_websocket, shortened, strip_overrides};
 use crate::upstream::{H2, HTTP1, UpstreamProxy, WANTS_PASSWORD, copy_of, is_silence};
 
 /// Time for the head of a request, which is also how long an unused connection is kept.
@@ -37,6 +37,11 @@ const HEAD_LIMIT: Duration = Duration::from_secs(60);
 
 /// Largest head of a request, in bytes.
 const MAX_HEAD: usize = 64 * 1024;
+
+/// Bytes of bodies that a client of HTTP/2 may send ahead of what is read, on one stream and in all.
+/// hyper's own mebibyte for each of 8192 connections would be outside of the session's memory.
+const STREAM_WINDOW: u32 = 128 * 1024;
+const CONNECTION_WINDOW: u32 = 256 * 1024;
 
 /// Serves a client of the explicit proxy: every request names its host in its URL.
 ///
@@ -132,6 +137,8 @@ async fn serve2(line: Arc<Line>, client: impl Stream) -> io::Result<()> {
     http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .max_header_list_size(MAX_HEAD as u32)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
         .serve_connection(TokioIo::new(client), service)
         .await
         .map_err(io::Error::other)
@@ -212,7 +219,7 @@ impl Line {
     ) -> Result<Response<Body>, NoWay> {
         let (mut head, body) = request.into_parts();
         let asked = self.asked(&head)?;
-        self.check_request(&asked, &head)?;
+        self.check_request(&asked, &mut head)?;
         let upgrade = upgrade.filter(|_| is_websocket(&head));
         rewrite(&mut head, &asked, self.secure, upgrade.is_some())?;
         let secrets = match self.secure {
@@ -237,11 +244,14 @@ impl Line {
         head: &mut Parts,
         body: Incoming,
     ) -> Result<RequestBody, NoWay> {
-        let mut body = Either::Right(body);
+        let mut body = held_body(secrets, head, body, &self.shared.held).await?;
         let path = head.uri.path().to_owned();
         for held in secrets {
-            let (after, used) = place(held, asked, head, body).await?;
-            body = after;
+            let bytes = match &mut body {
+                Either::Left(held) => Some(&mut held.bytes),
+                Either::Right(_) => None,
+            };
+            let used = place(held, asked, head, bytes).await?;
             if used {
                 let event = Event::SecretUse {
                     id: &held.rule.id,
@@ -263,7 +273,10 @@ impl Line {
             // Frames could be compressed (RFC 7692), and not searched then.
             head.headers.remove(SEC_WEBSOCKET_EXTENSIONS);
         }
-        Ok(body)
+        Ok(match body {
+            Either::Left(held) => Either::Left(Full::new(held.into_bytes())),
+            Either::Right(body) => Either::Right(body),
+        })
     }
 
     /// The host of a request, which all places that can name it agree on.
@@ -307,12 +320,16 @@ impl Line {
         Ok(asked)
     }
 
-    /// Holds method and path against the rules, as they are now.
-    fn check_request(&self, asked: &Endpoint, head: &Parts) -> Result<(), NoWay> {
+    /// Holds method and path against the rules, as they are now. Where these decide, no header passes that
+    /// names another method or path.
+    fn check_request(&self, asked: &Endpoint, head: &mut Parts) -> Result<(), NoWay> {
         let policy = self.shared.policy();
         let rule = policy.decide(asked).map_err(|refused| self.shared.refuse(refused))?;
         let (method, path) = (head.method.as_str(), head.uri.path());
         if policy.allows_request(asked, method, path) {
+            if policy.rules_for(asked).any(NetworkRule::looks_at_requests) {
+                strip_overrides(&mut head.headers);
+            }
             return Ok(());
         }
         Err(self.shared.refuse(policy.refused_request(asked, &rule.value)))

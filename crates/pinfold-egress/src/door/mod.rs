@@ -17,6 +17,7 @@ mod message;
 mod mint;
 mod names;
 mod outward;
+mod patterns;
 mod peek;
 mod place;
 mod placeholder;
@@ -26,6 +27,7 @@ mod sender;
 mod serve;
 mod shared;
 
+mod spelling;
 mod stores;
 mod vault;
 

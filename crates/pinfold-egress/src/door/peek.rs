@@ -37,13 +37,25 @@ impl Beginning {
     /// Looks at the first bytes.
     pub(super) fn of(bytes: &[u8]) -> Self {
         const HANDSHAKE: u8 = 22;
-        match bytes.first() {
-            None => Self::Unclear,
-            Some(&HANDSHAKE) => of_tls(bytes),
-            Some(first) if first.is_ascii_uppercase() => of_http(bytes),
-            Some(_) => Self::Other,
+        // Servers skip empty lines before a request (RFC 9112, 2.2), some also blanks.
+        let blanks = bytes.iter().take_while(|byte| is_blank(**byte)).count();
+        match &bytes[blanks..] {
+            [] if blanks == LONGEST => Self::Http1,
+            [] => Self::Unclear,
+            [HANDSHAKE, ..] if blanks == 0 => of_tls(bytes),
+            [first, ..] if is_token(*first) => of_http(bytes, &bytes[blanks..]),
+            _ => Self::Other,
         }
     }
+}
+
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | 0x0b | 0x0c)
+}
+
+/// A character of a method (RFC 9110, 5.6.2).
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 fn of_tls(bytes: &[u8]) -> Beginning {
@@ -70,20 +82,39 @@ fn of_tls(bytes: &[u8]) -> Beginning {
     }
 }
 
-fn of_http(bytes: &[u8]) -> Beginning {
+/// What begins with a token. `line` is without the blanks before it.
+fn of_http(bytes: &[u8], line: &[u8]) -> Beginning {
     if bytes.starts_with(PREFACE) {
         return Beginning::Http2;
     }
     if PREFACE.starts_with(bytes) {
         return Beginning::Unclear;
     }
-    let head = &bytes[..bytes.len().min(LONGEST_METHOD + 1)];
-    let token = |byte: &u8| byte.is_ascii_uppercase() || *byte == b'-';
-    match head.iter().position(|byte| !token(byte)) {
-        Some(end) if head[end] == b' ' => Beginning::Http1,
-        None if bytes.len() <= LONGEST_METHOD => Beginning::Unclear,
-        Some(_) | None => Beginning::Other,
+    let head = &line[..line.len().min(LONGEST_METHOD + 1)];
+    let Some(end) = head.iter().position(|byte| !is_token(*byte)) else {
+        return if head.len() <= LONGEST_METHOD { Beginning::Unclear } else { Beginning::Other };
+    };
+    let is_usual = head[..end].iter().all(|byte| byte.is_ascii_uppercase() || *byte == b'-');
+    match head[end] {
+        b' ' if is_usual => Beginning::Http1,
+        b' ' | b'\t' => of_request_line(&line[end..], bytes.len()),
+        _ => Beginning::Other,
     }
+}
+
+/// What follows a method that no client of today writes, such as `get`: HTTP if a target of HTTP and
+/// its version follow. Other protocols begin with a word and a blank, too.
+fn of_request_line(rest: &[u8], seen: usize) -> Beginning {
+    let undecided = if seen >= LONGEST { Beginning::Http1 } else { Beginning::Unclear };
+    let target = rest.iter().position(|byte| !matches!(byte, b' ' | b'\t'));
+    match target.map(|at| rest[at]) {
+        None => return undecided,
+        Some(b'/' | b'*' | b'h' | b'H') => {}
+        Some(_) => return Beginning::Other,
+    }
+    let Some(end) = memchr::memchr2(b'\n', b'\r', rest) else { return undecided };
+    let has_version = rest[..end].windows(5).any(|part| part.eq_ignore_ascii_case(b"http/"));
+    if has_version { Beginning::Http1 } else { Beginning::Other }
 }
 
 /// Waits until more than `seen` bytes can be seen, or the client has ended its side; says how
@@ -128,6 +159,20 @@ mod tests {
             (b"\0\0\0\x08\x04\xd2\x16\x2f", Beginning::Other),
             (b"\x16\x01\x00", Beginning::Other),
             (b"AAAAAAAAAAAAAAAAAAAAAAAAAAAA ", Beginning::Other),
+            (b"\r\nGET / HTTP/1.1\r\n", Beginning::Http1),
+            (b"\n\n\r\n \tGET / HTTP/1.1\r\n", Beginning::Http1),
+            (b"\x0b\x0cGET / HTTP/1.1\r\n", Beginning::Http1),
+            (b"get / HTTP/1.1\r\n", Beginning::Http1),
+            (b"\r\nGet\t/ http/1.1\r\n", Beginning::Http1),
+            (b"g3t! * HTTP/1.0\n", Beginning::Http1),
+            (b"post  http://a/ HTTP/1.1\r\n", Beginning::Http1),
+            (b"\r\nPRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", Beginning::Http1),
+            (b"get key\r\n", Beginning::Other),
+            (b"get /key\r\n", Beginning::Other),
+            (b"set /key 0 0 5\r\nvalue\r\n", Beginning::Other),
+            (b"ehlo example.com\r\n", Beginning::Other),
+            (b"{\"jsonrpc\":\"2.0\"}\n", Beginning::Other),
+            (b"*1\r\n$4\r\nPING\r\n", Beginning::Other),
         ] {
             assert_eq!(Beginning::of(bytes), expected, "{}", bytes.escape_ascii());
             for end in 0..bytes.len() {
@@ -135,6 +180,14 @@ mod tests {
                 assert!(prefix == Beginning::Unclear || prefix == expected, "{end}: {prefix:?}");
             }
         }
+    }
+
+    #[test]
+    fn blanks_and_lines_without_end_are_no_other_protocol() {
+        assert_eq!(Beginning::of(&[b'\n'; LONGEST]), Beginning::Http1);
+        let endless = [b"get /", [b'x'; LONGEST].as_slice()].concat();
+        assert_eq!(Beginning::of(&endless[..LONGEST]), Beginning::Http1);
+        assert_eq!(Beginning::of(&endless[..LONGEST - 1]), Beginning::Unclear);
     }
 
     #[test]

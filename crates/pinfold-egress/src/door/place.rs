@@ -9,7 +9,7 @@ use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue};
-use http_body_util::{BodyExt as _, Either, Full, Limited};
+use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use memchr::memmem;
 use pinfold_policy::network::{Endpoint, Repository, Spots};
@@ -17,6 +17,7 @@ use zeroize::Zeroizing;
 
 use super::refusal::NoWay;
 use super::vault::Held;
+use crate::held::{HeldBody, HeldBytes};
 
 /// A request's body, as it is or with secrets in it.
 pub(super) type RequestBody = Either<Full<Bytes>, Incoming>;
@@ -24,30 +25,45 @@ pub(super) type RequestBody = Either<Full<Bytes>, Incoming>;
 /// The largest JSON body that is looked into, in bytes.
 const LARGEST_BODY: usize = 4 * 1024 * 1024;
 
+/// How much larger it may become by the secrets in it.
+const LARGEST_GROWTH: usize = 1024 * 1024;
+
+/// Holds a request's body until it is whole, if the placeholder of one of these secrets may stand in
+/// it.
+pub(super) async fn held_body(
+    secrets: &[Arc<Held>],
+    head: &Parts,
+    body: Incoming,
+    memory: &HeldBytes,
+) -> Result<Either<HeldBody, Incoming>, NoWay> {
+    let is_wanted = |held: &Arc<Held>| held.rule.spots.contains(Spots::BODY_JSON);
+    if !secrets.iter().any(is_wanted) || !is_json(&head.headers) {
+        return Ok(Either::Right(body));
+    }
+    memory.collect(body, LARGEST_BODY).await.map(Either::Left).map_err(NoWay::NotHeld)
+}
+
 /// Puts one secret in: for its placeholder wherever that may stand, or into requests of git's if it
-/// is for these alone. Says whether it was put in anywhere.
+/// is for these alone. `body` is one that is held. Says whether it was put in anywhere.
 pub(super) async fn place(
     held: &Arc<Held>,
     asked: &Endpoint,
     head: &mut Parts,
-    body: RequestBody,
-) -> Result<(RequestBody, bool), NoWay> {
+    body: Option<&mut Vec<u8>>,
+) -> Result<bool, NoWay> {
     if let Some(repositories) = &held.git {
         let used = is_gits(repositories, asked, head);
         if used {
             log_in(held, head).await?;
         }
-        return Ok((body, used));
+        return Ok(used);
     }
     let spots = held.rule.spots;
     let placeholder = held.placeholder.as_str();
-    let body = match spots.contains(Spots::BODY_JSON) && is_json(&head.headers) {
-        true => Either::Left(Full::new(collected(body).await?)),
-        false => body,
-    };
-    let found = Found::in_request(head, &body, placeholder, spots);
+    let body = body.filter(|_| spots.contains(Spots::BODY_JSON));
+    let found = Found::in_request(head, body.as_deref(), placeholder, spots);
     if !found.any() {
-        return Ok((body, false));
+        return Ok(false);
     }
     let id = &held.rule.id;
     let value = held.value().await.map_err(|_| NoWay::NoSecret(id.clone()))?;
@@ -75,21 +91,19 @@ pub(super) async fn place(
         parts.path_and_query = Some(target);
         head.uri = http::Uri::from_parts(parts).map_err(|_| unusable())?;
     }
-    let body = match body {
-        Either::Left(full) if found.body => {
-            let escaped = serde_json::Value::from(value).to_string();
-            let escaped = escaped.trim_matches('"').as_bytes();
-            let bytes =
-                full.collect().await.map_or(Bytes::new(), http_body_util::Collected::to_bytes);
-            let replaced = replace(&bytes, placeholder.as_bytes(), escaped);
-            if head.headers.contains_key(CONTENT_LENGTH) {
-                head.headers.insert(CONTENT_LENGTH, replaced.len().into());
-            }
-            Either::Left(Full::new(replaced.into()))
+    if let Some(body) = body.filter(|_| found.body) {
+        let escaped = serde_json::Value::from(value).to_string();
+        let escaped = escaped.get(1..escaped.len() - 1).unwrap_or_default();
+        let replaced = replace(body, placeholder.as_bytes(), escaped.as_bytes());
+        if replaced.len() > LARGEST_BODY.saturating_add(LARGEST_GROWTH) {
+            return Err(NoWay::Malformed("a JSON body holds a placeholder too often"));
         }
-        body => body,
-    };
-    Ok((body, true))
+        if head.headers.contains_key(CONTENT_LENGTH) {
+            head.headers.insert(CONTENT_LENGTH, replaced.len().into());
+        }
+        *body = replaced;
+    }
+    Ok(true)
 }
 
 /// Whether a request is git's, for one of these.
@@ -121,7 +135,7 @@ struct Found {
 }
 
 impl Found {
-    fn in_request(head: &Parts, body: &RequestBody, placeholder: &str, spots: Spots) -> Self {
+    fn in_request(head: &Parts, body: Option<&Vec<u8>>, placeholder: &str, spots: Spots) -> Self {
         let needle = placeholder.as_bytes();
         let mut found = Self::default();
         for value in head.headers.values() {
@@ -134,10 +148,7 @@ impl Found {
         }
         let query = head.uri.query().unwrap_or_default();
         found.query = spots.contains(Spots::QUERY) && query.contains(placeholder);
-        if let Either::Left(full) = body {
-            let bytes = peeked(full);
-            found.body = memmem::find(&bytes, needle).is_some();
-        }
+        found.body = body.is_some_and(|bytes| memmem::find(bytes, needle).is_some());
         found
     }
 
@@ -146,25 +157,11 @@ impl Found {
     }
 }
 
-/// A full body's bytes, which it keeps.
-fn peeked(full: &Full<Bytes>) -> Bytes {
-    let mut copy = full.clone();
-    let frame = futures_util::FutureExt::now_or_never(copy.frame());
-    let data = frame.flatten().and_then(Result::ok).and_then(|frame| frame.into_data().ok());
-    data.unwrap_or_default()
-}
-
 fn is_json(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let kind = kind.unwrap_or_default().split(';').next().unwrap_or_default().trim();
     let json = kind.eq_ignore_ascii_case("application/json") || kind.ends_with("+json");
     json && !headers.contains_key(CONTENT_ENCODING)
-}
-
-async fn collected(body: RequestBody) -> Result<Bytes, NoWay> {
-    let whole = Limited::new(body, LARGEST_BODY).collect().await;
-    let too_large = "a JSON body that may hold a secret is broken or larger than 4 MiB";
-    whole.map(http_body_util::Collected::to_bytes).map_err(|_| NoWay::Malformed(too_large))
 }
 
 /// A header's value with the secret in it, if the placeholder stands there.

@@ -7,6 +7,8 @@ use http_body_util::Full;
 use hyper::ext::ReasonPhrase;
 use pinfold_policy::network::{Cure, Refused};
 
+use crate::held::HoldError;
+
 /// Tells programs that the answer is pinfold's and not the server's.
 const REFUSAL: HeaderName = HeaderName::from_static("x-pinfold-refusal");
 
@@ -19,6 +21,9 @@ pub(super) enum NoWay {
     /// The client's request cannot be taken at its word.
     #[error("pinfold: the request is not well formed: {0}")]
     Malformed(&'static str),
+    /// The request's body cannot be held.
+    #[error("pinfold: {0}")]
+    NotHeld(HoldError),
     /// The connection cannot be recorded.
     #[error(
         "pinfold: this connection cannot be recorded, so it is not made; see to the audit log on \
@@ -66,7 +71,9 @@ impl NoWay {
             // (RFC 9110, 15.5.20).
             Self::Refused(Refused::OtherName { .. }) => StatusCode::MISDIRECTED_REQUEST,
             Self::Refused(_) | Self::NoSecret(_) => StatusCode::FORBIDDEN,
-            Self::Malformed(_) => StatusCode::BAD_REQUEST,
+            Self::Malformed(_) | Self::NotHeld(HoldError::Broken) => StatusCode::BAD_REQUEST,
+            Self::NotHeld(HoldError::TooLarge { .. }) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::NotHeld(HoldError::TooSlow) => StatusCode::REQUEST_TIMEOUT,
             Self::NotRecorded => StatusCode::SERVICE_UNAVAILABLE,
             Self::Unreachable(_) => StatusCode::BAD_GATEWAY,
         }
@@ -102,7 +109,7 @@ impl NoWay {
         let status = match self {
             Self::Refused(_) | Self::NoSecret(_) => PERMISSION_DENIED,
             Self::Malformed(_) => INTERNAL,
-            Self::NotRecorded | Self::Unreachable(_) => UNAVAILABLE,
+            Self::NotRecorded | Self::Unreachable(_) | Self::NotHeld(_) => UNAVAILABLE,
         };
         let mut response = Response::new(Full::default());
         let headers = response.headers_mut();

@@ -14,6 +14,7 @@ use super::shared::Shared;
 use super::vault::{PlacedSecret, Vault};
 use super::{dns, outward};
 use crate::gateway::Journal;
+use crate::held::HeldBytes;
 use crate::upstream::WayOut;
 
 /// What a door is made from.
@@ -75,8 +76,14 @@ impl NetworkDoor {
             vault: Vault::new(config.secrets),
             way: config.way,
             tls: std::sync::OnceLock::new(),
+            held: HeldBytes::default(),
         });
         (Self { shared, sockets }, PolicyHandle(Arc::new(handle)))
+    }
+
+    /// The session's memory for bodies that are held.
+    pub(crate) fn held(&self) -> HeldBytes {
+        self.shared.held.clone()
     }
 
     pub(crate) fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {

@@ -11,6 +11,7 @@ use super::names::Names;
 use super::refusal::NoWay;
 use super::vault::Vault;
 use crate::gateway::{Event, Journal};
+use crate::held::HeldBytes;
 use crate::upstream::{Dns, Failure, WayOut, client_config};
 
 /// What every connection of one session's door needs.
@@ -23,6 +24,8 @@ pub(super) struct Shared {
     pub(super) vault: Vault,
     pub(super) way: WayOut,
     pub(super) tls: OnceLock<Arc<ClientConfig>>,
+    /// Memory for bodies that are looked into.
+    pub(super) held: HeldBytes,
 }
 
 impl Shared {

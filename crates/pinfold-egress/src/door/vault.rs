@@ -4,13 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use base64::Engine;
-use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 use pinfold_policy::network::{Endpoint, Repository, SecretRule};
 use pinfold_secrets::Secret;
 use tokio::task::spawn_blocking;
 
-use super::scrub::Patterns;
+use super::patterns::Patterns;
 
 /// Time for a secret to be had: a keyring or a command may ask a person first.
 const RESOLVE_LIMIT: Duration = Duration::from_secs(60);
@@ -171,33 +169,10 @@ impl Held {
         self.values.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds what must not come back: every value that was in use, as it is, as a URL has it, and
-    /// as base64 has it at each of the three offsets.
+    /// Adds what must not come back: every value that was in use.
     fn add_patterns(&self, patterns: &mut Patterns) {
-        let placeholder = self.placeholder.as_str();
         for value in &self.values().used {
-            let value = value.expose();
-            patterns.add(value, placeholder);
-            patterns.add(super::place::percent_encoded(value), placeholder);
-            for (offset, alphabet) in
-                [0, 1, 2].map(|at| [(at, &STANDARD), (at, &URL_SAFE)]).as_flattened()
-            {
-                patterns.add(inner_base64(value.as_bytes(), *offset, *alphabet), "");
-            }
+            patterns.add_secret(value.expose(), &self.placeholder);
         }
     }
-}
-
-/// The characters of base64 that depend on these bytes alone, when `offset` bytes (modulo three)
-/// stand before them.
-fn inner_base64(bytes: &[u8], offset: usize, alphabet: &impl Engine) -> Vec<u8> {
-    /// Fewer characters than this are found by chance.
-    const SHORTEST: usize = 12;
-    let padded = [&[0_u8; 2][..offset], bytes].concat();
-    let whole = padded.len() / 3 * 3;
-    let encoded = alphabet.encode(&padded[..whole]);
-    // The first group holds foreign bits if anything stands before.
-    let skip = if offset == 0 { 0 } else { 4 };
-    let inner = encoded.as_bytes().get(skip..).unwrap_or_default();
-    if inner.len() < SHORTEST { Vec::new() } else { inner.to_vec() }
 }

@@ -9,20 +9,26 @@ pub trait Budget: Send + Sync {
     /// Whether a request counts only when its model is known: money is limited.
     fn needs_model(&self) -> bool;
 
+    /// Whether requests are counted one by one: their number is limited.
+    fn limits_requests(&self) -> bool;
+
     /// Whether answers are to be followed word by word: tokens or money are limited.
     fn limits_answers(&self) -> bool;
 
-    /// Counts a request, before it is sent.
+    /// Counts a request and reserves what it may use, before it is sent.
     ///
     /// # Errors
-    /// [`Over`]; nothing is counted then.
-    fn admit(&self, model: Option<&str>) -> Result<(), Over>;
+    /// [`Over`]; nothing is counted or reserved then.
+    fn admit(&self, model: Option<&str>, reserved: &Tokens) -> Result<(), Over>;
 
     /// Corrects what an answer has used so far.
     ///
     /// # Errors
     /// [`Over::Spent`] when that is more than there was; it is counted nevertheless.
     fn spend(&self, model: Option<&str>, before: &Tokens, now: &Tokens) -> Result<(), Over>;
+
+    /// Gives back what was reserved for a request. What it has used is counted before.
+    fn release(&self, model: Option<&str>, reserved: &Tokens);
 
     /// What tokens cost, in billionths of a USD; none for a model without a price.
     fn cost(&self, model: &str, tokens: &Tokens) -> Option<u64>;
@@ -39,6 +45,11 @@ pub enum Over {
         reset: String,
         /// And from now on; none for a session's budget.
         after: Option<Duration>,
+    },
+    /// What is left of a budget is reserved by requests that are under way.
+    Reserved {
+        /// Which budget.
+        what: String,
     },
     /// Money is limited, and nobody knows what the model costs.
     Unpriced {

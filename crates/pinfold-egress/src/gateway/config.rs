@@ -5,9 +5,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::uri::{Authority, PathAndQuery, Scheme};
-use http::{HeaderName, Uri};
+use http::{HeaderName, HeaderValue, Uri};
 use pinfold_secrets::SecretId;
 
+use super::headers::is_account;
 use super::{Budget, EphemeralKey, Journal, LiveCredential};
 use crate::WayOut;
 
@@ -40,6 +41,31 @@ pub struct Route {
     /// The models that may be asked for; all if absent. A name that ends in `*` stands for all that
     /// begin so.
     pub models: Option<Vec<String>>,
+    /// Headers that choose an account of the provider's, by the user's settings. None that the inside
+    /// sends passes.
+    pub account: Vec<AccountHeader>,
+}
+
+/// A header that chooses an account or a route of a provider's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccountHeader {
+    pub(super) name: HeaderName,
+    pub(super) value: HeaderValue,
+}
+
+impl AccountHeader {
+    /// Checks a header.
+    ///
+    /// # Errors
+    /// [`ConfigError::BadHeader`] when it chooses no account, or cannot be sent.
+    pub fn new(name: &str, value: &str) -> Result<Self, ConfigError> {
+        let bad = || ConfigError::BadHeader { name: name.to_owned() };
+        let name = HeaderName::try_from(name).map_err(|_| bad())?;
+        if !is_account(name.as_str()) || !value.is_ascii() {
+            return Err(bad());
+        }
+        Ok(Self { name, value: HeaderValue::try_from(value).map_err(|_| bad())? })
+    }
 }
 
 /// The protocol of a provider: it decides the form of errors and the header of the key.
@@ -208,6 +234,15 @@ pub enum ConfigError {
         address: String,
         /// What is wrong with it.
         reason: &'static str,
+    },
+    /// A header that chooses no account.
+    #[error(
+        "`{name}` is no header by which a provider chooses an account: use one such as \
+         OpenAI-Organization, OpenAI-Project or x-goog-user-project, with a value in ASCII"
+    )]
+    BadHeader {
+        /// Its name.
+        name: String,
     },
     /// Two routes with one name.
     #[error("provider `{provider}` is given twice; give each provider one route")]

@@ -8,26 +8,28 @@ use std::time::Duration;
 use http::header::{ACCEPT_ENCODING, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HOST, UPGRADE};
 use http::request::Parts;
 use http::uri::PathAndQuery;
-use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
-use pinfold_policy::prices::Tokens;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::admit::{Target, admit, form_of, host_of};
 use super::answer::{Body, health, own, relayed};
-use super::budget::Budget;
-use super::config::{GatewayConfig, Route, Upstream};
+use super::body::Outbound;
+use super::charge::Charge;
+use super::config::{AccountHeader, GatewayConfig, Route, Upstream};
 use super::credential::{Ready, Slot};
-use super::headers::{strip_credentials, strip_hop_by_hop};
+use super::headers::{strip_accounts, strip_credentials, strip_hop_by_hop, strip_overrides};
 use super::journal::{Event, shortened};
+use super::judge::{Judge, Judged};
 use super::live::{Lack, Renewed};
 use super::meter::Meter;
-use super::model::{self, Outbound};
-use super::pool::Pool;
+use super::path::{self, Kind};
+use super::pool::{Pool, SendError};
 use super::refusal::{Dialect, Form, Refusal};
 use super::tunnel;
-use super::usage::Reader;
+use super::usage::{Reader, Readers};
+use crate::held::HeldBytes;
 use crate::upstream::{Connector, Offer};
 
 /// How long an upstream may think before it answers at all. The clients of both APIs give up
@@ -39,6 +41,8 @@ pub(super) struct Forwarder {
     config: Arc<GatewayConfig>,
     /// One for each route, in the same order.
     lines: Vec<Line>,
+    held: HeldBytes,
+    readers: Arc<Readers>,
 }
 
 /// What a route needs while the gateway runs.
@@ -62,13 +66,23 @@ struct Outgoing {
     route: usize,
     path: PathAndQuery,
     credential: Arc<Ready>,
-    /// The model, where it was looked for.
-    model: Option<String>,
+    /// Whether it counts as a request to a model.
+    counts: bool,
+    charge: Charge,
+}
+
+/// A request that went out, as far as counting its answer goes.
+struct Counted {
+    charge: Charge,
+    /// Whether it counts as a request to a model.
+    counts: bool,
+    /// Bytes that were sent.
+    sent: Arc<AtomicU64>,
 }
 
 impl Forwarder {
     /// Starts nothing; every connection is opened when a request needs it.
-    pub(super) fn new(config: Arc<GatewayConfig>) -> Result<Self, http::Error> {
+    pub(super) fn new(config: Arc<GatewayConfig>, held: HeldBytes) -> Result<Self, http::Error> {
         let connector = Connector::new(config.way.clone(), Offer::Http1);
         let line = |route: &Route| {
             let Upstream { scheme, authority, .. } = route.upstream.clone();
@@ -78,16 +92,19 @@ impl Forwarder {
             Ok::<_, http::Error>(Line { credential: Slot::default(), connections, host })
         };
         let lines = config.routes.iter().map(line).collect::<Result<_, _>>()?;
-        Ok(Self { config, lines })
+        let readers = Arc::new(Readers::new(held.clone()));
+        Ok(Self { config, lines, held, readers })
     }
 
     /// Answers one request. What goes wrong is an answer too.
     pub(super) async fn handle(&self, request: Request<Incoming>, came: Came) -> Response<Body> {
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
         let keys = &self.config.session_keys;
         let decided = match admit(&head, came.local, keys, &self.config.routes) {
             Ok(Target::Health) => return health(),
-            Ok(Target::Provider { route, path }) => self.prepare(&head, body, route, path).await,
+            Ok(Target::Provider { route, path }) => {
+                self.prepare(&mut head, body, route, path).await
+            }
             Err(refusal) => Err(refusal),
         };
         match decided {
@@ -100,16 +117,38 @@ impl Forwarder {
     /// is recorded that cannot happen, and nothing happens that is not recorded.
     async fn prepare(
         &self,
-        head: &Parts,
+        head: &mut Parts,
         body: Incoming,
         index: usize,
         path: PathAndQuery,
     ) -> Result<(Outgoing, Outbound), Refusal> {
         let route = &self.config.routes[index];
-        let (body, model) = asked(head, body, route, self.config.budget.as_ref()).await?;
-        if head.method == Method::POST || tunnel::wanted(head) {
-            self.config.budget.admit(model.as_deref())?;
+        let judge = Judge { route, budget: self.config.budget.as_ref(), held: &self.held };
+        let Judged { body, path, counts, model, reserved } = judge.judge(head, body, path).await?;
+        let charge = if counts {
+            Charge::admitted(&self.config, &route.provider, model, reserved)?
+        } else {
+            Charge::none(&self.config, &route.provider)
+        };
+        match self.credential(head, index, &path).await {
+            Ok(credential) => {
+                Ok((Outgoing { route: index, path, credential, counts, charge }, body))
+            }
+            Err(refusal) => {
+                charge.refund();
+                Err(refusal)
+            }
         }
+    }
+
+    /// Gets the credential and records its use.
+    async fn credential(
+        &self,
+        head: &Parts,
+        index: usize,
+        path: &PathAndQuery,
+    ) -> Result<Arc<Ready>, Refusal> {
+        let route = &self.config.routes[index];
         let credential = self.lines[index].credential.get(route).await;
         let credential = credential.map_err(|lack| lacking(lack, route))?;
         let event = Event::CredentialUse {
@@ -119,7 +158,7 @@ impl Forwarder {
             path: shortened(path.path()),
         };
         self.config.journal.record(&event).map_err(|_| Refusal::NotRecorded)?;
-        Ok((Outgoing { route: index, path, credential, model }, body))
+        Ok(credential)
     }
 
     async fn send(
@@ -129,23 +168,30 @@ impl Forwarder {
         body: Outbound,
         came: Came,
     ) -> Response<Body> {
-        let Outgoing { route: index, path, credential, model } = outgoing;
+        let Outgoing { route: index, path, credential, counts, charge } = outgoing;
         let (route, line) = (&self.config.routes[index], &self.lines[index]);
         let wanted = tunnel::wanted(&head);
         let client_side: Option<OnUpgrade> = wanted.then(|| head.extensions.remove()).flatten();
         let asked = (head.method.clone(), path.clone());
-        let (cut, sent) = (body.cut(), body.sent());
-        let mut request = outgoing_request(head, body, path, &credential, client_side.is_some());
+        let sent = body.sent();
+        let mut headers = outgoing_headers(head.headers, &route.account, &credential);
+        if client_side.is_some() {
+            headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+            headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+        }
+        let mut request = Request::new(body);
+        *request.method_mut() = head.method;
+        *request.uri_mut() = Uri::from(path);
+        *request.headers_mut() = headers;
         request.headers_mut().insert(HOST, line.host.clone());
         let answer = tokio::time::timeout(ANSWER_LIMIT, line.connections.send(request)).await;
         let response = match answer {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => {
-                let refusal = match cut.get() {
-                    Some(why) => unknown_model(route, why.to_string()),
-                    None => silent(route, error.to_string()),
-                };
-                return self.failed(route, &asked, refusal);
+                if let SendError::NoConnection(_) = error {
+                    charge.refund();
+                }
+                return self.failed(route, &asked, silent(route, error.to_string()));
             }
             Err(_) => {
                 let minutes = ANSWER_LIMIT.as_secs() / 60;
@@ -153,57 +199,57 @@ impl Forwarder {
                 return self.failed(route, &asked, silent(route, cause));
             }
         };
-        if response.status() == StatusCode::UNAUTHORIZED {
-            match line.credential.refused(route, &credential).await {
-                Ok(Renewed::Same) | Err(Lack::Missing | Lack::OtherKind) => {}
-                Ok(Renewed::Fresh) => {
-                    let provider = route.provider.clone();
-                    return self.failed(route, &asked, Refusal::LoginRenewed { provider });
-                }
-                Err(lack @ (Lack::Ended | Lack::NotNow(_))) => {
-                    return self.failed(route, &asked, lacking(lack, route));
-                }
-            }
-        }
         match client_side {
             Some(client_side) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
-                tunnel::join(client_side, response, credential.secret(), came.permit)
+                charge.refund();
+                return tunnel::join(client_side, response, credential.secret(), came.permit);
             }
-            _ => {
-                let meter = self.meter(route, &asked, &response, (model, sent));
-                relayed(response, credential.secret(), meter)
-            }
+            Some(_) | None => {}
+        }
+        let counted = Counted { charge, counts, sent };
+        let meter = self.meter(route, asked.1.path(), &response, counted);
+        if response.status() == StatusCode::UNAUTHORIZED
+            && let Some(refusal) = self.unauthorized(index, &credential).await
+        {
+            return self.failed(route, &asked, refusal);
+        }
+        relayed(response, credential.secret(), meter)
+    }
+
+    /// Renews a login that the upstream has refused; what the client is told instead of its 401.
+    async fn unauthorized(&self, index: usize, credential: &Ready) -> Option<Refusal> {
+        let (route, line) = (&self.config.routes[index], &self.lines[index]);
+        match line.credential.refused(route, credential).await {
+            Ok(Renewed::Same) | Err(Lack::Missing | Lack::OtherKind) => None,
+            Ok(Renewed::Fresh) => Some(Refusal::LoginRenewed { provider: route.provider.clone() }),
+            Err(lack @ (Lack::Ended | Lack::NotNow(_))) => Some(lacking(lack, route)),
         }
     }
 
-    /// What counts the answer to a request for a model.
+    /// What counts an answer. One that is no success has used nothing, nor has what only counts tokens;
+    /// what was reserved for an answer that cannot be read stays charged.
     fn meter(
         &self,
         route: &Route,
-        (method, path): &(Method, PathAndQuery),
+        path: &str,
         response: &Response<Incoming>,
-        (model, sent): (Option<String>, Arc<AtomicU64>),
+        counted: Counted,
     ) -> Option<Meter> {
-        let path = path.path();
-        // What only counts tokens uses none.
-        let counts = path.ends_with("/count_tokens") || path.ends_with(":countTokens");
-        if method != Method::POST || !response.status().is_success() || counts {
+        let Counted { charge, counts, sent } = counted;
+        let budget = &self.config.budget;
+        let is_free = !response.status().is_success() || path::kind(path) == Kind::Counting;
+        if is_free || !(counts || budget.limits_answers()) {
+            charge.refund();
             return None;
         }
         let headers = response.headers();
         let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let sealed = headers.get(CONTENT_ENCODING).is_some_and(|value| value != "identity");
-        let budget = &self.config.budget;
-        Some(Meter {
-            reader: Reader::new(content_type?, sealed, budget.limits_answers())?,
-            budget: Arc::clone(budget),
-            journal: Arc::clone(&self.config.journal),
-            provider: route.provider.clone(),
-            dialect: Dialect::of(route.api, path),
-            model,
-            sent,
-            counted: Tokens::default(),
-        })
+        let readers = Arc::clone(&self.readers);
+        let reader = Reader::new(content_type?, sealed, budget.limits_answers(), readers)?;
+        let budget = Arc::clone(budget);
+        let dialect = Dialect::of(route.api, path);
+        Some(Meter { reader, budget, dialect, is_model: counts, sent, charge })
     }
 
     /// Records a denial and answers with it. A denial that cannot be recorded is still one.
@@ -246,50 +292,6 @@ impl Forwarder {
     }
 }
 
-/// Sees to it that a request asks for a model it may ask for; gives its body, of which no more is
-/// held back than that needs, and the model, if it had to be known: for a list, or for its price.
-async fn asked(
-    head: &Parts,
-    body: Incoming,
-    route: &Route,
-    budget: &dyn Budget,
-) -> Result<(Outbound, Option<String>), Refusal> {
-    let path = head.uri.path();
-    let limited = budget.needs_model() || route.models.is_some();
-    // What passes in a WebSocket is neither held against a list nor counted.
-    let unseen = limited || budget.limits_answers() || path.ends_with("/v1/responses");
-    if tunnel::wanted(head) && unseen {
-        return Err(Refusal::NoWebSocket);
-    }
-    if !limited {
-        return Ok((Outbound::whole(body), None));
-    }
-    let named = path.strip_prefix("/p/").and_then(|rest| rest.find('/').map(|at| &rest[at..]));
-    let (body, model) = match model::in_path(route.api, named.unwrap_or(path)) {
-        Some(model) => (Outbound::whole(body), Some(model)),
-        None => {
-            let read = Outbound::with_model(head, body).await;
-            read.map_err(|why| unknown_model(route, why.to_string()))?
-        }
-    };
-    match (&model, &route.models) {
-        (Some(model), Some(models)) if !model::lists(models, model) => Err(Refusal::ForeignModel {
-            provider: route.provider.clone(),
-            model: shortened(model).to_owned(),
-            allowed: models.join(", "),
-        }),
-        _ => Ok((body, model)),
-    }
-}
-
-fn unknown_model(route: &Route, why: String) -> Refusal {
-    let allowed = route
-        .models
-        .as_ref()
-        .map_or_else(|| "those with a price".to_owned(), |models| models.join(", "));
-    Refusal::UnknownModel { why, allowed }
-}
-
 /// What the inside is told when there is no credential.
 fn lacking(lack: Lack, route: &Route) -> Refusal {
     let (provider, id) = (route.provider.clone(), route.credential.id.to_string());
@@ -307,28 +309,22 @@ fn silent(route: &Route, cause: String) -> Refusal {
     Refusal::Upstream { provider, host, cause }
 }
 
-/// The request as the upstream sees it, but for its `Host`: nothing of the inside's connection,
-/// none of its credentials, and the real one last.
-fn outgoing_request(
-    head: Parts,
-    body: Outbound,
-    path: PathAndQuery,
+/// The headers as the upstream sees them, but for `Host`: nothing of the inside's connection, none of its
+/// credentials and accounts, and the real ones last.
+fn outgoing_headers(
+    mut headers: HeaderMap,
+    account: &[AccountHeader],
     credential: &Ready,
-    upgrade: bool,
-) -> Request<Outbound> {
-    let mut headers = head.headers;
+) -> HeaderMap {
     strip_hop_by_hop(&mut headers);
     strip_credentials(&mut headers);
+    strip_overrides(&mut headers);
+    strip_accounts(&mut headers);
+    for AccountHeader { name, value } in account {
+        headers.insert(name, value.clone());
+    }
     credential.place(&mut headers);
     // What is compressed could not be counted as it passes.
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    if upgrade {
-        headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
-        headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
-    }
-    let mut request = Request::new(body);
-    *request.method_mut() = head.method;
-    *request.uri_mut() = Uri::from(path);
-    *request.headers_mut() = headers;
-    request
+    headers
 }

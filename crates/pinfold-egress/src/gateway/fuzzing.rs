@@ -1,36 +1,41 @@
 //! What the fuzz targets call, as that of the network door. Not in any build that serves.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::model::Scan;
+use super::json;
 use super::usage::Reader;
 
-/// The model of a request is found the same however its body is cut, and is the one that a server
-/// finds there.
+/// What is left of a body that is written anew is what a server finds in it, and is left as it is when it is
+/// written anew again.
 ///
 /// # Panics
 /// When it is not.
-pub fn model(bytes: &[u8], cut: usize) {
-    let read = |parts: &[&[u8]]| {
-        let (mut scan, mut found) = (Scan::default(), None);
-        for part in parts {
-            found = scan.push(part).map_err(|why| why.to_string())?.map(str::to_owned);
-        }
-        Ok::<_, String>(found)
-    };
-    let whole = read(&[bytes]);
-    let (first, second) = bytes.split_at(cut.min(bytes.len()));
-    assert_eq!(read(&[first, second]), whole, "{}", bytes.escape_ascii());
-    let Ok(Value::Object(object)) = serde_json::from_slice(bytes) else { return };
-    let names = object.iter().filter(|(key, _)| key.eq_ignore_ascii_case("model"));
-    for (_, value) in names {
-        if let Ok(found) = &whole {
-            assert_eq!(value.as_str(), found.as_deref(), "{}", bytes.escape_ascii());
+pub fn body(bytes: &[u8]) {
+    let mut text = bytes.to_vec();
+    let Ok(request) = json::rewrite(&mut text) else { return };
+    let escaped = bytes.escape_ascii();
+    let before: Result<Value, _> = serde_json::from_slice(bytes);
+    let after: Result<Value, _> = serde_json::from_slice(&text);
+    // Numbers that are too large for `serde_json` pass as they are.
+    if let (Ok(before), Ok(after)) = (&before, &after) {
+        assert_eq!(before, after, "{escaped}");
+    }
+    assert_eq!(before.is_ok(), after.is_ok(), "{escaped}");
+    if let Ok(Value::Object(object)) = &after {
+        let names = object.iter().filter(|(key, _)| key.eq_ignore_ascii_case("model"));
+        for (_, value) in names {
+            let is_known =
+                value.as_str().is_some_and(|name| request.models.iter().any(|m| m == name));
+            assert!(is_known || request.unclear.is_some(), "{escaped}");
         }
     }
+    let mut again = text.clone();
+    assert_eq!(json::rewrite(&mut again), Ok(request), "{escaped}");
+    assert_eq!(again, text, "{escaped}");
 }
 
 /// What an answer used is read the same however it is cut.
@@ -39,13 +44,13 @@ pub fn model(bytes: &[u8], cut: usize) {
 /// When it is not.
 pub fn usage(content_type: &str, bytes: &[u8], cut: usize) {
     let read = |parts: [&[u8]; 2]| {
-        let mut reader = Reader::new(content_type, false, true)?;
+        let mut reader = Reader::new(content_type, false, true, Arc::default())?;
         for part in parts {
             let piece = Bytes::copy_from_slice(part);
             let Ok(()) = reader.push(&piece, |_, _| Ok::<_, Infallible>(()));
         }
         let model = reader.model().map(str::to_owned);
-        Some((reader.end(400, true), model))
+        Some((reader.end(400, true, true), model))
     };
     let (first, second) = bytes.split_at(cut.min(bytes.len()));
     assert_eq!(read([first, second]), read([bytes, b""]), "{}", bytes.escape_ascii());

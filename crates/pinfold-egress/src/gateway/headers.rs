@@ -44,6 +44,40 @@ const HOP_BY_HOP: [HeaderName; 9] = [
     EXPECT,
 ];
 
+/// Headers by which some servers take a request for one of another method or path. They are known with
+/// `_` for `-` too, because CGI and its successors make no difference.
+const OVERRIDES: [&str; 13] = [
+    "x-http-method-override",
+    "x-http-method",
+    "x-method-override",
+    "x-original-method",
+    "x-original-url",
+    "x-original-uri",
+    "x-original-host",
+    "x-rewrite-url",
+    "x-rewrite-uri",
+    "x-override-url",
+    "x-forwarded-uri",
+    "x-forwarded-method",
+    "x-envoy-original-path",
+];
+
+/// Headers by which a provider is told whose bill it is, or which of its routes to take.
+const ACCOUNTS: [&str; 8] = [
+    "openai-organization",
+    "openai-project",
+    "x-goog-user-project",
+    "x-goog-request-params",
+    "chatgpt-account-id",
+    "anthropic-workspace-id",
+    "anthropic-organization-id",
+    "forwarded",
+];
+
+/// Beginnings of such headers: of proxies, and of gateways that other gateways stand behind.
+const ACCOUNT_PREFIXES: [&str; 5] =
+    ["x-forwarded-", "x-portkey-", "x-litellm-", "helicone-", "cf-aig-"];
+
 /// Prefix of the WebSocket subprotocol in which browsers send a key to OpenAI.
 const KEY_SUBPROTOCOL: &str = "openai-insecure-api-key.";
 
@@ -68,11 +102,35 @@ fn connection_tokens(headers: &HeaderMap) -> Vec<HeaderName> {
     tokens.filter_map(|token| HeaderName::from_bytes(token.trim().as_bytes()).ok()).collect()
 }
 
-/// Removes every credential the inside sent.
-pub(super) fn strip_credentials(headers: &mut HeaderMap) {
-    for name in &CREDENTIALS {
+/// Removes headers by which a server may take a request for another one.
+pub(crate) fn strip_overrides(headers: &mut HeaderMap) {
+    remove_if(headers, |name| OVERRIDES.contains(&name));
+}
+
+/// Removes what would choose an account or a route of the provider's.
+pub(super) fn strip_accounts(headers: &mut HeaderMap) {
+    remove_if(headers, is_account);
+}
+
+/// Whether a header, in lower case, chooses an account or a route.
+pub(super) fn is_account(name: &str) -> bool {
+    ACCOUNTS.contains(&name) || ACCOUNT_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+fn remove_if(headers: &mut HeaderMap, is_meant: impl Fn(&str) -> bool) {
+    let is_meant = |name: &&HeaderName| match name.as_str() {
+        plain if !plain.contains('_') => is_meant(plain),
+        odd => is_meant(&odd.replace('_', "-")),
+    };
+    let named: Vec<HeaderName> = headers.keys().filter(is_meant).cloned().collect();
+    for name in named {
         headers.remove(name);
     }
+}
+
+/// Removes every credential the inside sent.
+pub(super) fn strip_credentials(headers: &mut HeaderMap) {
+    remove_if(headers, |name| CREDENTIALS.iter().any(|credential| credential == name));
     if headers.contains_key(SEC_WEBSOCKET_PROTOCOL) {
         strip_key_subprotocol(headers);
     }

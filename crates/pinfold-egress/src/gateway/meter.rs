@@ -8,11 +8,9 @@ use std::task::{Context, Poll};
 use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
-use pinfold_policy::prices::Tokens;
 
 use super::budget::{Budget, Over};
-use super::config::ProviderId;
-use super::journal::{Event, Journal, shortened};
+use super::charge::Charge;
 use super::refusal::{Dialect, Refusal};
 use super::usage::Reader;
 
@@ -24,52 +22,67 @@ const STEP: u64 = 256;
 pub(super) struct Meter {
     pub(super) reader: Reader,
     pub(super) budget: Arc<dyn Budget>,
-    pub(super) journal: Arc<dyn Journal>,
-    pub(super) provider: ProviderId,
     pub(super) dialect: Dialect,
-    /// The model, as the request names it.
-    pub(super) model: Option<String>,
+    /// Whether a request to a model is answered. What other answers use is counted only where they
+    /// say so.
+    pub(super) is_model: bool,
     /// Bytes of the request.
     pub(super) sent: Arc<AtomicU64>,
-    /// What is counted already.
-    pub(super) counted: Tokens,
+    pub(super) charge: Charge,
 }
 
 impl Meter {
-    fn model(&self) -> Option<&str> {
-        self.model.as_deref().or(self.reader.model())
-    }
-
     /// Reads a piece; what of it may pass, and why no more may.
     fn push(&mut self, piece: &Bytes) -> Result<(), (usize, Over)> {
-        let Self { reader, budget, counted, model, .. } = self;
-        if !budget.limits_answers() {
+        let Self { reader, budget, charge, is_model, .. } = self;
+        if !budget.limits_answers() || !*is_model {
             return reader.push(piece, |_, _| Ok(()));
         }
         reader.push(piece, |reader, end| {
             let now = reader.so_far();
-            if now.sum().abs_diff(counted.sum()) < STEP {
+            if now.sum().abs_diff(charge.counted().sum()) < STEP {
                 return Ok(());
             }
-            let before = std::mem::replace(counted, now);
-            let model = model.as_deref().or(reader.model());
-            budget.spend(model, &before, &now).map_err(|over| (end, over))
+            charge.spend(reader.model(), now).map_err(|over| (end, over))
         })
     }
 
-    /// Counts the whole, and records it. The answer is there already: what cannot be recorded now
-    /// shows as a credential's use without its end.
-    fn end(&mut self, whole: bool) {
-        let sent = self.sent.load(Ordering::Relaxed);
-        let Some((tokens, estimated)) = self.reader.end(sent, whole) else { return };
-        let before = std::mem::replace(&mut self.counted, tokens);
-        // What is over is refused with the next request.
-        let _ = self.budget.spend(self.model(), &before, &tokens);
-        let model = shortened(self.model().unwrap_or_default());
-        let cost = self.budget.cost(model, &tokens);
-        let provider = &self.provider;
-        let _ = self.journal.record(&Event::Usage { provider, model, tokens, cost, estimated });
+    /// Counts the whole, and records it.
+    fn end(self, ending: Ending) {
+        let Self { mut reader, charge, is_model, sent, .. } = self;
+        let sent = sent.load(Ordering::Relaxed);
+        let used = reader.end(sent, ending == Ending::Whole, is_model);
+        let model = reader.model();
+        match (used, ending) {
+            (Some((tokens, _)), Ending::Broken) if reader.is_stream() => {
+                let tokens = charge.broken_off(tokens);
+                charge.settle(model, tokens, true);
+            }
+            (used, Ending::Broken) if is_model => {
+                let tokens = charge.at_least_reserved(used.unwrap_or_default().0);
+                charge.settle(model, tokens, true);
+            }
+            (Some((tokens, true)), _) if !reader.is_stream() => {
+                let tokens = charge.at_least_reserved(tokens);
+                charge.settle(model, tokens, true);
+            }
+            (Some((tokens, estimated)), _) => charge.settle(model, tokens, estimated),
+            // What was reserved stays charged.
+            (None, _) if is_model && charge.model().is_some() => drop(charge),
+            (None, _) => charge.refund(),
+        }
     }
+}
+
+/// How an answer ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// At its own end.
+    Whole,
+    /// Where a budget does.
+    Cut,
+    /// The client or the upstream broke off.
+    Broken,
 }
 
 /// The body of an answer.
@@ -87,10 +100,10 @@ impl Passed {
     /// The end of a stream whose budget is spent: what may pass, and an error in its own form.
     fn cut(&mut self, piece: &Bytes, end: usize, over: Over) -> Bytes {
         let mut last = BytesMut::from(&piece[..end]);
-        if let Some(mut meter) = self.meter.take() {
-            meter.end(false);
+        if let Some(meter) = self.meter.take() {
             last.extend_from_slice(b"\n");
             last.extend_from_slice(Refusal::from(over).event(meter.dialect).as_bytes());
+            meter.end(Ending::Cut);
         }
         self.ended = true;
         last.freeze()
@@ -116,7 +129,7 @@ impl Body for Passed {
                 let Some(piece) = frame.data_ref() else { return polled };
                 let Err((end, over)) = meter.push(piece) else {
                     if this.body.is_end_stream() {
-                        this.finish(true);
+                        this.finish(Ending::Whole);
                     }
                     return polled;
                 };
@@ -124,7 +137,7 @@ impl Body for Passed {
                 Poll::Ready(Some(Ok(Frame::data(this.cut(&piece, end, over)))))
             }
             Poll::Ready(end) => {
-                this.finish(end.is_none());
+                this.finish(if end.is_none() { Ending::Whole } else { Ending::Broken });
                 polled
             }
             Poll::Pending => polled,
@@ -144,9 +157,9 @@ impl Body for Passed {
 }
 
 impl Passed {
-    fn finish(&mut self, whole: bool) {
-        if let Some(mut meter) = self.meter.take() {
-            meter.end(whole);
+    fn finish(&mut self, ending: Ending) {
+        if let Some(meter) = self.meter.take() {
+            meter.end(ending);
         }
     }
 }
@@ -154,6 +167,7 @@ impl Passed {
 impl Drop for Passed {
     /// The client is gone before the end: what was used until then counts.
     fn drop(&mut self) {
-        self.finish(false);
+        let ending = if self.body.is_end_stream() { Ending::Whole } else { Ending::Broken };
+        self.finish(ending);
     }
 }

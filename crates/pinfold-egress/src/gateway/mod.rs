@@ -2,7 +2,9 @@
 
 mod admit;
 mod answer;
+mod body;
 mod budget;
+mod charge;
 mod config;
 mod credential;
 mod forward;
@@ -10,13 +12,17 @@ mod forward;
 pub mod fuzzing;
 mod headers;
 mod journal;
+mod json;
+mod judge;
 mod key;
 mod live;
 mod login;
 mod meter;
 mod model;
+mod path;
 mod pool;
 mod refusal;
+mod request;
 mod serve;
 mod stop;
 mod token;
@@ -26,9 +32,10 @@ mod usage;
 pub use budget::{Budget, Over};
 pub(crate) use config::is_loopback;
 pub use config::{
-    Api, ConfigError, Credential, CredentialKind, GatewayConfig, ProviderId, Route, Upstream,
+    AccountHeader, Api, ConfigError, Credential, CredentialKind, GatewayConfig, ProviderId, Route,
+    Upstream,
 };
-pub(crate) use headers::strip_hop_by_hop;
+pub(crate) use headers::{strip_hop_by_hop, strip_overrides};
 pub(crate) use journal::shortened;
 pub use journal::{Event, Journal};
 pub use key::{EphemeralKey, KeyShape};

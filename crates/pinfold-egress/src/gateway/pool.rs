@@ -11,7 +11,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use tower_service::Service as _;
 
-use super::model::Outbound;
+use super::body::Outbound;
 use crate::upstream::{Connector, Failure, copy_of, is_silence};
 
 /// How long an unused connection is kept.

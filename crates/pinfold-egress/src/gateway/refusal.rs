@@ -9,6 +9,7 @@ use serde_json::json;
 use super::budget::Over;
 use super::config::{Api, ProviderId};
 use super::journal::shortened;
+use crate::held::HoldError;
 
 /// How the clients of both APIs are told that trying again is of no use; they look at it
 /// before they look at the status.
@@ -63,6 +64,23 @@ pub(super) enum Refusal {
          in this session: {allowed}"
     )]
     UnknownModel { why: String, allowed: String },
+    #[error(
+        "pinfold: the path {path} can be read in two ways, and this session limits what may be asked; \
+         send it in its plain form"
+    )]
+    UnclearPath { path: String },
+    #[error(
+        "pinfold: {what} cannot be counted, and this session limits what may be used; send single \
+         requests and read their answers"
+    )]
+    NotCountable { what: String },
+    #[error("pinfold: {0}")]
+    NotHeld(HoldError),
+    #[error(
+        "pinfold: what is left of {what} is reserved by requests that are under way or were broken \
+         off; try again when they have ended"
+    )]
+    Reserved { what: String },
     #[error("pinfold: {what} is spent; {reset}")]
     OverBudget { what: String, reset: String, seconds: Option<u64> },
     #[error(
@@ -149,9 +167,16 @@ impl From<Over> for Refusal {
             Over::Spent { what, reset, after } => {
                 Self::OverBudget { what, reset, seconds: after.map(|after| after.as_secs()) }
             }
+            Over::Reserved { what } => Self::Reserved { what },
             Over::Unpriced { model } => Self::Unpriced { model: shortened(&model).to_owned() },
             Over::Broken { cause } => Self::NotCounted { cause },
         }
+    }
+}
+
+impl From<HoldError> for Refusal {
+    fn from(error: HoldError) -> Self {
+        Self::NotHeld(error)
     }
 }
 
@@ -165,8 +190,13 @@ impl Refusal {
             | Self::ForeignProvider { .. }
             | Self::ForeignModel { .. }
             | Self::UnknownModel { .. }
+            | Self::UnclearPath { .. }
+            | Self::NotCountable { .. }
             | Self::Unpriced { .. } => StatusCode::FORBIDDEN,
-            Self::OverBudget { .. } => StatusCode::TOO_MANY_REQUESTS,
+            Self::OverBudget { .. } | Self::Reserved { .. } => StatusCode::TOO_MANY_REQUESTS,
+            Self::NotHeld(HoldError::TooLarge { .. }) => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::NotHeld(HoldError::TooSlow) => StatusCode::REQUEST_TIMEOUT,
+            Self::NotHeld(HoldError::Broken) => StatusCode::BAD_REQUEST,
             Self::NoWebSocket => StatusCode::UPGRADE_REQUIRED,
             Self::UnknownPath { .. } => StatusCode::NOT_FOUND,
             Self::NoCredential { .. }
@@ -202,6 +232,15 @@ impl Refusal {
                 headers.insert(RETRY_AFTER, HeaderValue::from_static(seconds));
                 headers.insert(SHOULD_RETRY, HeaderValue::from_static("true"));
             }
+            Self::Reserved { .. } => {
+                headers.insert(RETRY_AFTER, HeaderValue::from_static(RETRY_SOON));
+                headers.insert(SHOULD_RETRY, HeaderValue::from_static("true"));
+            }
+            Self::NotHeld(error) => {
+                let again = if *error == HoldError::TooSlow { "true" } else { "false" };
+                headers.insert(CONNECTION, HeaderValue::from_static("close"));
+                headers.insert(SHOULD_RETRY, HeaderValue::from_static(again));
+            }
             Self::Malformed(_) | Self::Unreadable { .. } | Self::ForeignHost { .. } => {
                 headers.insert(CONNECTION, HeaderValue::from_static("close"));
                 headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
@@ -210,6 +249,8 @@ impl Refusal {
             | Self::ForeignProvider { .. }
             | Self::ForeignModel { .. }
             | Self::UnknownModel { .. }
+            | Self::UnclearPath { .. }
+            | Self::NotCountable { .. }
             | Self::NoWebSocket
             | Self::Unpriced { .. }
             | Self::NotCounted { .. }
@@ -293,6 +334,10 @@ impl Refusal {
             Self::ForeignProvider { .. } => "provider_not_allowed",
             Self::ForeignModel { .. } | Self::UnknownModel { .. } => "model_not_allowed",
             Self::NoWebSocket => "upgrade_unsupported",
+            Self::UnclearPath { .. } => "path_not_plain",
+            Self::NotCountable { .. } => "not_countable",
+            Self::NotHeld(_) => "body_not_read",
+            Self::Reserved { .. } => "quota_reserved",
             Self::OverBudget { .. } => "insufficient_quota",
             Self::Unpriced { .. } => "price_not_known",
             Self::NotCounted { .. } => "not_counted",

@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use super::LiveCredential;
 use super::config::{ConfigError, GatewayConfig};
 use super::forward::{Came, Forwarder};
+use crate::held::HeldBytes;
 
 /// Connections open at once. An agent has a handful; more wait in the listener's queue.
 const MAX_CONNECTIONS: usize = 256;
@@ -68,8 +69,9 @@ impl Gateway {
         &self,
         listeners: &[std::net::TcpListener],
         acceptors: &mut JoinSet<()>,
+        held: HeldBytes,
     ) -> io::Result<()> {
-        let forwarder = Forwarder::new(Arc::clone(&self.config)).map_err(io::Error::other)?;
+        let forwarder = Forwarder::new(Arc::clone(&self.config), held).map_err(io::Error::other)?;
         let forwarder = Arc::new(forwarder);
         let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         for listener in listeners {

@@ -1,17 +1,52 @@
 //! What an answer used, read as it passes.
 
+use std::collections::HashSet;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::{Arc, Mutex, PoisonError};
+
 use bytes::Bytes;
 use memchr::memchr;
 use memchr::memmem::find;
 use pinfold_policy::prices::Tokens;
 use serde_json::Value;
 
+use crate::held::{HeldBytes, HeldShare};
+
 /// Bytes of an answer, or of one event of a stream, that are kept to be read. One that is longer
 /// is estimated.
 const MAX_KEPT: usize = 16 * 1024 * 1024;
 
 /// Characters of a token, where nobody counts (platform.openai.com/tokenizer: "~4 characters").
-const CHARACTERS: u64 = 4;
+pub(super) const CHARACTERS: u64 = 4;
+
+/// Answers that are remembered. What is forgotten is counted again when it is fetched again.
+const MOST_SEEN: usize = 64 * 1024;
+
+/// What the readers of one gateway share.
+#[derive(Default)]
+pub(super) struct Readers {
+    /// Hashes of the ids of answers whose usage is counted: some can be fetched again.
+    counted: Mutex<HashSet<u64>>,
+    hasher: RandomState,
+    held: HeldBytes,
+}
+
+impl Readers {
+    /// Readers that keep answers in this memory.
+    pub(super) fn new(held: HeldBytes) -> Self {
+        Self { held, ..Self::default() }
+    }
+
+    /// Whether an answer's usage was not counted before. One without an id is always new.
+    fn is_new(&self, id: Option<&str>) -> bool {
+        let Some(id) = id else { return true };
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        if counted.len() == MOST_SEEN {
+            counted.clear();
+        }
+        counted.insert(self.hasher.hash_one(id))
+    }
+}
 
 /// Reads one answer.
 pub(super) struct Reader {
@@ -19,34 +54,64 @@ pub(super) struct Reader {
     /// Whether what is said is counted before the provider does.
     follows: bool,
     seen: Option<Tokens>,
+    /// What is used by further answers that this one lists.
+    listed: Option<Tokens>,
+    id: Option<String>,
     model: Option<String>,
     /// Characters said so far.
     said: u64,
     /// Something could not be read.
     lost: bool,
+    share: HeldShare,
+    readers: Arc<Readers>,
 }
 
 /// The form of an answer.
 enum Form {
     /// Server-sent events: a line that is not whole yet.
     Events(Vec<u8>),
+    /// One JSON text to a line, which is not whole yet.
+    Lines(Vec<u8>),
     /// One JSON text, in pieces.
     Whole { pieces: Vec<Bytes>, length: usize },
     /// Nothing that can be read; its length.
     Sealed,
 }
 
+impl Form {
+    fn of(content_type: &str) -> Option<Self> {
+        match content_type.split(';').next().unwrap_or_default().trim() {
+            "text/event-stream" => Some(Self::Events(Vec::new())),
+            "application/json" => Some(Self::Whole { pieces: Vec::new(), length: 0 }),
+            "application/x-jsonl" | "application/jsonl" | "application/x-ndjson" => {
+                Some(Self::Lines(Vec::new()))
+            }
+            _ => None,
+        }
+    }
+}
+
 impl Reader {
     /// A reader for an answer of this content type; `sealed` when it is compressed.
-    pub(super) fn new(content_type: &str, sealed: bool, follows: bool) -> Option<Self> {
-        let form = match content_type.split(';').next().unwrap_or_default().trim() {
-            "text/event-stream" | "application/json" if sealed => Form::Sealed,
-            "text/event-stream" => Form::Events(Vec::new()),
-            "application/json" => Form::Whole { pieces: Vec::new(), length: 0 },
-            _ => return None,
-        };
-        let lost = sealed;
-        Some(Self { form, follows, seen: None, model: None, said: 0, lost })
+    pub(super) fn new(
+        content_type: &str,
+        sealed: bool,
+        follows: bool,
+        readers: Arc<Readers>,
+    ) -> Option<Self> {
+        let form = Form::of(&content_type.to_ascii_lowercase())?;
+        Some(Self {
+            form: if sealed { Form::Sealed } else { form },
+            follows,
+            seen: None,
+            listed: None,
+            id: None,
+            model: None,
+            said: 0,
+            lost: sealed,
+            share: HeldShare::default(),
+            readers,
+        })
     }
 
     /// Whether the answer is a stream of events, which can be ended early.
@@ -66,12 +131,25 @@ impl Reader {
             Form::Whole { pieces, length } => {
                 *length += piece.len();
                 self.said += piece.len() as u64;
-                if *length > MAX_KEPT {
+                // Without room for it, it is estimated.
+                let fits = *length <= MAX_KEPT
+                    && !self.lost
+                    && self.readers.held.try_grow(&mut self.share, piece.len());
+                if fits {
+                    pieces.push(piece.clone());
+                } else {
                     pieces.clear();
                     self.lost = true;
-                } else {
-                    pieces.push(piece.clone());
                 }
+            }
+            Form::Lines(_) => {
+                let mut at = 0;
+                while let Some(length) = memchr(b'\n', &piece[at..]) {
+                    let line = self.whole_line(&piece[at..at + length]);
+                    self.listed_line(&line);
+                    at += length + 1;
+                }
+                self.keep(&piece[at..]);
             }
             Form::Events(_) => {
                 let mut at = 0;
@@ -88,7 +166,7 @@ impl Reader {
     }
 
     fn keep(&mut self, part: &[u8]) {
-        let Form::Events(kept) = &mut self.form else { return };
+        let (Form::Events(kept) | Form::Lines(kept)) = &mut self.form else { return };
         if kept.len() + part.len() > MAX_KEPT {
             self.lost = true;
             kept.clear();
@@ -97,19 +175,41 @@ impl Reader {
         }
     }
 
-    /// Reads a line, the end of which may have come first; whether it had data.
-    fn line(&mut self, end: &[u8]) -> bool {
+    /// A line, the end of which came last.
+    fn whole_line<'l>(&mut self, end: &'l [u8]) -> std::borrow::Cow<'l, [u8]> {
         let kept = match &mut self.form {
-            Form::Events(kept) => std::mem::take(kept),
+            Form::Events(kept) | Form::Lines(kept) => std::mem::take(kept),
             Form::Whole { .. } | Form::Sealed => Vec::new(),
         };
-        let whole;
-        let line = if kept.is_empty() {
-            end
-        } else {
-            whole = [kept.as_slice(), end].concat();
-            &whole
-        };
+        if kept.is_empty() { end.into() } else { [kept.as_slice(), end].concat().into() }
+    }
+
+    /// Reads a line with an answer of its own: a result of a batch (Anthropic, OpenAI).
+    fn listed_line(&mut self, line: &[u8]) {
+        if find(line, b"\"usage").is_some()
+            && let Ok(value) = serde_json::from_slice::<Value>(line)
+        {
+            self.listed_object(&value);
+        }
+    }
+
+    fn listed_object(&mut self, value: &Value) {
+        let places = [value, &value["result"]["message"], &value["response"]["body"]];
+        for object in places {
+            let (id, used) = (object["id"].as_str(), usage_of(object));
+            if let Some(used) = used
+                && self.readers.is_new(id)
+            {
+                let listed = self.listed.get_or_insert_default();
+                *listed = sum_of(*listed, used);
+                self.model = object["model"].as_str().map(str::to_owned).or(self.model.take());
+            }
+        }
+    }
+
+    /// Reads the end of a line of events; whether it had data.
+    fn line(&mut self, end: &[u8]) -> bool {
+        let line = self.whole_line(end);
         let Some(data) = line.strip_prefix(b"data:") else { return false };
         // Only keys look so: within text, quotation marks are escaped.
         let counts = find(data, b"\"usage").is_some();
@@ -128,14 +228,16 @@ impl Reader {
             if let Some(name) = name {
                 self.model = Some(name.to_owned());
             }
-            for usage in [&object["usage"], &object["usageMetadata"]] {
-                if let Some(tokens) = tokens(usage) {
-                    let seen = self.seen.get_or_insert_default();
-                    seen.input = seen.input.max(tokens.input);
-                    seen.output = seen.output.max(tokens.output);
-                    seen.cache_read = seen.cache_read.max(tokens.cache_read);
-                    seen.cache_write = seen.cache_write.max(tokens.cache_write);
-                }
+            if let Some(tokens) = usage_of(object) {
+                let seen = self.seen.get_or_insert_default();
+                seen.input = seen.input.max(tokens.input);
+                seen.output = seen.output.max(tokens.output);
+                seen.cache_read = seen.cache_read.max(tokens.cache_read);
+                seen.cache_write = seen.cache_write.max(tokens.cache_write);
+            }
+            let id = object["id"].as_str().or_else(|| object["responseId"].as_str());
+            if self.id.is_none() {
+                self.id = id.map(str::to_owned);
             }
         }
     }
@@ -152,25 +254,55 @@ impl Reader {
     }
 
     /// What was used in all, and whether that is an estimate; `sent` bytes were asked. `whole` when
-    /// the answer came to its end. None for an answer that is not a model's.
-    pub(super) fn end(&mut self, sent: u64, whole: bool) -> Option<(Tokens, bool)> {
-        if let Form::Whole { pieces, .. } = &mut self.form {
-            let text = std::mem::take(pieces).concat();
-            match serde_json::from_slice::<Value>(&text) {
-                Ok(Value::Array(parts)) => parts.iter().for_each(|part| self.object(part)),
-                Ok(value) => self.object(&value),
-                Err(_) => self.lost = true,
+    /// the answer came to its end, `is_model` when it answers a request to a model: what others use is
+    /// never estimated, and counted once for each id. None for an answer that is not a model's.
+    pub(super) fn end(&mut self, sent: u64, whole: bool, is_model: bool) -> Option<(Tokens, bool)> {
+        let line = self.whole_line(b"");
+        match &mut self.form {
+            Form::Lines(_) => self.listed_line(&line),
+            Form::Whole { pieces, .. } => {
+                let text = std::mem::take(pieces).concat();
+                match serde_json::from_slice::<Value>(&text) {
+                    Ok(Value::Array(parts)) => parts.iter().for_each(|part| self.object(part)),
+                    Ok(value) => {
+                        self.object(&value);
+                        let listed = value["data"].as_array();
+                        listed.into_iter().flatten().for_each(|value| self.listed_object(value));
+                    }
+                    Err(_) => self.lost = true,
+                }
             }
+            Form::Events(_) | Form::Sealed => {}
         }
-        match self.seen {
-            Some(seen) if whole && !self.lost => Some((seen, false)),
-            Some(_) => Some((self.so_far(), true)),
-            None if self.lost || self.is_stream() => {
+        let is_new = self.seen.is_some() && self.readers.is_new(self.id.as_deref());
+        let seen = self.seen.filter(|_| is_new || is_model);
+        match (seen, self.listed) {
+            (Some(seen), listed) if whole && !self.lost => {
+                Some((sum_of(seen, listed.unwrap_or_default()), false))
+            }
+            (Some(_), _) if is_model => Some((self.so_far(), true)),
+            (Some(seen), listed) => Some((sum_of(seen, listed.unwrap_or_default()), true)),
+            (None, Some(listed)) => Some((listed, !whole)),
+            (None, None) if is_model && (self.lost || self.is_stream()) => {
                 let tokens = Tokens { input: sent / CHARACTERS, ..self.so_far() };
                 Some((tokens, true))
             }
-            None => None,
+            (None, None) => None,
         }
+    }
+}
+
+/// What an object of an answer says that was used.
+fn usage_of(object: &Value) -> Option<Tokens> {
+    tokens(&object["usage"]).or_else(|| tokens(&object["usageMetadata"]))
+}
+
+fn sum_of(one: Tokens, other: Tokens) -> Tokens {
+    Tokens {
+        input: one.input.saturating_add(other.input),
+        output: one.output.saturating_add(other.output),
+        cache_read: one.cache_read.saturating_add(other.cache_read),
+        cache_write: one.cache_write.saturating_add(other.cache_write),
     }
 }
 
@@ -226,15 +358,19 @@ fn said(event: &Value) -> u64 {
 mod tests {
     use super::*;
 
+    fn reader(content_type: &str, sealed: bool) -> Reader {
+        Reader::new(content_type, sealed, true, Arc::default()).unwrap()
+    }
+
     /// What an answer used, however it is cut.
     fn used(content_type: &str, text: &str) -> Option<(Tokens, bool)> {
         let read = |cut: usize| {
-            let mut reader = Reader::new(content_type, false, true).unwrap();
+            let mut reader = reader(content_type, false);
             for part in [&text[..cut], &text[cut..]] {
                 let piece = Bytes::copy_from_slice(part.as_bytes());
                 reader.push(&piece, |_, _| Ok::<_, ()>(())).unwrap();
             }
-            reader.end(400, true)
+            reader.end(400, true, true)
         };
         let whole = read(0);
         for cut in 1..text.len() {
@@ -281,10 +417,10 @@ mod tests {
         let silent = "data: {\"choices\":[{\"delta\":{\"content\":\"12345678\"}}]}\n\n";
         let expected = Tokens { input: 100, output: 2, ..Tokens::default() };
         assert_eq!(used("text/event-stream", silent), Some((expected, true)));
-        let mut sealed = Reader::new("application/json", true, false).unwrap();
+        let mut sealed = reader("application/json", true);
         sealed.push(&Bytes::from_static(&[0; 80]), |_, _| Ok::<_, ()>(())).unwrap();
         let expected = Tokens { input: 10, output: 20, ..Tokens::default() };
-        assert_eq!(sealed.end(40, true), Some((expected, true)));
-        assert!(Reader::new("text/html", false, false).is_none());
+        assert_eq!(sealed.end(40, true, true), Some((expected, true)));
+        assert!(Reader::new("text/html", false, false, Arc::default()).is_none());
     }
 }

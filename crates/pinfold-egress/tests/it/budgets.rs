@@ -7,17 +7,24 @@ use std::time::Duration;
 use pinfold_egress::{Api, Budget, Over, Route, TrustRoots};
 use pinfold_policy::prices::Tokens;
 
-use super::support::{Pen, Server, header, json, read_head, read_request, route, status};
+use super::support::{OK, Pen, Server, header, json, read_head, read_request, route, status};
 
 /// So many tokens for all.
 struct Limit {
     tokens: u64,
     used: Mutex<u64>,
+    reserved: Mutex<u64>,
+    requests: Mutex<u64>,
 }
 
 impl Limit {
     fn of(tokens: u64) -> Arc<Self> {
-        Arc::new(Self { tokens, used: Mutex::new(0) })
+        Arc::new(Self {
+            tokens,
+            used: Mutex::default(),
+            reserved: Mutex::default(),
+            requests: Mutex::default(),
+        })
     }
 
     fn over(&self, is_over: bool) -> Result<(), Over> {
@@ -33,12 +40,24 @@ impl Budget for Limit {
         false
     }
 
+    fn limits_requests(&self) -> bool {
+        false
+    }
+
     fn limits_answers(&self) -> bool {
         true
     }
 
-    fn admit(&self, _: Option<&str>) -> Result<(), Over> {
-        self.over(*self.used.lock().unwrap() >= self.tokens)
+    fn admit(&self, _: Option<&str>, reserved: &Tokens) -> Result<(), Over> {
+        let (used, mut all) = (*self.used.lock().unwrap(), self.reserved.lock().unwrap());
+        self.over(used + *all >= self.tokens)?;
+        *self.requests.lock().unwrap() += 1;
+        *all += reserved.sum();
+        Ok(())
+    }
+
+    fn release(&self, _: Option<&str>, reserved: &Tokens) {
+        *self.reserved.lock().unwrap() -= reserved.sum();
     }
 
     fn spend(&self, _: Option<&str>, before: &Tokens, now: &Tokens) -> Result<(), Over> {
@@ -221,4 +240,232 @@ fn a_stream_passes_as_it_comes_while_it_is_counted() {
     reader.read_exact(&mut first).unwrap();
     assert_eq!(&first, b"9\r\ndata: {\"a", "half a line is not waited for");
     go.send(()).unwrap();
+}
+
+/// Sends a request and goes once the upstream has it.
+fn break_off(pen: &Pen, upstream: &Arc<Mutex<Vec<String>>>, body: &str) {
+    let before = upstream.lock().unwrap().len();
+    let mut stream = pen.connect();
+    let (key, length) = (&pen.key, body.len());
+    let head = format!(
+        "POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nx-api-key: {key}\r\n\
+         Content-Length: {length}\r\n\r\n{body}"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    while upstream.lock().unwrap().len() == before {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// An upstream that never answers.
+fn silent() -> (Server, Arc<Mutex<Vec<String>>>) {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let remember = Arc::clone(&seen);
+    let server = Server::start(move |mut stream| {
+        remember.lock().unwrap().push(read_request(&mut stream)?);
+        stream.read_to_end(&mut Vec::new()).map(drop)
+    });
+    (server, seen)
+}
+
+fn wait_until(is_true: impl Fn() -> bool) {
+    for _ in 0..4000 {
+        if is_true() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    panic!("it never was");
+}
+
+#[test]
+fn a_request_that_is_broken_off_before_its_answer_stays_charged() {
+    let (upstream, seen) = silent();
+    let budget = Limit::of(100_000);
+    let pen = pen(Arc::clone(&budget), Api::Anthropic, &upstream);
+    break_off(&pen, &seen, r#"{"model":"m","max_tokens":60000}"#);
+    wait_until(|| *budget.used.lock().unwrap() > 0);
+    assert_eq!(*budget.used.lock().unwrap(), 60_000 + 32 / 4);
+    wait_until(|| *budget.reserved.lock().unwrap() == 0);
+    // Without a limit of its own, a usual length is charged.
+    break_off(&pen, &seen, r#"{"model":"m"}"#);
+    wait_until(|| *budget.used.lock().unwrap() > 60_008);
+    assert_eq!(*budget.used.lock().unwrap(), 60_008 + 32 * 1024 + 3);
+    break_off(&pen, &seen, r#"{"model":"m"}"#);
+    wait_until(|| *budget.used.lock().unwrap() > 100_000);
+    assert_eq!(status(&post(&pen, "/v1/messages")), 429);
+    let journal = pen.journal.lines();
+    assert!(journal.contains(&"usage p m 8 60000 estimated".to_owned()), "{journal:?}");
+}
+
+#[test]
+fn requests_at_once_cannot_pass_a_budget_together() {
+    let (upstream, seen) = silent();
+    let budget = Limit::of(100_000);
+    let pen = pen(Arc::clone(&budget), Api::Anthropic, &upstream);
+    let body = r#"{"model":"m","max_tokens":50000}"#;
+    let streams: Vec<_> = (0..6)
+        .map(|_| {
+            let mut stream = pen.connect();
+            let head = format!(
+                "POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nx-api-key: {}\r\n\
+                 Content-Length: {}\r\n\r\n{body}",
+                pen.key,
+                body.len()
+            );
+            stream.write_all(head.as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    wait_until(|| {
+        pen.journal.lines().iter().filter(|line| line.starts_with("denied 429")).count() == 4
+    });
+    assert_eq!(seen.lock().unwrap().len(), 2);
+    drop(streams);
+}
+
+#[test]
+fn what_cannot_be_counted_is_refused_while_a_budget_is_set() {
+    let (upstream, seen) = Server::answering(OK);
+    let pen = pen(Limit::of(1_000_000), Api::OpenAi, &upstream);
+    for (path, body) in [
+        ("/v1/responses", r#"{"model":"m","background":true}"#),
+        ("/v1/responses", r#"{"model":"m","backgr\u006fund":true}"#),
+        ("/v1/responses", r#"{"model":"m","Background":1}"#),
+        ("/v1/messages/batches", r#"{"requests":[]}"#),
+        ("/v1/messages/b%61tches", r#"{"model":"m","requests":[]}"#),
+        ("/v1/batches", r#"{"model":"m"}"#),
+        ("/v1/threads/t/runs", r#"{"model":"m"}"#),
+        ("/v1/responses", "model=m"),
+        ("/v1//responses", r#"{"model":"m"}"#),
+    ] {
+        let key = &pen.key;
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nx-api-key: {key}\r\n\
+             Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
+        );
+        let answer = pen.raw(request.as_bytes());
+        assert_eq!(status(&answer), 403, "{path} {body}: {answer}");
+        assert_eq!(header(&answer, "x-should-retry"), Some("false"));
+    }
+    let form = post_form(&pen);
+    assert!(form.contains("this request (its body is not a JSON object"), "{form}");
+    let socket = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n";
+    assert_eq!(status(&pen.get("/v1/realtime?model=m", socket)), 426);
+    assert!(seen.lock().unwrap().is_empty());
+}
+
+fn post_form(pen: &Pen) -> String {
+    let key = &pen.key;
+    pen.raw(
+        format!(
+            "POST /v1/files HTTP/1.1\r\nHost: localhost\r\nx-api-key: {key}\r\n\
+             Content-Type: multipart/form-data; boundary=x\r\nContent-Length: 7\r\n\
+             Connection: close\r\n\r\n--x--\r\n"
+        )
+        .as_bytes(),
+    )
+}
+
+#[test]
+fn an_empty_body_in_chunks_is_none() {
+    let (upstream, seen) = Server::answering(OK);
+    let budget = Limit::of(1000);
+    let pen = pen(Arc::clone(&budget), Api::OpenAi, &upstream);
+    let request = format!(
+        "POST /v1/responses/r_1/cancel HTTP/1.1\r\nHost: localhost\r\nx-api-key: {}\r\n\
+         Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n0\r\n\r\n",
+        pen.key
+    );
+    assert_eq!(status(&pen.raw(request.as_bytes())), 200);
+    assert_eq!(seen.lock().unwrap().len(), 1);
+    assert_eq!((*budget.used.lock().unwrap(), *budget.reserved.lock().unwrap()), (0, 0));
+}
+
+/// A GET with the right key.
+fn fetched(pen: &Pen, path: &str) -> String {
+    let answer = pen.get(path, "");
+    assert_eq!(status(&answer), 200, "{answer}");
+    answer
+}
+
+fn answering(content_type: &str, body: &str) -> Server {
+    let length = body.len();
+    let answer = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n{body}"
+    );
+    Server::answering(answer.leak()).0
+}
+
+#[test]
+fn usage_that_is_fetched_counts_once() {
+    let used = r#"{"input_tokens":100,"output_tokens":20}"#;
+    let upstream =
+        answering("application/json", &format!(r#"{{"id":"r_1","model":"m","usage":{used}}}"#));
+    let budget = Limit::of(1000);
+    let one = pen(Arc::clone(&budget), Api::OpenAi, &upstream);
+    fetched(&one, "/v1/responses/r_1");
+    fetched(&one, "/v1/responses/r_1");
+    assert_eq!(*budget.used.lock().unwrap(), 120);
+    // What was asked for here is counted with its own answer.
+    assert_eq!(status(&post(&one, "/v1/responses")), 200);
+    fetched(&one, "/v1/responses/r_1");
+    assert_eq!(*budget.used.lock().unwrap(), 240);
+
+    let line = |id: u32| {
+        format!(r#"{{"custom_id":"x","result":{{"message":{{"id":"m_{id}","usage":{used}}}}}}}"#)
+    };
+    let lines = [line(1), line(2), line(1), line(3)].join("\n");
+    let upstream = answering("application/x-jsonl", &lines);
+    let budget = Limit::of(1000);
+    let other = pen(Arc::clone(&budget), Api::Anthropic, &upstream);
+    fetched(&other, "/v1/messages/batches/b/results");
+    fetched(&other, "/v1/messages/batches/b/results");
+    assert_eq!(*budget.used.lock().unwrap(), 360);
+    assert_eq!(*budget.reserved.lock().unwrap(), 0);
+
+    let list = format!(r#"{{"data":[{{"id":"a","usage":{used}}},{{"id":"b","usage":{used}}}]}}"#);
+    let upstream = answering("application/json", &list);
+    let budget = Limit::of(1000);
+    let third = pen(Arc::clone(&budget), Api::OpenAi, &upstream);
+    fetched(&third, "/v1/chat/completions");
+    fetched(&third, "/v1/chat/completions");
+    assert_eq!(*budget.used.lock().unwrap(), 240);
+}
+
+#[test]
+fn an_answer_that_does_not_say_what_it_used_is_charged_as_reserved() {
+    for (content_type, body) in [
+        ("application/json", r#"{"id":"r_1","status":"queued","usage":null}"#),
+        ("audio/mpeg", "x"),
+    ] {
+        let upstream = answering(content_type, body);
+        let budget = Limit::of(1_000_000);
+        let pen = pen(Arc::clone(&budget), Api::OpenAi, &upstream);
+        assert_eq!(status(&post(&pen, "/v1/responses")), 200);
+        wait_until(|| *budget.reserved.lock().unwrap() == 0);
+        assert_eq!(*budget.used.lock().unwrap(), 32 * 1024 + 3, "{content_type}");
+    }
+}
+
+#[test]
+fn a_request_that_used_nothing_is_given_back() {
+    for answer in [
+        "HTTP/1.1 529 Overloaded\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}",
+        "HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n",
+    ] {
+        let (upstream, _) = Server::answering(answer);
+        let budget = Limit::of(1000);
+        let pen = pen(Arc::clone(&budget), Api::Anthropic, &upstream);
+        assert!(status(&post(&pen, "/v1/messages")) > 400);
+        wait_until(|| *budget.reserved.lock().unwrap() == 0);
+        assert_eq!(*budget.used.lock().unwrap(), 0);
+    }
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let budget = Limit::of(1000);
+    let address = format!("http://127.0.0.1:{gone}");
+    let pen = Pen::under(budget.clone(), vec![route("p", &address)], TrustRoots::System);
+    assert_eq!(status(&post(&pen, "/v1/messages")), 502);
+    assert_eq!((*budget.used.lock().unwrap(), *budget.reserved.lock().unwrap()), (0, 0));
 }

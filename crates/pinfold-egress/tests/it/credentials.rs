@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pinfold_egress::{Api, CredentialKind, Route, TrustRoots};
+use pinfold_egress::{AccountHeader, Api, ConfigError, CredentialKind, Route, TrustRoots};
 use pinfold_secrets::{Error, SecretId};
 
 use super::support::{
@@ -164,4 +164,46 @@ fn a_value_that_is_no_header_is_no_credential() {
     let answer = pen.get("/v1/x", "");
     assert_eq!(status(&answer), 503);
     assert!(!answer.contains("schlüssel") && seen.lock().unwrap().is_empty());
+}
+
+#[test]
+fn whose_bill_it_is_and_which_request_only_the_host_decides() {
+    let (upstream, seen) = Server::answering(OK);
+    let address = format!("http://{}", upstream.address);
+    let account = vec![AccountHeader::new("OpenAI-Project", "proj_host").unwrap()];
+    let pen = Pen::with(vec![Route { account, ..route("p", &address) }], TrustRoots::System);
+    let inside = "OpenAI-Organization: x\r\nOpenAI-Project: inside\r\nx-goog-user-project: x\r\n\
+                  X_Goog_User_Project: x\r\nX-HTTP-Method-Override: POST\r\nX-HTTP-Method: POST\r\n\
+                  X-Method-Override: POST\r\nX_HTTP_METHOD_OVERRIDE: POST\r\nX-Original-URL: /x\r\n\
+                  X-Rewrite-URL: /x\r\nX-Forwarded-Host: x\r\nForwarded: host=x\r\n\
+                  chatgpt-account-id: x\r\nx_api_key: stolen\r\nx-portkey-config: x\r\n\
+                  OpenAI-Beta: kept\r\nsession_id: kept\r\nUser-Agent: kept\r\n";
+    assert_eq!(status(&pen.get("/v1/models", inside)), 200);
+    let seen = seen.lock().unwrap()[0].to_ascii_lowercase();
+    let names: Vec<&str> = seen
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, _)| name)
+        .collect();
+    let expected = [
+        "host",
+        "openai-beta",
+        "session_id",
+        "user-agent",
+        "openai-project",
+        "x-api-key",
+        "accept-encoding",
+    ];
+    let mut sorted = (names.clone(), expected.to_vec());
+    sorted.0.sort_unstable();
+    sorted.1.sort_unstable();
+    assert_eq!(sorted.0, sorted.1);
+    assert!(seen.contains("openai-project: proj_host"));
+    for (name, value) in
+        [("x-api-key", "v"), ("host", "v"), ("openai-project", "v\r\nx: y"), ("a b", "")]
+    {
+        let error = AccountHeader::new(name, value).unwrap_err();
+        assert_eq!(error, ConfigError::BadHeader { name: name.to_owned() });
+    }
 }

@@ -4,7 +4,9 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use super::support::{OK, Pen, Server, status};
+use pinfold_egress::{Route, TrustRoots};
+
+use super::support::{OK, Pen, Server, route, status};
 
 /// Connections that the gateway has open at once.
 const CONNECTIONS: usize = 256;
@@ -99,4 +101,48 @@ fn a_request_that_goes_out_in_vain_is_recorded() {
     let expected =
         ["use anthropic GET 127.0.0.1 /v1/models", "denied 502 GET 127.0.0.1 /v1/models"];
     assert_eq!(pen.journal.lines(), expected);
+}
+
+/// Resident memory of this process, in bytes.
+fn resident() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+}
+
+#[test]
+fn bodies_that_are_held_have_a_bound() {
+    const LENGTH: usize = 4 << 20;
+    let (upstream, _) = Server::answering(OK);
+    let address = format!("http://{}", upstream.address);
+    let models = Some(vec!["m".to_owned()]);
+    let pen = Pen::with(vec![Route { models, ..route("p", &address) }], TrustRoots::System);
+    let part = vec![b' '; LENGTH - 1];
+    let before = resident();
+    let streams: Vec<_> = (0..100)
+        .map(|_| {
+            let mut stream = pen.connect();
+            stream.set_write_timeout(Some(Duration::from_millis(50))).unwrap();
+            let head = format!(
+                "POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nx-api-key: {}\r\n\
+                 Content-Length: {LENGTH}\r\n\r\n",
+                pen.key
+            );
+            stream.write_all(head.as_bytes()).unwrap();
+            // What is not read stays with the kernel.
+            let _ = stream.write_all(&part);
+            stream
+        })
+        .collect();
+    let grown = resident().saturating_sub(before) >> 20;
+    assert!((32..128).contains(&grown), "{grown} MiB");
+    drop(streams);
+    // Others are served once these are gone.
+    let body = r#"{"model":"m"}"#;
+    let request = format!(
+        "POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nx-api-key: {}\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n{body}",
+        pen.key,
+        body.len()
+    );
+    assert_eq!(status(&pen.raw(request.as_bytes())), 200);
 }

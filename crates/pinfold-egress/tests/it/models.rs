@@ -2,7 +2,6 @@
 
 use std::io::{BufReader, Read as _, Write as _};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use pinfold_egress::{Api, Route, TrustRoots};
 
@@ -73,9 +72,20 @@ fn a_model_of_geminis_is_read_from_the_path() {
 #[test]
 fn a_request_that_hides_its_model_is_refused() {
     let (pen, seen) = pen(Api::OpenAi, &["good"]);
-    let late = format!(r#"{{"input":"{}","model":"good"}}"#, "x".repeat(2 << 20));
     for (headers, body) in [
         ("", r#"{"model":"good","model":"bad"}"#),
+        ("", r#"{"model":"good","model":"good"}"#),
+        ("", r#"{"model":"good","Model":"bad"}"#),
+        ("", r#"{"model":"good","x":{"y":1,"y":2}}"#),
+        ("", "\u{feff}{\"model\":\"good\"}"),
+        ("", "{\"model\":\"good\"}\0"),
+        ("", r#"{"model":"good","x":"\ud800"}"#),
+        ("", r#"{"model":"good","models":["bad"]}"#),
+        ("", r#"{"model":"good","fallbacks":["good","bad"]}"#),
+        ("", r#"{"model":"good","fallbacks":[{"good":["bad"]}]}"#),
+        ("", r#"{"model":"good","tools":[{"type":"advisor","model":"bad"}]}"#),
+        ("", r#"{"model":"good,bad"}"#),
+        ("Content-Encoding: identity\r\nContent-Encoding: gzip\r\n", r#"{"model":"good"}"#),
         ("", r#"{"input":"x"}"#),
         ("", r#"{"requests":[{"model":"good"}]}"#),
         ("", "model=good"),
@@ -84,13 +94,105 @@ fn a_request_that_hides_its_model_is_refused() {
         let answer = post(&pen, "/v1/responses", headers, body);
         assert_eq!(status(&answer), 403, "{body}");
     }
-    assert_eq!(sent_slowly(&pen, &late).0, 403);
     assert!(seen.lock().unwrap().is_empty());
     assert_eq!(status(&pen.get("/v1/models", "")), 200, "what names no model asks for none");
 }
 
+#[test]
+fn a_body_in_utf_16_is_no_json_to_the_gateway() {
+    let (pen, seen) = pen(Api::OpenAi, &["good"]);
+    // To who reads bytes it names the model that is allowed, to who reads UTF-16 the other one.
+    let hidden: Vec<u16> = b"\",\"model\":\"good\",\"x\":\""
+        .chunks(2)
+        .map(|pair| u16::from_le_bytes([pair[0], *pair.get(1).unwrap_or(&b' ')]))
+        .collect();
+    let text = format!(r#"{{"model":"bad","x":"{}"}}"#, String::from_utf16(&hidden).unwrap());
+    let body: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let (key, length) = (&pen.key, body.len());
+    let head = format!(
+        "POST /v1/responses HTTP/1.1\r\nHost: localhost\r\nx-api-key: {key}\r\n\
+         Content-Type: application/json; charset=utf-16le\r\nContent-Length: {length}\r\n\
+         Connection: close\r\n\r\n"
+    );
+    let answer = pen.raw(&[head.as_bytes(), &body].concat());
+    assert_eq!(status(&answer), 403, "{answer}");
+    assert!(answer.contains("not a JSON object in UTF-8"), "{answer}");
+    assert!(seen.lock().unwrap().is_empty());
+}
+
+#[test]
+fn what_was_judged_is_what_is_sent() {
+    let (pen, seen) = pen(Api::OpenAi, &["good", "fine"]);
+    let body = "{ \"mod\\u0065l\" : \"g\\u006fod\",\n \"n\": 1.50, \"models\": [\"fine\"], \"a\": \"\\/\" }";
+    let headers = "Content-Type: application/x-www-form-urlencoded; charset=utf-7\r\n\
+                   Content-MD5: x\r\nContent-Encoding: identity\r\n";
+    let answer = post(&pen, "/v1/chat%2Fcompletions", headers, body);
+    assert_eq!(status(&answer), 403, "an encoded slash has two readings: {answer}");
+    assert_eq!(status(&post(&pen, "/v1/ch%61t/completions?a=%61", headers, body)), 200);
+    let seen = seen.lock().unwrap();
+    let expected = r#"{"model":"good","n":1.50,"models":["fine"],"a":"/"}"#;
+    assert!(seen[0].starts_with("POST /v1/chat/completions?a=%61 HTTP"), "{}", seen[0]);
+    assert!(seen[0].ends_with(&format!("\r\n\r\n{expected}")), "{}", seen[0]);
+    assert_eq!(header(&seen[0], "content-type"), Some("application/json"));
+    assert_eq!(header(&seen[0], "content-length"), Some(expected.len().to_string().as_str()));
+    assert_eq!(header(&seen[0], "content-encoding"), None);
+    assert_eq!(header(&seen[0], "content-md5"), None);
+}
+
+#[test]
+fn a_path_of_geminis_in_another_shape_is_refused_whatever_the_body_says() {
+    let (pen, seen) = pen(Api::Gemini, &["gemini-flash"]);
+    let decoy = r#"{"model":"models/gemini-flash"}"#;
+    for path in [
+        "/v1beta/tunedModels/mine:generateContent",
+        "/v1beta/dynamic/x:generateContent",
+        "/v1beta//models/gemini-pro:generateContent",
+        "/v1beta/models//gemini-pro:generateContent",
+        "/v1beta/models/gemini-flash/gemini-pro:generateContent",
+        "/v1beta/models/gemini-flash;x/gemini-pro:generateContent",
+        "/v1beta/models/gemini-flash:generateContent/",
+        "/v1beta/models/gemini-pro%3AgenerateContent",
+        "/v1beta/models/gemini-flash:batchGenerateContent",
+        "/v1beta/interactions",
+        "/v1beta/cachedContents",
+        "/v1/models/gemini-pro:generateContent",
+        "/p/p/v1beta/models/gemini-pro:generateContent",
+    ] {
+        let answer = post(&pen, path, "", decoy);
+        assert_eq!(status(&answer), 403, "{path}: {answer}");
+    }
+    let flash = "/v1beta/models/gemini-flash:generateContent";
+    assert_eq!(status(&post(&pen, flash, "", r#"{"model":"models/gemini-pro"}"#)), 403);
+    let embeds = r#"{"requests":[{"model":"models/gemini-pro"}]}"#;
+    assert_eq!(
+        status(&post(&pen, "/v1beta/models/gemini-flash:batchEmbedContents", "", embeds)),
+        403
+    );
+    assert_eq!(
+        status(&post(&pen, "/v1beta/openai/chat/completions", "", r#"{"model":"gemini-pro"}"#)),
+        403
+    );
+    assert!(seen.lock().unwrap().is_empty());
+    assert_eq!(status(&post(&pen, flash, "", decoy)), 200);
+    assert_eq!(
+        status(&post(&pen, "/v1beta/openai/chat/completions", "", r#"{"model":"gemini-flash"}"#)),
+        200
+    );
+    assert_eq!(status(&pen.get("/v1beta/models", "")), 200);
+}
+
+#[test]
+fn a_tuned_model_of_geminis_can_be_listed() {
+    let (pen, seen) = pen(Api::Gemini, &["tunedModels/mine"]);
+    let ask = |model: &str| post(&pen, &format!("/v1beta/{model}:generateContent"), "", "{}");
+    assert_eq!(status(&ask("tunedModels/mine")), 200);
+    assert_eq!(status(&ask("tunedModels/other")), 403);
+    assert_eq!(status(&ask("models/mine")), 403);
+    assert_eq!(seen.lock().unwrap().len(), 1);
+}
+
 /// Sends a body that is not read to its end: its rest may meet a connection that is closed.
-fn sent_slowly(pen: &Pen, body: &str) -> (u16, String) {
+fn sent_slowly(pen: &Pen, body: String) -> (u16, String) {
     let mut stream = pen.connect();
     let (key, length) = (&pen.key, body.len());
     let head = format!(
@@ -99,7 +201,6 @@ fn sent_slowly(pen: &Pen, body: &str) -> (u16, String) {
     );
     stream.write_all(head.as_bytes()).unwrap();
     let mut sending = stream.try_clone().unwrap();
-    let body = body.to_owned();
     let sender = std::thread::spawn(move || sending.write_all(body.as_bytes()));
     let mut reader = BufReader::new(stream);
     let head = read_head(&mut reader).unwrap();
@@ -111,37 +212,20 @@ fn sent_slowly(pen: &Pen, body: &str) -> (u16, String) {
 }
 
 #[test]
-fn a_second_model_behind_a_long_body_cuts_it_off() {
+fn a_long_body_is_judged_to_its_end_and_arrives_whole() {
     let (pen, seen) = pen(Api::OpenAi, &["good"]);
-    let body = format!(r#"{{"model":"good","input":"{}","model":"bad"}}"#, "x".repeat(3 << 20));
-    let (status, answer) = sent_slowly(&pen, &body);
-    assert_eq!(status, 403, "{answer}");
-    assert!(answer.contains("two models"), "{answer}");
-    assert!(seen.lock().unwrap().is_empty(), "the upstream never had a whole request");
-}
-
-#[test]
-fn a_long_body_is_not_held_back_once_its_model_is_known() {
-    let (arrived, wait) = std::sync::mpsc::channel();
-    let upstream = Server::start(move |mut stream| {
-        read_head(&mut stream)?;
-        let mut first = [0; 15];
-        stream.read_exact(&mut first)?;
-        arrived.send(first).unwrap();
-        Ok(())
-    });
-    let models = Some(vec!["good".to_owned()]);
-    let address = format!("http://{}", upstream.address);
-    let pen = Pen::with(vec![Route { models, ..route("p", &address) }], TrustRoots::System);
-    let mut stream = pen.connect();
-    let head = format!(
-        "POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nx-api-key: {}\r\n\
-         Content-Length: 9000000\r\n\r\n{{\"model\":\"good\",",
-        pen.key
-    );
-    stream.write_all(head.as_bytes()).unwrap();
-    let first = wait.recv_timeout(Duration::from_secs(10)).unwrap();
-    assert_eq!(&first, b"{\"model\":\"good\"");
+    let image = "aGVsbG8/".repeat(3 << 20);
+    let body = |tail: &str| format!(r#"{{"model":"good","input":"{image}"{tail}}}"#);
+    let (refused, answer) = sent_slowly(&pen, body(r#","model":"bad""#));
+    assert_eq!(refused, 403, "{answer}");
+    assert!(answer.contains("the same key twice"), "{answer}");
+    assert!(seen.lock().unwrap().is_empty(), "the upstream never had any of it");
+    let (passed, _) = sent_slowly(&pen, body(""));
+    assert_eq!(passed, 200);
+    assert!(seen.lock().unwrap()[0].ends_with(&body("")));
+    let (refused, answer) = sent_slowly(&pen, "x".repeat((32 << 20) + 1));
+    assert_eq!(refused, 413, "{answer}");
+    assert!(answer.contains("larger than 32 MiB"), "{answer}");
 }
 
 #[test]
@@ -161,4 +245,45 @@ fn responses_over_a_websocket_are_sent_back_to_http() {
         assert_eq!(status(&head), 426, "{path}");
     }
     assert!(seen.lock().unwrap().is_empty() && also_seen.lock().unwrap().is_empty());
+}
+
+/// Requests as agents send them.
+const USUAL: [(Api, &str, &str); 5] = [
+    (
+        Api::Anthropic,
+        "/v1/messages?beta=true",
+        r#"{"model":"good","messages":[{"role":"user","content":[{"type":"text","text":"a \"b\" \\ \u001b[0m\n","cache_control":{"type":"ephemeral"}},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo/+=="}}]},{"role":"assistant","content":[{"type":"tool_use","id":"toolu_1","name":"Bash","input":{"command":"ls","model":"x"}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":"é 😀"}]}],"system":[{"type":"text","text":"You are"}],"tools":[{"name":"Bash","description":"d","input_schema":{"type":"object","properties":{"model":{"type":"string","enum":["sonnet"]}},"required":["command"],"$schema":"http://json-schema.org/draft-07/schema#"}}],"metadata":{"user_id":"u"},"max_tokens":32000,"thinking":{"budget_tokens":31999,"type":"enabled"},"temperature":1,"stream":true}"#,
+    ),
+    (
+        Api::OpenAi,
+        "/v1/responses",
+        r#"{"model":"good","instructions":"i","input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"t"},{"type":"input_image","image_url":"data:image/png;base64,iVBOR/+="}]}],"tools":[{"type":"function","name":"shell","strict":false,"parameters":{"type":"object","properties":{"model":{"type":"string"}},"additionalProperties":false}},{"type":"web_search"}],"tool_choice":"auto","parallel_tool_calls":false,"reasoning":{"effort":"medium","summary":"auto"},"store":false,"stream":true,"include":["reasoning.encrypted_content"],"prompt_cache_key":"0199"}"#,
+    ),
+    (
+        Api::OpenAi,
+        "/v1/chat/completions",
+        r#"{"model":"good","messages":[{"role":"system","content":"s"},{"role":"user","content":"u"},{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{\"model\":\"x\",\"a\":1.50}"}}]}],"stream":true,"stream_options":{"include_usage":true},"max_completion_tokens":4096,"temperature":0.2,"top_p":1e-1}"#,
+    ),
+    (
+        Api::Gemini,
+        "/v1beta/models/good:streamGenerateContent?alt=sse",
+        r#"{"contents":[{"parts":[{"text":"t"},{"inlineData":{"mimeType":"image/png","data":"iVBOR"}}],"role":"user"}],"systemInstruction":{"parts":[{"text":"s"}],"role":"user"},"tools":[{"functionDeclarations":[{"name":"f","description":"d","parametersJsonSchema":{"type":"object","properties":{"model":{"type":"string"}}}}]}],"generationConfig":{"temperature":0,"topP":1,"thinkingConfig":{"includeThoughts":true,"thinkingBudget":-1}}}"#,
+    ),
+    (
+        Api::Gemini,
+        "/v1beta/models/good:countTokens",
+        r#"{"contents":[{"parts":[{"text":"t"}],"role":"user"}]}"#,
+    ),
+];
+
+#[test]
+fn what_agents_usually_ask_arrives_byte_by_byte() {
+    for (api, path, body) in USUAL {
+        let (pen, seen) = pen(api, &["good"]);
+        let answer = post(&pen, path, "Content-Type: application/json\r\n", body);
+        assert_eq!(status(&answer), 200, "{answer}");
+        let seen = seen.lock().unwrap();
+        assert!(seen[0].starts_with(&format!("POST {path} HTTP")), "{}", seen[0]);
+        assert!(seen[0].ends_with(&format!("\r\n\r\n{body}")), "{}", seen[0]);
+    }
 }

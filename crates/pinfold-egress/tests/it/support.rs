@@ -67,17 +67,23 @@ impl Budget for NoBudget {
         false
     }
 
+    fn limits_requests(&self) -> bool {
+        false
+    }
+
     fn limits_answers(&self) -> bool {
         false
     }
 
-    fn admit(&self, _: Option<&str>) -> Result<(), Over> {
+    fn admit(&self, _: Option<&str>, _: &Tokens) -> Result<(), Over> {
         Ok(())
     }
 
     fn spend(&self, _: Option<&str>, _: &Tokens, _: &Tokens) -> Result<(), Over> {
         Ok(())
     }
+
+    fn release(&self, _: Option<&str>, _: &Tokens) {}
 
     fn cost(&self, _: &str, _: &Tokens) -> Option<u64> {
         None
@@ -157,6 +163,7 @@ pub(crate) fn route(provider: &str, upstream: &str) -> Route {
         upstream: Upstream::parse(upstream).unwrap(),
         credential: credential(CredentialKind::ApiKey, Arc::new(|| Ok(secret(REAL)))),
         models: None,
+        account: Vec::new(),
     }
 }
 

@@ -83,8 +83,10 @@ impl PathPattern {
         Self(path)
     }
 
-    /// Whether a path is meant. One that could mean another to the server (an empty or dotted
-    /// segment, an encoded slash, dot or percent sign, a backslash) is meant by no pattern.
+    /// Whether a path is meant. One that could mean another to the server is meant by no pattern: with an
+    /// empty or dotted segment (also with blanks, a parameter or an encoded `?` or `#` behind the dots), an
+    /// encoded slash, dot, percent sign or control character, a backslash, anything above ASCII that is not
+    /// encoded as sound UTF-8, or a character that some servers fold to one of these.
     #[must_use]
     pub fn matches(&self, path: &str) -> bool {
         if !is_plain(path) {
@@ -100,13 +102,66 @@ impl PathPattern {
 }
 
 fn is_plain(path: &str) -> bool {
-    let lower = path.to_ascii_lowercase();
-    // What is coded twice is plain to a server that decodes twice.
-    let coded = ["%2f", "%5c", "%2e", "%00", "%25"].iter().any(|code| lower.contains(code));
-    // Some servers take what follows a semicolon for a parameter of the segment (RFC 3986, 3.3).
-    let is_dotted = |segment: &str| matches!(segment.split(';').next(), Some("." | ".."));
-    let dotted = path.split('/').any(is_dotted);
-    path.starts_with('/') && !coded && !dotted && !path.contains("//") && !path.contains('\\')
+    let Some(segments) = path.strip_prefix('/') else { return false };
+    let mut segments = segments.split('/').peekable();
+    while let Some(segment) = segments.next() {
+        let is_last = segments.peek().is_none();
+        if !(is_plain_segment(segment) || segment.is_empty() && is_last) {
+            return false;
+        }
+    }
+    true
+}
+
+/// Whether a segment has one reading, and is not empty.
+fn is_plain_segment(segment: &str) -> bool {
+    let Some(decoded) = decoded(segment) else { return false };
+    // Some servers take what follows a semicolon for a parameter (RFC 3986, 3.3), and who decodes twice
+    // takes what follows an encoded question mark for the query. Some cut blanks and dots off the end.
+    let name = decoded.split([';', '?', '#']).next().unwrap_or_default();
+    !name.trim_matches([' ', '.']).is_empty()
+}
+
+/// A segment without its percent-encoding; none if that says something that servers read in several
+/// ways.
+fn decoded(segment: &str) -> Option<String> {
+    let bytes = segment.as_bytes();
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'%' => {
+                let digits = segment.get(at + 1..at + 3)?;
+                let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+                let byte = u8::from_str_radix(digits, 16).ok().filter(|_| is_hex)?;
+                if byte.is_ascii_control() || b"/\\.%".contains(&byte) {
+                    return None;
+                }
+                decoded.push(byte);
+                at += 3;
+            }
+            b'\\' => return None,
+            byte if byte.is_ascii_graphic() => {
+                decoded.push(*byte);
+                at += 1;
+            }
+            _ => return None,
+        }
+    }
+    String::from_utf8(decoded).ok().filter(|text| !text.chars().any(is_folded))
+}
+
+/// Characters that Unicode's compatibility forms or a server's own tables make a dot, slash, backslash,
+/// percent sign, blank or nothing of, and blocks in which others may be: controls, marks of format,
+/// punctuation, symbols like letters, operators, enclosed and vertical forms, full and half width.
+fn is_folded(character: char) -> bool {
+    matches!(u32::from(character),
+        0x80..=0xa0 | 0xad | 0x34f | 0x61c | 0x66a..=0x66d | 0x700..=0x70f | 0x115f..=0x1160
+        | 0x1680 | 0x17b4..=0x17b5 | 0x180b..=0x180f | 0x2000..=0x206f | 0x2100..=0x214f
+        | 0x2150..=0x218f | 0x2200..=0x22ff | 0x2460..=0x24ff | 0x2571..=0x2573 | 0x27c0..=0x27ef
+        | 0x2980..=0x2aff | 0x2e00..=0x2e7f | 0x3000..=0x3003 | 0x3033..=0x3035 | 0x3164
+        | 0xa4f8..=0xa4ff | 0xd7b0..=0xf8ff | 0xfe00..=0xfe6f | 0xfeff..=0xffff | 0x1d16d
+        | 0x1f100..=0x1f12f | 0xe0000..=0x10_ffff)
 }
 
 impl FromStr for PathPattern {
@@ -157,7 +212,10 @@ pub enum InvalidRule {
     #[error("expected tls, http or tcp after the slash")]
     Protocol,
     /// A path.
-    #[error("a path begins with /, and may end in /** for everything below it")]
+    #[error(
+        "a path begins with /, may end in /** for everything below it, has no empty or dotted segments, \
+         and what is not ASCII is percent-encoded"
+    )]
     Path,
     /// A method.
     #[error("a method is written in capital letters, such as GET")]

@@ -147,7 +147,17 @@ fn addresses_of_the_hosts_own_networks_need_permission() {
 #[test]
 fn paths_that_a_server_may_read_otherwise_match_nothing() {
     let pattern: PathPattern = "/repos/acme/**".parse().expect("a pattern");
-    for path in ["/repos/acme", "/repos/acme/x", "/repos/acme/x/"] {
+    for path in [
+        "/repos/acme",
+        "/repos/acme/",
+        "/repos/acme/x",
+        "/repos/acme/x/",
+        "/repos/acme/a.b/.c/..d/e..",
+        "/repos/acme/My%20File%20(1).txt",
+        "/repos/acme/a,b;v=1/@x/~y/C%23",
+        "/repos/acme/caf%C3%A9/%e6%97%a5%e6%9c%ac/%F0%9F%98%80",
+        "/repos/acme/compare/main...topic",
+    ] {
         assert!(pattern.matches(path), "{path}");
     }
     for path in [
@@ -160,6 +170,37 @@ fn paths_that_a_server_may_read_otherwise_match_nothing() {
         "/repos/acme/..%2Fevil",
         "/repos//acme/x",
         "/repos/acme\\..\\evil",
+        "/repos/acme/%c0%ae%c0%ae/evil",
+        "/repos/acme/%C0%AF..",
+        "/repos/acme/%e0%80%ae%e0%80%ae/evil",
+        "/repos/acme/%ef%bc%8e%ef%bc%8e/evil",
+        "/repos/acme/%ef%bc%8f..%ef%bc%8fevil",
+        "/repos/acme/%e2%80%a4%e2%80%a4/evil",
+        "/repos/acme/%e2%80%a5/evil",
+        "/repos/acme/%e2%88%95evil",
+        "/repos/acme/%ef%bb%bf..",
+        "/repos/acme/%u002e%u002e/evil",
+        "/repos/acme/%%32%65",
+        "/repos/acme/%2",
+        "/repos/acme/%",
+        "/repos/acme/%+2",
+        "/repos/acme/..%09/evil",
+        "/repos/acme/..%20/evil",
+        "/repos/acme/%20../evil",
+        "/repos/acme/.%20./evil",
+        "/repos/acme/.../evil",
+        "/repos/acme/..%3b/evil",
+        "/repos/acme/..%3fx/evil",
+        "/repos/acme/..%23x",
+        "/repos/acme/%00",
+        "/repos/acme/x%0d%0ay",
+        "/repos/acme/%7f",
+        "/repos/acme/..\u{e9}",
+        "/repos/acme/\u{ff0e}\u{ff0e}/evil",
+        "/repos/acme/%ff",
+        "/repos/acme/.. /evil",
+        "/repos/acme/\t",
+        "",
         "repos/acme",
     ] {
         assert!(!pattern.matches(path), "{path}");

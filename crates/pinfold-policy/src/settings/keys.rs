@@ -240,6 +240,11 @@ pub(crate) const PROVIDER: &[Key] = &[
         TEXTS,
         "The models that may be asked for, NAME or NAME* for all that begin so; all if absent.",
     ),
+    Key::new(
+        "account",
+        Shape::Map(ID_PATTERN, &Shape::Text),
+        "Headers that choose an account, such as OpenAI-Project; the inside's own do not pass.",
+    ),
 ];
 
 /// A budget.

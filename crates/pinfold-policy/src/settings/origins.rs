@@ -109,6 +109,9 @@ impl Settings {
                 let listed = models.value.join(", ");
                 rows.push(format!("providers.{name}.models"), listed, &models.origin);
             }
+            for (header, value) in &provider.account {
+                rows.one(format!("providers.{name}.account.{header}"), value);
+            }
         }
         rows.optional("group", self.group.as_ref());
         if let Some(group) = &self.group {

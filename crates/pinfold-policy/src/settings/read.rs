@@ -334,7 +334,15 @@ fn providers(section: &Section<'_>) -> Result<Vec<(String, ProviderSettings)>, F
             models if models.is_empty() => Err(item.invalid("expected at least one model")),
             models => Ok(Valued::new(models, Origin::User(item.place()))),
         })?;
-        providers.push((item.name().to_owned(), ProviderSettings { base_url, models }));
+        let account = table.read("account", |item| {
+            let header = |item: Item<'_>| {
+                let value = Valued::new(item.text()?.to_owned(), Origin::User(item.place()));
+                Ok((item.name().to_owned(), value))
+            };
+            item.map()?.items().map(header).collect()
+        })?;
+        let account = account.unwrap_or_default();
+        providers.push((item.name().to_owned(), ProviderSettings { base_url, models, account }));
     }
     Ok(providers)
 }

@@ -68,6 +68,8 @@ pub struct ProviderSettings {
     /// The models that may be asked for; all if absent. A name that ends in `*` stands for all
     /// that begin so.
     pub models: Option<Valued<Vec<String>>>,
+    /// Headers that choose an account: names and values.
+    pub account: Vec<(String, Valued<String>)>,
 }
 
 /// The settings of one run, each with its origin.

@@ -33,7 +33,7 @@ fn sessions_at_once_share_a_count_and_lose_none_of_it() {
             scope.spawn(|| {
                 let budgets = budgets(root.path(), limit());
                 for _ in 0..50 {
-                    budgets.admit(None).unwrap();
+                    budgets.admit(None, &used(0)).unwrap();
                     budgets.spend(None, &used(0), &used(3)).unwrap();
                 }
             });
@@ -42,7 +42,7 @@ fn sessions_at_once_share_a_count_and_lose_none_of_it() {
     let text = fs::read_to_string(root.path().join("state/budget/user.json")).unwrap();
     let count: Count = serde_json::from_str(&text).unwrap();
     assert_eq!((count.requests, count.tokens), (400, 1200));
-    let error = budgets(root.path(), limit()).admit(None).unwrap_err();
+    let error = budgets(root.path(), limit()).admit(None, &used(0)).unwrap_err();
     let Over::Spent { what, reset, after } = error else { panic!("{error:?}") };
     assert_eq!(what, "the budget of 400 requests for this month (set by the built-in default)");
     assert!(
@@ -60,11 +60,11 @@ fn a_sessions_budget_is_its_own_and_corrections_count() {
     let (one, other) = (budgets(root.path(), limit.clone()), budgets(root.path(), limit));
     one.spend(None, &used(0), &used(90)).unwrap();
     one.spend(None, &used(90), &used(40)).unwrap();
-    one.admit(None).unwrap();
+    one.admit(None, &used(0)).unwrap();
     one.spend(None, &used(40), &used(100)).unwrap();
-    assert!(matches!(one.admit(None), Err(Over::Spent { after: None, .. })));
+    assert!(matches!(one.admit(None, &used(0)), Err(Over::Spent { after: None, .. })));
     assert!(one.spend(None, &used(100), &used(101)).is_err());
-    other.admit(None).unwrap();
+    other.admit(None, &used(0)).unwrap();
     assert!(!root.path().join("state").exists());
 }
 
@@ -78,13 +78,15 @@ fn money_is_counted_by_the_models_price() {
     let budgets = budgets(root.path(), limit);
     assert!(budgets.needs_model());
     let model = Some("claude-sonnet-4-5");
-    budgets.admit(model).unwrap();
-    let Err(Over::Unpriced { .. }) = budgets.admit(Some("nobody-knows")) else { panic!() };
+    budgets.admit(model, &used(0)).unwrap();
+    let Err(Over::Unpriced { .. }) = budgets.admit(Some("nobody-knows"), &used(0)) else {
+        panic!()
+    };
     // 3 USD for a million: 3334 tokens are a little more than a cent.
     budgets.spend(model, &used(0), &used(3333)).unwrap();
-    budgets.admit(model).unwrap();
+    budgets.admit(model, &used(0)).unwrap();
     budgets.spend(model, &used(3333), &used(3334)).unwrap_err();
-    let Err(Over::Spent { what, .. }) = budgets.admit(model) else { panic!() };
+    let Err(Over::Spent { what, .. }) = budgets.admit(model, &used(0)) else { panic!() };
     assert!(what.contains("$0.01 for today"), "{what}");
 }
 
@@ -97,10 +99,10 @@ fn another_window_begins_anew_and_a_broken_count_lets_nothing_pass() {
     fs::create_dir_all(file.parent().unwrap()).unwrap();
     fs::write(&file, r#"{"window":"2020-01-01","requests":9,"tokens":9,"nano_usd":9}"#).unwrap();
     let budgets = budgets(root.path(), limit());
-    budgets.admit(None).unwrap();
-    assert!(matches!(budgets.admit(None), Err(Over::Spent { .. })));
+    budgets.admit(None, &used(0)).unwrap();
+    assert!(matches!(budgets.admit(None, &used(0)), Err(Over::Spent { .. })));
     fs::write(&file, "{").unwrap();
-    assert!(matches!(budgets.admit(None), Err(Over::Broken { .. })));
+    assert!(matches!(budgets.admit(None, &used(0)), Err(Over::Broken { .. })));
     assert_eq!(window(Window::Month, Duration::from_secs(1_763_800_000)), "2025-11");
 }
 
@@ -110,10 +112,56 @@ fn a_count_that_was_only_begun_is_none_and_one_that_is_damaged_admits_nothing() 
     let limit =
         || settings::Budget { requests: Some(Valued::default_of(9)), ..budget(Window::Month) };
     let file = places(root.path()).state.join("budget/user.json");
-    budgets(root.path(), limit()).admit(None).unwrap();
+    budgets(root.path(), limit()).admit(None, &used(0)).unwrap();
     assert_eq!(fs::metadata(&file).unwrap().len(), SIZE as u64);
     fs::write(&file, "").unwrap();
-    budgets(root.path(), limit()).admit(None).unwrap();
+    budgets(root.path(), limit()).admit(None, &used(0)).unwrap();
     fs::write(&file, "{\"window\":").unwrap();
-    assert!(matches!(budgets(root.path(), limit()).admit(None), Err(Over::Broken { .. })));
+    assert!(matches!(
+        budgets(root.path(), limit()).admit(None, &used(0)),
+        Err(Over::Broken { .. })
+    ));
+}
+
+#[test]
+fn what_is_reserved_bars_others_until_it_is_given_back() {
+    let root = tempfile::tempdir().unwrap();
+    let limit =
+        || settings::Budget { tokens: Some(Valued::default_of(100)), ..budget(Window::Month) };
+    let (one, other) = (budgets(root.path(), limit()), budgets(root.path(), limit()));
+    let file = root.path().join("state/budget/user.json");
+    one.admit(None, &used(150)).unwrap();
+    assert!(matches!(other.admit(None, &used(1)), Err(Over::Reserved { .. })));
+    // What is reserved ends no answer that is under way.
+    one.spend(None, &used(0), &used(90)).unwrap();
+    one.release(None, &used(150));
+    assert!(
+        !fs::read_to_string(&file).unwrap().contains("reserved"),
+        "as earlier versions have it"
+    );
+    other.admit(None, &used(1)).unwrap();
+    // A session that is killed gives nothing back.
+    drop(other);
+    one.spend(None, &used(90), &used(99)).unwrap();
+    assert!(matches!(one.admit(None, &used(1)), Err(Over::Reserved { .. })));
+    let largest = used(u64::MAX);
+    one.release(None, &largest);
+    one.admit(None, &largest).unwrap();
+    assert!(fs::metadata(&file).unwrap().len() <= SIZE as u64);
+}
+
+#[test]
+fn money_is_reserved_by_the_models_price() {
+    let root = tempfile::tempdir().unwrap();
+    let limit = settings::Budget {
+        usd: Some(Valued::default_of("0.01".parse().unwrap())),
+        ..budget(Window::Session)
+    };
+    let budgets = budgets(root.path(), limit);
+    let model = Some("claude-sonnet-4-5");
+    budgets.admit(model, &used(3333)).unwrap();
+    budgets.admit(model, &used(1)).unwrap();
+    assert!(matches!(budgets.admit(model, &used(0)), Err(Over::Reserved { .. })));
+    budgets.release(model, &used(3333));
+    budgets.admit(model, &used(0)).unwrap();
 }

@@ -104,6 +104,10 @@ fn mistakes_in_the_users_file_are_told() {
         ("[files]\nread = [\"~/../x\"]", "contains `..`"),
         ("[files]\ndeny = [\"a[b]\"]", "has no meaning here"),
         ("[providers.p]\nmodels = []", "providers.p.models: expected at least one model"),
+        (
+            "[providers.p.account]\nOpenAI-Project = 1",
+            "providers.p.account.OpenAI-Project: expected",
+        ),
         ("model = \"\"", "not empty"),
         ("files = { state = \"kept\" }", "unknown state \"kept\"; known: ephemeral, persistent"),
     ] {

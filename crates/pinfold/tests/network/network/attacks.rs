@@ -62,6 +62,13 @@ TEXTS = {{
   'method': 'POST /free/x HTTP/1.1\\r\\nHost: web.example.com:8080\\r\\nContent-Length: 0\\r\\n' + END,
   'dots': 'GET /free/../closed HTTP/1.1\\r\\nHost: web.example.com:8080\\r\\n' + END,
   'coded': 'GET /free/%2e%2e/closed HTTP/1.1\\r\\nHost: web.example.com:8080\\r\\n' + END,
+  'overlong': 'GET /free/%c0%ae%c0%ae/closed HTTP/1.1\\r\\nHost: web.example.com:8080\\r\\n' + END,
+  'wide': 'GET /free/%ef%bc%8e%ef%bc%8e/closed HTTP/1.1\\r\\nHost: web.example.com:8080\\r\\n' + END,
+  'percent-u': 'GET /free/%u002e%u002e/closed HTTP/1.1\\r\\nHost: web.example.com:8080\\r\\n' + END,
+  'tab': 'GET /free/..%09/closed HTTP/1.1\\r\\nHost: web.example.com:8080\\r\\n' + END,
+  'blank': 'GET /free/..%20/closed HTTP/1.1\\r\\nHost: web.example.com:8080\\r\\n' + END,
+  'override': 'GET /free/x HTTP/1.1\\r\\nHost: web.example.com:8080\\r\\nX-HTTP-Method-Override: POST\\r\\n'
+      'X-HTTP-Method: POST\\r\\nX_Method_Override: POST\\r\\nX-Original-URL: /closed\\r\\nX-Rewrite-URL: /closed\\r\\n' + END,
   'leading-crlf': '\\r\\nGET /closed HTTP/1.1\\r\\nHost: web.example.com:8080\\r\\n' + END,
   'leading-lf': '\\nGET /closed HTTP/1.1\\r\\nHost: web.example.com:8080\\r\\n' + END,
   'long-method': 'A' * 40 + ' /closed HTTP/1.1\\r\\nHost: web.example.com:8080\\r\\n' + END,
@@ -86,13 +93,58 @@ for name, text in TEXTS.items():
         let before = world.seen().len();
         let said = world.python(&[], &program);
         for way in ["clear", "ended"] {
-            assert_eq!(said.line(&format!("{way} allowed")), "200", "{said:?}");
-            for name in ["denied", "method", "dots", "coded"] {
+            for name in ["allowed", "override"] {
+                assert_eq!(said.line(&format!("{way} {name}")), "200", "{said:?}");
+            }
+            let paths = ["dots", "coded", "overlong", "wide", "percent-u", "tab", "blank"];
+            for name in ["denied", "method"].iter().chain(&paths) {
                 assert_eq!(said.line(&format!("{way} {name}")), "403", "{said:?}");
             }
         }
         let seen = world.seen().split_off(before);
         assert!(!seen.contains("closed") && !seen.contains("POST"), "{seen}\n{}", said.out);
+    }
+}
+
+#[test]
+fn http_on_another_port_is_http_however_it_begins() {
+    let program = "\
+END = 'Host: other.example.org\\r\\nConnection: close\\r\\n\\r\\n'
+def slowly(parts):
+    s = connect(('web.example.com', 8080), 3)
+    for part in parts:
+        s.sendall(part.encode())
+        time.sleep(0.2)
+    return read(s)
+for name, parts in {
+    'plain': ['GET /smuggled HTTP/1.1\\r\\n' + END],
+    'crlf': ['\\r\\nGET /smuggled HTTP/1.1\\r\\n' + END],
+    'lines': ['\\n' * 30000, 'GET /smuggled HTTP/1.1\\r\\n' + END],
+    'blanks': [' \\t\\r\\n GET /smuggled HTTP/1.1\\r\\n' + END],
+    'small': ['get /smuggled HTTP/1.1\\r\\n' + END],
+    'slow': ['\\r', '\\n', 'G', 'e', 't', ' ', '/smuggled HT', 'TP/1.1\\r\\n', END],
+    'token': ['x1~ /smuggled http/1.1\\r\\n' + END],
+}.items():
+    print(name, status(attempt(lambda: slowly(parts))))
+s = connect(('web.example.com', 8080), 3)
+s.sendall(b'get key\\r\\n')
+print('other', 'Error code: 400' in read(s))
+";
+    for person in people_with("HTTP on another port", &[]) {
+        let world = World::new(person, &["web"]);
+        let before = world.seen().len();
+        let said = world.python(&["--allow-host", "web.example.com:8080"], program);
+        assert!(said.ok, "{said:?}");
+        for name in ["plain", "crlf", "small", "slow"] {
+            assert_eq!(said.line(name), "421", "{}", said.out);
+        }
+        for name in ["lines", "blanks", "token"] {
+            assert_ne!(said.line(name), "200", "{}", said.out);
+        }
+        // What is no HTTP is the server's to answer.
+        assert_eq!(said.line("other"), "True", "{}", said.out);
+        let seen = world.seen().split_off(before);
+        assert!(!seen.contains("smuggled"), "{seen}\n{}", said.out);
     }
 }
 

@@ -360,6 +360,43 @@ fn the_real_value_is_nowhere_inside() {
 }
 
 #[test]
+fn a_secret_comes_back_in_none_of_the_forms_that_servers_write() {
+    const ODD: &str = "Pa55/w+rd&<x>\"q\\z_R3AL-s3cret~99";
+    let program = format!(
+        "{ASK}
+KEY = SVC
+said = ask('x', 'web.example.com', '/forms', 'Content-Type: application/json\\r\\n', json.dumps({{'key': KEY}}))
+print('forms', json.dumps(said.replace(KEY, 'KEY')))
+short = ask('y', 'web.example.com', '/forms', 'Content-Type: application/json\\r\\n', json.dumps({{'key': os.environ['SHORT']}}))
+print('short', json.dumps(short.replace(os.environ['SHORT'], 'KEY')))
+"
+    );
+    for person in people_with("forms of secrets", &[]) {
+        let world = World::new(person, &["web"]);
+        let rule = |id: &str, env: &str| {
+            format!(
+                "[[secrets]]\nid = \"{id}\"\nenv = \"{env}\"\nhosts = [\"web.example.com\"]\n\
+                 where = [\"body-json\"]\n"
+            )
+        };
+        world.config(&(rule("odd", "SVC") + &rule("short", "SHORT")));
+        world.set_secret("odd", ODD);
+        world.set_secret("short", "hunter2!");
+        let said = world.python(&[], &program);
+        assert!(said.ok, "{said:?}");
+        let seen = world.seen();
+        assert!(seen.contains("R3AL-s3cret") && seen.contains("hunter2!"), "{seen}");
+        for part in ["s3cret", "R3AL", "hunter2", "%50%61", "aHVudGVy", "h1bnRlcj"] {
+            assert!(!said.out.contains(part), "{part} in {}", said.out);
+        }
+        // All but base64 have the placeholder instead.
+        for name in ["forms", "short"] {
+            assert_eq!(said.line(name).matches("KEY").count(), 7, "{}", said.line(name));
+        }
+    }
+}
+
+#[test]
 fn a_required_secret_that_is_not_there_refuses_the_start() {
     for person in people_with("required secrets", &[]) {
         let world = World::new(person, &["web"]);

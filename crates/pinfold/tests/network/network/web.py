@@ -4,8 +4,10 @@ import base64
 import gzip
 import hashlib
 import http.server
+import html
 import json
 import os
+import re
 import socket
 import socketserver
 import ssl
@@ -136,6 +138,21 @@ class Web(http.server.BaseHTTPRequestHandler):
     def do_base64(self, asked, _):
         coded = base64.b64encode(b"x" * int(asked["after"]) + self.echoed())
         self.reply(coded.translate(bytes.maketrans(b"+/", b"-_")) if "url" in asked else coded)
+
+    def do_forms(self, _asked, body):
+        """What the client sent as `key` of a JSON body, in the forms that servers write."""
+        key = json.loads(body)["key"]
+        forms = [
+            body.decode(),
+            json.dumps(key).replace("/", "\\/"),
+            json.dumps(json.dumps(key)),
+            json.dumps(key).replace("&", "\\u0026").replace("<", "\\u003C"),
+            re.sub("%..", lambda code: code[0].lower(), urllib.parse.quote(key, safe="")),
+            "".join(f"%{byte:02x}" for byte in key.encode()),
+            html.escape(key),
+            base64.b64encode(b"user:" + key.encode()).decode(),
+        ]
+        self.reply("\n".join(forms).encode())
 
     def do_empty(self, asked, _):
         self.reply(b"", Content_Encoding=asked["as"])

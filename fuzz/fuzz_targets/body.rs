@@ -1,0 +1,6 @@
+//! A JSON body as the gateway writes it anew.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| pinfold_egress::fuzzing::body(bytes));

@@ -8,6 +8,7 @@ mod base;
 mod commands;
 mod content;
 mod kept;
+mod words;
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -51,6 +52,12 @@ pub enum RepositoryError {
     /// A mistake in one.
     #[error(transparent)]
     Settings(#[from] SettingsError),
+    /// Its commands name more than can be looked over at each start.
+    #[error("the command `{}` names too many files to be trusted", .command.escape_debug())]
+    TooWide {
+        /// The command.
+        command: String,
+    },
     /// A hash was given and there is no file that it could be of.
     #[error("there is no sandbox.json or sandbox.toml whose content could be trusted")]
     NoFile,
@@ -76,6 +83,9 @@ impl RepositoryError {
             Self::Settings(error) => error.hint(),
             Self::Changed { .. } => {
                 Some("look at what it asks for with `pinfold trust`, then give its hash".to_owned())
+            }
+            Self::TooWide { .. } => {
+                Some("put it into a script of the repository, and name that".to_owned())
             }
             Self::Read { .. } | Self::NoFile => None,
         }
@@ -143,8 +153,8 @@ impl RepositoryFile {
         workspace: &Workspace,
         base: Option<&BaseContent>,
     ) -> Result<ContentHash, RepositoryError> {
-        let root = workspace.root.as_path();
-        content::hash((&self.path, &self.bytes), self.project.commands(), base, root)
+        let named = self.runs(workspace)?;
+        content::hash((&self.path, &self.bytes), &named, base, workspace.root.as_path())
     }
 
     /// What the base holds that sessions run on, if it lies in the repository.
@@ -181,9 +191,10 @@ impl RepositoryFile {
     /// The files of the repository that its commands name.
     ///
     /// # Errors
-    /// A workspace that cannot be opened.
+    /// A workspace that cannot be opened, or commands that name too much.
     pub fn runs(&self, workspace: &Workspace) -> Result<Vec<PathBuf>, RepositoryError> {
-        commands::named_files(self.project.commands(), workspace.root.as_path())
+        let variables: Vec<&str> = self.project.variables().collect();
+        commands::named_files(self.project.commands(), &variables, workspace.root.as_path())
     }
 }
 

@@ -143,7 +143,11 @@ pub(crate) fn settings(
     match &repository.file {
         Some(file) if settings.waiting().next().is_some() => {
             let base = file.base(workspace, places).map_err(told)?;
-            let hash = file.hash(workspace, base.as_ref()).map_err(told)?;
+            let hash = match file.hash(workspace, base.as_ref()) {
+                // It cannot be trusted, which is no reason not to run without what waits for trust.
+                Err(RepositoryError::TooWide { .. }) => return Ok(settings),
+                hash => hash.map_err(told)?,
+            };
             match TrustStore::new(places).is_trusted(workspace, hash).map_err(Failure::own)? {
                 true => resolve(Trust::Trusted),
                 false => Ok(settings),

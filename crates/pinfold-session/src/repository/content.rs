@@ -10,14 +10,13 @@ use std::fmt::{self, Write as _};
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use ring::digest::{Context, SHA256, SHA256_OUTPUT_LEN};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use super::commands::named_files;
 use super::{BaseContent, RepositoryError};
 
 const VERSION: &[u8] = b"pinfold-trust-1";
@@ -73,13 +72,13 @@ pub(crate) fn name_of(text: &[u8]) -> String {
     })
 }
 
-/// Hashes a settings file with what its commands name.
+/// Hashes a settings file with the files that its commands name.
 ///
 /// # Errors
 /// A file that cannot be read.
-pub(super) fn hash<'a>(
+pub(super) fn hash(
     (path, bytes): (&Path, &[u8]),
-    commands: impl Iterator<Item = &'a str>,
+    named: &[PathBuf],
     base: Option<&BaseContent>,
     root: &Path,
 ) -> Result<ContentHash, RepositoryError> {
@@ -93,12 +92,12 @@ pub(super) fn hash<'a>(
     entry(&mut context, if is_json { b"json" } else { b"toml" }, bytes.len() as u64);
     context.update(bytes);
     let top = directory(root).map_err(|errno| failed(root)(errno.into()))?;
-    for name in named_files(commands, root)? {
-        let (file, length) = open(&top, &name)
-            .map_err(|errno| failed(&root.join(&name))(errno.into()))?
-            .ok_or_else(|| failed(&root.join(&name))(io::ErrorKind::NotFound.into()))?;
+    for name in named {
+        let (file, length) = open(&top, name)
+            .map_err(|errno| failed(&root.join(name))(errno.into()))?
+            .ok_or_else(|| failed(&root.join(name))(io::ErrorKind::NotFound.into()))?;
         entry(&mut context, name.as_os_str().as_bytes(), length);
-        feed(&mut context, file.take(length)).map_err(failed(&root.join(&name)))?;
+        feed(&mut context, file.take(length)).map_err(failed(&root.join(name)))?;
     }
     if let Some(BaseContent { path, digest }) = base {
         let name = [b"/", path.as_os_str().as_bytes()].concat();

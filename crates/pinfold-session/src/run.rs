@@ -372,9 +372,7 @@ impl Session {
             notes.extend(review::conclude(&request.places, &session));
         }
         let mut outcome = ended.inspect_err(|_| {
-            for note in &notes {
-                tell!("pinfold: {note}");
-            }
+            crate::tell::notes(&notes);
         })?;
         outcome.notes.extend(notes);
         outcome.reached = records.reached();

@@ -1,7 +1,7 @@
 //! `pinfold snapshot`: the systems that sessions run on instead of this machine's own.
 
 use std::cell::Cell;
-use std::io::{IsTerminal, Write as _};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -296,10 +296,7 @@ impl Progress {
             }
             Event::Building(Building::Output(said)) => {
                 // It has been written down; a terminal shows it without what would drive it.
-                let text = String::from_utf8_lossy(said);
-                let plain = |c: char| !c.is_control() || c == '\n' || c == '\t';
-                let shown: String = text.chars().filter(|c| plain(*c)).collect();
-                let _ = std::io::stderr().write_all(shown.as_bytes());
+                tell::output(said);
                 return;
             }
         };

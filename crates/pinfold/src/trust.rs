@@ -193,7 +193,7 @@ fn show(
         say!("  {:>4}  {}  ({})", widening.place.line, widening.asks, widening.key);
     }
     if !files.is_empty() {
-        say!("Its commands run these files, which are trusted as they are now:");
+        say!("Its commands name these files, which are trusted as they are now:");
         for path in files {
             say!("        {}", Escaped(path));
         }

@@ -1,0 +1,153 @@
+//! How much of the log one session may fill.
+//!
+//! What a session provokes is recorded up to a number of bytes, which grows again with time, so that
+//! it cannot age what other sessions recorded. What does not fit is counted.
+
+use std::time::Instant;
+
+use serde_json::Value;
+
+use super::Event;
+
+/// Bytes of a session's records: some thirty thousand.
+const MOST: f64 = 8.0 * 1024.0 * 1024.0;
+/// Bytes that come back each second: a mebibyte an hour, so a session that records something every
+/// second loses nothing.
+const RATE: f64 = 1024.0 * 1024.0 / 3600.0;
+/// Bytes beyond that for what does not happen unless it is recorded.
+const RESERVE: f64 = 4.0 * 1024.0 * 1024.0;
+/// Records of what the host did not take, at the end of a session.
+const MOST_KEPT: u32 = 64;
+/// The longest name in a record of what the inside provokes, in bytes.
+const LONGEST: usize = 256;
+/// The longest request to the host that is recorded whole, in bytes.
+const LONGEST_REQUEST: usize = 64 * 1024;
+/// Items of a list in a longer one.
+const MOST_ITEMS: usize = 64;
+
+/// How a record counts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Weight {
+    /// A user or pinfold itself makes it happen.
+    Free,
+    /// It does not happen unless it is recorded.
+    Required,
+    /// The inside can provoke it in any number.
+    Provoked,
+}
+
+fn weight(event: &Event<'_>) -> Weight {
+    match event {
+        Event::Session { .. }
+        | Event::Launch { .. }
+        | Event::Tools
+        | Event::Decision { .. }
+        | Event::PolicyChange { .. }
+        | Event::Review { .. }
+        | Event::Trust { .. }
+        | Event::Dropped { .. }
+        | Event::End { .. } => Weight::Free,
+        Event::Signature { .. }
+        | Event::HostExecRequest { .. }
+        | Event::HostExecDecision { outcome: "allow", .. }
+        | Event::HostExecEnd { .. } => Weight::Required,
+        Event::CredentialUse { .. }
+        | Event::Usage { .. }
+        | Event::Connection { .. }
+        | Event::HostExecDecision { .. }
+        | Event::Denial { .. }
+        | Event::Fault { .. }
+        | Event::Kept { .. } => Weight::Provoked,
+    }
+}
+
+/// What becomes of a record.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It is written.
+    Write,
+    /// It is counted only. The number of those so far is to be written if it is given.
+    Drop(Option<u64>),
+    /// It cannot be written, so what it is about must not happen.
+    Refuse,
+}
+
+/// What is left of a session's budget.
+#[derive(Debug)]
+pub(super) struct Budget {
+    left: f64,
+    since: Instant,
+    kept: u32,
+    dropped: u64,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self { left: MOST, since: Instant::now(), kept: 0, dropped: 0 }
+    }
+}
+
+impl Budget {
+    /// Decides on a record of this length.
+    pub(super) fn take(&mut self, event: &Event<'_>, length: usize) -> Verdict {
+        let now = Instant::now();
+        let back = now.duration_since(self.since).as_secs_f64() * RATE;
+        (self.left, self.since) = ((self.left + back).min(MOST), now);
+        let (weight, length) = (weight(event), length as f64);
+        if weight == Weight::Required && self.left + RESERVE < length {
+            return Verdict::Refuse;
+        }
+        let is_kept = matches!(event, Event::Kept { .. });
+        self.kept += u32::from(is_kept);
+        let is_over = self.left < length || is_kept && self.kept > MOST_KEPT;
+        if weight == Weight::Provoked && is_over {
+            self.dropped += 1;
+            // The numbers written are few, and a session that is killed has one, too.
+            return Verdict::Drop(self.dropped.is_power_of_two().then_some(self.dropped));
+        }
+        if weight != Weight::Free {
+            self.left -= length;
+        }
+        Verdict::Write
+    }
+
+    /// Returns how many records were dropped.
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped
+    }
+}
+
+/// Serialises a record without its end. Names that the inside chose are cut.
+///
+/// # Errors
+/// Returns the error of the serialiser.
+pub(super) fn line(event: &Event<'_>) -> serde_json::Result<Vec<u8>> {
+    match event {
+        Event::HostExecRequest { .. } => {
+            let whole = serde_json::to_vec(event)?;
+            if whole.len() <= LONGEST_REQUEST {
+                return Ok(whole);
+            }
+        }
+        Event::Denial { .. } | Event::Kept { .. } | Event::Fault { .. } | Event::Usage { .. } => {}
+        Event::Connection { .. } | Event::CredentialUse { .. } => {}
+        _ => return serde_json::to_vec(event),
+    }
+    let mut value = serde_json::to_value(event)?;
+    cut(&mut value);
+    serde_json::to_vec(&value)
+}
+
+fn cut(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = pinfold_policy::path::cut(text, LONGEST).into_owned(),
+        Value::Array(items) => {
+            let more = items.len().saturating_sub(MOST_ITEMS);
+            items.truncate(MOST_ITEMS);
+            items.iter_mut().for_each(cut);
+            items.extend((more > 0).then(|| format!("… {more} more").into()));
+        }
+        Value::Object(members) => members.values_mut().for_each(cut),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}

@@ -130,6 +130,7 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
         argv: launch.argv.clone(),
         env: launch.env.clone(),
         cwd: InsidePath::new(&launch.cwd).map_err(RunError::path)?,
+        ignored: sys::ignored_signals(),
     };
     inside.command(&program, streams.stdio).map_err(explain)?;
 

@@ -101,7 +101,7 @@ pub struct Repository {
     pub agent_loop: Option<AgentLoop>,
 }
 
-/// A repository's settings file.
+/// A repository's settings file, or Ralph's where that alone asks for something.
 #[derive(Debug)]
 pub struct RepositoryFile {
     /// Where it was found.
@@ -109,6 +109,8 @@ pub struct RepositoryFile {
     /// What it says.
     pub project: Project,
     bytes: Vec<u8>,
+    /// Ralph's file, if there is one that waits for trust, too.
+    beside: Option<Vec<u8>>,
 }
 
 impl Repository {
@@ -132,14 +134,23 @@ impl Repository {
         let project = Project::read(&borrowed)?;
         let file = project.zip(files.into_iter().next());
         let path = root.join(AGENT_LOOP);
-        let agent_loop = match read_beneath(root, AGENT_LOOP)? {
-            Some(bytes) => Some(AgentLoop::read(SettingsFile { path: &path, bytes: &bytes })?),
-            None => None,
+        let bytes = read_beneath(root, AGENT_LOOP)?;
+        let read = |bytes: &Vec<u8>| AgentLoop::read(SettingsFile { path: &path, bytes });
+        let agent_loop = bytes.as_ref().map(read).transpose()?;
+        // What of it waits for trust is trusted with the settings file, or alone.
+        let chooses = agent_loop.as_ref().is_some_and(AgentLoop::chooses_provider);
+        let beside = bytes.filter(|_| chooses);
+        let file = match (file, beside) {
+            (Some((project, (path, bytes))), beside) => {
+                Some(RepositoryFile { path, project, bytes, beside })
+            }
+            (None, Some(bytes)) => {
+                let project = Project::default();
+                Some(RepositoryFile { path, project, bytes, beside: None })
+            }
+            (None, None) => None,
         };
-        Ok(Self {
-            file: file.map(|(project, (path, bytes))| RepositoryFile { path, project, bytes }),
-            agent_loop,
-        })
+        Ok(Self { file, agent_loop })
     }
 }
 
@@ -154,7 +165,8 @@ impl RepositoryFile {
         base: Option<&BaseContent>,
     ) -> Result<ContentHash, RepositoryError> {
         let named = self.runs(workspace)?;
-        content::hash((&self.path, &self.bytes), &named, base, workspace.root.as_path())
+        let files = (self.path.as_path(), self.bytes.as_slice(), self.beside.as_deref());
+        content::hash(files, &named, base, workspace.root.as_path())
     }
 
     /// What the base holds that sessions run on, if it lies in the repository.

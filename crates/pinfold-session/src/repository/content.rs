@@ -3,7 +3,8 @@
 //! It is SHA-256 (FIPS 180-4) over `pinfold-trust-1`, then for the settings file and for each file
 //! that its commands name, in the order of their paths: the path, the length in bytes as decimal
 //! text, the content; a NUL byte ends each path and each length. The settings file's path is its
-//! format, `json` or `toml`, so that it is the same wherever it lies. Last comes a base that lies in
+//! format, `json` or `toml`, so that it is the same wherever it lies. Ralph's file follows it, as
+//! `.agent-loop/`, if it asks for something. Last comes a base that lies in
 //! the repository, with a slash before its path and with its digest as content.
 
 use std::fmt::{self, Write as _};
@@ -77,7 +78,7 @@ pub(crate) fn name_of(text: &[u8]) -> String {
 /// # Errors
 /// A file that cannot be read.
 pub(super) fn hash(
-    (path, bytes): (&Path, &[u8]),
+    (path, bytes, beside): (&Path, &[u8], Option<&[u8]>),
     named: &[PathBuf],
     base: Option<&BaseContent>,
     root: &Path,
@@ -91,6 +92,11 @@ pub(super) fn hash(
     let is_json = path.extension().is_some_and(|extension| extension == "json");
     entry(&mut context, if is_json { b"json" } else { b"toml" }, bytes.len() as u64);
     context.update(bytes);
+    if let Some(beside) = beside {
+        // No name that a command gives has a slash at its end.
+        entry(&mut context, b".agent-loop/", beside.len() as u64);
+        context.update(beside);
+    }
     let top = directory(root).map_err(|errno| failed(root)(errno.into()))?;
     for name in named {
         let (file, length) = open(&top, name)

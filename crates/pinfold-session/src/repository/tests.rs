@@ -406,3 +406,22 @@ fn a_directory_that_has_settled_is_not_read_again() {
     assert_eq!(kept().count(), 1);
     assert_ne!(world.hash(), hash);
 }
+
+#[test]
+fn a_provider_that_ralphs_file_chooses_is_trusted_with_it() {
+    let world = World::new("{}");
+    let plain = world.hash();
+    world.write(".agent-loop/config.json", r#"{"pi": {"model": "m"}}"#);
+    assert_eq!(world.hash(), plain, "it asks for nothing");
+    world.write(".agent-loop/config.json", r#"{"pi": {"provider": "openai"}}"#);
+    let beside = world.hash();
+    assert_ne!(beside, plain);
+    world.write(".agent-loop/config.json", r#"{"pi": {"provider": "openai"} }"#);
+    assert_ne!(world.hash(), beside, "every byte counts");
+    fs::remove_file(world.root().join("sandbox.json")).unwrap();
+    let alone = world.hash();
+    assert!(![plain, beside].contains(&alone));
+    assert!(world.file().path.ends_with(".agent-loop/config.json"));
+    fs::remove_file(world.root().join(".agent-loop/config.json")).unwrap();
+    assert!(Repository::read(&world.workspace(), None).unwrap().file.is_none());
+}

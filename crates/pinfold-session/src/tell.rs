@@ -14,7 +14,7 @@ use crate::screen::Modes;
 
 /// The most notes at the end of a session, and the longest one, in bytes.
 const MOST_NOTES: usize = 64;
-const LONGEST_NOTE: usize = 8 * 1024;
+const LONGEST_NOTE: usize = 1024;
 
 /// What a command has asked of the terminal that standard error is, if one has run there.
 static COMMAND: Mutex<Option<Modes>> = Mutex::new(None);
@@ -44,7 +44,7 @@ pub fn marked(mark: fmt::Arguments<'_>, words: &str) {
 /// Tells a user about the end of a session. Of very many notes the rest is counted.
 pub fn notes(notes: &[String]) {
     for note in notes.iter().take(MOST_NOTES) {
-        line(&format!("pinfold: {}", cut(note, LONGEST_NOTE)));
+        line(&format!("pinfold: {}", cut(&plain_line(note), LONGEST_NOTE)));
     }
     if let Some(more) = notes.len().checked_sub(MOST_NOTES).filter(|more| *more > 0) {
         line(&format!("pinfold: {more} more notes; `pinfold audit` has what was recorded"));

@@ -20,7 +20,7 @@ const RESERVE: f64 = 4.0 * 1024.0 * 1024.0;
 const MOST_KEPT: u32 = 64;
 /// The longest name in a record of what the inside provokes, in bytes.
 const LONGEST: usize = 256;
-/// The longest request to the host that is recorded whole, in bytes.
+/// The longest request to the host, or program with its arguments, that is recorded whole, in bytes.
 const LONGEST_REQUEST: usize = 64 * 1024;
 /// Items of a list in a longer one.
 const MOST_ITEMS: usize = 64;
@@ -123,7 +123,8 @@ impl Budget {
 /// Returns the error of the serialiser.
 pub(super) fn line(event: &Event<'_>) -> serde_json::Result<Vec<u8>> {
     match event {
-        Event::HostExecRequest { .. } => {
+        // What the host then runs has the same arguments.
+        Event::HostExecRequest { .. } | Event::Launch { .. } => {
             let whole = serde_json::to_vec(event)?;
             if whole.len() <= LONGEST_REQUEST {
                 return Ok(whole);

@@ -2,7 +2,7 @@ use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
 use super::files::Files;
-use super::{Audit, Event, Reader, write};
+use super::{Audit, Event, Purpose, Reader, write};
 
 fn denial(what: &str) -> Event<'static> {
     Event::Denial { door: "test", what: what.to_owned(), reason: "because".to_owned() }
@@ -239,8 +239,12 @@ fn a_request_to_the_host_is_recorded_whole_unless_it_is_huge() {
     let args = vec!["x".to_owned(); 70_000];
     let (executable, cwd) = ("gh".to_owned(), "/w".to_owned());
     audit.record(&Event::HostExecRequest { id: 2, executable, args, cwd }).unwrap();
+    let (argv, handled_by) = (vec!["z".repeat(960_000)], Vec::new());
+    let launch = Event::Launch { purpose: Purpose::Host, argv, cwd: "/".to_owned(), handled_by };
+    audit.record(&launch).unwrap();
     let found = events(state.path(), &id);
-    let lengths = found.iter().map(|record| record["args"][0].as_str().unwrap().len());
+    assert!(found[3].to_string().len() < 1000);
+    let lengths = found[..3].iter().map(|record| record["args"][0].as_str().unwrap().len());
     assert_eq!(lengths.collect::<Vec<_>>(), [30_000, 255, 1]);
     assert_eq!(found[2]["args"].as_array().unwrap().len(), 65);
 }

@@ -7,7 +7,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
 use super::RepositoryError;
@@ -20,6 +20,10 @@ const ANY_BYTE: u8 = ANY as u8;
 const MOST_DIRECTORIES: usize = 1024;
 /// The most names that are read from directories for all commands.
 const MOST_NAMES: usize = 50_000;
+/// The most paths that are looked up for all commands, which takes about half a second.
+const MOST_LOOKUPS: usize = 300_000;
+/// A path without links costs so many lookups.
+const REAL: usize = 16;
 
 /// The commands name more than is read at a start.
 #[derive(Debug)]
@@ -58,6 +62,9 @@ pub(super) fn named_files<'a>(
     Ok(search.map_or_else(Vec::new, |search| search.files.into_iter().collect()))
 }
 
+/// A path with the device and inode of what it names, and its kind.
+type Found = (PathBuf, (u64, u64), FileType);
+
 /// A search for what words name.
 struct Search {
     top: OwnedFd,
@@ -65,6 +72,7 @@ struct Search {
     root: PathBuf,
     /// Names read from directories.
     names: usize,
+    lookups: usize,
     files: BTreeSet<PathBuf>,
 }
 
@@ -81,11 +89,11 @@ impl Search {
         let failed = |cause| RepositoryError::Read { path: root.to_owned(), cause };
         let top = directory(root).map_err(|errno| failed(errno.into()))?;
         let root = fs::canonicalize(root).map_err(failed)?;
-        Ok(Self { top, root, names: 0, files: BTreeSet::new() })
+        Ok(Self { top, root, names: 0, lookups: 0, files: BTreeSet::new() })
     }
 
     fn run(&mut self, words: &Words) -> Result<(), TooWide> {
-        let root = self.resolve(Path::new("."));
+        let root = self.resolve(Path::new("."))?;
         let Some((_, root, _)) = root else { return Ok(()) };
         // By device and inode: a directory may have many names.
         let mut known = HashSet::from([root]);
@@ -99,7 +107,7 @@ impl Search {
                 let mut found = Vec::new();
                 self.look_up(&bases[at].path.clone(), word, &mut found)?;
                 for path in found {
-                    let Some((path, id, kind)) = self.resolve(&path) else { continue };
+                    let Some((path, id, kind)) = self.resolve(&path)? else { continue };
                     if kind == FileType::RegularFile {
                         self.files.insert(path);
                     } else if kind == FileType::Directory && known.insert(id) {
@@ -163,7 +171,7 @@ impl Search {
             return Ok(());
         };
         if *name == ".." {
-            for parent in self.parents(at) {
+            for parent in self.parents(at)? {
                 self.matches(&parent, rest, found)?;
             }
             return Ok(());
@@ -189,37 +197,46 @@ impl Search {
 
     /// Returns the parents of a directory: by its name, as `cd` goes, and by its place, as the kernel
     /// goes where the name is a link.
-    fn parents(&self, at: &Path) -> BTreeSet<PathBuf> {
+    fn parents(&mut self, at: &Path) -> Result<BTreeSet<PathBuf>, TooWide> {
         let by_name = at.parent().map(Path::to_owned);
-        let by_place = self.real(&at.join(".."));
-        by_name.into_iter().chain(by_place).collect()
+        let by_place = self.real(&at.join(".."))?;
+        Ok(by_name.into_iter().chain(by_place).collect())
+    }
+
+    fn spend(&mut self, lookups: usize) -> Result<(), TooWide> {
+        self.lookups += lookups;
+        if self.lookups > MOST_LOOKUPS { Err(TooWide) } else { Ok(()) }
     }
 
     /// Returns where a path leads, relative to the root, if that is in the repository.
-    fn real(&self, path: &Path) -> Option<PathBuf> {
-        let real = fs::canonicalize(self.root.join(path)).ok()?;
-        real.strip_prefix(&self.root).ok().map(Path::to_owned)
+    fn real(&mut self, path: &Path) -> Result<Option<PathBuf>, TooWide> {
+        self.spend(REAL)?;
+        let real = fs::canonicalize(self.root.join(path)).ok();
+        Ok(real.and_then(|real| real.strip_prefix(&self.root).ok().map(Path::to_owned)))
     }
 
     /// Returns a path with what it names. A link may lead to another place in the repository.
-    fn resolve(&self, path: &Path) -> Option<(PathBuf, (u64, u64), FileType)> {
-        let flags = OFlags::PATH | OFlags::CLOEXEC;
-        let open = |path: &Path| {
-            let how = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-            rustix::fs::openat2(&self.top, path, flags, Mode::empty(), how)
-        };
-        let (path, opened) = match open(path) {
+    fn resolve(&mut self, path: &Path) -> Result<Option<Found>, TooWide> {
+        self.spend(1)?;
+        let (path, opened) = match self.open(path) {
             Ok(opened) => (path.to_owned(), opened),
             // An absolute link, or one that leaves the repository and comes back.
             Err(Errno::XDEV) => {
-                let real = self.real(path)?;
-                let opened = open(&real).ok()?;
+                let Some(real) = self.real(path)? else { return Ok(None) };
+                let Ok(opened) = self.open(&real) else { return Ok(None) };
                 (real, opened)
             }
-            Err(_) => return None,
+            Err(_) => return Ok(None),
         };
-        let stat = rustix::fs::fstat(&opened).ok()?;
-        Some((path, (stat.st_dev, stat.st_ino), FileType::from_raw_mode(stat.st_mode)))
+        let stat = rustix::fs::fstat(&opened).ok();
+        let kind = |stat: &Stat| FileType::from_raw_mode(stat.st_mode);
+        Ok(stat.map(|stat| (path, (stat.st_dev, stat.st_ino), kind(&stat))))
+    }
+
+    fn open(&self, path: &Path) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let how = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        rustix::fs::openat2(&self.top, path, flags, Mode::empty(), how)
     }
 
     /// Returns what lies at a path, without following a link.
@@ -236,7 +253,7 @@ impl Search {
                 let path = directory.join(name);
                 if kind == FileType::Directory {
                     open.push(path);
-                } else if let Some((path, _, FileType::RegularFile)) = self.resolve(&path) {
+                } else if let Some((path, _, FileType::RegularFile)) = self.resolve(&path)? {
                     self.files.insert(path);
                 }
             }
@@ -246,7 +263,7 @@ impl Search {
 
     /// Reads a directory; nothing where there is none.
     fn entries(&mut self, path: &Path) -> Result<Vec<(OsString, FileType)>, TooWide> {
-        let Some((path, _, FileType::Directory)) = self.resolve(&or_dot(path)) else {
+        let Some((path, _, FileType::Directory)) = self.resolve(&or_dot(path))? else {
             return Ok(Vec::new());
         };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;

@@ -18,6 +18,10 @@ const DEEPEST: usize = 8;
 const MOST: usize = 4096;
 /// The most words that one word with brace lists expands to.
 const MOST_LISTS: usize = 256;
+/// The longest path, in bytes (`PATH_MAX` in Linux).
+const LONGEST: usize = 4096;
+/// The most bytes that are read of one command, with all that is read more than once.
+const MOST_BYTES: usize = 256 * 1024;
 
 /// A command's words.
 #[derive(Debug, Default)]
@@ -26,6 +30,7 @@ pub(super) struct Words {
     /// word that it is a part of.
     pub(super) all: BTreeMap<String, usize>,
     count: usize,
+    bytes: usize,
     /// Whether a program of the command picks the files that it executes.
     pub(super) picks_files: bool,
 }
@@ -40,7 +45,8 @@ impl Words {
     }
 
     fn add_nested(&mut self, command: &str, depth: usize) -> Result<(), TooWide> {
-        if depth > DEEPEST {
+        self.bytes += command.len();
+        if depth > DEEPEST || self.bytes > MOST_BYTES {
             return Err(TooWide);
         }
         for word in Lexer::new(command).words() {
@@ -83,7 +89,9 @@ impl Words {
                 // A short option and its argument may be one word.
                 let argument = part.strip_prefix('-').and_then(|rest| rest.get(1..));
                 for part in [Some(part), Some(bare), argument].into_iter().flatten() {
-                    if part.chars().any(|c| c != '/' && c != ANY) {
+                    let is_path =
+                        part.len() < LONGEST && part.chars().any(|c| c != '/' && c != ANY);
+                    if is_path {
                         self.all.entry(part.to_owned()).or_insert(self.count);
                     }
                 }
@@ -99,6 +107,9 @@ fn is_special(c: char) -> bool {
 
 /// Expands the brace lists of a word. A sequence (`{1..9}`) becomes `*`.
 fn without_lists(word: &str) -> Result<Vec<String>, TooWide> {
+    if word.len() >= LONGEST && word.contains('{') {
+        return Err(TooWide);
+    }
     let (mut open, mut done) = (vec![word.to_owned()], Vec::new());
     while let Some(word) = open.pop() {
         if open.len() + done.len() > MOST_LISTS {

@@ -15,7 +15,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use pinfold_policy::document::SettingsFile;
-use pinfold_policy::path::Escaped;
+use pinfold_policy::path::{Brief, Escaped};
 use pinfold_policy::settings::{AgentLoop, Project, SettingsError};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -53,7 +53,7 @@ pub enum RepositoryError {
     #[error(transparent)]
     Settings(#[from] SettingsError),
     /// Its commands name more than can be looked over at each start.
-    #[error("the command `{}` names too many files to be trusted", .command.escape_debug())]
+    #[error("the command `{}` names too many files to be trusted", Brief(.command.as_ref()))]
     TooWide {
         /// The command.
         command: String,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use pinfold_policy::path::Escaped;
+use pinfold_policy::path::{Brief, Escaped};
 use pinfold_policy::settings::Settings;
 use pinfold_session::places::Places;
 use pinfold_session::snapshot::step::Step;
@@ -230,7 +230,7 @@ fn inspect_here(
 
 fn recipe(setup: &[String], hosts: &[String], registries: &[String]) {
     for command in setup {
-        say!("command     {}", Escaped(command.as_ref()));
+        say!("command     {}", Brief(command.as_ref()));
     }
     for host in hosts {
         say!("host        {host}");
@@ -291,7 +291,7 @@ impl Progress {
             Event::Base(Doing::Reading) => "reading this machine's own system".to_owned(),
             Event::Building(Building::Command { index, of, command }) => {
                 self.end();
-                tell!("pinfold: set-up {} of {of}: {}", index + 1, Escaped(command.as_ref()));
+                tell!("pinfold: set-up {} of {of}: {}", index + 1, Brief(command.as_ref()));
                 return;
             }
             Event::Building(Building::Output(said)) => {

@@ -83,8 +83,8 @@ fn follow(
 /// Whether a session has told of its end.
 fn has_ended(places: &Places, session: &SessionId) -> io::Result<bool> {
     let Some(mut records) = Reader::open(&places.state)? else { return Ok(false) };
-    while let Some(record) = records.next_record()? {
-        if record["event"] == "end" && record["session"] == session.as_str() {
+    while let Some(record) = records.next_of(|id| id == session.as_str())? {
+        if record["event"] == "end" {
             return Ok(true);
         }
     }

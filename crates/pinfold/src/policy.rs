@@ -145,7 +145,10 @@ pub(crate) fn settings(
             let base = file.base(workspace, places).map_err(told)?;
             let hash = match file.hash(workspace, base.as_ref()) {
                 // It cannot be trusted, which is no reason not to run without what waits for trust.
-                Err(RepositoryError::TooWide { .. }) => return Ok(settings),
+                // `pinfold trust` says why.
+                Err(RepositoryError::TooWide { .. } | RepositoryError::Read { .. }) => {
+                    return Ok(settings);
+                }
                 hash => hash.map_err(told)?,
             };
             match TrustStore::new(places).is_trusted(workspace, hash).map_err(Failure::own)? {

@@ -11,9 +11,9 @@ use super::Event;
 
 /// Bytes of a session's records: some thirty thousand.
 const MOST: f64 = 8.0 * 1024.0 * 1024.0;
-/// Bytes that come back each second: a mebibyte an hour, so a session that records something every
-/// second loses nothing.
-const RATE: f64 = 1024.0 * 1024.0 / 3600.0;
+/// Bytes that come back each second, 256 KiB an hour: a session that records something every four
+/// seconds loses nothing.
+const RATE: f64 = 256.0 * 1024.0 / 3600.0;
 /// Bytes beyond that for what does not happen unless it is recorded.
 const RESERVE: f64 = 4.0 * 1024.0 * 1024.0;
 /// Records of what the host did not take, at the end of a session.

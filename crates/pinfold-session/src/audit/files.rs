@@ -10,8 +10,8 @@ use std::time::Duration;
 const CURRENT: &str = "audit.jsonl";
 /// How many full files are kept, however old.
 const KEPT: usize = 4;
-/// How many are kept that were written lately. A session's budget fills fewer in that time.
-const MOST: usize = 64;
+/// How many are kept that were written lately. One session's budget fills fewer in that time.
+const MOST: usize = 16;
 /// What is lately.
 const RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 

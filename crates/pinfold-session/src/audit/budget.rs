@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use serde_json::Value;
+use pinfold_policy::path::cut;
 
 use super::Event;
 
@@ -122,33 +122,75 @@ impl Budget {
 /// # Errors
 /// Returns the error of the serialiser.
 pub(super) fn line(event: &Event<'_>) -> serde_json::Result<Vec<u8>> {
-    match event {
-        // What the host then runs has the same arguments.
-        Event::HostExecRequest { .. } | Event::Launch { .. } => {
-            let whole = serde_json::to_vec(event)?;
-            if whole.len() <= LONGEST_REQUEST {
-                return Ok(whole);
-            }
-        }
-        Event::Denial { .. } | Event::Kept { .. } | Event::Fault { .. } | Event::Usage { .. } => {}
-        Event::Connection { .. } | Event::CredentialUse { .. } => {}
-        _ => return serde_json::to_vec(event),
+    if let Some(bounded) = bounded(event) {
+        return serde_json::to_vec(&bounded);
     }
-    let mut value = serde_json::to_value(event)?;
-    cut(&mut value);
-    serde_json::to_vec(&value)
+    let whole = serde_json::to_vec(event)?;
+    match event {
+        Event::HostExecRequest { id, executable, args, cwd } if whole.len() > LONGEST_REQUEST => {
+            serde_json::to_vec(&Event::HostExecRequest {
+                id: *id,
+                executable: short(executable),
+                args: few(args),
+                cwd: short(cwd),
+            })
+        }
+        // What the host runs for such a request has the same arguments.
+        Event::Launch { purpose, argv, cwd, handled_by } if whole.len() > LONGEST_REQUEST => {
+            serde_json::to_vec(&Event::Launch {
+                purpose: *purpose,
+                argv: few(argv),
+                cwd: short(cwd),
+                handled_by: few(handled_by),
+            })
+        }
+        _ => Ok(whole),
+    }
 }
 
-fn cut(value: &mut Value) {
-    match value {
-        Value::String(text) => *text = pinfold_policy::path::cut(text, LONGEST).into_owned(),
-        Value::Array(items) => {
-            let more = items.len().saturating_sub(MOST_ITEMS);
-            items.truncate(MOST_ITEMS);
-            items.iter_mut().for_each(cut);
-            items.extend((more > 0).then(|| format!("… {more} more").into()));
+/// Returns a record with short names, of the kinds that have names which the inside chose.
+fn bounded<'a>(event: &Event<'a>) -> Option<Event<'a>> {
+    Some(match event {
+        Event::Denial { door, what, reason } => {
+            Event::Denial { door, what: short(what), reason: short(reason) }
         }
-        Value::Object(members) => members.values_mut().for_each(cut),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
+        Event::Kept { what, reason } => Event::Kept { what: short(what), reason: short(reason) },
+        Event::Fault { what } => Event::Fault { what: short(what) },
+        Event::Connection { to, rule } => Event::Connection { to: short(to), rule: short(rule) },
+        Event::CredentialUse { provider, request, host } => Event::CredentialUse {
+            provider: short(provider),
+            request: short(request),
+            host: short(host),
+        },
+        Event::Usage {
+            provider,
+            model,
+            input,
+            output,
+            cache_read,
+            cache_write,
+            usd,
+            estimated,
+        } => Event::Usage {
+            provider: short(provider),
+            model: short(model),
+            input: *input,
+            output: *output,
+            cache_read: *cache_read,
+            cache_write: *cache_write,
+            usd: *usd,
+            estimated: *estimated,
+        },
+        _ => return None,
+    })
+}
+
+fn short(text: &str) -> String {
+    cut(text, LONGEST).into_owned()
+}
+
+fn few(texts: &[String]) -> Vec<String> {
+    let more = texts.len().saturating_sub(MOST_ITEMS);
+    let more = (more > 0).then(|| format!("… {more} more"));
+    texts.iter().take(MOST_ITEMS).map(|text| short(text)).chain(more).collect()
 }

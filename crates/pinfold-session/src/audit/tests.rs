@@ -22,6 +22,9 @@ fn a_half_written_record_is_cut_off_by_the_next_writer() {
     let state = tempfile::tempdir().unwrap();
     let audit = Audit::open(state.path(), None).unwrap();
     audit.record(&denial("first")).unwrap();
+    let text = std::fs::read_to_string(Files::of(state.path()).current()).unwrap();
+    let begin = r#"{"event":"denial","door":"test","what":"first","reason":"because","session""#;
+    assert!(text.starts_with(begin), "the order of members is kept: {text}");
     let mut file =
         std::fs::OpenOptions::new().append(true).open(Files::of(state.path()).current()).unwrap();
     file.write_all(&vec![b'x'; 3000]).unwrap();

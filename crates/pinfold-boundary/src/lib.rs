@@ -18,7 +18,7 @@ use std::path::Path;
 pub use capability::{Capabilities, Feature, Finding, Probe};
 pub use inside::{Doors, Handover, Inside, Released};
 pub use launch_error::{LaunchError, step_failed};
-pub use pinfold_init::{close_all_but, end_on_panic};
+pub use pinfold_init::{close_all_but, end_on_panic, kernel_text};
 pub use pinfold_wire::{Cover, CoverKind, Step};
 pub use plan::{
     Changes, CpuShare, Door, Entry, Identity, Landlock, LaunchPlan, Lower, Place, Program,

@@ -116,6 +116,8 @@ pub struct Program {
     pub env: Vec<(OsString, OsString)>,
     /// The working directory inside.
     pub cwd: InsidePath,
+    /// Signals that it ignores from the beginning: bit n - 1 for signal n.
+    pub ignored: u64,
 }
 
 impl Program {
@@ -130,6 +132,7 @@ impl Program {
             argv: self.argv.iter().map(bytes).collect(),
             env: self.env.iter().map(variable).collect(),
             cwd: self.cwd.as_path().as_os_str().as_bytes().to_vec(),
+            ignored: self.ignored,
         }
     }
 }

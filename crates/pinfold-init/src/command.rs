@@ -20,6 +20,8 @@ pub struct Command {
     pub env: Vec<(OsString, OsString)>,
     /// The working directory.
     pub cwd: PathBuf,
+    /// Signals that it ignores from the beginning: bit n - 1 for signal n.
+    pub ignored: u64,
 }
 
 /// The command in the form that execve(2) wants, made before the fork.
@@ -28,6 +30,7 @@ pub(crate) struct Prepared {
     argv: Vec<CString>,
     env: Vec<CString>,
     cwd: CString,
+    ignored: u64,
 }
 
 impl From<Program> for Command {
@@ -43,6 +46,7 @@ impl From<Program> for Command {
             argv: program.argv.into_iter().map(OsString::from_vec).collect(),
             env: program.env.into_iter().map(variable).collect(),
             cwd: OsString::from_vec(program.cwd).into(),
+            ignored: program.ignored,
         }
     }
 }
@@ -84,7 +88,7 @@ impl Command {
         };
         let env = self.env.iter().map(pair).collect::<Result<_, _>>()?;
         let cwd = text(self.cwd.as_os_str().as_bytes())?;
-        Ok(Prepared { candidates, argv, env, cwd })
+        Ok(Prepared { candidates, argv, env, cwd, ignored: self.ignored })
     }
 }
 
@@ -112,7 +116,7 @@ impl Prepared {
         if let Err(errno) = rustix::process::chdir(&self.cwd) {
             return Failure::about(Step::Directory, self.cwd.as_bytes())(errno);
         }
-        reset_signals();
+        reset_signals(self.ignored);
         self.execute()
     }
 
@@ -173,14 +177,15 @@ fn exec(path: &std::ffi::CStr, argv: &[CString], env: &[CString]) -> Errno {
     last_errno()
 }
 
-/// Every signal at its default and none blocked: exec(2) would carry an ignored SIGPIPE (which
-/// the Rust runtime sets) and init's blocked set into the command.
-fn reset_signals() {
-    // SAFETY: SIG_DFL is a valid disposition for every signal; the kernel refuses the two that
+/// Every signal at its default, but for those that are to be ignored, and none blocked: exec(2) would
+/// carry an ignored SIGPIPE (which the Rust runtime sets) and init's blocked set into the command.
+fn reset_signals(ignored: u64) {
+    // SAFETY: both dispositions are valid for every signal; the kernel refuses the two that
     // cannot be changed, which is right. The empty set is initialised before it is used.
     unsafe {
         for signal in 1..=64 {
-            libc::signal(signal, libc::SIG_DFL);
+            let is_ignored = ignored >> (signal - 1) & 1 == 1;
+            libc::signal(signal, if is_ignored { libc::SIG_IGN } else { libc::SIG_DFL });
         }
         let mut none: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut none);

@@ -50,12 +50,69 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// Whether a character may be shown on a terminal as it is: no control, and none that reorders the
-/// line (Unicode Bidirectional Algorithm, UAX #9) or breaks it.
+/// Shows the name of a file on one line as [`Escaped`] does, cut in the middle if it is long.
+pub struct Brief<'a>(pub &'a Path);
+
+impl Brief<'_> {
+    /// The longest text, in bytes.
+    pub const LONGEST: usize = 256;
+}
+
+impl fmt::Display for Brief<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&cut(&Escaped(self.0).to_string(), Self::LONGEST))
+    }
+}
+
+/// Cuts a text in the middle if it is longer than this many bytes.
+#[must_use]
+pub fn cut(text: &str, longest: usize) -> Cow<'_, str> {
+    const MARK: &str = "…";
+    if text.len() <= longest {
+        return Cow::Borrowed(text);
+    }
+    let room = longest.saturating_sub(MARK.len());
+    let is_boundary = |at: &usize| text.is_char_boundary(*at);
+    let start = (0..=room / 2).rev().find(is_boundary).unwrap_or(0);
+    let end = (text.len() - room / 2..text.len()).find(is_boundary).unwrap_or(text.len());
+    Cow::Owned([&text[..start], MARK, &text[end..]].concat())
+}
+
+/// Whether a character may be shown on a terminal as it is: one that a reader sees, and that moves
+/// none of its neighbours.
+///
+/// Not plain are controls, what reorders or breaks a line (Unicode Bidirectional Algorithm, UAX #9),
+/// what is not drawn (`Default_Ignorable_Code_Point` of Unicode 16, UAX #44), and blanks that look
+/// like another or like nothing.
 #[must_use]
 pub fn is_plain(character: char) -> bool {
     !character.is_control()
-        && !matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        && !matches!(character,
+            // Not drawn, or moves its neighbours.
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}'
+            // Blanks.
+            | '\u{a0}' | '\u{1680}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{2800}'
+            | '\u{3000}')
+}
+
+/// Returns a text on one line, with escapes for all that is not plain.
+#[must_use]
+pub fn plain_line(text: &str) -> Cow<'_, str> {
+    if text.chars().all(is_plain) {
+        return Cow::Borrowed(text);
+    }
+    let mut line = String::with_capacity(text.len());
+    for character in text.chars() {
+        match is_plain(character) {
+            true => line.push(character),
+            false => line.extend(character.escape_default()),
+        }
+    }
+    Cow::Owned(line)
 }
 
 /// Removes `.` and repeated separators; refuses what has no meaning without a file system.

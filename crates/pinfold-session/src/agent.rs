@@ -1,9 +1,10 @@
 //! From an agent's name to what its run needs: layer, arguments, environment, files, gateway.
 
+mod state;
+
 use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use pinfold_policy::document::SettingsFile;
 use pinfold_policy::env::EnvVar;
 use pinfold_policy::origin::Origin;
 use pinfold_policy::path::{HostPath, InsidePath};
-use pinfold_policy::settings::{AgentState, Settings};
+use pinfold_policy::settings::Settings;
 use pinfold_provision::{Cache, Event, Libc, Platform, Recipe};
 use pinfold_secrets::{SecretId, Store};
 
@@ -173,7 +174,9 @@ pub fn prepare(
         workspace: Some(&workspace_text),
         ..TemplateValues::default()
     };
-    let mut extra = state_grants(&agent, settings, places)?;
+    let files = files(&agent, &values)?;
+    let mut extra = state::grants(&agent, settings, places)?;
+    state::clear_the_way(&extra, &files)?;
     extra.extend(read_grants(&agent.profile, settings, places)?);
     let command = &agent.profile.cli_command;
     let layer = match source {
@@ -196,7 +199,7 @@ pub fn prepare(
         env: agent.env(&values).map_err(refused)?,
         path,
         extra,
-        files: files(&agent, &values)?,
+        files,
         provider,
         nested: agent.profile.nested,
     })
@@ -210,36 +213,6 @@ fn files(agent: &ResolvedAgent, values: &TemplateValues<'_>) -> Result<Vec<Entry
         Ok(Entry { path, place: Place::File { content, mode: file.mode, keep: file.keep } })
     };
     files.into_iter().map(entry).collect()
-}
-
-/// Directories that outlive the session, when that is granted: pinfold's own, never the
-/// agent's directories in the user's home.
-fn state_grants(
-    agent: &ResolvedAgent,
-    settings: &Settings,
-    places: &Places,
-) -> Result<Vec<Extra>, RunError> {
-    if settings.files.state.value == AgentState::Ephemeral {
-        return Ok(Vec::new());
-    }
-    let own = places.state.join("agents").join(&agent.profile.name);
-    Places::make_private(&own).map_err(RunError::System)?;
-    let grant = |path: &PathBuf| -> Result<Extra, RunError> {
-        let host = own.join(path);
-        // The sandbox owns what is below and may have changed its mode.
-        let mut make = fs::DirBuilder::new();
-        make.recursive(true).mode(0o700).create(&host).map_err(RunError::System)?;
-        Ok(Extra {
-            id: Arc::from("agent state"),
-            kind: RootKind::AgentState,
-            host: HostPath::new(fs::canonicalize(&host).map_err(RunError::System)?)
-                .map_err(RunError::path)?,
-            inside: InsidePath::new(Path::new(HOME).join(path)).map_err(RunError::path)?,
-            access: Access::FULL,
-            origin: settings.files.state.origin.clone(),
-        })
-    };
-    agent.profile.state.iter().map(grant).collect()
 }
 
 /// What the agent reads of the host, where it is on the host, like what is granted with `--read`;

@@ -5,9 +5,11 @@
 //! the middle of a line leaves a tail without a newline; the next writer cuts it off, so that
 //! no reader ever meets a broken record. The file lies outside every grant.
 //!
-//! A full file is renamed to `audit.NUMBER.jsonl` and never written again; the oldest go when
-//! there are many.
+//! A full file is renamed to `audit.NUMBER.jsonl` and never written again. The oldest are removed
+//! when there are many, but not before their time: see [`files`]. What one session provokes is
+//! bounded, so that it cannot fill the log: see [`budget`].
 
+mod budget;
 mod files;
 mod reader;
 
@@ -18,11 +20,12 @@ use std::sync::Mutex;
 use std::time::SystemTime;
 
 use pinfold_policy::authority::{Grant, Restriction};
-use pinfold_policy::path::{HostPath, InsidePath};
+use pinfold_policy::path::{Brief, HostPath, InsidePath};
 use rustix::fs::FlockOperation;
 use serde::Serialize;
 use serde_json::Value;
 
+use self::budget::{Budget, Verdict};
 use self::files::Files;
 pub use self::reader::Reader;
 use crate::SessionId;
@@ -77,8 +80,11 @@ pub enum Event<'a> {
         enforced: Value,
         /// The grants, each with its access and who gave it.
         grants: Vec<GrantRecord<'a>>,
-        /// The restrictions within them.
+        /// The restrictions within them; of very many the first.
         restrictions: Vec<RestrictionRecord<'a>>,
+        /// How many more there are.
+        #[serde(skip_serializing_if = "is_zero")]
+        more_restrictions: usize,
     },
     /// A command is started.
     Launch {
@@ -234,6 +240,11 @@ pub enum Event<'a> {
         /// Why.
         reason: String,
     },
+    /// Records of the session were not written, because it provoked too many.
+    Dropped {
+        /// How many so far, of all that it provoked.
+        records: u64,
+    },
     /// The session ended.
     End {
         /// The command's exit status as the caller sees it.
@@ -241,6 +252,12 @@ pub enum Event<'a> {
         /// The limit that ended or hindered it.
         limit: Option<&'a str>,
     },
+}
+
+// By reference, because serde passes it so.
+#[expect(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// A grant as it is recorded.
@@ -268,7 +285,7 @@ impl<'a> From<&'a Grant> for GrantRecord<'a> {
 /// A restriction as it is recorded.
 #[derive(Debug, Serialize)]
 pub struct RestrictionRecord<'a> {
-    host: &'a HostPath,
+    host: String,
     effect: String,
     reason: &'a str,
     source: String,
@@ -277,7 +294,7 @@ pub struct RestrictionRecord<'a> {
 impl<'a> From<&'a Restriction> for RestrictionRecord<'a> {
     fn from(restriction: &'a Restriction) -> Self {
         Self {
-            host: &restriction.host,
+            host: Brief(restriction.host.as_path()).to_string(),
             effect: restriction.effect.to_string(),
             reason: &restriction.reason.text,
             source: restriction.source.to_string(),
@@ -292,6 +309,8 @@ pub struct Audit {
     files: Files,
     largest: u64,
     session: Option<SessionId>,
+    /// Of a session; what users do outside of sessions has none.
+    budget: Option<Mutex<Budget>>,
 }
 
 impl Audit {
@@ -303,23 +322,55 @@ impl Audit {
         Places::make_private(state)?;
         let files = Files::of(state);
         let file = files.open().map_err(|error| files.named("write", &error))?;
-        Ok(Self { file: Mutex::new(file), files, largest: LARGEST, session })
+        let budget = session.is_some().then(Mutex::default);
+        Ok(Self { file: Mutex::new(file), files, largest: LARGEST, session, budget })
     }
 
     /// Appends one record. When this returns the kernel has it; it survives the end of this
     /// process, but not of the machine within the next seconds.
     ///
+    /// A record that the inside provoked, and that is beyond the session's budget, is counted instead.
+    ///
     /// # Errors
-    /// What write(2) says, with the path.
+    /// What write(2) says, with the path; or that the session has recorded too much for something
+    /// that must not happen without a record.
     pub fn record(&self, event: &Event<'_>) -> io::Result<()> {
-        let mut line = serde_json::to_vec(event)?;
+        let line = self.line(event)?;
+        if let Some(budget) = &self.budget {
+            let mut budget = budget.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            match budget.take(event, line.len()) {
+                Verdict::Write => {}
+                Verdict::Drop(None) => return Ok(()),
+                Verdict::Drop(Some(records)) => return self.write(&Event::Dropped { records }),
+                Verdict::Refuse => {
+                    return Err(io::Error::other("the session has recorded too much lately"));
+                }
+            }
+            let dropped = budget.dropped();
+            if matches!(event, Event::End { .. }) && dropped > 0 {
+                self.write(&Event::Dropped { records: dropped })?;
+            }
+        }
+        self.put(&line)
+    }
+
+    fn line(&self, event: &Event<'_>) -> io::Result<Vec<u8>> {
+        let mut line = budget::line(event)?;
         // What every record has comes last, before the brace that ends the event's own members.
         line.pop();
         let time = humantime::format_rfc3339_millis(SystemTime::now());
         let session = serde_json::to_string(&self.session.as_ref().map(SessionId::as_str))?;
         writeln!(line, ",\"session\":{session},\"time\":\"{time}\"}}")?;
+        Ok(line)
+    }
+
+    fn write(&self, event: &Event<'_>) -> io::Result<()> {
+        self.put(&self.line(event)?)
+    }
+
+    fn put(&self, line: &[u8]) -> io::Result<()> {
         let mut file = self.file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        self.append(&mut file, &line).map_err(|error| self.files.named("write", &error))
+        self.append(&mut file, line).map_err(|error| self.files.named("write", &error))
     }
 
     /// Appends to the file that has the log's name now. Who holds its lock alone renames it, so

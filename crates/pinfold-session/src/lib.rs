@@ -86,7 +86,7 @@ pub use outcome::{LimitReached, Outcome, RunError};
 pub use pinfold_wire::Window;
 pub use run::{Request, run};
 pub use state::{SessionId, SessionName, boundary_of, is_live, live_sessions, names};
-pub use sys::{die_of, die_of_broken_pipe, die_of_interrupt};
+pub use sys::{die_of, die_of_broken_pipe, die_of_interrupt, remember_ignored_signals};
 pub use timeline::{Mark, Timeline, Who};
 pub use view::{Extra, View};
 pub use wall::all as boundaries;

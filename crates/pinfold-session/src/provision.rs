@@ -85,6 +85,7 @@ pub(crate) fn unpack_in_pen(
         argv: argv.into_iter().flatten().map(Into::into).collect(),
         env: Vec::new(),
         cwd: InsidePath::root(),
+        ignored: 0,
     };
     let stdio = errors_only(writer).map_err(StepError::failed)?;
     match run_quietly(plan, &program, stdio).map_err(StepError::failed)? {

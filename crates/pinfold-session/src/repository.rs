@@ -8,13 +8,14 @@ mod base;
 mod commands;
 mod content;
 mod kept;
+mod words;
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use pinfold_policy::document::SettingsFile;
-use pinfold_policy::path::Escaped;
+use pinfold_policy::path::{Brief, Escaped};
 use pinfold_policy::settings::{AgentLoop, Project, SettingsError};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -51,6 +52,12 @@ pub enum RepositoryError {
     /// A mistake in one.
     #[error(transparent)]
     Settings(#[from] SettingsError),
+    /// Its commands name more than can be looked over at each start.
+    #[error("the command `{}` names too many files to be trusted", Brief(.command.as_ref()))]
+    TooWide {
+        /// The command.
+        command: String,
+    },
     /// A hash was given and there is no file that it could be of.
     #[error("there is no sandbox.json or sandbox.toml whose content could be trusted")]
     NoFile,
@@ -77,6 +84,9 @@ impl RepositoryError {
             Self::Changed { .. } => {
                 Some("look at what it asks for with `pinfold trust`, then give its hash".to_owned())
             }
+            Self::TooWide { .. } => {
+                Some("put it into a script of the repository, and name that".to_owned())
+            }
             Self::Read { .. } | Self::NoFile => None,
         }
     }
@@ -91,7 +101,7 @@ pub struct Repository {
     pub agent_loop: Option<AgentLoop>,
 }
 
-/// A repository's settings file.
+/// A repository's settings file, or Ralph's where that alone asks for something.
 #[derive(Debug)]
 pub struct RepositoryFile {
     /// Where it was found.
@@ -99,6 +109,8 @@ pub struct RepositoryFile {
     /// What it says.
     pub project: Project,
     bytes: Vec<u8>,
+    /// Ralph's file, if there is one that waits for trust, too.
+    beside: Option<Vec<u8>>,
 }
 
 impl Repository {
@@ -122,14 +134,23 @@ impl Repository {
         let project = Project::read(&borrowed)?;
         let file = project.zip(files.into_iter().next());
         let path = root.join(AGENT_LOOP);
-        let agent_loop = match read_beneath(root, AGENT_LOOP)? {
-            Some(bytes) => Some(AgentLoop::read(SettingsFile { path: &path, bytes: &bytes })?),
-            None => None,
+        let bytes = read_beneath(root, AGENT_LOOP)?;
+        let read = |bytes: &Vec<u8>| AgentLoop::read(SettingsFile { path: &path, bytes });
+        let agent_loop = bytes.as_ref().map(read).transpose()?;
+        // What of it waits for trust is trusted with the settings file, or alone.
+        let chooses = agent_loop.as_ref().is_some_and(AgentLoop::chooses_provider);
+        let beside = bytes.filter(|_| chooses);
+        let file = match (file, beside) {
+            (Some((project, (path, bytes))), beside) => {
+                Some(RepositoryFile { path, project, bytes, beside })
+            }
+            (None, Some(bytes)) => {
+                let project = Project::default();
+                Some(RepositoryFile { path, project, bytes, beside: None })
+            }
+            (None, None) => None,
         };
-        Ok(Self {
-            file: file.map(|(project, (path, bytes))| RepositoryFile { path, project, bytes }),
-            agent_loop,
-        })
+        Ok(Self { file, agent_loop })
     }
 }
 
@@ -143,8 +164,9 @@ impl RepositoryFile {
         workspace: &Workspace,
         base: Option<&BaseContent>,
     ) -> Result<ContentHash, RepositoryError> {
-        let root = workspace.root.as_path();
-        content::hash((&self.path, &self.bytes), self.project.commands(), base, root)
+        let named = self.runs(workspace)?;
+        let files = (self.path.as_path(), self.bytes.as_slice(), self.beside.as_deref());
+        content::hash(files, &named, base, workspace.root.as_path())
     }
 
     /// What the base holds that sessions run on, if it lies in the repository.
@@ -181,9 +203,10 @@ impl RepositoryFile {
     /// The files of the repository that its commands name.
     ///
     /// # Errors
-    /// A workspace that cannot be opened.
+    /// A workspace that cannot be opened, or commands that name too much.
     pub fn runs(&self, workspace: &Workspace) -> Result<Vec<PathBuf>, RepositoryError> {
-        commands::named_files(self.project.commands(), workspace.root.as_path())
+        let variables: Vec<&str> = self.project.variables().collect();
+        commands::named_files(self.project.commands(), &variables, workspace.root.as_path())
     }
 }
 

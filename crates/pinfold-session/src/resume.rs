@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use pinfold_policy::origin::Valued;
-use pinfold_policy::path::{Escaped, HostPath};
+use pinfold_policy::path::{Brief, HostPath};
 use pinfold_policy::project::ResumeCommand;
 use pinfold_policy::settings::WorkspaceMode;
 use pinfold_wire::{Bounds, Ended, Program, StreamEnd, Streams};
@@ -94,7 +94,7 @@ impl Supervision {
     /// A command that failed as often as it may.
     pub(crate) fn resume(&mut self, resume: &Resume<'_>) -> Result<bool, RunError> {
         for (index, command) in resume.commands() {
-            tell!("pinfold: resumeCommands[{index}]: {}", Escaped(command.run.as_ref()));
+            tell!("pinfold: resumeCommands[{index}]: {}", Brief(command.run.as_ref()));
             let mut attempt = 0;
             loop {
                 let launch = wrapped(resume.boundary, resume.launch(&command.run))?;

@@ -138,6 +138,7 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
         argv: launch.argv.clone(),
         env: launch.env.clone(),
         cwd: InsidePath::new(&launch.cwd).map_err(RunError::path)?,
+        ignored: sys::ignored_signals(),
     };
     inside.command(&program, streams.stdio).map_err(explain)?;
 
@@ -404,9 +405,7 @@ impl Session {
             notes.extend(review::conclude(&request.places, &session, settings, outcome, audit));
         }
         let mut outcome = ended.inspect_err(|_| {
-            for note in &notes {
-                tell!("pinfold: {note}");
-            }
+            crate::tell::notes(&notes);
         })?;
         outcome.notes.extend(notes);
         outcome.reached = records.reached();

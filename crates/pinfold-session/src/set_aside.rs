@@ -93,7 +93,7 @@ impl SetAside {
         let to = number.to_string();
         match rustix::fs::renameat_with(parent, name, &store, &to, RenameFlags::NOREPLACE) {
             Err(Errno::XDEV) => {
-                let stays = rename_in_place(parent, name)?;
+                let stays = rename_aside(parent, name)?;
                 let whole = path.with_file_name(&stays);
                 record.stays = Some(whole.into_os_string().into_vec());
                 record.is_broken = kind == FileType::Directory && break_repository(&opened);
@@ -136,7 +136,11 @@ fn held(opened: &OwnedFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd()))
 }
 
-fn rename_in_place(parent: &OwnedFd, name: &Path) -> io::Result<OsString> {
+/// Renames an entry in its directory, so that another can have its name. Returns its new name.
+///
+/// # Errors
+/// Returns the error of `renameat2(2)`.
+pub(crate) fn rename_aside(parent: &OwnedFd, name: &Path) -> Result<OsString, Errno> {
     for number in 0..MOST {
         let mut aside = name.as_os_str().to_owned();
         aside.push(format!(".{SUFFIX}"));
@@ -145,10 +149,10 @@ fn rename_in_place(parent: &OwnedFd, name: &Path) -> io::Result<OsString> {
         }
         match rustix::fs::renameat_with(parent, name, parent, &aside, RenameFlags::NOREPLACE) {
             Err(Errno::EXIST) => {}
-            renamed => return renamed.map(|()| aside).map_err(Into::into),
+            renamed => return renamed.map(|()| aside),
         }
     }
-    Err(io::ErrorKind::AlreadyExists.into())
+    Err(Errno::EXIST)
 }
 
 const HEAD: &str = "HEAD";

@@ -47,6 +47,12 @@ impl SessionId {
         is_name.then(|| Self(text.to_owned()))
     }
 
+    /// Whether a text could be the beginning of one.
+    #[must_use]
+    pub fn could_begin(text: &str) -> bool {
+        (1..=12).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+    }
+
     /// The name.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -59,8 +65,8 @@ impl std::fmt::Display for SessionId {
     }
 }
 
-/// A name that a person gave a session: letters, digits, `.`, `_` and `-`, at most 63, and no dash at
-/// the beginning.
+/// A name that a user gave a session: letters, digits, `.`, `_` and `-`, at most 63, and no dash at
+/// the beginning. None that could be a session's id: it would stand for another session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionName(String);
 
@@ -75,7 +81,8 @@ impl SessionName {
 /// Why a name is none.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "a session's name has letters, digits, '.', '_' and '-', 63 at most, and begins with no '-'"
+    "a session's name has letters, digits, '.', '_' and '-', 63 at most, and begins with no '-'; it is not \
+     '.', '..' or 'lock', nor up to 12 hexadecimal digits, which are an id"
 )]
 pub struct BadName;
 
@@ -85,7 +92,8 @@ impl std::str::FromStr for SessionName {
     fn from_str(text: &str) -> Result<Self, BadName> {
         let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         let fits = (1..=63).contains(&text.len()) && !text.starts_with('-');
-        match fits && text.bytes().all(is_part) {
+        let is_taken = matches!(text, "." | ".." | "lock") || SessionId::could_begin(text);
+        match fits && !is_taken && text.bytes().all(is_part) {
             true => Ok(Self(text.to_owned())),
             false => Err(BadName),
         }

@@ -19,6 +19,7 @@ use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 
 use crate::input::{Feeding, FileInput};
+use crate::tell;
 use crate::terminal::CallerTerminal;
 
 /// One direction of bytes between the caller's stream and the inside's.
@@ -29,6 +30,8 @@ pub(crate) struct Pump {
     output: bool,
     /// How many bytes a file may get.
     most: Option<u64>,
+    /// Whether pinfold speaks where this goes once it is over.
+    is_followed: bool,
 }
 
 /// The streams for the plan, and what has to be moved by hand.
@@ -154,9 +157,15 @@ fn end_for(
     }
     let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     let (inside, pump) = if index == 0 {
-        (reader, Pump { from: duplicate()?, to: writer, output: false, most: None })
+        (
+            reader,
+            Pump { from: duplicate()?, to: writer, output: false, most: None, is_followed: false },
+        )
     } else {
-        (writer, Pump { from: reader, to: duplicate()?, output: true, most: None })
+        (
+            writer,
+            Pump { from: reader, to: duplicate()?, output: true, most: None, is_followed: false },
+        )
     };
     moved.pumps.push(pump);
     Ok((StdioEnd::Descriptor(inside), Some(stat)))
@@ -236,8 +245,20 @@ impl Pump {
     ) -> Result<[Self; 2], Errno> {
         let duplicate = |fd: BorrowedFd<'_>| rustix::io::fcntl_dupfd_cloexec(fd, 3);
         Ok([
-            Self { from: duplicate(caller)?, to: duplicate(inside)?, output: false, most: None },
-            Self { from: duplicate(inside)?, to: duplicate(caller)?, output: true, most: None },
+            Self {
+                from: duplicate(caller)?,
+                to: duplicate(inside)?,
+                output: false,
+                most: None,
+                is_followed: false,
+            },
+            Self {
+                from: duplicate(inside)?,
+                to: duplicate(caller)?,
+                output: true,
+                most: None,
+                is_followed: true,
+            },
         ])
     }
 
@@ -265,6 +286,10 @@ impl Pump {
                 (Ok(metadata), None) if metadata.is_file() => {
                     write_all(&mut from, |bytes| to.write_all(bytes))
                 }
+                _ if self.is_followed => write_all(&mut from, |bytes| {
+                    tell::follow(bytes);
+                    to.write_all(bytes)
+                }),
                 _ => io::copy(&mut from, &mut to).map(drop),
             };
         };

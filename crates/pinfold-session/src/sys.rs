@@ -1,6 +1,7 @@
 //! The few things that need `unsafe`, behind safe functions.
 
 use std::os::fd::{FromRawFd, OwnedFd};
+use std::sync::OnceLock;
 
 use rustix::io::Errno;
 
@@ -37,12 +38,47 @@ pub(crate) fn leave_keys_to_others() {
     }
 }
 
-/// Blocks the supervisor's signals and returns a descriptor to read them from (signalfd(2)).
+/// What this process was started to ignore.
+static IGNORED: OnceLock<u64> = OnceLock::new();
+
+/// Remembers which signals this process was started to ignore, and heeds SIGCHLD again, which is
+/// ignored where a caller never waits for anybody: nobody could be waited for (wait(2)).
+pub fn remember_ignored_signals() {
+    ignored_signals();
+    // SAFETY: the default disposition is valid and runs no code in a handler.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+}
+
+/// Returns the signals that this process was started to ignore (nohup(1), `&` in a script): bit n - 1
+/// for signal n. SIGPIPE is left out, which the Rust runtime has changed, and so are real-time signals.
+pub(crate) fn ignored_signals() -> u64 {
+    let is_ignored = |signal: &i32| {
+        // SAFETY: a null new action changes nothing; the old one is written before it is read.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(*signal, std::ptr::null(), &raw mut action) == 0
+                && action.sa_sigaction == libc::SIG_IGN
+        }
+    };
+    *IGNORED.get_or_init(|| {
+        let signals = (1..32).filter(|signal| *signal != libc::SIGPIPE).filter(is_ignored);
+        signals.fold(0, |ignored, signal| ignored | 1 << (signal - 1))
+    })
+}
+
+/// Blocks the supervisor's signals and returns a descriptor to read them from (signalfd(2)). One that
+/// ends or stops a process, and that this one was started to ignore, stays ignored: a blocked one
+/// would be read.
 ///
 /// # Errors
 /// What signalfd(2) says.
 pub(crate) fn signal_events() -> Result<OwnedFd, Errno> {
-    let set = set_of(&EVENTS);
+    let ignored = ignored_signals();
+    let is_event = |signal: &i32| {
+        matches!(*signal, libc::SIGCONT | libc::SIGWINCH) || ignored >> (signal - 1) & 1 == 0
+    };
+    let events: Vec<i32> = EVENTS.into_iter().filter(is_event).collect();
+    let set = set_of(&events);
     // SAFETY: the set outlives both calls; a successful signalfd returns a new descriptor.
     unsafe {
         libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());

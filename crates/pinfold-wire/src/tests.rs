@@ -64,7 +64,7 @@ fn every_report_comes_back_as_it_went() {
 
 fn program(words: &[&str]) -> Program {
     let argv = words.iter().map(|word| word.as_bytes().to_vec()).collect();
-    Program { argv, env: vec![b"A=".to_vec(), b"B=x=y".to_vec()], cwd: b"/w".to_vec() }
+    Program { argv, env: vec![b"A=".to_vec(), b"B=x=y".to_vec()], cwd: b"/w".to_vec(), ignored: 3 }
 }
 
 fn last_steps() -> LastSteps {

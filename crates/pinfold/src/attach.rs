@@ -30,7 +30,8 @@ pub(crate) fn attach(args: AttachArgs) -> Result<ExitCode, Failure> {
     match control::attach(&places, &args.session, attach)? {
         AttachEnd::Ended(status) => Ok(ExitCode::from(status)),
         AttachEnd::Detached(session) => {
-            tell!("\npinfold: detached; `pinfold attach {session}` goes back");
+            tell::put(format_args!("\n"));
+            tell!("pinfold: detached; `pinfold attach {session}` goes back");
             Ok(ExitCode::SUCCESS)
         }
     }

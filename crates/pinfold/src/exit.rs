@@ -72,9 +72,9 @@ impl Failure {
     /// Writes the failure to standard error and gives its code.
     pub(crate) fn show(self) -> ExitCode {
         let (strong, plain) = if colours() { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
-        tell!("{strong}error:{plain} {}", self.error);
+        tell::marked(format_args!("{strong}error:{plain}"), &self.error);
         if let Some(hint) = self.hint {
-            tell!("hint: {hint}");
+            tell::marked(format_args!("hint:"), &hint);
         }
         ExitCode::from(self.code)
     }

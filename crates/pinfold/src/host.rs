@@ -54,14 +54,12 @@ pub(crate) fn git(args: &HostGitArgs) -> Result<ExitCode, Failure> {
     match stage.run(&args.place, places) {
         Ok(None) => Ok(ExitCode::SUCCESS),
         Ok(Some(outcome)) => {
-            for note in &outcome.notes {
-                tell!("pinfold: {note}");
-            }
+            tell::notes(&outcome.notes);
             Ok(ExitCode::from(outcome.status))
         }
         Err(error) => {
             // What reads this shows it by itself.
-            tell!("{error}");
+            tell::lines(&error.to_string());
             Ok(ExitCode::from(125))
         }
     }

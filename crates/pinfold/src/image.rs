@@ -1,6 +1,5 @@
 //! `pinfold image`: agents' container images.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -329,10 +328,7 @@ fn tell(event: &Event<'_>) {
         Event::There(tag) => tell!("pinfold: {tag} is there"),
         Event::Output(said) => {
             // What a repository has a build say does not drive the terminal.
-            let text = String::from_utf8_lossy(said);
-            let plain = |c: char| !c.is_control() || c == '\n' || c == '\t';
-            let shown: String = text.chars().filter(|c| plain(*c)).collect();
-            let _ = std::io::stderr().write_all(shown.as_bytes());
+            pinfold_session::tell::output(said);
         }
     }
 }

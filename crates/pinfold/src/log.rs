@@ -83,8 +83,8 @@ fn follow(
 /// Whether a session has told of its end.
 fn has_ended(places: &Places, session: &SessionId) -> io::Result<bool> {
     let Some(mut records) = Reader::open(&places.state)? else { return Ok(false) };
-    while let Some(record) = records.next_record()? {
-        if record["event"] == "end" && record["session"] == session.as_str() {
+    while let Some(record) = records.next_of(|id| id == session.as_str())? {
+        if record["event"] == "end" {
             return Ok(true);
         }
     }
@@ -92,7 +92,8 @@ fn has_ended(places: &Places, session: &SessionId) -> io::Result<bool> {
 }
 
 fn logged(places: &Places, meant: &str) -> Result<SessionId, Failure> {
-    let called = names(places).into_iter().find(|(_, name)| name == meant).map(|(id, _)| id);
+    let is_called = |name: &str| name == meant && !SessionId::could_begin(meant);
+    let called = names(places).into_iter().find(|(_, name)| is_called(name)).map(|(id, _)| id);
     let begin = called.as_deref().unwrap_or(meant);
     // A name may have been given again: it means the session that lives, and then the last one.
     let ended = || detach::called(places, meant);

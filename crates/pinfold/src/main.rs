@@ -48,6 +48,7 @@ use pinfold_session::places::Places;
 use pinfold_session::wrappers;
 
 fn main() -> ExitCode {
+    pinfold_session::remember_ignored_signals();
     if container::run_as_init() || managed::run_as_init() {
         return ExitCode::SUCCESS;
     }

@@ -54,5 +54,7 @@ pub(crate) fn propose(reached: &[NetworkRule]) {
     let quoted: Vec<String> = rules.iter().map(|rule| format!("\"{rule}\"")).collect();
     tell!("pinfold: this run reached {} hosts; these rules allow that and no more:", rules.len());
     tell!("  pinfold run {}", flags.join(" "));
-    tell!("or, in config.toml:\n  [network]\n  allow = [{}]", quoted.join(", "));
+    tell!("or, in config.toml:");
+    tell!("  [network]");
+    tell!("  allow = [{}]", quoted.join(", "));
 }

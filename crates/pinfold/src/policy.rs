@@ -8,8 +8,8 @@ use pinfold_policy::env::EnvName;
 use pinfold_policy::path::{Escaped, HostPath};
 use pinfold_policy::project::Base;
 use pinfold_policy::settings::{
-    Attendance, FlagBudget, FlagHostExec, FlagLimits, FlagNetwork, Flags, Layers, Settings, Trust,
-    WrapperSetting,
+    AgentLoop, Attendance, FlagBudget, FlagHostExec, FlagLimits, FlagNetwork, Flags, Layers,
+    Settings, Trust, WrapperSetting,
 };
 use pinfold_session::dedicated::Dedicated;
 use pinfold_session::owned;
@@ -146,7 +146,14 @@ pub(crate) fn settings(
     match &repository.file {
         Some(file) if settings.waiting().next().is_some() => {
             let base = file.base(workspace, places).map_err(told)?;
-            let hash = file.hash(workspace, base.as_ref()).map_err(told)?;
+            let hash = match file.hash(workspace, base.as_ref()) {
+                // It cannot be trusted, which is no reason not to run without what waits for trust.
+                // `pinfold trust` says why.
+                Err(RepositoryError::TooWide { .. } | RepositoryError::Read { .. }) => {
+                    return Ok(settings);
+                }
+                hash => hash.map_err(told)?,
+            };
             match TrustStore::new(places).is_trusted(workspace, hash).map_err(Failure::own)? {
                 true => resolve(Trust::Trusted),
                 false => Ok(settings),
@@ -163,8 +170,14 @@ pub(crate) fn settings(
 /// As [`settings`].
 pub(crate) fn plain_settings(places: &Places, workspace: &Workspace) -> Result<Settings, Failure> {
     let repository = Repository::read(workspace, None).map_err(told)?;
-    let (flags, attendance) = (Flags::default(), Attendance::Attended);
+    let (flags, attendance) = (flags_for(&repository), Attendance::Attended);
     Files::read(places)?.settings(flags, attendance, &repository, Trust::Trusted)
+}
+
+/// The flags under which all that a repository asks for shows: its choice of a provider is pi's alone.
+pub(crate) fn flags_for(repository: &Repository) -> Flags {
+    let is_pis = repository.agent_loop.as_ref().is_some_and(AgentLoop::chooses_provider);
+    Flags { agent: is_pis.then(|| "pi".to_owned()), ..Flags::default() }
 }
 
 /// The workspace that this is in, if it is in one: no program that lies there is executed.

@@ -45,8 +45,11 @@ pub(crate) fn plain(json: &str) -> String {
     for character in json.chars() {
         match character == '\n' || is_plain(character) {
             true => plain.push(character),
-            // All of them are in the basic plane, of four digits.
-            false => plain.push_str(&format!("\\u{:04x}", u32::from(character))),
+            false => {
+                for unit in character.encode_utf16(&mut [0; 2]) {
+                    plain.push_str(&format!("\\u{unit:04x}"));
+                }
+            }
         }
     }
     plain
@@ -58,10 +61,11 @@ mod tests {
 
     #[test]
     fn it_is_the_same_and_has_nothing_that_drives_a_terminal() {
-        let value = serde_json::json!({ "a": "\u{9b}2J\u{7f}\u{202e}ü\u{1b}\n", "b": [1] });
+        let value = serde_json::json!({ "a": "\u{9b}2J\u{7f}\u{202e}ü\u{1b}\n", "b": [1], "\u{e0041}": "\u{200b}" });
         for json in [value.to_string(), format!("{value:#}")] {
             let json = plain(&json);
             assert!(json.contains(r"\u009b2J\u007f\u202eü\u001b\n"), "{json}");
+            assert!(json.contains(r"\udb40\udc41") && json.contains(r"\u200b"), "{json}");
             assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap(), value);
         }
     }

@@ -276,9 +276,7 @@ fn report(outcome: &Outcome, timings: bool) {
         let what = if limit.ended_the_run() { "ended the run" } else { "was reached" };
         tell!("pinfold: the {} limit {what}", limit.name());
     }
-    for note in &outcome.notes {
-        tell!("pinfold: {note}");
-    }
+    tell::notes(&outcome.notes);
     if timings {
         show(&outcome.timeline);
     }

@@ -1,12 +1,12 @@
 //! `pinfold snapshot`: the systems that sessions run on instead of this machine's own.
 
 use std::cell::Cell;
-use std::io::{IsTerminal, Write as _};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use pinfold_policy::path::Escaped;
+use pinfold_policy::path::{Brief, Escaped};
 use pinfold_policy::settings::Settings;
 use pinfold_session::places::Places;
 use pinfold_session::snapshot::step::Step;
@@ -230,7 +230,7 @@ fn inspect_here(
 
 fn recipe(setup: &[String], hosts: &[String], registries: &[String]) {
     for command in setup {
-        say!("command     {}", Escaped(command.as_ref()));
+        say!("command     {}", Brief(command.as_ref()));
     }
     for host in hosts {
         say!("host        {host}");
@@ -291,15 +291,12 @@ impl Progress {
             Event::Base(Doing::Reading) => "reading this machine's own system".to_owned(),
             Event::Building(Building::Command { index, of, command }) => {
                 self.end();
-                tell!("pinfold: set-up {} of {of}: {}", index + 1, Escaped(command.as_ref()));
+                tell!("pinfold: set-up {} of {of}: {}", index + 1, Brief(command.as_ref()));
                 return;
             }
             Event::Building(Building::Output(said)) => {
                 // It has been written down; a terminal shows it without what would drive it.
-                let text = String::from_utf8_lossy(said);
-                let plain = |c: char| !c.is_control() || c == '\n' || c == '\t';
-                let shown: String = text.chars().filter(|c| plain(*c)).collect();
-                let _ = std::io::stderr().write_all(shown.as_bytes());
+                tell::output(said);
                 return;
             }
         };

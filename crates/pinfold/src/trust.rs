@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 use pinfold_policy::path::Escaped;
 use pinfold_policy::project::Widening;
-use pinfold_policy::settings::{Attendance, Flags, Settings, Trust};
+use pinfold_policy::settings::{Attendance, Settings, Trust};
 use pinfold_session::audit::{Audit, Event};
 use pinfold_session::places::Places;
 use pinfold_session::repository::{ContentHash, Repository, TrustStore};
@@ -73,8 +73,12 @@ pub(crate) fn trust(args: &TrustArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let files = Files::read(&places)?;
-    let settings =
-        files.settings(Flags::default(), Attendance::Attended, &repository, Trust::Untrusted)?;
+    let settings = files.settings(
+        policy::flags_for(&repository),
+        Attendance::Attended,
+        &repository,
+        Trust::Untrusted,
+    )?;
     let known = store.is_trusted(&workspace, hash).map_err(Failure::new)?;
     let runs = Runs { files: file.runs(&workspace).map_err(told)?, on: base.map(|base| base.path) };
     show(&settings, &file.path, &runs, (hash, known), args.output.json)?;
@@ -193,7 +197,7 @@ fn show(
         say!("  {:>4}  {}  ({})", widening.place.line, widening.asks, widening.key);
     }
     if !files.is_empty() {
-        say!("Its commands run these files, which are trusted as they are now:");
+        say!("Its commands name these files, which are trusted as they are now:");
         for path in files {
             say!("        {}", Escaped(path));
         }

@@ -58,7 +58,7 @@ fn kept(channel: OwnedFd) -> Result<Channel, Errno> {
 /// The user and the group outside, of one who is root by name: of a namespace of somebody else's.
 fn named_root() -> Option<(u32, u32)> {
     let outside = |map: &str| {
-        let text = fs::read_to_string(map).ok()?;
+        let text = pinfold_init::kernel_text(map).ok()?;
         text.lines().find_map(|line| {
             let mut fields = line.split_whitespace().map(str::parse::<u32>);
             match (fields.next()?.ok()?, fields.next()?.ok()?) {
@@ -134,7 +134,7 @@ fn receive(channel: &Channel) -> Result<Option<Errand>, Failure> {
 /// Sees that the container is what was asked for.
 fn look(errand: Errand) -> Result<Errand, Failure> {
     let refuse = |what: &str| Err(Failure::about(Step::Container, what.as_bytes())(Errno::PERM));
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let status = pinfold_init::kernel_text("/proc/self/status").unwrap_or_default();
     let value = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         line.map(str::trim).unwrap_or_default()
@@ -149,7 +149,7 @@ fn look(errand: Errand) -> Result<Errand, Failure> {
     if rustix::process::geteuid().is_root() {
         return refuse("its first process is root");
     }
-    let Ok(network) = fs::read_to_string("/proc/self/net/dev") else {
+    let Ok(network) = pinfold_init::kernel_text("/proc/self/net/dev") else {
         return refuse("its network cannot be looked at");
     };
     let mut devices = network.lines().filter_map(|line| Some(line.split_once(':')?.0.trim()));

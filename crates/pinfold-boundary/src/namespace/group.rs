@@ -76,11 +76,13 @@ impl Group {
     /// # Errors
     /// A required CPU share that no group can enforce: nothing else could.
     pub(super) fn make(limits: &ResourceLimits) -> Result<Option<Self>, LaunchError> {
+        let own = pinfold_init::kernel_text("/proc/self/cgroup").unwrap_or_default();
+        // Wherever a session with other limits may have left some.
+        version_2::parents(&own).chain(version_1::parents(&own)).for_each(|at| remove_stale(&at));
         let wanted = limits.memory.is_some() || limits.pids.is_some() || limits.cpus.is_some();
         if !wanted {
             return Ok(None);
         }
-        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let made = |limits| {
             let unified = version_2::beside(&own, limits).and_then(version_2::with_main);
             unified.or_else(|| version_1::make(&own, &[], limits))
@@ -106,7 +108,7 @@ impl Group {
     /// # Errors
     /// A limit that would not be enforced.
     pub fn of_part(whole: Option<&Self>, limits: &ResourceLimits) -> Result<Self, LaunchError> {
-        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let own = pinfold_init::kernel_text("/proc/self/cgroup").unwrap_or_default();
         let made = match whole {
             Some(whole) if !whole.is_own => None,
             Some(whole) if whole.unified => {
@@ -252,7 +254,7 @@ fn quota(share: CpuShare) -> u64 {
     u64::from(share.thousandths) * PERIOD / 1000
 }
 
-/// Makes a group named after this process, and removes those whose process is gone.
+/// Makes a group named after this process.
 fn make_directory(parent: &Path) -> Option<PathBuf> {
     static MADE: AtomicU32 = AtomicU32::new(0);
     let number = MADE.fetch_add(1, Ordering::Relaxed);
@@ -266,10 +268,11 @@ fn make_directory(parent: &Path) -> Option<PathBuf> {
         }
         Err(_) => return None,
     }
-    remove_stale(parent);
     Some(directory)
 }
 
+/// Removes the groups of processes that are gone: of sessions that were killed. One that is in use
+/// stays.
 fn remove_stale(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for entry in entries.flatten() {

@@ -74,7 +74,11 @@ pub(super) fn take(
     second_wall(&steps)?;
     clock.done(Step::Landlock);
 
+    let ids = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    // A nested sandbox has ids of its own, and an engine's kernel may know more groups.
+    let has_others = steps.nested || steps.own_kernel;
     let character = seccomp::Character {
+        ids: (!has_others).then_some(ids),
         nested: steps.nested,
         root_by_name: steps.root_by_name,
         caller_is_root: steps.caller_is_root,
@@ -101,6 +105,10 @@ fn watched(steps: LastSteps) -> Watched {
     }
 }
 
+/// Signals that wait and POSIX timers (`RLIMIT_SIGPENDING`), of all processes: the kernel holds some hundred
+/// bytes for each, and allows a user a hundred thousand.
+const MOST_SIGNALS: u64 = 8192;
+
 /// A crash must not reach the host's core dump handler with the inside's memory: a limit of
 /// exactly one byte is what the kernel takes as "never" for files and for pipes alike
 /// (core(5); fs/coredump.c).
@@ -110,6 +118,11 @@ fn watched(steps: LastSteps) -> Watched {
 /// this limit would come first, and the group would not know of it.
 fn apply_limits(steps: &LastSteps) -> Result<(), Errno> {
     sys::set_limit(libc::RLIMIT_CORE, 1, 1)?;
+    if !steps.own_kernel {
+        // The caller's own limit may be lower.
+        let most = sys::hard_limit(libc::RLIMIT_SIGPENDING).min(MOST_SIGNALS);
+        sys::set_limit(libc::RLIMIT_SIGPENDING, most, most)?;
+    }
     let limits = [(libc::RLIMIT_NOFILE, steps.files), (libc::RLIMIT_NPROC, steps.pids)];
     for (resource, value) in limits {
         if let Some(value) = value {

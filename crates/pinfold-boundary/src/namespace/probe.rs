@@ -79,7 +79,8 @@ fn try_inside(boundary: &dyn Boundary) -> Result<bool, LaunchError> {
     // Nothing of a boundary that is tried so is kept in a directory.
     let session = Session { name: "probe", directory: "/nonexistent".as_ref() };
     let mut inside = boundary.launch(plan, Hold::Parent, session)?;
-    let program = Program { argv: vec!["true".into()], env: Vec::new(), cwd: InsidePath::root() };
+    let program =
+        Program { argv: vec!["true".into()], env: Vec::new(), cwd: InsidePath::root(), ignored: 0 };
     let stdio = Stdio::plain([const { StdioEnd::Terminal }; 3]);
     inside.command(&program, stdio).map_err(explain)?;
     let handed_over = inside.doors()?.handed_over;

@@ -3,6 +3,8 @@
 use std::fs;
 use std::io;
 
+use crate::kernel_text;
+
 /// The key of what a process holds for itself.
 const OWN_MEMORY: &str = "RssAnon:";
 
@@ -46,7 +48,7 @@ impl Usage {
         for pid in pids {
             usage.pids.push(pid);
             if status {
-                let text = match fs::read_to_string(format!("/proc/{pid}/status")) {
+                let text = match kernel_text(format!("/proc/{pid}/status")) {
                     // A process that has just gone uses nothing.
                     Err(error) if is_gone(&error) => continue,
                     text => text?,
@@ -66,7 +68,7 @@ impl Usage {
 /// Whether the kernel tells of each process what it holds for itself: Linux does since 4.5, gVisor's kernel
 /// does not.
 pub(super) fn are_told_apart() -> bool {
-    fs::read_to_string("/proc/1/status").is_ok_and(|status| status.contains(OWN_MEMORY))
+    kernel_text("/proc/1/status").is_ok_and(|status| status.contains(OWN_MEMORY))
 }
 
 /// Whether a process has gone, or goes just now (proc(5)).

@@ -12,6 +12,8 @@ use std::io::{self, BufRead as _, BufReader};
 use std::os::unix::ffi::OsStrExt as _;
 use std::time::{Duration, Instant};
 
+use crate::kernel_text;
+
 /// Names that the kernel gives to files of its own shared memory (mm/shmem.c, ipc/shm.c,
 /// mm/memfd.c). The root inside is read-only, so no other file has one.
 const NAMES: [&[u8]; 3] = [b"/memfd:", b"/dev/zero (deleted)", b"/SYSV"];
@@ -85,7 +87,7 @@ fn of_machine() -> io::Result<u64> {
 
 /// A number of bytes that the kernel tells of the whole machine (proc_meminfo(5)).
 pub(super) fn in_meminfo(key: &str) -> io::Result<u64> {
-    let text = fs::read_to_string("/proc/meminfo")?;
+    let text = kernel_text("/proc/meminfo")?;
     let line = text.lines().find_map(|line| line.strip_prefix(key));
     let number = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
     let kilobytes = number.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
@@ -95,7 +97,7 @@ pub(super) fn in_meminfo(key: &str) -> io::Result<u64> {
 /// Segments of System V, each under its number, which is its inode number too (ipc/shm.c). One
 /// lives on when nobody has it mapped.
 fn segments(files: &mut HashMap<u64, File>) -> io::Result<()> {
-    for line in fs::read_to_string("/proc/sysvipc/shm")?.lines().skip(1) {
+    for line in kernel_text("/proc/sysvipc/shm")?.lines().skip(1) {
         // Fields 2, 15 and 16 are the number, resident and swapped bytes (proc_sysvipc_shm(5)).
         let fields: Vec<u64> =
             line.split_whitespace().map(|word| word.parse().unwrap_or(0)).collect();

@@ -73,3 +73,60 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_is_not_seen_or_moves_its_neighbours_is_not_plain() {
+    let hidden = [
+        '\u{1b}',
+        '\u{9b}',
+        '\n',
+        '\t',
+        '\u{7f}',
+        '\u{200b}',
+        '\u{ad}',
+        '\u{2060}',
+        '\u{3164}',
+        '\u{115f}',
+        '\u{34f}',
+        '\u{180e}',
+        '\u{fe0f}',
+        '\u{feff}',
+        '\u{e0065}',
+        '\u{e0100}',
+        '\u{202e}',
+        '\u{2066}',
+        '\u{61c}',
+        '\u{2028}',
+        '\u{a0}',
+        '\u{2009}',
+        '\u{3000}',
+        '\u{2800}',
+        '\u{ffa0}',
+        '\u{17b4}',
+        '\u{206a}',
+        '\u{1d173}',
+        '\u{1bca0}',
+        '\u{fff9}',
+    ];
+    for character in hidden {
+        assert!(!is_plain(character), "{character:?}");
+        let name = format!("a{character}b");
+        assert!(Escaped(Path::new(&name)).to_string().is_ascii(), "{name:?}");
+        assert!(plain_line(&name).is_ascii(), "{name:?}");
+    }
+    for character in ['a', ' ', 'é', 'ß', 'я', '日', '🦀', 'ﬁ', 'ạ', '\\'] {
+        assert!(is_plain(character), "{character:?}");
+    }
+}
+
+#[test]
+fn a_long_name_is_cut_between_characters() {
+    let long = "é".repeat(3000) + "z";
+    let brief = Brief(Path::new(&long)).to_string();
+    assert!(brief.len() <= Brief::LONGEST && brief.ends_with("éz"), "{brief}");
+    assert_eq!(Brief(Path::new("short")).to_string(), "short");
+    for longest in 0..20 {
+        assert!(cut("日本語のテキスト", longest).len() <= longest.max(3));
+    }
+    assert_eq!(cut("abc", 3), "abc");
+}

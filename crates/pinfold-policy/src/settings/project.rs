@@ -54,6 +54,11 @@ impl Project {
         self.snapshot.base.as_ref().map(|base| &base.value)
     }
 
+    /// The values of its variables, which may name files for its commands.
+    pub fn variables(&self) -> impl Iterator<Item = &str> {
+        self.env.iter().map(|variable| variable.value.as_str())
+    }
+
     /// The commands that it has run, for who wants to know which files they run in turn.
     pub fn commands(&self) -> impl Iterator<Item = &str> {
         let setup = self.snapshot.setup.iter().map(|command| command.value.as_str());

@@ -215,6 +215,9 @@ fn merge(
     // Ralph's choice of a model is pi's alone.
     let is_pi = agent.as_ref().is_some_and(|agent| agent.value == "pi");
     let agent_loop = if is_pi { agent_loop } else { AgentLoop::default() };
+    let provider = flag("--provider", flags.provider).or(user.provider);
+    let given = provider.as_ref().map(|provider| provider.value.as_str());
+    let agent_loop = asked.agent_loop(agent_loop, given);
     let mut settings = Settings {
         boundary: widen::boundary(
             flag("--boundary", flags.boundary).or(user.boundary),
@@ -223,7 +226,7 @@ fn merge(
         engine: flag("--engine", flags.engine).or(user.engine),
         plugin: user.plugin,
         model: flag("--model", flags.model).or(user.model).or(agent_loop.model),
-        provider: flag("--provider", flags.provider).or(user.provider).or(agent_loop.provider),
+        provider: provider.or(agent_loop.provider),
         agent,
         landlock: at_least("landlock", landlock, ceiling.landlock.as_ref())?,
         allow_weaker: match flags.allow_weaker {

@@ -2,7 +2,9 @@
 //! the file as it is.
 
 use std::net::SocketAddr;
+use std::path::Path;
 
+use super::agent_loop::AgentLoop;
 use super::host_exec::{HostExecFile, LISTED};
 use super::layers::{FlagNetwork, Trust};
 use super::project::Project;
@@ -53,6 +55,19 @@ impl Asked {
         let takes =
             |one: &Valued<T>| given(&one.value) || self.one(key, says(&one.value), &one.origin);
         asked.into_iter().filter(takes).collect()
+    }
+
+    /// Ralph's provider and model. Another provider than the agent's own means another key and another
+    /// bill, and the model is one of its.
+    pub(super) fn agent_loop(&mut self, asked: AgentLoop, given: Option<&str>) -> AgentLoop {
+        let Some(provider) = &asked.provider else { return asked };
+        let is_given = provider.value == given.unwrap_or(AgentLoop::PROVIDER);
+        let asks =
+            format!("ask models of {}, with your key for it", Escaped(Path::new(&provider.value)));
+        if is_given || self.one("pi.provider", asks, &provider.origin) {
+            return asked;
+        }
+        AgentLoop { provider: None, model: None, ..asked }
     }
 
     /// The repository's hosts.

@@ -1,5 +1,6 @@
 //! What a model reads of a result: bounded, and one entry to a line whatever it is called.
 
+use pinfold_policy::path::plain_line;
 use pinfold_tools::Bytes;
 
 /// Bytes of text that a model is given at once.
@@ -46,17 +47,7 @@ pub(super) fn progress(data: &[u8]) -> String {
 }
 
 fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        // The separators of lines and paragraphs, and what changes the direction (UAX #9).
-        let misleads = matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        if character.is_control() || misleads {
-            escaped.extend(character.escape_default());
-        } else {
-            escaped.push(character);
-        }
-    }
-    escaped
+    plain_line(text).into_owned()
 }
 
 #[cfg(test)]

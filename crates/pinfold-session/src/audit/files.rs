@@ -4,11 +4,16 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The file that is written.
 const CURRENT: &str = "audit.jsonl";
-/// How many full files are kept.
+/// How many full files are kept, however old.
 const KEPT: usize = 4;
+/// How many are kept that were written lately. One session's budget fills fewer in that time.
+const MOST: usize = 16;
+/// What is lately.
+const RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// The files in a state directory.
 #[derive(Debug)]
@@ -55,7 +60,7 @@ impl Files {
         }
     }
 
-    /// Gives the file that is written the next number, and removes the oldest of many. The caller
+    /// Gives the file that is written the next number, and removes the oldest of many, if they are old. The caller
     /// holds its lock.
     ///
     /// # Errors
@@ -65,9 +70,12 @@ impl Files {
         let next = numbers.last().map_or(1, |last| last + 1);
         fs::rename(self.current(), self.full(next))?;
         let many = (numbers.len() + 1).saturating_sub(KEPT);
-        for oldest in &numbers[..many] {
-            // What cannot be removed takes room, and no more.
-            let _ = fs::remove_file(self.full(*oldest));
+        for (index, oldest) in numbers[..many].iter().enumerate() {
+            let path = self.full(*oldest);
+            if numbers.len() + 1 - index > MOST || is_old(&path) {
+                // What cannot be removed takes room, and no more.
+                let _ = fs::remove_file(path);
+            }
         }
         Ok(())
     }
@@ -125,6 +133,12 @@ fn next(mut files: Vec<File>, file: Option<&File>) -> Option<File> {
     };
     let at = files.iter().position(is_own).map_or(0, |at| at + 1);
     (at < files.len()).then(|| files.swap_remove(at))
+}
+
+/// Whether a file was written last before the time of retention. One with a time to come is not old.
+fn is_old(path: &Path) -> bool {
+    let modified = fs::symlink_metadata(path).and_then(|found| found.modified());
+    modified.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > RETENTION))
 }
 
 fn same(one: &fs::Metadata, other: &fs::Metadata) -> bool {

@@ -43,16 +43,50 @@ impl Reader {
         self.next().map_err(|error| self.files.named("read", &error))
     }
 
+    /// The next whole record of one of these sessions, `None` at the present end. Others are not
+    /// parsed.
+    ///
+    /// # Errors
+    /// As [`Self::next_record`].
+    pub fn next_of(&mut self, is_meant: impl Fn(&str) -> bool) -> io::Result<Option<Value>> {
+        loop {
+            let Some(line) = self.line().map_err(|error| self.files.named("read", &error))? else {
+                return Ok(None);
+            };
+            if session_of(&line).is_some_and(&is_meant)
+                && let Ok(record) = serde_json::from_slice(&line)
+            {
+                return Ok(Some(record));
+            }
+        }
+    }
+
+    /// Passes over all records up to the present end.
+    ///
+    /// # Errors
+    /// As [`Self::next_record`].
+    pub fn skip_all(&mut self) -> io::Result<()> {
+        while self.line().map_err(|error| self.files.named("read", &error))?.is_some() {}
+        Ok(())
+    }
+
     fn next(&mut self) -> io::Result<Option<Value>> {
+        while let Some(line) = self.line()? {
+            if let Ok(record) = serde_json::from_slice(&line) {
+                return Ok(Some(record));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The next whole line.
+    fn line(&mut self) -> io::Result<Option<Vec<u8>>> {
         loop {
             let mut line = Vec::new();
             self.input.read_until(b'\n', &mut line)?;
             if line.last() == Some(&b'\n') {
                 self.at += line.len() as u64;
-                match serde_json::from_slice(&line) {
-                    Ok(value) => return Ok(Some(value)),
-                    Err(_) => continue,
-                }
+                return Ok(Some(line));
             }
             // What is not whole may be cut off, and written over, by the next writer.
             self.input.seek(SeekFrom::Start(self.at))?;
@@ -66,4 +100,13 @@ impl Reader {
             self.full = !self.full;
         }
     }
+}
+
+/// The session of a record, which comes last but for the time. No text in a record looks like it, since
+/// quotes in texts are escaped.
+fn session_of(line: &[u8]) -> Option<&str> {
+    const KEY: &[u8] = b",\"session\":\"";
+    let at = line.windows(KEY.len()).rposition(|part| part == KEY)? + KEY.len();
+    let end = line[at..].iter().position(|byte| *byte == b'"')?;
+    std::str::from_utf8(&line[at..at + end]).ok()
 }

@@ -125,6 +125,7 @@ impl Passage {
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
             state.modes.read(&buffer[..count]);
+            crate::tell::follow(&buffer[..count]);
             // Under the lock, so that no question comes in the middle of it.
             if write_all(ends.caller.as_fd(), &buffer[..count]).is_err() {
                 return;

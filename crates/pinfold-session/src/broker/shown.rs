@@ -29,17 +29,10 @@ pub(crate) fn line(bytes: &[u8]) -> String {
     Line(bytes, Quoted::No).to_string()
 }
 
-/// Whether a character is seen where it stands. Those of the default-ignorable kind are not
-/// (Unicode Standard 16, chapter 5.21), nor are blanks other than the ordinary one told from it.
+/// Whether a character is seen where it stands, and looks the same on every terminal: fonts draw what
+/// they like for private use.
 fn is_visible(character: char) -> bool {
-    let is_hidden = matches!(character,
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
-        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202f}'
-        | '\u{205f}'..='\u{206f}' | '\u{3000}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
-        | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}'
-        | '\u{1d173}'..='\u{1d17a}' | '\u{e000}'..='\u{f8ff}' | '\u{e0000}'..='\u{e0fff}'
-        | '\u{a0}' | '\u{1680}' | '\u{2000}'..='\u{200a}' | '\u{2800}');
-    is_plain(character) && !is_hidden
+    is_plain(character) && !('\u{e000}'..='\u{f8ff}').contains(&character)
 }
 
 /// Whether quotes and backslashes have to be told from those of the line around.

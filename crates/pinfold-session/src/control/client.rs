@@ -11,7 +11,7 @@ use super::message::{Answer, Change, Request};
 use super::suspended;
 use crate::outcome::RunError;
 use crate::places::Places;
-use crate::state;
+use crate::state::{self, SessionId};
 use crate::talk::{self, Json};
 
 /// How long a busy session may take to take notice.
@@ -95,7 +95,9 @@ pub(super) fn named(places: &Places, session: Option<&str>) -> Result<(String, C
         all => all,
     };
     let all = all.into_iter().flatten().flatten().map(|entry| entry.path());
-    let called = session.and_then(|session| {
+    // What could be an id is none's name.
+    let named = session.filter(|session| !SessionId::could_begin(session));
+    let called = named.and_then(|session| {
         let mut names = state::names(places).into_iter();
         names.find_map(|(id, called)| (called == session).then_some(id))
     });

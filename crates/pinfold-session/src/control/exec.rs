@@ -126,7 +126,8 @@ pub fn exec(places: &Places, session: &str, exec: Exec) -> Result<ExecEnd, RunEr
     let signals = sys::signal_events().map_err(system)?;
     send(&channel, request(&exec))?;
     let (ends, descriptors) = streams.stdio.to_wire();
-    channel.command(&program(exec), ends, &descriptors).map_err(|_| lost(&channel))?;
+    let program = Program { ignored: sys::ignored_signals(), ..program(exec) };
+    channel.command(&program, ends, &descriptors).map_err(|_| lost(&channel))?;
     drop(descriptors);
     // Only the inside's own copies keep the streams open.
     drop(streams.stdio);
@@ -153,6 +154,7 @@ pub(super) fn program(exec: Exec) -> Program {
         argv: exec.argv.into_iter().map(OsString::into_vec).collect(),
         env: exec.env.into_iter().map(variable).collect(),
         cwd: exec.cwd.map(|cwd| cwd.into_os_string().into_vec()).unwrap_or_default(),
+        ignored: 0,
     }
 }
 

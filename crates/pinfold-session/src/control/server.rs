@@ -346,10 +346,11 @@ impl Control {
         descriptors.extend(groups);
         let told = Program::decode(program).map_err(|error| error.to_string())?;
         let program = self.base.complete(told);
+        let ignored = program.ignored;
         let launch = wrapped(self.base.boundary, Launch::of_program(program));
         let launch = launch.map_err(|error| error.to_string())?;
         record_launch(&self.audit, Purpose::Exec, &launch).map_err(|error| error.to_string())?;
-        let program = launch.into_program();
+        let program = Program { ignored, ..launch.into_program() };
         let id = self.next;
         self.next = self.next.checked_add(1).unwrap_or(FIRST);
         let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();

@@ -104,14 +104,16 @@ impl Index {
         found
     }
 
-    /// Whether it tracks anything in this directory, relative to the top, or the directory itself.
-    /// `None` where that cannot be read, or some of it is in another file (`core.splitIndex`).
+    /// Returns whether it tracks anything in this directory, relative to the top, the directory itself,
+    /// or a directory above it: as a submodule, or in a sparse index. `None` where that cannot be read, or some of it is in another file (`core.splitIndex`).
     pub(crate) fn holds(&self, directory: &Path) -> Option<bool> {
         let directory = directory.as_os_str().as_bytes();
         let mut found = false;
         let end = self.each(&mut |name, _| {
-            // A sparse index has whole directories as entries that end in a slash.
-            let is_above = name.ends_with(b"/") && directory.starts_with(name);
+            // A sparse index has whole directories as entries that end in a slash; a submodule's entry
+            // has none.
+            let above = directory.strip_prefix(name.strip_suffix(b"/").unwrap_or(name));
+            let is_above = above.is_some_and(|rest| rest.first() == Some(&b'/'));
             let below = name.strip_prefix(directory);
             found |= is_above || below.is_some_and(|rest| rest.first().is_none_or(|b| *b == b'/'));
         })?;

@@ -112,7 +112,7 @@ impl Pen {
         let mut argv: Vec<OsString> = ["/bin/sh", "-c", &self.script, "sh"].map(Into::into).into();
         argv.extend(self.arguments);
         let cwd = InsidePath::new("/tmp")?;
-        let program = Program { argv, env: self.env, cwd };
+        let program = Program { argv, env: self.env, cwd, ignored: 0 };
         let plan = LaunchPlan {
             tree,
             identity: Identity { uid, gid, home: InsidePath::new("/tmp")? },

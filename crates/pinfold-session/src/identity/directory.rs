@@ -98,6 +98,7 @@ impl Directory {
             };
             let stat = rustix::fs::fstat(&opened).map_err(|errno| failed(&shown, errno))?;
             is_own(&shown, &stat)?;
+            is_of_this_repository(&shown, &opened)?;
             last = Some(opened);
         }
         let path = main.join(relative);
@@ -216,6 +217,25 @@ fn is_own(path: &Path, stat: &Stat) -> Result<(), RunError> {
         ));
     }
     Ok(())
+}
+
+/// Refuses a directory that is a repository of its own, such as a submodule: what lies in it may have
+/// come with that.
+fn is_of_this_repository(path: &Path, opened: &OwnedFd) -> Result<(), RunError> {
+    match rustix::fs::statat(opened, ".git", rustix::fs::AtFlags::SYMLINK_NOFOLLOW) {
+        Err(Errno::NOENT) => Ok(()),
+        Ok(_) => Err(RunError::refused(
+            format!(
+                "{} is a git repository of its own: an identity may have come with it",
+                path.display()
+            ),
+            Some(
+                "if it is your own, copy it to a directory without a .git in or above it"
+                    .to_owned(),
+            ),
+        )),
+        Err(errno) => Err(refused(path, &format!("cannot be looked over ({errno})"))),
+    }
 }
 
 /// What git tracks came with the repository.

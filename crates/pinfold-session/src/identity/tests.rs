@@ -1,4 +1,37 @@
+use std::fs;
+use std::path::Path;
+
+use pinfold_policy::path::HostPath;
+
+use super::directory::Directory;
 use super::variables::{is_public, parse};
+use crate::workspace::Workspace;
+
+#[test]
+fn an_identity_in_another_repository_within_the_worktree_is_refused() {
+    let found = |git: &dyn Fn(&Path)| {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join(".moltnet/alice")).unwrap();
+        git(root.path());
+        let root = HostPath::new(root.path()).unwrap();
+        let workspace = Workspace { cwd: root.clone(), root, git_outside: None, is_scratch: false };
+        Directory::find("alice", &workspace).map(|found| found.path)
+    };
+    assert!(found(&|_| {}).is_ok());
+    for place in [".moltnet", ".moltnet/alice"] {
+        let kinds: [&dyn Fn(&Path); 4] = [
+            &|git| fs::create_dir(git).unwrap(),
+            &|git| fs::write(git, "gitdir: ../.git/modules/x").unwrap(),
+            &|git| fs::write(git, "").unwrap(),
+            &|git| std::os::unix::fs::symlink("nowhere", git).unwrap(),
+        ];
+        for make in kinds {
+            let error = found(&|root| make(&root.join(place).join(".git"))).unwrap_err();
+            assert!(error.to_string().contains("is a git repository of its own"), "{error}");
+            assert!(error.hint().is_some());
+        }
+    }
+}
 
 #[test]
 fn only_names_that_say_so_are_public() {

@@ -1,237 +1,331 @@
-//! Which files of a repository its commands run.
-//!
-//! The commands are lines for a shell, and no shell is asked: what a word could name is taken for
-//! named. Too much costs a question; too little would let a change pass unseen.
+//! The files of a repository that its commands name.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io::Read as _;
-use std::os::unix::ffi::OsStringExt as _;
-use std::path::{Component, Path, PathBuf};
+use std::fs;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
 
-use pinfold_policy::glob::Glob;
-use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{Dir, Mode, OFlags, ResolveFlags};
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
 use super::RepositoryError;
-use super::content::{directory, open};
+use super::content::directory;
+use super::words::{ANY, Words};
 
-/// More directories than these that one command could stand in are not looked into.
-const MOST_BASES: usize = 64;
+const ANY_BYTE: u8 = ANY as u8;
 
-/// The regular files of the repository that the commands run, relative to its root: files that a
-/// word names, relative to the root, to directories that other words name (`cd web && ./build.sh`)
-/// or after a variable, and that are programs: by their mode, their first two bytes or their ending,
-/// or because an interpreter reads them. A pattern names what it matches. What such a file runs in
-/// turn is not followed, nor a module that is named without its file.
+/// The most directories that the words of one command may name.
+const MOST_DIRECTORIES: usize = 1024;
+/// The most names that are read from directories for all commands.
+const MOST_NAMES: usize = 50_000;
+/// The most paths that are looked up for all commands, which takes about half a second.
+const MOST_LOOKUPS: usize = 300_000;
+/// A path without links costs so many lookups.
+const REAL: usize = 16;
+
+/// The commands name more than is read at a start.
+#[derive(Debug)]
+pub(super) struct TooWide;
+
+/// Returns the regular files of the repository that the words of the commands name, relative to its
+/// root, programs or not.
+///
+/// A word names what it names relative to the root or to a directory that another word names
+/// (`cd web`, `PATH=tools`). So does what is left of it without leading directories, which may be
+/// another spelling of the root (`$(pwd)/`, `../repository/`, `/proc/self/cwd/`). A pattern names
+/// what it matches, and an expansion within a path matches anything. The variables of the settings
+/// file are words of every command. Where a program picks the files that it executes (`xargs`), each
+/// directory that a word names counts as a whole.
+///
+/// What a file runs in turn is not followed, nor a name that a command computes.
 ///
 /// # Errors
-/// A root that cannot be opened.
+/// Returns an error if the root cannot be opened, or the commands name too much.
 pub(super) fn named_files<'a>(
     commands: impl Iterator<Item = &'a str>,
+    variables: &[&str],
     root: &Path,
 ) -> Result<Vec<PathBuf>, RepositoryError> {
-    let failed =
-        |errno: Errno| RepositoryError::Read { path: root.to_owned(), cause: errno.into() };
-    let mut files = BTreeSet::new();
-    let mut top = None;
+    let mut search = None;
     for command in commands {
-        let top = match &top {
-            Some(top) => top,
-            None => top.insert(directory(root).map_err(failed)?),
+        let search = match &mut search {
+            Some(search) => search,
+            None => search.insert(Search::new(root)?),
         };
-        let words = words(command, root);
-        let bases = bases(top, &words);
-        for word in words.iter().filter(|word| !word.is_written) {
-            for path in bases.iter().flat_map(|base| named(top, base, &word.path)) {
-                match open(top, &path) {
-                    Ok(Some((file, _))) if word.is_script || is_program(&path, &file) => {
-                        files.insert(path);
-                    }
-                    // One that cannot be opened is told when it is hashed.
-                    Err(_) => {
-                        files.insert(path);
-                    }
-                    Ok(_) => {}
-                }
-            }
-        }
+        let mut words = Words::default();
+        let mut texts = variables.iter().chain([&command]);
+        let found = texts.try_for_each(|text| words.add(text)).and_then(|()| search.run(&words));
+        found.map_err(|TooWide| RepositoryError::TooWide { command: command.to_owned() })?;
     }
-    Ok(files.into_iter().collect())
+    Ok(search.map_or_else(Vec::new, |search| search.files.into_iter().collect()))
 }
 
-/// Directories that a command could stand in: those that its words name, one after the other.
-fn bases(top: &OwnedFd, words: &[Word]) -> Vec<PathBuf> {
-    let mut bases = vec![PathBuf::new()];
-    for word in words {
-        for at in 0..bases.len() {
-            let Some(path) = below(&bases[at], &word.path) else { continue };
-            if bases.len() < MOST_BASES && !bases.contains(&path) && is_directory(top, &path) {
-                bases.push(path);
-            }
-        }
-    }
-    bases
+/// A path with the device and inode of what it names, and its kind.
+type Found = (PathBuf, (u64, u64), FileType);
+
+/// A search for what words name.
+struct Search {
+    top: OwnedFd,
+    /// The root without links.
+    root: PathBuf,
+    /// Names read from directories.
+    names: usize,
+    lookups: usize,
+    files: BTreeSet<PathBuf>,
 }
 
-/// What a word names in a directory: a path, or the files that a pattern matches.
-fn named(top: &OwnedFd, base: &Path, word: &Path) -> Vec<PathBuf> {
-    let Some(path) = below(base, word) else { return Vec::new() };
-    let pattern = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
-    if !pattern.contains(['*', '?', '[']) {
-        return vec![path];
-    }
-    let above = path.parent().unwrap_or(Path::new(""));
-    // A pattern of another form may match anything.
-    let glob = Glob::new(pattern).ok();
-    let matches = |name: &OsString| glob.as_ref().is_none_or(|glob| glob.matches(name.as_ref()));
-    let names = names(top, above).unwrap_or_default();
-    names.into_iter().filter(matches).map(|name| above.join(name)).collect()
-}
-
-/// What could be a path in a command.
-struct Word {
+/// A directory that a word names.
+struct Named {
     path: PathBuf,
-    /// Whether the command writes there.
-    is_written: bool,
-    /// Whether an interpreter reads it.
-    is_script: bool,
+    /// The words that led there, one after the other. None counts twice: `*` would name all that is
+    /// below.
+    words: Vec<usize>,
 }
 
-/// The words of a command for a shell: what stands between blanks, quotes and the shell's own
-/// characters, and what stands in quotes or with escapes, as a whole.
-fn words(command: &str, root: &Path) -> Vec<Word> {
-    const VARIABLES: [&str; 3] = ["MOLTNET_GUEST_WORKSPACE", "PINFOLD_WORKSPACE", "PWD"];
-    let between = |c: char| c.is_whitespace() || "\"'`;|&()<>{}$=,\\".contains(c);
-    let is_fed = is_fed(command);
-    let mut last = "";
-    let mut words = Vec::new();
-    for word in command.split(between).filter(|word| !word.is_empty()) {
-        let start = word.as_ptr() as usize - command.as_ptr() as usize;
-        let before = command[..start].trim_end();
-        let is_script = is_fed || before.ends_with('<') || reads_programs(last);
-        // `bash -x script`: the interpreter is still meant.
-        if !word.starts_with('-') && !VARIABLES.contains(&word) {
-            last = word;
-        }
-        let path = Path::new(word);
-        let is_written = before.ends_with('>');
-        let mut add = |path: &Path| {
-            // After a variable in braces or quotes the rest begins with a slash.
-            let path = path.strip_prefix("/").unwrap_or(path).to_owned();
-            if !path.as_os_str().is_empty() {
-                words.push(Word { path, is_written, is_script });
+impl Search {
+    fn new(root: &Path) -> Result<Self, RepositoryError> {
+        let failed = |cause| RepositoryError::Read { path: root.to_owned(), cause };
+        let top = directory(root).map_err(|errno| failed(errno.into()))?;
+        let root = fs::canonicalize(root).map_err(failed)?;
+        Ok(Self { top, root, names: 0, lookups: 0, files: BTreeSet::new() })
+    }
+
+    fn run(&mut self, words: &Words) -> Result<(), TooWide> {
+        let root = self.resolve(Path::new("."))?;
+        let Some((_, root, _)) = root else { return Ok(()) };
+        // By device and inode: a directory may have many names.
+        let mut known = HashSet::from([root]);
+        let mut bases = vec![Named { path: PathBuf::new(), words: Vec::new() }];
+        let mut at = 0;
+        while at < bases.len() {
+            for (word, number) in &words.all {
+                if bases[at].words.contains(number) {
+                    continue;
+                }
+                let mut found = Vec::new();
+                self.look_up(&bases[at].path.clone(), word, &mut found)?;
+                for path in found {
+                    let Some((path, id, kind)) = self.resolve(&path)? else { continue };
+                    if kind == FileType::RegularFile {
+                        self.files.insert(path);
+                    } else if kind == FileType::Directory && known.insert(id) {
+                        let words = [&bases[at].words[..], &[*number]].concat();
+                        bases.push(Named { path, words });
+                    }
+                }
+                if bases.len() > MOST_DIRECTORIES {
+                    return Err(TooWide);
+                }
             }
+            at += 1;
+        }
+        if words.picks_files {
+            for base in &bases[1..] {
+                self.whole(&base.path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the paths that a word could name in a directory: as a whole, and without leading
+    /// directories.
+    fn look_up(
+        &mut self,
+        base: &Path,
+        word: &str,
+        found: &mut Vec<PathBuf>,
+    ) -> Result<(), TooWide> {
+        let names: Vec<&str> = word.split('/').filter(|name| !["", "."].contains(name)).collect();
+        for start in 0..names.len() {
+            // `src/*` is no pattern for the root, but `/path/of/repository/*` is.
+            let is_root = |name: &str| {
+                name.contains(ANY) || name == "cwd" || self.root.file_name() == Some(name.as_ref())
+            };
+            let is_whole = start == 0 || is_root(names[start - 1]);
+            let names = &names[start..];
+            let is_any = |name: &str| name.chars().all(|c| c == ANY);
+            // `$directory/*` is what matches in the directories that are named, not in all.
+            let is_known = match names {
+                [first] => !is_any(first),
+                [first, second, ..] => !is_any(first) || !is_pattern(second),
+                [] => false,
+            };
+            if is_known && (is_whole || !is_pattern(names[0])) {
+                self.matches(base, names, found)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the paths below a directory that names and patterns match, component by component.
+    fn matches(
+        &mut self,
+        at: &Path,
+        names: &[&str],
+        found: &mut Vec<PathBuf>,
+    ) -> Result<(), TooWide> {
+        let Some((name, rest)) = names.split_first() else {
+            found.push(at.to_owned());
+            return Ok(());
         };
-        add(path.strip_prefix(root).unwrap_or(path));
-        // A variable may hold any directory, the workspace or one that another word names.
-        if before.ends_with('$')
-            && let Some((_, rest)) = word.split_once('/')
-        {
-            add(Path::new(rest));
+        if *name == ".." {
+            for parent in self.parents(at)? {
+                self.matches(&parent, rest, found)?;
+            }
+            return Ok(());
         }
+        if !is_pattern(name) {
+            return self.matches(&at.join(name), rest, found);
+        }
+        let is_deep = name.contains("**");
+        if is_deep {
+            self.matches(at, rest, found)?;
+        }
+        for (entry, kind) in self.entries(at)? {
+            let path = at.join(&entry);
+            if is_match(name.as_bytes(), entry.as_bytes()) {
+                self.matches(&path, rest, found)?;
+            }
+            if is_deep && kind == FileType::Directory {
+                self.matches(&path, names, found)?;
+            }
+        }
+        Ok(())
     }
-    let is_script = is_fed || command.split(between).any(reads_programs);
-    words.extend(unquoted(command).into_iter().map(|word| {
-        let path = Path::new(&word);
-        let path = path.strip_prefix(root).unwrap_or(path).to_owned();
-        Word { path, is_written: false, is_script }
-    }));
-    words
+
+    /// Returns the parents of a directory: by its name, as `cd` goes, and by its place, as the kernel
+    /// goes where the name is a link.
+    fn parents(&mut self, at: &Path) -> Result<BTreeSet<PathBuf>, TooWide> {
+        let by_name = at.parent().map(Path::to_owned);
+        let by_place = self.real(&at.join(".."))?;
+        Ok(by_name.into_iter().chain(by_place).collect())
+    }
+
+    fn spend(&mut self, lookups: usize) -> Result<(), TooWide> {
+        self.lookups += lookups;
+        if self.lookups > MOST_LOOKUPS { Err(TooWide) } else { Ok(()) }
+    }
+
+    /// Returns where a path leads, relative to the root, if that is in the repository.
+    fn real(&mut self, path: &Path) -> Result<Option<PathBuf>, TooWide> {
+        self.spend(REAL)?;
+        let real = fs::canonicalize(self.root.join(path)).ok();
+        Ok(real.and_then(|real| real.strip_prefix(&self.root).ok().map(Path::to_owned)))
+    }
+
+    /// Returns a path with what it names. A link may lead to another place in the repository.
+    fn resolve(&mut self, path: &Path) -> Result<Option<Found>, TooWide> {
+        self.spend(1)?;
+        let (path, opened) = match self.open(path) {
+            Ok(opened) => (path.to_owned(), opened),
+            // An absolute link, or one that leaves the repository and comes back.
+            Err(Errno::XDEV) => {
+                let Some(real) = self.real(path)? else { return Ok(None) };
+                let Ok(opened) = self.open(&real) else { return Ok(None) };
+                (real, opened)
+            }
+            Err(_) => return Ok(None),
+        };
+        let stat = rustix::fs::fstat(&opened).ok();
+        let kind = |stat: &Stat| FileType::from_raw_mode(stat.st_mode);
+        Ok(stat.map(|stat| (path, (stat.st_dev, stat.st_ino), kind(&stat))))
+    }
+
+    fn open(&self, path: &Path) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let how = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        rustix::fs::openat2(&self.top, path, flags, Mode::empty(), how)
+    }
+
+    /// Returns what lies at a path, without following a link.
+    fn kind(&self, path: &Path) -> FileType {
+        let found = rustix::fs::statat(&self.top, path, AtFlags::SYMLINK_NOFOLLOW);
+        found.map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode))
+    }
+
+    /// Adds every regular file of a directory.
+    fn whole(&mut self, directory: &Path) -> Result<(), TooWide> {
+        let mut open = vec![directory.to_owned()];
+        while let Some(directory) = open.pop() {
+            for (name, kind) in self.entries(&directory)? {
+                let path = directory.join(name);
+                if kind == FileType::Directory {
+                    open.push(path);
+                } else if let Some((path, _, FileType::RegularFile)) = self.resolve(&path)? {
+                    self.files.insert(path);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a directory; nothing where there is none.
+    fn entries(&mut self, path: &Path) -> Result<Vec<(OsString, FileType)>, TooWide> {
+        let Some((path, _, FileType::Directory)) = self.resolve(&or_dot(path))? else {
+            return Ok(Vec::new());
+        };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let how = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        let opened = rustix::fs::openat2(&self.top, or_dot(&path), flags, Mode::empty(), how);
+        let mut names = Vec::new();
+        for entry in opened.and_then(Dir::read_from).into_iter().flatten() {
+            let Ok(entry) = entry else { break };
+            let name = entry.file_name().to_bytes();
+            if name == b"." || name == b".." {
+                continue;
+            }
+            self.names += 1;
+            if self.names > MOST_NAMES {
+                return Err(TooWide);
+            }
+            let name = OsString::from_vec(name.to_vec());
+            let kind = match entry.file_type() {
+                // Some file systems do not say it here.
+                FileType::Unknown => self.kind(&path.join(&name)),
+                kind => kind,
+            };
+            names.push((name, kind));
+        }
+        Ok(names)
+    }
 }
 
-/// Words with quotes or escapes in them, without these: they may hold blanks.
-fn unquoted(command: &str) -> Vec<String> {
-    let (mut words, mut word, mut is_quoted, mut quote) = (Vec::new(), String::new(), false, None);
-    let mut characters = command.chars();
+fn is_pattern(name: &str) -> bool {
+    name.contains(['*', '?', '[', ANY])
+}
+
+fn or_dot(path: &Path) -> PathBuf {
+    if path == OsStr::new("") { PathBuf::from(".") } else { path.to_owned() }
+}
+
+/// Whether a shell pattern could match a name. A bracket expression, and what follows it, matches
+/// anything.
+fn is_match(pattern: &[u8], name: &[u8]) -> bool {
+    let (mut at, mut done) = (0, 0);
+    // Only the last wildcard is ever tried again.
+    let mut retry: Option<(usize, usize)> = None;
     loop {
-        let character = characters.next();
-        match (character, quote) {
-            (Some(c), Some(open)) if c == open => quote = None,
-            (Some('\\'), None | Some('"')) => {
-                is_quoted = true;
-                word.extend(characters.next());
+        match (pattern.get(at), name.get(done)) {
+            (None, None) | (Some(b'['), _) => return true,
+            (Some(b'*' | &ANY_BYTE), _) => {
+                at += 1;
+                retry = Some((at, done));
+                continue;
             }
-            (Some(c), Some(_)) => word.push(c),
-            (Some(c @ ('"' | '\'')), None) => {
-                is_quoted = true;
-                quote = Some(c);
+            (Some(byte), Some(found)) if *byte == b'?' || byte == found => {
+                (at, done) = (at + 1, done + 1);
+                continue;
             }
-            (Some(c), None) if !c.is_whitespace() && !";|&()<>=".contains(c) => word.push(c),
-            (ended, _) => {
-                let word = std::mem::take(&mut word);
-                if std::mem::take(&mut is_quoted) && !word.is_empty() {
-                    words.push(word);
-                }
-                if ended.is_none() {
-                    return words;
-                }
+            _ => {}
+        }
+        match retry {
+            Some((after, from)) if from < name.len() => {
+                (at, done) = (after, from + 1);
+                retry = Some((after, from + 1));
             }
+            _ => return false,
         }
     }
-}
-
-/// Whether a command has an interpreter read what another program writes (`cat setup | sh`).
-fn is_fed(command: &str) -> bool {
-    let is_blank = |c: char| c.is_whitespace() || "\"'`$(){}".contains(c);
-    let has = |part: &str, is: &dyn Fn(&str) -> bool| part.split(is_blank).any(is);
-    let commands = command.split('|').skip(1);
-    let mut fed = commands.filter_map(|part| part.split([';', '&', '\n']).next());
-    fed.any(|part| has(part, &reads_programs)) || has(command, &|word| word == "eval")
-}
-
-/// Whether a word names what runs the file that comes next.
-fn reads_programs(word: &str) -> bool {
-    const INTERPRETERS: [&str; 19] = [
-        ".", "source", "sh", "bash", "dash", "zsh", "ksh", "fish", "node", "ruby", "perl", "php",
-        "lua", "deno", "bun", "npx", "tsx", "Rscript", "awk",
-    ];
-    let name = word.rsplit('/').next().unwrap_or(word);
-    INTERPRETERS.contains(&name) || name.starts_with("python")
-}
-
-/// Whether a file is a program by its mode, its first bytes (execve(2)) or its name.
-fn is_program(path: &Path, mut file: &File) -> bool {
-    const ENDINGS: [&str; 16] = [
-        "sh", "bash", "zsh", "fish", "py", "js", "mjs", "cjs", "ts", "mts", "rb", "pl", "php",
-        "lua", "mk", "ps1",
-    ];
-    let by_name =
-        path.extension().and_then(OsStr::to_str).is_some_and(|end| ENDINGS.contains(&end));
-    let by_mode = rustix::fs::fstat(file).is_ok_and(|stat| stat.st_mode & 0o111 != 0);
-    let mut first = [0; 2];
-    by_name || by_mode || file.read_exact(&mut first).is_ok() && first == *b"#!"
-}
-
-/// A path below a base, without `.` and `..`; none if it leads out.
-fn below(base: &Path, word: &Path) -> Option<PathBuf> {
-    let mut path = PathBuf::new();
-    for component in base.components().chain(word.components()) {
-        match component {
-            Component::Normal(name) => path.push(name),
-            Component::CurDir => {}
-            Component::ParentDir if path.pop() => {}
-            Component::ParentDir | Component::RootDir | Component::Prefix(_) => return None,
-        }
-    }
-    Some(path).filter(|path| path.as_os_str() != OsStr::new(""))
-}
-
-fn is_directory(top: impl AsFd, path: &Path) -> bool {
-    let Some(path) = below(Path::new(""), path) else { return false };
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::openat2(top, path, flags, Mode::empty(), ResolveFlags::BENEATH).is_ok()
-}
-
-fn names(top: impl AsFd, path: &Path) -> Result<Vec<OsString>, Errno> {
-    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let opened = rustix::fs::openat2(top, path, flags, Mode::empty(), ResolveFlags::BENEATH)?;
-    let mut names = Vec::new();
-    for entry in Dir::read_from(opened)? {
-        names.push(OsString::from_vec(entry?.file_name().to_bytes().to_vec()));
-    }
-    Ok(names)
 }

@@ -3,21 +3,21 @@
 //! It is SHA-256 (FIPS 180-4) over `pinfold-trust-1`, then for the settings file and for each file
 //! that its commands name, in the order of their paths: the path, the length in bytes as decimal
 //! text, the content; a NUL byte ends each path and each length. The settings file's path is its
-//! format, `json` or `toml`, so that it is the same wherever it lies. Last comes a base that lies in
+//! format, `json` or `toml`, so that it is the same wherever it lies. Ralph's file follows it, as
+//! `.agent-loop/`, if it asks for something. Last comes a base that lies in
 //! the repository, with a slash before its path and with its digest as content.
 
 use std::fmt::{self, Write as _};
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use ring::digest::{Context, SHA256, SHA256_OUTPUT_LEN};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use super::commands::named_files;
 use super::{BaseContent, RepositoryError};
 
 const VERSION: &[u8] = b"pinfold-trust-1";
@@ -73,13 +73,13 @@ pub(crate) fn name_of(text: &[u8]) -> String {
     })
 }
 
-/// Hashes a settings file with what its commands name.
+/// Hashes a settings file with the files that its commands name.
 ///
 /// # Errors
 /// A file that cannot be read.
-pub(super) fn hash<'a>(
-    (path, bytes): (&Path, &[u8]),
-    commands: impl Iterator<Item = &'a str>,
+pub(super) fn hash(
+    (path, bytes, beside): (&Path, &[u8], Option<&[u8]>),
+    named: &[PathBuf],
     base: Option<&BaseContent>,
     root: &Path,
 ) -> Result<ContentHash, RepositoryError> {
@@ -92,13 +92,18 @@ pub(super) fn hash<'a>(
     let is_json = path.extension().is_some_and(|extension| extension == "json");
     entry(&mut context, if is_json { b"json" } else { b"toml" }, bytes.len() as u64);
     context.update(bytes);
+    if let Some(beside) = beside {
+        // No name that a command gives has a slash at its end.
+        entry(&mut context, b".agent-loop/", beside.len() as u64);
+        context.update(beside);
+    }
     let top = directory(root).map_err(|errno| failed(root)(errno.into()))?;
-    for name in named_files(commands, root)? {
-        let (file, length) = open(&top, &name)
-            .map_err(|errno| failed(&root.join(&name))(errno.into()))?
-            .ok_or_else(|| failed(&root.join(&name))(io::ErrorKind::NotFound.into()))?;
+    for name in named {
+        let (file, length) = open(&top, name)
+            .map_err(|errno| failed(&root.join(name))(errno.into()))?
+            .ok_or_else(|| failed(&root.join(name))(io::ErrorKind::NotFound.into()))?;
         entry(&mut context, name.as_os_str().as_bytes(), length);
-        feed(&mut context, file.take(length)).map_err(failed(&root.join(&name)))?;
+        feed(&mut context, file.take(length)).map_err(failed(&root.join(name)))?;
     }
     if let Some(BaseContent { path, digest }) = base {
         let name = [b"/", path.as_os_str().as_bytes()].concat();

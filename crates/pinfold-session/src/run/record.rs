@@ -12,6 +12,9 @@ use crate::git::settle::{Kept, Settled};
 use crate::workspace::Workspace;
 use crate::wrappers::Launch;
 
+/// Restrictions in the record of a session: a repository can have very many protected names.
+const MOST_RESTRICTIONS: usize = 256;
+
 /// Says which wall or limit is missing that nobody insists on, and that the boundary has elsewhere.
 pub(super) fn say_what_is_less(settings: &Settings, inside: &Inside, lacks: &[Feature]) {
     if inside.enforced.landlock == 0 && !lacks.contains(&Feature::Landlock) {
@@ -42,7 +45,8 @@ pub(super) fn record_session<'a>(
             "memory-group": inside.enforced.memory,
         }),
         grants: authority.grants().map(Into::into).collect(),
-        restrictions: authority.restrictions().map(Into::into).collect(),
+        restrictions: authority.restrictions().take(MOST_RESTRICTIONS).map(Into::into).collect(),
+        more_restrictions: authority.restrictions().count().saturating_sub(MOST_RESTRICTIONS),
     }
 }
 

@@ -31,8 +31,10 @@ const PRIVATE: [(u16, bool); 14] = [
     (2004, false),
 ];
 
-/// Parameters of a sequence that are kept, digits of each that count, and keyboards that are stacked.
+/// Keyboards that are stacked.
 const MOST: usize = 16;
+/// Parameters of a sequence that are kept; xterm takes 30.
+const MOST_NUMBERS: usize = 32;
 
 /// Follows what a program writes.
 #[derive(Debug, Default, Clone)]
@@ -45,6 +47,12 @@ pub(crate) struct Modes {
     keyboards: Vec<u16>,
     /// How modified keys are told (modifyOtherKeys).
     modified: Option<u16>,
+    /// Whether anything was written that could change how text looks.
+    is_touched: bool,
+    /// Whether a command for the terminal itself (OSC) was, which may set its colours.
+    has_command: bool,
+    /// The byte before, outside of sequences.
+    last: u8,
     reading: Reading,
 }
 
@@ -65,7 +73,15 @@ impl Modes {
         let mut rest = bytes;
         while !rest.is_empty() {
             if matches!(self.reading, Reading::Text) {
-                let Some(at) = rest.iter().position(|byte| *byte == 0x1b) else { return };
+                // ESC, the shifts to other characters, and the second byte of an eight-bit control.
+                let begins = |byte: &u8| matches!(byte, 0x1b | 0x0e | 0x0f | 0x80..=0x9f);
+                let Some(at) = rest.iter().position(begins) else {
+                    self.last = rest[rest.len() - 1];
+                    return;
+                };
+                if at > 0 {
+                    self.last = rest[at - 1];
+                }
                 rest = &rest[at..];
             }
             self.read(rest[0]);
@@ -74,13 +90,24 @@ impl Modes {
     }
 
     fn read(&mut self, byte: u8) {
+        let last = std::mem::replace(&mut self.last, byte);
+        self.is_touched |= matches!(byte, 0x1b | 0x0e | 0x0f) || last == 0xc2 && byte < 0xa0;
         self.reading = match (std::mem::take(&mut self.reading), byte) {
             (_, 0x1b) => Reading::Escape,
+            // U+009B is CSI, and U+009D is OSC.
+            (Reading::Text, 0x9b) if last == 0xc2 => {
+                Reading::Sequence { prefix: None, numbers: vec![0] }
+            }
+            (Reading::Text, 0x9d) if last == 0xc2 => self.command(),
+            (Reading::Escape, b']') => self.command(),
+            // These end a sequence; other controls are carried out within it, and it goes on.
+            (_, 0x18 | 0x1a) => Reading::Text,
+            (reading @ (Reading::Escape | Reading::Sequence { .. }), ..0x20 | 0x7f) => reading,
             (Reading::Escape, b'[') => Reading::Sequence { prefix: None, numbers: vec![0] },
             (Reading::Escape, b'=') => self.set_keypad(true),
             (Reading::Escape, b'>') => self.set_keypad(false),
             (Reading::Escape, b'c') => {
-                *self = Self::default();
+                *self = Self { is_touched: true, has_command: self.has_command, ..Self::default() };
                 Reading::Text
             }
             (Reading::Sequence { prefix: None, numbers }, b'<'..=b'?') => {
@@ -92,7 +119,7 @@ impl Modes {
                 }
                 Reading::Sequence { prefix, numbers }
             }
-            (Reading::Sequence { prefix, mut numbers }, b';') if numbers.len() < MOST => {
+            (Reading::Sequence { prefix, mut numbers }, b';') if numbers.len() < MOST_NUMBERS => {
                 numbers.push(0);
                 Reading::Sequence { prefix, numbers }
             }
@@ -109,6 +136,11 @@ impl Modes {
         Reading::Text
     }
 
+    fn command(&mut self) -> Reading {
+        self.has_command = true;
+        Reading::Text
+    }
+
     fn ask(&mut self, prefix: u8, numbers: &[u16], last: u8) {
         let first = numbers.first().copied().unwrap_or_default();
         match (prefix, last) {
@@ -117,6 +149,12 @@ impl Modes {
                     if numbers.contains(&mode) {
                         *changed = (last == b'h') != at_first;
                     }
+                }
+            }
+            // Modes that were saved come back, whichever they were.
+            (b'?', b'r') => {
+                for (changed, (mode, _)) in self.changed.iter_mut().zip(PRIVATE) {
+                    *changed |= numbers.contains(&mode);
                 }
             }
             (b'>', b'u') if self.keyboards.len() < MOST => self.keyboards.push(first),
@@ -146,6 +184,11 @@ impl Modes {
         told.into_bytes()
     }
 
+    /// The same as [`Self::leave`], or nothing after text alone.
+    pub(crate) fn leave_if_touched(&self) -> Vec<u8> {
+        if self.is_touched { self.leave() } else { Vec::new() }
+    }
+
     /// What takes all of it back, and the attributes of text with it.
     pub(crate) fn leave(&self) -> Vec<u8> {
         let mut told = String::from(UNFINISHED);
@@ -158,8 +201,15 @@ impl Modes {
         if self.keypad {
             told.push_str("\x1b>");
         }
+        if self.has_command {
+            // The colours of the palette, of text and of what is behind it.
+            told.push_str("\x1b]104\x1b\\\x1b]110\x1b\\\x1b]111\x1b\\");
+        }
+        // Output to the screen and not to a printer; text that neither pushes other text away nor waits
+        // to be drawn.
+        told.push_str("\x1b[4i\x1b[4l\x1b[?2026l");
         // Scrolling of the whole screen, with the cursor where it is; ASCII; no attributes.
-        told.push_str("\x1b7\x1b[r\x1b8\x1b(B\x0f\x1b[0m");
+        told.push_str("\x1b7\x1b[?69l\x1b[r\x1b8\x1b(B\x0f\x1b[0m");
         told.push_str(&self.private(false));
         told.into_bytes()
     }

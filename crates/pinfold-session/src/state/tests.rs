@@ -1,7 +1,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::SessionState;
+use super::{SessionName, SessionState};
 use crate::placeholder::{COMMONDIR, Placeholder};
 use crate::places::Places;
 
@@ -61,4 +61,15 @@ fn a_killed_session_is_cleaned_by_the_next() {
     let names = fs::read_dir(places.state.join("sessions")).unwrap();
     let names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["lock"], "no record is left");
+}
+
+#[test]
+fn a_name_is_never_what_could_be_an_id() {
+    let accepted = |name: &str| name.parse::<SessionName>().is_ok();
+    for name in ["a", "0", "cafe", "DEADBEEF", "0123456789ab", ".", "..", "lock", "", "-x", "a/b"] {
+        assert!(!accepted(name), "{name}");
+    }
+    for name in ["night.1", "box", "0123456789abc", "cafe-1", "locks", "..x", "x"] {
+        assert!(accepted(name), "{name}");
+    }
 }

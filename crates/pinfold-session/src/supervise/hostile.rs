@@ -330,7 +330,12 @@ fn an_init_that_takes_no_orders_is_ended() {
         let Ok(client) = crate::talk::connect(&private, "control", HASTE) else { continue };
         let (reader, _) = pipe().unwrap();
         let _ = client.send(&Raw(exec("null")), &[]);
-        let program = Program { argv: vec![vec![b'x'; 30_000]], env: Vec::new(), cwd: Vec::new() };
+        let program = Program {
+            argv: vec![vec![b'x'; 30_000]],
+            env: Vec::new(),
+            cwd: Vec::new(),
+            ignored: 0,
+        };
         let ends = [pinfold_wire::StreamEnd::Descriptor; 3];
         let streams = pinfold_wire::Streams::plain(ends);
         let _ = client.command(&program, streams, &[reader.as_fd(); 3]);

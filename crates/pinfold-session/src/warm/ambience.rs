@@ -7,6 +7,8 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 
+use pinfold_boundary::kernel_text;
+
 /// Lines of /proc/[pid]/status that an inside inherits (proc_pid_status(5)): who it is, what it may
 /// do, and where it may run. A process that is confined more than the keeper differs in the last
 /// five.
@@ -76,19 +78,19 @@ impl Ambience {
             found.push_str(value);
             found.push('\n');
         };
-        let status = fs::read_to_string(proc("status"))?;
+        let status = kernel_text(proc("status"))?;
         for line in status.lines().filter(|line| STATUS.iter().any(|key| line.starts_with(key))) {
             add("status", line);
         }
-        let stat = fs::read_to_string(proc("stat"))?;
+        let stat = kernel_text(proc("stat"))?;
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split(' ').collect();
         for index in SCHEDULING {
             add("scheduling", fields.get(index).copied().unwrap_or_default());
         }
         for file in ["limits", "oom_score_adj"] {
-            add(file, &fs::read_to_string(proc(file))?);
+            add(file, &kernel_text(proc(file))?);
         }
-        for line in fs::read_to_string(proc("cgroup"))?.lines() {
+        for line in kernel_text(proc("cgroup"))?.lines() {
             let group = match groups {
                 Groups::Beside => line.rsplit_once('/').map_or(line, |(parent, _)| parent),
                 Groups::Own => line,
@@ -96,7 +98,7 @@ impl Ambience {
             add("cgroup", group);
         }
         // Without a security module there is nothing to read.
-        add("label", &fs::read_to_string(proc("attr/current")).unwrap_or_default());
+        add("label", &kernel_text(proc("attr/current")).unwrap_or_default());
         for name in NAMESPACES {
             // An older kernel has fewer.
             let namespace = fs::read_link(proc(&format!("ns/{name}"))).unwrap_or_default();

@@ -46,6 +46,7 @@ impl Launch {
             argv: self.argv.into_iter().map(OsString::into_vec).collect(),
             env: self.env.into_iter().map(variable).collect(),
             cwd: self.cwd.into_os_string().into_vec(),
+            ignored: 0,
         }
     }
 }

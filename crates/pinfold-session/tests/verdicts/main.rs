@@ -330,6 +330,7 @@ fn ask(
     let mut inside = boundary.launch(plan(authority, prober, abi)?, Hold::Parent, session)?;
     let program = Program {
         argv: vec![PROBER.into(), "probe".into()],
+        ignored: 0,
         env: Vec::new(),
         cwd: InsidePath::root(),
     };

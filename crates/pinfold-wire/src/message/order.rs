@@ -35,6 +35,8 @@ pub struct Program {
     pub env: Vec<Vec<u8>>,
     /// The working directory.
     pub cwd: Vec<u8>,
+    /// Signals that it ignores from the beginning: bit n - 1 for signal n.
+    pub ignored: u64,
 }
 
 impl Wire for Program {
@@ -43,6 +45,7 @@ impl Wire for Program {
         write_list(&mut writer, &self.argv);
         write_list(&mut writer, &self.env);
         writer.bytes(&self.cwd);
+        writer.u64(self.ignored);
         writer.finish()
     }
 
@@ -50,8 +53,9 @@ impl Wire for Program {
         let mut reader = Reader::new(message);
         let (argv, env) = (read_list(&mut reader)?, read_list(&mut reader)?);
         let cwd = reader.bytes()?;
+        let ignored = reader.u64()?;
         reader.finish()?;
-        Ok(Self { argv, env, cwd })
+        Ok(Self { argv, env, cwd, ignored })
     }
 }
 

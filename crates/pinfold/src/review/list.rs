@@ -100,12 +100,11 @@ fn from_audit(places: &Places, live: &HashSet<String>) -> Result<Vec<Row>, Failu
         return Ok(rows);
     }
     let mut reader = Reader::open(&places.state).map_err(Failure::new)?;
+    let is_live = |session: &str| live.contains(session);
     while let Some(record) =
-        reader.as_mut().map_or(Ok(None), Reader::next_record).map_err(Failure::new)?
+        reader.as_mut().map_or(Ok(None), |reader| reader.next_of(is_live)).map_err(Failure::new)?
     {
-        let Some(session) = record["session"].as_str().filter(|id| live.contains(*id)) else {
-            continue;
-        };
+        let Some(session) = record["session"].as_str() else { continue };
         let text = |key: &str| record[key].as_str().unwrap_or("-").to_owned();
         if record["event"] == "session" {
             rows.push(Row {

@@ -4,4 +4,5 @@
 mod groups;
 mod guard;
 mod invocation;
+mod signals;
 mod wrappers;

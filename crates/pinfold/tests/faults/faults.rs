@@ -408,3 +408,25 @@ fn sessions_that_begin_and_end_beside_each_other_keep_what_protects_them() {
         assert!(!stage.path("ws/.git/commondir").exists(), "the last one takes it away");
     }
 }
+
+#[test]
+fn groups_of_a_killed_session_are_removed_by_the_next_one_whatever_its_limits() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let old = groups();
+        let mut run =
+            stage.pinfold(&["run", "--memory", "64M", "--", "sh", "-c", "echo; sleep 1000"]);
+        let mut process = run.stdout(Stdio::piped()).spawn().unwrap();
+        let mut output = BufReader::new(process.stdout.take().unwrap());
+        output.read_line(&mut String::new()).unwrap();
+        kill(process.id());
+        output.read_to_string(&mut String::new()).unwrap();
+        let pid = i32::try_from(process.id()).unwrap();
+        process.wait().unwrap();
+        if groups_of(&[pid], &old).is_empty() {
+            skip("groups of a killed session", "this user can make none");
+            continue;
+        }
+        start_until_clean(&stage, &[pid], &old);
+    }
+}

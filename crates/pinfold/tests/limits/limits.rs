@@ -66,6 +66,67 @@ fn the_memory_limit_counts_the_whole_tree() {
     }
 }
 
+#[test]
+fn a_process_name_that_is_not_utf_8_hits_no_limit() {
+    for person in people() {
+        let stage = Stage::new(person);
+        // The kernel cuts a name after 15 bytes, here within a character.
+        let script = "#!/bin/sh\nsleep 1\ncat /proc/$$/comm\n";
+        let path = stage.write("ws/a-メインプログラム.sh", script);
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .unwrap();
+        let output = stage.run(&["--memory", "400M"], &["./a-メインプログラム.sh"]);
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+        assert_eq!(
+            output.stdout,
+            "a-メインプログラム".as_bytes()[..15].iter().chain(b"\n").copied().collect::<Vec<u8>>()
+        );
+        let started =
+            stage.pinfold(&["run", "--detach", "--idle", "--name", "box"]).status().unwrap();
+        assert!(started.success());
+        let beside =
+            stage.pinfold(&["exec", "box", "--", "./a-メインプログラム.sh"]).output().unwrap();
+        assert!(beside.status.success(), "{}", text(&beside.stderr));
+        assert!(stage.pinfold(&["stop", "box"]).status().unwrap().success());
+    }
+}
+
+#[test]
+fn signals_and_timers_that_wait_are_bounded() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let script = "sed -n 's/^Max pending signals *\\([0-9]*\\) *\\([0-9]*\\).*/\\1 \\2/p' /proc/self/limits";
+        let output = stage.run(&[], &["sh", "-c", script]);
+        let bounds = text(&output.stdout);
+        let mut bounds = bounds.split_whitespace().map(str::parse::<u64>);
+        for _ in ["soft", "hard"] {
+            assert!(matches!(bounds.next(), Some(Ok(1..=8192))), "{}", text(&output.stdout));
+        }
+    }
+}
+
+#[test]
+fn ids_of_others_are_refused_as_natively() {
+    if !installed("python3") {
+        return skip("ids of others", "python3 is not installed");
+    }
+    // Each fails with EPERM, or does nothing.
+    let script = "import errno, os\nopen('f', 'w').close()\n\
+                  own = (os.getuid(), os.getgid())\n\
+                  for call in (lambda: os.chown('f', 65534, -1), lambda: os.chown('f', -1, 65534),\n\
+                  \x20 lambda: os.lchown('f', 0, 0), lambda: os.setuid(65534), lambda: os.setgid(0),\n\
+                  \x20 lambda: os.setresuid(-1, 65534, -1), lambda: os.setregid(65534, -1)):\n\
+                  \x20 try: call(); print('done')\n\
+                  \x20 except OSError as error: print(errno.errorcode[error.errno])\n\
+                  os.chown('f', *own); os.chown('f', -1, -1); os.setresuid(own[0], -1, -1)\n";
+    for person in people() {
+        let stage = Stage::new(person);
+        let output = stage.run(&[], &["python3", "-c", script]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert_eq!(text(&output.stdout), "EPERM\n".repeat(7));
+    }
+}
+
 /// Ways to fill shared memory that no process then holds for itself.
 const SHARED: [(&str, &str); 4] = [
     (

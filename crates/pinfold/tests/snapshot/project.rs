@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output, Stdio};
 
 use pinfold_testkit::{
@@ -197,6 +198,30 @@ fn what_widens_waits_and_lapses_with_every_change() {
         assert!(!waits(&stage));
         trust(&stage, &["--revoke"]);
         assert!(waits(&stage));
+    }
+}
+
+#[test]
+fn what_cannot_be_looked_over_waits_for_trust_and_stops_no_run() {
+    let many: String = (0..1200).map(|n| format!(" d{n}")).collect();
+    for person in people() {
+        let cases = [("cat secret", "cannot read"), (many.as_str(), "names too many files")];
+        for (run, why) in cases.into_iter().skip(person.is_root().into()) {
+            let stage = Stage::new(person);
+            let settings = serde_json::json!({
+                "resumeCommands": [format!("true || {run}")], "resources": { "memory": "64G" }
+            });
+            repository(&stage, &settings.to_string());
+            let secret = stage.write("ws/secret", "x");
+            fs::set_permissions(secret, fs::Permissions::from_mode(0o0)).unwrap();
+            (0..1200).for_each(|n| fs::create_dir(stage.path(&format!("ws/d{n}"))).unwrap());
+            let output = stage.run(&[], &["echo", "runs"]);
+            assert_eq!(text(&output.stdout), "runs\n", "{}", errors(&output));
+            assert!(errors(&output).contains("waits for `pinfold trust`"), "{}", errors(&output));
+            let refused = trust(&stage, &["--yes"]);
+            assert!(!refused.status.success());
+            assert!(errors(&refused).contains(why), "{}", errors(&refused));
+        }
     }
 }
 

@@ -233,3 +233,41 @@ fn codex_draws_its_interface() {
 fn pi_draws_its_interface() {
     full_screen("pi", "pi v");
 }
+
+#[test]
+fn a_command_cannot_hide_what_pinfold_says_after_it() {
+    if !tmux_is_there("what pinfold says") {
+        return;
+    }
+    // Hidden text, one column between margins, line drawing, and the alternate screen as it is spelled
+    // for who looks for it in one piece.
+    let hide = [
+        "\\033[8m",
+        "\\033[2;3r",
+        "\\033(0\\016",
+        "\\033[?10\\n49h",
+        "\\302\\233?1049h",
+        "\\033[?69h\\033[1;1s",
+        "\\033]10;#000000\\007\\033[30;40m",
+        "\\033P unfinished",
+        "\\033[?1049h\\033[8m\\033(0\\033[4h\\033[3;4r",
+    ];
+    for person in people() {
+        for hide in hide {
+            let stage = Stage::new(person);
+            let tmux = Tmux::start(&stage, &stage.workspace(), &[]);
+            let run = run_line();
+            let script = format!("printf '{hide}'; sleep 1000");
+            stage.write("ws/hide", script);
+            tmux.line(&format!("clear; {run} --timeout 1s -- sh hide"));
+            let screen = tmux.wait_for("pinfold: the timeout limit ended the run");
+            tmux.wait_for_prompt("outer>");
+            let colours = tmux.coloured();
+            let said = colours.lines().find(|line| line.contains("timeout limit")).unwrap();
+            assert!(
+                !said.contains("\u{1b}[8m") && !said.contains("[30"),
+                "{hide}: {said:?}\n{screen}"
+            );
+        }
+    }
+}

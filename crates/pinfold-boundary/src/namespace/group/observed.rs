@@ -16,7 +16,7 @@ struct Of {
 
 impl Of {
     fn read(process: Pid) -> Option<Self> {
-        let listed = fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?;
+        let listed = pinfold_init::kernel_text(format!("/proc/{process}/cgroup")).ok()?;
         let unified = Path::new(MOUNTED).join("cgroup.controllers").exists();
         Some(Self { listed, unified })
     }

@@ -43,6 +43,11 @@ pub(super) fn make(own: &str, above: &[PathBuf], limits: &ResourceLimits) -> Opt
     (!group.directories.is_empty()).then_some(group)
 }
 
+/// The groups in which groups of the caller's would be.
+pub(super) fn parents(own: &str) -> impl Iterator<Item = PathBuf> {
+    ["memory", "pids", "cpu"].into_iter().filter_map(|controller| hierarchy(own, controller))
+}
+
 /// The caller's own group in a hierarchy.
 pub(super) fn hierarchy(own: &str, controller: &str) -> Option<PathBuf> {
     let path = own.lines().find_map(|line| {

@@ -5,7 +5,7 @@
 //! has limits of its own. Controllers are handed on once something needs them.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
@@ -18,14 +18,17 @@ const MAIN: &str = "main";
 /// A sibling of the caller's group, in the first ancestor that hands on what is needed and lets the
 /// caller make groups.
 pub(super) fn beside(own: &str, limits: &ResourceLimits) -> Option<Group> {
-    let path = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    let controllers = Path::new(MOUNTED).join("cgroup.controllers");
-    if !controllers.exists() {
-        return None;
-    }
-    let own = Path::new(MOUNTED).join(path);
+    let mut parents = parents(own).filter(|parent| hands_on(parent, limits));
+    parents.find_map(|parent| bounded(&parent, limits))
+}
+
+/// The groups in which a sibling of the caller's group, or of one above it, would be.
+pub(super) fn parents(own: &str) -> impl Iterator<Item = PathBuf> {
+    let is_mounted = Path::new(MOUNTED).join("cgroup.controllers").exists();
+    let path = own.lines().find_map(|line| line.strip_prefix("0::/")).filter(|_| is_mounted);
+    let own = path.map(|path| Path::new(MOUNTED).join(path)).unwrap_or_default();
     let parents = own.ancestors().skip(1).take_while(|parent| parent.starts_with(MOUNTED));
-    parents.filter(|parent| hands_on(parent, limits)).find_map(|parent| bounded(parent, limits))
+    parents.map(Path::to_owned).collect::<Vec<_>>().into_iter()
 }
 
 /// The same with a group in it to be born in.

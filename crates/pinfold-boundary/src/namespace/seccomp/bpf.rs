@@ -135,7 +135,9 @@ impl Assembler {
     /// Emits a verdict for these numbers.
     fn verdict(&mut self, verdict: Verdict, numbers: &Range<u32>) {
         match verdict {
-            Verdict::Allow | Verdict::Owner => self.give(PASS),
+            Verdict::Allow => self.give(PASS),
+            Verdict::Owner => self.owner(numbers),
+            Verdict::Leases => self.leases(),
             Verdict::Pretend => self.give(PRETEND),
             Verdict::Refuse | Verdict::Nested => self.give(REFUSE),
             Verdict::Absent => self.give(ABSENT),
@@ -179,6 +181,40 @@ impl Assembler {
         self.load(argument(1));
         for request in [libc::TIOCSTI, libc::TIOCLINUX, libc::TIOCSETD] {
             self.give_if_equal(request as u32, REFUSE);
+        }
+        self.give(PASS);
+    }
+
+    /// fcntl(2): a lease or a delegation on a file that was granted makes the host's programs wait for
+    /// its holder, up to `/proc/sys/fs/lease-break-time` for each call. Commands that came later are not
+    /// known to be harmless.
+    fn leases(&mut self) {
+        let absent = errno(libc::EINVAL);
+        self.load(argument(1));
+        for command in [libc::F_SETLEASE, libc::F_NOTIFY] {
+            self.give_if_equal(command as u32, absent);
+        }
+        self.emit(JUMP_AT_LEAST, 0, 1, F_GETDELEG);
+        self.give(absent);
+        self.give(PASS);
+    }
+
+    /// chown(2), setuid(2) and the like: the only ids there are, or none.
+    fn owner(&mut self, numbers: &Range<u32>) {
+        const UNCHANGED: u32 = u32::MAX;
+        let Some((user, group)) = self.character.ids else { return self.give(PASS) };
+        for (number, users, groups) in OWNERS.iter().filter(|(n, ..)| numbers.contains(n)) {
+            let at = self.code.len();
+            self.emit(JUMP_EQUAL, 0, 0, *number);
+            let users = users.clone().map(|index| (index, user));
+            for (index, id) in users.chain(groups.clone().map(|index| (index, group))) {
+                self.load(argument(index));
+                self.emit(JUMP_EQUAL, 2, 0, id);
+                self.emit(JUMP_EQUAL, 1, 0, UNCHANGED);
+                self.give(REFUSE);
+            }
+            self.give(PASS);
+            self.code[at].jf = (self.code.len() - at - 1) as u8;
         }
         self.give(PASS);
     }
@@ -280,6 +316,26 @@ const NODES: [u32; 2] = [libc::SYS_mknod as u32, libc::SYS_mknodat as u32];
 #[cfg(target_arch = "aarch64")]
 const NODES: [u32; 1] = [libc::SYS_mknodat as u32];
 const DEVICE: u32 = libc::S_IFCHR & libc::S_IFBLK;
+
+/// The first command that is not known (linux/fcntl.h, F_LINUX_SPECIFIC_BASE + 15, Linux 6.19); F_SETDELEG is
+/// the next.
+const F_GETDELEG: u32 = 1024 + 15;
+
+/// Calls that take ids of users and groups: number, arguments of the users, arguments of the groups.
+const OWNERS: &[(u32, Range<u32>, Range<u32>)] = &[
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_chown as u32, 1..2, 2..3),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_lchown as u32, 1..2, 2..3),
+    (libc::SYS_fchown as u32, 1..2, 2..3),
+    (libc::SYS_fchownat as u32, 2..3, 3..4),
+    (libc::SYS_setuid as u32, 0..1, 0..0),
+    (libc::SYS_setgid as u32, 0..0, 0..1),
+    (libc::SYS_setreuid as u32, 0..2, 0..0),
+    (libc::SYS_setregid as u32, 0..0, 0..2),
+    (libc::SYS_setresuid as u32, 0..3, 0..0),
+    (libc::SYS_setresgid as u32, 0..0, 0..3),
+];
 
 /// Calls that act on a process by its id: number, argument of the id, and what the first
 /// argument is when all processes of a user are meant (getpriority(2), ioprio_set(2)).

@@ -32,6 +32,8 @@ pub(super) struct Character {
     pub(super) moves: bool,
     /// An engine's own kernel answers its calls.
     pub(super) own_kernel: bool,
+    /// The user and the group that it is, where there is no other.
+    pub(super) ids: Option<(u32, u32)>,
 }
 
 /// The filter as a program.
@@ -95,7 +97,7 @@ fn effective(verdict: Verdict, character: Character) -> Verdict {
         Verdict::Nested | Verdict::Namespaces if character.nested => Verdict::Allow,
         Verdict::Nested => Verdict::Refuse,
         Verdict::Owner if character.root_by_name => Verdict::Pretend,
-        Verdict::Owner => Verdict::Allow,
+        Verdict::Owner if character.ids.is_none() => Verdict::Allow,
         // Every mount is nosuid, and nothing of it is kept with such a bit.
         Verdict::Setuid if character.root_by_name => Verdict::Allow,
         Verdict::Moves if !character.moves => Verdict::Allow,

@@ -15,6 +15,7 @@ pub(super) enum Verdict {
     Setuid,
     Nodes,
     Owner,
+    Leases,
     Moves,
     Renames,
     Empty,

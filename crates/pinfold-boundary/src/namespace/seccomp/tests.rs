@@ -257,3 +257,62 @@ fn the_longest_path_stays_short() {
         program(Character::default()).len()
     );
 }
+
+#[test]
+fn leases_delegations_and_directory_notification_are_absent() {
+    const EINVAL: u32 = libc::SECCOMP_RET_ERRNO | libc::EINVAL as u32;
+    for character in [
+        Character::default(),
+        Character { nested: true, ..Character::default() },
+        Character { own_kernel: true, ..Character::default() },
+        Character { root_by_name: true, ..Character::default() },
+    ] {
+        let program = program(character);
+        let fcntl = |command: u64| {
+            evaluate(&program, NATIVE, libc::SYS_fcntl as u32, [3, command, 1, 0, 0, 0])
+        };
+        // F_GETDELEG and F_SETDELEG are base + 15 and + 16, and what follows is not known.
+        for command in [1024, 1026, 1039, 1040, 1041, 4096, 0xffff_ffff, (7 << 32) | 1024] {
+            assert_eq!(fcntl(command), EINVAL, "{command}");
+        }
+        for command in (0..=17).chain([36, 37, 38, 1025, 1027]).chain(1028..1039) {
+            assert_eq!(fcntl(command), ALLOW, "{command}");
+        }
+    }
+}
+
+#[test]
+fn ids_that_are_not_mapped_are_refused_as_to_an_ordinary_user() {
+    let ours = program(Character { ids: Some((1000, 100)), ..Character::default() });
+    let ask = |number: i64, arguments: [u64; 3], at: usize| {
+        let mut all = [0; 6];
+        all[at..at + 3].copy_from_slice(&arguments);
+        evaluate(&ours, NATIVE, number as u32, all)
+    };
+    const SAME: u64 = u32::MAX as u64;
+    let chowns = [(libc::SYS_fchown, 1), (libc::SYS_fchownat, 2)];
+    for (number, at) in chowns {
+        for allowed in [[1000, 100, 0], [SAME, SAME, 0], [SAME, 100, 0], [u64::MAX, 100, 0]] {
+            assert_eq!(ask(number, allowed, at), ALLOW, "{number} {allowed:?}");
+        }
+        for refused in [[0, 0, 0], [1000, 0, 0], [65534, 100, 0], [SAME, 1000, 0]] {
+            assert_eq!(ask(number, refused, at), EPERM, "{number} {refused:?}");
+        }
+    }
+    for (number, own) in [
+        (libc::SYS_setuid, 1000),
+        (libc::SYS_setresuid, 1000),
+        (libc::SYS_setgid, 100),
+        (libc::SYS_setresgid, 100),
+    ] {
+        assert_eq!(ask(number, [own, own, own], 0), ALLOW, "{number}");
+        assert_eq!(ask(number, [65534, own, own], 0), EPERM, "{number}");
+    }
+    assert_eq!(ask(libc::SYS_setreuid, [SAME, 65534, 0], 0), EPERM);
+    assert_eq!(ask(libc::SYS_setresuid, [1000, 1000, 0], 0), EPERM);
+    assert_eq!(ask(libc::SYS_setreuid, [1000, 1000, 65534], 0), ALLOW, "no third argument");
+    // What fails, or asks only, is the kernel's.
+    for number in [libc::SYS_setgroups, libc::SYS_setfsuid, libc::SYS_capset] {
+        assert_eq!(ask(number, [65534, 0, 0], 0), ALLOW, "{number}");
+    }
+}

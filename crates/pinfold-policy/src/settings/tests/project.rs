@@ -247,9 +247,21 @@ fn ralphs_file_chooses_pis_model_unless_a_person_does() {
     };
     let mut case = ralph("pi", text);
     let by = "by .agent-loop/config.json:1";
+    assert_eq!(chosen(&case), ["none", "none", "none"], "another provider waits for trust");
+    assert_eq!(
+        waiting(&case.resolve().unwrap()),
+        [".agent-loop/config.json:1: pi.provider: ask models of openai, with your key for it"]
+    );
+    let trusted = Case { trust: Trust::Trusted, ..ralph("pi", text) };
+    assert_eq!(chosen(&trusted)[..2], [format!("openai {by}"), format!("any-name {by}")]);
+    case.flags.provider = Some("openai".to_owned());
+    assert!(waiting(&case.resolve().unwrap()).is_empty(), "it is given anyway");
+    let own = r#"{"pi": {"provider": "anthropic", "model": "m"}}"#;
+    assert_eq!(chosen(&ralph("pi", own))[..2], [format!("anthropic {by}"), format!("m {by}")]);
+    assert!(waiting(&ralph("pi", own).resolve().unwrap()).is_empty());
     assert_eq!(
         chosen(&case),
-        [format!("openai {by}"), format!("any-name {by}"), "none".to_owned()]
+        ["openai by --provider".to_owned(), format!("any-name {by}"), "none".to_owned()]
     );
     case.flags.model = Some("claude-sonnet-4-6".to_owned());
     assert_eq!(chosen(&case)[1], "claude-sonnet-4-6 by --model");
@@ -314,4 +326,10 @@ fn the_administrator_forbids_commands_on_the_host_and_bounds_the_list() {
         ..Case::default()
     };
     assert!(more.resolve().unwrap_err().to_string().contains("hostExec.executables"));
+}
+
+#[test]
+fn the_provider_that_needs_no_trust_is_pis_own() {
+    let pi = crate::agents::Registry::default().load("pi").unwrap();
+    assert_eq!(pi.default_provider.as_deref(), Some(super::super::AgentLoop::PROVIDER));
 }

@@ -44,7 +44,7 @@ impl Base {
         let shell = vec![shell.unwrap_or(b"/bin/sh").to_vec()];
         let argv = if told.argv.is_empty() { shell } else { told.argv };
         let cwd = if told.cwd.is_empty() { self.cwd.clone() } else { told.cwd };
-        Program { argv, env, cwd }
+        Program { argv, env, cwd, ignored: told.ignored }
     }
 }
 

@@ -97,7 +97,8 @@ fn a_directory_is_tracked_if_anything_in_it_is() {
             ("a/b/x", true),
             ("l", true),
             ("a/untracked", false),
-            ("a/b/x/y", false),
+            ("a/b/x/y", true),
+            ("a/b/xy", false),
             ("s", false),
         ] {
             assert_eq!(index.holds(Path::new(directory)), Some(expected), "{directory}");
@@ -114,6 +115,24 @@ fn a_directory_that_is_tracked_but_not_checked_out_is_tracked() {
     let index = Index::open(&git(dir.path())).unwrap();
     assert_eq!(index.holds(Path::new(".moltnet/alice")), Some(true));
     assert_eq!(index.holds(Path::new(".other/alice")), Some(false));
+}
+
+#[test]
+fn a_directory_in_a_submodule_is_tracked() {
+    for version in [2, 4] {
+        let script = format!(
+            "git init -q; git update-index --index-version {version}; git update-index --add \
+             --cacheinfo 160000,{},.moltnet",
+            "1".repeat(40)
+        );
+        let Some(dir) = repository(&script) else { return };
+        let index = Index::open(&git(dir.path())).unwrap();
+        for (directory, expected) in
+            [(".moltnet", true), (".moltnet/alice", true), (".moltnet-2/alice", false)]
+        {
+            assert_eq!(index.holds(Path::new(directory)), Some(expected), "{directory}");
+        }
+    }
 }
 
 proptest! {

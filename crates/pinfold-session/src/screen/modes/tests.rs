@@ -26,7 +26,8 @@ fn what_an_editor_asks_for_is_asked_again_and_taken_back() {
 fn what_a_program_has_taken_back_itself_is_not_touched() {
     let modes = after(b"\x1b[?1049h\x1b[?25l\x1b[>1u\x1b[<u\x1b[?25h\x1b[?1049l");
     assert_eq!(text(modes.enter()), "");
-    assert!(!text(modes.leave()).contains('?'));
+    let left = text(modes.leave());
+    assert!(!left.contains("?1049") && !left.contains("?25"), "{left:?}");
     let reset = after(b"\x1b[?1003h\x1b[>5u\x1bc");
     assert_eq!(text(reset.enter()), "");
 }
@@ -38,6 +39,38 @@ fn keyboards_are_stacked_as_in_the_terminal() {
     assert!(text(modes.leave()).contains("\x1b[<2u"));
     let many = "\x1b[>1u".repeat(1000);
     assert_eq!(after(many.as_bytes()).keyboards.len(), MOST);
+}
+
+#[test]
+fn a_mode_is_followed_however_it_is_spelled() {
+    for written in [
+        "\x1b[?1049h",
+        "\x1b[?10\n49h",
+        "\x1b\r[?1049\x07h",
+        "\x1b[?0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;0;1049h",
+        "\x1b[?0001049h",
+        "\u{9b}?1049h",
+        "ě\u{9b}?1049h",
+        "\x1b[?1049h\x1b[?1049s\x1b[?1049l\x1b[?1049r",
+        "\x1b[5\x1b[?1049h",
+        "\x1b[?5\x18\x1b[?1049h",
+    ] {
+        let modes = after(written.as_bytes());
+        assert!(text(modes.leave_if_touched()).contains("\x1b[?1049l"), "{written:?}");
+        let mut single = Modes::default();
+        written.bytes().for_each(|byte| single.follow(&[byte]));
+        assert_eq!(single.leave(), modes.leave(), "{written:?}");
+    }
+}
+
+#[test]
+fn text_alone_leaves_nothing_to_take_back() {
+    assert!(after("plain, ě and ü\n".as_bytes()).leave_if_touched().is_empty());
+    let hidden = text(after(b"\x1b[8m").leave_if_touched());
+    assert!(hidden.ends_with("\x1b[0m"), "{hidden:?}");
+    let colours = text(after(b"\x1b]10;#000\x07").leave_if_touched());
+    assert!(colours.contains("\x1b]110\x1b\\"), "{colours:?}");
+    assert!(!after(b"\x0e").leave_if_touched().is_empty());
 }
 
 proptest! {

@@ -199,3 +199,18 @@ def change_pinfold(host):
 @attempt("host files", "read pinfold's own program by /proc/1/exe", outside="unsaid")
 def read_pinfold(host):
     return read("/proc/1/exe")[:4]
+
+
+# A lease or a delegation makes whoever opens the file wait for its holder.
+LEASES = [("F_SETLEASE", 1024, 0), ("F_SETDELEG", 1040, 0)]
+
+
+@each("host files", "hold a granted file by {}", LEASES, outside=lambda lease: "works" if lease[1] == 1024 else "unsaid")
+def lease(host, lease):
+    file = os.open(os.path.join(host.writable, "leased"), os.O_RDONLY | os.O_CREAT, 0o600)
+    return call("fcntl", file, lease[1], lease[2])
+
+
+@attempt("host files", "be notified of changes in a granted directory by F_NOTIFY", outside="unsaid")
+def notified(host):
+    return call("fcntl", os.open(host.writable, os.O_RDONLY), 1026, 2)

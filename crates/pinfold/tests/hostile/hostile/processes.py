@@ -203,3 +203,19 @@ def channel(host):
     if not won:
         raise Refused("no socket among them")
     return won
+
+
+@attempt("processes", "have ten thousand signals wait", outside="unsaid")
+def waiting_signals(host):
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGRTMIN])
+    for _ in range(10_000):
+        call("sigqueue", os.getpid(), int(signal.SIGRTMIN), ctypes.c_void_p(0))
+    return "all of them"
+
+
+@attempt("processes", "make ten thousand timers", outside="unsaid")
+def timers(host):
+    timer = ctypes.c_void_p()
+    for _ in range(10_000):
+        call("timer_create", 0, None, ctypes.byref(timer))
+    return "all of them"

@@ -10,6 +10,7 @@ pub(crate) mod keys;
 pub(crate) mod layout;
 pub(crate) mod lfs;
 pub(crate) mod named;
+mod packed;
 pub(crate) mod pen;
 pub(crate) mod person;
 pub(crate) mod pipes;

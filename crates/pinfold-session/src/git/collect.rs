@@ -77,7 +77,7 @@ struct Held {
 impl Collect<'_> {
     /// Whether there may be something to take over.
     pub(crate) fn has_news(&self) -> bool {
-        !self.is_unchanged(&worktrees::list(&self.copied.host, self.tops))
+        !self.is_unchanged()
     }
 
     /// Brings both sides in step.
@@ -90,7 +90,7 @@ impl Collect<'_> {
         let all = worktrees::list(&self.copied.host, self.tops);
         // An attempt that was interrupted may have moved the references already.
         let is_first = !state.is_complete && !self.copied.own_indexes.is_empty();
-        if self.phase == Phase::End && is_first && self.is_unchanged(&all) {
+        if self.phase == Phase::End && is_first && self.is_unchanged() {
             return Ok(());
         }
         for git in [self.copied.private.as_path(), self.copied.host.path()] {
@@ -233,6 +233,7 @@ impl Collect<'_> {
         self.write("updates", &updates.collect::<String>())?;
         self.helper("check")?;
         self.store_incoming()?;
+        self.store_large_files()?;
         let forward = self.read("forward")?;
         let mut may_move: Vec<String> = forward.lines().map(str::to_owned).collect();
         let is_new =

@@ -18,6 +18,7 @@ use rustix::fs::{Mode, OFlags, ResolveFlags};
 use serde::{Deserialize, Serialize};
 
 use super::layout::{CONFIGS, PRIVATE};
+use super::packed;
 use super::pipes;
 use super::secrets::without_secrets;
 use super::start::Start;
@@ -27,6 +28,12 @@ use crate::restrict::{Protect, follow};
 
 /// A git directory of more bytes than these, objects aside, is not copied.
 const LARGEST: u64 = 512 << 20;
+
+/// Levels of directories of references.
+const DEEPEST: usize = 64;
+
+/// Loose references: the object of each name.
+type Loose = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// A git directory of which the inside has a copy.
 #[derive(Debug, Clone)]
@@ -90,6 +97,8 @@ pub(crate) struct Copies {
     borrowed: Vec<(PathBuf, PathBuf)>,
     copied: u64,
     links: Vec<PathBuf>,
+    /// How many git directories borrow from the host's.
+    bases: usize,
 }
 
 impl Copies {
@@ -163,16 +172,31 @@ impl Copies {
         // By descriptor: what runs in the workspace meanwhile may put a link in the place of anything.
         let opened = place.open(from, OFlags::DIRECTORY)?;
         let here = PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd()));
+        let (mut loose, mut packed) = (Loose::new(), Vec::new());
         let is_git = here.join("HEAD").exists() && here.join("objects").is_dir();
+        let base = Path::new("base").join(self.bases.to_string());
+        if is_git {
+            self.bases += 1;
+            make_open(&place.private.join(&base))?;
+        }
         for entry in fs::read_dir(&here)? {
             let entry = entry?;
             let (name, kind) = (entry.file_name(), entry.file_type()?);
             let (to, host) = (to.join(&name), from.join(&name));
             if kind.is_dir() && is_git && name == "objects" {
-                self.borrow_objects(place, &private, Anchor::held(from, &opened)?)?;
+                self.borrow_objects(place, &base, &private, Anchor::held(from, &opened)?)?;
+            } else if kind.is_dir() && is_git && name == "refs" {
+                fs::create_dir(private.join("refs"))?;
+                self.loose(place, &to, &host, &mut loose, DEEPEST)?;
+            } else if is_git && name == "packed-refs" {
+                // Through a link git would not write it either.
+                packed = if kind.is_file() { self.content(place, &host)? } else { packed };
+            } else if kind.is_dir() && is_git && name == "logs" {
+                self.logs(place, &to, &host)?;
             } else if kind.is_dir() && is_git && name == "lfs" {
-                fs::create_dir(private.join("lfs"))?;
-                self.borrowed.push((host, place.inside.join(to)));
+                // Where git-lfs looks for files of a repository that lends its objects.
+                make_open(&place.private.join(&base).join("lfs"))?;
+                self.borrowed.push((host, place.inside.join(&base).join("lfs")));
             } else if kind.is_dir() {
                 self.directory(place, &to, &host)?;
             } else if kind.is_symlink() {
@@ -182,7 +206,87 @@ impl Copies {
                 self.file(place, &host, &private.join(name))?;
             }
         }
+        if !packed.is_empty() || !loose.is_empty() {
+            let packed = packed::with_loose(&packed, &loose);
+            let mut file = File::create_new(private.join("packed-refs"))?;
+            io::Write::write_all(&mut file, &packed)?;
+        }
         Ok(())
+    }
+
+    /// Collects loose references, which the copy has packed. Symbolic ones stay files.
+    fn loose(
+        &mut self,
+        place: &Place,
+        to: &Path,
+        from: &Path,
+        loose: &mut Loose,
+        deepest: usize,
+    ) -> io::Result<()> {
+        let too_deep = || io::Error::other(format!("{} is nested too deeply", from.display()));
+        let deepest = deepest.checked_sub(1).ok_or_else(too_deep)?;
+        let opened = place.open(from, OFlags::DIRECTORY)?;
+        for entry in fs::read_dir(format!("/proc/self/fd/{}", opened.as_raw_fd()))? {
+            let entry = entry?;
+            let (name, kind) = (entry.file_name(), entry.file_type()?);
+            let (to, host) = (to.join(&name), from.join(&name));
+            if kind.is_dir() {
+                self.loose(place, &to, &host, loose, deepest)?;
+                continue;
+            }
+            let content = if kind.is_file() { self.content(place, &host)? } else { Vec::new() };
+            let object = content.trim_ascii();
+            let is_object = std::str::from_utf8(object).is_ok_and(super::refs::is_object);
+            if is_object {
+                // The path in the git directory is the name.
+                let name: PathBuf =
+                    to.components().skip_while(|it| it.as_os_str() != "refs").collect();
+                loose.insert(super::bytes(&name), object.to_vec());
+                continue;
+            }
+            let private = place.private.join(&to);
+            private.parent().map_or(Ok(()), fs::create_dir_all)?;
+            if kind.is_symlink() {
+                std::os::unix::fs::symlink(fs::read_link(entry.path())?, private)?;
+                self.links.push(host);
+            } else if kind.is_file() {
+                self.file(place, &host, &private)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies the logs of HEAD and of the stash. Those of all other references are the host's.
+    fn logs(&mut self, place: &Place, to: &Path, from: &Path) -> io::Result<()> {
+        fs::create_dir(place.private.join(to))?;
+        for name in ["HEAD", "refs/stash"] {
+            let private = place.private.join(to).join(name);
+            match place.open(&from.join(name), OFlags::NONBLOCK) {
+                Ok(_) => {
+                    private.parent().map_or(Ok(()), fs::create_dir_all)?;
+                    self.file(place, &from.join(name), &private)?;
+                }
+                // None is there, or a link to anywhere.
+                Err(error) if is_missing_or_link(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// What a file holds.
+    fn content(&mut self, place: &Place, from: &Path) -> io::Result<Vec<u8>> {
+        let file = File::from(place.open(from, OFlags::NONBLOCK)?);
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::other(format!("{} was changed meanwhile", from.display())));
+        }
+        let room = LARGEST - self.copied;
+        let mut content = Vec::new();
+        self.copied += io::Read::read_to_end(&mut file.take(room + 1), &mut content)? as u64;
+        if self.copied > LARGEST {
+            return Err(io::Error::other(format!("it is larger than {LARGEST} bytes")));
+        }
+        Ok(content)
     }
 
     fn file(&mut self, place: &Place, from: &Path, to: &Path) -> io::Result<()> {
@@ -207,12 +311,16 @@ impl Copies {
         Ok(())
     }
 
-    fn borrow_objects(&mut self, place: &Place, private: &Path, host: Anchor) -> io::Result<()> {
-        let base = Path::new("base").join(self.directories.len().to_string());
-        let own = private.join("objects");
+    fn borrow_objects(
+        &mut self,
+        place: &Place,
+        base: &Path,
+        private: &Path,
+        host: Anchor,
+    ) -> io::Result<()> {
+        let (own, base) = (private.join("objects"), base.join("objects"));
         for path in [place.private.join(&base), own.clone(), own.join("info"), own.join("pack")] {
-            fs::create_dir(&path)?;
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+            make_open(&path)?;
         }
         let inside = place.inside.join(&base);
         fs::write(own.join("info/alternates"), format!("{}\n", inside.display()))?;
@@ -249,6 +357,17 @@ impl Copies {
             kinds.map(|kind| Cover { path: bytes(inside), kind })
         })
     }
+}
+
+fn is_missing_or_link(error: &io::Error) -> bool {
+    let link = rustix::io::Errno::LOOP.raw_os_error();
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(link)
+}
+
+/// Makes a directory that the sandbox can enter.
+fn make_open(path: &Path) -> io::Result<()> {
+    fs::create_dir(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))
 }
 
 /// Where one copy lies, on the host and inside.

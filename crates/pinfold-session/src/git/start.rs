@@ -94,6 +94,12 @@ impl Start {
         Some(Head { branch, commit })
     }
 
+    /// Whether references, HEADs and stashes are the same.
+    pub(crate) fn names_the_same(&self, other: &Self) -> bool {
+        (&self.heads, &self.loose, &self.packed, &self.stash)
+            == (&other.heads, &other.loose, &other.packed, &other.stash)
+    }
+
     /// The configuration and the hooks.
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings

@@ -75,6 +75,11 @@ fn a_repository_with_links_to_endless_files_starts_and_ends() {
         let mut child = case.spawn_inside("echo ready; git init -q n");
         common::wait_for_line(&mut child, "ready");
         assert!(child.wait().unwrap().success(), "{site}");
+        // Nothing is written through one.
+        let case = site.repository();
+        case.host("echo mine > ../victim; ln -s ../../victim .git/packed-refs; ln -s ../../victim .git/description");
+        let (_, told) = text(&case.inside("git status"));
+        assert_eq!(case.host("cat ../victim"), "mine\n", "{site}: {told}");
     }
 }
 

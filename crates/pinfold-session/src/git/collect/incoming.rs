@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use ring::digest::{Context, SHA256};
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, mkdirat, openat, renameat_with, unlinkat};
 use rustix::io::Errno;
 
@@ -34,6 +35,63 @@ impl Collect<'_> {
         }
         Ok(())
     }
+}
+
+impl Collect<'_> {
+    /// Copies files of Git LFS that the session made to the host, each only if its content has the
+    /// hash that is its name (git-lfs, docs/spec.md).
+    pub(super) fn store_large_files(&self) -> Result<(), String> {
+        let words = |error: io::Error| format!("files of Git LFS cannot be stored: {error}");
+        let Ok(own) = open_directory(&self.copied.private.join("lfs/objects")) else {
+            return Ok(());
+        };
+        let mut left = MOST_LARGE_FILES;
+        for first in list(&own).map_err(words)?.iter().filter(|name| is_pair(name)) {
+            let Ok(first_directory) = open_below(&own, first) else { continue };
+            for second in list(&first_directory).map_err(words)?.iter().filter(|name| is_pair(name))
+            {
+                let Ok(directory) = open_below(&first_directory, second) else { continue };
+                for name in list(&directory).map_err(words)? {
+                    let is_place = name.starts_with(&format!("{first}{second}"));
+                    left = left.checked_sub(1).ok_or("there are too many files of Git LFS")?;
+                    if is_place && is_digest(&name) {
+                        self.store_large_file(&directory, &name).map_err(words)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn store_large_file(&self, from: &OwnedFd, name: &str) -> io::Result<()> {
+        let mut to = self.copied.host.open()?;
+        for part in ["lfs", "objects", &name[..2], &name[2..4]] {
+            match mkdirat(&to, part, Mode::from_raw_mode(0o777)) {
+                Ok(()) => give(&to, part)?,
+                Err(Errno::EXIST) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+            to = open_below(&to, part)?;
+        }
+        let is_there = rustix::fs::statat(&to, name, AtFlags::SYMLINK_NOFOLLOW).is_ok();
+        if is_there { Ok(()) } else { copy_if(from, &to, name, Some(name)) }
+    }
+}
+
+/// Files of Git LFS that one session may bring.
+const MOST_LARGE_FILES: usize = 100_000;
+
+fn is_pair(name: &str) -> bool {
+    name.len() == 2 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn is_digest(name: &str) -> bool {
+    name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn open_below(directory: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(openat(directory, name, flags, Mode::empty())?)
 }
 
 fn store(from: &Path, objects: &OwnedFd, name: &str) -> io::Result<()> {
@@ -71,6 +129,11 @@ fn is_object(directory: &str, file: &str) -> bool {
 
 /// Copies a file into a new inode, unless one of this name is there.
 fn copy(from: &OwnedFd, to: &OwnedFd, name: &str) -> io::Result<()> {
+    copy_if(from, to, name, None)
+}
+
+/// The same, only if the content has this digest (SHA-256).
+fn copy_if(from: &OwnedFd, to: &OwnedFd, name: &str, digest: Option<&str>) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(openat(from, name, flags, Mode::empty())?);
     if !file.metadata()?.is_file() {
@@ -79,8 +142,15 @@ fn copy(from: &OwnedFd, to: &OwnedFd, name: &str) -> io::Result<()> {
     let temporary = format!("tmp_pinfold_{}_{name}", std::process::id());
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let mut new = File::from(openat(to, &temporary, flags, Mode::from_raw_mode(0o444))?);
-    let copied = io::copy(&mut io::Read::take(file, LARGEST), &mut new)
-        .and_then(|_| give(to, &temporary))
+    let mut hashed = Hashed { file: &mut new, context: Context::new(&SHA256) };
+    let copied = io::copy(&mut io::Read::take(file, LARGEST), &mut hashed)
+        .and_then(|_| {
+            let found = hex(hashed.context.finish().as_ref());
+            match digest.is_none_or(|digest| digest == found) {
+                true => give(to, &temporary),
+                false => Err(io::Error::other(format!("{name} is not what its name says"))),
+            }
+        })
         .and_then(|()| match renameat_with(to, &temporary, to, name, RenameFlags::NOREPLACE) {
             Err(Errno::EXIST) => Ok(unlinkat(to, &temporary, AtFlags::empty())?),
             renamed => Ok(renamed?),
@@ -89,6 +159,28 @@ fn copy(from: &OwnedFd, to: &OwnedFd, name: &str) -> io::Result<()> {
         let _ = unlinkat(to, &temporary, AtFlags::empty());
     }
     copied
+}
+
+/// A file that is written, with the digest of what was.
+struct Hashed<'a> {
+    file: &'a mut File,
+    context: Context,
+}
+
+impl io::Write for Hashed<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.context.update(&bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Gives a new entry to the owner of its directory, where that is not the caller.
@@ -104,6 +196,23 @@ fn give(directory: &OwnedFd, name: &str) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_large_file_is_stored_under_its_digest_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        for directory in ["in", "out"] {
+            fs::create_dir(dir.path().join(directory)).unwrap();
+        }
+        let open =
+            |name: &str| open_directory(&dir.path().canonicalize().unwrap().join(name)).unwrap();
+        let digest = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
+        fs::write(dir.path().join("in").join(digest), "hello").unwrap();
+        copy_if(&open("in"), &open("out"), digest, Some(digest)).unwrap();
+        fs::remove_file(dir.path().join("out").join(digest)).unwrap();
+        fs::write(dir.path().join("in").join(digest), "other").unwrap();
+        copy_if(&open("in"), &open("out"), digest, Some(digest)).unwrap_err();
+        assert_eq!(fs::read_dir(dir.path().join("out")).unwrap().count(), 0);
+    }
 
     #[test]
     fn only_objects_are_stored() {

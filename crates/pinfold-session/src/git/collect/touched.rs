@@ -110,7 +110,7 @@ impl Collect<'_> {
 
 /// Whether tools run what lies at this path, or in a directory above it, by themselves.
 fn is_protected(protection: &Protection, path: &Path) -> bool {
-    let top = Site::default();
+    let top = Site::of_names(Path::new("/"));
     let is_executed = |path: &Path| {
         let name = path.file_name().map(OsStr::as_bytes);
         name.is_some_and(Protection::may_match)

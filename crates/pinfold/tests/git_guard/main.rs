@@ -7,6 +7,7 @@ mod common;
 mod masks;
 mod moved;
 mod private;
+mod scratch;
 mod secrets;
 mod worktrees;
 

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::super::import::CHECKED;
 use super::super::refs::{Stash, shell_word};
 use super::super::settle::Settled;
 use super::super::state::State;
@@ -19,7 +20,7 @@ impl Collect<'_> {
         theirs: &Held,
         settled: &mut Settled,
     ) -> Result<(), String> {
-        let proper = self.read("stashes")?;
+        let proper = self.read(CHECKED, "stashes")?;
         let is_new = |stash: &&Stash| !ours.stashes.iter().any(|our| our.commit == stash.commit);
         let is_proper = |stash: &&Stash| proper.lines().any(|commit| commit == stash.commit);
         let new: Vec<&Stash> = theirs.stashes.iter().filter(is_new).filter(is_proper).collect();

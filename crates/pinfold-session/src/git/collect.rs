@@ -124,7 +124,7 @@ impl Collect<'_> {
         let followed = self.follow_all(state, &within, &plan, settled);
         plan.forward.retain(|name| !followed.contains(name));
         self.move_refs(state, &plan, &followed, settled)?;
-        self.store_stashes(&ours, &theirs, settled)?;
+        self.store_stashes(state, &ours, &theirs, settled)?;
         if self.phase == Phase::End {
             self.tell_deleted(state, &ours, &theirs, settled);
             self.tell_worktrees(settled);
@@ -260,7 +260,7 @@ impl Collect<'_> {
             |name: &&String| !state.start.contains_key(*name) && ours.refs.contains_key(*name);
         may_move.extend(moved.clone().map(|(name, _)| name).filter(is_own).cloned());
         let mut touched = BTreeMap::new();
-        for (name, new) in moved.filter(|(name, _)| name.starts_with("refs/heads/")) {
+        for (name, new) in moved {
             if let Some(path) = self.touches_protected(state, new)? {
                 touched.insert(name.clone(), path);
             }
@@ -339,7 +339,13 @@ impl Collect<'_> {
         kept: &str,
     ) -> Option<String> {
         if let Some(path) = plan.touched.get(name) {
-            return Some(touched::reason(path, self.session));
+            return Some(match name.strip_prefix("refs/tags/") {
+                Some(tag) => {
+                    let (tag, kept) = (shell_word(tag), shell_word(kept));
+                    touched::reason_with(path, &format!("git tag {tag} {kept}"))
+                }
+                None => touched::reason(path, self.session),
+            });
         }
         if let Some(worktree) = plan.held.get(name) {
             let top = shell_word(&worktree.top.to_string_lossy());

@@ -9,6 +9,7 @@ mod moved;
 mod private;
 mod scratch;
 mod secrets;
+mod waits;
 mod worktrees;
 
 use common::sites;

@@ -189,7 +189,7 @@ impl Launcher {
     }
 
     /// Starts this very program with other arguments, without an environment, with a socket as its
-    /// standard input and a pipe for what it says.
+    /// standard input and a pipe for what it says. A key at the terminal sends it no signal.
     ///
     /// # Errors
     /// Returns the error of starting it.
@@ -198,6 +198,7 @@ impl Launcher {
             .args(arguments)
             .env_clear()
             .current_dir("/")
+            .process_group(0)
             .stdin(input)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

@@ -11,6 +11,8 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -35,6 +37,10 @@ const MOST_NAMED: usize = 8;
 /// How long the helper may take to watch the masks.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// What the user is told if the helper did not live as long as the session.
+const ENDED: &str = "what keeps masks in place ended before the session, which was ended as well: \
+                     a file that the host saves in a live sandbox would lie open in it";
+
 /// What keeps the masks of one session.
 #[derive(Debug)]
 pub(crate) struct Masks {
@@ -50,6 +56,8 @@ pub(crate) struct Kept {
     channel: Channel,
     child: Child,
     thread: JoinHandle<Fell>,
+    /// Whether the session is over, so that the helper may end.
+    is_over: Arc<AtomicBool>,
 }
 
 /// What became of masks.
@@ -97,16 +105,27 @@ impl Masks {
         let mut bytes = [0; 4];
         reports.read_exact(&mut bytes)?;
         let first = Fallen::from_bytes(bytes);
-        let run = move || follow(first, reports, &masks, &init);
+        let is_over = Arc::new(AtomicBool::new(false));
+        let over = Arc::clone(&is_over);
+        let run = move || {
+            let mut fell = follow(first, reports, &masks, &init);
+            if !over.load(Ordering::Acquire) {
+                // From now on nobody would put a mask back.
+                let _ = pidfd_send_signal(&init, Signal::KILL);
+                fell.notes.push(ENDED.to_owned());
+            }
+            fell
+        };
         let thread = thread::Builder::new().name("masks".to_owned()).spawn(run)?;
-        Ok(Kept { channel, child, thread })
+        Ok(Kept { channel, child, thread, is_over })
     }
 }
 
 impl Kept {
     /// Ends it.
     pub(crate) fn end(self) -> Fell {
-        let Self { channel, mut child, thread } = self;
+        let Self { channel, mut child, thread, is_over } = self;
+        is_over.store(true, Ordering::Release);
         drop(channel);
         let fell = thread.join().unwrap_or_default();
         // It ends with its channel.

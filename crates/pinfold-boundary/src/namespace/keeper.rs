@@ -91,7 +91,7 @@ pub fn keep(channel: &Channel, out: &OwnedFd) -> Result<(), Errno> {
     keeper.await_masks(channel)?;
     let mut is_ready = false;
     while !keeper.is_over {
-        keeper.watch();
+        keeper.watch()?;
         keeper.look_at(None)?;
         if !is_ready {
             rustix::io::write(out, &Fallen::None.to_bytes())?;
@@ -204,7 +204,11 @@ impl<'a> Keeper<'a> {
     }
 
     /// Watches each directory, wherever it is now.
-    fn watch(&mut self) {
+    ///
+    /// # Errors
+    /// Returns that one cannot be watched: a user's sandboxes share the number of watches that the
+    /// kernel gives them (`fs.inotify.max_user_watches`), and one sandbox can use them up.
+    fn watch(&mut self) -> Result<(), Errno> {
         let all: BTreeSet<&PathBuf> = self.places.keys().chain(self.above.keys()).collect();
         for path in all {
             let relative = inside(path);
@@ -214,10 +218,16 @@ impl<'a> Keeper<'a> {
             if rustix::process::fchdir(&directory).is_err() {
                 continue;
             }
-            if let Ok(number) = inotify::add_watch(&self.watch, ".", NAMES | WatchFlags::ONLYDIR) {
-                self.watched.insert(number, path.clone());
+            match inotify::add_watch(&self.watch, ".", NAMES | WatchFlags::ONLYDIR) {
+                Ok(number) => {
+                    self.watched.insert(number, path.clone());
+                }
+                // It was removed a moment ago, or nobody in the sandbox may list it.
+                Err(Errno::NOENT | Errno::ACCESS) => {}
+                Err(errno) => return Err(errno),
             }
         }
+        Ok(())
     }
 
     /// Waits for a change; false at the end.
@@ -245,6 +255,10 @@ impl<'a> Keeper<'a> {
             };
             if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
                 is_moved = true;
+                continue;
+            }
+            if event.events().contains(ReadFlags::IGNORED) {
+                self.watched.remove(&event.wd());
                 continue;
             }
             let Some(path) = self.watched.get(&event.wd()) else { continue };

@@ -14,12 +14,20 @@ const DEEPEST: usize = 8;
 ///
 /// `.config/gh` also means the directory `gh` of a grant of `~/.config`, and what is protected in a
 /// home is protected whatever part of the home is granted.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Site {
-    /// The last components of each path of the root, folded.
+    /// The last components of each path of the root, folded; never none, since names that may lie
+    /// anywhere are looked for in these.
     above: Vec<PathBuf>,
     /// The root relative to the home, folded; empty for the home itself.
     in_home: Option<PathBuf>,
+}
+
+/// A root of which nobody knows where it lies.
+impl Default for Site {
+    fn default() -> Self {
+        Self::of_names(Path::new(""))
+    }
 }
 
 impl Site {

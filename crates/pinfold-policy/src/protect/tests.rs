@@ -393,3 +393,11 @@ fn what_runs_on_a_build_is_listed_and_not_protected() {
         assert_eq!(on_build(Path::new(path)), None, "{path}");
     }
 }
+
+#[test]
+fn a_root_that_lies_nobody_knows_where_has_protected_names() {
+    let protection = Protection::default();
+    for name in [".envrc", "sub/.vscode", "a/.husky"] {
+        assert!(protection.classify(&Site::default(), Path::new(name)).is_some(), "{name}");
+    }
+}

@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use pinfold_policy::protect::Protection;
 
 use super::host::HostGit;
+use super::import::{ASKED, CHECKED, SAID};
 use super::pipes;
 use super::quarantine::{Copied, Stamp};
 use super::read::{open_directory, read_bounded};
@@ -97,7 +98,9 @@ impl Collect<'_> {
             pipes::refuse(git).map_err(|error| error.to_string())?;
         }
         let _ = fs::remove_dir_all(&self.out);
-        fs::create_dir(&self.out).map_err(|error| error.to_string())?;
+        let make = |path: &Path| fs::create_dir(path).map_err(|error| error.to_string());
+        make(&self.out)?;
+        [ASKED, SAID, CHECKED].iter().try_for_each(|name| make(&self.out.join(name)))?;
         crate::guard::hand_over(&self.out).map_err(|error| error.to_string())?;
         let done = self.both_ways(state, all, settled);
         let _ = fs::remove_dir_all(&self.out);
@@ -121,7 +124,7 @@ impl Collect<'_> {
         let followed = self.follow_all(state, &within, &plan, settled);
         plan.forward.retain(|name| !followed.contains(name));
         self.move_refs(state, &plan, &followed, settled)?;
-        self.store_stashes(&ours, &theirs, settled)?;
+        self.store_stashes(state, &ours, &theirs, settled)?;
         if self.phase == Phase::End {
             self.tell_deleted(state, &ours, &theirs, settled);
             self.tell_worktrees(settled);
@@ -165,14 +168,20 @@ impl Collect<'_> {
         };
         self.write("worktrees", &within.iter().enumerate().map(head).collect::<String>())?;
         self.helper("export")?;
-        let sides = parse_sides(&self.read("heads")?);
-        let trees = (0..within.len()).map(|number| sides.get(&number).cloned().unwrap_or_default());
-        Ok(Held {
-            refs: parse_refs(&self.read("refs")?),
-            remotes: Refs::new(),
-            stashes: parse_stashes(&self.read("stash")?),
-            trees: trees.collect(),
-        })
+        let refs = parse_refs(&self.read(SAID, "refs")?);
+        let sides = parse_sides(&self.read(SAID, "heads")?);
+        let side = |number: usize| {
+            let mut side = sides.get(&number).cloned().unwrap_or_default();
+            // A branch is where the list has it, which the rules judge: the session goes on, and may
+            // have moved it in between.
+            if let Some(branch) = &side.head.branch {
+                side.head.commit = refs.get(branch).cloned();
+            }
+            side
+        };
+        let trees = (0..within.len()).map(side).collect();
+        let stashes = parse_stashes(&self.read(SAID, "stash")?);
+        Ok(Held { refs, remotes: Refs::new(), stashes, trees })
     }
 
     /// At the first time, what the working trees had in common at the start: where HEAD was, and
@@ -231,10 +240,18 @@ impl Collect<'_> {
             Some(format!("{base} {new} {name}\n"))
         });
         self.write("updates", &updates.collect::<String>())?;
+        let stashes = theirs.stashes.iter().map(|stash| &stash.commit);
+        let heads = theirs.trees.iter().flat_map(|side| side.head.commit.iter().chain(&side.tree));
+        let lines = |objects: &mut dyn Iterator<Item = &String>| -> String {
+            objects.map(|object| format!("{object}\n")).collect()
+        };
+        self.write("stash", &lines(&mut stashes.clone()))?;
+        // All that may come to be named on the host.
+        self.write("new", &lines(&mut theirs.refs.values().chain(stashes).chain(heads)))?;
         self.helper("check")?;
         self.store_incoming()?;
         self.store_large_files()?;
-        let forward = self.read("forward")?;
+        let forward = self.read(CHECKED, "forward")?;
         let mut may_move: Vec<String> = forward.lines().map(str::to_owned).collect();
         let is_new =
             |name: &&String| !state.start.contains_key(*name) && !ours.refs.contains_key(*name);
@@ -244,7 +261,7 @@ impl Collect<'_> {
             |name: &&String| !state.start.contains_key(*name) && ours.refs.contains_key(*name);
         may_move.extend(moved.clone().map(|(name, _)| name).filter(is_own).cloned());
         let mut touched = BTreeMap::new();
-        for (name, new) in moved.filter(|(name, _)| name.starts_with("refs/heads/")) {
+        for (name, new) in moved {
             if let Some(path) = self.touches_protected(state, new)? {
                 touched.insert(name.clone(), path);
             }
@@ -323,7 +340,13 @@ impl Collect<'_> {
         kept: &str,
     ) -> Option<String> {
         if let Some(path) = plan.touched.get(name) {
-            return Some(touched::reason(path, self.session));
+            return Some(match name.strip_prefix("refs/tags/") {
+                Some(tag) => {
+                    let (tag, kept) = (shell_word(tag), shell_word(kept));
+                    touched::reason_with(path, &format!("git tag {tag} {kept}"))
+                }
+                None => touched::reason(path, self.session),
+            });
         }
         if let Some(worktree) = plan.held.get(name) {
             let top = shell_word(&worktree.top.to_string_lossy());
@@ -373,11 +396,11 @@ impl Collect<'_> {
     }
 
     fn write(&self, name: &str, content: &str) -> Result<(), String> {
-        fs::write(self.out.join(name), content).map_err(|error| error.to_string())
+        fs::write(self.out.join(ASKED).join(name), content).map_err(|error| error.to_string())
     }
 
-    fn read(&self, name: &str) -> Result<String, String> {
-        let out = open_directory(&self.out).map_err(|errno| errno.to_string())?;
+    fn read(&self, part: &str, name: &str) -> Result<String, String> {
+        let out = open_directory(&self.out.join(part)).map_err(|errno| errno.to_string())?;
         let content = read_bounded(out, Path::new(name), LONGEST_LIST);
         let content = content.map_err(|unread| format!("{name} {unread}"))?;
         Ok(content.map_or_else(String::new, |it| String::from_utf8_lossy(&it.bytes).into_owned()))

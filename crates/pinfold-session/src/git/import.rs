@@ -11,6 +11,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags};
+
 use super::pen::{Access, Pen};
 
 /// What one import is about; all on the host.
@@ -22,16 +24,25 @@ pub struct Import {
     pub copy: PathBuf,
     /// Where the copy expects the host's objects, inside.
     pub base: PathBuf,
-    /// Where results are written. There lie `tips`: what the host's references name; `worktrees`:
-    /// lines of `number head index` for the working trees; for [`check`] `updates`: lines of `old
-    /// new reference`; for [`bring`] `bring-refs`: commands of git-update-ref(1), and `bring-heads`:
-    /// lines of `number head index old new`.
+    /// A directory with three others, so that no scratch sandbox can change what another one or the
+    /// host goes by. In `asked` the host writes `tips`: what its references name; `worktrees`: lines
+    /// of `number head index` for the working trees; for [`check`] `new`: objects that must be whole,
+    /// `updates`: lines of `old new reference`, and `stash`: commits; for [`bring`] `bring-refs`:
+    /// commands of git-update-ref(1), and `bring-heads`: lines of `number head index old new`. In
+    /// `said` [`export`] writes its results, and in `checked` [`check`].
     pub out: PathBuf,
 }
+
+/// Directories in [`Import::out`].
+pub(crate) const ASKED: &str = "asked";
+pub(crate) const SAID: &str = "said";
+pub(crate) const CHECKED: &str = "checked";
 
 const COPY: &str = "/q/copy";
 const HOST: &str = "/q/host";
 const OUT: &str = "/q/out";
+const IN_ASKED: &str = "/q/asked";
+const IN_SAID: &str = "/q/said";
 
 /// Packs what the copy has and the host has not, and says where it is: `refs`, `heads` and `stash`.
 /// What is staged becomes a tree among the objects of the scratch sandbox.
@@ -49,13 +60,13 @@ while read -r number head index; do
     rm -f /q/out/index
   fi
   echo \"$number $commit $tree $branch\"
-done </q/out/worktrees >/q/out/heads
+done </q/asked/worktrees >/q/out/heads
 if git rev-parse -q --verify refs/stash >/dev/null; then
   git log -g -s --no-show-signature --no-decorate --no-notes --format='%H %gs' refs/stash --
 fi >/q/out/stash
 { cut -d' ' -f1 /q/out/refs; cut -d' ' -f1 /q/out/stash
   cut -d' ' -f2,3 /q/out/heads | tr ' ' '\\n' | sed '/^-$/d'; } >/q/out/new
-{ cat /q/out/new; sed 's/^/^/' /q/out/tips; } |
+{ cat /q/out/new; sed 's/^/^/' /q/asked/tips; } |
 git pack-objects -q --revs --stdout >/q/out/pack";
 
 /// Checks the pack and says which branches moved forward and which stashes are such. A few objects
@@ -65,22 +76,22 @@ if [ -n \"$1\" ]; then
   mkdir -p /q/out/incoming/info /q/out/incoming/pack
   export GIT_OBJECT_DIRECTORY=/q/out/incoming GIT_ALTERNATE_OBJECT_DIRECTORIES=/q/host/objects
   case $1 in
-    few) git unpack-objects -q --strict </q/out/pack ;;
-    *) git index-pack --stdin --strict --fix-thin </q/out/pack >/dev/null ;;
+    few) git unpack-objects -q --strict </q/said/pack ;;
+    *) git index-pack --stdin --strict --fix-thin </q/said/pack >/dev/null ;;
   esac
 fi
-git rev-list --objects --quiet --stdin --not --all </q/out/new
+git rev-list --objects --quiet --stdin --not --all </q/asked/new
 while read -r old new name; do
   if git merge-base --is-ancestor \"$old\" \"$new\"; then echo \"$name\"; fi
-done </q/out/updates >/q/out/forward
-while read -r commit message; do
+done </q/asked/updates >/q/out/forward
+while read -r commit; do
   if git rev-parse -q --verify \"$commit^2^{commit}\" >/dev/null; then echo \"$commit\"; fi
-done </q/out/stash >/q/out/stashes";
+done </q/asked/stash >/q/out/stashes";
 
 /// Moves references, HEADs and indexes of the copy to where the host has them, each only if it is
 /// where it was when both sides were last in step.
 const BRING: &str = "set -e
-git update-ref -m 'from the host' --stdin </q/out/bring-refs
+git update-ref -m 'from the host' --stdin </q/asked/bring-refs
 while read -r number head index old new; do
   now=$(git symbolic-ref -q \"$head\") || now=$(git rev-parse -q --verify \"$head\") || now=-
   [ \"$now\" = \"$old\" ] || exit 1
@@ -92,20 +103,21 @@ while read -r number head index old new; do
       *) git update-ref -m 'from the host' --no-deref \"$head\" \"$new\" ;;
     esac
   fi
-  if [ -f /q/out/bring-index-$number ]; then
-    cat /q/out/bring-index-$number >\"$lock\"
+  if [ -f /q/asked/bring-index-$number ]; then
+    cat /q/asked/bring-index-$number >\"$lock\"
     mv \"$lock\" \"/q/copy/$index\"
   else
     rm -f \"$lock\"
   fi
-done </q/out/bring-heads";
+done </q/asked/bring-heads";
 
 /// Packs what is new in the copy.
 ///
 /// # Errors
 /// Returns what went wrong, in words.
 pub fn export(import: &Import) -> Result<(), String> {
-    over_copy(import, EXPORT, Access::Read).run()
+    let said = import.out.join(SAID);
+    over_copy(import, EXPORT, Access::Read).place(OUT, &said, Access::Write).run()
 }
 
 /// Brings what the host moved into the copy.
@@ -118,9 +130,9 @@ pub fn bring(import: &Import) -> Result<(), String> {
 
 fn over_copy(import: &Import, script: &str, access: Access) -> Pen {
     Pen::new(script, "")
-        .place(COPY, &import.copy, access)
+        .place_itself(COPY, &import.copy, access)
         .place(&import.base.to_string_lossy(), &import.host.join("objects"), Access::Read)
-        .place(OUT, &import.out, Access::Write)
+        .place(IN_ASKED, &import.out.join(ASKED), Access::Read)
         .env("GIT_DIR", COPY)
         // A submodule's configuration names one, which is not there.
         .env("GIT_WORK_TREE", "/tmp")
@@ -134,7 +146,8 @@ fn over_copy(import: &Import, script: &str, access: Access) -> Pen {
 pub fn check(import: &Import) -> Result<(), String> {
     /// As many objects are stored one by one.
     const FEW: u32 = 100;
-    let objects = objects_in(&import.out.join("pack")).map_err(|error| error.to_string())?;
+    let said = import.out.join(SAID);
+    let objects = objects_in(&said.join("pack")).map_err(|error| error.to_string())?;
     let how = match objects {
         0 => "",
         1..FEW => "few",
@@ -142,7 +155,9 @@ pub fn check(import: &Import) -> Result<(), String> {
     };
     Pen::new(CHECK, how)
         .place(HOST, &import.host, Access::Read)
-        .place(OUT, &import.out, Access::Write)
+        .place(IN_ASKED, &import.out.join(ASKED), Access::Read)
+        .place(IN_SAID, &said, Access::Read)
+        .place(OUT, &import.out.join(CHECKED), Access::Write)
         .env("GIT_DIR", HOST)
         .env("GIT_WORK_TREE", "/tmp")
         .env("GIT_NO_LAZY_FETCH", "1")
@@ -193,7 +208,7 @@ pub fn read_repository(
     borrowed: &[(PathBuf, PathBuf)],
 ) -> Result<(), String> {
     let pen = Pen::new(READ, "")
-        .place(COPY, copy, Access::Read)
+        .place_itself(COPY, copy, Access::Read)
         .place(OUT, out, Access::Write)
         .env("GIT_DIR", COPY)
         .env("GIT_WORK_TREE", "/tmp")
@@ -205,10 +220,16 @@ pub fn read_repository(
     borrowed.iter().fold(pen, lend).run()
 }
 
-/// The number of objects stands in a pack's header (gitformat-pack(5)).
+/// The number of objects stands in a pack's header (gitformat-pack(5)). What a scratch sandbox left
+/// may be a link or a FIFO.
 fn objects_in(pack: &Path) -> io::Result<u32> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let mut file = File::from(rustix::fs::open(pack, flags, Mode::empty())?);
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("the scratch sandbox left no pack"));
+    }
     let mut header = [0_u8; 12];
-    File::open(pack)?.read_exact(&mut header)?;
+    file.read_exact(&mut header)?;
     let [.., a, b, c, d] = header;
     Ok(u32::from_be_bytes([a, b, c, d]))
 }

@@ -24,12 +24,21 @@ pub(crate) enum Access {
     Write,
 }
 
+/// A directory of the host.
+#[derive(Debug)]
+enum Shown {
+    /// Where its path leads.
+    End(PathBuf),
+    /// What lies at its path, which leads through no link.
+    Itself(PathBuf),
+}
+
 /// A shell script with what it works on.
 #[derive(Debug)]
 pub(crate) struct Pen {
     script: String,
     arguments: Vec<OsString>,
-    places: Vec<(String, PathBuf, Access)>,
+    places: Vec<(String, Shown, Access)>,
     env: Vec<(OsString, OsString)>,
 }
 
@@ -42,6 +51,12 @@ impl Pen {
             ("HOME", "/tmp"),
             ("GIT_CONFIG_NOSYSTEM", "1"),
             ("GIT_NO_REPLACE_OBJECTS", "1"),
+            // What an agent wrote names no program for git there: even write-tree runs a hook.
+            ("GIT_CONFIG_COUNT", "2"),
+            ("GIT_CONFIG_KEY_0", "core.hooksPath"),
+            ("GIT_CONFIG_VALUE_0", "/dev/null"),
+            ("GIT_CONFIG_KEY_1", "core.fsmonitor"),
+            ("GIT_CONFIG_VALUE_1", "false"),
             ("LC_ALL", "C"),
         ];
         Self {
@@ -58,9 +73,16 @@ impl Pen {
         self
     }
 
-    /// Shows a directory of the host.
+    /// Shows a directory of the host, which its path may reach through links.
     pub(crate) fn place(mut self, inside: &str, host: &Path, access: Access) -> Self {
-        self.places.push((inside.to_owned(), host.to_owned(), access));
+        self.places.push((inside.to_owned(), Shown::End(host.to_owned()), access));
+        self
+    }
+
+    /// The same for one that somebody hostile may replace by a link at any time: through a link the
+    /// boundary mounts nothing.
+    pub(crate) fn place_itself(mut self, inside: &str, host: &Path, access: Access) -> Self {
+        self.places.push((inside.to_owned(), Shown::Itself(host.to_owned()), access));
         self
     }
 
@@ -101,7 +123,10 @@ impl Pen {
             });
         }
         for (inside, host, access) in self.places {
-            let host = HostPath::new(fs::canonicalize(host)?)?;
+            let host = HostPath::new(match host {
+                Shown::End(host) => fs::canonicalize(host)?,
+                Shown::Itself(host) => host,
+            })?;
             let place = match access {
                 Access::Read => Place::ReadOnly(host),
                 Access::Write => Place::Writable(host),

@@ -93,25 +93,92 @@ pub(crate) fn apply(
     Ok(said)
 }
 
-/// The changed paths that git ignores. None where there is no git, or no repository.
+/// The changed paths that git ignores, and those of which it cannot tell. None where there is no git,
+/// or no repository.
 fn ignored(workspace: &Path, changes: &Changes) -> BTreeSet<PathBuf> {
-    let Some(git) = launcher::find("git", &[workspace.to_owned()]) else { return BTreeSet::new() };
-    let options = ["-c", "core.fsmonitor=false", "check-ignore", "-z", "--stdin"];
-    let mut argv: Vec<OsString> = vec![git.into(), "-C".into(), workspace.into()];
-    argv.extend(options.map(Into::into));
-    let mut input = Vec::new();
-    for change in &changes.list {
-        // A name may begin with what git takes for a pattern's magic.
-        input.extend_from_slice(b"./");
-        input.extend_from_slice(change.path.as_os_str().as_bytes());
-        input.push(0);
+    let is_repository = workspace.ancestors().any(|above| above.join(".git").exists());
+    let git = launcher::find("git", &[workspace.to_owned()]).filter(|_| is_repository);
+    let Some(git) = git else { return BTreeSet::new() };
+    let paths: Vec<&Path> = changes.list.iter().map(|change| change.path.as_path()).collect();
+    let mut ignored = BTreeSet::new();
+    Ask { git: &git, workspace, left: MOST_ASKED }.all(&paths, &mut ignored);
+    ignored
+}
+
+/// How often git is asked at most.
+const MOST_ASKED: usize = 256;
+
+struct Ask<'a> {
+    git: &'a Path,
+    workspace: &'a Path,
+    left: usize,
+}
+
+impl Ask<'_> {
+    /// Asks git which of these paths it ignores. It stops at the first one that it does not judge, such
+    /// as one below a link or in a submodule, and says nothing of the others: they are asked about in
+    /// two halves.
+    fn all(&mut self, paths: &[&Path], ignored: &mut BTreeSet<PathBuf>) {
+        if let Some(found) = self.once(paths) {
+            ignored.extend(found);
+        } else if paths.len() < 2 || self.left == 0 {
+            ignored.extend(paths.iter().map(|path| path.to_path_buf()));
+        } else {
+            let (one, other) = paths.split_at(paths.len() / 2);
+            self.all(one, ignored);
+            self.all(other, ignored);
+        }
     }
-    let output = Launcher.run_to_end(&argv, &[("GIT_OPTIONAL_LOCKS", "0")], Some(&input));
-    let Ok(output) = output else { return BTreeSet::new() };
-    let paths = output.stdout.split(|byte| *byte == 0).filter(|path| !path.is_empty());
-    let path = |bytes: &[u8]| {
-        let path = Path::new(OsStr::from_bytes(bytes));
-        path.strip_prefix(".").unwrap_or(path).to_owned()
-    };
-    paths.map(path).collect()
+
+    /// None if git cannot tell.
+    fn once(&mut self, paths: &[&Path]) -> Option<Vec<PathBuf>> {
+        self.left = self.left.checked_sub(1)?;
+        let options = ["-c", "core.fsmonitor=false", "check-ignore", "-z", "--stdin"];
+        let mut argv: Vec<OsString> = vec![self.git.into(), "-C".into(), self.workspace.into()];
+        argv.extend(options.map(Into::into));
+        let mut input = Vec::new();
+        for path in paths {
+            // A name may begin with what git takes for a pattern's magic.
+            input.extend_from_slice(b"./");
+            input.extend_from_slice(path.as_os_str().as_bytes());
+            input.push(0);
+        }
+        let output = Launcher.run_to_end(&argv, &[("GIT_OPTIONAL_LOCKS", "0")], Some(&input));
+        // One says that none is ignored (git-check-ignore(1)).
+        let output = output.ok().filter(|output| matches!(output.code, Some(0 | 1)))?;
+        let found = output.stdout.split(|byte| *byte == 0).filter(|path| !path.is_empty());
+        let path = |bytes: &[u8]| {
+            let path = Path::new(OsStr::from_bytes(bytes));
+            path.strip_prefix(".").unwrap_or(path).to_owned()
+        };
+        Some(found.map(path).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_path_that_git_does_not_judge_hides_none_that_it_ignores() {
+        let dir = tempfile::tempdir().unwrap();
+        let workspace = dir.path().canonicalize().unwrap();
+        let git = launcher::find("git", &[]).unwrap();
+        let argv = [git.as_os_str(), "init".as_ref(), "-q".as_ref(), workspace.as_os_str()];
+        assert_eq!(Launcher.run_to_end(&argv, &[], None).unwrap().code, Some(0));
+        fs::write(workspace.join(".gitignore"), "node_modules\n").unwrap();
+        symlink(".", workspace.join("link")).unwrap();
+        let paths = ["a", "link/x", "b", "node_modules/.bin/tsc", "z"].map(Path::new);
+        let mut ignored = BTreeSet::new();
+        let mut ask = Ask { git: &git, workspace: &workspace, left: MOST_ASKED };
+        ask.all(&paths, &mut ignored);
+        let waits: Vec<&Path> = ignored.iter().map(PathBuf::as_path).collect();
+        assert_eq!(waits, ["link/x", "node_modules/.bin/tsc"].map(Path::new));
+        let mut all = BTreeSet::new();
+        Ask { git: &git, workspace: &workspace, left: 1 }.all(&paths, &mut all);
+        assert_eq!(all.len(), paths.len());
+    }
 }

@@ -7,7 +7,9 @@ mod common;
 mod masks;
 mod moved;
 mod private;
+mod scratch;
 mod secrets;
+mod waits;
 mod worktrees;
 
 use common::sites;

@@ -38,7 +38,8 @@ fn a_save_on_the_host_uncovers_nothing_for_long() {
         let (shown, told) = saved(&case, &[], INSIDE, host);
         assert_eq!(shown, "tried\n", "{site}: {told}");
         assert_eq!(case.host("cat .env .envrc .mcp.json; ls .husky"), "new\nnew\nnew\n", "{site}");
-        assert!(told.contains(".env, "), "{site}: {told}");
+        assert!(told.contains("work/.env, "), "{site}: {told}");
+        assert!(told.contains("work/.envrc: saved on the host"), "{site}: {told}");
         assert!(told.contains("change the secrets in it"), "{site}: {told}");
         assert!(told.contains("look at it before you use it"), "{site}: {told}");
     }
@@ -84,5 +85,22 @@ fn a_git_directory_that_the_host_replaces_ends_the_session() {
             !shown.contains("lived") && told.contains("the session was ended"),
             "{site}: {told}"
         );
+    }
+}
+
+/// Nobody would put a mask back any more: a key at the terminal, or a lack of memory, can end the helper.
+#[test]
+fn a_session_ends_with_what_keeps_its_masks() {
+    for site in sites() {
+        let case = case(&site);
+        let mut run = case.spawn(&[], "trap '' INT; echo ready; sleep 10; echo lived");
+        wait_for_line(&mut run, "ready");
+        let find = format!("pgrep -P {} -f keep-masks", run.id());
+        let helper = case.host(&find);
+        let helper = helper.trim();
+        case.host(&format!("test \"$(ps -o pgid= -p {helper})\" -eq {helper}; kill -9 {helper}"));
+        let (shown, told) = text(&run.wait_with_output().unwrap());
+        assert!(!shown.contains("lived"), "{site}: {told}");
+        assert!(told.contains("what keeps masks in place ended"), "{site}: {told}");
     }
 }

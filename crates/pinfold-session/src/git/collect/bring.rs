@@ -6,6 +6,7 @@
 
 use std::fs;
 
+use super::super::import::ASKED;
 use super::super::index::Index;
 use super::super::state::{Side, State};
 use super::super::worktrees::Worktree;
@@ -57,7 +58,7 @@ impl Collect<'_> {
         let marked = Index::of(worktree.git.path(), bytes.clone())
             .and_then(|index| index.without(hidden))
             .unwrap_or(bytes);
-        let to = self.out.join(format!("bring-index-{number}"));
+        let to = self.out.join(ASKED).join(format!("bring-index-{number}"));
         fs::write(to, marked).map_err(|error| error.to_string())
     }
 }

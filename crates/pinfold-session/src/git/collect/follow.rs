@@ -8,7 +8,7 @@ use rustix::fs::{AtFlags, unlinkat};
 use super::super::host::HostGit;
 use super::super::quarantine::Stamp;
 use super::super::read::{kind_at, open_directory};
-use super::super::refs::Head;
+use super::super::refs::{Head, shell_word};
 use super::super::settle::Settled;
 use super::super::staging::Staging;
 use super::super::state::{Side, State};
@@ -85,6 +85,15 @@ impl Collect<'_> {
         }
         if let Some(path) = branch.and_then(|branch| plan.touched.get(branch)) {
             return Err(touched::reason(path, self.session));
+        }
+        if branch.is_none()
+            && let Some(new) =
+                theirs.head.commit.as_ref().filter(|new| ours.head.commit.as_ref() != Some(*new))
+            && let Some(path) = self.touches_protected(state, new)?
+        {
+            let kept = format!("refs/pinfold/{}/{}", self.session, worktree.head);
+            let command = format!("git checkout {}", shell_word(&kept));
+            return Err(touched::reason_with(&path, &command));
         }
         if branch.is_some_and(|branch| plan.held.contains_key(branch)) {
             return Err("its branch is checked out in another worktree".to_owned());

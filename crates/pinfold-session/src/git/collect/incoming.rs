@@ -9,6 +9,7 @@ use ring::digest::{Context, SHA256};
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, mkdirat, openat, renameat_with, unlinkat};
 use rustix::io::Errno;
 
+use super::super::import::CHECKED;
 use super::super::read::{open_directory, owner_at};
 use super::Collect;
 
@@ -19,7 +20,7 @@ impl Collect<'_> {
     /// Copies packs and loose objects from the scratch sandbox's directory into the host's. An
     /// object that the host has already is never replaced.
     pub(super) fn store_incoming(&self) -> Result<(), String> {
-        let incoming = self.out.join("incoming");
+        let incoming = self.out.join(CHECKED).join("incoming");
         if fs::symlink_metadata(&incoming).is_err() {
             return Ok(());
         }

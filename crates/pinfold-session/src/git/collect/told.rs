@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use super::super::import::CHECKED;
 use super::super::refs::{Stash, shell_word};
 use super::super::settle::Settled;
 use super::super::state::State;
 use super::super::worktrees;
-use super::{Collect, Held};
+use super::{Collect, Held, touched};
 
 /// More new stashes than these are not put on the host's list, but below `refs/pinfold/`.
 const MOST_STASHES: usize = 100;
@@ -15,26 +16,45 @@ impl Collect<'_> {
     /// Puts new stashes on the host's list, as git-stash(1) "store" does.
     pub(super) fn store_stashes(
         &self,
+        state: &State,
         ours: &Held,
         theirs: &Held,
         settled: &mut Settled,
     ) -> Result<(), String> {
-        let proper = self.read("stashes")?;
+        let proper = self.read(CHECKED, "stashes")?;
         let is_new = |stash: &&Stash| !ours.stashes.iter().any(|our| our.commit == stash.commit);
         let is_proper = |stash: &&Stash| proper.lines().any(|commit| commit == stash.commit);
-        let new: Vec<&Stash> = theirs.stashes.iter().filter(is_new).filter(is_proper).collect();
+        let below = format!("refs/pinfold/{}/stash", self.session);
+        let mut kept = String::new();
+        let mut new: Vec<&Stash> = Vec::new();
+        for stash in theirs.stashes.iter().filter(is_new).filter(is_proper) {
+            let commit = &stash.commit;
+            // What the list does not take is nowhere that `git stash pop` finds it.
+            let path = match new.len() < MOST_STASHES {
+                true => self.stash_touches(state, commit)?,
+                false => None,
+            };
+            let Some(path) = path else {
+                new.push(stash);
+                continue;
+            };
+            kept.push_str(&format!("update {below}/{commit} {commit}\n"));
+            let what = format!("a stash in {}, kept as {below}/{commit}", self.place());
+            let command = format!("git stash apply {}", shell_word(&format!("{below}/{commit}")));
+            self.keep(settled, what, touched::reason_with(&path, &command));
+        }
         let (new, old) = new.split_at(new.len().min(MOST_STASHES));
         for Stash { commit, message } in new.iter().rev() {
             let words = ["update-ref", "--create-reflog", "-m", message, "refs/stash", commit];
             self.host().run(&words, None)?;
         }
+        for Stash { commit, .. } in old {
+            kept.push_str(&format!("update {below}/{commit} {commit}\n"));
+        }
+        if !kept.is_empty() {
+            self.host().run(&["update-ref", "--stdin"], Some(kept.as_bytes()))?;
+        }
         if !old.is_empty() {
-            let below = format!("refs/pinfold/{}/stash", self.session);
-            let line = |(number, stash): (usize, &&Stash)| {
-                format!("update {below}/{number} {}\n", stash.commit)
-            };
-            let commands: String = old.iter().enumerate().map(line).collect();
-            self.host().run(&["update-ref", "--stdin"], Some(commands.as_bytes()))?;
             let what = format!("{} stashes in {}, kept below {below}", old.len(), self.place());
             self.keep(settled, what, format!("the list takes the newest {MOST_STASHES}"));
         }

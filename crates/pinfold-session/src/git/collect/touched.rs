@@ -1,7 +1,7 @@
 //! Commits that change what tools on the host run by themselves.
 //!
-//! A branch with such a commit would put the file into the checkout at the next `git checkout`. So
-//! it waits until the user has looked. A file that a branch or HEAD of the host had at the start,
+//! A branch or tag with such a commit would put the file into the checkout at the next `git checkout`,
+//! and a stash at the next `git stash pop`. So it waits until the user has looked. A file that a branch or HEAD of the host had at the start,
 //! with this very content at this very path, is nothing new.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,8 +21,12 @@ const MOST_TIPS: usize = 256;
 
 /// Why a branch waits, and what lets it through.
 pub(super) fn reason(path: &str, session: &str) -> String {
-    let session = shell_word(session);
-    format!("it changes {path}, which tools run by themselves; `pinfold accept {session}` takes it")
+    reason_with(path, &format!("pinfold accept {}", shell_word(session)))
+}
+
+/// The same with another command.
+pub(super) fn reason_with(path: &str, command: &str) -> String {
+    format!("it changes {path}, which tools run by themselves; `{command}` takes it")
 }
 
 impl Collect<'_> {
@@ -39,6 +43,25 @@ impl Collect<'_> {
         let how = ["--stdin", "-r", "-m", "--root", "--no-commit-id"];
         let names = self.changed(&how, commits.as_bytes())?;
         self.first_new(state, new, names)
+    }
+
+    /// The same for a stash: its working tree, and what was staged and untracked, are commits of
+    /// their own.
+    pub(super) fn stash_touches(
+        &self,
+        state: &State,
+        stash: &str,
+    ) -> Result<Option<String>, String> {
+        for part in ["", "^2", "^3"] {
+            let part = format!("{stash}{part}^{{commit}}");
+            let Some(commit) = self.host().line(&["rev-parse", "-q", "--verify", &part]) else {
+                continue;
+            };
+            if let Some(path) = self.touches_protected(state, &commit)? {
+                return Ok(Some(path));
+            }
+        }
+        Ok(None)
     }
 
     /// The same for what leads from one staged tree to another.

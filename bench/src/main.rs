@@ -112,12 +112,15 @@ fn value_of<'w>(words: &[&'w str], option: &str) -> Result<Option<&'w str>, Stri
     Ok(Some(value))
 }
 
-/// Builds the executable with a profile of Cargo.toml and returns its path.
+/// Builds the executable with a profile of Cargo.toml, with the features that it has when it is
+/// shipped, and returns its path.
 fn build(profile: &str) -> Result<PathBuf, Box<dyn std::error::Error>> {
-    let built = command("cargo")
-        .args(["build", "--profile", profile, "--package", "pinfold", "--message-format", "json"])
-        .stderr(Stdio::inherit())
-        .output()?;
+    let mut cargo = command("cargo");
+    cargo.args(["build", "--profile", profile, "--package", "pinfold", "--message-format", "json"]);
+    if profile == "dist" {
+        cargo.args(["--features", "guard"]);
+    }
+    let built = cargo.stderr(Stdio::inherit()).output()?;
     if !built.status.success() {
         return Err("cannot build pinfold".into());
     }

@@ -51,14 +51,15 @@ fn shown(command: &Command) -> String {
 }
 
 /// Returns a command that runs tests: cargo-nextest if it is installed, otherwise `cargo test`.
+/// With all features, as `scripts/test` does, so that neither builds again what the other built.
 /// Both take the same options for packages and targets, and names of tests after them.
 pub(crate) fn tests() -> Command {
     let mut cargo = command("cargo");
     let nextest = output(command("cargo").args(["nextest", "--version"])).is_ok();
     if nextest {
-        cargo.args(["nextest", "run", "--no-tests", "pass"]);
+        cargo.args(["nextest", "run", "--all-features", "--no-tests", "pass"]);
     } else {
-        cargo.args(["test", "--no-fail-fast"]);
+        cargo.args(["test", "--all-features", "--no-fail-fast"]);
     }
     cargo
 }

@@ -43,7 +43,9 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
     let all = workspace.with_dependents(&changed);
     step(&format!("clippy: {}", list(&all)));
     let mut clippy = command("cargo");
-    clippy.args(["clippy", "--quiet", "--locked", "--all-targets"]).args(packages(&all));
+    clippy
+        .args(["clippy", "--quiet", "--locked", "--all-targets", "--all-features"])
+        .args(packages(&all));
     cargo::finish(clippy.args(["--", "-D", "warnings"]))?;
     step(&format!("unit tests: {}", list(&changed)));
     cargo::finish(cargo::tests().args(["--locked", "--lib", "--bins"]).args(packages(&changed)))?;

@@ -6,6 +6,7 @@
 //! tree was made, and starts this program as process 1. Nothing of the engine's lies on the
 //! host: bundle and state are in the memory of a mount namespace that ends with the container.
 
+mod config;
 mod engine;
 mod engine_root;
 mod enter;

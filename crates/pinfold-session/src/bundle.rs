@@ -50,6 +50,14 @@ pub enum CheckError {
     Reader(#[source] io::Error),
 }
 
+impl CheckError {
+    /// Returns what the user can do about it. The errors name it themselves.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        None
+    }
+}
+
 /// Looks into a bundle. Nothing of it is run.
 ///
 /// # Errors

@@ -177,6 +177,7 @@ impl Launcher {
     ///
     /// # Errors
     /// What starting it says.
+    #[cfg(feature = "guard")]
     pub(crate) fn start_reader(self, arguments: &[&OsStr]) -> io::Result<Child> {
         Self::command(std::env::current_exe()?)
             .args(arguments)

@@ -12,6 +12,10 @@ pub mod audit;
 pub mod broker;
 mod budget;
 mod built;
+#[cfg(feature = "guard")]
+pub mod bundle;
+#[cfg(not(feature = "guard"))]
+#[path = "bundle_absent.rs"]
 pub mod bundle;
 pub mod control;
 pub mod dedicated;

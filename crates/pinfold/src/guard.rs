@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use pinfold_policy::path::Escaped;
-use pinfold_session::bundle::{self, Checked};
+use pinfold_session::bundle::{self, CheckError, Checked};
 use serde_json::json;
 
 use crate::cli::Output;
@@ -36,7 +36,7 @@ pub(crate) fn guard(args: &GuardArgs) -> Result<ExitCode, Failure> {
         true => bundle::NodeModules::LeftOut,
         false => bundle::NodeModules::Included,
     };
-    let checked = bundle::check(&args.directory, packages).map_err(Failure::new)?;
+    let checked = bundle::check(&args.directory, packages).map_err(refused)?;
     if args.output.json {
         print::json_line(&json!({
             "clean": checked.findings.is_empty(),
@@ -47,6 +47,11 @@ pub(crate) fn guard(args: &GuardArgs) -> Result<ExitCode, Failure> {
         show(&checked);
     }
     Ok(if checked.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn refused(error: CheckError) -> Failure {
+    let hint = error.hint();
+    Failure::new(error).hint(hint)
 }
 
 fn show(checked: &Checked) {

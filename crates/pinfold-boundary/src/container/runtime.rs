@@ -117,8 +117,8 @@ impl Runtime {
         let user = (plan.identity.uid, plan.identity.gid);
         let init = (self.engine.channel() as u32, user);
         let spec = spec::container(ROOT.as_ref(), &plan.hostname, init, makes);
-        let spec = spec.and_then(|spec| spec.save(Path::new(BUNDLE).join("config.json")));
-        spec.map_err(|_| Errno::INVAL)?;
+        let saved = spec.save(&Path::new(BUNDLE).join("config.json"));
+        saved.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::INVAL))?;
         rustix::process::chdir(BUNDLE)
     }
 

@@ -1,18 +1,13 @@
 //! The configuration of a container, as OCI runtimes read it.
 //!
 //! The tree comes as the bundle's root, with all that is mounted on it. What is said here is what the
-//! engine adds: its own namespaces, a /proc of its own, and no right to anything. Every value is
-//! given: the defaults of the crate's types are those of a general container, which grant more.
+//! engine adds: its own namespaces, a /proc of its own, and no right to anything.
 
-use std::collections::HashSet;
 use std::path::Path;
 
-use oci_spec::OciSpecError;
-use oci_spec::runtime::{
-    Capability, LinuxBuilder, LinuxCapabilitiesBuilder, LinuxNamespaceBuilder, LinuxNamespaceType,
-    Mount, MountBuilder, ProcessBuilder, RootBuilder, Spec, SpecBuilder, UserBuilder,
+use super::config::{
+    Annotations, Capabilities, Config, Linux, Mount, Namespace, Process, Root, User,
 };
-
 use super::listed::Listed;
 use super::{INIT, SUBCOMMAND};
 use crate::namespace::{HIDDEN_KERNEL_FILES, SEALED_KERNEL_FILES};
@@ -37,107 +32,93 @@ pub(super) enum Makes<'a> {
 ///
 /// The user is root of the namespace around the engine, which stands for the caller, or for an id that
 /// owns nothing; init becomes the inside's user in a namespace of its own.
-///
-/// # Errors
-/// Never: every value is ours.
 pub(super) fn container(
     root: &Path,
     hostname: &str,
     (channel, ids): (u32, (u32, u32)),
     makes: Makes<'_>,
-) -> Result<Spec, OciSpecError> {
+) -> Config {
     let numbers = [channel, ids.0, ids.1].map(|number| number.to_string());
-    let init: Vec<String> =
-        [INIT.to_owned(), SUBCOMMAND.to_owned()].into_iter().chain(numbers).collect();
     // Who maps the root of a namespace into one below needs this right over it (Linux 5.12,
     // user_namespaces(7)). Init has it until it has done that, and nothing else runs before.
-    let own = || HashSet::from([Capability::Setfcap]);
-    let nothing = HashSet::<Capability>::new;
-    let capabilities = LinuxCapabilitiesBuilder::default()
-        .bounding(own())
-        .effective(own())
-        .permitted(own())
-        .inheritable(nothing())
-        .ambient(nothing())
-        .build()?;
-    let process = ProcessBuilder::default()
-        .terminal(false)
-        .user(UserBuilder::default().uid(0_u32).gid(0_u32).build()?)
-        .args(init)
-        .env(vec!["PATH=/".to_owned()])
-        .cwd("/")
-        .capabilities(capabilities)
-        .rlimits(Vec::new())
-        .no_new_privileges(true)
-        .build()?;
+    let own = &["CAP_SETFCAP"];
+    let process = Process {
+        terminal: false,
+        user: User { uid: 0, gid: 0 },
+        args: [INIT.to_owned(), SUBCOMMAND.to_owned()].into_iter().chain(numbers).collect(),
+        env: vec!["PATH=/"],
+        cwd: "/",
+        capabilities: Capabilities {
+            bounding: own,
+            effective: own,
+            inheritable: &[],
+            permitted: own,
+            ambient: &[],
+        },
+        rlimits: [],
+        no_new_privileges: true,
+    };
     let of_kernel =
         |names: &[&str]| -> Vec<String> { names.iter().map(|name| format!("/{name}")).collect() };
     let mut read_only = of_kernel(&SEALED_KERNEL_FILES);
     if matches!(makes, Makes::Devices(_)) {
         read_only.push("/dev".to_owned());
     }
-    let kinds = [
-        LinuxNamespaceType::Pid,
-        LinuxNamespaceType::Mount,
-        LinuxNamespaceType::Ipc,
-        LinuxNamespaceType::Uts,
-        LinuxNamespaceType::Cgroup,
-    ];
-    let namespace = |kind| LinuxNamespaceBuilder::default().typ(kind).build();
-    let mut linux = LinuxBuilder::default()
-        .namespaces(kinds.into_iter().map(namespace).collect::<Result<Vec<_>, _>>()?)
-        .devices(Vec::new())
-        .rootfs_propagation("private")
-        .masked_paths(of_kernel(&HIDDEN_KERNEL_FILES))
-        .readonly_paths(read_only)
-        .build()?;
-    // Control groups are none of the engine's. youki writes to them where any are named, even empty.
-    linux.set_resources(None);
-    SpecBuilder::default()
-        .version(VERSION)
-        .hostname(hostname)
-        .root(RootBuilder::default().path(root).readonly(true).build()?)
-        .process(process)
-        .mounts(mounts(root, makes)?)
-        .linux(linux)
-        .build()
+    let namespaces = ["pid", "mount", "ipc", "uts", "cgroup"];
+    Config {
+        oci_version: VERSION,
+        root: Root { path: root.to_owned(), readonly: true },
+        mounts: mounts(root, makes),
+        process,
+        hostname: hostname.to_owned(),
+        annotations: Annotations {},
+        linux: Linux {
+            namespaces: namespaces.map(|kind| Namespace { kind }).into(),
+            devices: [],
+            rootfs_propagation: "private",
+            masked_paths: of_kernel(&HIDDEN_KERNEL_FILES),
+            readonly_paths: read_only,
+        },
+    }
 }
 
 /// What is mounted on the tree by the engine.
-fn mounts(root: &Path, makes: Makes<'_>) -> Result<Vec<Mount>, OciSpecError> {
-    let mount = |to: &str, kind: &str, from: &Path, options: &[&str]| {
-        let options: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();
-        MountBuilder::default().destination(to).typ(kind).source(from).options(options).build()
+fn mounts(root: &Path, makes: Makes<'_>) -> Vec<Mount> {
+    let mount = |to: &str, kind: &'static str, from: &Path, options: &[&'static str]| Mount {
+        destination: to.to_owned(),
+        kind,
+        source: from.to_owned(),
+        options: options.to_vec(),
     };
-    let bound = |one: &Listed, above: &str, from: &Path, more: &[&str]| {
+    let bound = |one: &Listed, above: &str, from: &Path, more: &[&'static str]| {
         let access = if one.is_read_only { "ro" } else { "rw" };
         let to = format!("{above}{}", one.path);
         let from = from.join(one.path.trim_start_matches('/'));
         // With what is mounted below: a cover that no list can name covers all the same.
         mount(&to, "bind", &from, &[&["rbind", access, "nosuid"], more].concat())
     };
-    let mut all = vec![mount("/proc", "proc", "proc".as_ref(), &["nosuid", "nodev", "noexec"])?];
+    let mut all = vec![mount("/proc", "proc", "proc".as_ref(), &["nosuid", "nodev", "noexec"])];
     match makes {
         // With these in place, an engine makes none. All else is mounted on the root already.
         Makes::Proc => {
             let options = ["rbind", "ro", "nosuid", "noexec"];
-            all.push(mount("/dev", "bind", &root.join("dev"), &options)?);
+            all.push(mount("/dev", "bind", &root.join("dev"), &options));
         }
         Makes::Devices(listed) => {
             let options = ["nosuid", "noexec", "mode=755", "size=64k"];
-            all.push(mount("/dev", "tmpfs", "tmpfs".as_ref(), &options)?);
+            all.push(mount("/dev", "tmpfs", "tmpfs".as_ref(), &options));
             for one in listed {
-                all.push(bound(one, "/dev", "/dev".as_ref(), &[])?);
+                all.push(bound(one, "/dev", "/dev".as_ref(), &[]));
             }
         }
         Makes::Kernel(listed) => {
-            all.push(mount("/dev", "tmpfs", "tmpfs".as_ref(), &["nosuid"])?);
+            all.push(mount("/dev", "tmpfs", "tmpfs".as_ref(), &["nosuid"]));
             for one in listed {
-                all.push(bound(one, "", root, &["nodev"])?);
+                all.push(bound(one, "", root, &["nodev"]));
             }
         }
     }
-    Ok(all)
+    all
 }
 
 #[cfg(test)]

@@ -10,8 +10,7 @@ use std::sync::Arc;
 
 use pinfold_boundary::namespace::inside_owner;
 use pinfold_boundary::{Cover, CoverKind, Entry, Place};
-use pinfold_policy::authority::{Authority, Effect, Reason, Restriction, RootKind, Why};
-use pinfold_policy::origin::Origin;
+use pinfold_policy::authority::{Authority, Effect, Reason, Restriction, Why};
 use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_policy::protect::{Protection, Site};
 use pinfold_policy::settings::{FileSettings, Settings};
@@ -43,9 +42,10 @@ use crate::state::{SessionId, SessionState};
 use crate::survey::{Obstacle, Walk, walk};
 use crate::tracked::Tracked;
 use crate::userland::HOME;
-use crate::view::{GIT_OUTSIDE, View};
+use crate::view::View;
 
 mod findings;
+mod granted;
 mod left;
 mod own_places;
 mod prospect;
@@ -54,6 +54,7 @@ mod secrets;
 mod shared;
 mod under_view;
 
+use granted::{Granted, granted, site_of};
 pub(crate) use left::settle_dead;
 pub(crate) use own_places::{in_words, refuse};
 pub use prospect::{Prospect, prospect};
@@ -106,17 +107,6 @@ pub(crate) struct Walked {
     pub(crate) path: PathBuf,
     pub(crate) site: Site,
     pub(crate) walk: Walk<Zone>,
-}
-
-/// One root to walk.
-struct Granted {
-    path: PathBuf,
-    site: Site,
-    writable: bool,
-    /// Whether it belongs to the workspace, and nobody named it.
-    by_itself: bool,
-    /// A git directory outside the workspace that belongs to it, or a tree.
-    zone: Zone,
 }
 
 impl Guard {
@@ -448,32 +438,4 @@ pub(crate) fn hand_over(path: &Path) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// The roots to look over: what a person granted. Programs of the host and an agent's own state
-/// are granted as they are.
-fn granted(authority: &Authority, places: &Places, own: &Own) -> Vec<Granted> {
-    let homes = places.homes();
-    authority
-        .grants()
-        .filter(|grant| matches!(grant.root.kind, RootKind::Workspace | RootKind::Knowledge))
-        .map(|grant| {
-            let path = grant.root.host.as_path().to_owned();
-            let site = site_of(&path, &homes, own);
-            let writable = grant.access.intersects(pinfold_policy::access::Access::CHANGING);
-            let by_itself = grant.source == Origin::Default;
-            let is_git = by_itself && grant.root.id.as_str().contains(GIT_OUTSIDE);
-            let zone = if is_git { Zone::Git } else { Zone::Tree };
-            Granted { path, site, writable, by_itself, zone }
-        })
-        .collect()
-}
-
-/// Where a granted root really lies.
-fn site_of(path: &Path, homes: &[PathBuf], own: &Own) -> Site {
-    let site = Site::new(path, homes.iter().map(PathBuf::as_path));
-    match own.place_of(path) {
-        Some(place) => site.also_at(&place),
-        None => site,
-    }
 }

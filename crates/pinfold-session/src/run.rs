@@ -1,6 +1,7 @@
 //! One run, from the settings to the exit status.
 
 pub(crate) mod design;
+mod live;
 mod plan;
 mod record;
 
@@ -12,9 +13,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pinfold_boundary::namespace::explain;
-use pinfold_boundary::{
-    Boundary, Cover, Entry, Feature, Hold, Inside, Program, Session as OfSession,
-};
+use pinfold_boundary::{Boundary, Entry, Feature, Hold, Inside, Program, Session as OfSession};
 use pinfold_policy::authority::Subject;
 use pinfold_policy::path::InsidePath;
 use pinfold_policy::settings::Settings;
@@ -24,7 +23,7 @@ use crate::audit::{Audit, Event, Purpose};
 use crate::broker::{self, Broker, Ground, Passage, Question};
 use crate::control::{Base, Control, Rules};
 use crate::detach::{self, Background};
-use crate::door::{self, Opened, Records};
+use crate::door::{self, Records};
 use crate::filling::{Bound, Filling};
 use crate::gateway::Provider;
 use crate::git::settle::Settled;
@@ -48,6 +47,7 @@ use crate::wrappers::{self, Launch};
 use crate::{idle, launcher, stdio, sys, wall, warm};
 
 pub(crate) use design::Design;
+use live::{Furnished, Live, keep};
 pub(crate) use record::record_launch;
 use record::{record_session, record_settled, say_what_is_less};
 
@@ -412,38 +412,6 @@ impl Session {
         outcome.timeline.done("settles and cleans up");
         Ok(outcome)
     }
-}
-
-/// What a session has before its command starts.
-struct Furnished {
-    opened: Opened,
-    /// Where the sandbox asks for commands on the host, if it can.
-    asked: Option<(OwnedFd, Ground)>,
-    live: Live,
-}
-
-/// The masks of a session, and the mount namespace that they are in.
-struct Live {
-    masks: Vec<Cover>,
-    mounts: Option<OwnedFd>,
-}
-
-/// Has the masks kept, where their namespace can be joined. Nothing runs in the sandbox yet.
-///
-/// # Errors
-/// A descriptor that cannot be had.
-fn keep(masks: Masks, live: Live, inside: &mut Inside) -> io::Result<Option<Kept>> {
-    let Live { masks: covers, mounts } = live;
-    let mounts = inside.take_engine_mounts().unwrap_or(mounts);
-    let Some(mounts) = mounts.filter(|_| !covers.is_empty()) else { return Ok(None) };
-    let kept = masks.keep(covers, &mounts, inside.init.try_clone()?);
-    if let Err(error) = &kept {
-        tell!(
-            "pinfold: note: masks that fall off when you save a masked file stay off in this run \
-             ({error})"
-        );
-    }
-    Ok(kept.ok())
 }
 
 /// From the repository's commands to the end of everything inside.

@@ -57,8 +57,7 @@ fn secrets_are_hidden_below_every_grant_and_in_every_mode() {
             let is_named = grant.ends_with("gh");
             assert_eq!(checked.status.success(), is_named, "--read {grant}");
         }
-        let options: [&[&str]; 4] =
-            [&[], &["--git", "quarantine"], &["--unattended"], &["--workspace", "overlay"]];
+        let options: [&[&str]; 3] = [&[], &["--unattended"], &["--workspace", "overlay"]];
         for options in options {
             for workspace in ["home/.config", "home/.cargo", "home/.codex"] {
                 let mut run = stage.pinfold(&["run"]);

@@ -24,6 +24,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::fs::{AtFlags, Mode, OFlags, StatxAttributes, StatxFlags, statx};
 use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit, setrlimit};
 use rustix::thread::LinkNameSpaceType;
 
 use super::covers::{Closed, put};
@@ -84,6 +85,7 @@ const NAMES: WatchFlags = WatchFlags::CREATE
 pub fn keep(channel: &Channel, out: &OwnedFd) -> Result<(), Errno> {
     sys::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong)?;
     sys::prctl(libc::PR_SET_DUMPABLE, 0)?;
+    allow_many_files();
     let Some((covers, namespace)) = receive(channel)? else { return Ok(()) };
     join(&namespace)?;
     sys::prctl(libc::PR_SET_NO_NEW_PRIVS, 1)?;
@@ -104,6 +106,13 @@ pub fn keep(channel: &Channel, out: &OwnedFd) -> Result<(), Errno> {
         }
     }
     Ok(())
+}
+
+/// A descriptor is held for each directory with masks. As many as the user may have.
+fn allow_many_files() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    let _ = setrlimit(Resource::Nofile, limit);
 }
 
 fn receive(channel: &Channel) -> Result<Option<(Vec<Cover>, OwnedFd)>, Errno> {
@@ -136,6 +145,13 @@ fn join(namespace: &OwnedFd) -> Result<(), Errno> {
     rustix::thread::move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Mount))
 }
 
+/// A directory that is watched.
+struct Watched {
+    path: PathBuf,
+    /// The directory itself, if masks lie in it: it may be moved, and its masks with it.
+    opened: Option<OwnedFd>,
+}
+
 struct Keeper<'a> {
     covers: &'a [Cover],
     root: Root,
@@ -145,7 +161,9 @@ struct Keeper<'a> {
     /// Directories above these, with the names that lead to them.
     above: BTreeMap<PathBuf, BTreeSet<OsString>>,
     /// What is watched, by the number of the watch.
-    watched: BTreeMap<i32, PathBuf>,
+    watched: BTreeMap<i32, Watched>,
+    /// Those of them that do not lie at their paths any more.
+    moved: BTreeSet<i32>,
     /// Masks that were in place at some time.
     seen: BTreeSet<usize>,
     out: &'a OwnedFd,
@@ -168,8 +186,8 @@ impl<'a> Keeper<'a> {
                 above.entry(upper.to_owned()).or_default().insert(name.to_owned());
             }
         }
-        let (watched, seen) = (BTreeMap::new(), BTreeSet::new());
-        Ok(Self { covers, root, watch, places, above, watched, seen, out, is_over: false })
+        let (watched, moved, seen) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
+        Ok(Self { covers, root, watch, places, above, watched, moved, seen, out, is_over: false })
     }
 
     /// Waits until all masks are in place: the sandbox puts them there while this process starts. If
@@ -210,6 +228,7 @@ impl<'a> Keeper<'a> {
     /// kernel gives them (`fs.inotify.max_user_watches`), and one sandbox can use them up.
     fn watch(&mut self) -> Result<(), Errno> {
         let all: BTreeSet<&PathBuf> = self.places.keys().chain(self.above.keys()).collect();
+        let mut now = BTreeSet::new();
         for path in all {
             let relative = inside(path);
             let relative = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
@@ -220,11 +239,32 @@ impl<'a> Keeper<'a> {
             }
             match inotify::add_watch(&self.watch, ".", NAMES | WatchFlags::ONLYDIR) {
                 Ok(number) => {
-                    self.watched.insert(number, path.clone());
+                    let opened = self.places.contains_key(path).then_some(directory);
+                    self.watched.insert(number, Watched { path: path.clone(), opened });
+                    now.insert(number);
                 }
                 // It was removed a moment ago, or nobody in the sandbox may list it.
                 Err(Errno::NOENT | Errno::ACCESS) => {}
                 Err(errno) => return Err(errno),
+            }
+        }
+        self.moved = self.watched.keys().filter(|number| !now.contains(*number)).copied().collect();
+        self.look_at_moved()
+    }
+
+    /// Looks whether masks are in place in directories that were moved away from their paths. Where
+    /// such a one is now is not known, so what fell off there cannot be put back.
+    fn look_at_moved(&self) -> Result<(), Errno> {
+        for watched in self.moved.iter().filter_map(|number| self.watched.get(number)) {
+            let Some(directory) = &watched.opened else { continue };
+            for (name, number) in self.places.get(&watched.path).into_iter().flatten() {
+                let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+                let is_open = statx(directory, name, flags, StatxFlags::TYPE)
+                    .is_ok_and(|found| !found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT));
+                if is_open && self.seen.contains(number) {
+                    let number = u32::try_from(*number).map_err(|_| Errno::OVERFLOW)?;
+                    rustix::io::write(self.out, &Fallen::Lost(number).to_bytes())?;
+                }
             }
         }
         Ok(())
@@ -261,7 +301,7 @@ impl<'a> Keeper<'a> {
                 self.watched.remove(&event.wd());
                 continue;
             }
-            let Some(path) = self.watched.get(&event.wd()) else { continue };
+            let Some(Watched { path, .. }) = self.watched.get(&event.wd()) else { continue };
             let Some(name) = event.file_name() else { continue };
             let name = OsStr::from_bytes(name.to_bytes());
             is_moved |= self.above.get(path).is_some_and(|names| names.contains(name));
@@ -270,6 +310,7 @@ impl<'a> Keeper<'a> {
         }
         if !touched.is_empty() {
             self.look_at(Some(&touched))?;
+            self.look_at_moved()?;
         }
         Ok(is_moved)
     }

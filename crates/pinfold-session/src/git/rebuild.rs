@@ -11,11 +11,13 @@ use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use pinfold_policy::path::Escaped;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, openat, renameat_with, statat};
+use rustix::fs::{
+    AtFlags, FileType, Gid, Mode, OFlags, RenameFlags, Uid, mkdirat, openat, renameat_with, statat,
+};
 
 use super::config::{Setting, write};
 use super::host::HostGit;
@@ -82,10 +84,12 @@ impl Rebuild<'_> {
         // By descriptor: another session in the checkout may replace a directory on the way.
         let at = held(&above).join(&new);
         let is_bare = name != ".git";
-        let made = self
-            .make(&at, &read, is_bare)
-            .and_then(|()| if is_bare { Ok(()) } else { index(git, &parent.join(&new), &at) })
-            .and_then(|()| give_to(&at, (owner.st_uid, owner.st_gid)).map_err(words));
+        let _ = fs::remove_dir_all(&at);
+        let is_root = rustix::process::geteuid().is_root();
+        let owner = is_root.then_some((owner.st_uid, owner.st_gid));
+        let made = New::below(&above, &new, owner)
+            .and_then(|top| self.make(&top, &read, is_bare))
+            .and_then(|()| if is_bare { Ok(()) } else { index(git, &parent.join(&new), &at) });
         let _ = fs::remove_dir_all(&self.out);
         let placed = made.and_then(|()| self.place(&above, path, Path::new(&new), &read));
         if placed.is_err() {
@@ -128,21 +132,20 @@ impl Rebuild<'_> {
     }
 
     /// Makes the new git directory from checked parts.
-    fn make(&self, git: &Path, read: &Read, is_bare: bool) -> Result<(), String> {
-        let _ = fs::remove_dir_all(git);
-        let directories =
-            ["", "objects", "objects/pack", "objects/info", "refs", "refs/heads", "refs/tags"];
-        for directory in directories {
-            DirBuilder::new().create(git.join(directory)).map_err(words)?;
+    fn make(&self, git: &New, read: &Read, is_bare: bool) -> Result<(), String> {
+        let objects = git.directory("objects")?;
+        let packs = objects.directory("pack")?;
+        objects.directory("info")?;
+        let refs = git.directory("refs")?;
+        for kind in ["heads", "tags"] {
+            refs.directory(kind)?;
         }
         let put = |name: &str, content: &[u8]| -> Result<(), String> {
-            let options = &mut fs::OpenOptions::new();
-            let mut file = options.write(true).create_new(true).mode(0o644).open(git.join(name));
-            file.as_mut().map_err(words)?.write_all(content).map_err(words)
+            git.file(name, 0o644)?.write_all(content).map_err(words)
         };
         let out = open_directory(&self.out).map_err(words)?;
         for (from, to) in read.pack_files() {
-            copy(&out, Path::new(&from), &git.join("objects/pack").join(&to))?;
+            copy(&out, Path::new(&from), packs.file(&to, 0o444)?)?;
         }
         put("HEAD", read.head.as_bytes())?;
         put("packed-refs", read.packed_refs().as_bytes())?;
@@ -151,6 +154,52 @@ impl Rebuild<'_> {
             put("shallow", read.shallow.as_bytes())?;
         }
         Ok(())
+    }
+}
+
+/// A new directory in a workspace, held open: another session there can put a link in the place of
+/// any name, but what is written goes to this very directory.
+struct New {
+    opened: OwnedFd,
+    /// Whose it is to be, where that is not the caller.
+    owner: Option<(u32, u32)>,
+}
+
+impl New {
+    fn below(
+        above: &OwnedFd,
+        name: impl AsRef<Path>,
+        owner: Option<(u32, u32)>,
+    ) -> Result<Self, String> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let name = name.as_ref();
+        mkdirat(above, name, Mode::from_raw_mode(0o777)).map_err(words)?;
+        let opened = openat(above, name, flags, Mode::empty()).map_err(words)?;
+        let is_empty = fs::read_dir(held(&opened)).map_err(words)?.next().is_none();
+        let found = rustix::fs::fstat(&opened).map_err(words)?;
+        if !is_empty || found.st_uid != rustix::process::geteuid().as_raw() {
+            return Err("another directory took its place".to_owned());
+        }
+        let new = Self { opened, owner };
+        new.give(&new.opened)?;
+        Ok(new)
+    }
+
+    fn directory(&self, name: &str) -> Result<Self, String> {
+        Self::below(&self.opened, name, self.owner)
+    }
+
+    fn file(&self, name: &str, mode: u32) -> Result<File, String> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let made = openat(&self.opened, name, flags, Mode::from_raw_mode(mode)).map_err(words)?;
+        self.give(&made)?;
+        Ok(File::from(made))
+    }
+
+    fn give(&self, made: &OwnedFd) -> Result<(), String> {
+        let Some((uid, gid)) = self.owner else { return Ok(()) };
+        let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+        rustix::fs::fchown(made, Some(uid), Some(gid)).map_err(words)
     }
 }
 
@@ -295,34 +344,46 @@ fn size_of(directory: &Path, left: &mut usize) -> Result<u64, String> {
     Ok(size)
 }
 
-/// Copies a file that a scratch sandbox wrote into a new inode.
-fn copy(from: &OwnedFd, name: &Path, to: &Path) -> Result<(), String> {
+/// Copies a file that a scratch sandbox wrote.
+fn copy(from: &OwnedFd, name: &Path, mut to: File) -> Result<(), String> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(openat(from, name, flags, Mode::empty()).map_err(words)?);
     if !file.metadata().map_err(words)?.is_file() {
         return Err("the scratch sandbox left no file".to_owned());
     }
-    let options = &mut fs::OpenOptions::new();
-    let mut new = options.write(true).create_new(true).mode(0o444).open(to).map_err(words)?;
     // Objects of a shallow clone may be packed less tightly than they were.
-    let copied = io::copy(&mut io::Read::take(file, 4 * LARGEST), &mut new).map_err(words)?;
+    let copied = io::copy(&mut io::Read::take(file, 4 * LARGEST), &mut to).map_err(words)?;
     if copied == 4 * LARGEST { Err("its objects are too large".to_owned()) } else { Ok(()) }
-}
-
-/// Gives a new directory to the owner of the foreign one, where that is not the caller.
-fn give_to(path: &Path, owner: (u32, u32)) -> io::Result<()> {
-    if !rustix::process::geteuid().is_root() {
-        return Ok(());
-    }
-    std::os::unix::fs::lchown(path, Some(owner.0), Some(owner.1))?;
-    if fs::symlink_metadata(path)?.is_dir() {
-        for entry in fs::read_dir(path)? {
-            give_to(&entry?.path(), owner)?;
-        }
-    }
-    Ok(())
 }
 
 fn words(error: impl std::fmt::Display) -> String {
     error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn nothing_is_written_through_a_link_that_took_a_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().canonicalize().unwrap();
+        fs::create_dir_all(top.join("work")).unwrap();
+        fs::create_dir_all(top.join("elsewhere/objects")).unwrap();
+        let above = open_directory(&top.join("work")).unwrap();
+        let new = New::below(&above, "new", None).unwrap();
+        let objects = new.directory("objects").unwrap();
+        fs::rename(top.join("work/new"), top.join("work/moved")).unwrap();
+        symlink(top.join("elsewhere"), top.join("work/new")).unwrap();
+        new.file("config", 0o644).unwrap();
+        objects.directory("pack").unwrap();
+        assert!(New::below(&above, "new", None).is_err());
+        assert_eq!(fs::read_dir(top.join("elsewhere")).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(top.join("elsewhere/objects")).unwrap().count(), 0);
+        assert!(top.join("work/moved/config").exists());
+        symlink(top.join("elsewhere/config"), top.join("work/moved/HEAD")).unwrap();
+        assert!(new.file("HEAD", 0o644).is_err());
+    }
 }

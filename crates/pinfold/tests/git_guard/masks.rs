@@ -104,3 +104,23 @@ fn a_session_ends_with_what_keeps_its_masks() {
         assert!(told.contains("what keeps masks in place ended"), "{site}: {told}");
     }
 }
+
+/// The mask moves with the directory, to where nobody knows that there is one.
+#[test]
+fn a_save_in_a_directory_that_the_session_moved_ends_it() {
+    for site in sites() {
+        for inside in ["mv sub moved", "mv sub moved; mkdir sub; echo x > sub/.env"] {
+            let case = case(&site);
+            let inside = format!("{inside}; echo ready; read go; cat moved/.env; echo lived");
+            let host = "sleep 0.2; echo new > moved/.env.tmp; mv moved/.env.tmp moved/.env";
+            let (shown, told) = saved(&case, &[], &inside, host);
+            assert_eq!(shown, "", "{site}: {told}");
+            assert!(told.contains("the session was ended"), "{site}: {told}");
+        }
+        let case = case(&site);
+        let inside = "mv sub moved; mkdir n; mv moved n/sub; echo ready; read go; mv n/sub sub; echo x > \
+                      n/y; rm -r n; cat sub/.env 2>/dev/null; echo lived";
+        let (shown, told) = saved(&case, &[], inside, "echo y > n/sub/y; rm n/sub/y");
+        assert_eq!(shown, "lived\n", "{site}: {told}");
+    }
+}

@@ -76,7 +76,7 @@ fn wrong_types_say_what_was_expected() {
 #[test]
 fn the_users_file_is_read_in_full() {
     let settings = user(
-        "boundary = \"namespace\"\nagent = \"pi\"\nprovider = \"anthropic\"\ngit = \"quarantine\"\n\
+        "boundary = \"namespace\"\nagent = \"pi\"\nprovider = \"anthropic\"\n\
          landlock = \"required\"\nforward_env = [\"TERM\"]\n[files]\nread = [\"~/ref\"]\n\
          write = [\"/srv/out\"]\ndeny = [\"*.key\"]\nsockets = [\"/run/x.sock\"]\n\
          opt_in = [\"husky\"]\nstate = \"persistent\"\n[providers.local]\nbase_url = \"http://127.0.0.1:8080/\"",
@@ -85,7 +85,7 @@ fn the_users_file_is_read_in_full() {
     .unwrap();
     assert_eq!(settings.files.read[0].value.to_string(), "/home/me/ref");
     assert_eq!(settings.files.state.value, AgentState::Persistent);
-    assert_eq!(settings.files.opt_in[0].origin.to_string(), "config.toml:12");
+    assert_eq!(settings.files.opt_in[0].origin.to_string(), "config.toml:11");
     assert_eq!(
         settings.providers["local"].base_url.as_ref().unwrap().value.as_str(),
         "http://127.0.0.1:8080"

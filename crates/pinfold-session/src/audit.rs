@@ -6,8 +6,8 @@
 //! no reader ever meets a broken record. The file lies outside every grant.
 //!
 //! A full file is renamed to `audit.NUMBER.jsonl` and never written again. The oldest are removed
-//! when there are many, but not before their time: see [`files`]. What one session provokes is
-//! bounded, so that it cannot fill the log: see [`budget`].
+//! when there are many, but not before their time: see `files`. What one session provokes is
+//! bounded, so that it cannot fill the log: see `budget`.
 
 mod budget;
 mod files;

@@ -11,7 +11,7 @@
 //! Git that reads what a session wrote runs in scratch sandboxes. The host writes nothing into the
 //! private directory; what enters it is brought in by a scratch sandbox, too.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -68,6 +68,8 @@ pub(crate) struct Collect<'a> {
 /// What one side of a repository holds.
 struct Held {
     refs: Refs,
+    /// References of the host's that name others; they are left alone.
+    symbolic: BTreeSet<String>,
     remotes: Refs,
     /// The newest first.
     stashes: Vec<Stash>,
@@ -140,8 +142,14 @@ impl Collect<'_> {
     /// What the host holds.
     fn ours(&self, within: &[Worktree]) -> Result<Held, String> {
         let kinds = ["refs/heads", "refs/tags", "refs/remotes", "refs/stash"];
-        let format = "--format=%(objectname) %(refname)";
+        let format = "--format=%(objectname) %(refname) %(symref)";
         let listed = self.host().run(&[&["for-each-ref", format], &kinds[..]].concat(), None)?;
+        // A symbolic one moves with what it names.
+        let (listed, symbolic): (Vec<&str>, Vec<&str>) =
+            listed.lines().partition(|line| line.ends_with(' '));
+        let listed: String = listed.iter().map(|line| format!("{}\n", line.trim_end())).collect();
+        let symbolic = symbolic.iter().filter_map(|line| line.split(' ').nth(1));
+        let symbolic = symbolic.map(str::to_owned).collect();
         let has_stash = listed.lines().any(|line| line.ends_with(" refs/stash"));
         let list = ["log", "-g", "-s", "--no-show-signature", "--no-decorate", "--no-notes"];
         let of_stash = ["--format=%H %gs", "refs/stash", "--"];
@@ -155,7 +163,8 @@ impl Collect<'_> {
         let remotes = remotes.map(|(object, name)| (name.to_owned(), object.to_owned())).collect();
         let trees =
             within.iter().map(|worktree| self.side_of(worktree)).collect::<Result<_, _>>()?;
-        Ok(Held { refs: parse_refs(&listed), remotes, stashes: parse_stashes(&stashes), trees })
+        let (refs, stashes) = (parse_refs(&listed), parse_stashes(&stashes));
+        Ok(Held { refs, symbolic, remotes, stashes, trees })
     }
 
     /// What the private directory holds. The objects that only it has are packed.
@@ -168,7 +177,8 @@ impl Collect<'_> {
         };
         self.write("worktrees", &within.iter().enumerate().map(head).collect::<String>())?;
         self.helper("export")?;
-        let refs = parse_refs(&self.read(SAID, "refs")?);
+        let mut refs = parse_refs(&self.read(SAID, "refs")?);
+        refs.retain(|name, _| !ours.symbolic.contains(name));
         let sides = parse_sides(&self.read(SAID, "heads")?);
         let side = |number: usize| {
             let mut side = sides.get(&number).cloned().unwrap_or_default();
@@ -181,7 +191,8 @@ impl Collect<'_> {
         };
         let trees = (0..within.len()).map(side).collect();
         let stashes = parse_stashes(&self.read(SAID, "stash")?);
-        Ok(Held { refs, remotes: Refs::new(), stashes, trees })
+        let (symbolic, remotes) = (BTreeSet::new(), Refs::new());
+        Ok(Held { refs, symbolic, remotes, stashes, trees })
     }
 
     /// At the first time, what the working trees had in common at the start: where HEAD was, and
@@ -191,12 +202,12 @@ impl Collect<'_> {
             return;
         }
         state.is_complete = true;
-        state.remotes.clone_from(&ours.remotes);
         // References in tables (`reftable`) are read by git alone.
         let is_table = self.copied.host.path().join("reftable").exists();
         if is_table {
             state.refs.clone_from(&ours.refs);
             state.start.clone_from(&ours.refs);
+            state.remotes.clone_from(&ours.remotes);
         }
         for (worktree, side) in within.iter().zip(&ours.trees) {
             let head = match is_table {

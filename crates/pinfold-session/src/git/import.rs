@@ -130,6 +130,7 @@ pub fn bring(import: &Import) -> Result<(), String> {
 
 fn over_copy(import: &Import, script: &str, access: Access) -> Pen {
     Pen::new(script, "")
+        .without_programs()
         .place_itself(COPY, &import.copy, access)
         .place(&import.base.to_string_lossy(), &import.host.join("objects"), Access::Read)
         .place(IN_ASKED, &import.out.join(ASKED), Access::Read)
@@ -154,6 +155,7 @@ pub fn check(import: &Import) -> Result<(), String> {
         _ => "many",
     };
     Pen::new(CHECK, how)
+        .without_programs()
         .place(HOST, &import.host, Access::Read)
         .place(IN_ASKED, &import.out.join(ASKED), Access::Read)
         .place(IN_SAID, &said, Access::Read)

@@ -51,12 +51,6 @@ impl Pen {
             ("HOME", "/tmp"),
             ("GIT_CONFIG_NOSYSTEM", "1"),
             ("GIT_NO_REPLACE_OBJECTS", "1"),
-            // What an agent wrote names no program for git there: even write-tree runs a hook.
-            ("GIT_CONFIG_COUNT", "2"),
-            ("GIT_CONFIG_KEY_0", "core.hooksPath"),
-            ("GIT_CONFIG_VALUE_0", "/dev/null"),
-            ("GIT_CONFIG_KEY_1", "core.fsmonitor"),
-            ("GIT_CONFIG_VALUE_1", "false"),
             ("LC_ALL", "C"),
         ];
         Self {
@@ -84,6 +78,15 @@ impl Pen {
     pub(crate) fn place_itself(mut self, inside: &str, host: &Path, access: Access) -> Self {
         self.places.push((inside.to_owned(), Shown::Itself(host.to_owned()), access));
         self
+    }
+
+    /// Has git run no hook and no monitor, whatever an agent wrote: even `git write-tree` runs a hook.
+    pub(crate) fn without_programs(self) -> Self {
+        self.env("GIT_CONFIG_COUNT", "2")
+            .env("GIT_CONFIG_KEY_0", "core.hooksPath")
+            .env("GIT_CONFIG_VALUE_0", "/dev/null")
+            .env("GIT_CONFIG_KEY_1", "core.fsmonitor")
+            .env("GIT_CONFIG_VALUE_1", "false")
     }
 
     /// Sets a variable.

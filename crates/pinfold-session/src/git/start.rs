@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::dropped::Settings;
 use super::read::{open_directory, read_bounded};
-use super::refs::{Head, Refs, is_component, is_name, is_object, parse_refs};
+use super::refs::{Head, Refs, is_component, is_name, is_object, is_remote, parse_refs};
 
 /// References, HEADs and stashes by name. Of a repository that keeps its references in tables
 /// (`reftable`) nothing is known, so nothing is said of deletions in it.
@@ -80,6 +80,21 @@ impl Start {
             };
         }
         refs
+    }
+
+    /// The same of remote-tracking branches.
+    pub(crate) fn remotes(&self) -> Refs {
+        let packed = self.packed.lines().filter_map(|line| line.split_once(' '));
+        let packed = packed.filter(|(object, name)| is_object(object) && is_remote(name));
+        let mut remotes: Refs =
+            packed.map(|(object, name)| (name.to_owned(), object.to_owned())).collect();
+        for (name, value) in self.loose.iter().filter(|(name, _)| is_remote(name)) {
+            match is_object(value) {
+                true => remotes.insert(name.clone(), value.clone()),
+                false => remotes.remove(name),
+            };
+        }
+        remotes
     }
 
     /// What a HEAD held: the branch, or the commit.

@@ -35,6 +35,6 @@ impl State {
     /// The state at the start of a session, as far as the files of the private directory tell it.
     pub(crate) fn at(start: &Start) -> Self {
         let refs = start.refs();
-        Self { start: refs.clone(), refs, ..Self::default() }
+        Self { start: refs.clone(), refs, remotes: start.remotes(), ..Self::default() }
     }
 }

@@ -395,3 +395,32 @@ fn a_commit_that_changes_what_tools_run_waits_for_its_user() {
         assert_eq!(case.host("git log -1 --format=%s again"), "again\n", "{site}: {told}");
     }
 }
+
+/// `origin/HEAD` of a clone is one, and an old name of the main branch often.
+#[test]
+fn symbolic_references_keep_nothing_from_crossing() {
+    for site in sites() {
+        let case = site.repository();
+        case.host(
+            "git symbolic-ref refs/heads/master refs/heads/main; git init -q --bare ../up; \
+             git remote add o ../up; git push -q o main; \
+             git symbolic-ref refs/remotes/o/HEAD refs/remotes/o/main",
+        );
+        let inside =
+            "git commit -q --allow-empty -m in; echo ready; read x; git log -1 --format=%s o/main";
+        let mut run = case.spawn_inside(inside);
+        common::wait_for_line(&mut run, "ready");
+        case.host(
+            "n=0; until git log -1 --format=%s | grep -q in; do sleep 0.1; n=$((n+1)); [ $n -lt 50 ]; \
+             done; git push -q o master:main; sleep 1.5",
+        );
+        let (shown, told) = text(&run.wait_with_output().unwrap());
+        assert_eq!(shown, "in\n", "{site}: {told}");
+        assert!(!told.contains("pinfold:"), "{site}: {told}");
+        assert_eq!(
+            case.host("git log -1 --format=%s master; git symbolic-ref refs/heads/master"),
+            "in\nrefs/heads/main\n",
+            "{site}"
+        );
+    }
+}

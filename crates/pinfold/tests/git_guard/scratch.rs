@@ -34,8 +34,8 @@ fn a_scratch_sandbox_goes_through_no_link_to_a_private_directory() {
     for site in sites() {
         let case = site.repository();
         case.host(
-            "mkdir -p ../out/asked ../out/said; chmod 777 ../out/said; cd ../out/asked; \
-             touch tips worktrees; cp -r ../../work/.git ../../other; ln -s other ../../link",
+            "top=$PWD; mkdir -p ../out/asked ../out/said; chmod 777 ../out/said; cd ../out/asked; \
+             touch tips worktrees; cp -r \"$top/.git\" ../../other; ln -s other ../../link",
         );
         let above = case.path().parent().unwrap();
         let export = |copy: &str| {

@@ -25,7 +25,7 @@ use crate::git::collect::Phase;
 use crate::git::dropped;
 use crate::git::layout::PRIVATE;
 use crate::git::person;
-use crate::git::quarantine::Copies;
+use crate::git::private::Copies;
 use crate::git::rebuild::Rebuild;
 use crate::git::settle::{Kept, Settled};
 use crate::git::state::State;

@@ -21,7 +21,7 @@ use pinfold_policy::protect::Protection;
 use super::host::HostGit;
 use super::import::{ASKED, CHECKED, SAID};
 use super::pipes;
-use super::quarantine::{Copied, Stamp};
+use super::private::Copied;
 use super::read::{open_directory, read_bounded};
 use super::refs::{
     Refs, Stash, Taken, is_remote, parse_refs, parse_sides, parse_stashes, shell_word,
@@ -92,7 +92,7 @@ impl Collect<'_> {
         open_directory(&self.copied.private).map_err(|errno| format!("the copy: {errno}"))?;
         let all = worktrees::list(&self.copied.host, self.tops);
         // An attempt that was interrupted may have moved the references already.
-        let is_first = !state.is_complete && !self.copied.own_indexes.is_empty();
+        let is_first = !state.is_complete && !self.copied.own_stamps.is_empty();
         if self.phase == Phase::End && is_first && self.is_unchanged() {
             return Ok(());
         }
@@ -173,7 +173,7 @@ impl Collect<'_> {
         let tips = ours.refs.values().chain(ours.remotes.values()).chain(stashes);
         self.write("tips", &tips.map(|object| format!("{object}\n")).collect::<String>())?;
         let head = |(number, worktree): (usize, &Worktree)| {
-            format!("{number} {} {}\n", worktree.head, worktree.index())
+            format!("{number} {} {}\n", worktree.head, worktree.path_of("index"))
         };
         self.write("worktrees", &within.iter().enumerate().map(head).collect::<String>())?;
         self.helper("export")?;
@@ -214,9 +214,7 @@ impl Collect<'_> {
                 true => side.head.clone(),
                 false => self.copied.start.head(&worktree.head).unwrap_or_default(),
             };
-            let now = Stamp::of(&worktree.git.path().join("index"));
-            let is_same = self.copied.index_of(worktree.index()) == now;
-            let tree = match is_same {
+            let tree = match self.copied.is_as_copied(&worktree.path_of("index")) {
                 true => side.tree.clone(),
                 false => head.commit.as_ref().and_then(|commit| self.tree_of(commit)),
             };

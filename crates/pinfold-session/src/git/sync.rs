@@ -101,7 +101,8 @@ impl<'a> Watch<'a> {
             }
             let began = Instant::now();
             failed = !self.round();
-            // A session that never comes to rest costs a third of a processor at most.
+            // A session that never comes to rest costs a third of a processor, or one round each two
+            // seconds.
             if !pause(stop, (began.elapsed() * 2).min(PATIENCE)) {
                 return self.end();
             }

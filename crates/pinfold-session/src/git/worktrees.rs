@@ -28,9 +28,9 @@ pub(crate) struct Worktree {
 }
 
 impl Worktree {
-    /// Where its index is, from the repository's git directory.
-    pub(crate) fn index(&self) -> String {
-        self.head.strip_suffix("HEAD").unwrap_or_default().to_owned() + "index"
+    /// Returns the path of a file of its git directory, from the repository's git directory.
+    pub(crate) fn path_of(&self, name: &str) -> String {
+        self.head.strip_suffix("HEAD").unwrap_or_default().to_owned() + name
     }
 }
 

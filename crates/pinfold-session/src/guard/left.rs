@@ -18,8 +18,9 @@ use serde::{Deserialize, Serialize};
 use super::{Guard, Walked, site_of};
 use crate::anchor::Anchor;
 use crate::file_id::FileId;
-use crate::git::quarantine::{Copied, Indexes};
+use crate::git::private::Copied;
 use crate::git::settle::Settled;
+use crate::git::stamp::Stamps;
 use crate::git::start::Start;
 use crate::own::Own;
 use crate::places::Places;
@@ -48,8 +49,8 @@ struct Copy {
     base: Bytes,
     number: usize,
     start: Start,
-    indexes: Indexes,
-    own_indexes: Indexes,
+    stamps: Stamps,
+    own_stamps: Stamps,
 }
 
 /// A path: any bytes.
@@ -88,8 +89,8 @@ impl Guard {
             base: bytes(&copied.base),
             number: copied.number,
             start: copied.start.clone(),
-            indexes: copied.indexes.clone(),
-            own_indexes: copied.own_indexes.clone(),
+            stamps: copied.stamps.clone(),
+            own_stamps: copied.own_stamps.clone(),
         };
         let left = Left {
             roots: self.roots.iter().map(|root| bytes(&root.path)).collect(),
@@ -130,8 +131,8 @@ impl Guard {
                 base: path(copy.base),
                 number: copy.number,
                 start: copy.start,
-                indexes: copy.indexes,
-                own_indexes: copy.own_indexes,
+                stamps: copy.stamps,
+                own_stamps: copy.own_stamps,
             })
             .collect();
         Some(guard)

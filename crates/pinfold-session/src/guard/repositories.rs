@@ -145,7 +145,7 @@ impl Guard {
             .iter()
             .filter_map(|(top, git)| Some((top.clone(), self.copies.copy_of(git)?)));
         tracked::pass_over(&self.hidden, copies).map_err(RunError::System)?;
-        self.copies.note_indexes();
+        self.copies.note_stamps();
         Ok(())
     }
 

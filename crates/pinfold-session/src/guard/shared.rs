@@ -6,7 +6,7 @@ use pinfold_policy::protect::Protection;
 
 use super::Guard;
 use crate::git::collect::{Collect, Phase};
-use crate::git::quarantine::Copied;
+use crate::git::private::Copied;
 
 /// What is needed to bring a session's repositories in step with the host's.
 #[derive(Debug)]

@@ -54,7 +54,7 @@ impl Guard {
                 base: copied.base.clone(),
                 number: copied.number,
                 start: copied.start.clone(),
-                indexes: copied.indexes.clone(),
+                stamps: copied.stamps.clone(),
             })
             .collect();
         let top = |(top, git): &(PathBuf, PathBuf)| Top { top: top.clone(), git: git.clone() };

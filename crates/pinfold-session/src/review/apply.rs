@@ -1,6 +1,6 @@
 //! Taking changes over into the workspace: staged, written down, then done.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,8 +15,9 @@ use super::stage::{self, Staging};
 use super::tree::{Node, Tree, attributes};
 use crate::anchor::Anchor;
 use crate::git::collect::{Collect, Phase};
-use crate::git::quarantine::Copied;
+use crate::git::private::Copied;
 use crate::git::settle::{Kept, Settled};
+use crate::git::stamp::Stamps;
 use crate::git::state::State;
 use crate::launcher;
 
@@ -160,8 +161,8 @@ impl Review {
                 base: it.base.clone(),
                 start: it.start.clone(),
                 number: it.number,
-                indexes: it.indexes.clone(),
-                own_indexes: BTreeMap::new(),
+                stamps: it.stamps.clone(),
+                own_stamps: Stamps::default(),
             });
             (it.host.as_path(), copied)
         })

@@ -1,6 +1,5 @@
 //! What a session with a copy-on-write view was, and what of its changes is protected.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::changes::Left;
 use super::scan::is_named;
-use crate::git::quarantine::Stamp;
+use crate::git::stamp::Stamps;
 use crate::git::start::Start;
 use crate::places::homes;
 use crate::protect::INSTALLED;
@@ -72,7 +71,7 @@ pub(crate) struct Repository {
     pub(crate) number: usize,
     pub(crate) start: Start,
     #[serde(default)]
-    pub(crate) indexes: BTreeMap<String, Stamp>,
+    pub(crate) stamps: Stamps,
 }
 
 /// A working tree.

@@ -280,6 +280,23 @@ fn a_merge_that_the_inside_finished_is_finished() {
 }
 
 #[test]
+fn a_merge_that_the_host_prepared_meanwhile_stays() {
+    for site in sites() {
+        let case = site.repository();
+        case.host(
+            "git checkout -q -b b; echo b > new; git add new; git commit -qm b; git checkout -q main",
+        );
+        let script = "echo ready; read x; git commit -q --allow-empty -m in";
+        let mut child = case.spawn_inside(script);
+        common::wait_for_line(&mut child, "ready");
+        case.host("git merge -q --squash b >/dev/null");
+        let (_, told) = text(&child.wait_with_output().unwrap());
+        let look = "git log -1 --format=%s; git status --porcelain; ls .git/SQUASH_MSG";
+        assert_eq!(case.host(look), "in\nA  new\n.git/SQUASH_MSG\n", "{site}: {told}");
+    }
+}
+
+#[test]
 fn a_head_that_the_person_moved_meanwhile_stays() {
     for site in sites() {
         let case = site.repository();

@@ -97,6 +97,6 @@ fn line(number: usize, worktree: &Worktree, last: &Side, our: &Side) -> String {
         let head = side.head.branch.as_ref().or(side.head.commit.as_ref());
         head.cloned().unwrap_or_else(|| "-".to_owned())
     };
-    let (head, index) = (&worktree.head, worktree.index());
+    let (head, index) = (&worktree.head, worktree.path_of("index"));
     format!("{number} {head} {index} {} {}\n", word(last), word(our))
 }

@@ -6,19 +6,15 @@ use std::path::Path;
 use rustix::fs::{AtFlags, unlinkat};
 
 use super::super::host::HostGit;
-use super::super::quarantine::Stamp;
 use super::super::read::{kind_at, open_directory};
 use super::super::refs::{Head, shell_word};
 use super::super::settle::Settled;
 use super::super::staging::Staging;
+use super::super::stamp::{OF_STOPPED, STOPPED};
 use super::super::state::{Side, State};
 use super::super::worktrees::Worktree;
 use super::{Collect, Phase, Plan, touched};
 
-/// What says that a command was stopped, and what else it leaves (`remove_branch_state` in git's
-/// branch.c).
-const STOPPED: [&str; 3] = ["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"];
-const OF_STOPPED: [&str; 5] = ["MERGE_RR", "MERGE_MSG", "MERGE_MODE", "SQUASH_MSG", "AUTO_MERGE"];
 /// What says that a command was stopped that only its user can finish.
 const OF_OTHERS: [&str; 4] = ["rebase-merge", "rebase-apply", "sequencer", "BISECT_LOG"];
 
@@ -113,8 +109,7 @@ impl Collect<'_> {
             if let Some(path) = self.stages_protected(state, last.tree.as_deref(), tree)? {
                 return Err(format!("{path} is staged in it, which tools run by themselves"));
             }
-            let index = worktree.git.path().join("index");
-            let is_as_at_the_start = self.copied.index_of(worktree.index()) == Stamp::of(&index);
+            let is_as_at_the_start = self.copied.is_as_copied(&worktree.path_of("index"));
             // A conflict that the session resolved.
             let staged = if ours.tree.is_none() && is_as_at_the_start {
                 staging.reset(tree)
@@ -176,14 +171,15 @@ impl Collect<'_> {
     /// Why the host's working tree cannot follow now: somebody is in the middle of something.
     fn is_stopped(&self, worktree: &Worktree) -> Option<String> {
         let opened = worktree.git.open().ok()?;
-        let found = |names: &[&'static str]| {
-            names.iter().copied().find(|name| kind_at(&opened, name).is_some())
-        };
-        if let Some(name) = found(&OF_OTHERS) {
+        let is_there = |name: &&&'static str| kind_at(&opened, name).is_some();
+        if let Some(name) = OF_OTHERS.iter().find(is_there) {
             return Some(format!("a command is stopped on the host ({name})"));
         }
         // One that the session finished is finished here, too, at the end.
-        if self.phase == Phase::Live && found(&STOPPED).is_some() {
+        let may_be_finished = |name: &str| {
+            self.phase == Phase::End && self.copied.is_as_copied(&worktree.path_of(name))
+        };
+        if STOPPED.iter().filter(is_there).any(|name| !may_be_finished(name)) {
             return Some("a merge is stopped on the host".to_owned());
         }
         let copy = self.private_of(worktree)?;
@@ -200,13 +196,17 @@ impl Collect<'_> {
         open_directory(&path).ok()
     }
 
-    /// A merge, cherry-pick or revert that was stopped on the host and that the session finished is
-    /// finished here, too.
+    /// Removes what a merge, cherry-pick or revert left on the host that was stopped before the session
+    /// and that the session finished. What came since is the user's.
     fn finish_merge(&self, worktree: &Worktree) {
-        let Ok(opened) = worktree.git.open() else { return };
+        let Some((host, copy)) = worktree.git.open().ok().zip(self.private_of(worktree)) else {
+            return;
+        };
         for name in STOPPED.iter().chain(&OF_STOPPED) {
-            if kind_at(&opened, name).is_some() {
-                let _ = unlinkat(&opened, Path::new(name), AtFlags::empty());
+            let is_finished = kind_at(&copy, name).is_none();
+            if is_finished && self.copied.is_as_copied(&worktree.path_of(name)) {
+                // It is most often not there.
+                let _ = unlinkat(&host, Path::new(name), AtFlags::empty());
             }
         }
     }

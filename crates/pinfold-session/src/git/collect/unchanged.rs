@@ -1,6 +1,5 @@
 //! Whether a session moved anything in its private directory: if not, git need not be asked.
 
-use super::super::quarantine::Stamp;
 use super::super::start::Start;
 use super::super::worktrees;
 use super::Collect;
@@ -10,10 +9,7 @@ impl Collect<'_> {
     /// start.
     pub(super) fn is_unchanged(&self) -> bool {
         let host = self.copied.host.path();
-        let is_staged = |(name, before): (&String, &Stamp)| {
-            Stamp::of(&self.copied.private.join(name)).as_ref() != Some(before)
-        };
-        !self.copied.own_indexes.iter().any(is_staged)
+        self.copied.own_stamps.are_those_of(&self.copied.private)
             && !host.join("reftable").exists()
             && Start::read(&self.copied.private).names_the_same(&self.copied.start)
             && worktrees::made(&self.copied.private, host).is_empty()

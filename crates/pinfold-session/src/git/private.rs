@@ -1,26 +1,26 @@
-//! `git = quarantine`: the inside works on a private copy of the whole git directory.
+//! The private git directory of a session: a copy of the host's.
 //!
-//! Everything is copied but objects, which the copy borrows: a read-only mount of the host's
-//! objects lies beside it and is named in its `objects/info/alternates`. So all of git works
-//! inside, with hooks and configuration, and what was made is exactly what the copy holds. (An
-//! overlay would do the same; it needs more of the kernel and of the file system, and leaves
-//! whiteouts to be understood afterwards.) Large files of git-lfs are borrowed alike.
+//! Everything is copied except objects. A read-only mount of the host's objects lies beside the copy,
+//! and `objects/info/alternates` of the copy names it. So all of git works in the sandbox, with hooks
+//! and configuration, and the copy holds exactly what the session made. An overlay would do the same,
+//! but it needs more of the kernel and of the file system, and leaves whiteouts to interpret. Files
+//! of Git LFS are borrowed in the same way.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt as _, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use pinfold_boundary::{Cover, CoverKind};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
-use serde::{Deserialize, Serialize};
 
 use super::layout::{CONFIGS, PRIVATE};
 use super::packed;
 use super::pipes;
 use super::secrets::without_secrets;
+use super::stamp::{Stamp, Stamps};
 use super::start::Start;
 use crate::RunError;
 use crate::anchor::Anchor;
@@ -48,32 +48,17 @@ pub(crate) struct Copied {
     pub(crate) start: Start,
     /// A name for it.
     pub(crate) number: usize,
-    /// Each index of the host's when it was copied, by its path in the git directory.
-    pub(crate) indexes: Indexes,
-    /// The same of the private directory, before the session started.
-    pub(crate) own_indexes: Indexes,
-}
-
-/// The indexes of a repository, by their paths in the git directory.
-pub(crate) type Indexes = BTreeMap<String, Stamp>;
-
-/// Which file it is, and the last change of it: change time in nanoseconds, and size.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Stamp(u64, i128, u64);
-
-impl Stamp {
-    /// What lies at a path, if anything does.
-    pub(crate) fn of(path: &Path) -> Option<Self> {
-        let found = fs::symlink_metadata(path).ok()?;
-        let changed = i128::from(found.ctime()) * 1_000_000_000 + i128::from(found.ctime_nsec());
-        Some(Self(found.ino(), changed, found.size()))
-    }
+    /// The host's files that [`Stamps::of`] lists, when they were copied.
+    pub(crate) stamps: Stamps,
+    /// The same files of the private directory, before the session started.
+    pub(crate) own_stamps: Stamps,
 }
 
 impl Copied {
-    /// The state of the host's index when it was copied.
-    pub(crate) fn index_of(&self, name: String) -> Option<Stamp> {
-        self.indexes.get(&name).copied()
+    /// Whether a file of the host's git directory is the one that was copied, unchanged. One that
+    /// was not there and still is not counts as unchanged.
+    pub(crate) fn is_as_copied(&self, name: &str) -> bool {
+        self.stamps.get(name) == Stamp::of(&self.host.path().join(name))
     }
 
     /// Puts the copy where a person finds it, beside pinfold's other state, and says where.
@@ -145,12 +130,10 @@ impl Copies {
         Ok(())
     }
 
-    /// Notes the state of the private indexes. Call it before the session starts.
-    pub(crate) fn note_indexes(&mut self) {
+    /// Notes the state of the private files. Call it before the session starts.
+    pub(crate) fn note_stamps(&mut self) {
         for copied in &mut self.directories {
-            let stamp =
-                |name: &String| Some((name.clone(), Stamp::of(&copied.private.join(name))?));
-            copied.own_indexes = copied.indexes.keys().filter_map(stamp).collect();
+            copied.own_stamps = copied.stamps.of_copy(&copied.private);
         }
     }
 
@@ -325,19 +308,15 @@ impl Copies {
         let inside = place.inside.join(&base);
         fs::write(own.join("info/alternates"), format!("{}\n", inside.display()))?;
         self.borrowed.push((host.path().join("objects"), inside.clone()));
-        let worktrees = fs::read_dir(host.path().join("worktrees")).into_iter().flatten().flatten();
-        let ids = worktrees.filter_map(|entry| entry.file_name().into_string().ok());
-        let names = ids.map(|id| format!("worktrees/{id}/index")).chain(["index".to_owned()]);
-        let stamp = |name: String| Some((name.clone(), Stamp::of(&host.path().join(name))?));
-        let indexes = names.filter_map(stamp).collect();
+        let stamps = Stamps::of(host.path());
         self.directories.push(Copied {
             host,
             private: private.to_owned(),
             base: inside,
             start: Start::default(),
             number: self.directories.len(),
-            indexes,
-            own_indexes: BTreeMap::new(),
+            stamps,
+            own_stamps: Stamps::default(),
         });
         Ok(())
     }

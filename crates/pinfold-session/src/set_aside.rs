@@ -101,6 +101,11 @@ impl SetAside {
             }
             renamed => renamed?,
         }
+        if kind == FileType::RegularFile && rustix::fs::fstat(&opened)?.st_nlink > 1 {
+            // Permissions belong to all its names, and the others stay with their user.
+            let moved = record.stays.is_none();
+            return if moved { separate(&opened, &store, Path::new(&to)) } else { Ok(()) };
+        }
         if !is_link {
             rustix::fs::chmod(held(&opened), Mode::empty())?;
         }
@@ -118,6 +123,26 @@ impl SetAside {
         }
         Err(io::ErrorKind::AlreadyExists.into())
     }
+}
+
+/// Bytes of a file with several names that are copied at most.
+const LARGEST_COPY: u64 = 64 << 20;
+
+/// Puts a copy without permissions in the place of a file, so that nobody changes what was set aside
+/// by another name of the file. A large or unreadable one stays.
+///
+/// # Errors
+/// Returns the error of the call that failed.
+fn separate(file: &OwnedFd, store: &OwnedFd, name: &Path) -> io::Result<()> {
+    let Ok(file) = fs::File::open(held(file)) else { return Ok(()) };
+    if file.metadata()?.len() > LARGEST_COPY {
+        return Ok(());
+    }
+    let copy = name.with_extension("copy");
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let mut to = fs::File::from(rustix::fs::openat(store, &copy, flags, Mode::empty())?);
+    io::copy(&mut io::Read::take(&file, LARGEST_COPY), &mut to)?;
+    Ok(rustix::fs::renameat(store, &copy, store, name)?)
 }
 
 const ENTRY: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -279,109 +304,4 @@ impl Aside {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::fs::{PermissionsExt as _, symlink};
-
-    use super::*;
-
-    struct Case {
-        dir: tempfile::TempDir,
-        places: Places,
-    }
-
-    impl Case {
-        fn new() -> Self {
-            let dir = tempfile::tempdir().unwrap();
-            let root = dir.path().canonicalize().unwrap();
-            let at = |name: &str| root.join(name);
-            fs::create_dir(at("work")).unwrap();
-            let (home, config) = (root.clone(), at("config"));
-            let places = Places { home, config, state: at("state"), cache: at("cache") };
-            Self { dir, places }
-        }
-
-        fn path(&self, name: &str) -> PathBuf {
-            self.dir.path().canonicalize().unwrap().join("work").join(name)
-        }
-
-        fn take(&self, name: &str) {
-            let root = fs::File::open(self.path("")).unwrap().into();
-            let aside = SetAside::of(&self.places, "s");
-            aside.take_beneath(&root, Path::new(name), &self.path(name)).unwrap();
-        }
-    }
-
-    #[test]
-    fn what_is_set_aside_leaves_the_workspace_and_comes_back_as_it_was() {
-        let case = Case::new();
-        fs::write(case.path("run.sh"), "x").unwrap();
-        fs::set_permissions(case.path("run.sh"), fs::Permissions::from_mode(0o750)).unwrap();
-        fs::create_dir_all(case.path("d/e")).unwrap();
-        fs::set_permissions(case.path("d"), fs::Permissions::from_mode(0o311)).unwrap();
-        case.take("run.sh");
-        case.take("d");
-        assert_eq!(fs::read_dir(case.path("")).unwrap().count(), 0);
-        assert_eq!(list(&case.places).len(), 2);
-        fs::write(case.path("run.sh"), "other").unwrap();
-        let said = adopt(&case.places, &case.path("run.sh")).unwrap_err();
-        assert!(said.ends_with("run.sh is there; move it away first"), "{said}");
-        fs::remove_file(case.path("run.sh")).unwrap();
-        assert_eq!(adopt(&case.places, &case.path("run.sh")).unwrap(), case.path("run.sh"));
-        let mode = |name| fs::metadata(case.path(name)).unwrap().permissions().mode() & 0o777;
-        assert_eq!(
-            (fs::read(case.path("run.sh")).unwrap(), mode("run.sh")),
-            (b"x".to_vec(), 0o750)
-        );
-        adopt(&case.places, &case.path("d")).unwrap();
-        assert_eq!(mode("d"), 0o311);
-        let said = adopt(&case.places, &case.path("d")).unwrap_err();
-        assert!(said.starts_with("nothing was set aside"), "{said}");
-        assert!(list(&case.places).is_empty());
-    }
-
-    #[test]
-    fn a_link_is_moved_and_what_it_leads_to_stays() {
-        let case = Case::new();
-        fs::write(case.path("file"), "x").unwrap();
-        symlink("file", case.path("link")).unwrap();
-        let before = fs::metadata(case.path("file")).unwrap().permissions();
-        case.take("link");
-        assert!(!case.path("link").is_symlink());
-        assert_eq!(fs::metadata(case.path("file")).unwrap().permissions(), before);
-        adopt(&case.places, &case.path("link")).unwrap();
-        assert!(case.path("link").is_symlink());
-    }
-
-    #[test]
-    fn nothing_is_taken_through_a_link() {
-        let case = Case::new();
-        fs::create_dir(case.path("real")).unwrap();
-        fs::write(case.path("real/file"), "x").unwrap();
-        symlink("real", case.path("link")).unwrap();
-        let root = fs::File::open(case.path("")).unwrap().into();
-        let aside = SetAside::of(&case.places, "s");
-        aside.take_beneath(&root, Path::new("link/file"), &case.path("link/file")).unwrap_err();
-        assert!(case.path("real/file").exists());
-    }
-
-    #[test]
-    fn a_name_in_the_workspace_tells_what_it_is() {
-        for name in [".envrc.pinfold-quarantine", "a.pinfold-quarantine-12"] {
-            assert!(is_set_aside(name.as_bytes()), "{name}");
-        }
-        for name in ["a", ".pinfold-quarantine", "a.pinfold-quarantine-x", "a.pinfold-quarantine.b"]
-        {
-            assert!(!is_set_aside(name.as_bytes()), "{name}");
-        }
-    }
-
-    #[test]
-    fn a_repository_that_stays_is_none_any_more() {
-        let dir = tempfile::tempdir().unwrap();
-        fs::create_dir_all(dir.path().join("git/objects")).unwrap();
-        fs::write(dir.path().join("git/HEAD"), "ref: refs/heads/main\n").unwrap();
-        let opened = fs::File::open(dir.path().join("git")).unwrap().into();
-        assert!(break_repository(&opened));
-        assert!(!dir.path().join("git/HEAD").exists());
-    }
-}
+mod tests;

@@ -1,0 +1,114 @@
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+use super::*;
+
+struct Case {
+    dir: tempfile::TempDir,
+    places: Places,
+}
+
+impl Case {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let at = |name: &str| root.join(name);
+        fs::create_dir(at("work")).unwrap();
+        let (home, config) = (root.clone(), at("config"));
+        let places = Places { home, config, state: at("state"), cache: at("cache") };
+        Self { dir, places }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().canonicalize().unwrap().join("work").join(name)
+    }
+
+    fn take(&self, name: &str) {
+        let root = fs::File::open(self.path("")).unwrap().into();
+        let aside = SetAside::of(&self.places, "s");
+        aside.take_beneath(&root, Path::new(name), &self.path(name)).unwrap();
+    }
+}
+
+#[test]
+fn other_names_of_a_file_that_is_set_aside_keep_its_permissions() {
+    let case = Case::new();
+    fs::write(case.path("README"), "x").unwrap();
+    fs::hard_link(case.path("README"), case.path(".envrc")).unwrap();
+    let mode = |name| fs::metadata(case.path(name)).unwrap().permissions().mode() & 0o777;
+    let before = mode("README");
+    case.take(".envrc");
+    assert_eq!(mode("README"), before);
+    fs::write(case.path("README"), "changed").unwrap();
+    adopt(&case.places, &case.path(".envrc")).unwrap();
+    assert_eq!((fs::read(case.path(".envrc")).unwrap(), mode(".envrc")), (b"x".into(), before));
+}
+
+#[test]
+fn what_is_set_aside_leaves_the_workspace_and_comes_back_as_it_was() {
+    let case = Case::new();
+    fs::write(case.path("run.sh"), "x").unwrap();
+    fs::set_permissions(case.path("run.sh"), fs::Permissions::from_mode(0o750)).unwrap();
+    fs::create_dir_all(case.path("d/e")).unwrap();
+    fs::set_permissions(case.path("d"), fs::Permissions::from_mode(0o311)).unwrap();
+    case.take("run.sh");
+    case.take("d");
+    assert_eq!(fs::read_dir(case.path("")).unwrap().count(), 0);
+    assert_eq!(list(&case.places).len(), 2);
+    fs::write(case.path("run.sh"), "other").unwrap();
+    let said = adopt(&case.places, &case.path("run.sh")).unwrap_err();
+    assert!(said.ends_with("run.sh is there; move it away first"), "{said}");
+    fs::remove_file(case.path("run.sh")).unwrap();
+    assert_eq!(adopt(&case.places, &case.path("run.sh")).unwrap(), case.path("run.sh"));
+    let mode = |name| fs::metadata(case.path(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((fs::read(case.path("run.sh")).unwrap(), mode("run.sh")), (b"x".to_vec(), 0o750));
+    adopt(&case.places, &case.path("d")).unwrap();
+    assert_eq!(mode("d"), 0o311);
+    let said = adopt(&case.places, &case.path("d")).unwrap_err();
+    assert!(said.starts_with("nothing was set aside"), "{said}");
+    assert!(list(&case.places).is_empty());
+}
+
+#[test]
+fn a_link_is_moved_and_what_it_leads_to_stays() {
+    let case = Case::new();
+    fs::write(case.path("file"), "x").unwrap();
+    symlink("file", case.path("link")).unwrap();
+    let before = fs::metadata(case.path("file")).unwrap().permissions();
+    case.take("link");
+    assert!(!case.path("link").is_symlink());
+    assert_eq!(fs::metadata(case.path("file")).unwrap().permissions(), before);
+    adopt(&case.places, &case.path("link")).unwrap();
+    assert!(case.path("link").is_symlink());
+}
+
+#[test]
+fn nothing_is_taken_through_a_link() {
+    let case = Case::new();
+    fs::create_dir(case.path("real")).unwrap();
+    fs::write(case.path("real/file"), "x").unwrap();
+    symlink("real", case.path("link")).unwrap();
+    let root = fs::File::open(case.path("")).unwrap().into();
+    let aside = SetAside::of(&case.places, "s");
+    aside.take_beneath(&root, Path::new("link/file"), &case.path("link/file")).unwrap_err();
+    assert!(case.path("real/file").exists());
+}
+
+#[test]
+fn a_name_in_the_workspace_tells_what_it_is() {
+    for name in [".envrc.pinfold-quarantine", "a.pinfold-quarantine-12"] {
+        assert!(is_set_aside(name.as_bytes()), "{name}");
+    }
+    for name in ["a", ".pinfold-quarantine", "a.pinfold-quarantine-x", "a.pinfold-quarantine.b"] {
+        assert!(!is_set_aside(name.as_bytes()), "{name}");
+    }
+}
+
+#[test]
+fn a_repository_that_stays_is_none_any_more() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir_all(dir.path().join("git/objects")).unwrap();
+    fs::write(dir.path().join("git/HEAD"), "ref: refs/heads/main\n").unwrap();
+    let opened = fs::File::open(dir.path().join("git")).unwrap().into();
+    assert!(break_repository(&opened));
+    assert!(!dir.path().join("git/HEAD").exists());
+}

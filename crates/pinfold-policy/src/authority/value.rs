@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use super::build::AuthorityBuilder;
-use super::grant::{Effect, Grant, Restriction, RootId};
+use super::grant::{Effect, Grant, Restriction, Root, RootId};
 use super::subject::Subject;
 use crate::access::Access;
 use crate::path::{HostPath, InsidePath};
@@ -109,9 +109,9 @@ impl Authority {
 
     /// The directories between a writable root and what must stay in its place in it: what is
     /// read-only or private, and grants of less access. Parents come first. A boundary makes
-    /// each a mount of itself, which rename(2) refuses with `EBUSY`; hidden paths need none,
-    /// since a mask moves with its directory, but for pinfold's own: it would read what is made in
-    /// their place.
+    /// each a mount of itself, which rename(2) refuses with `EBUSY`. Most hidden paths need none,
+    /// since a mask moves with its directory. Pinfold's own do, because it would read what is made in
+    /// their place, and so do those that could be moved to where another grant shows them.
     #[must_use]
     pub fn pins(&self) -> Vec<Pin> {
         let kept: Vec<HostPath> = self.kept().collect();
@@ -142,7 +142,9 @@ impl Authority {
     /// The host paths that must keep their names wherever the inside could change them.
     fn kept(&self) -> impl Iterator<Item = HostPath> + '_ {
         let stays = |found: &&Restriction| {
-            found.effect != Effect::Hide || found.reason.why.keeps_the_name()
+            found.effect != Effect::Hide
+                || found.reason.why.keeps_the_name()
+                || self.can_be_moved_into_view(&found.host)
         };
         let restricted = self.restrictions.iter().filter(stays);
         let narrower = self.mount_points().filter(|point| {
@@ -150,6 +152,17 @@ impl Authority {
             !allows(point.grant).contains(allows(point.over))
         });
         restricted.map(|found| found.host.clone()).chain(narrower.map(|point| point.host))
+    }
+
+    /// Whether the directory of a hidden path could be moved to where another grant shows it. A mask
+    /// belongs to one mount, so it would not be there.
+    fn can_be_moved_into_view(&self, hidden: &HostPath) -> bool {
+        let outer = self.grants.iter().filter(|outer| hidden.starts_with(&outer.root.host));
+        let shows = |outer: &Grant, Root { host, inside, .. }: &Root| {
+            let is_elsewhere = || outer.inside_of(host).as_ref() != Some(inside);
+            host.starts_with(&outer.root.host) && !hidden.starts_with(host) && is_elsewhere()
+        };
+        { outer }.any(|outer| self.grants.iter().any(|grant| shows(outer, &grant.root)))
     }
 
     /// Where grants lie within other grants.

@@ -2,7 +2,7 @@ use std::time::{Duration, SystemTime};
 
 use super::support::*;
 use crate::access::Access;
-use crate::authority::{AuthorityError, Effect, Grant, Pin, RootId, Rules, Symlinks};
+use crate::authority::{AuthorityError, Effect, Grant, Pin, RootId, Rules, Symlinks, Why};
 use crate::origin::Origin;
 
 #[test]
@@ -129,6 +129,20 @@ fn directories_that_lead_to_a_grant_of_less_are_pinned() {
     assert_eq!(authority.pins(), [Pin { inside: inside("/w/a"), host: host("/w/a") }]);
     let more = [grant("/w", "/w", Access::READ_ONLY), grant("/w/a/out", "/w/a/out", Access::FULL)];
     assert_eq!(build(more, []).unwrap().pins(), []);
+}
+
+#[test]
+fn directories_of_hidden_names_are_pinned_where_another_grant_would_show_them() {
+    let pins = |sub| {
+        let mut hidden = restriction("/w/x/.env", Effect::Hide);
+        hidden.reason.why = Why::Secret;
+        let both = [grant("/w", "/w", Access::FULL), grant(sub, "/w/sub", Access::FULL)];
+        build(both, [hidden]).unwrap().pins()
+    };
+    // `mv /w/x /w/sub/x; cat /again/x/.env`, and the mask would be on /w/sub/x/.env alone.
+    assert_eq!(pins("/again"), [Pin { inside: inside("/w/x"), host: host("/w/x") }]);
+    // A grant at its own place is a mount there, which rename(2) does not cross.
+    assert_eq!(pins("/w/sub"), []);
 }
 
 #[test]

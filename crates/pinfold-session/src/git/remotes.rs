@@ -27,7 +27,7 @@ fn is_harmless(key: &str, value: &str) -> bool {
     match split(key) {
         Some(("remote", Some(name), "url")) => is_remote_name(name) && is_url(value),
         Some(("remote", Some(name), "fetch")) => {
-            is_remote_name(name) && value == format!("+refs/heads/*:refs/remotes/{name}/*")
+            is_remote_name(name) && is_own_refspec(value, name)
         }
         Some(("branch", Some(branch), "remote")) => {
             branch.split('/').all(is_component) && is_remote_name(value)
@@ -37,6 +37,15 @@ fn is_harmless(key: &str, value: &str) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether a refspec fetches all branches, or one as a shallow clone does, to where the remote's belong.
+fn is_own_refspec(value: &str, remote: &str) -> bool {
+    let Some((from, to)) = value.strip_prefix('+').and_then(|it| it.split_once(':')) else {
+        return false;
+    };
+    let branch = from.strip_prefix("refs/heads/").filter(|it| *it == "*" || is_branch(from));
+    branch.is_some_and(|branch| to == format!("refs/remotes/{remote}/{branch}"))
 }
 
 /// The name of a remote, never a path or a URL.
@@ -122,9 +131,10 @@ mod tests {
         let text = b"remote.origin.url\nhttps://h.example/a\0remote.origin.fetch\n+refs/heads/*:refs/remotes/origin/*\0\
             branch.main.remote\norigin\0branch.main.merge\nrefs/heads/main\0remote.origin.promisor\ntrue\0\
             remote.origin.pushurl\n/tmp/x\0branch.main.pushremote\n./packages\0remote.x.fetch\n+refs/*:refs/*\0\
+            remote.o.fetch\n+refs/heads/a/b:refs/remotes/o/a/b\0remote.o.fetch\n+refs/heads/a:refs/heads/a\0\
             branch.a.remote\n../evil\0remote.a/b.url\nhttps://h/a\0remote.origin.vcs\next\0core.fsmonitor\nx\0novalue\0";
         let (taken, dropped) = remotes(text);
-        assert_eq!(taken.len(), 4, "{taken:?}");
-        assert_eq!(dropped.len(), 9, "{dropped:?}");
+        assert_eq!(taken.len(), 5, "{taken:?}");
+        assert_eq!(dropped.len(), 10, "{dropped:?}");
     }
 }

@@ -94,7 +94,8 @@ fn mounts() -> BTreeSet<String> {
 /// same time; what a run leaves behind stays.
 fn wait_for_no_new_mounts(before: &BTreeSet<String>, at: &str) {
     const PATIENCE: Duration = Duration::from_secs(60);
-    const OF_ENGINES: [&str; 5] = [
+    const OF_OTHERS: [&str; 6] = [
+        "/mmdebstrap.",
         "/pinfold-docker-",
         "/pinfold-podman-",
         "/pinfold-rootless-",
@@ -104,8 +105,8 @@ fn wait_for_no_new_mounts(before: &BTreeSet<String>, at: &str) {
     let begun = Instant::now();
     loop {
         let now = mounts();
-        let is_engines = |line: &str| OF_ENGINES.iter().any(|place| line.contains(place));
-        let new: Vec<_> = now.difference(before).filter(|line| !is_engines(line)).collect();
+        let is_others = |line: &str| OF_OTHERS.iter().any(|place| line.contains(place));
+        let new: Vec<_> = now.difference(before).filter(|line| !is_others(line)).collect();
         if new.is_empty() {
             return;
         }

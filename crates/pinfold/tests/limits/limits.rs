@@ -287,7 +287,7 @@ fn a_task_too_many_is_refused_and_named() {
                   \x20   if os.fork() == 0: time.sleep(60)\n\
                   \x20   children += 1\n\
                   except OSError: print(children, flush=True)\n\
-                  time.sleep(0.5)\n";
+                  time.sleep(2)\n";
     for person in people() {
         let stage = Stage::new(person);
         let output = stage.run(&["--pids", "40"], &["python3", "-c", script]);

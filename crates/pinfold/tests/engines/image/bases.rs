@@ -47,6 +47,8 @@ fn an_image_builds_on_what_its_provider_here_builds_on() {
     assert_eq!(base(&[]), plain);
     let ralphs = r#"{"type": "docker-sandbox", "pi": {"provider": "claude-sdk"}}"#;
     scene.stage.write("ws/.agent-loop/config.json", ralphs);
+    assert_eq!(base(&[]), plain);
+    good(&scene.stage.pinfold(&["trust", "--yes"]).output().unwrap());
     assert_eq!(base(&[]), claude);
     assert_eq!(base(&["--agent-only"]), plain);
     assert_eq!(base(&["--provider", "openai"]), plain);

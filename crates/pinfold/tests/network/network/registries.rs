@@ -35,7 +35,7 @@ fn npm_installs_from_a_registry() {
         for said in runs.map(|(options, script)| world.shell(options, script)) {
             assert_eq!(
                 (said.err.as_str(), said.out.contains("tiny by npm")),
-                ("", true),
+                ("pinfold: changed, and your tools run it: package.json\n", true),
                 "{}",
                 said.out
             );

@@ -73,8 +73,8 @@ fn a_failure_is_told_and_leaves_nothing() {
             let error = refused(&build(&stage));
             let head = format!("setup step \"snapshot.setupCommands[1]\" failed (exit {status}):");
             let (_, rest) = error.split_once(&head).unwrap_or_else(|| panic!("{error}"));
-            assert!(rest.contains(command) && rest.contains("\nlast-words\n"), "{error}");
-            assert!(!rest.contains("\nnever") && rest.contains("hint: "), "{error}");
+            assert!(rest.contains(command) && rest.contains("\n  last-words\n"), "{error}");
+            assert!(!rest.contains("\n  never") && rest.contains("hint: "), "{error}");
             assert_eq!(kept(&stage, "snapshots"), Vec::<String>::new());
         }
         let error = refused(&stage.run_shell(&[], "echo started"));

@@ -25,6 +25,9 @@ const PRIVATE: &str = "/tmp";
 const INTERVAL: Duration = Duration::from_millis(200);
 /// The same at the beginning, and while a process has half of the descriptors that it may have.
 const CLOSE: Duration = Duration::from_millis(10);
+/// Tasks that the kernel may count with the sandbox's (getrlimit(2), `RLIMIT_NPROC`) and that are not
+/// seen from here: the process that keeps the masks has joined the user namespace.
+const OF_THE_HOST: u64 = 1;
 
 /// What to watch; `None` is not watched.
 #[derive(Debug, Clone, Default)]
@@ -98,7 +101,7 @@ impl Watch {
         self.interval = if close { CLOSE } else { INTERVAL.min(self.interval * 2) };
         let reached = [
             (Limit::Memory, memory.is_some_and(|most| blind || self.memory(&usage) > most)),
-            (Limit::Pids, pids.is_some_and(|most| usage.tasks >= most)),
+            (Limit::Pids, pids.is_some_and(|most| usage.tasks + OF_THE_HOST >= most)),
             (Limit::Disk, disk),
             (Limit::Files, files.is_some_and(|most| usage.files >= most)),
             (Limit::Changes, changes),

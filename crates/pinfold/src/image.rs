@@ -150,9 +150,15 @@ impl WantedArgs {
         let repository = workspace.map(read).transpose()?.unwrap_or_default();
         let (agent, provider) = (Some(self.agent.clone()), self.provider.clone());
         let flags = Flags { agent, provider, ..Flags::default() };
-        let (attendance, trust) = (Attendance::Attended, Trust::default());
-        let settings =
-            policy::Files::read(places)?.settings(flags, attendance, &repository, trust)?;
+        let files = policy::Files::read(places)?;
+        let resolve =
+            |trust| files.settings(flags.clone(), Attendance::Attended, &repository, trust);
+        let mut settings = resolve(Trust::default())?;
+        if let Some(workspace) = workspace
+            && policy::is_trusted(&settings, &repository, places, workspace)?
+        {
+            settings = resolve(Trust::Trusted)?;
+        }
         Ok(settings.provider.map(|provider| provider.value))
     }
 

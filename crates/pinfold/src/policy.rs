@@ -143,24 +143,32 @@ pub(crate) fn settings(
     let flags = flags(args, agent)?;
     let resolve = |trust| files.settings(flags.clone(), attendance, &repository, trust);
     let settings = resolve(trust.unwrap_or_default())?;
-    match &repository.file {
-        Some(file) if settings.waiting().next().is_some() => {
-            let base = file.base(workspace, places).map_err(told)?;
-            let hash = match file.hash(workspace, base.as_ref()) {
-                // It cannot be trusted, which is no reason not to run without what waits for trust.
-                // `pinfold trust` says why.
-                Err(RepositoryError::TooWide { .. } | RepositoryError::Read { .. }) => {
-                    return Ok(settings);
-                }
-                hash => hash.map_err(told)?,
-            };
-            match TrustStore::new(places).is_trusted(workspace, hash).map_err(Failure::own)? {
-                true => resolve(Trust::Trusted),
-                false => Ok(settings),
-            }
-        }
-        _ => Ok(settings),
+    match is_trusted(&settings, &repository, places, workspace)? {
+        true => resolve(Trust::Trusted),
+        false => Ok(settings),
     }
+}
+
+/// Whether something of these settings waits for trust, and the user has trusted the repository's file.
+///
+/// # Errors
+/// A file that cannot be read.
+pub(crate) fn is_trusted(
+    settings: &Settings,
+    repository: &Repository,
+    places: &Places,
+    workspace: &Workspace,
+) -> Result<bool, Failure> {
+    let file = repository.file.as_ref().filter(|_| settings.waiting().next().is_some());
+    let Some(file) = file else { return Ok(false) };
+    let base = file.base(workspace, places).map_err(told)?;
+    let hash = match file.hash(workspace, base.as_ref()) {
+        // It cannot be trusted, which is no reason not to run without what waits for trust.
+        // `pinfold trust` says why.
+        Err(RepositoryError::TooWide { .. } | RepositoryError::Read { .. }) => return Ok(false),
+        hash => hash.map_err(told)?,
+    };
+    TrustStore::new(places).is_trusted(workspace, hash).map_err(Failure::own)
 }
 
 /// The settings of this workspace without a flag, and with everything that its repository asks for:

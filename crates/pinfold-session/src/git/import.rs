@@ -53,12 +53,10 @@ git for-each-ref --format='%(objectname) %(refname)' refs/heads refs/tags >/q/ou
 while read -r number head index; do
   commit=$(git rev-parse -q --verify \"$head^{commit}\") || commit=-
   branch=$(git symbolic-ref -q \"$head\") || branch=-
-  tree=-
-  if [ -f \"/q/copy/$index\" ]; then
-    cp \"/q/copy/$index\" /q/out/index
-    tree=$(GIT_INDEX_FILE=/q/out/index git write-tree 2>/dev/null) || tree=-
-    rm -f /q/out/index
-  fi
+  # Without an index nothing is staged: the empty tree.
+  [ ! -f \"/q/copy/$index\" ] || cp \"/q/copy/$index\" /q/out/index
+  tree=$(GIT_INDEX_FILE=/q/out/index git write-tree 2>/dev/null) || tree=-
+  rm -f /q/out/index
   echo \"$number $commit $tree $branch\"
 done </q/asked/worktrees >/q/out/heads
 if git rev-parse -q --verify refs/stash >/dev/null; then

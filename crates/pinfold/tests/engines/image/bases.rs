@@ -48,12 +48,14 @@ fn an_image_builds_on_what_its_provider_here_builds_on() {
     let ralphs = r#"{"type": "docker-sandbox", "pi": {"provider": "claude-sdk"}}"#;
     scene.stage.write("ws/.agent-loop/config.json", ralphs);
     assert_eq!(base(&[]), plain);
-    good(&scene.stage.pinfold(&["trust", "--yes"]).output().unwrap());
+    let trust = || good(&scene.stage.pinfold(&["trust", "--yes"]).output().unwrap());
+    trust();
     assert_eq!(base(&[]), claude);
     assert_eq!(base(&["--agent-only"]), plain);
     assert_eq!(base(&["--provider", "openai"]), plain);
     assert_eq!(base(&["--base-image", "own:1"]), "own:1");
     scene.stage.write("ws/.agent-loop/config.json", r#"{"pi": {"provider": "none"}}"#);
+    trust();
     let error = refused(&scene.tag(&[]));
     assert!(error.contains("no provider \"none\"; known: "), "{error}");
     scene.stage.write("ws/.agent-loop/config.json", r#"{"pi": 1}"#);

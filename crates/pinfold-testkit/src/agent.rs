@@ -60,6 +60,8 @@ pub struct AgentScene {
     server: ModelServer,
     /// The container engine to run agents in, if not the default boundary.
     pub engine: Option<&'static str>,
+    /// The mode of the workspace, if not the default of an unattended run: a view.
+    pub workspace: Option<&'static str>,
 }
 
 impl AgentScene {
@@ -80,7 +82,7 @@ impl AgentScene {
             .map(|name| format!("[providers.{name}]\nbase_url = \"{}\"\n", server.base_url()))
             .concat();
         stage.write("home/.config/pinfold/config.toml", config);
-        let scene = Self { stage, repo, server, engine: None };
+        let scene = Self { stage, repo, server, engine: None, workspace: None };
         scene.set_key("anthropic");
         scene.set_key("openai");
         scene
@@ -99,6 +101,7 @@ impl AgentScene {
     pub fn run(&self, agent: &str, args: &[&str]) -> Command {
         let mut run = self.stage.pinfold(&["run"]);
         run.args(self.engine.iter().flat_map(|engine| ["--engine", engine]))
+            .args(self.workspace.iter().flat_map(|mode| ["--workspace", mode]))
             .args(["--unattended", agent, "--"])
             .args(args)
             .current_dir(self.repo.path())

@@ -190,3 +190,14 @@ fn the_persons_identity_is_known_inside() {
         assert_eq!(String::from_utf8_lossy(&output.stdout), "Ada\n", "{site}");
     }
 }
+
+#[test]
+fn a_repository_without_an_index_has_no_conflict() {
+    for site in sites() {
+        let case = site.empty_repository();
+        case.host("rm -f .git/index");
+        let output = case.inside("git status >.git/x; git write-tree");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(!errors.contains("conflict"), "{site}: {errors}");
+    }
+}

@@ -38,6 +38,8 @@ fn nowhere_inside(agent: &str, engine: Option<&'static str>, room: Option<&Room>
     let Some(person) = ready(agent) else { return };
     let mut scene = AgentScene::new(person, script());
     scene.engine = engine;
+    // The command inside and this test wait for each other's files.
+    scene.workspace = Some("shared_mount");
     let search = scene.repo.path().join("search.py");
     fs::write(&search, MEMORY_SEARCH).unwrap();
     scene.stage.own(&search);

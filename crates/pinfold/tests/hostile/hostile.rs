@@ -37,7 +37,7 @@ const KEY: &str = "sk-ant-api03-not-a-real-key-5f0e";
 /// its own: a /proc, /sys and /dev in which nothing is the host's, its own processes and sockets, of which
 /// none reaches further than those of the session. That its init can be looked at gives nothing: its memory
 /// and descriptors cannot be had.
-const OF_GVISOR: [(&str, &str); 23] = [
+const OF_GVISOR: [(&str, &str); 24] = [
     ("host files", "list /sys"),
     ("host files", "write in /dev"),
     ("paths", "find an open descriptor that leads out"),
@@ -61,6 +61,7 @@ const OF_GVISOR: [(&str, &str); 23] = [
     ("granted", "set the persona for a debugger"),
     ("granted", "set the persona for the query"),
     ("processes", "end or stop init with any signal"),
+    ("processes", "make ten thousand timers"),
 ];
 
 /// One attempt's result, as the driver prints it.

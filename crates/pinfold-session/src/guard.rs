@@ -213,6 +213,8 @@ impl Guard {
     ) -> Result<Authority, RunError> {
         let mut restrictions = self.find(authority, settings, places)?;
         hand_over(&self.private).map_err(RunError::System)?;
+        // After the owner changed, which is a change of the file.
+        self.copies.note_stamps();
         let placeholders = &self.protect.placeholders;
         state.make_placeholders(placeholders).map_err(RunError::System)?;
         // What nobody could make cannot be covered, and needs not be.

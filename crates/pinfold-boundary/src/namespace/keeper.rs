@@ -5,7 +5,7 @@
 //! `.env` uncovers the new file in a live sandbox. The keeper is a process of its own outside the
 //! sandbox that has joined its mount namespace. It watches the directories of masked names and puts
 //! a mask back as soon as it is gone. That takes about 150 µs, so a program that waits for the save
-//! can still read or open the file: the supervisor is told of each case, and tells the user.
+//! can still read or open the file: the keeper reports each case to the supervisor, which notifies the user.
 //!
 //! The sandbox cannot see or reach the keeper: it has no process of that name space in its own, and
 //! the keeper is not dumpable. What it resolves lies beneath the sandbox's root and leads through no
@@ -78,7 +78,7 @@ const NAMES: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::DELETE);
 
 /// Keeps masks until the supervisor's end of the channel is closed. The masks come over it, with a
-/// descriptor of the mount namespace; `out` is told of each that had fallen off.
+/// descriptor of the mount namespace; each that had fallen off is reported to `out`.
 ///
 /// # Errors
 /// Returns the error of the call that failed. No mask is put back then.

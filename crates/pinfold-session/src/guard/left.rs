@@ -19,7 +19,7 @@ use super::{Guard, Walked, site_of};
 use crate::anchor::Anchor;
 use crate::file_id::FileId;
 use crate::git::private::Copied;
-use crate::git::settle::Settled;
+use crate::git::settle::{Kept, Settled};
 use crate::git::stamp::Stamps;
 use crate::git::start::Start;
 use crate::own::Own;
@@ -150,7 +150,26 @@ pub(crate) fn settle_dead(
     settings: &Settings,
     places: &Places,
 ) -> Option<Settled> {
-    let guard = Guard::of_dead(session, private, places)?;
+    let Some(guard) = Guard::of_dead(session, private, places) else {
+        // Without a record it had not come far enough to start.
+        let has_started = fs::symlink_metadata(private.join(RECORD)).is_ok();
+        return has_started.then(|| unreadable(session, private));
+    };
     let none = (Default::default(), &Default::default());
     Some(guard.settle(settings, places, none))
+}
+
+/// What is said of a dead session whose record cannot be read. Its git directories are kept.
+fn unreadable(session: &SessionId, private: &Path) -> Settled {
+    let kept = private.with_file_name(format!("kept-{session}"));
+    let place = match fs::rename(private.join("git"), &kept) {
+        Ok(()) => format!("its git directories are kept in {}", kept.display()),
+        Err(error) => format!("its git directories cannot be kept: {error}"),
+    };
+    let why = format!(
+        "its record cannot be read; {place}; look over its workspace before tools run there"
+    );
+    let mut settled = Settled::default();
+    settled.kept.push(Kept::new(format!("what session {session} left"), why));
+    settled
 }

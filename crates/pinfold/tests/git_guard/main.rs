@@ -201,3 +201,18 @@ fn a_repository_without_an_index_has_no_conflict() {
         assert!(!errors.contains("conflict"), "{site}: {errors}");
     }
 }
+
+#[test]
+fn a_killed_session_whose_record_is_broken_is_named_and_kept() {
+    for site in sites() {
+        let case = site.repository();
+        let mut child = case.spawn_inside("echo ready; read line");
+        common::wait_for_line(&mut child, "ready");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        case.host("for record in $(find $HOME -name left.json); do echo '{' >$record; done");
+        let (_, told) = common::text(&case.inside("true"));
+        assert!(told.contains("its record cannot be read"), "{site}: {told}");
+        assert_ne!(case.host("find $HOME -name 'kept-*'"), "", "{site}: {told}");
+    }
+}

@@ -122,15 +122,23 @@ impl Masks {
 }
 
 impl Kept {
-    /// Ends it.
-    pub(crate) fn end(self) -> Fell {
-        let Self { channel, mut child, thread, is_over } = self;
+    /// Ends it, once it has looked for a last time.
+    pub(crate) fn end(self) -> (Fell, Ending) {
+        let Self { channel, child, thread, is_over } = self;
         is_over.store(true, Ordering::Release);
         drop(channel);
-        let fell = thread.join().unwrap_or_default();
+        (thread.join().unwrap_or_default(), Ending(child))
+    }
+}
+
+/// The helper on its way out: it takes the kernel up to 20 ms to close its watch. Waits on drop.
+#[derive(Debug)]
+pub(crate) struct Ending(Child);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
         // It ends with its channel.
-        let _ = child.wait();
-        fell
+        let _ = self.0.wait();
     }
 }
 
@@ -142,9 +150,10 @@ fn follow(first: Fallen, mut reports: ChildStdout, masks: &[Cover], init: &Owned
         let mut bytes = [0; 4];
         reports.read_exact(&mut bytes).is_ok().then(|| Fallen::from_bytes(bytes))
     };
-    for fallen in std::iter::once(first).chain(std::iter::from_fn(read_one)) {
+    let rest = std::iter::from_fn(read_one).take_while(|fallen| *fallen != Fallen::Over);
+    for fallen in std::iter::once(first).chain(rest) {
         let (number, is_lost) = match fallen {
-            Fallen::None => continue,
+            Fallen::None | Fallen::Over => continue,
             Fallen::PutBack(number) => (number, false),
             Fallen::Lost(number) => (number, true),
         };

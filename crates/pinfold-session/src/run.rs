@@ -230,9 +230,10 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     let announced = waits.then(|| session.state.id().clone());
     let sync = session.bring_in_step().map_err(RunError::thread)?;
     let ended = conduct(supervision, &resume, start, announced.as_ref());
-    let fell = masks.map(Kept::end).unwrap_or_default();
+    let (fell, _ending) = masks.map(Kept::end).unzip();
     let synced = sync.map(Sync::end).unwrap_or_default();
-    session.conclude(ended, &request, &records, &audit, (synced, fell))
+    let with = (synced, fell.unwrap_or_default());
+    session.conclude(ended, &request, &records, &audit, with)
 }
 
 /// What a run keeps from before its inside to after it.

@@ -7,6 +7,11 @@
 //! a mask back as soon as it is gone. That takes about 150 µs, so a program that waits for the save
 //! can still read or open the file: the keeper reports each case to the supervisor, which notifies the user.
 //!
+//! To close an inotify instance takes the kernel up to 20 ms, which a short command would wait for.
+//! So in the first moments of a session the keeper waits for changes of the namespace's mounts alone
+//! (`mounts_poll` in fs/proc_namespace.c), which a detached mask is. What those do not show, a
+//! directory that is replaced by another, it finds when it begins to watch, or at the end.
+//!
 //! The sandbox cannot see or reach the keeper: it has no process of that name space in its own, and
 //! the keeper is not dumpable. What it resolves lies beneath the sandbox's root and leads through no
 //! link. It ends with its supervisor.
@@ -31,45 +36,15 @@ use super::covers::{Closed, put};
 use super::root::{Root, inside};
 use crate::sys;
 
-/// What the keeper says: of one mask its number in the list, and what happened to it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fallen {
-    /// None has: all masks are watched from now on.
-    None,
-    /// It was put back.
-    PutBack(u32),
-    /// It could not be put back: the sandbox has to end.
-    Lost(u32),
-}
+mod fallen;
 
-impl Fallen {
-    /// As it is written to the supervisor: the number with its highest bit for what is lost.
-    #[must_use]
-    pub fn to_bytes(self) -> [u8; 4] {
-        match self {
-            Self::PutBack(number) => number,
-            Self::Lost(number) => number | LOST,
-            Self::None => READY,
-        }
-        .to_le_bytes()
-    }
-
-    /// What was written.
-    #[must_use]
-    pub fn from_bytes(bytes: [u8; 4]) -> Self {
-        match u32::from_le_bytes(bytes) {
-            READY => Self::None,
-            number if number & LOST == 0 => Self::PutBack(number),
-            number => Self::Lost(number & !LOST),
-        }
-    }
-}
-
-const LOST: u32 = 1 << 31;
-const READY: u32 = u32::MAX;
+pub use fallen::Fallen;
 
 /// How long the sandbox may take between two masks.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+
+/// A session that is over before this time needs no inotify.
+const SHORTEST: Duration = Duration::from_millis(200);
 
 /// What changes a name.
 const NAMES: WatchFlags = WatchFlags::CREATE
@@ -86,26 +61,39 @@ pub fn keep(channel: &Channel, out: &OwnedFd) -> Result<(), Errno> {
     sys::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong)?;
     sys::prctl(libc::PR_SET_DUMPABLE, 0)?;
     allow_many_files();
+    // The sandbox's own /proc does not show this process.
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let this = rustix::fs::open("/proc/self", flags, Mode::empty())?;
     let Some((covers, namespace)) = receive(channel)? else { return Ok(()) };
     join(&namespace)?;
     sys::prctl(libc::PR_SET_NO_NEW_PRIVS, 1)?;
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let mounts = rustix::fs::openat(&this, "mountinfo", flags, Mode::empty())?;
+    drop(this);
     let mut keeper = Keeper::new(&covers, out)?;
     keeper.await_masks(channel)?;
-    let mut is_ready = false;
-    while !keeper.is_over {
-        keeper.watch()?;
+    let opened = keeper.open();
+    keeper.begin(&mounts, channel)?;
+    drop(mounts);
+    if keeper.is_over {
         keeper.look_at(None)?;
-        if !is_ready {
-            rustix::io::write(out, &Fallen::None.to_bytes())?;
-            is_ready = true;
+        for (path, directory) in &opened {
+            keeper.report_open(path, directory, Fallen::PutBack)?;
         }
-        while keeper.wait(channel)? {
-            if keeper.turn()? {
+        return keeper.say_it_is_over();
+    }
+    let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+    keeper.add(&watch, opened)?;
+    while !keeper.is_over {
+        keeper.watch(&watch)?;
+        keeper.look_at(None)?;
+        while keeper.wait(&watch, channel)? {
+            if keeper.turn(&watch)? {
                 break;
             }
         }
     }
-    Ok(())
+    keeper.say_it_is_over()
 }
 
 /// A descriptor is held for each directory with masks. As many as the user may have.
@@ -155,7 +143,6 @@ struct Watched {
 struct Keeper<'a> {
     covers: &'a [Cover],
     root: Root,
-    watch: OwnedFd,
     /// The masks by the directory that they lie in.
     places: BTreeMap<PathBuf, Vec<(OsString, usize)>>,
     /// Directories above these, with the names that lead to them.
@@ -174,7 +161,6 @@ impl<'a> Keeper<'a> {
     fn new(covers: &'a [Cover], out: &'a OwnedFd) -> Result<Self, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = Root::of(rustix::fs::open("/", flags, Mode::empty())?);
-        let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         let mut places: BTreeMap<PathBuf, Vec<(OsString, usize)>> = BTreeMap::new();
         let mut above: BTreeMap<PathBuf, BTreeSet<OsString>> = BTreeMap::new();
         for (number, cover) in covers.iter().enumerate() {
@@ -187,7 +173,7 @@ impl<'a> Keeper<'a> {
             }
         }
         let (watched, moved, seen) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
-        Ok(Self { covers, root, watch, places, above, watched, moved, seen, out, is_over: false })
+        Ok(Self { covers, root, places, above, watched, moved, seen, out, is_over: false })
     }
 
     /// Waits until all masks are in place: the sandbox puts them there while this process starts. If
@@ -221,26 +207,69 @@ impl<'a> Keeper<'a> {
         Ok(())
     }
 
+    /// Says that the masks are kept, and waits for a short while, or until a mount changes.
+    fn begin(&mut self, mounts: &OwnedFd, channel: &Channel) -> Result<(), Errno> {
+        let mut changed = [PollFd::new(mounts, PollFlags::PRI)];
+        // What the sandbox itself has mounted until now is known.
+        poll(&mut changed, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;
+        self.look_at(None)?;
+        rustix::io::write(self.out, &Fallen::None.to_bytes())?;
+        let mut either = [PollFd::new(mounts, PollFlags::PRI), PollFd::new(channel, PollFlags::IN)];
+        let longest = Timespec { tv_sec: 0, tv_nsec: SHORTEST.subsec_nanos().into() };
+        match poll(&mut either, Some(&longest)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+        self.is_over = !either[1].revents().is_empty();
+        Ok(())
+    }
+
+    /// The supervisor does not wait until the watch is closed.
+    fn say_it_is_over(&self) -> Result<(), Errno> {
+        rustix::io::write(self.out, &Fallen::Over.to_bytes()).map(|_| ())
+    }
+
+    /// Opens each directory, wherever it is now.
+    fn open(&self) -> Vec<(PathBuf, OwnedFd)> {
+        let all: BTreeSet<&PathBuf> = self.places.keys().chain(self.above.keys()).collect();
+        let open = |path: &PathBuf| {
+            let relative = inside(path);
+            let relative = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
+            Some((path.clone(), self.root.resolve(relative).ok()?))
+        };
+        all.into_iter().filter_map(open).collect()
+    }
+
     /// Watches each directory, wherever it is now.
+    ///
+    /// # Errors
+    /// As [`Self::add`].
+    fn watch(&mut self, watch: &OwnedFd) -> Result<(), Errno> {
+        let now = self.add(watch, self.open())?;
+        self.moved = self.watched.keys().filter(|number| !now.contains(*number)).copied().collect();
+        self.look_at_moved()
+    }
+
+    /// Watches these directories, and returns the numbers of the watches.
     ///
     /// # Errors
     /// Returns that one cannot be watched: a user's sandboxes share the number of watches that the
     /// kernel gives them (`fs.inotify.max_user_watches`), and one sandbox can use them up.
-    fn watch(&mut self) -> Result<(), Errno> {
-        let all: BTreeSet<&PathBuf> = self.places.keys().chain(self.above.keys()).collect();
+    fn add(
+        &mut self,
+        watch: &OwnedFd,
+        opened: Vec<(PathBuf, OwnedFd)>,
+    ) -> Result<BTreeSet<i32>, Errno> {
         let mut now = BTreeSet::new();
-        for path in all {
-            let relative = inside(path);
-            let relative = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
-            let Ok(directory) = self.root.resolve(relative) else { continue };
+        for (path, directory) in opened {
             // Of this process there is no /proc here, so what a descriptor is open on has no path.
             if rustix::process::fchdir(&directory).is_err() {
                 continue;
             }
-            match inotify::add_watch(&self.watch, ".", NAMES | WatchFlags::ONLYDIR) {
+            match inotify::add_watch(watch, ".", NAMES | WatchFlags::ONLYDIR) {
                 Ok(number) => {
-                    let opened = self.places.contains_key(path).then_some(directory);
-                    self.watched.insert(number, Watched { path: path.clone(), opened });
+                    let opened = self.places.contains_key(&path).then_some(directory);
+                    self.watched.insert(number, Watched { path, opened });
                     now.insert(number);
                 }
                 // It was removed a moment ago, or nobody in the sandbox may list it.
@@ -248,32 +277,42 @@ impl<'a> Keeper<'a> {
                 Err(errno) => return Err(errno),
             }
         }
-        self.moved = self.watched.keys().filter(|number| !now.contains(*number)).copied().collect();
-        self.look_at_moved()
+        Ok(now)
     }
 
     /// Looks whether masks are in place in directories that were moved away from their paths. Where
     /// such a one is now is not known, so what fell off there cannot be put back.
     fn look_at_moved(&self) -> Result<(), Errno> {
         for watched in self.moved.iter().filter_map(|number| self.watched.get(number)) {
-            let Some(directory) = &watched.opened else { continue };
-            for (name, number) in self.places.get(&watched.path).into_iter().flatten() {
-                let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-                let is_open = statx(directory, name, flags, StatxFlags::TYPE)
-                    .is_ok_and(|found| !found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT));
-                if is_open && self.seen.contains(number) {
-                    let number = u32::try_from(*number).map_err(|_| Errno::OVERFLOW)?;
-                    rustix::io::write(self.out, &Fallen::Lost(number).to_bytes())?;
-                }
+            if let Some(directory) = &watched.opened {
+                self.report_open(&watched.path, directory, Fallen::Lost)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reports masks that are not in place in a directory that had this path.
+    fn report_open(
+        &self,
+        path: &Path,
+        directory: &OwnedFd,
+        as_what: fn(u32) -> Fallen,
+    ) -> Result<(), Errno> {
+        for (name, number) in self.places.get(path).into_iter().flatten() {
+            let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+            let is_open = statx(directory, name, flags, StatxFlags::TYPE)
+                .is_ok_and(|found| !found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT));
+            if is_open && self.seen.contains(number) {
+                let number = u32::try_from(*number).map_err(|_| Errno::OVERFLOW)?;
+                rustix::io::write(self.out, &as_what(number).to_bytes())?;
             }
         }
         Ok(())
     }
 
     /// Waits for a change; false at the end.
-    fn wait(&mut self, channel: &Channel) -> Result<bool, Errno> {
-        let mut both =
-            [PollFd::new(&self.watch, PollFlags::IN), PollFd::new(channel, PollFlags::IN)];
+    fn wait(&mut self, watch: &OwnedFd, channel: &Channel) -> Result<bool, Errno> {
+        let mut both = [PollFd::new(watch, PollFlags::IN), PollFd::new(channel, PollFlags::IN)];
         match poll(&mut both, None) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(errno),
@@ -283,10 +322,10 @@ impl<'a> Keeper<'a> {
     }
 
     /// Deals with what has happened; true if a directory was replaced, or something was missed.
-    fn turn(&mut self) -> Result<bool, Errno> {
+    fn turn(&mut self, watch: &OwnedFd) -> Result<bool, Errno> {
         let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
         let (mut touched, mut is_moved) = (BTreeSet::new(), false);
-        let mut events = inotify::Reader::new(&self.watch, &mut buffer);
+        let mut events = inotify::Reader::new(watch, &mut buffer);
         loop {
             let event = match events.next() {
                 Ok(event) => event,
@@ -348,19 +387,5 @@ impl<'a> Keeper<'a> {
         let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW;
         let found = statx(&place, "", flags, StatxFlags::TYPE);
         found.is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_said_is_read_again() {
-        for said in
-            [Fallen::None, Fallen::PutBack(0), Fallen::PutBack(7), Fallen::Lost(0), Fallen::Lost(9)]
-        {
-            assert_eq!(Fallen::from_bytes(said.to_bytes()), said);
-        }
     }
 }

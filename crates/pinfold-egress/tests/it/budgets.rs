@@ -320,7 +320,8 @@ fn requests_at_once_cannot_pass_a_budget_together() {
     wait_until(|| {
         pen.journal.lines().iter().filter(|line| line.starts_with("denied 429")).count() == 4
     });
-    assert_eq!(seen.lock().unwrap().len(), 2);
+    // The other two may still be on their way.
+    wait_until(|| seen.lock().unwrap().len() == 2);
     drop(streams);
 }
 

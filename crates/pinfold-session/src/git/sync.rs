@@ -10,7 +10,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -21,6 +22,9 @@ use super::settle::{Kept, Settled};
 use super::state::State;
 use crate::guard::Repositories;
 
+/// A session that is over before this time is brought in step by its end alone: to close a watch
+/// takes the kernel up to 20 ms (it waits for `synchronize_srcu` in fs/notify/mark.c).
+const SHORTEST: Duration = Duration::from_millis(200);
 /// How long nothing must move before both sides are brought in step.
 const QUIET: Duration = Duration::from_millis(250);
 /// How long a side that does not come to rest is waited for.
@@ -38,7 +42,7 @@ const CHANGES: WatchFlags = WatchFlags::CREATE
 /// The thread, with what it needs to be ended.
 #[derive(Debug)]
 pub(crate) struct Sync {
-    thread: JoinHandle<Synced>,
+    synced: Receiver<Synced>,
     stop: Arc<OwnedFd>,
 }
 
@@ -53,15 +57,21 @@ impl Sync {
         }
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
         let stopped = Arc::clone(&stop);
-        let run = move || Watch::new(&repositories, &git).run(&stopped);
-        let thread = thread::Builder::new().name("git".to_owned()).spawn(run)?;
-        Ok(Some(Self { thread, stop }))
+        let (sender, synced) = mpsc::channel();
+        let run = move || {
+            let mut watch = None;
+            let synced = Watch::new(&repositories, &git).run(&stopped, &mut watch);
+            // The session does not wait until the watch is closed.
+            let _ = sender.send(synced);
+        };
+        thread::Builder::new().name("git".to_owned()).spawn(run)?;
+        Ok(Some(Self { synced, stop }))
     }
 
     /// Ends it. After a panic nothing is known, and the end of the session compares with its start.
     pub(crate) fn end(self) -> Synced {
         let _ = rustix::io::write(&*self.stop, &1_u64.to_ne_bytes());
-        self.thread.join().unwrap_or_default()
+        self.synced.recv().unwrap_or_default()
     }
 }
 
@@ -87,20 +97,26 @@ impl<'a> Watch<'a> {
         Self { repositories, git, states: states.collect(), kept: BTreeSet::new() }
     }
 
-    fn run(mut self, stop: &OwnedFd) -> Synced {
+    /// Brings both sides in step until the end. The watch is left to the caller to close.
+    fn run(mut self, stop: &OwnedFd, watch: &mut Option<OwnedFd>) -> Synced {
+        if !pause(stop, SHORTEST) {
+            return self.end();
+        }
         // Without it the end of the session brings both sides in step.
-        let Ok(watch) = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK) else {
+        let Ok(watch) = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)
+            .map(|opened| &*watch.insert(opened))
+        else {
             return self.end();
         };
-        let mut failed = false;
+        // What moved before it was watched is due at once.
+        let mut next = Some(Duration::ZERO);
         loop {
-            self.watch(&watch);
-            let wait = failed.then_some(AGAIN);
-            if !wait_for(&watch, stop, wait) || !settle_down(&watch, stop) {
+            self.watch(watch);
+            if !wait_for(watch, stop, next) || !settle_down(watch, stop) {
                 return self.end();
             }
             let began = Instant::now();
-            failed = !self.round();
+            next = (!self.round()).then_some(AGAIN);
             // A session that never comes to rest costs a third of a processor, or one round each two
             // seconds.
             if !pause(stop, (began.elapsed() * 2).min(PATIENCE)) {

@@ -124,3 +124,25 @@ fn a_save_in_a_directory_that_the_session_moved_ends_it() {
         assert_eq!(shown, "lived\n", "{site}: {told}");
     }
 }
+
+/// In its first moments a session watches no directories: what happens there is found at its end.
+#[test]
+fn a_save_in_a_short_session_is_told() {
+    for site in sites() {
+        for (inside, host) in [
+            ("", "echo new > .env.tmp; mv .env.tmp .env"),
+            ("", "mv sub old; mkdir sub; echo new > sub/.env"),
+            ("mv sub moved", "echo new > moved/.env.tmp; mv moved/.env.tmp moved/.env"),
+            ("mv sub moved; mkdir sub", "rm moved/.env; echo new > moved/.env"),
+        ] {
+            let case = case(&site);
+            let mut run = case.spawn(&[], &format!("{inside}\necho ready; read go"));
+            wait_for_line(&mut run, "ready");
+            case.host(host);
+            let _ = run.stdin.take().unwrap().write_all(b"go\n");
+            let (_, told) = text(&run.wait_with_output().unwrap());
+            let is_told = told.contains("may have read it") || told.contains("session was ended");
+            assert!(is_told && told.contains("/.env: "), "{site}, {host}: {told}");
+        }
+    }
+}

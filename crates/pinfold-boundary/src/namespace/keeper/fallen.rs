@@ -1,0 +1,56 @@
+//! What the keeper reports, as four bytes each.
+
+/// What the keeper says: of one mask its number in the list, and what happened to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fallen {
+    /// None has: all masks are watched from now on.
+    None,
+    /// It was put back.
+    PutBack(u32),
+    /// It could not be put back: the sandbox has to end.
+    Lost(u32),
+    /// The session is over, and nothing more follows.
+    Over,
+}
+
+impl Fallen {
+    /// As it is written to the supervisor: the number with its highest bit for what is lost.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; 4] {
+        match self {
+            Self::PutBack(number) => number,
+            Self::Lost(number) => number | LOST,
+            Self::None => READY,
+            Self::Over => OVER,
+        }
+        .to_le_bytes()
+    }
+
+    /// What was written.
+    #[must_use]
+    pub fn from_bytes(bytes: [u8; 4]) -> Self {
+        match u32::from_le_bytes(bytes) {
+            READY => Self::None,
+            OVER => Self::Over,
+            number if number & LOST == 0 => Self::PutBack(number),
+            number => Self::Lost(number & !LOST),
+        }
+    }
+}
+
+const LOST: u32 = 1 << 31;
+const READY: u32 = u32::MAX;
+const OVER: u32 = READY - 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_is_read_again() {
+        let numbered = [Fallen::PutBack(0), Fallen::PutBack(7), Fallen::Lost(0), Fallen::Lost(9)];
+        for said in numbered.into_iter().chain([Fallen::None, Fallen::Over]) {
+            assert_eq!(Fallen::from_bytes(said.to_bytes()), said);
+        }
+    }
+}

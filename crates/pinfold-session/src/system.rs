@@ -176,9 +176,21 @@ impl<'a> Systems<'a> {
         }
     }
 
-    /// What is put over this machine's own system, for the version that it has now. Those for others
-    /// are of no use any more.
+    /// What is put over this machine's own system, for the version that it has now. A package
+    /// manager may be at work, so what changes while it is read is read again, a few times.
     fn host(&self) -> Result<System, SystemError> {
+        const ATTEMPTS: usize = 3;
+        for _ in 1..ATTEMPTS {
+            match self.host_as_it_is() {
+                Err(SystemError::Changing { .. }) => {}
+                made => return made,
+            }
+        }
+        self.host_as_it_is()
+    }
+
+    /// The same, of a system that does not change. Those for other versions are of no use any more.
+    fn host_as_it_is(&self) -> Result<System, SystemError> {
         let failed = |source| SystemError::Path { path: PathBuf::from("/"), source };
         if let Some(point) = host::mounted_within().map_err(failed)? {
             return Err(SystemError::MountedWithin { point });

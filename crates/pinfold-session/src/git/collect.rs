@@ -93,7 +93,8 @@ impl Collect<'_> {
         let all = worktrees::list(&self.copied.host, self.tops);
         // An attempt that was interrupted may have moved the references already.
         let is_first = !state.is_complete && !self.copied.own_stamps.is_empty();
-        if self.phase == Phase::End && is_first && self.is_unchanged() {
+        let is_host_known = || self.phase == Phase::End || self.is_host_unchanged();
+        if is_first && is_host_known() && self.is_unchanged() {
             return Ok(());
         }
         for git in [self.copied.private.as_path(), self.copied.host.path()] {

@@ -25,6 +25,8 @@ use super::read::{open_directory, owner_at, read_beneath, read_bounded};
 pub(crate) const LARGEST: u64 = 256 << 20;
 /// What precedes the object id in an entry: times, device, inode, mode, owner and size.
 const STAT: usize = 40;
+/// Where the mode is in an entry.
+const MODE: usize = 24;
 /// A path is at most this long (`PATH_MAX` in Linux).
 const LONGEST: usize = 4096;
 /// Bits of an entry's flags: there are more flags; the number of its side in a conflict.
@@ -32,6 +34,8 @@ const EXTENDED: u16 = 0x4000;
 const STAGE: u16 = 0x3000;
 /// The bit of the further flags that tells git that the file is not checked out.
 const SKIP_WORKTREE: u16 = 0x4000;
+/// The bit of the further flags for a file of which only the name is staged (`git add -N`).
+const INTENT_TO_ADD: u16 = 0x2000;
 
 /// Puts an index that git wrote in the place of a git directory's own. `mark` tells the file that it
 /// is written to before from others'.
@@ -152,6 +156,25 @@ impl Index {
         let sum = digest(self.hash, &[&new]);
         new.extend_from_slice(&sum);
         any.then_some(new)
+    }
+
+    /// Returns a digest (SHA-256) of what it holds: of each entry its path, mode, object and side in
+    /// a conflict, and whether only the intent to add it is staged. `None` where that cannot be
+    /// read, or some of it is in another file (`core.splitIndex`).
+    pub(crate) fn entries(&self) -> Option<Vec<u8>> {
+        let mut context = Context::new(&SHA256);
+        let end = self.each(&mut |name, entry| {
+            context.update(&name.len().to_be_bytes());
+            context.update(name);
+            context.update(&self.bytes[entry.start + MODE..entry.start + MODE + 4]);
+            context.update(&self.bytes[entry.start + STAT..entry.flags_at]);
+            context.update(&(entry.flags & STAGE).to_be_bytes());
+            context.update(&(entry.more & INTENT_TO_ADD).to_be_bytes());
+        })?;
+        let mut more = Vec::new();
+        self.extensions(end, &mut more)?;
+        context.update(&more);
+        Some(context.finish().as_ref().to_vec())
     }
 
     /// Copies the extensions without which the index would mean something else; the others save

@@ -55,13 +55,14 @@ impl Stamps {
         self.0.get(name).copied()
     }
 
+    /// Returns the names of files that have another stamp in the other list, or none.
+    pub(crate) fn differences<'s>(&'s self, other: &'s Self) -> impl Iterator<Item = &'s str> {
+        let names = self.0.keys().chain(other.0.keys().filter(|name| !self.0.contains_key(*name)));
+        names.filter(|name| self.0.get(*name) != other.0.get(*name)).map(String::as_str)
+    }
+
     /// Whether no file was there.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
-    }
-
-    /// Whether each file in the git directory still has its stamp.
-    pub(crate) fn are_those_of(&self, git: &Path) -> bool {
-        self.of_copy(git) == *self
     }
 }

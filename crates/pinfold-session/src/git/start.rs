@@ -115,6 +115,16 @@ impl Start {
             == (&other.heads, &other.loose, &other.packed, &other.stash)
     }
 
+    /// Whether everything that the other one names is the same here, wherever a reference lies.
+    /// Other working trees may be there besides.
+    pub(crate) fn has_all_of(&self, other: &Self) -> bool {
+        let has = |(name, content)| self.heads.get(name) == Some(content);
+        self.stash == other.stash
+            && other.heads.iter().all(has)
+            && self.refs() == other.refs()
+            && self.remotes() == other.remotes()
+    }
+
     /// The configuration and the hooks.
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings

@@ -1,17 +1,47 @@
-//! Whether a session moved anything in its private directory: if not, git need not be asked.
+//! Whether a session or the host moved anything in a repository: if not, git need not be asked.
 
+use std::path::Path;
+
+use super::super::index::Index;
+use super::super::stamp::Stamps;
 use super::super::start::Start;
 use super::super::worktrees;
 use super::Collect;
 
 impl Collect<'_> {
-    /// Whether each HEAD, every reference, the list of stashes and each index are as they were at the
-    /// start.
+    /// Whether each HEAD, every reference, the list of stashes and what each index holds are in the
+    /// private directory as they were at the start. An index in which only times of files differ
+    /// (`git status` writes such a one) holds the same.
     pub(super) fn is_unchanged(&self) -> bool {
         let host = self.copied.host.path();
-        self.copied.own_stamps.are_those_of(&self.copied.private)
-            && !host.join("reftable").exists()
+        !host.join("reftable").exists()
             && Start::read(&self.copied.private).names_the_same(&self.copied.start)
             && worktrees::made(&self.copied.private, host).is_empty()
+            && self.hold_the_same()
     }
+
+    /// Whether the same is true of the host's git directory. Worktrees that it has besides do not
+    /// matter.
+    pub(super) fn is_host_unchanged(&self) -> bool {
+        let host = self.copied.host.path();
+        !host.join("reftable").exists()
+            && Start::read(host).has_all_of(&self.copied.start)
+            && Stamps::of(host) == self.copied.stamps
+    }
+
+    fn hold_the_same(&self) -> bool {
+        let now = Stamps::of(&self.copied.private);
+        let mut changed = now.differences(&self.copied.own_stamps);
+        changed.all(|name| {
+            name.ends_with("index")
+                && self.copied.is_as_copied(name)
+                && entries(&self.copied.private, name)
+                    .is_some_and(|held| Some(held) == entries(self.copied.host.path(), name))
+        })
+    }
+}
+
+/// A digest of what an index holds, if all of that is in one file.
+fn entries(git: &Path, name: &str) -> Option<Vec<u8>> {
+    Index::open(git.join(name).parent()?)?.entries()
 }

@@ -151,3 +151,42 @@ proptest! {
         index.without([Path::new("")].into_iter());
     }
 }
+
+#[test]
+fn only_what_an_index_holds_counts() {
+    for version in [2, 4] {
+        let script = format!(
+            "git init -q; {FILES}; git update-index --index-version {version}; touch n; git add n"
+        );
+        let Some(dir) = repository(&script) else { return };
+        let entries = || Index::open(&git(dir.path())).unwrap().entries();
+        let after = |script: &str| {
+            let script = format!("cd '{}' && {script}", dir.path().display());
+            let argv = ["/bin/sh", "-ec", &script].map(str::to_owned);
+            assert_eq!(Launcher.run_to_end(&argv, &[], None).unwrap().code, Some(0), "{script}");
+            entries()
+        };
+        let before = entries();
+        assert!(before.is_some());
+        for same in [
+            "sleep 0.01; touch .env; git update-index -q --refresh || :",
+            "git update-index --index-version 3",
+            "git update-index --assume-unchanged .env",
+        ] {
+            assert_eq!(after(same), before, "{same}");
+        }
+        let mut seen = vec![before];
+        for another in [
+            "echo other > .env; git add .env",
+            "git update-index --chmod=+x .env",
+            "git rm -q --cached n",
+            "touch n; git add -N n",
+            "git add n",
+        ] {
+            let now = after(another);
+            assert!(now.is_some() && seen.last() != Some(&now), "{another}");
+            seen.push(now);
+        }
+        assert_eq!(after("git update-index --split-index"), None);
+    }
+}

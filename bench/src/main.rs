@@ -12,7 +12,6 @@ mod sample;
 mod snapshot;
 mod start;
 mod tools;
-mod warm;
 mod work;
 mod workspace;
 
@@ -70,9 +69,6 @@ fn run(words: &[&str]) -> Outcome {
     }
     if wanted("boundaries") {
         boundaries::run(&pinfold, effort)?;
-    }
-    if wanted("warm") {
-        warm::run(&pinfold, effort)?;
     }
     if wanted("exec") {
         exec::run(&pinfold, effort)?;

@@ -27,7 +27,7 @@ tasks:
         [--engine ENGINE]       behind a container engine
   hunt [--minutes N]            property tests with new seeds, until one fails (default: 10)
   leftovers COMMAND…            run a command, then fail if a process or mount of it is left
-  bench [--smoke] [--dist] [start|boundaries|warm|exec|tools|snapshot|work|workspace|memory|gateway|door]
+  bench [--smoke] [--dist] [start|boundaries|exec|tools|snapshot|work|workspace|memory|gateway|door]
                                 measure the promises of SPECIFICATION.md
         [--on DIRECTORY]        workspace and tools: on this directory's disk
         [--rounds N]            work and workspace: so many turns of each piece

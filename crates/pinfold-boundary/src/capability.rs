@@ -1,11 +1,9 @@
 //! What a boundary can enforce, and what stands in its way.
 
-use serde::{Deserialize, Serialize};
-
 use crate::LaunchError;
 
 /// What a boundary enforces on this machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Capabilities {
     /// Memory of the whole tree, by a control group.
     pub memory: bool,
@@ -26,13 +24,11 @@ pub enum Feature {
     Terminal,
     /// Ports of the inside's that the host can reach.
     Publish,
-    /// Starts that were prepared.
-    Warm,
 }
 
 impl Feature {
     /// Every one.
-    pub const ALL: [Self; 4] = [Self::Landlock, Self::Terminal, Self::Publish, Self::Warm];
+    pub const ALL: [Self; 3] = [Self::Landlock, Self::Terminal, Self::Publish];
 
     /// Words that read well after "has no".
     #[must_use]
@@ -41,7 +37,6 @@ impl Feature {
             Self::Landlock => "Landlock",
             Self::Terminal => "terminal of its own",
             Self::Publish => "port that the host can reach",
-            Self::Warm => "prepared start",
         }
     }
 }

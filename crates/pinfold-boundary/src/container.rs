@@ -25,7 +25,7 @@ use pinfold_policy::path::{HostPath, InsidePath};
 
 use crate::namespace::{self, Wall};
 use crate::plan::{Entry, Landlock, LaunchPlan, Place};
-use crate::{Boundary, Feature, Hold, Inside, LaunchError, Probe, Session};
+use crate::{Boundary, Feature, Inside, LaunchError, Probe, Session};
 
 /// Where init lies inside, in a directory that nothing there can write to.
 const INIT: &str = "/run/pinfold/init";
@@ -64,11 +64,7 @@ impl Boundary for Container {
     }
 
     fn lacks(&self) -> &'static [Feature] {
-        if self.engine.has_own_kernel() {
-            &[Feature::Warm, Feature::Landlock]
-        } else {
-            &[Feature::Warm]
-        }
+        if self.engine.has_own_kernel() { &[Feature::Landlock] } else { &[] }
     }
 
     fn probe(&self) -> Probe {
@@ -78,12 +74,7 @@ impl Boundary for Container {
         }
     }
 
-    fn launch(
-        &self,
-        mut plan: LaunchPlan,
-        hold: Hold,
-        _session: Session<'_>,
-    ) -> Result<Inside, LaunchError> {
+    fn launch(&self, mut plan: LaunchPlan, _session: Session<'_>) -> Result<Inside, LaunchError> {
         let program = self.engine.find(&self.not_in)?;
         if self.engine.has_own_kernel() {
             plan.landlock = without_landlock(plan.landlock)?;
@@ -94,7 +85,7 @@ impl Boundary for Container {
         let failed = |source| LaunchError::System { what: "cannot name the path of init", source };
         let path = InsidePath::new(INIT).map_err(|error| failed(std::io::Error::other(error)))?;
         plan.tree.push(Entry { path, place: Place::ReadOnly(self.init.clone()) });
-        namespace::launch(plan, hold, Wall::Engine(Runtime::new(self.engine, program)?))
+        namespace::launch(plan, Wall::Engine(Runtime::new(self.engine, program)?))
     }
 }
 

@@ -6,16 +6,14 @@ use std::time::Duration;
 
 use pinfold_wire::{Bounds, Channel, ChannelError, Cover, LastSteps, Order, Streams};
 use rustix::event::{PollFd, PollFlags};
-use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
-use serde::{Deserialize, Serialize};
 
 use crate::Capabilities;
 use crate::container::{Runtime, Said};
 use crate::launch_error::{LaunchError, failure};
 use crate::managed::Kept;
-use crate::namespace::{Group, HandedGroup};
+use crate::namespace::Group;
 use crate::plan::{Program, Stdio};
 
 /// The sockets of an inside's doors.
@@ -78,17 +76,8 @@ impl Waiting {
 pub(crate) enum Relation {
     /// Its parent: ends it and reaps it.
     Parent,
-    /// It was handed this inside by the parent, who reaps.
+    /// Another process is init's parent and reaps it.
     Adopted,
-    /// It has handed this inside to another.
-    Released,
-}
-
-/// What of an inside, beside its two descriptors, goes to another process that is to hold it.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Handover {
-    group: Option<HandedGroup>,
-    enforced: Capabilities,
 }
 
 impl Inside {
@@ -273,37 +262,16 @@ impl Inside {
         own.or_else(|| self.managed.as_ref().map(Kept::gone))
     }
 
-    /// What another process needs to hold this inside, beside [`Self::channel`] and [`Self::init`].
+    /// Holds an inside whose init is another process's child.
     #[must_use]
-    pub fn handover(&self) -> Handover {
-        Handover { group: self.group.as_ref().map(Group::handed), enforced: self.enforced }
-    }
-
-    /// Lets go of an inside that another process holds now. Its init stays this process's child.
-    ///
-    /// # Errors
-    /// No descriptor is left to see its end by; the inside is ended.
-    pub fn release(mut self) -> io::Result<Released> {
-        let init = self.init.try_clone()?;
-        self.relation = Relation::Released;
-        Ok(Released { init, _group: self.group.take() })
-    }
-
-    /// Takes an inside that another process has made and released.
-    #[must_use]
-    pub fn adopt(channel: OwnedFd, init: OwnedFd, handover: Handover) -> Self {
-        let Handover { group, enforced } = handover;
-        let group = group.map(Group::from);
-        let channel = Channel::from(channel);
-        Self {
-            channel,
-            init,
-            group,
-            enforced,
-            engine: None,
-            managed: None,
-            relation: Relation::Adopted,
-        }
+    pub fn adopt(
+        channel: Channel,
+        init: OwnedFd,
+        group: Option<Group>,
+        enforced: Capabilities,
+    ) -> Self {
+        let relation = Relation::Adopted;
+        Self { channel, init, group, enforced, engine: None, managed: None, relation }
     }
 
     /// Ends the whole inside at once.
@@ -319,12 +287,14 @@ impl Inside {
     /// What waitid(2) or poll(2) says.
     pub fn reap(&self) -> io::Result<()> {
         match self.relation {
-            Relation::Parent => reap(&self.init)?,
+            Relation::Parent => {
+                let wait = || waitid(WaitId::PidFd(self.init.as_fd()), WaitIdOptions::EXITED);
+                rustix::io::retry_on_intr(wait)?;
+            }
             Relation::Adopted => {
                 let mut ended = [PollFd::new(&self.init, PollFlags::IN)];
                 rustix::io::retry_on_intr(|| rustix::event::poll(&mut ended, None))?;
             }
-            Relation::Released => {}
         }
         Ok(())
     }
@@ -338,40 +308,8 @@ impl Inside {
 impl Drop for Inside {
     /// Whatever goes wrong in the caller, no inside outlives its supervisor's hold on it.
     fn drop(&mut self) {
-        if self.relation == Relation::Released {
-            return;
-        }
         self.kill();
         // Reaped already is fine.
         let _ = self.reap();
     }
-}
-
-/// A child that another process holds; it is reaped here.
-#[derive(Debug)]
-pub struct Released {
-    init: OwnedFd,
-    /// Removed with this value, if who holds the inside could not.
-    _group: Option<Group>,
-}
-
-impl Released {
-    /// Reaps it once it has ended ([`AsFd`] is readable then).
-    ///
-    /// # Errors
-    /// What waitid(2) says.
-    pub fn reap(self) -> io::Result<()> {
-        Ok(reap(&self.init)?)
-    }
-}
-
-impl AsFd for Released {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.init.as_fd()
-    }
-}
-
-fn reap(init: &OwnedFd) -> Result<(), Errno> {
-    rustix::io::retry_on_intr(|| waitid(WaitId::PidFd(init.as_fd()), WaitIdOptions::EXITED))?;
-    Ok(())
 }

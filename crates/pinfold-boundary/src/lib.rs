@@ -16,9 +16,9 @@ mod sys;
 use std::path::Path;
 
 pub use capability::{Capabilities, Feature, Finding, Probe};
-pub use inside::{Doors, Handover, Inside, Released};
+pub use inside::{Doors, Inside};
 pub use launch_error::{LaunchError, step_failed};
-pub use pinfold_init::{close_all_but, end_on_panic, kernel_text};
+pub use pinfold_init::{close_all_but, end_on_panic};
 pub use pinfold_wire::{Cover, CoverKind, Step};
 pub use plan::{
     Changes, CpuShare, Door, Entry, Identity, Landlock, LaunchPlan, Lower, Place, Program,
@@ -43,12 +43,7 @@ pub trait Boundary {
     ///
     /// # Errors
     /// Whatever kept the inside from being made; nothing is left behind then.
-    fn launch(
-        &self,
-        plan: LaunchPlan,
-        hold: Hold,
-        session: Session<'_>,
-    ) -> Result<Inside, LaunchError>;
+    fn launch(&self, plan: LaunchPlan, session: Session<'_>) -> Result<Inside, LaunchError>;
 }
 
 /// Whose an inside is.
@@ -58,13 +53,4 @@ pub struct Session<'a> {
     pub name: &'a str,
     /// A directory of its own, which nobody but its user can look into, and which goes with it.
     pub directory: &'a Path,
-}
-
-/// By what an inside ends with those who hold it, whatever kills them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hold {
-    /// The end of the process that launched it, which keeps it.
-    Parent,
-    /// The end of whoever has the control channel: it can be handed to another process.
-    Channel,
 }

@@ -22,12 +22,9 @@ use self::errand::Errand;
 use self::grants::{Grants, Owner};
 use self::meeting::{Meeting, Met};
 use self::remains::Remains;
-use crate::inside::Relation;
 use crate::namespace::{self, Group};
 use crate::plan::{LaunchPlan, ResourceLimits};
-use crate::{
-    Boundary, Capabilities, Feature, Finding, Hold, Inside, LaunchError, Probe, Session, sys,
-};
+use crate::{Boundary, Capabilities, Finding, Inside, LaunchError, Probe, Session, sys};
 
 pub use enter::run_as_init;
 
@@ -193,10 +190,6 @@ impl<M: Manager> Boundary for Managed<M> {
         self.manager.label()
     }
 
-    fn lacks(&self) -> &'static [Feature] {
-        &[Feature::Warm]
-    }
-
     fn probe(&self) -> Probe {
         let findings = self.manager.probe();
         let is_usable = !findings.iter().any(|finding| finding.fatal);
@@ -212,15 +205,7 @@ impl<M: Manager> Boundary for Managed<M> {
         Probe { capabilities, hands_over: true, findings }
     }
 
-    fn launch(
-        &self,
-        mut plan: LaunchPlan,
-        hold: Hold,
-        session: Session<'_>,
-    ) -> Result<Inside, LaunchError> {
-        if hold == Hold::Channel {
-            return Err(self.error("it has no prepared start", None));
-        }
+    fn launch(&self, mut plan: LaunchPlan, session: Session<'_>) -> Result<Inside, LaunchError> {
         let landlock = namespace::check_landlock(&plan)?;
         let owner = Owner::of_caller().map_err(|said| self.error(said, None))?;
         let own = |name: &str| own_path(session.directory, name);
@@ -263,9 +248,9 @@ impl<M: Manager> Boundary for Managed<M> {
         });
         let (channel, init, group, enforced) =
             told.inspect_err(|_| self.manager.remove(&container))?;
-        let managed = Some(Kept { manager: self.manager.name(), _remains: grants.remains });
-        let relation = Relation::Adopted;
-        Ok(Inside { channel, init, group, enforced, engine: None, managed, relation })
+        let mut inside = Inside::adopt(channel, init, group, enforced);
+        inside.managed = Some(Kept { manager: self.manager.name(), _remains: grants.remains });
+        Ok(inside)
     }
 }
 

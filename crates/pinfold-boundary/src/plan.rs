@@ -12,7 +12,7 @@ mod codec;
 
 /// Everything that a boundary needs to make an inside. What is to run in it is said later
 /// ([`crate::Inside::command`]).
-#[derive(Debug, Hash)]
+#[derive(Debug)]
 pub struct LaunchPlan {
     /// The file tree, parents before children. What is not here does not exist inside.
     pub tree: Vec<Entry>,
@@ -31,7 +31,7 @@ pub struct LaunchPlan {
 }
 
 /// Something at a path inside.
-#[derive(Debug, Clone, Hash)]
+#[derive(Debug, Clone)]
 pub struct Entry {
     /// Where, inside.
     pub path: InsidePath,
@@ -40,7 +40,7 @@ pub struct Entry {
 }
 
 /// What can lie at a path inside.
-#[derive(Debug, Clone, Hash)]
+#[derive(Debug, Clone)]
 pub enum Place {
     /// A file or directory of the host, read-only.
     ReadOnly(HostPath),
@@ -71,7 +71,7 @@ pub enum Place {
 
 /// A directory of the host in a view, which shows what changes have not covered. No symbolic link may
 /// be on its path.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lower {
     /// Its files belong to the inside's user, whoever owns them outside.
     Owned(HostPath),
@@ -98,7 +98,7 @@ impl Lower {
 }
 
 /// Where changes to a view land.
-#[derive(Debug, Clone, Hash)]
+#[derive(Debug, Clone)]
 pub enum Changes {
     /// In this directory, which holds `upper`, where they are, and `work`, an empty one for the
     /// kernel; on a file system with extended attributes.
@@ -138,7 +138,7 @@ impl Program {
 }
 
 /// The user inside.
-#[derive(Debug, Clone, Hash)]
+#[derive(Debug, Clone)]
 pub struct Identity {
     /// User id inside.
     pub uid: u32,
@@ -149,7 +149,7 @@ pub struct Identity {
 }
 
 /// A socket that init opens inside and that is served outside.
-#[derive(Debug, Clone, Hash)]
+#[derive(Debug, Clone)]
 pub enum Door {
     /// A listening Unix socket at this path, in a directory that nothing inside can write to.
     Unix(InsidePath),
@@ -209,7 +209,7 @@ pub enum StdioEnd {
 }
 
 /// CPU time for each wall-clock time.
-#[derive(Debug, Clone, Copy, Hash)]
+#[derive(Debug, Clone, Copy)]
 pub struct CpuShare {
     /// Thousandths of a CPU.
     pub thousandths: u32,
@@ -218,7 +218,7 @@ pub struct CpuShare {
 }
 
 /// What the inside may use up; `None` means that nothing is asked for.
-#[derive(Debug, Clone, Copy, Default, Hash)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct ResourceLimits {
     /// Memory of the whole tree in bytes.
     pub memory: Option<u64>,
@@ -235,7 +235,7 @@ pub struct ResourceLimits {
 }
 
 /// How much of the Landlock wall a run needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Landlock {
     /// Refuse to start without it.
     Required,

@@ -141,11 +141,6 @@ impl Guard {
         }
     }
 
-    /// The same for another session.
-    pub(crate) fn of_session(self, private: &Path, session: &SessionId) -> Self {
-        Self { private: private.join("git"), session: session.to_string(), ..self }
-    }
-
     /// Makes the directory of private copies. It has to be there when the boundary is launched.
     ///
     /// # Errors

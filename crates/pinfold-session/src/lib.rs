@@ -79,7 +79,6 @@ pub mod trust;
 pub mod userland;
 mod view;
 mod wall;
-pub mod warm;
 pub mod workspace;
 pub mod wrappers;
 

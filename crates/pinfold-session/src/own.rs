@@ -35,8 +35,7 @@ const VARIABLES: [(&str, Holds); 5] = [
 const SYSTEM: &str = "/etc/pinfold";
 /// What holds nothing that decides about a session: extensions, which are only put into images and are
 /// often linked to where they are developed, and of the state what belongs to single sessions.
-const PASSED_OVER: [&str; 7] =
-    ["extensions", "logs", "private", "review", "sessions", "empty", "warm"];
+const PASSED_OVER: [&str; 6] = ["extensions", "logs", "private", "review", "sessions", "empty"];
 /// As many entries as are looked at. Directories of settings are small.
 const MOST: usize = 20_000;
 

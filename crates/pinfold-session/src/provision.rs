@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use pinfold_boundary::namespace::{Namespace, explain, inside_ids};
 use pinfold_boundary::{
-    Entry, Hold, Identity, Landlock, LaunchPlan, Place, Program, ResourceLimits, Stdio, StdioEnd,
+    Entry, Identity, Landlock, LaunchPlan, Place, Program, ResourceLimits, Stdio, StdioEnd,
     step_failed,
 };
 use pinfold_egress::{Download, Downloader, Integrity, Progress};
@@ -151,7 +151,7 @@ pub(crate) fn run_quietly(
     program: &Program,
     stdio: Stdio,
 ) -> Result<Ended, Error> {
-    let mut inside = Namespace.start(plan, Hold::Parent)?;
+    let mut inside = Namespace.start(plan)?;
     inside.command(program, stdio).map_err(explain)?;
     // An init that fails meanwhile has said why, which is read below.
     let _ = inside.seal(Vec::new());

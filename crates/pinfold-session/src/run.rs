@@ -1,6 +1,6 @@
 //! One run, from the settings to the exit status.
 
-pub(crate) mod design;
+mod design;
 mod live;
 mod plan;
 mod record;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pinfold_boundary::namespace::explain;
-use pinfold_boundary::{Boundary, Entry, Feature, Hold, Inside, Program, Session as OfSession};
+use pinfold_boundary::{Boundary, Entry, Feature, Inside, Program, Session as OfSession};
 use pinfold_policy::authority::Subject;
 use pinfold_policy::path::InsidePath;
 use pinfold_policy::settings::Settings;
@@ -44,9 +44,9 @@ use crate::timeline::Timeline;
 use crate::view::Extra;
 use crate::workspace::Workspace;
 use crate::wrappers::{self, Launch};
-use crate::{idle, launcher, stdio, sys, wall, warm};
+use crate::{idle, launcher, stdio, sys, wall};
 
-pub(crate) use design::Design;
+use design::Design;
 use live::{Furnished, Live, keep};
 pub(crate) use record::record_launch;
 use record::{record_session, record_settled, say_what_is_less};
@@ -244,7 +244,7 @@ struct Session {
 }
 
 impl Session {
-    /// Decides what the inside will be, and makes it or takes one like it that was prepared.
+    /// Decides what the inside will be, and makes it.
     ///
     /// # Errors
     /// What the machine, the settings or the workspace do not allow.
@@ -261,19 +261,12 @@ impl Session {
         for (_, feature) in wants.into_iter().filter(|(is_wanted, _)| *is_wanted) {
             wall::insist(boundary.as_ref(), feature)?;
         }
-        let is_prepared = !boundary.lacks().contains(&Feature::Warm);
-        let prepared = if is_prepared { warm::take(request)? } else { None };
-        if let Some((design, state, inside)) = prepared {
-            state.set_boundary(boundary.name()).map_err(RunError::System)?;
-            timeline.done("takes a prepared inside");
-            return Ok((Self { design, state, boundary }, inside));
-        }
         let (design, state, plan) = design::make(request)?;
         timeline.done("plans the inside");
         // Before there is anything that somebody might have to find by it.
         state.set_boundary(boundary.name()).map_err(RunError::System)?;
         let session = OfSession { name: state.id().as_str(), directory: state.private() };
-        let inside = boundary.launch(plan, Hold::Parent, session)?;
+        let inside = boundary.launch(plan, session)?;
         timeline.done("clones init");
         Ok((Self { design, state, boundary }, inside))
     }

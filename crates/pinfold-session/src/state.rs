@@ -35,11 +35,6 @@ impl SessionId {
         Ok(Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
     }
 
-    /// The name that no session has and that stands for any.
-    pub(crate) fn anybodys() -> Self {
-        Self("-".repeat(12))
-    }
-
     /// A name that was written down.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
@@ -111,8 +106,6 @@ pub(crate) struct SessionState {
     placeholders: Vec<Located>,
     /// Empty directories for placeholders.
     pool: PathBuf,
-    /// Whether another process has the record now.
-    is_released: bool,
 }
 
 impl SessionState {
@@ -133,30 +126,7 @@ impl SessionState {
         Pool::open(&pool).lend(CWD, &private).map_err(|error| {
             io::Error::new(error.kind(), format!("cannot make {}: {error}", private.display()))
         })?;
-        Ok(Self { sessions, id, record, private, placeholders, pool, is_released: false })
-    }
-
-    /// Takes over the record of a session, which another process has made and locked.
-    pub(crate) fn adopt(places: &Places, id: SessionId, record: File) -> Self {
-        Self {
-            sessions: places.state.join("sessions"),
-            private: Self::private_of(places, &id),
-            id,
-            record,
-            placeholders: Vec::new(),
-            pool: places.state.join("empty"),
-            is_released: false,
-        }
-    }
-
-    /// The record, whose lock goes with it to another process.
-    pub(crate) fn record(&self) -> &File {
-        &self.record
-    }
-
-    /// Leaves the session to the process that has the record now.
-    pub(crate) fn release(mut self) {
-        self.is_released = true;
+        Ok(Self { sessions, id, record, private, placeholders, pool })
     }
 
     /// Gives the session a name that no other live one has.
@@ -292,9 +262,6 @@ impl SessionState {
 
 impl Drop for SessionState {
     fn drop(&mut self) {
-        if self.is_released {
-            return;
-        }
         for copies in fs::read_dir(&self.private).into_iter().flatten().flatten() {
             remove_private(&copies.path());
         }

@@ -192,21 +192,6 @@ pub fn die_of(signal: i32) {
     }
 }
 
-/// What this process's children inherit of execution domain (personality(2)), priority of I/O
-/// (ioprio_set(2)) and timer slack (prctl(2)).
-pub(crate) fn inherited() -> [i64; 3] {
-    const OWN: libc::c_int = 0;
-    const PROCESS: libc::c_int = 1;
-    // SAFETY: three queries with integer arguments; the first asks for nothing to be changed.
-    unsafe {
-        [
-            libc::personality(0xffff_ffff).into(),
-            libc::syscall(libc::SYS_ioprio_get, PROCESS, OWN),
-            libc::prctl(libc::PR_GET_TIMERSLACK).into(),
-        ]
-    }
-}
-
 /// Whether this is the controlling side of a terminal, as init says.
 pub(crate) fn is_terminal(descriptor: &OwnedFd) -> bool {
     // TIOCGPTN, which nothing else answers (ioctl_tty(2)).

@@ -34,14 +34,13 @@ impl Timeline {
         self.0.push(Mark { at, who: Who::Supervisor, what });
     }
 
-    /// Adds what init reported, but for what it did for whoever prepared it before. It reports once.
+    /// Adds what init reported. It reports once.
     pub(crate) fn add(&mut self, steps: &[(Step, u64)]) {
         if self.0.iter().any(|mark| mark.who == Who::Init) {
             return;
         }
-        let begun = self.0.first().map_or(0, |mark| mark.at);
-        let own = steps.iter().filter(|(_, at)| *at >= begun);
-        self.0.extend(own.map(|(step, at)| Mark { at: *at, who: Who::Init, what: step.words() }));
+        let mark = |&(step, at): &(Step, u64)| Mark { at, who: Who::Init, what: step.words() };
+        self.0.extend(steps.iter().map(mark));
     }
 
     /// The marks in the order in which they happened.

@@ -99,11 +99,6 @@ impl Trust {
         Self { directory: private.join("trust"), stack }
     }
 
-    /// The same in another session's private directory.
-    pub(crate) fn of_session(self, private: &Path) -> Self {
-        Self::new(private, self.stack)
-    }
-
     /// Makes the directory. It has to be there when the boundary is launched.
     ///
     /// # Errors

@@ -37,7 +37,6 @@ use crate::serve::{McpArgs, ServeArgs};
 use crate::snapshot::{SnapshotCommand, StepArgs};
 use crate::trust::TrustArgs;
 use crate::unpack::{UnpackArgs, UnpackSystemArgs};
-use crate::warm::WarmArgs;
 use crate::worktree::LookArgs;
 
 /// Run coding agents unattended and safely on your own repository.
@@ -54,8 +53,6 @@ pub(crate) enum Command {
     Run(Deferred<RunArgs>),
     /// Run with every public host allowed, then propose the smallest rules for what was reached
     Learn(Deferred<RunArgs>),
-    /// Keep sandboxes prepared, so that runs here with the same settings start at once
-    Warm(Deferred<WarmArgs>),
     /// Run a command in a live session, beside its own
     Exec(Deferred<ExecArgs>),
     /// Open a shell in a live session

@@ -97,12 +97,6 @@ impl From<ReviewError> for Failure {
     }
 }
 
-impl From<Failure> for RunError {
-    fn from(failure: Failure) -> Self {
-        Self::Refused { what: failure.error, hint: failure.hint }
-    }
-}
-
 impl From<RunError> for Failure {
     fn from(error: RunError) -> Self {
         let code = match error {

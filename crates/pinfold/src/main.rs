@@ -32,7 +32,6 @@ mod serve;
 mod snapshot;
 mod trust;
 mod unpack;
-mod warm;
 mod worktree;
 
 use std::process::ExitCode;
@@ -60,7 +59,6 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Run(args) => run::run(args.0, false),
         Command::Learn(args) => run::run(args.0, true),
-        Command::Warm(args) => warm::warm(&args.0),
         Command::Exec(args) => exec::exec(args.0),
         Command::Shell(args) => exec::shell(args.0),
         Command::Attach(args) => attach::attach(args.0),

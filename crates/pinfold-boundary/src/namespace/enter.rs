@@ -18,7 +18,7 @@ use super::network::Network;
 use super::root::Root;
 use super::{Wall, covers, group};
 use crate::plan::LaunchPlan;
-use crate::{Hold, sys};
+use crate::sys;
 
 /// What the child gets from its parent, by being its copy.
 pub(super) struct Birth {
@@ -26,7 +26,6 @@ pub(super) struct Birth {
     /// One for each entry of the plan's tree.
     pub(super) sources: Vec<Source>,
     pub(super) channel: Channel,
-    pub(super) hold: Hold,
     /// Control groups to join.
     pub(super) groups: Vec<PathBuf>,
     /// Who the child is in its own user namespace.
@@ -56,7 +55,7 @@ fn join(groups: &[PathBuf]) -> Result<(), Failure> {
 }
 
 fn become_inside(birth: Birth) -> Result<(), (Failure, Channel)> {
-    let Birth { plan, sources, channel, hold, groups, ids, own_ids, last_steps, wall } = birth;
+    let Birth { plan, sources, channel, groups, ids, own_ids, last_steps, wall } = birth;
     let steps = || {
         join(&groups)?;
         let mut clock = Clock::new();
@@ -64,7 +63,7 @@ fn become_inside(birth: Birth) -> Result<(), (Failure, Channel)> {
         sys::wipe_environment();
         sys::wipe_arguments().map_err(Failure::at(Step::Identity))?;
         close_inherited(&sources, &wall, &channel).map_err(Failure::at(Step::Identity))?;
-        take_identity((&plan, ids), own_ids, hold, &channel)?;
+        take_identity((&plan, ids), own_ids, &channel)?;
         clock.done(Step::Identity);
 
         let network = Network::begin(plan.doors.clone())?;
@@ -134,7 +133,6 @@ pub(crate) fn close_all_others(keep: &[BorrowedFd<'_>], channel: &Channel) -> Re
 fn take_identity(
     (plan, ids): (&LaunchPlan, (u32, u32)),
     own_ids: Option<(u32, u32)>,
-    hold: Hold,
     channel: &Channel,
 ) -> Result<(), Failure> {
     if let Some(own) = own_ids {
@@ -147,14 +145,10 @@ fn take_identity(
         sys::become_user(ids.0, ids.1)
     }
     .map_err(Failure::at(Step::Identity))?;
-    let death = match hold {
-        Hold::Parent => libc::SIGKILL,
-        Hold::Channel => 0,
-    };
     rustix::system::sethostname(plan.hostname.as_bytes())
-        .and_then(|()| sys::prctl(libc::PR_SET_PDEATHSIG, death as libc::c_ulong))
+        .and_then(|()| sys::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong))
         .and_then(|_| sys::leave_session_keyring())
         .map_err(Failure::at(Step::Identity))
-    // A supervisor that died before the signal was set, or that holds this inside by the channel
-    // alone, has closed its end of it, which the wait for covers sees, and init's loop.
+    // A supervisor that died before the signal was set has closed its end of the channel, which the
+    // wait for covers sees, and init's loop.
 }

@@ -18,7 +18,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::{Mode, OFlags};
-use serde::{Deserialize, Serialize};
 
 use crate::LaunchError;
 use crate::plan::{CpuShare, ResourceLimits};
@@ -35,23 +34,6 @@ pub enum Exceeded {
     Memory,
     /// Tasks: a fork was refused.
     Pids,
-}
-
-/// The groups of an inside as another process is told of them.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct HandedGroup {
-    directories: Vec<PathBuf>,
-    unified: bool,
-    memory: bool,
-    pids: bool,
-    shares: bool,
-}
-
-impl From<HandedGroup> for Group {
-    fn from(handed: HandedGroup) -> Self {
-        let HandedGroup { directories, unified, memory, pids, shares } = handed;
-        Self { directories, unified, descriptor: None, memory, pids, shares, is_own: true }
-    }
 }
 
 /// The control groups of one inside; dropping removes them if they are pinfold's own.
@@ -152,13 +134,6 @@ impl Group {
         self.directories.iter().map(open).collect()
     }
 
-    /// What another process is told of them.
-    pub(crate) fn handed(&self) -> HandedGroup {
-        let Self { directories, unified, memory, pids, shares, .. } = self;
-        let (directories, unified) = (directories.clone(), *unified);
-        HandedGroup { directories, unified, memory: *memory, pids: *pids, shares: *shares }
-    }
-
     /// Whether it bounds the CPU time.
     pub(super) fn shares_cpus(&self) -> bool {
         self.shares
@@ -172,11 +147,6 @@ impl Group {
     /// The groups that a process has to join by itself, because it cannot be born in them.
     pub(super) fn to_join(&self) -> Vec<PathBuf> {
         if self.unified { Vec::new() } else { self.directories.clone() }
-    }
-
-    /// Whether it lies beside the group of the process that made it, not below.
-    pub fn is_beside(&self) -> bool {
-        self.unified
     }
 
     /// Whether the group bounds the tree's memory.

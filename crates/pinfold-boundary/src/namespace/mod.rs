@@ -32,8 +32,8 @@ use rustix::io::Errno;
 pub use cause::explain;
 pub(crate) use detached::{attach, clone_tree, grant_attributes, new_filesystem, open_host};
 pub(crate) use enter::close_all_others;
+pub(crate) use group::holds_cpus;
 pub use group::{Exceeded, Group};
-pub(crate) use group::{HandedGroup, holds_cpus};
 pub(crate) use identity::{caller_ids, map_own_ids};
 pub(crate) use last::Asked;
 pub(crate) use probe::probe;
@@ -46,7 +46,7 @@ use crate::container::Runtime;
 use crate::inside::{Relation, Waiting};
 use crate::plan::{Changes, Entry, Landlock, LaunchPlan, Lower, Place, ResourceLimits};
 use crate::sys::{self, Side};
-use crate::{Boundary, Capabilities, Hold, Inside, LaunchError, Probe, Session};
+use crate::{Boundary, Capabilities, Inside, LaunchError, Probe, Session};
 
 /// Namespaces of the running kernel.
 #[derive(Debug, Clone, Copy, Default)]
@@ -69,13 +69,8 @@ impl Boundary for Namespace {
         probe::probe(self)
     }
 
-    fn launch(
-        &self,
-        plan: LaunchPlan,
-        hold: Hold,
-        _session: Session<'_>,
-    ) -> Result<Inside, LaunchError> {
-        self.start(plan, hold)
+    fn launch(&self, plan: LaunchPlan, _session: Session<'_>) -> Result<Inside, LaunchError> {
+        self.start(plan)
     }
 }
 
@@ -84,8 +79,8 @@ impl Namespace {
     ///
     /// # Errors
     /// Whatever kept the inside from being made; nothing is left behind then.
-    pub fn start(self, plan: LaunchPlan, hold: Hold) -> Result<Inside, LaunchError> {
-        launch(plan, hold, Wall::Own)
+    pub fn start(self, plan: LaunchPlan) -> Result<Inside, LaunchError> {
+        launch(plan, Wall::Own)
     }
 }
 
@@ -101,7 +96,7 @@ pub(crate) enum Wall {
 ///
 /// # Errors
 /// Whatever kept the inside from being made; nothing is left behind then.
-pub(crate) fn launch(plan: LaunchPlan, hold: Hold, wall: Wall) -> Result<Inside, LaunchError> {
+pub(crate) fn launch(plan: LaunchPlan, wall: Wall) -> Result<Inside, LaunchError> {
     refuse_threads()?;
     let abi = check_landlock(&plan)?;
     let as_root = identity::caller_is_root();
@@ -141,7 +136,6 @@ pub(crate) fn launch(plan: LaunchPlan, hold: Hold, wall: Wall) -> Result<Inside,
                 plan,
                 sources,
                 channel: theirs,
-                hold,
                 groups,
                 ids,
                 own_ids,
@@ -203,7 +197,6 @@ pub(crate) fn below(
             plan,
             sources,
             channel,
-            hold: Hold::Parent,
             groups: Vec::new(),
             last_steps,
             wall: Wall::Own,

@@ -8,7 +8,7 @@ use super::{explain, group::Group, inside_ids, landlock};
 use crate::plan::{
     CpuShare, Door, Identity, Landlock, LaunchPlan, Program, ResourceLimits, Stdio, StdioEnd,
 };
-use crate::{Boundary, Capabilities, Finding, Hold, LaunchError, Probe, Session, sys};
+use crate::{Boundary, Capabilities, Finding, LaunchError, Probe, Session, sys};
 
 pub(crate) fn probe(boundary: &dyn Boundary) -> Probe {
     let mut probe = Probe { capabilities: capabilities(), ..Probe::default() };
@@ -78,7 +78,7 @@ fn try_inside(boundary: &dyn Boundary) -> Result<bool, LaunchError> {
     };
     // Nothing of a boundary that is tried so is kept in a directory.
     let session = Session { name: "probe", directory: "/nonexistent".as_ref() };
-    let mut inside = boundary.launch(plan, Hold::Parent, session)?;
+    let mut inside = boundary.launch(plan, session)?;
     let program =
         Program { argv: vec!["true".into()], env: Vec::new(), cwd: InsidePath::root(), ignored: 0 };
     let stdio = Stdio::plain([const { StdioEnd::Terminal }; 3]);

@@ -68,18 +68,6 @@ impl Layer {
         make().map_err(RunError::System)
     }
 
-    /// The layer that another process has made for this session.
-    pub(crate) fn adopt(places: &Places, session: &SessionId) -> Self {
-        let mut layer = Self::of(places, session);
-        layer.is_passing = true;
-        layer
-    }
-
-    /// Leaves what was made to another process.
-    pub(crate) fn release(&mut self) {
-        self.is_passing = false;
-    }
-
     /// Notes when the session starts: call it before the look over the workspace.
     ///
     /// # Errors

@@ -1,8 +1,7 @@
 //! What a session will be, before anything runs in it.
 //!
-//! A design is found without changing anything; the directories that its plan names are made by
-//! themselves. So whoever takes an inside that was prepared can find the design that it would have
-//! had, under the name of the session that the inside was prepared for, and compare.
+//! Finding a design changes nothing. The directories that its plan names are made afterwards, so a
+//! request that is refused leaves nothing behind.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -108,20 +107,6 @@ impl Design {
         plan.doors = broker::door(&settings.host_exec)?.into_iter().collect();
         plan.doors.extend(door::wanted(request.provider.is_some(), &settings.network, ssh)?);
         Ok((Self { view, authority, layer, guard, trust }, plan))
-    }
-
-    /// The same for a session of which a keeper has made what [`Self::make_places`] makes.
-    pub(crate) fn adopted(self, places: &Places, id: &SessionId) -> Self {
-        let Self { view, authority, layer, guard, trust } = self;
-        let layer = layer.map(|_| Layer::adopt(places, id));
-        let guard = guard.of_session(&copies(places, id, layer.as_ref()), id);
-        let trust = trust.map(|trust| trust.of_session(&SessionState::private_of(places, id)));
-        Self { view, authority, layer, guard, trust }
-    }
-
-    /// Leaves what was made to the process that has the session now.
-    pub(crate) fn release(mut self) {
-        self.layer.iter_mut().for_each(Layer::release);
     }
 
     /// Makes the directories that the plan names. They have to be there when it is launched.

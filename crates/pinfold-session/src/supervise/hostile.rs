@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{JoinHandle, spawn};
 use std::time::{Duration, Instant};
 
-use pinfold_boundary::{Handover, Inside};
+use pinfold_boundary::{Capabilities, Inside};
 use pinfold_egress::Egress;
 use pinfold_policy::origin::{Origin, Valued};
 use pinfold_wire::{Channel, Ended, Limit, Order, Program, Report, Step, Wire};
@@ -70,13 +70,7 @@ impl Rig {
         let inside = Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn().unwrap();
         let pidfd = pidfd_open(Pid::from_child(&inside), PidfdFlags::empty()).unwrap();
         let (ours, init) = Channel::pair().unwrap();
-        let handover: Handover = serde_json::from_str(
-            r#"{"group": null,
-                "enforced": {"memory": false, "cpus": false, "pids": false, "landlock": 0}}"#,
-        )
-        .unwrap();
-        let inside_held =
-            Inside::adopt(ours.as_fd().try_clone_to_owned().unwrap(), pidfd, handover);
+        let inside_held = Inside::adopt(ours, pidfd, None, Capabilities::default());
         inside_held.limit_patience(HASTE).unwrap();
         let supervision = Supervision {
             inside: inside_held,

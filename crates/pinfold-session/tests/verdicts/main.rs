@@ -26,8 +26,8 @@ use pinfold_boundary::container::{self, Container, Engine};
 use pinfold_boundary::managed;
 use pinfold_boundary::namespace::{Namespace, inside_ids};
 use pinfold_boundary::{
-    Boundary, Entry, Hold, Identity, Landlock, LaunchError, LaunchPlan, Place, Program,
-    ResourceLimits, Session, Stdio, StdioEnd,
+    Boundary, Entry, Identity, Landlock, LaunchError, LaunchPlan, Place, Program, ResourceLimits,
+    Session, Stdio, StdioEnd,
 };
 use pinfold_policy::authority::Authority;
 use pinfold_policy::path::{HostPath, InsidePath};
@@ -327,7 +327,7 @@ fn ask(
     let session = Session { name: name.trim_start_matches('.'), directory: directory.path() };
     probe::write_requests(requests, &mut input)?;
     input.rewind()?;
-    let mut inside = boundary.launch(plan(authority, prober, abi)?, Hold::Parent, session)?;
+    let mut inside = boundary.launch(plan(authority, prober, abi)?, session)?;
     let program = Program {
         argv: vec![PROBER.into(), "probe".into()],
         ignored: 0,

@@ -1,4 +1,0 @@
-//! Warm sessions.
-#![expect(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
-
-mod warm;

@@ -420,7 +420,13 @@ fn protection(files: &FileSettings) -> Result<Protection, RunError> {
 
 /// Gives the private copies to the inside's user, where that is not the caller.
 pub(crate) fn hand_over(path: &Path) -> io::Result<()> {
-    let Some((uid, gid)) = inside_owner() else { return Ok(()) };
+    match inside_owner() {
+        Some(owner) => give(path, owner),
+        None => Ok(()),
+    }
+}
+
+fn give(path: &Path, (uid, gid): (u32, u32)) -> io::Result<()> {
     std::os::unix::fs::lchown(path, Some(uid), Some(gid)).map_err(|error| {
         let what = format!(
             "cannot give {} to the id {uid}, which stands for the inside: {error}; in a user \
@@ -431,7 +437,7 @@ pub(crate) fn hand_over(path: &Path) -> io::Result<()> {
     })?;
     if fs::symlink_metadata(path)?.is_dir() {
         for entry in fs::read_dir(path)? {
-            hand_over(&entry?.path())?;
+            give(&entry?.path(), (uid, gid))?;
         }
     }
     Ok(())

@@ -35,6 +35,12 @@ const DEEPEST: usize = 64;
 /// Loose references: the object of each name.
 type Loose = BTreeMap<Vec<u8>, Vec<u8>>;
 
+/// Whether a path in the copy is that of a hook's example (`templates/hooks` of git).
+fn is_sample(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "sample")
+        && path.parent().is_some_and(|directory| directory.ends_with("hooks"))
+}
+
 /// A git directory of which the inside has a copy.
 #[derive(Debug, Clone)]
 pub(crate) struct Copied {
@@ -176,6 +182,8 @@ impl Copies {
                 packed = if kind.is_file() { self.content(place, &host)? } else { packed };
             } else if kind.is_dir() && is_git && name == "logs" {
                 self.logs(place, &to, &host)?;
+            } else if is_sample(&to) {
+                // What git executes has another name. A template brings a dozen of them.
             } else if kind.is_dir() && is_git && name == "lfs" {
                 // Where git-lfs looks for files of a repository that lends its objects.
                 make_open(&place.private.join(&base).join("lfs"))?;

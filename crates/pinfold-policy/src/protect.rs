@@ -127,6 +127,29 @@ static LENGTHS: [u64; 256] = {
     lengths
 };
 
+/// For each byte, the names with a wildcard that may begin with it, as bits, and those that may end
+/// with it.
+static WILD: ([u64; 256], [u64; 256]) = {
+    const { assert!(tables::WILD.len() <= 64, "more names with a wildcard than bits") };
+    let mut bits = ([0; 256], [0; 256]);
+    let mut at = 0;
+    while at < tables::WILD.len() {
+        let (_, _, start, end) = tables::WILD[at];
+        let mut byte = 0;
+        while byte < 256 {
+            if start.is_empty() || start.as_bytes()[0] as usize == byte {
+                bits.0[byte] |= 1 << at;
+            }
+            if end.is_empty() || end.as_bytes()[end.len() - 1] as usize == byte {
+                bits.1[byte] |= 1 << at;
+            }
+            byte += 1;
+        }
+        at += 1;
+    }
+    bits
+};
+
 const fn length_bit(length: usize) -> u64 {
     1 << if length < 63 { length } else { 63 }
 }
@@ -197,14 +220,18 @@ impl Protection {
         let (Some(first), Some(last)) = (name.first(), name.last()) else { return false };
         let is_literal = LENGTHS[usize::from(*first)] & length_bit(name.len()) != 0
             && tables::LITERAL.binary_search_by(|(known, _)| known.as_bytes().cmp(name)).is_ok();
-        is_literal
-            || tables::WILD.iter().any(|(_, _, start, end)| {
-                let (start, end) = (start.as_bytes(), end.as_bytes());
-                start.first().is_none_or(|byte| byte == first)
-                    && end.last().is_none_or(|byte| byte == last)
-                    && name.starts_with(start)
-                    && name.ends_with(end)
-            })
+        if is_literal {
+            return true;
+        }
+        let mut candidates = WILD.0[usize::from(*first)] & WILD.1[usize::from(*last)];
+        while candidates != 0 {
+            let (_, _, start, end) = tables::WILD[candidates.trailing_zeros() as usize];
+            if name.starts_with(start.as_bytes()) && name.ends_with(end.as_bytes()) {
+                return true;
+            }
+            candidates &= candidates - 1;
+        }
+        false
     }
 
     /// Returns what the name at `relative` below a granted root is, if it is protected. Hiding

@@ -6,7 +6,7 @@
 //! that the host would execute are set aside. "New" means another file than at the start, by
 //! device, inode and birth time: a path proves nothing.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use pinfold_policy::authority::Reason;
@@ -21,6 +21,7 @@ use crate::git::rebuild::{Rebuild, Rebuilt};
 use crate::git::settle::{Kept, Settled};
 use crate::guard::{Guard, Walked};
 use crate::protect::{Finding, Look, Rules, Surveyor, What};
+use crate::protected_dirs::{Settling, keep_committed};
 use crate::set_aside::SetAside;
 use crate::survey::{Obstacle, Unseen, walk_changed};
 
@@ -32,6 +33,7 @@ const MOST_NAMED: usize = 64;
 /// What the look goes by.
 pub(crate) struct Context<'a> {
     pub(crate) guard: &'a Guard,
+    pub(crate) settling: Settling<'a>,
     pub(crate) files: &'a FileSettings,
     pub(crate) protection: &'a Protection,
     pub(crate) aside: &'a SetAside,
@@ -41,6 +43,7 @@ pub(crate) struct Context<'a> {
 
 struct After<'a> {
     guard: &'a Guard,
+    settling: Settling<'a>,
     aside: &'a SetAside,
     saved: &'a HashMap<PathBuf, Moment>,
     rebuild: Rebuild<'a>,
@@ -62,7 +65,7 @@ pub(crate) fn look(
     rebuild: Rebuild<'_>,
     settled: &mut Settled,
 ) -> Vec<PathBuf> {
-    let Context { guard, files, protection, aside, saved } = *context;
+    let Context { guard, settling, files, protection, aside, saved } = *context;
     let rules = Rules {
         protection: protection.clone(),
         files,
@@ -71,7 +74,8 @@ pub(crate) fn look(
     };
     let (new_trees, named, gone) = (HashSet::new(), Vec::new(), HashSet::new());
     let built = Vec::new();
-    let mut after = After { guard, aside, saved, rebuild, settled, new_trees, named, gone, built };
+    let mut after =
+        After { guard, settling, aside, saved, rebuild, settled, new_trees, named, gone, built };
     let mut done = HashSet::new();
     for root in &guard.roots {
         for finding in after.changed(root, &rules) {
@@ -225,11 +229,13 @@ impl After<'_> {
             {
                 continue;
             }
-            let before = self.settled.kept.len();
-            self.set_aside_for(&path, reason.text, reason.opt_in);
-            if before >= MOST_NAMED {
-                self.settled.kept.truncate(before);
-                rest += 1;
+            for path in self.without_committed(path) {
+                let before = self.settled.kept.len();
+                self.set_aside_for(&path, reason.text.clone(), reason.opt_in.clone());
+                if before >= MOST_NAMED {
+                    self.settled.kept.truncate(before);
+                    rest += 1;
+                }
             }
         }
         if rest > 0 {
@@ -238,16 +244,27 @@ impl After<'_> {
         }
     }
 
+    /// Returns what is to be set aside of a new protected file or directory: what git on the host did
+    /// not have there at the start.
+    fn without_committed(&self, path: PathBuf) -> BTreeSet<PathBuf> {
+        let kept = self.root_of(&path).and_then(|root| keep_committed(&self.settling, root, &path));
+        kept.unwrap_or_else(|| [path].into())
+    }
+
+    /// The innermost writable root that a path lies in.
+    fn root_of(&self, path: &Path) -> Option<&Path> {
+        let roots = self.guard.roots.iter().filter(|root| path.starts_with(&root.path));
+        roots.map(|root| root.path.as_path()).max_by_key(|root| root.as_os_str().len())
+    }
+
     fn set_aside(&mut self, path: &Path, why: &'static str) {
         self.set_aside_for(path, why.into(), None);
     }
 
     fn set_aside_for(&mut self, path: &Path, why: Text, opt_in: Option<Text>) {
-        let roots = self.guard.roots.iter().filter(|root| path.starts_with(&root.path));
-        let root = roots.max_by_key(|root| root.path.as_os_str().len());
-        let taken = root.and_then(|root| {
-            let relative = path.strip_prefix(&root.path).ok()?;
-            let opened = open_directory(&root.path).map_err(Into::into);
+        let taken = self.root_of(path).and_then(|root| {
+            let relative = path.strip_prefix(root).ok()?;
+            let opened = open_directory(root).map_err(Into::into);
             Some(opened.and_then(|root| self.aside.take_beneath(&root, relative, path)))
         });
         let shown = Escaped(path);

@@ -1,10 +1,11 @@
 //! Which file or directory lies at a path, so that another one in its place is noticed.
 
+use std::ffi::OsStr;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, StatxFlags, StatxTimestamp};
+use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, StatxTimestamp};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -33,18 +34,24 @@ impl FileId {
     pub(crate) fn at(directory: impl AsFd, path: &[u8]) -> Result<Self, Errno> {
         let wanted = StatxFlags::INO | StatxFlags::BTIME;
         let found = rustix::fs::statx(directory, path, AtFlags::SYMLINK_NOFOLLOW, wanted)?;
+        Ok(Self::from(&found))
+    }
+}
+
+impl From<&Statx> for FileId {
+    fn from(found: &Statx) -> Self {
         let has_birth = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME);
         let StatxTimestamp { tv_sec, tv_nsec, .. } = found.stx_btime;
-        Ok(Self {
+        Self {
             device: (found.stx_dev_major, found.stx_dev_minor),
             inode: found.stx_ino,
             born: has_birth.then_some((tv_sec, tv_nsec)),
-        })
+        }
     }
 }
 
 /// A file as it was at one moment: another one at its path, or any change of it, is noticed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Moment {
     id: FileId,
     changed: (i64, u32),
@@ -56,10 +63,30 @@ impl Moment {
     /// # Errors
     /// Returns the error of `statx(2)`.
     pub(crate) fn of(path: &Path) -> Result<Self, Errno> {
-        let id = FileId::of(path)?;
-        let found = rustix::fs::statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::CTIME)?;
+        Self::at(CWD, path.as_os_str())
+    }
+
+    /// What lies at a path, seen from a directory.
+    ///
+    /// # Errors
+    /// As [`Self::of`].
+    pub(crate) fn at(directory: impl AsFd, path: &OsStr) -> Result<Self, Errno> {
+        Self::found(directory, path.as_bytes(), AtFlags::SYMLINK_NOFOLLOW)
+    }
+
+    /// What is held open.
+    ///
+    /// # Errors
+    /// As [`Self::of`].
+    pub(crate) fn held(file: impl AsFd) -> Result<Self, Errno> {
+        Self::found(file, b"", AtFlags::EMPTY_PATH)
+    }
+
+    fn found(directory: impl AsFd, path: &[u8], how: AtFlags) -> Result<Self, Errno> {
+        let wanted = StatxFlags::INO | StatxFlags::BTIME | StatxFlags::CTIME;
+        let found = rustix::fs::statx(directory, path, how, wanted)?;
         let StatxTimestamp { tv_sec, tv_nsec, .. } = found.stx_ctime;
-        Ok(Self { id, changed: (tv_sec, tv_nsec) })
+        Ok(Self { id: FileId::from(&found), changed: (tv_sec, tv_nsec) })
     }
 }
 

@@ -118,6 +118,11 @@ impl Generated {
         }
     }
 
+    /// Whether one of the files lies in a directory, or is that path.
+    pub(crate) fn lies_in(&self, directory: &Path) -> bool {
+        self.0.iter().any(|mask| mask.host.starts_with(directory))
+    }
+
     /// Makes sure that every file is visible.
     ///
     /// # Errors

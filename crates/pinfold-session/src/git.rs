@@ -1,6 +1,7 @@
 //! Git on the host's side of the wall.
 
 pub(crate) mod collect;
+pub(crate) mod committed;
 pub(crate) mod config;
 pub(crate) mod dropped;
 pub(crate) mod host;

@@ -1,7 +1,7 @@
 //! The files door's deny inside allow, for one session: what is found before the command
 //! starts, the covers for it, and what is made of the inside's changes afterwards.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -34,6 +34,7 @@ use crate::mounts;
 use crate::own::Own;
 use crate::places::Places;
 use crate::protect::{Look, Rules, Surveyor, Zone};
+use crate::protected_dirs::{self, ProtectedDir, Settling};
 use crate::restrict::{Protect, Substitute};
 use crate::review::{Named, Names};
 use crate::set_aside::SetAside;
@@ -49,6 +50,7 @@ mod granted;
 mod left;
 mod own_places;
 mod prospect;
+mod protected;
 mod repositories;
 mod secrets;
 mod shared;
@@ -79,6 +81,10 @@ pub(crate) struct Guard {
     opt_in: Vec<String>,
     /// The private git directories.
     copies: Copies,
+    /// Protected directories that may get a private copy.
+    candidates: BTreeMap<PathBuf, Reason>,
+    /// Those that have one.
+    protected_dirs: Vec<ProtectedDir>,
     /// Tops of the working trees in writable roots, each with the git directory that it has.
     tops: Vec<(PathBuf, PathBuf)>,
     /// What is hidden from the session.
@@ -127,6 +133,8 @@ impl Guard {
             protection: Protection::default(),
             opt_in: Vec::new(),
             copies: Copies::default(),
+            candidates: BTreeMap::new(),
+            protected_dirs: Vec::new(),
             tops: Vec::new(),
             hidden: Vec::new(),
             tracked: Tracked::default(),
@@ -220,6 +228,8 @@ impl Guard {
             .filter(|path| absent(path))
             .collect();
         restrictions.retain(|restriction| !absent.contains(restriction.host.as_path()));
+        self.protected_dirs.retain(|dir| !absent.contains(dir.path.as_path()));
+        self.protected_dirs.iter_mut().for_each(ProtectedDir::note_start);
         self.remember(&restrictions);
         self.opt_in = settings.files.opt_in.iter().map(|name| name.value.clone()).collect();
         self.write_down(state.private()).map_err(RunError::System)?;
@@ -258,6 +268,7 @@ impl Guard {
         self.hide_links(&granted);
         let git = self.tops(git, &rules)?;
         self.copy_git(git, &granted, places)?;
+        self.copy_protected()?;
         for shadow in &self.shadows {
             shadow.protect(&mut self.protect);
         }
@@ -351,8 +362,16 @@ impl Guard {
         };
         // Before any commit comes out: a `.git` file in a submodule that leads to the session's
         // directory would make `git status` fail on the host.
+        let settling = Settling {
+            git: git.as_deref(),
+            tops: &self.tops,
+            copies: &self.copies.directories,
+            aside: &aside,
+            session: &self.session,
+        };
         let context = after::Context {
             guard: self,
+            settling,
             files: &settings.files,
             protection: &self.protection,
             aside: &aside,
@@ -363,6 +382,8 @@ impl Guard {
             self.collect(git.as_deref(), synced.states, &mut settled);
             self.report_dropped(&mut settled.kept);
         }
+        // HEAD is where the session has it now.
+        protected_dirs::settle(&settling, &self.protected_dirs, &mut settled);
         let roots: Vec<PathBuf> = self.roots.iter().map(|root| root.path.clone()).collect();
         settled.built = self.built.note(&built, &roots);
         settled.kept.sort();
@@ -426,7 +447,11 @@ pub(crate) fn hand_over(path: &Path) -> io::Result<()> {
     }
 }
 
-fn give(path: &Path, (uid, gid): (u32, u32)) -> io::Result<()> {
+/// Gives a directory and all in it to an owner, following no link.
+///
+/// # Errors
+/// Returns the error of `lchown(2)` or of reading a directory.
+pub(crate) fn give(path: &Path, (uid, gid): (u32, u32)) -> io::Result<()> {
     std::os::unix::fs::lchown(path, Some(uid), Some(gid)).map_err(|error| {
         let what = format!(
             "cannot give {} to the id {uid}, which stands for the inside: {error}; in a user \

@@ -50,6 +50,7 @@ mod placed;
 mod placeholder;
 pub mod places;
 mod protect;
+mod protected_dirs;
 pub mod provision;
 mod proxy;
 mod publish;

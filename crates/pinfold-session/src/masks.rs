@@ -24,7 +24,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, pidfd_send_signal};
 
 use crate::file_id::Moment;
-use crate::git::layout::PRIVATE;
+use crate::git::layout::{PRIVATE, PROTECTED};
 use crate::launcher::Launcher;
 
 /// The subcommand that keeps masks.
@@ -163,7 +163,8 @@ fn follow(first: Fallen, mut reports: ChildStdout, masks: &[Cover], init: &Owned
         saved.extend(Moment::of(host).ok().map(|moment| (host.to_owned(), moment)));
         let path = Escaped(host).to_string();
         // It would be the host's own git directory that the sandbox writes to.
-        let is_git = matches!(&mask.kind, CoverKind::Replace(from) if from.starts_with(GIT));
+        let is_git = matches!(&mask.kind, CoverKind::Replace(from)
+            if from.starts_with(GIT) && !from.starts_with(PROTECTED.as_bytes()));
         if is_lost || is_git {
             lost.insert(path);
             let _ = pidfd_send_signal(init, Signal::KILL);

@@ -153,6 +153,11 @@ impl Protect {
         self.restrict_targets(path, Effect::ReadOnly, &reason);
     }
 
+    /// What is restricted, how and why.
+    pub(crate) fn restrictions(&self) -> impl Iterator<Item = (&Path, Effect, &Reason)> {
+        self.restrictions.iter().map(|(path, effect, reason, _)| (path.as_path(), *effect, reason))
+    }
+
     /// What is hidden.
     pub(crate) fn hidden(&self) -> HashSet<PathBuf> {
         let hidden = self.restrictions.iter().filter(|(_, effect, ..)| *effect == Effect::Hide);

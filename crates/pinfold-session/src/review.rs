@@ -23,7 +23,7 @@ mod renames;
 mod scan;
 mod seen;
 mod stage;
-mod tree;
+pub(crate) mod tree;
 mod whole;
 
 pub use apply::{Applied, Selection};

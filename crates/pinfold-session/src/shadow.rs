@@ -142,6 +142,11 @@ impl Shadow {
         protect.shadow(&self.host, effect, substitute, reason, self.origin.clone());
     }
 
+    /// The path on the host.
+    pub(crate) fn host(&self) -> &Path {
+        &self.host
+    }
+
     /// The path, relative to the workspace.
     pub(crate) fn relative(&self) -> &Path {
         &self.relative

@@ -3,5 +3,8 @@
 /// Where the private git directories appear in the sandbox.
 pub(crate) const PRIVATE: &str = "/run/pinfold/git";
 
+/// Where private copies of protected directories appear in the sandbox.
+pub(crate) const PROTECTED: &str = "/run/pinfold/git/protected";
+
 /// The files that git reads its configuration from.
 pub(crate) const CONFIGS: [&str; 2] = ["config", "config.worktree"];

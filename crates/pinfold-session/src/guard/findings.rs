@@ -38,6 +38,9 @@ impl Guard {
                 git.secrets.push((path, class));
             }
             What::Named(class) => {
+                if kind == FileType::Directory && writable && class.effect() == Effect::ReadOnly {
+                    self.candidates.insert(path.clone(), class.reason());
+                }
                 self.protect.restrict_targets(&path, class.effect(), &class.reason());
                 self.protect.restrict(path, class.effect(), class.reason());
             }
@@ -62,7 +65,11 @@ impl Guard {
                 Kind::Directory => None,
                 Kind::File => Some(b""),
             };
-            self.protect.restrict_missing(&top.join(relative), content, class.reason());
+            let path = top.join(relative);
+            if content.is_none() {
+                self.candidates.insert(path.clone(), class.reason());
+            }
+            self.protect.restrict_missing(&path, content, class.reason());
         }
     }
 }

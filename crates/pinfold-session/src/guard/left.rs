@@ -24,6 +24,7 @@ use crate::git::stamp::Stamps;
 use crate::git::start::Start;
 use crate::own::Own;
 use crate::places::Places;
+use crate::protected_dirs::{Entry, ProtectedDir};
 use crate::state::SessionId;
 use crate::survey::Walk;
 
@@ -39,6 +40,48 @@ struct Left {
     hidden: Vec<Bytes>,
     tops: Vec<(Bytes, Bytes)>,
     copied: Vec<Copy>,
+    protected: Vec<Protected>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Protected {
+    path: Bytes,
+    identity: (u64, u64),
+    copy: Bytes,
+    entries: Vec<(Bytes, Entry)>,
+    hidden: Vec<Bytes>,
+    is_placeholder: bool,
+    why: String,
+    opt_in: Option<String>,
+}
+
+impl Protected {
+    /// One without a directory on the host has nothing to settle.
+    fn of(dir: &ProtectedDir) -> Option<Self> {
+        Some(Self {
+            path: bytes(&dir.path),
+            identity: dir.host.as_ref()?.identity(),
+            copy: bytes(&dir.copy),
+            entries: dir.entries.iter().map(|(path, it)| (bytes(path), it.clone())).collect(),
+            hidden: dir.hidden.iter().map(|path| bytes(path)).collect(),
+            is_placeholder: dir.is_placeholder,
+            why: dir.why.clone(),
+            opt_in: dir.opt_in.clone(),
+        })
+    }
+
+    fn read(self) -> ProtectedDir {
+        ProtectedDir {
+            host: Some(Anchor::written(path(self.path.clone()), self.identity)),
+            path: path(self.path),
+            copy: path(self.copy),
+            entries: self.entries.into_iter().map(|(it, entry)| (path(it), entry)).collect(),
+            hidden: self.hidden.into_iter().map(path).collect(),
+            is_placeholder: self.is_placeholder,
+            why: self.why,
+            opt_in: self.opt_in,
+        }
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -100,6 +143,7 @@ impl Guard {
             hidden: self.hidden.iter().map(|path| bytes(path)).collect(),
             tops: self.tops.iter().map(|(top, git)| (bytes(top), bytes(git))).collect(),
             copied: self.copies.directories.iter().map(copy).collect(),
+            protected: self.protected_dirs.iter().filter_map(Protected::of).collect(),
         };
         // Last: without it nothing is settled.
         write(RECORD.to_owned(), &serde_json::to_vec(&left)?)
@@ -135,6 +179,7 @@ impl Guard {
                 own_stamps: copy.own_stamps,
             })
             .collect();
+        guard.protected_dirs = left.protected.into_iter().map(Protected::read).collect();
         Some(guard)
     }
 }

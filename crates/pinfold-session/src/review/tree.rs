@@ -81,6 +81,11 @@ impl Tree {
         Ok(Self { root: rustix::fs::open(path, flags, Mode::empty())? })
     }
 
+    /// The tree of a directory that is open already.
+    pub(crate) fn of(root: OwnedFd) -> Self {
+        Self { root }
+    }
+
     pub(crate) fn root(&self) -> BorrowedFd<'_> {
         self.root.as_fd()
     }

@@ -1,0 +1,190 @@
+//! What HEAD and the local branches of a repository held at the start of a session.
+//!
+//! These commits are the user's: a branch that a session moved waits for the user if its commits
+//! change what tools run (`collect/touched.rs`). So a file with the same path, content and mode is
+//! nothing new to the host. Tags and remote-tracking branches do not count: they come with what is
+//! fetched.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA256, digest};
+
+use super::host::HostGit;
+use super::private::Copied;
+use super::refs::is_object;
+use crate::anchor::Anchor;
+
+/// Commits that are looked at at most.
+const MOST: usize = 256;
+
+/// The mode of a symbolic link in a tree (gitformat-index(5)).
+const LINK: &str = "120000";
+const FILE: &str = "100644";
+const EXECUTABLE: &str = "100755";
+
+/// What kind of file is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    File,
+    Executable,
+    Link,
+}
+
+impl Kind {
+    fn mode(self) -> &'static str {
+        match self {
+            Self::File => FILE,
+            Self::Executable => EXECUTABLE,
+            Self::Link => LINK,
+        }
+    }
+}
+
+/// A working tree of a repository as it was at the start.
+pub(crate) struct Repository<'a> {
+    program: &'a Path,
+    top: &'a Path,
+    /// The working tree's own git directory.
+    git: Anchor,
+    /// The commits of HEAD and the local branches at the start.
+    commits: Vec<String>,
+}
+
+/// A file in a tree of git's.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Blob {
+    mode: String,
+    object: String,
+}
+
+/// The files of some commits, by path.
+#[derive(Debug, Default)]
+pub(crate) struct Committed(HashMap<PathBuf, HashSet<Blob>>);
+
+impl<'a> Repository<'a> {
+    /// The innermost repository that a path lies in. `tops` are the working trees at the start, each
+    /// with its git directory; one without a private copy is not known.
+    pub(crate) fn of(
+        path: &Path,
+        tops: &'a [(PathBuf, PathBuf)],
+        copies: &'a [Copied],
+        program: &'a Path,
+    ) -> Option<Self> {
+        let around = tops.iter().filter(|(top, _)| path != top && path.starts_with(top));
+        let (top, git) = around.max_by_key(|(top, _)| top.as_os_str().len())?;
+        let around = copies.iter().filter(|copied| git.starts_with(copied.host.path()));
+        let copied = around.max_by_key(|copied| copied.host.path().as_os_str().len())?;
+        let below = git.strip_prefix(copied.host.path()).ok()?;
+        let head = below.join("HEAD");
+        let head = copied.start.head(head.to_str()?).and_then(|head| head.commit);
+        let refs = copied.start.refs();
+        let branches = refs.into_iter().filter(|(name, _)| name.starts_with("refs/heads/"));
+        let mut seen = HashSet::new();
+        let commits = head.into_iter().chain(branches.map(|(_, commit)| commit));
+        let commits = commits.filter(|commit| seen.insert(commit.clone())).take(MOST).collect();
+        Some(Self { program, top, git: copied.host.below(below).ok()?, commits })
+    }
+
+    fn git(&self) -> HostGit<'_> {
+        HostGit { program: self.program, directory: &self.git }
+    }
+
+    /// A path from the top, as an argument for git.
+    fn argument<'p>(&self, path: &'p Path) -> Option<&'p str> {
+        let path = path.strip_prefix(self.top).ok()?.to_str()?;
+        (!path.is_empty() && !path.contains('\n')).then_some(path)
+    }
+
+    /// Returns what the commits of the start have at these paths, and below them.
+    ///
+    /// # Errors
+    /// Returns what git says.
+    pub(crate) fn committed(&self, paths: &[&Path]) -> Result<Committed, String> {
+        let names: Vec<&str> = paths.iter().filter_map(|path| self.argument(path)).collect();
+        let mut committed = Committed::default();
+        for commit in self.different(&names)? {
+            for (path, blob) in self.list(commit, &names)? {
+                committed.0.entry(path).or_default().insert(blob);
+            }
+        }
+        Ok(committed)
+    }
+
+    /// Returns the files that HEAD has now at these paths, and below them; `None` if HEAD is not at a
+    /// commit of the start.
+    ///
+    /// # Errors
+    /// As [`Self::committed`].
+    pub(crate) fn at_head(&self, paths: &[&Path]) -> Result<Option<BTreeSet<PathBuf>>, String> {
+        let head = self.git().line(&["rev-parse", "-q", "--verify", "HEAD^{commit}"]);
+        let Some(head) = head.filter(|head| self.commits.contains(head)) else { return Ok(None) };
+        let names: Vec<&str> = paths.iter().filter_map(|path| self.argument(path)).collect();
+        Ok(Some(self.list(&head, &names)?.into_iter().map(|(path, _)| path).collect()))
+    }
+
+    /// The commits that do not all have the same at these paths: most branches differ elsewhere.
+    fn different(&self, names: &[&str]) -> Result<Vec<&String>, String> {
+        if names.is_empty() || self.commits.is_empty() {
+            return Ok(Vec::new());
+        }
+        let asked = self
+            .commits
+            .iter()
+            .flat_map(|commit| names.iter().map(move |name| format!("{commit}:{name}\n")));
+        let asked: String = asked.collect();
+        let how = ["cat-file", "--batch-check=%(objectname)"];
+        let said = self.git().run(&how, Some(asked.as_bytes()))?;
+        let lines: Vec<&str> = said.lines().collect();
+        if lines.len() != self.commits.len() * names.len() {
+            return Err("git did not answer for each commit".to_owned());
+        }
+        // Of one that is missing git says what was asked for.
+        let object = |line: &&str| is_object(line).then(|| (*line).to_owned());
+        let mut seen = HashSet::new();
+        let mut is_new = |answers: &[&str]| {
+            let objects: Vec<Option<String>> = answers.iter().map(object).collect();
+            objects.iter().any(Option::is_some) && seen.insert(objects)
+        };
+        let each = self.commits.iter().zip(lines.chunks_exact(names.len()));
+        Ok(each.filter(|(_, answers)| is_new(answers)).map(|(commit, _)| commit).collect())
+    }
+
+    /// The files of a commit at these paths, each with its mode and object.
+    fn list(&self, commit: &str, names: &[&str]) -> Result<Vec<(PathBuf, Blob)>, String> {
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let how = ["ls-tree", "-r", "-z", "--full-tree", commit, "--"];
+        let variables = [("GIT_LITERAL_PATHSPECS", "1")];
+        let listed = self.git().run_with(&[&how[..], names].concat(), &variables, None)?;
+        Ok(listed.split(|byte| *byte == 0).filter_map(|entry| self.entry(entry)).collect())
+    }
+
+    fn entry(&self, entry: &[u8]) -> Option<(PathBuf, Blob)> {
+        let at = entry.iter().position(|byte| *byte == b'\t')?;
+        let about = std::str::from_utf8(&entry[..at]).ok()?;
+        let (mode, rest) = about.split_once(' ')?;
+        let object = rest.strip_prefix("blob ")?;
+        let path = self.top.join(OsStr::from_bytes(&entry[at + 1..]));
+        Some((path, Blob { mode: mode.to_owned(), object: object.to_owned() }))
+    }
+}
+
+impl Committed {
+    /// Whether a commit of the start has this at this path.
+    pub(crate) fn has(&self, path: &Path, kind: Kind, content: &[u8]) -> bool {
+        let Some(entries) = self.0.get(path) else { return false };
+        let header = format!("blob {}\0", content.len());
+        let object = |length: usize| {
+            // git itself refuses objects that belong to a known attack on SHA-1.
+            let algorithm = if length == 40 { &SHA1_FOR_LEGACY_USE_ONLY } else { &SHA256 };
+            let digest = digest(algorithm, &[header.as_bytes(), content].concat());
+            digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+        };
+        let mut of_kind = entries.iter().filter(|blob| blob.mode == kind.mode());
+        of_kind.any(|blob| blob.object == object(blob.object.len()))
+    }
+}

@@ -1,0 +1,125 @@
+//! Which protected directories get a private copy that the sandbox can write.
+
+use std::collections::HashSet;
+use std::fs;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use pinfold_policy::authority::{Effect, Reason, Why};
+use pinfold_policy::path::Escaped;
+
+use super::Guard;
+use crate::RunError;
+use crate::protected_dirs::{Budget, DIRECTORY, ProtectedDir};
+use crate::restrict::Substitute;
+
+impl Guard {
+    /// Copies the protected directories. One that cannot be copied stays read-only, and so does one that
+    /// holds anything of which more than its name is known.
+    ///
+    /// # Errors
+    /// Returns the error of making the directory of the copies.
+    pub(super) fn copy_protected(&mut self) -> Result<(), RunError> {
+        let candidates = std::mem::take(&mut self.candidates);
+        // In a view nothing needs to be read-only.
+        if self.over.is_some() {
+            return Ok(());
+        }
+        let hidden = self.protect.hidden();
+        let mut budget = Budget::default();
+        let mut last: Option<PathBuf> = None;
+        for (path, reason) in candidates {
+            // What lies in another one is copied with it.
+            if last.as_ref().is_some_and(|above| path.starts_with(above)) {
+                continue;
+            }
+            if self.is_copied(&path, &hidden) {
+                last = Some(path.clone());
+                self.copy_one(&path, reason, &hidden, &mut budget)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn copy_one(
+        &mut self,
+        path: &Path,
+        reason: Reason,
+        hidden: &HashSet<PathBuf>,
+        budget: &mut Budget,
+    ) -> Result<(), RunError> {
+        let (number, directory) = (self.protected_dirs.len(), self.private.join(DIRECTORY));
+        if number == 0 {
+            fs::DirBuilder::new().mode(0o700).create(&directory).map_err(RunError::System)?;
+        }
+        match ProtectedDir::copy(path, &directory, number, &reason, hidden, budget) {
+            Ok(copied) => {
+                self.protected_dirs.push(copied);
+                let substitute = Substitute(ProtectedDir::inside(number));
+                self.protect.forget(path);
+                self.protect.substitute(path.to_owned(), substitute, reason);
+            }
+            Err(why) => {
+                let _ = fs::remove_dir_all(directory.join(number.to_string()));
+                tell!("pinfold: note: {} is read-only: {why}", Escaped(path));
+            }
+        }
+        Ok(())
+    }
+
+    fn is_copied(&self, path: &Path, hidden: &HashSet<PathBuf>) -> bool {
+        let found = fs::symlink_metadata(path);
+        let is_there = found.as_ref().is_ok_and(fs::Metadata::is_dir);
+        let is_missing = found.is_err() && self.protect.is_placed(path);
+        let is_within = |other: &Path| other.starts_with(path);
+        let is_hidden = path.ancestors().any(|above| hidden.contains(above));
+        let has_git = self.tops.iter().any(|(top, git)| is_within(top) || is_within(git));
+        let has_copy = self.copies.directories.iter().any(|copied| is_within(copied.host.path()));
+        let has_root = self.readable.iter().any(|root| is_within(root));
+        let has_shadow = self.shadows.iter().any(|shadow| is_within(shadow.host()));
+        (is_there || is_missing && self.has_other_commits(path))
+            && !is_hidden
+            && !has_git
+            && !has_copy
+            && !has_root
+            && !has_shadow
+            && !self.generated.lies_in(path)
+            && self.protect.is_only_protected(path)
+    }
+
+    /// Whether the repository around a path has other commits than HEAD's to check out. Without them
+    /// git needs nothing that is not there.
+    fn has_other_commits(&self, path: &Path) -> bool {
+        let around = self.tops.iter().filter(|(top, _)| path.starts_with(top));
+        let Some((_, git)) = around.max_by_key(|(top, _)| top.as_os_str().len()) else {
+            return false;
+        };
+        let of_git = self.copies.directories.iter().filter(|it| git.starts_with(it.host.path()));
+        of_git.max_by_key(|it| it.host.path().as_os_str().len()).is_some_and(|copied| {
+            let head = copied.start.head("HEAD").and_then(|head| head.commit);
+            let (refs, remotes) = (copied.start.refs(), copied.start.remotes());
+            let branches = refs.iter().filter(|(name, _)| name.starts_with("refs/heads/"));
+            let mut all = branches.chain(&remotes).map(|(_, commit)| commit);
+            all.any(|commit| Some(commit) != head.as_ref())
+        })
+    }
+}
+
+impl crate::restrict::Protect {
+    /// Whether something is made at this path, which is missing.
+    fn is_placed(&self, path: &Path) -> bool {
+        self.placeholders.iter().any(|made| made.path == path && made.content.is_none())
+    }
+
+    /// Whether a path is read-only because of its name, and nothing in it is pinfold's own.
+    fn is_only_protected(&self, path: &Path) -> bool {
+        let of_this = self.restrictions().filter(|(it, ..)| *it == path);
+        let mut is_any = false;
+        let is_by_name = of_this.into_iter().all(|(_, effect, reason)| {
+            is_any = true;
+            effect == Effect::ReadOnly && reason.why == Why::HostExecutes
+        });
+        let mut below = self.restrictions().filter(|(it, ..)| it.starts_with(path));
+        is_any && is_by_name && below.all(|(_, _, reason)| reason.why != Why::Own)
+    }
+}

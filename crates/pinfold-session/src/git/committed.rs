@@ -64,6 +64,14 @@ struct Blob {
 #[derive(Debug, Default)]
 pub(crate) struct Committed(HashMap<PathBuf, HashSet<Blob>>);
 
+/// What HEAD has, what the commits of the start have that it comes from, and what these have in common.
+#[derive(Debug)]
+pub(crate) struct Deletions {
+    head: HashMap<PathBuf, Blob>,
+    origins: Vec<HashMap<PathBuf, Blob>>,
+    base: Option<HashMap<PathBuf, Blob>>,
+}
+
 impl<'a> Repository<'a> {
     /// The innermost repository that a path lies in. `tops` are the working trees at the start, each
     /// with its git directory; one without a private copy is not known.
@@ -113,16 +121,47 @@ impl<'a> Repository<'a> {
         Ok(committed)
     }
 
-    /// Returns the files that HEAD has now at these paths, and below them; `None` if HEAD is not at a
-    /// commit of the start.
+    /// Returns what HEAD deletes at these paths, and below them; `None` if it does not come from
+    /// commits of the start: from one, or from two that were merged.
     ///
     /// # Errors
     /// As [`Self::committed`].
-    pub(crate) fn at_head(&self, paths: &[&Path]) -> Result<Option<BTreeSet<PathBuf>>, String> {
-        let head = self.git().line(&["rev-parse", "-q", "--verify", "HEAD^{commit}"]);
-        let Some(head) = head.filter(|head| self.commits.contains(head)) else { return Ok(None) };
+    pub(crate) fn deletions(&self, paths: &[&Path]) -> Result<Option<Deletions>, String> {
+        let Some(head) = self.git().line(&["rev-parse", "-q", "--verify", "HEAD^{commit}"]) else {
+            return Ok(None);
+        };
+        let origins = self.origins(&head)?;
+        let is_known = origins.iter().all(|commit| self.commits.contains(commit));
+        if !is_known || !(1..=2).contains(&origins.len()) {
+            return Ok(None);
+        }
         let names: Vec<&str> = paths.iter().filter_map(|path| self.argument(path)).collect();
-        Ok(Some(self.list(&head, &names)?.into_iter().map(|(path, _)| path).collect()))
+        let list = |commit: &String| -> Result<HashMap<PathBuf, Blob>, String> {
+            Ok(self.list(commit, &names)?.into_iter().collect())
+        };
+        let base = match &origins[..] {
+            [one, other] => self.git().line(&["merge-base", one, other]),
+            _ => None,
+        };
+        Ok(Some(Deletions {
+            head: list(&head)?,
+            origins: origins.iter().map(list).collect::<Result<_, _>>()?,
+            base: base.as_ref().map(list).transpose()?,
+        }))
+    }
+
+    /// The commits of the user's that a commit of a session's was made on, or the commit itself.
+    fn origins(&self, head: &String) -> Result<Vec<String>, String> {
+        if self.commits.contains(head) {
+            return Ok(vec![head.clone()]);
+        }
+        let known = self.commits.iter().map(|commit| format!("^{commit}\n"));
+        let asked: String = std::iter::once(format!("{head}\n")).chain(known).collect();
+        let said =
+            self.git().run(&["rev-list", "--boundary", "--stdin"], Some(asked.as_bytes()))?;
+        let origins: BTreeSet<&str> =
+            said.lines().filter_map(|line| line.strip_prefix('-')).collect();
+        Ok(origins.into_iter().map(str::to_owned).collect())
     }
 
     /// The commits that do not all have the same at these paths: most branches differ elsewhere.
@@ -170,6 +209,24 @@ impl<'a> Repository<'a> {
         let object = rest.strip_prefix("blob ")?;
         let path = self.top.join(OsStr::from_bytes(&entry[at + 1..]));
         Some((path, Blob { mode: mode.to_owned(), object: object.to_owned() }))
+    }
+}
+
+impl Deletions {
+    /// Whether a file is gone that the user's own commits deleted: all that HEAD comes from lack it, or
+    /// one of two that were merged does and the other one never changed it.
+    pub(crate) fn has(&self, path: &Path) -> bool {
+        if self.head.contains_key(path) {
+            return false;
+        }
+        let mut present = self.origins.iter().filter_map(|files| files.get(path));
+        match (present.next(), present.next()) {
+            (None, _) => true,
+            (Some(blob), None) if self.origins.len() == 2 => {
+                self.base.as_ref().and_then(|base| base.get(path)) == Some(blob)
+            }
+            _ => false,
+        }
     }
 }
 

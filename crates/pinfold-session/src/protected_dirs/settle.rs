@@ -95,16 +95,15 @@ fn judge(
     };
     let target = Target { tree: &host, owner, session: settling.session };
     let repository = settling.repository(&dir.path);
-    let absent = repository.as_ref().and_then(|repository| {
-        repository.at_head(&[&dir.path]).ok().flatten().filter(|_| !deleted.is_empty())
-    });
+    let deletions = repository.as_ref().filter(|_| !deleted.is_empty());
+    let deletions = deletions.and_then(|it| it.deletions(&[&dir.path]).ok().flatten());
     for path in deleted {
-        let is_committed = absent.as_ref().is_some_and(|now| !now.contains(&dir.path.join(&path)));
+        let is_committed = deletions.as_ref().is_some_and(|it| it.has(&dir.path.join(&path)));
         let removed = dir.entries.get(&path).filter(|_| is_committed);
         match removed.map(|entry| target.remove(&path, entry)) {
             Some(Ok(())) => judged.applied.push(path),
             Some(Err(_)) => judged.stays.push((path, CHANGED)),
-            None => judged.stays.push((path, "only the sandbox deleted it")),
+            None => judged.stays.push((path, "no branch of yours that is checked out deleted it")),
         }
     }
     let committed = repository.and_then(|repository| repository.committed(&[&dir.path]).ok());

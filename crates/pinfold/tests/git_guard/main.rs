@@ -7,6 +7,7 @@ mod common;
 mod masks;
 mod moved;
 mod private;
+mod protected;
 mod scratch;
 mod secrets;
 mod waits;

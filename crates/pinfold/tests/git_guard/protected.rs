@@ -1,0 +1,365 @@
+//! Protected directories that the sandbox can write: git works in them, and the host takes only what
+//! its own branches had.
+
+use super::common::{Case, Site, sites, text, wait_for_line};
+
+/// A repository whose branches differ in protected directories. `other` adds to `.vscode`, has its own
+/// `.claude`, changes a hook of `.husky` and removes another one.
+fn repository(site: &Site) -> Case {
+    let case = site.repository();
+    case.host(
+        "mkdir -p .vscode .husky/lib; echo main > .vscode/settings.json; ln -s settings.json .vscode/link; \
+         echo old > .vscode/old.json; printf '#!/bin/sh\\n' > .husky/pre-commit; \
+         chmod +x .husky/pre-commit; echo l > .husky/lib/l; git add .; git commit -qm tools; \
+         git branch same; git checkout -q -b other; echo other > .vscode/settings.json; \
+         echo t > .vscode/tasks.json; git rm -q .vscode/old.json .husky/lib/l; \
+         printf '#!/bin/sh\\ntrue\\n' > .husky/pre-commit; rm .vscode/link; \
+         ln -s tasks.json .vscode/link; mkdir .claude; echo c > .claude/settings.json; git add .; \
+         git commit -qm other; git checkout -q -b without main; \
+         git rm -qr .vscode .husky; git commit -qm without; git checkout -q main",
+    );
+    case
+}
+
+/// What tells a branch's files: content, modes and links.
+const LOOK: &str = "git status --porcelain; git symbolic-ref -q HEAD; git ls-files -s | grep -v evil | git hash-object --stdin; \
+    for f in .vscode/* .husky/* .claude/*; do if [ -e $f ]; then stat -c '%n %F %u %g %A' $f; fi; done";
+
+/// Runs git inside, and the same on a copy of the repository outside; both must look the same.
+fn compare(site: &Site, script: &str) {
+    let (inside, outside) = (repository(site), repository(site));
+    outside.host(script);
+    let (_, told) = text(&inside.inside(&format!("set -e\n{script}\ngit status --porcelain")));
+    assert!(!told.contains("rror") && !told.contains("not taken over"), "{site}: {script}: {told}");
+    let (now, expected) = (inside.host(LOOK), outside.host(LOOK));
+    assert_eq!(now, expected, "{site}: {script}: {told}");
+    assert!(!now.starts_with([' ', '?', 'M', 'A', 'D']), "{site}: {script}: {now}");
+}
+
+#[test]
+fn git_commands_over_protected_directories_leave_the_host_clean() {
+    for site in sites() {
+        for script in [
+            "git checkout -q other",
+            "git checkout -q other; git checkout -q main",
+            "git merge -q other",
+            "git checkout -q without",
+            "git checkout -q without; git checkout -q other",
+            "git checkout -q -b mine; echo m > m; git add m; git commit -qm m --no-verify; git rebase -q other",
+            "git checkout -q -b mine same; echo m > m; git add m; git commit -qm m --no-verify; \
+             git merge -q --no-edit other",
+            "git checkout -q -b mine without; echo m > m; git add m; git commit -qm m --no-verify",
+            "git checkout -q without; git merge -q --no-edit same",
+            "git checkout -q other -- .vscode/tasks.json; git stash -q; git checkout -q other",
+            "echo x > .vscode/settings.json; git stash -q; git stash drop -q; git checkout -q other",
+            "git switch -q --detach other; git switch -q main; git reset -q --hard other",
+        ] {
+            compare(&site, script);
+        }
+    }
+}
+
+#[test]
+fn a_stash_over_a_protected_directory_keeps_both_sides() {
+    for site in sites() {
+        let case = repository(&site);
+        let script = "echo x > .vscode/settings.json; git stash -q; git checkout -q other; \
+                      git checkout -q main; git stash pop -q; cat .vscode/settings.json";
+        let (shown, told) = text(&case.inside(script));
+        assert_eq!(shown, "x\n", "{site}: {told}");
+        assert!(told.contains(".vscode/settings.json (set aside;"), "{site}: {told}");
+        assert_eq!(
+            case.host("cat .vscode/settings.json; git status --porcelain"),
+            "main\n",
+            "{site}"
+        );
+    }
+}
+
+#[test]
+fn what_a_session_writes_itself_is_set_aside_and_named() {
+    for site in sites() {
+        let case = repository(&site);
+        let before =
+            case.host("git ls-files -s; stat -c '%i %Z' .vscode/settings.json .husky/pre-commit");
+        let script = "echo evil > .vscode/settings.json; echo evil > .vscode/tasks.json; \
+                      cp evil .husky/pre-commit; mkdir .claude/hooks; cp evil .claude/hooks/x; \
+                      chmod -x .husky/pre-commit; rm .vscode/old.json; cat .vscode/tasks.json";
+        let (shown, told) = text(&case.inside(script));
+        assert_eq!(shown, "evil\n", "{site}: {told}");
+        for name in [".vscode/settings.json", ".vscode/tasks.json", ".husky/pre-commit", ".claude"]
+        {
+            let said = told.contains(&format!("{name} (set aside; `pinfold adopt` puts it back)"));
+            assert!(said, "{site}: {name}: {told}");
+        }
+        assert!(
+            told.contains(".vscode/old.json (deleted in the sandbox; it stays)"),
+            "{site}: {told}"
+        );
+        let look = "git status --porcelain; git ls-files -s; stat -c '%i %Z' .vscode/settings.json .husky/pre-commit";
+        assert_eq!(case.host(look), before, "{site}");
+        let adopted = case.pinfold_itself(&["adopt", ".vscode/tasks.json"]);
+        assert!(adopted.status.success(), "{site}: {}", text(&adopted).1);
+        let look = "cat .vscode/tasks.json; stat -c %u:%g .vscode/tasks.json .";
+        let shown = case.host(look);
+        let lines: Vec<&str> = shown.lines().collect();
+        assert!(lines[0] == "evil" && lines[1] == lines[2], "{site}: {shown}");
+        let adopted = case.pinfold_itself(&["adopt", ".claude"]);
+        assert!(adopted.status.success(), "{site}: {}", text(&adopted).1);
+        assert_eq!(case.host("ls .claude/hooks"), "x\n", "{site}");
+    }
+}
+
+#[test]
+fn what_a_session_commits_is_not_applied_when_it_is_checked_out() {
+    for site in sites() {
+        let case = repository(&site);
+        let script = "git config user.name t; git config user.email t@t; git checkout -q -b bad; \
+                      cp evil .husky/pre-commit; cp evil .husky/post-checkout; git add .husky; \
+                      git commit -qm bad --no-verify; git checkout -q main; git branch -f same bad; \
+                      sleep 2; git checkout -q bad; git status --porcelain";
+        let (shown, told) = text(&case.inside(script));
+        assert_eq!(shown, "", "{site}: {told}");
+        assert!(told.contains(".husky/pre-commit (set aside;"), "{site}: {told}");
+        assert!(told.contains(".husky/post-checkout (set aside;"), "{site}: {told}");
+        let look = "git status --porcelain; ls .husky; git config core.hooksPath .husky; git commit -q --allow-empty -m x";
+        assert_eq!(case.host(look), "lib\npre-commit\n", "{site}: {told}");
+        assert!(!case.was_marked(), "{site}");
+    }
+}
+
+#[test]
+fn content_of_another_path_or_mode_is_not_applied() {
+    for site in sites() {
+        let case = repository(&site);
+        case.host("git branch -q keep; cp .husky/pre-commit run; git add run; git commit -qm run");
+        // The link's target as a file, a tracked file at another path, one without its mode, a link in
+        // the place of a file with the same bytes, and what only a tag or a remote branch has.
+        case.host(
+            "git checkout -q -b fetched; echo f > .vscode/fetched.json; git add .; git commit -qm f; \
+             git update-ref refs/remotes/o/f HEAD; git tag v HEAD; git checkout -q main; git branch -qD fetched",
+        );
+        let script = "cp .vscode/settings.json .vscode/tasks.json; cp run .husky/post-checkout; \
+                      rm .vscode/link; printf settings.json > .vscode/link; chmod -x .husky/pre-commit; \
+                      rm .vscode/old.json; ln -s old .vscode/old.json; \
+                      git show v:.vscode/fetched.json > .vscode/fetched.json";
+        let (_, told) = text(&case.inside(script));
+        let names = [
+            ".vscode/tasks.json",
+            ".husky/post-checkout",
+            ".vscode/link",
+            ".husky/pre-commit",
+            ".vscode/old.json",
+            ".vscode/fetched.json",
+        ];
+        for name in names {
+            assert!(told.contains(&format!("{name} (set aside;")), "{site}: {name}: {told}");
+        }
+        assert!(!told.contains("as your branches"), "{site}: {told}");
+        assert_eq!(case.host("git status --porcelain"), "", "{site}: {told}");
+    }
+}
+
+#[test]
+fn links_pipes_and_masses_of_files_are_harmless() {
+    for site in sites() {
+        let case = repository(&site);
+        case.host("echo precious > $HOME/precious; ln .vscode/settings.json .vscode/second");
+        let script = "ln -s $HOME/precious .vscode/x; ln -s /etc .vscode/etc; mkfifo .vscode/fifo; \
+                      rm -r .husky/lib; ln -s / .husky/lib; mkdir .vscode/a; (cd .vscode/a; \
+                      i=0; while [ $i -lt 300 ]; do mkdir d; cd d; i=$((i+1)); done); \
+                      ln file .vscode/hard 2>/dev/null; mkdir .vscode/closed; echo c > .vscode/closed/c; \
+                      chmod 0 .vscode/closed .vscode/settings.json; mv .vscode .v 2>/dev/null; \
+                      mkdir .claude/many; seq 1 25000 | (cd .claude/many && xargs touch); echo done";
+        let (shown, told) = text(&case.inside(script));
+        assert_eq!(shown, "done\n", "{site}: {told}");
+        let look = "git status --porcelain; cat $HOME/precious; ls .claude 2>/dev/null || true; \
+                    ls .vscode; ls .husky/lib";
+        let expected = "?? .vscode/second\nprecious\nlink\nold.json\nsecond\nsettings.json\nl\n";
+        assert_eq!(case.host(look), expected, "{site}: {told}");
+        for name in [".claude", ".vscode/a", ".vscode/closed", ".vscode/fifo", ".vscode/x"] {
+            assert!(told.contains(&format!("{name} (set aside;")), "{site}: {name}: {told}");
+        }
+        assert!(told.len() < 20_000, "{site}: {}", told.len());
+    }
+}
+
+#[test]
+fn a_link_in_the_place_of_a_copy_leads_nowhere() {
+    for site in sites() {
+        let case = repository(&site);
+        let script = "cd /run/pinfold/git/protected; for n in *; do mv $n x$n; \
+                      ln -s $HOME $n; done; echo done";
+        let (shown, told) = text(&case.inside(script));
+        assert_eq!(shown, "done\n", "{site}: {told}");
+        assert!(told.contains("the sandbox moved its copy"), "{site}: {told}");
+        assert_eq!(case.host("git status --porcelain"), "", "{site}: {told}");
+    }
+}
+
+#[test]
+fn what_the_host_changed_meanwhile_stays() {
+    for site in sites() {
+        let case = repository(&site);
+        let mut run = case.spawn_inside("echo ready; read go; git checkout -q other");
+        wait_for_line(&mut run, "ready");
+        case.host(
+            "echo mine >> .vscode/settings.json; echo mine > .vscode/tasks.json; \
+             touch -d 2001-01-01 .vscode/old.json; echo h > .husky/new; mv .husky/lib .husky/l2",
+        );
+        drop(run.stdin.take());
+        let (_, told) = text(&run.wait_with_output().unwrap());
+        let changed = "set aside; `pinfold adopt` puts it back): the host's was changed meanwhile";
+        assert!(told.contains(&format!(".vscode/settings.json ({changed}")), "{site}: {told}");
+        assert!(told.contains(&format!(".vscode/tasks.json ({changed}")), "{site}: {told}");
+        let look = "cat .vscode/settings.json .vscode/tasks.json .husky/new .husky/l2/l .vscode/old.json; ls -A .vscode";
+        let expected = "main\nmine\nmine\nh\nl\nold\nlink\nold.json\nsettings.json\ntasks.json\n";
+        assert_eq!(case.host(look), expected, "{site}: {told}");
+    }
+}
+
+#[test]
+fn a_directory_that_the_host_replaced_stays() {
+    for site in sites() {
+        let case = repository(&site);
+        let mut run =
+            case.spawn_inside("echo ready; read go; git checkout -q other; echo x > .vscode/x");
+        wait_for_line(&mut run, "ready");
+        case.host("mv .vscode ../v; mkdir .vscode; echo mine > .vscode/mine");
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        drop(run.stdin.take());
+        let (_, told) = text(&run.wait_with_output().unwrap());
+        assert!(told.contains("the host's directory was replaced meanwhile"), "{site}: {told}");
+        assert_eq!(
+            case.host("ls -A .vscode; cat ../v/settings.json"),
+            "mine\nmain\n",
+            "{site}: {told}"
+        );
+    }
+}
+
+#[test]
+fn the_next_start_settles_the_copies_of_a_killed_session() {
+    for site in sites() {
+        let case = repository(&site);
+        let script =
+            "git checkout -q other; echo evil > .vscode/evil.json; sleep 2; echo ready; read go";
+        let mut run = case.spawn_inside(script);
+        wait_for_line(&mut run, "ready");
+        run.kill().unwrap();
+        run.wait().unwrap();
+        let (shown, told) = text(&case.inside(
+            "cat .vscode/evil.json 2>/dev/null; git status --porcelain; cat .vscode/tasks.json",
+        ));
+        assert_eq!(shown, "t\n", "{site}: {told}");
+        assert!(told.contains("killed: not taken over: "), "{site}: {told}");
+        assert!(told.contains(".vscode/evil.json (set aside;"), "{site}: {told}");
+        assert_eq!(
+            case.host("git status --porcelain; git symbolic-ref HEAD"),
+            "refs/heads/other\n",
+            "{site}: {told}"
+        );
+    }
+}
+
+#[test]
+fn secrets_in_a_protected_directory_stay_hidden() {
+    for site in sites() {
+        let case = repository(&site);
+        case.host(
+            "mkdir .claude; echo key > .claude/.credentials.json; echo key > .vscode/.env; \
+             mkdir .husky/.aws; echo key > .husky/.aws/credentials; ln .vscode/.env .vscode/notes",
+        );
+        let script = "cat .claude/.credentials.json .vscode/.env .husky/.aws/credentials .vscode/notes; \
+                      grep -r key . /run/pinfold; echo mine > .vscode/.env; rm -rf .husky/.aws; true";
+        let (shown, told) = text(&case.inside(script));
+        assert_eq!(shown, "", "{site}: {told}");
+        assert!(told.contains(".vscode/.env (set aside;"), "{site}: {told}");
+        let look =
+            "cat .claude/.credentials.json .vscode/.env .husky/.aws/credentials .vscode/notes";
+        assert_eq!(case.host(look), "key\nkey\nkey\nkey\n", "{site}: {told}");
+    }
+}
+
+#[test]
+fn nested_repositories_and_further_roots_are_judged_by_their_own_branches() {
+    for site in sites() {
+        let case = repository(&site);
+        let nested = "git init -q -b main --template= N; (cd N; git config user.name t; git config user.email t@t; \
+                      mkdir .vscode; echo a > .vscode/settings.json; git add .; git commit -qm a; \
+                      git checkout -q -b b; echo b > .vscode/settings.json; git commit -qam b; git checkout -q main)";
+        case.host(&nested.replace('N', "lib"));
+        case.host(&nested.replace('N', "../second"));
+        case.host("mkdir ../plain ../plain/.vscode; echo p > ../plain/.vscode/p");
+        let (second, plain) = (case.path().join("../second"), case.path().join("../plain"));
+        let (second, plain) = (second.canonicalize().unwrap(), plain.canonicalize().unwrap());
+        let options = ["--write", second.to_str().unwrap(), "--write", plain.to_str().unwrap()];
+        // What the outer repository has is nothing that the inner one had.
+        let script = format!(
+            "git -C lib checkout -q b; git -C {} checkout -q b; cp .vscode/old.json lib/.vscode/old.json; \
+             echo q > {}/.vscode/p",
+            second.display(),
+            plain.display()
+        );
+        let (_, told) = text(&case.run(&options, &script));
+        assert!(told.contains("lib/.vscode/old.json (set aside;"), "{site}: {told}");
+        assert!(told.contains("plain/.vscode/p (set aside;"), "{site}: {told}");
+        let look = "for r in lib ../second; do git -C $r status --porcelain; cat $r/.vscode/settings.json; done; cat ../plain/.vscode/p";
+        assert_eq!(case.host(look), "b\nb\np\n", "{site}: {told}");
+    }
+}
+
+#[test]
+fn a_large_protected_directory_stays_read_only_and_is_named() {
+    for site in sites() {
+        let case = repository(&site);
+        case.host("mkdir .idea; for i in $(seq 1 2100); do echo > .idea/$i; done; mkdir sub .vscode/n; git init -q .vscode/n");
+        let (shown, told) = text(
+            &case.inside("echo x > .idea/1; echo x > .vscode/x; echo x > .husky/x && echo wrote"),
+        );
+        assert_eq!(shown, "wrote\n", "{site}: {told}");
+        assert!(
+            told.contains(".idea is read-only: protected directories of more than"),
+            "{site}: {told}"
+        );
+        assert_eq!(case.host("cat .idea/1; ls .vscode/x 2>&1 | wc -l"), "\n1\n", "{site}: {told}");
+    }
+}
+
+#[test]
+fn new_protected_files_of_a_branch_stay_and_others_are_set_aside() {
+    for site in sites() {
+        let case = site.repository();
+        case.host(
+            "git checkout -q -b tools; mkdir -p .husky/_ pkg/.vscode; echo h > .husky/pre-commit; \
+             chmod +x .husky/pre-commit; echo e > .envrc; echo {} > .mcp.json; echo v > pkg/.vscode/v; \
+             echo '_' > .husky/.gitignore; git add .; git commit -qm tools; git checkout -q main; rm -rf .husky pkg",
+        );
+        let script = "git checkout -q tools; mkdir .husky/_; cp evil .husky/_/h; echo evil > pkg/.vscode/tasks.json; \
+                      chmod 777 .husky/pre-commit";
+        let (_, told) = text(&case.inside(script));
+        assert!(told.contains(".husky/_ (set aside;"), "{site}: {told}");
+        assert!(told.contains("pkg/.vscode/tasks.json (set aside;"), "{site}: {told}");
+        let look = "git status --porcelain; git symbolic-ref HEAD; stat -c '%A %U' .husky/pre-commit; stat -c %U .";
+        let shown = case.host(look);
+        let lines: Vec<&str> = shown.lines().collect();
+        assert_eq!(lines[0], "refs/heads/tools", "{site}: {told}");
+        assert_eq!(lines[1], format!("-rwxr-xr-x {}", lines[2]), "{site}: {told}");
+    }
+}
+
+#[test]
+fn git_says_that_a_protected_file_is_read_only() {
+    for site in sites() {
+        let case = site.repository();
+        case.host(
+            "echo a > .envrc; echo {} > .mcp.json; git add .; git commit -qm a; git checkout -q -b b; \
+             echo b > .envrc; echo '{ }' > .mcp.json; git commit -qam b; git checkout -q main",
+        );
+        let output = case.inside("git checkout b; git status --porcelain");
+        let (_, told) = text(&output);
+        assert!(told.contains(".envrc'") && told.contains("busy"), "{site}: {told}");
+        println!("{told}");
+        assert_eq!(case.host("cat .envrc .mcp.json"), "a\n{}\n", "{site}: {told}");
+    }
+}

@@ -160,8 +160,8 @@ impl After<'_> {
 
     /// Whether a path lies in a git directory of the host's. The session had another one.
     fn is_in_repository(&self, path: &Path) -> bool {
-        let above = path.ancestors().find(|above| self.guard.has_private(above));
-        above.is_some_and(|above| self.is_known(above))
+        // A submodule's lies in that of the repository, which alone is covered.
+        path.ancestors().any(|above| self.guard.has_private(above) && self.is_known(above))
     }
 
     fn is_gone(&self, path: &Path) -> bool {

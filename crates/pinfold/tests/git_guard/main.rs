@@ -134,8 +134,11 @@ fn two_sessions_share_their_placeholders() {
         common::wait_for_line(&mut first, "ready");
         let second = case.inside("mkdir .vscode/x; mv .git g; git status");
         assert!(second.status.success(), "{site}");
-        let third = "mkdir .vscode/x && echo planted";
-        assert!(case.inside(third).stdout.is_empty(), "{site}");
+        // Each session has its own copy of what the first one made.
+        let third = case.inside("ls .vscode; echo planted > .vscode/tasks.json");
+        let (shown, told) = common::text(&third);
+        assert_eq!(shown, "", "{site}: {told}");
+        assert!(told.contains(".vscode/tasks.json (set aside;"), "{site}: {told}");
         drop(first.stdin.take());
         first.wait().unwrap();
         assert_eq!(case.files(), before, "{site}");

@@ -58,6 +58,7 @@ pub(crate) struct Repository<'a> {
 struct Blob {
     mode: String,
     object: String,
+    size: u64,
 }
 
 /// The files of some commits, by path.
@@ -196,7 +197,7 @@ impl<'a> Repository<'a> {
         if names.is_empty() {
             return Ok(Vec::new());
         }
-        let how = ["ls-tree", "-r", "-z", "--full-tree", commit, "--"];
+        let how = ["ls-tree", "-r", "-z", "-l", "--full-tree", commit, "--"];
         let variables = [("GIT_LITERAL_PATHSPECS", "1")];
         let listed = self.git().run_with(&[&how[..], names].concat(), &variables, None)?;
         Ok(listed.split(|byte| *byte == 0).filter_map(|entry| self.entry(entry)).collect())
@@ -205,10 +206,11 @@ impl<'a> Repository<'a> {
     fn entry(&self, entry: &[u8]) -> Option<(PathBuf, Blob)> {
         let at = entry.iter().position(|byte| *byte == b'\t')?;
         let about = std::str::from_utf8(&entry[..at]).ok()?;
-        let (mode, rest) = about.split_once(' ')?;
-        let object = rest.strip_prefix("blob ")?;
+        let mut words = about.split_ascii_whitespace();
+        let (mode, kind, object) = (words.next()?, words.next()?, words.next()?);
+        let size = words.next()?.parse().ok().filter(|_| kind == "blob")?;
         let path = self.top.join(OsStr::from_bytes(&entry[at + 1..]));
-        Some((path, Blob { mode: mode.to_owned(), object: object.to_owned() }))
+        Some((path, Blob { mode: mode.to_owned(), object: object.to_owned(), size }))
     }
 }
 
@@ -231,6 +233,11 @@ impl Deletions {
 }
 
 impl Committed {
+    /// Whether a commit of the start has something of this size, in bytes, at this path.
+    pub(crate) fn has_size(&self, path: &Path, size: u64) -> bool {
+        self.0.get(path).is_some_and(|blobs| blobs.iter().any(|blob| blob.size == size))
+    }
+
     /// Whether a commit of the start has this at this path.
     pub(crate) fn has(&self, path: &Path, kind: Kind, content: &[u8]) -> bool {
         let Some(entries) = self.0.get(path) else { return false };

@@ -4,15 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::io::Read as _;
 use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::{Content, Entry};
 use crate::file_id::Moment;
-use crate::git::committed::Kind;
-use crate::review::tree::{Tree, names, node_at};
+use crate::git::committed::{Committed, Kind};
+use crate::review::tree::{Tree, node_at};
 
 /// Files, links and directories that are looked at one by one.
 const MOST_ENTRIES: usize = 20_000;
@@ -46,11 +47,15 @@ impl Found {
     fn directory(&mut self, tree: &Tree, path: &Path, depth: usize) -> Result<(), Errno> {
         let depth = depth.checked_sub(1).ok_or(Errno::NAMETOOLONG)?;
         let directory = opened(tree, path)?;
-        for name in names(&directory)? {
+        for entry in Dir::read_from(&directory)? {
             if self.is_too_much {
                 return Ok(());
             }
-            self.entry(tree, &directory, path, &name, depth)?;
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if name != b"." && name != b".." {
+                self.entry(tree, &directory, path, OsStr::from_bytes(name), depth)?;
+            }
         }
         Ok(())
     }
@@ -86,7 +91,8 @@ impl Found {
             // What has the same change time has the same content: nobody can set it back.
             let own = tree.above(path).and_then(|(above, name)| Moment::at(above, name));
             own == Ok(entry.own)
-                || File::read(tree, path).is_some_and(|file| file.content() == entry.content)
+                || is_as_large(tree, path, &entry.content)
+                    && File::read(tree, path).is_some_and(|file| file.content() == entry.content)
         };
         self.files.iter().filter(|path| !is_same(path)).cloned().collect()
     }
@@ -97,6 +103,17 @@ impl Found {
         let files = start.iter().filter(|(_, entry)| entry.content != Content::Directory);
         let gone = files.filter(|(path, _)| !self.files.contains(*path) && !is_unseen(path));
         gone.map(|(path, _)| path.clone()).collect()
+    }
+}
+
+/// Whether a file has the size that it had at the start, so that it is worth reading.
+fn is_as_large(tree: &Tree, path: &Path, content: &Content) -> bool {
+    match content {
+        Content::File { size, .. } => {
+            tree.node(path).is_ok_and(|node| node.is_some_and(|node| node.size == *size))
+        }
+        Content::Link { .. } => true,
+        Content::Directory => false,
     }
 }
 
@@ -145,13 +162,26 @@ impl File {
         }
     }
 
+    /// Reads a file or link of the sandbox's if a commit of the start has it at `host`. Nothing is read
+    /// that cannot be one of git's: the sandbox can make any number of files, of any size.
+    pub(super) fn committed(
+        tree: &Tree,
+        path: &Path,
+        committed: &Committed,
+        host: &Path,
+    ) -> Option<Self> {
+        let size = tree.node(path).ok()??.size;
+        let file = committed.has_size(host, size).then(|| Self::read(tree, path))??;
+        committed.has(host, file.kind, &file.bytes).then_some(file)
+    }
+
     /// What is compared with the start.
     pub(super) fn content(&self) -> Content {
         match self.kind {
             Kind::File => Content::file(&self.bytes, 0o644),
             Kind::Executable => Content::file(&self.bytes, 0o755),
             Kind::Link => {
-                let target: &OsStr = std::os::unix::ffi::OsStrExt::from_bytes(&self.bytes);
+                let target: &OsStr = OsStr::from_bytes(&self.bytes);
                 Content::link(Path::new(target))
             }
         }

@@ -17,7 +17,7 @@ use crate::review::tree::{Node, Tree, names, node_at};
 /// Bytes that are copied for one session at most, so that a start stays short.
 const MOST_BYTES: u64 = 16 << 20;
 /// Files, links and directories that are copied for one session at most.
-const MOST_ENTRIES: usize = 2000;
+const MOST_ENTRIES: usize = 1000;
 /// Levels of directories.
 const DEEPEST: usize = 64;
 
@@ -143,7 +143,7 @@ impl Content {
     /// A file with this content and these permission bits.
     pub(crate) fn file(bytes: &[u8], mode: u32) -> Self {
         let digest = digest(&SHA256, bytes).as_ref().to_vec();
-        Self::File { digest, is_executable: mode & 0o100 != 0 }
+        Self::File { size: bytes.len() as u64, digest, is_executable: mode & 0o100 != 0 }
     }
 
     /// A symbolic link with this target.

@@ -33,11 +33,9 @@ pub(crate) fn keep_committed(
     let (mut kept, mut left) = (Vec::new(), Vec::new());
     let target = Target { tree: &tree, owner: node.owner, session: settling.session };
     for file in found.files {
-        let read = File::read(&tree, &file);
-        let is_kept = read.is_some_and(|read| {
-            committed.has(&root.join(&file), read.kind, &read.bytes)
-                && target.put(&file, &read, Expected::Read(&read)).is_ok()
-        });
+        let read = File::committed(&tree, &file, &committed, &root.join(&file));
+        let is_kept =
+            read.is_some_and(|read| target.put(&file, &read, Expected::Read(&read)).is_ok());
         let list = if is_kept { &mut kept } else { &mut left };
         list.push(file);
     }

@@ -60,8 +60,10 @@ pub(crate) fn settle(settling: &Settling<'_>, dirs: &[ProtectedDir], settled: &m
 }
 
 fn one(settling: &Settling<'_>, dir: &ProtectedDir, settled: &mut Settled) -> Result<(), String> {
-    let tree =
-        Tree::open(&dir.copy).map_err(|errno| format!("the sandbox moved its copy ({errno})"))?;
+    // The sandbox could put a link in the place of any directory on the way.
+    let opened = open_directory(&dir.copy);
+    let tree = opened.map_err(|errno| format!("the sandbox moved its copy ({errno})"))?;
+    let tree = Tree::of(tree);
     let found = Found::below(&tree, Path::new(""));
     if found.is_too_much {
         return set_aside_as_a_whole(settling, dir, settled);
@@ -142,10 +144,9 @@ fn write(
     if path.ancestors().any(|above| dir.hidden.iter().any(|hidden| hidden == above)) {
         return Ok(false);
     }
-    let Some(file) = File::read(tree, path) else { return Ok(false) };
-    if !committed.has(&dir.path.join(path), file.kind, &file.bytes) {
+    let Some(file) = File::committed(tree, path, committed, &dir.path.join(path)) else {
         return Ok(false);
-    }
+    };
     if File::read(target.tree, path).is_some_and(|host| host.content() == file.content()) {
         return Ok(true);
     }

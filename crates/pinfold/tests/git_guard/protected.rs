@@ -363,3 +363,32 @@ fn git_says_that_a_protected_file_is_read_only() {
         assert_eq!(case.host("cat .envrc .mcp.json"), "a\n{}\n", "{site}: {told}");
     }
 }
+
+#[test]
+fn links_on_the_way_to_the_copies_lead_nowhere() {
+    for site in sites() {
+        let case = repository(&site);
+        case.host("mkdir -p $HOME/p/0/new $HOME/p/1; echo mine > $HOME/p/0/new/f; chmod 500 $HOME/p/0/new");
+        let script = "cd /run/pinfold/git; mv protected x; ln -s $H/p protected; echo done";
+        let home = case.path().with_file_name("home");
+        let (shown, told) = text(&case.inside(&script.replace("$H", home.to_str().unwrap())));
+        assert_eq!(shown, "done\n", "{site}: {told}");
+        let look = "cat $HOME/p/0/new/f; stat -c %a $HOME/p/0/new; git status --porcelain";
+        assert_eq!(case.host(look), "mine\n500\n", "{site}: {told}");
+    }
+}
+
+#[test]
+fn large_files_are_not_read_at_the_end() {
+    for site in sites() {
+        let case = repository(&site);
+        let script = "for i in $(seq 1 2000); do truncate -s 16M .vscode/$i; done; \
+                      truncate -s 8T .vscode/settings.json; echo done";
+        let started = std::time::Instant::now();
+        let (shown, told) = text(&case.inside(script));
+        assert_eq!(shown, "done\n", "{site}: {told}");
+        assert!(told.contains(".vscode (set aside;"), "{site}: {told}");
+        assert!(started.elapsed().as_secs() < 20, "{site}");
+        assert_eq!(case.host("git status --porcelain"), "", "{site}");
+    }
+}

@@ -3,7 +3,7 @@
 //! git has to be able to change `.vscode`, `.claude` or `.husky` when it checks out another branch,
 //! but tools on the host run what is in them. So the sandbox sees a copy that it can write. At the end
 //! each path of the copy is compared with the start. What a branch or HEAD had there at the start, with
-//! this very content, is written to the host. Everything else is set aside (ADR 7).
+//! this very content, is written to the host. Everything else is set aside (ADR 8).
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -21,6 +21,9 @@ mod changes;
 mod copy;
 mod kept;
 mod settle;
+
+#[cfg(test)]
+mod tests;
 
 pub(crate) use copy::Budget;
 pub(crate) use kept::keep_committed;

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA256, digest};
 
 use super::host::HostGit;
+use super::layout::REBUILT;
 use super::private::Copied;
 use super::refs::is_object;
 use crate::anchor::Anchor;
@@ -99,6 +100,16 @@ impl<'a> Repository<'a> {
 
     fn git(&self) -> HostGit<'_> {
         HostGit { program: self.program, directory: &self.git }
+    }
+
+    /// Whether its commits are the user's. Those of a repository that a session made are not, and
+    /// nobody can tell which were added since.
+    ///
+    /// # Errors
+    /// Returns what git says.
+    pub(crate) fn is_of_user(&self) -> Result<bool, String> {
+        let asked = ["config", "--bool", "--default", "false", "--get", REBUILT];
+        Ok(self.git().run(&asked, None)?.trim() == "false")
     }
 
     /// A path from the top, as an argument for git.

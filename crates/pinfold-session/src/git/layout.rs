@@ -6,5 +6,8 @@ pub(crate) const PRIVATE: &str = "/run/pinfold/git";
 /// Where private copies of protected directories appear in the sandbox.
 pub(crate) const PROTECTED: &str = "/run/pinfold/git/protected";
 
+/// The setting that marks repositories that sessions made.
+pub(crate) const REBUILT: &str = "pinfold.rebuilt";
+
 /// The files that git reads its configuration from.
 pub(crate) const CONFIGS: [&str; 2] = ["config", "config.worktree"];

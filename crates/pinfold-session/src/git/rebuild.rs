@@ -21,6 +21,7 @@ use rustix::fs::{
 
 use super::config::{Setting, write};
 use super::host::HostGit;
+use super::layout::REBUILT;
 use super::read::{open_directory, read_bounded};
 use super::refs::{is_branch, is_object, is_reference};
 use super::remotes::remotes;
@@ -308,6 +309,8 @@ impl Read {
         if !is_bare {
             own.push(("core.logallrefupdates", "true"));
         }
+        // Its commits are not the user's.
+        own.push((REBUILT, "true"));
         if !is_sha1 {
             own.push(("extensions.objectformat", self.format.as_str()));
         }

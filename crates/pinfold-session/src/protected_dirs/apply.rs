@@ -7,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Component, Path};
 
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, XattrFlags, renameat_with, unlinkat};
 use rustix::io::Errno;
@@ -139,7 +139,8 @@ impl Target<'_> {
     /// Opens the directory that a path lies in, and makes what is missing of it.
     fn make_above(&self, path: &Path) -> Result<OwnedFd, Errno> {
         let mut here = self.tree.directory(Path::new(""))?;
-        for part in path.parent().into_iter().flat_map(Path::iter) {
+        for part in path.parent().into_iter().flat_map(Path::components) {
+            let Component::Normal(part) = part else { return Err(Errno::INVAL) };
             here = match directory_at(&here, part) {
                 Err(Errno::NOENT) => {
                     rustix::fs::mkdirat(&here, part, Mode::from_raw_mode(0o777))?;

@@ -19,7 +19,7 @@ pub(crate) fn keep_committed(
     root: &Path,
     path: &Path,
 ) -> Option<BTreeSet<PathBuf>> {
-    let committed = settling.repository(path)?.committed(&[path]).ok()?;
+    let committed = settling.repository(path).ok()?.committed(&[path]).ok()?;
     let relative = path.strip_prefix(root).ok()?;
     let tree = Tree::of(open_directory(root).ok()?);
     let node = tree.node(relative).ok()??;

@@ -19,6 +19,8 @@ use crate::set_aside::SetAside;
 /// What is set aside of one directory one by one at most. More than that is set aside as a whole.
 const MOST_NAMED: usize = 64;
 const CHANGED: &str = "the host's was changed meanwhile";
+const REBUILT: &str = "a session made this repository; `git config --unset pinfold.rebuilt` takes its \
+                       branches for yours";
 const MOVED: &str = "the host's directory was replaced meanwhile";
 
 /// What a session's changes are judged by.
@@ -33,8 +35,18 @@ pub(crate) struct Settling<'a> {
 }
 
 impl<'a> Settling<'a> {
-    pub(super) fn repository(&self, path: &Path) -> Option<Repository<'a>> {
-        Repository::of(path, self.tops, self.copies, self.git?)
+    /// The repository of the user's that a path lies in.
+    ///
+    /// # Errors
+    /// Returns that there is none, with the reason if there is one of a session's.
+    pub(super) fn repository(&self, path: &Path) -> Result<Repository<'a>, Option<&'static str>> {
+        let git = self.git.ok_or(None)?;
+        let found = Repository::of(path, self.tops, self.copies, git).ok_or(None)?;
+        match found.is_of_user() {
+            Ok(true) => Ok(found),
+            Ok(false) => Err(Some(REBUILT)),
+            Err(_) => Err(None),
+        }
     }
 }
 
@@ -96,7 +108,10 @@ fn judge(
         return judged;
     };
     let target = Target { tree: &host, owner, session: settling.session };
-    let repository = settling.repository(&dir.path);
+    let (repository, why) = match settling.repository(&dir.path) {
+        Ok(repository) => (Some(repository), None),
+        Err(why) => (None, why),
+    };
     let deletions = repository.as_ref().filter(|_| !deleted.is_empty());
     let deletions = deletions.and_then(|it| it.deletions(&[&dir.path]).ok().flatten());
     for path in deleted {
@@ -113,7 +128,7 @@ fn judge(
     for path in changed {
         match write(dir, tree, &target, &committed, &path) {
             Ok(true) => judged.applied.push(path),
-            Ok(false) => judged.left.push((path, None)),
+            Ok(false) => judged.left.push((path, why)),
             Err(Refused::Changed) => judged.left.push((path, Some(CHANGED))),
             Err(Refused::System(_)) => {
                 judged.left.push((path, Some("it could not be written to the host's directory")));

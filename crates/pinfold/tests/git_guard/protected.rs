@@ -225,7 +225,7 @@ fn a_directory_that_the_host_replaced_stays() {
         let mut run =
             case.spawn_inside("echo ready; read go; git checkout -q other; echo x > .vscode/x");
         wait_for_line(&mut run, "ready");
-        case.host("mv .vscode ../v; mkdir .vscode; echo mine > .vscode/mine");
+        case.host("mkdir ../n; echo mine > ../n/mine; mv .vscode ../v; mv ../n .vscode");
         std::thread::sleep(std::time::Duration::from_millis(500));
         drop(run.stdin.take());
         let (_, told) = text(&run.wait_with_output().unwrap());
@@ -390,5 +390,27 @@ fn large_files_are_not_read_at_the_end() {
         assert!(told.contains(".vscode (set aside;"), "{site}: {told}");
         assert!(started.elapsed().as_secs() < 20, "{site}");
         assert_eq!(case.host("git status --porcelain"), "", "{site}");
+    }
+}
+
+#[test]
+fn branches_of_a_repository_that_a_session_made_do_not_count() {
+    for site in sites() {
+        let case = repository(&site);
+        case.host("mkdir -p sub/.vscode; echo mine > sub/.vscode/tasks.json; git add .; git commit -qm sub");
+        // The repository of the second session's working tree has the content that it wants.
+        let script = "cd sub; git init -q -b main; git config user.name t; git config user.email t@t; \
+                      cp ../evil x; git add x; git commit -qm x; b=$(git hash-object -w ../evil); \
+                      git update-index --add --cacheinfo 100644,$b,.vscode/tasks.json; \
+                      git commit -qm evil; git branch evil; git reset -q --hard HEAD~";
+        let (_, told) = text(&case.inside(script));
+        case.host("git -C sub rev-parse -q --verify evil:.vscode/tasks.json");
+        let (shown, second) = text(
+            &case
+                .inside("cd sub; git show evil:.vscode/tasks.json > .vscode/tasks.json; echo done"),
+        );
+        assert_eq!(shown, "done\n", "{site}: {told}: {second}");
+        assert!(second.contains("a session made this repository"), "{site}: {told}: {second}");
+        assert_eq!(case.host("cat sub/.vscode/tasks.json"), "mine\n", "{site}: {told}: {second}");
     }
 }

@@ -247,7 +247,7 @@ impl Guard {
         let rules = Rules { protection, files, own: &own, roots };
         let mut git = Git::default();
         for root in &granted {
-            self.look_over(root, &rules, &mut git)?;
+            self.look_over(root, &rules, (&mut git, &places.cache))?;
             // A file has nothing in it that could be missing.
             if root.writable && root.path.is_dir() {
                 self.missing(&root.path, &root.site, &rules.protection);
@@ -255,8 +255,8 @@ impl Guard {
         }
         self.own(authority);
         self.hide_secrets(&git, &rules.roots);
-        self.hide_links(&granted);
-        let git = self.tops(git, &rules)?;
+        self.hide_links(&granted, &places.cache);
+        let git = self.tops(git, &rules, &places.cache)?;
         self.copy_git(git, &granted, places)?;
         for shadow in &self.shadows {
             shadow.protect(&mut self.protect);
@@ -295,7 +295,7 @@ impl Guard {
         &mut self,
         root: &Granted,
         rules: &Rules<'_>,
-        git: &mut Git,
+        (git, cache): (&mut Git, &Path),
     ) -> Result<(), RunError> {
         let found = fs::symlink_metadata(&root.path);
         // A link that was put there meanwhile is nothing that may go without a look.
@@ -306,7 +306,7 @@ impl Guard {
             Surveyor::new(rules, &root.path, &root.site, root.writable, Look::Before);
         let is_view = self.over.as_ref() == Some(&root.path);
         let names = &mut self.names;
-        let walked = walk(&root.path, root.zone, &mut |listing, zone, below| {
+        let walked = walk(&root.path, root.zone, cache, &mut |listing, zone, below| {
             if is_view {
                 names.add(listing);
             }

@@ -180,10 +180,10 @@ proptest! {
 #[test]
 fn a_name_that_cannot_match_is_told_from_the_name_alone() {
     for name in [".env", "prod.env", ".env.local", "a.pem", "tasks.code-workspace", "gcloud"] {
-        assert!(Protection::may_match(name.as_bytes()), "{name}");
+        assert!(Protection::may_match(&Folded::of(name.as_bytes())), "{name}");
     }
     for name in ["main.rs", "envs", "README.md", "index.js", "pem"] {
-        assert!(!Protection::may_match(name.as_bytes()), "{name}");
+        assert!(!Protection::may_match(&Folded::of(name.as_bytes())), "{name}");
     }
 }
 
@@ -251,7 +251,7 @@ fn case_and_what_file_systems_drop_from_names_make_no_difference() {
     {
         assert_eq!(effect(&protection, &ordinary(), path), Some(Effect::Hide), "{path}");
         let name = Path::new(path).file_name().unwrap().as_bytes();
-        assert!(Protection::may_match(name), "{path}");
+        assert!(Protection::may_match(&Folded::of(name)), "{path}");
     }
     for path in [".VSCode", ".v\u{17f}code", ".Husky", ".HUS\u{212a}Y"] {
         assert_eq!(effect(&protection, &ordinary(), path), Some(Effect::ReadOnly), "{path}");

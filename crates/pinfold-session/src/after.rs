@@ -7,9 +7,10 @@
 //! device, inode and birth time: a path proves nothing.
 
 use std::collections::{HashMap, HashSet};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
-use pinfold_policy::authority::Reason;
+use pinfold_policy::authority::{Reason, Why};
 use pinfold_policy::path::Escaped;
 use pinfold_policy::protect::Protection;
 use pinfold_policy::settings::FileSettings;
@@ -47,7 +48,7 @@ struct After<'a> {
     settled: &'a mut Settled,
     /// Tops of the working trees whose repositories were rebuilt.
     new_trees: HashSet<PathBuf>,
-    /// Names that are new and would be executed.
+    /// Names that are new and would be executed, or waited for.
     named: Vec<(PathBuf, Reason)>,
     /// What was set aside, or lies in something that was.
     gone: HashSet<PathBuf>,
@@ -150,14 +151,19 @@ impl After<'_> {
                 let executed = class.executed().map(|class| (path, class.reason()));
                 self.named.extend(executed);
             }
+            What::Socket if kind == FileType::Fifo => {
+                let text = "a program that opens it, as git does .gitignore, waits for ever";
+                let why = Why::HostExecutes;
+                self.named.push((path, Reason { why, text: text.into(), opt_in: None }));
+            }
             What::Socket | What::Denied(..) | What::SetAside | What::Own => {}
         }
     }
 
     /// Whether a path lies in a git directory of the host's. The session had another one.
     fn is_in_repository(&self, path: &Path) -> bool {
-        let above = path.ancestors().find(|above| self.guard.has_private(above));
-        above.is_some_and(|above| self.is_known(above))
+        // A submodule's lies in that of the repository, which alone is covered.
+        path.ancestors().any(|above| self.guard.has_private(above) && self.is_known(above))
     }
 
     fn is_gone(&self, path: &Path) -> bool {
@@ -215,7 +221,9 @@ impl After<'_> {
         for (path, reason) in std::mem::take(&mut self.named) {
             // What lies in something protected came with it.
             let mut above = path.ancestors().skip(1);
-            let in_new_tree = above.clone().any(|above| self.new_trees.contains(above));
+            // No clone brings a FIFO.
+            let is_fifo = std::fs::symlink_metadata(&path).is_ok_and(|it| it.file_type().is_fifo());
+            let in_new_tree = !is_fifo && above.clone().any(|above| self.new_trees.contains(above));
             let below =
                 above.any(|above| self.guard.known.contains_key(above) && self.is_known(above));
             if in_new_tree

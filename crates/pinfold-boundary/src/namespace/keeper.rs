@@ -7,7 +7,7 @@
 //! a mask back as soon as it is gone. That takes about 150 µs, so a program that waits for the save
 //! can still read or open the file: the keeper reports each case to the supervisor, which notifies the user.
 //!
-//! To close an inotify instance takes the kernel up to 20 ms, which a short command would wait for.
+//! To close an inotify instance that watches takes the kernel up to 20 ms, which a short command would wait for.
 //! So in the first moments of a session the keeper waits for changes of the namespace's mounts alone
 //! (`mounts_poll` in fs/proc_namespace.c), which a detached mask is. What those do not show, a
 //! directory that is replaced by another, it finds when it begins to watch, or at the end.
@@ -43,7 +43,7 @@ pub use fallen::Fallen;
 /// How long the sandbox may take between two masks.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// A session that is over before this time needs no inotify.
+/// A session that is over before this time watches nothing.
 const SHORTEST: Duration = Duration::from_millis(200);
 
 /// What changes a name.
@@ -73,6 +73,9 @@ pub fn keep(channel: &Channel, out: &OwnedFd) -> Result<(), Errno> {
     let mut keeper = Keeper::new(&covers, out)?;
     keeper.await_masks(channel)?;
     let opened = keeper.open();
+    // Where the user's are used up, the session is told before anything runs. One without watches
+    // is closed at once.
+    let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
     keeper.begin(&mounts, channel)?;
     drop(mounts);
     if keeper.is_over {
@@ -82,7 +85,6 @@ pub fn keep(channel: &Channel, out: &OwnedFd) -> Result<(), Errno> {
         }
         return keeper.say_it_is_over();
     }
-    let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
     keeper.add(&watch, opened)?;
     while !keeper.is_over {
         keeper.watch(&watch)?;

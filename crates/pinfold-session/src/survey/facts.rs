@@ -9,7 +9,8 @@
 //! A change time is only as fine as the kernel's clock, so a directory is remembered only if it was
 //! the same before and after it was read, and had last changed more than two seconds before. Facts
 //! of another boot, of another file system, or from a time that is still to come are not used. Only
-//! file systems of this kernel that keep these times themselves are trusted with it.
+//! file systems of this kernel that keep these times themselves are trusted with it. Encrypted
+//! directories are not remembered: what they show depends on whether their key is there.
 
 use std::collections::HashMap;
 use std::fs;
@@ -18,7 +19,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{AtFlags, FileType, Statx, StatxFlags, fstatfs, fstatvfs, statx};
+use rustix::fs::{AtFlags, FileType, Statx, StatxAttributes, StatxFlags, fstatfs, fstatvfs, statx};
 use rustix::io::Errno;
 
 use super::{Entry, Listing};
@@ -170,12 +171,14 @@ impl Facts {
         self.new[start..start + 4].copy_from_slice(&length.to_le_bytes());
     }
 
-    /// What tells the state of a directory, for one on the root's device whose birth is known.
+    /// What tells the state of a directory, for one on the root's device whose birth is known. One
+    /// that is encrypted has other names while its key is away, though it does not change.
     fn identity(&self, found: &Statx) -> Option<[u8; 32]> {
         let mask = StatxFlags::from_bits_retain(found.stx_mask);
         let needed = StatxFlags::INO | StatxFlags::CTIME | StatxFlags::BTIME;
         let device = (found.stx_dev_major, found.stx_dev_minor);
-        if !mask.contains(needed) || device != self.device {
+        let is_encrypted = found.stx_attributes.contains(StatxAttributes::ENCRYPTED);
+        if !mask.contains(needed) || device != self.device || is_encrypted {
             return None;
         }
         let mut bytes = [0; 32];

@@ -84,6 +84,17 @@ fn what_changed_a_moment_ago_is_not_remembered() {
 }
 
 #[test]
+fn what_is_encrypted_is_not_remembered() {
+    let dir = many();
+    let root = File::open(dir.path()).unwrap();
+    let Some(facts) = Facts::at(dir.path(), &root, Duration::ZERO) else { return };
+    let mut found = look(&root).unwrap();
+    assert!(facts.identity(&found).is_some());
+    found.stx_attributes.insert(StatxAttributes::ENCRYPTED);
+    assert!(facts.identity(&found).is_none());
+}
+
+#[test]
 fn a_clock_that_was_set_back_makes_all_be_read() {
     let dir = many();
     let (found, read) = seen(dir.path(), Some(100));

@@ -178,9 +178,9 @@ impl Guard {
         let protection = Protection::default();
         let site = Site::of_names(workspace);
         let missing = protection.missing(&site).map(|missing| missing.relative);
-        let is_placed = |name: &&Path| {
-            self.over.is_none() && fs::symlink_metadata(workspace.join(name)).is_err()
-        };
+        let has_placeholders = self.over.is_none() && !findings::holds_nothing(workspace);
+        let is_placed =
+            |name: &&Path| has_placeholders && fs::symlink_metadata(workspace.join(name)).is_err();
         let absent = missing.filter(is_placed);
         let lines = absent.flat_map(|name| [b"/", bytes(name).as_slice(), b"/\n"].concat());
         let place = Place::File { content: lines.collect(), mode: 0o644, keep: true };
@@ -353,6 +353,7 @@ impl Guard {
         // directory would make `git status` fail on the host.
         let context = after::Context {
             guard: self,
+            places,
             files: &settings.files,
             protection: &self.protection,
             aside: &aside,

@@ -87,6 +87,8 @@ pub struct Missing {
     pub relative: &'static Path,
     /// What stands for it while the session lasts.
     pub placeholder: Placeholder,
+    /// Whether it is meant in the user's home alone, which every shell and agent reads.
+    pub is_of_home: bool,
     /// What it is.
     pub class: Class,
 }
@@ -284,7 +286,8 @@ impl Protection {
                 let below = paths.filter_map(|path| {
                     if rule.only_home { site.below_home(path) } else { Some(path) }
                 });
-                below.map(move |relative| Missing { relative, placeholder, class })
+                let is_of_home = rule.only_home;
+                below.map(move |relative| Missing { relative, placeholder, is_of_home, class })
             })
     }
 

@@ -14,15 +14,18 @@ use pinfold_policy::authority::{Reason, Why};
 use pinfold_policy::path::Escaped;
 use pinfold_policy::protect::Protection;
 use pinfold_policy::settings::FileSettings;
-use rustix::fs::FileType;
+use rustix::fs::{CWD, FileType};
 
 use crate::file_id::{FileId, Moment};
 use crate::git::read::open_directory;
 use crate::git::rebuild::{Rebuild, Rebuilt};
 use crate::git::settle::{Kept, Settled};
 use crate::guard::{Guard, Walked};
+use crate::placeholder::is_empty;
+use crate::places::Places;
 use crate::protect::{Finding, Look, Rules, Surveyor, What};
 use crate::set_aside::SetAside;
+use crate::state::live_placeholders;
 use crate::survey::{Obstacle, Unseen, walk_changed};
 
 type Text = std::borrow::Cow<'static, str>;
@@ -33,6 +36,7 @@ const MOST_NAMED: usize = 64;
 /// What the look goes by.
 pub(crate) struct Context<'a> {
     pub(crate) guard: &'a Guard,
+    pub(crate) places: &'a Places,
     pub(crate) files: &'a FileSettings,
     pub(crate) protection: &'a Protection,
     pub(crate) aside: &'a SetAside,
@@ -42,6 +46,7 @@ pub(crate) struct Context<'a> {
 
 struct After<'a> {
     guard: &'a Guard,
+    places: &'a Places,
     aside: &'a SetAside,
     saved: &'a HashMap<PathBuf, Moment>,
     rebuild: Rebuild<'a>,
@@ -63,7 +68,7 @@ pub(crate) fn look(
     rebuild: Rebuild<'_>,
     settled: &mut Settled,
 ) -> Vec<PathBuf> {
-    let Context { guard, files, protection, aside, saved } = *context;
+    let Context { guard, places, files, protection, aside, saved } = *context;
     let rules = Rules {
         protection: protection.clone(),
         files,
@@ -72,7 +77,8 @@ pub(crate) fn look(
     };
     let (new_trees, named, gone) = (HashSet::new(), Vec::new(), HashSet::new());
     let built = Vec::new();
-    let mut after = After { guard, aside, saved, rebuild, settled, new_trees, named, gone, built };
+    let mut after =
+        After { guard, places, aside, saved, rebuild, settled, new_trees, named, gone, built };
     let mut done = HashSet::new();
     for root in &guard.roots {
         for finding in after.changed(root, &rules) {
@@ -147,6 +153,7 @@ impl After<'_> {
             What::GitDirectory => self.repository(&path),
             What::BareRepository => self.bare_repository(&path),
             What::GitFile => self.git_file(&path, kind),
+            What::Named(_) if kind == FileType::Directory && self.is_placeholder(&path) => {}
             What::Named(class) => {
                 let executed = class.executed().map(|class| (path, class.reason()));
                 self.named.extend(executed);
@@ -158,6 +165,11 @@ impl After<'_> {
             }
             What::Socket | What::Denied(..) | What::SetAside | What::Own => {}
         }
+    }
+
+    /// Whether it is what another live session made, which nobody has put anything into.
+    fn is_placeholder(&self, path: &Path) -> bool {
+        is_empty(CWD, path) && live_placeholders(self.places).contains(path)
     }
 
     /// Whether a path lies in a git directory of the host's. The session had another one.

@@ -38,6 +38,7 @@ use crate::restrict::{Protect, Substitute};
 use crate::review::{Named, Names};
 use crate::set_aside::SetAside;
 use crate::shadow::Shadow;
+use crate::stand_in::StandIns;
 use crate::state::{SessionId, SessionState};
 use crate::survey::{Obstacle, Walk, walk};
 use crate::tracked::Tracked;
@@ -178,9 +179,9 @@ impl Guard {
         let protection = Protection::default();
         let site = Site::of_names(workspace);
         let missing = protection.missing(&site).map(|missing| missing.relative);
-        let is_placed = |name: &&Path| {
-            self.over.is_none() && fs::symlink_metadata(workspace.join(name)).is_err()
-        };
+        let has_placeholders = self.over.is_none() && !findings::holds_nothing(workspace);
+        let is_placed =
+            |name: &&Path| has_placeholders && fs::symlink_metadata(workspace.join(name)).is_err();
         let absent = missing.filter(is_placed);
         let lines = absent.flat_map(|name| [b"/", bytes(name).as_slice(), b"/\n"].concat());
         let place = Place::File { content: lines.collect(), mode: 0o644, keep: true };
@@ -287,7 +288,7 @@ impl Guard {
                 Obstacle::TooDeep => "it is nested too deeply to be looked at",
             };
             let reason = Reason { why: Why::Secret, text: text.into(), opt_in: None };
-            self.protect.restrict(root.join(&unseen.path), Effect::Hide, reason);
+            self.protect.close(root.join(&unseen.path), reason);
         }
     }
 
@@ -353,6 +354,7 @@ impl Guard {
         // directory would make `git status` fail on the host.
         let context = after::Context {
             guard: self,
+            places,
             files: &settings.files,
             protection: &self.protection,
             aside: &aside,
@@ -399,11 +401,16 @@ impl Guard {
         }
     }
 
-    /// The covers for an authority, with what stands for private copies.
-    pub(crate) fn covers(&self, authority: &Authority) -> Vec<Cover> {
-        let covers = mounts::covers(authority, &|host| {
-            let Substitute(from) = self.protect.substitutes.get(host.as_path())?;
-            Some(CoverKind::Replace(bytes(from)))
+    /// The covers for an authority, with what stands for private copies and for hidden files.
+    pub(crate) fn covers(&self, authority: &Authority, stand_ins: Option<&StandIns>) -> Vec<Cover> {
+        let covers = mounts::covers(authority, &|effect, host| match effect {
+            Effect::Hide if self.protect.closed.contains(host.as_path()) => Some(CoverKind::Close),
+            Effect::Hide => stand_ins?.cover(host.as_path()),
+            Effect::ReadOnly => None,
+            Effect::Private => {
+                let Substitute(from) = self.protect.substitutes.get(host.as_path())?;
+                Some(CoverKind::Replace(bytes(from)))
+            }
         });
         self.copies.covers().chain(covers).collect()
     }

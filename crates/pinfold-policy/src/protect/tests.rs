@@ -89,17 +89,22 @@ fn what_the_host_executes_is_read_only() {
 }
 
 #[test]
-fn outside_a_home_only_directories_stand_for_missing_names() {
+fn outside_a_home_only_what_an_open_program_executes_has_a_placeholder() {
     let protection = defaults();
-    let site = ordinary();
-    let names: Vec<_> = protection.missing(&site).collect();
-    assert!(names.iter().all(|name| name.placeholder == Placeholder::Directory));
-    assert!(names.iter().any(|name| name.relative == Path::new(".vscode")));
-    assert!(names.iter().any(|name| name.relative == Path::new(".claude")));
-    assert!(!names.iter().any(|name| name.relative == Path::new(".bashrc")));
+    for site in [ordinary(), in_home("src/app")] {
+        let names: Vec<_> = protection.missing(&site).collect();
+        let is_plain =
+            |name: &Missing| name.placeholder == Placeholder::Directory && !name.is_of_home;
+        assert!(names.iter().all(is_plain));
+        let names: Vec<_> = names.iter().map(|name| name.relative).collect();
+        assert_eq!(names, [".vscode", ".zed", ".cursor", ".claude"].map(Path::new));
+    }
     let site = in_home("");
     let home: Vec<_> = protection.missing(&site).collect();
-    assert!(home.iter().any(|name| name.relative == Path::new(".bashrc")));
+    for expected in [".bashrc", ".codex", ".pi", ".gemini"] {
+        let is_it = |name: &&Missing| name.relative == Path::new(expected);
+        assert!(home.iter().find(is_it).is_some_and(|name| name.is_of_home), "{expected}");
+    }
     for name in &home {
         let class = protection.classify(&in_home(""), name.relative).unwrap();
         assert_eq!(class.effect(), name.class.effect(), "{:?}", name.relative);

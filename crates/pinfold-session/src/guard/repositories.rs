@@ -149,7 +149,7 @@ impl Guard {
             .tops
             .iter()
             .filter_map(|(top, git)| Some((top.clone(), self.copies.copy_of(git)?)));
-        tracked::pass_over(&self.hidden, copies).map_err(RunError::System)
+        tracked::pass_over(&self.hidden, copies, &self.private).map_err(RunError::System)
     }
 
     /// The repositories, for commands on the host.

@@ -6,6 +6,7 @@
 use std::error::Error;
 use std::process::ExitCode;
 
+mod attack;
 mod cargo;
 mod check;
 mod e2e;
@@ -26,6 +27,8 @@ tasks:
   e2e [AREA…] [-- FILTER…]      end-to-end tests of these areas; without an area, lists them
         [--engine ENGINE]       behind a container engine
   hunt [--minutes N]            property tests with new seeds, until one fails (default: 10)
+  attack [--minutes N]          random hostile sessions, and ordinary work on the host after them
+         [--cases N] [--seed N] [--pinfold FILE]
   leftovers COMMAND…            run a command, then fail if a process or mount of it is left
   bench [--smoke] [--dist] [start|boundaries|exec|tools|snapshot|work|workspace|memory|gateway|door]
                                 measure the promises of SPECIFICATION.md
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
         ["check", rest @ ..] => check::run(rest),
         ["e2e", rest @ ..] => e2e::run(rest),
         ["hunt", rest @ ..] => hunt::run(rest),
+        ["attack", rest @ ..] => attack::run(rest),
         ["leftovers", rest @ ..] => leftovers::run(rest),
         // A program of its own: it links the product, which this one must not.
         ["bench", rest @ ..] => {

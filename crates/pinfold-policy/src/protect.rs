@@ -21,7 +21,7 @@ use crate::origin::Origin;
 use crate::path::HostPath;
 
 pub use built::{may_be_on_build, on_build};
-pub use fold::fold;
+pub use fold::{Folded, fold};
 pub use site::Site;
 
 /// What kind of thing stands for a protected name that does not exist.
@@ -87,6 +87,8 @@ pub struct Missing {
     pub relative: &'static Path,
     /// What stands for it while the session lasts.
     pub placeholder: Placeholder,
+    /// Whether it is meant in the user's home alone, which every shell and agent reads.
+    pub is_of_home: bool,
     /// What it is.
     pub class: Class,
 }
@@ -215,8 +217,8 @@ impl Protection {
     /// Whether a path that ends in `name` may be protected: a cheap question that most names
     /// answer with no, to be asked before a path is put together for [`Self::classify`].
     #[must_use]
-    pub fn may_match(name: &[u8]) -> bool {
-        let name = &*fold(name);
+    pub fn may_match(name: &Folded<'_>) -> bool {
+        let name = &*name.0;
         let (Some(first), Some(last)) = (name.first(), name.last()) else { return false };
         let is_literal = LENGTHS[usize::from(*first)] & length_bit(name.len()) != 0
             && tables::LITERAL.binary_search_by(|(known, _)| known.as_bytes().cmp(name)).is_ok();
@@ -284,7 +286,8 @@ impl Protection {
                 let below = paths.filter_map(|path| {
                     if rule.only_home { site.below_home(path) } else { Some(path) }
                 });
-                below.map(move |relative| Missing { relative, placeholder, class })
+                let is_of_home = rule.only_home;
+                below.map(move |relative| Missing { relative, placeholder, is_of_home, class })
             })
     }
 

@@ -7,22 +7,26 @@
 //! device, inode and birth time: a path proves nothing.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
-use pinfold_policy::authority::Reason;
+use pinfold_policy::authority::{Reason, Why};
 use pinfold_policy::path::Escaped;
 use pinfold_policy::protect::Protection;
 use pinfold_policy::settings::FileSettings;
-use rustix::fs::FileType;
+use rustix::fs::{CWD, FileType};
 
 use crate::file_id::{FileId, Moment};
 use crate::git::read::open_directory;
 use crate::git::rebuild::{Rebuild, Rebuilt};
 use crate::git::settle::{Kept, Settled};
 use crate::guard::{Guard, Walked};
+use crate::placeholder::is_empty;
+use crate::places::Places;
 use crate::protect::{Finding, Look, Rules, Surveyor, What};
 use crate::protected_dirs::{Settling, keep_committed};
 use crate::set_aside::SetAside;
+use crate::state::live_placeholders;
 use crate::survey::{Obstacle, Unseen, walk_changed};
 
 type Text = std::borrow::Cow<'static, str>;
@@ -34,6 +38,7 @@ const MOST_NAMED: usize = 64;
 pub(crate) struct Context<'a> {
     pub(crate) guard: &'a Guard,
     pub(crate) settling: Settling<'a>,
+    pub(crate) places: &'a Places,
     pub(crate) files: &'a FileSettings,
     pub(crate) protection: &'a Protection,
     pub(crate) aside: &'a SetAside,
@@ -44,13 +49,14 @@ pub(crate) struct Context<'a> {
 struct After<'a> {
     guard: &'a Guard,
     settling: Settling<'a>,
+    places: &'a Places,
     aside: &'a SetAside,
     saved: &'a HashMap<PathBuf, Moment>,
     rebuild: Rebuild<'a>,
     settled: &'a mut Settled,
     /// Tops of the working trees whose repositories were rebuilt.
     new_trees: HashSet<PathBuf>,
-    /// Names that are new and would be executed.
+    /// Names that are new and would be executed, or waited for.
     named: Vec<(PathBuf, Reason)>,
     /// What was set aside, or lies in something that was.
     gone: HashSet<PathBuf>,
@@ -65,7 +71,7 @@ pub(crate) fn look(
     rebuild: Rebuild<'_>,
     settled: &mut Settled,
 ) -> Vec<PathBuf> {
-    let Context { guard, settling, files, protection, aside, saved } = *context;
+    let Context { guard, settling, places, files, protection, aside, saved } = *context;
     let rules = Rules {
         protection: protection.clone(),
         files,
@@ -74,8 +80,19 @@ pub(crate) fn look(
     };
     let (new_trees, named, gone) = (HashSet::new(), Vec::new(), HashSet::new());
     let built = Vec::new();
-    let mut after =
-        After { guard, settling, aside, saved, rebuild, settled, new_trees, named, gone, built };
+    let mut after = After {
+        guard,
+        settling,
+        places,
+        aside,
+        saved,
+        rebuild,
+        settled,
+        new_trees,
+        named,
+        gone,
+        built,
+    };
     let mut done = HashSet::new();
     for root in &guard.roots {
         for finding in after.changed(root, &rules) {
@@ -150,12 +167,23 @@ impl After<'_> {
             What::GitDirectory => self.repository(&path),
             What::BareRepository => self.bare_repository(&path),
             What::GitFile => self.git_file(&path, kind),
+            What::Named(_) if kind == FileType::Directory && self.is_placeholder(&path) => {}
             What::Named(class) => {
                 let executed = class.executed().map(|class| (path, class.reason()));
                 self.named.extend(executed);
             }
+            What::Socket if kind == FileType::Fifo => {
+                let text = "a program that opens it, as git does .gitignore, waits for ever";
+                let why = Why::HostExecutes;
+                self.named.push((path, Reason { why, text: text.into(), opt_in: None }));
+            }
             What::Socket | What::Denied(..) | What::SetAside | What::Own => {}
         }
+    }
+
+    /// Whether it is what another live session made, which nobody has put anything into.
+    fn is_placeholder(&self, path: &Path) -> bool {
+        is_empty(CWD, path) && live_placeholders(self.places).contains(path)
     }
 
     /// Whether a path lies in a git directory of the host's. The session had another one.
@@ -219,7 +247,9 @@ impl After<'_> {
         for (path, reason) in std::mem::take(&mut self.named) {
             // What lies in something protected came with it.
             let mut above = path.ancestors().skip(1);
-            let in_new_tree = above.clone().any(|above| self.new_trees.contains(above));
+            // No clone brings a FIFO.
+            let is_fifo = std::fs::symlink_metadata(&path).is_ok_and(|it| it.file_type().is_fifo());
+            let in_new_tree = !is_fifo && above.clone().any(|above| self.new_trees.contains(above));
             let below =
                 above.any(|above| self.guard.known.contains_key(above) && self.is_known(above));
             if in_new_tree

@@ -39,6 +39,7 @@ use crate::restrict::{Protect, Substitute};
 use crate::review::{Named, Names};
 use crate::set_aside::SetAside;
 use crate::shadow::Shadow;
+use crate::stand_in::StandIns;
 use crate::state::{SessionId, SessionState};
 use crate::survey::{Obstacle, Walk, walk};
 use crate::tracked::Tracked;
@@ -186,9 +187,9 @@ impl Guard {
         let protection = Protection::default();
         let site = Site::of_names(workspace);
         let missing = protection.missing(&site).map(|missing| missing.relative);
-        let is_placed = |name: &&Path| {
-            self.over.is_none() && fs::symlink_metadata(workspace.join(name)).is_err()
-        };
+        let has_placeholders = self.over.is_none() && !findings::holds_nothing(workspace);
+        let is_placed =
+            |name: &&Path| has_placeholders && fs::symlink_metadata(workspace.join(name)).is_err();
         let absent = missing.filter(is_placed);
         let lines = absent.flat_map(|name| [b"/", bytes(name).as_slice(), b"/\n"].concat());
         let place = Place::File { content: lines.collect(), mode: 0o644, keep: true };
@@ -257,7 +258,7 @@ impl Guard {
         let rules = Rules { protection, files, own: &own, roots };
         let mut git = Git::default();
         for root in &granted {
-            self.look_over(root, &rules, &mut git)?;
+            self.look_over(root, &rules, (&mut git, &places.cache))?;
             // A file has nothing in it that could be missing.
             if root.writable && root.path.is_dir() {
                 self.missing(&root.path, &root.site, &rules.protection);
@@ -265,8 +266,8 @@ impl Guard {
         }
         self.own(authority);
         self.hide_secrets(&git, &rules.roots);
-        self.hide_links(&granted);
-        let git = self.tops(git, &rules)?;
+        self.hide_links(&granted, &places.cache);
+        let git = self.tops(git, &rules, &places.cache)?;
         self.copy_git(git, &granted, places)?;
         self.copy_protected()?;
         for shadow in &self.shadows {
@@ -298,7 +299,7 @@ impl Guard {
                 Obstacle::TooDeep => "it is nested too deeply to be looked at",
             };
             let reason = Reason { why: Why::Secret, text: text.into(), opt_in: None };
-            self.protect.restrict(root.join(&unseen.path), Effect::Hide, reason);
+            self.protect.close(root.join(&unseen.path), reason);
         }
     }
 
@@ -306,7 +307,7 @@ impl Guard {
         &mut self,
         root: &Granted,
         rules: &Rules<'_>,
-        git: &mut Git,
+        (git, cache): (&mut Git, &Path),
     ) -> Result<(), RunError> {
         let found = fs::symlink_metadata(&root.path);
         // A link that was put there meanwhile is nothing that may go without a look.
@@ -317,7 +318,7 @@ impl Guard {
             Surveyor::new(rules, &root.path, &root.site, root.writable, Look::Before);
         let is_view = self.over.as_ref() == Some(&root.path);
         let names = &mut self.names;
-        let walked = walk(&root.path, root.zone, &mut |listing, zone, below| {
+        let walked = walk(&root.path, root.zone, cache, &mut |listing, zone, below| {
             if is_view {
                 names.add(listing);
             }
@@ -372,6 +373,7 @@ impl Guard {
         let context = after::Context {
             guard: self,
             settling,
+            places,
             files: &settings.files,
             protection: &self.protection,
             aside: &aside,
@@ -420,11 +422,16 @@ impl Guard {
         }
     }
 
-    /// The covers for an authority, with what stands for private copies.
-    pub(crate) fn covers(&self, authority: &Authority) -> Vec<Cover> {
-        let covers = mounts::covers(authority, &|host| {
-            let Substitute(from) = self.protect.substitutes.get(host.as_path())?;
-            Some(CoverKind::Replace(bytes(from)))
+    /// The covers for an authority, with what stands for private copies and for hidden files.
+    pub(crate) fn covers(&self, authority: &Authority, stand_ins: Option<&StandIns>) -> Vec<Cover> {
+        let covers = mounts::covers(authority, &|effect, host| match effect {
+            Effect::Hide if self.protect.closed.contains(host.as_path()) => Some(CoverKind::Close),
+            Effect::Hide => stand_ins?.cover(host.as_path()),
+            Effect::ReadOnly => None,
+            Effect::Private => {
+                let Substitute(from) = self.protect.substitutes.get(host.as_path())?;
+                Some(CoverKind::Replace(bytes(from)))
+            }
         });
         self.copies.covers().chain(covers).collect()
     }

@@ -65,6 +65,7 @@ pub mod set_aside;
 mod shadow;
 pub mod snapshot;
 pub mod ssh;
+mod stand_in;
 mod state;
 mod stdio;
 mod supervise;

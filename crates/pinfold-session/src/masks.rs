@@ -168,7 +168,7 @@ fn follow(first: Fallen, mut reports: ChildStdout, masks: &[Cover], init: &Owned
         if is_lost || is_git {
             lost.insert(path);
             let _ = pidfd_send_signal(init, Signal::KILL);
-        } else if mask.kind == CoverKind::Hide {
+        } else if mask.kind.hides() {
             read.insert(path);
         } else {
             written.insert(path);

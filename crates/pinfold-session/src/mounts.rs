@@ -3,7 +3,7 @@
 
 use pinfold_boundary::{Cover, CoverKind, Entry, Place};
 use pinfold_policy::access::Access;
-use pinfold_policy::authority::{Authority, Effect};
+use pinfold_policy::authority::{Authority, Effect, Restriction};
 use pinfold_policy::path::HostPath;
 
 use crate::RunError;
@@ -29,20 +29,22 @@ pub fn grants(authority: &Authority) -> Result<Vec<Entry>, RunError> {
     authority.grants().map(entry).collect()
 }
 
-/// The covers over the grants: pins first, parents before what lies in them. `private` says what
-/// stands for a file with a private copy; one without stays as it is, read-only.
+/// The covers over the grants: pins first, parents before what lies in them. `special` says what
+/// stands for a path that is hidden or has a private copy. Without that, what is hidden looks empty,
+/// and the other stays as it is, read-only.
 pub fn covers(
     authority: &Authority,
-    private: &dyn Fn(&HostPath) -> Option<CoverKind>,
+    special: &dyn Fn(Effect, &HostPath) -> Option<CoverKind>,
 ) -> Vec<Cover> {
     let pins = authority.pins().into_iter();
     let pins = pins.map(|pin| Cover { path: pin.inside.as_bytes().to_vec(), kind: CoverKind::Pin });
     let placements = authority.placements();
     let restrictions = placements.iter().map(|placement| {
-        let kind = match placement.restriction.effect {
-            Effect::Hide => CoverKind::Hide,
+        let Restriction { effect, host, .. } = placement.restriction;
+        let kind = match effect {
+            Effect::Hide => special(*effect, host).unwrap_or(CoverKind::Hide),
             Effect::ReadOnly => CoverKind::ReadOnly,
-            Effect::Private => private(&placement.restriction.host).unwrap_or(CoverKind::ReadOnly),
+            Effect::Private => special(*effect, host).unwrap_or(CoverKind::ReadOnly),
         };
         Cover { path: placement.inside.as_bytes().to_vec(), kind }
     });

@@ -226,7 +226,7 @@ impl Pool {
 
 /// Whether nothing lies in a directory; a link to one does not count. With room for a few entries:
 /// std's 32 KiB cost more than the look.
-fn is_empty(above: BorrowedFd<'_>, name: &Path) -> bool {
+pub(crate) fn is_empty(above: BorrowedFd<'_>, name: &Path) -> bool {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let Ok(directory) = rustix::fs::openat(above, name, flags, Mode::empty()) else { return false };
     let mut buffer = [MaybeUninit::uninit(); 512];

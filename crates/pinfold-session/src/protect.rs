@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use pinfold_policy::authority::{Effect, Reason, Why};
 use pinfold_policy::origin::Origin;
-use pinfold_policy::protect::{Class, Protection, Site, may_be_on_build, on_build};
+use pinfold_policy::protect::{Class, Folded, Protection, Site, may_be_on_build, on_build};
 use pinfold_policy::settings::FileSettings;
 use rustix::fs::FileType;
 
@@ -182,8 +182,9 @@ impl<'a> Surveyor<'a> {
             self.own(listing);
         }
         for (name, kind) in listing.entries() {
-            let judged = self.judge(listing.path(), name, kind, zone);
-            self.note_built(listing.path(), name, zone);
+            let folded = Folded::of(name);
+            let judged = self.judge(listing.path(), (name, &folded), kind, zone);
+            self.note_built(listing.path(), (name, &folded), zone);
             if kind != FileType::Directory || judged == Judged::Gone {
                 continue;
             }
@@ -196,9 +197,9 @@ impl<'a> Surveyor<'a> {
         }
     }
 
-    fn note_built(&mut self, directory: &Path, name: &[u8], zone: Zone) {
+    fn note_built(&mut self, directory: &Path, (name, folded): (&[u8], &Folded<'_>), zone: Zone) {
         let is_seen = zone == Zone::Tree || (zone == Zone::Installed && name == b".bin");
-        if self.writable && is_seen && may_be_on_build(name) {
+        if self.writable && is_seen && may_be_on_build(folded) {
             let relative = beneath(directory, Path::new(OsStr::from_bytes(name)));
             if on_build(&relative).is_some() {
                 self.built.push(beneath(self.root, &relative));
@@ -206,7 +207,13 @@ impl<'a> Surveyor<'a> {
         }
     }
 
-    fn judge(&mut self, directory: &Path, name: &[u8], kind: FileType, zone: Zone) -> Judged {
+    fn judge(
+        &mut self,
+        directory: &Path,
+        (name, folded): (&[u8], &Folded<'_>),
+        kind: FileType,
+        zone: Zone,
+    ) -> Judged {
         let in_tree = matches!(zone, Zone::Tree | Zone::Installed);
         let by_kind = match kind {
             _ if self.look == Look::Before && is_set_aside(name) => Some(What::SetAside),
@@ -215,7 +222,7 @@ impl<'a> Surveyor<'a> {
             _ if in_tree && name == b".git" => Some(What::GitFile),
             _ => None,
         };
-        let by_name = zone == Zone::Tree && Protection::may_match(name);
+        let by_name = zone == Zone::Tree && Protection::may_match(folded);
         if by_kind.is_none()
             && !by_name
             && self.rules.files.deny.is_empty()

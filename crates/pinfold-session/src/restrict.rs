@@ -26,6 +26,8 @@ pub(crate) struct Protect {
     roots: Vec<(PathBuf, bool)>,
     restrictions: Vec<(PathBuf, Effect, Reason, Origin)>,
     pub(crate) substitutes: HashMap<PathBuf, Substitute>,
+    /// What is hidden so that nobody may open it. Everything else that is hidden looks empty.
+    pub(crate) closed: HashSet<PathBuf>,
     pub(crate) placeholders: Vec<Placeholder>,
     refused: Vec<String>,
 }
@@ -48,6 +50,12 @@ impl Protect {
         origin: Origin,
     ) {
         self.restrictions.push((path, effect, reason, origin));
+    }
+
+    /// Hides a path so that nobody may open it.
+    pub(crate) fn close(&mut self, path: PathBuf, reason: Reason) {
+        self.closed.insert(path.clone());
+        self.restrict(path, Effect::Hide, reason);
     }
 
     /// Gives the inside a private copy of what lies at a path.

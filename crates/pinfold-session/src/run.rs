@@ -49,7 +49,7 @@ use crate::{idle, launcher, stdio, sys, wall};
 use design::Design;
 use live::{Furnished, Live, keep};
 pub(crate) use record::record_launch;
-use record::{record_session, record_settled, say_what_is_less};
+use record::{record_session, record_settled, say_what_is_hidden, say_what_is_less};
 
 /// The variable that says inside which boundary and wrappers handled a launch.
 const HANDLED_BY: &str = "PINFOLD_HANDLED_BY";
@@ -286,9 +286,10 @@ impl Session {
     ) -> Result<Furnished, RunError> {
         let (provider, ssh) = (request.provider.take(), request.ssh.take());
         let Request { settings, workspace, places, argv, .. } = &*request;
-        let Design { view, authority, layer, guard, trust } = &mut self.design;
+        let Design { view, authority, layer, guard, trust, stand_ins } = &mut self.design;
         layer.as_mut().map_or(Ok(()), Layer::begin).map_err(RunError::System)?;
         let authority = guard.prepare(view, authority, settings, places, &mut self.state)?;
+        say_what_is_hidden(&authority, workspace);
         let mut doors = inside.doors().map_err(explain)?;
         let mounts = doors.mounts.take();
         // It is the first of the plan's.
@@ -297,7 +298,10 @@ impl Session {
         let with = (trust.as_ref(), ssh);
         let mut opened = door::open(doors, provider, settings, places, records, with)?;
         let trusted = std::mem::take(&mut opened.covers);
-        let masks = guard.covers(&authority);
+        if let Some(stand_ins) = stand_ins {
+            stand_ins.fill(&authority, &opened.variables).map_err(RunError::System)?;
+        }
+        let masks = guard.covers(&authority, stand_ins.as_ref());
         let covers = masks.iter().cloned().chain(trusted).collect();
         say_what_is_less(settings, inside, self.boundary.lacks());
         let record =

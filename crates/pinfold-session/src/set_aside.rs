@@ -192,10 +192,13 @@ fn break_repository(directory: &OwnedFd) -> bool {
 
 /// Whether this is a name that something got which was set aside in the workspace.
 pub(crate) fn is_set_aside(name: &[u8]) -> bool {
-    let suffix = format!(".{SUFFIX}");
-    let at = name.windows(suffix.len()).rposition(|part| part == suffix.as_bytes());
-    at.is_some_and(|at| {
-        let rest = &name[at + suffix.len()..];
+    let length = SUFFIX.len() + 1;
+    if name.len() <= length {
+        return false;
+    }
+    let is_suffix = |part: &[u8]| part.strip_prefix(b".") == Some(SUFFIX.as_bytes());
+    name.windows(length).rposition(is_suffix).is_some_and(|at| {
+        let rest = &name[at + length..];
         let number = rest.strip_prefix(b"-").unwrap_or(b"x");
         at > 0 && (rest.is_empty() || number.iter().all(u8::is_ascii_digit))
     })

@@ -138,6 +138,9 @@ impl Shadow {
             (ShadowMode::Tmpfs, Kind::File) => (Effect::Private, Some(self.stage().join("file"))),
             (ShadowMode::Tmpfs, _) => (Effect::Private, Some(self.stage())),
         };
+        if self.mode == ShadowMode::Deny {
+            protect.closed.insert(self.host.clone());
+        }
         let substitute = substitute.map(Substitute);
         protect.shadow(&self.host, effect, substitute, reason, self.origin.clone());
     }

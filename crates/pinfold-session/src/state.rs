@@ -325,6 +325,13 @@ pub fn live_sessions(places: &Places) -> HashSet<String> {
     names.filter(|name| name != COMMON && is_live(places, name)).collect()
 }
 
+/// Returns the paths of the placeholders that live sessions use.
+pub(crate) fn live_placeholders(places: &Places) -> HashSet<PathBuf> {
+    let live = live_sessions(places).into_iter();
+    let records = live.map(|session| places.state.join("sessions").join(session));
+    records.flat_map(|record| read_list(&record)).map(|located| located.path()).collect()
+}
+
 /// How the boundary of a session is called that lives.
 #[must_use]
 pub fn boundary_of(places: &Places, id: &SessionId) -> Option<String> {

@@ -17,10 +17,14 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat, Statx, makedev};
 use rustix::io::Errno;
 
 use crate::file_id::FileId;
+
+mod facts;
+
+pub(crate) use facts::Facts;
 
 /// The entries of one directory.
 #[derive(Debug, Default)]
@@ -88,6 +92,13 @@ impl State {
         Self {
             inode: (stat.st_dev.into(), stat.st_ino.into()),
             changed: (stat.st_ctime as i64, stat.st_ctime_nsec as u64),
+        }
+    }
+
+    fn of_statx(found: &Statx) -> Self {
+        Self {
+            inode: (makedev(found.stx_dev_major, found.stx_dev_minor), found.stx_ino),
+            changed: (found.stx_ctime.tv_sec, found.stx_ctime.tv_nsec.into()),
         }
     }
 }
@@ -189,18 +200,22 @@ fn open_root(root: &Path) -> Result<OwnedFd, Errno> {
 /// and names the directories to walk into with a zone for each.
 pub(crate) type Visit<'a, Z> = dyn FnMut(&Listing, Z, &mut Vec<(Vec<u8>, Z)>) + 'a;
 
-/// Walks everything beneath `root`. Directories that vanish while it walks are skipped.
+/// Walks everything beneath `root`. Directories that vanish while it walks are skipped. `cache` is
+/// pinfold's own cache, in which it remembers what directories hold.
 ///
 /// # Errors
 /// Returns the error of opening or reading a directory.
 pub(crate) fn walk<Z: Copy>(
     root: &Path,
     zone: Z,
+    cache: &Path,
     visit: &mut Visit<'_, Z>,
 ) -> Result<Walk<Z>, Errno> {
     let root = open_root(root)?;
-    let mut walker = Walker::new(visit, None);
+    let facts = Facts::load(cache, &root);
+    let mut walker = Walker::new(visit, None, facts);
     walker.directory(root, Vec::new(), zone)?;
+    walker.facts.store();
     Ok(Walk { seen: walker.seen, unseen: walker.unseen, paths: OnceLock::new() })
 }
 
@@ -220,7 +235,7 @@ pub(crate) fn walk_changed<Z: Copy>(
     open_to_owner(&found);
     let root = rustix::fs::openat(&found, ".", DIRECTORY, Mode::empty())?;
     let known: HashSet<&[u8]> = before.seen.iter().map(|seen| seen.path.as_slice()).collect();
-    let mut walker = Walker::new(visit, Some(&before.unseen));
+    let mut walker = Walker::new(visit, Some(&before.unseen), Facts::default());
     for before in &before.seen {
         let path: &[u8] = if before.path.is_empty() { b"." } else { &before.path };
         let now = rustix::fs::statat(&root, path, AtFlags::SYMLINK_NOFOLLOW);
@@ -263,13 +278,14 @@ struct Walker<'a, 'b, Z> {
     depth: usize,
     /// For the second walk, what the first one could not look into.
     before: Option<&'a [Unseen]>,
+    facts: Facts,
 }
 
 impl<'a, 'b, Z: Copy> Walker<'a, 'b, Z> {
-    fn new(visit: &'a mut Visit<'b, Z>, before: Option<&'a [Unseen]>) -> Self {
+    fn new(visit: &'a mut Visit<'b, Z>, before: Option<&'a [Unseen]>, facts: Facts) -> Self {
         let buffer = vec![MaybeUninit::uninit(); BUFFER];
         let (listing, seen, unseen) = (Listing::default(), Vec::new(), Vec::new());
-        Self { visit, buffer, listing, seen, unseen, depth: 0, before }
+        Self { visit, buffer, listing, seen, unseen, depth: 0, before, facts }
     }
 
     fn skip(&mut self, parent: &OwnedFd, name: &[u8], path: Vec<u8>, why: Obstacle) {
@@ -291,14 +307,44 @@ impl<'a, 'b, Z: Copy> Walker<'a, 'b, Z> {
     }
 
     fn directory(&mut self, directory: OwnedFd, path: Vec<u8>, zone: Z) -> Result<(), Errno> {
-        let state = State::of(&rustix::fs::fstat(&directory)?);
+        let before = facts::look(&directory)?;
         let below = self.visit(&directory, &path, zone)?;
+        let after = facts::look(&directory)?;
+        self.facts.note(&before, &after, &self.listing);
+        self.below((directory, path), State::of_statx(&before), zone, below)
+    }
+
+    /// Walks into what lies in a directory that was visited.
+    fn below(
+        &mut self,
+        (directory, path): (OwnedFd, Vec<u8>),
+        state: State,
+        zone: Z,
+        below: Vec<(Vec<u8>, Z)>,
+    ) -> Result<(), Errno> {
         for (name, zone) in below {
             let child = joined(&path, &name);
             self.enter(&directory, &name, child, zone)?;
         }
         self.seen.push(Seen { path, state, zone });
         Ok(())
+    }
+
+    /// Visits a directory whose entries are known from an earlier start. Returns it if it has to be
+    /// opened and read.
+    fn known(
+        &mut self,
+        directory: OwnedFd,
+        path: &[u8],
+        zone: Z,
+    ) -> Result<Option<OwnedFd>, Errno> {
+        let found = facts::look(&directory)?;
+        if !self.facts.fill(&found, &mut self.listing) {
+            return Ok(Some(directory));
+        }
+        let below = self.show(path, zone);
+        self.below((directory, path.to_vec()), State::of_statx(&found), zone, below)?;
+        Ok(None)
     }
 
     fn enter(
@@ -312,10 +358,10 @@ impl<'a, 'b, Z: Copy> Walker<'a, 'b, Z> {
             self.skip(parent, name, path, Obstacle::TooDeep);
             return Ok(());
         }
-        let flags = DIRECTORY | OFlags::NOFOLLOW;
         self.depth += 1;
-        let entered = match rustix::fs::openat(parent, name, flags, Mode::empty()) {
-            Ok(opened) => {
+        let entered = match self.open(parent, name, &path, zone) {
+            Ok(None) => Ok(()),
+            Ok(Some(opened)) => {
                 if self.before.is_some() {
                     open_to_owner(&opened);
                 }
@@ -327,6 +373,24 @@ impl<'a, 'b, Z: Copy> Walker<'a, 'b, Z> {
         };
         self.depth -= 1;
         entered
+    }
+
+    /// Opens a directory for reading, unless what it holds is known and was visited.
+    fn open(
+        &mut self,
+        parent: &OwnedFd,
+        name: &[u8],
+        path: &[u8],
+        zone: Z,
+    ) -> Result<Option<OwnedFd>, Errno> {
+        if self.facts.is_empty() {
+            let flags = DIRECTORY | OFlags::NOFOLLOW;
+            return rustix::fs::openat(parent, name, flags, Mode::empty()).map(Some);
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let found = rustix::fs::openat(parent, name, flags, Mode::empty())?;
+        let Some(unknown) = self.known(found, path, zone)? else { return Ok(None) };
+        rustix::fs::openat(unknown, ".", DIRECTORY, Mode::empty()).map(Some)
     }
 
     /// Looks into a closed directory of the user's, if it was closed since the first walk.
@@ -374,9 +438,7 @@ impl<'a, 'b, Z: Copy> Walker<'a, 'b, Z> {
         path: &[u8],
         zone: Z,
     ) -> Result<Vec<(Vec<u8>, Z)>, Errno> {
-        let Listing { path: shown, names, entries } = &mut self.listing;
-        shown.clear();
-        shown.extend_from_slice(path);
+        let Listing { names, entries, .. } = &mut self.listing;
         names.clear();
         entries.clear();
         let mut listed = RawDir::new(directory.as_fd(), &mut self.buffer);
@@ -394,9 +456,16 @@ impl<'a, 'b, Z: Copy> Walker<'a, 'b, Z> {
             names.extend_from_slice(name);
             entries.push(Entry { start, end: names.len(), kind, inode: entry.ino() });
         }
+        Ok(self.show(path, zone))
+    }
+
+    /// Shows the listing to the visitor, and returns what to walk into.
+    fn show(&mut self, path: &[u8], zone: Z) -> Vec<(Vec<u8>, Z)> {
+        self.listing.path.clear();
+        self.listing.path.extend_from_slice(path);
         let mut below = Vec::new();
         (self.visit)(&self.listing, zone, &mut below);
-        Ok(below)
+        below
     }
 }
 

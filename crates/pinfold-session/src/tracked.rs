@@ -5,13 +5,15 @@
 //! byte for byte: what a filter decrypts (git-crypt) or fetches (git-lfs) is not what git has.
 
 use std::collections::{BTreeSet, HashMap};
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::FileType;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, mkdirat, openat, unlinkat};
 
 use crate::git::index::Index;
-use crate::git::pointer;
+use crate::git::pointer::{self, line, normal};
 use crate::git::read::{open_directory, read_beneath};
 use crate::restrict::follow;
 
@@ -74,22 +76,69 @@ fn repository_of(file: &Path, roots: &[PathBuf]) -> Option<(PathBuf, PathBuf)> {
 }
 
 /// Makes git inside pass over what is hidden from it: marks these paths in the indexes of private
-/// copies. `tops` are the working trees, each with the copy of its git directory.
+/// copies, and has the copies ignore them, so that `git add .` does not take what stands for a hidden
+/// file. `tops` are the working trees, each with the copy of its git directory in `private`.
 ///
 /// # Errors
-/// What writing an index says.
+/// What writing an index or a list of ignored files says.
 pub(crate) fn pass_over(
     hidden: &[PathBuf],
     tops: impl Iterator<Item = (PathBuf, PathBuf)>,
-) -> std::io::Result<()> {
+    private: &Path,
+) -> io::Result<()> {
     for (top, copy) in tops {
-        let mut within = hidden.iter().filter_map(|path| path.strip_prefix(&top).ok()).peekable();
-        if within.peek().is_none() {
+        let within: Vec<&Path> =
+            hidden.iter().filter_map(|path| path.strip_prefix(&top).ok()).collect();
+        if within.is_empty() {
             continue;
         }
-        if let Some(new) = Index::open(&copy).and_then(|index| index.without(within)) {
+        let index = Index::open(&copy);
+        if let Some(new) = index.and_then(|index| index.without(within.iter().copied())) {
             fs::write(copy.join("index"), new)?;
         }
+        let common = line(&copy.join("commondir"), b"").map(|common| normal(&copy.join(common)));
+        // Nothing is written elsewhere, whatever that file says.
+        let common = common.filter(|common| common.starts_with(private)).unwrap_or(copy);
+        ignore(&common, &within)?;
     }
     Ok(())
+}
+
+/// Adds paths to the files that a private git directory ignores (`info/exclude`, gitignore(5)). The
+/// host's may be a link, which is not followed.
+fn ignore(git: &Path, paths: &[&Path]) -> io::Result<()> {
+    let git = open_directory(git)?;
+    let open = || {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        openat(&git, "info", flags, Mode::empty())
+    };
+    let info = open().or_else(|_| {
+        let _ = unlinkat(&git, "info", AtFlags::empty());
+        mkdirat(&git, "info", Mode::from_raw_mode(0o777))?;
+        open()
+    })?;
+    let before = read_beneath(&info, Path::new("exclude")).ok().flatten();
+    let mut content = before.map_or_else(Vec::new, |before| before.bytes);
+    if !content.is_empty() && !content.ends_with(b"\n") {
+        content.push(b'\n');
+    }
+    content.extend(paths.iter().flat_map(|path| pattern(path)));
+    let _ = unlinkat(&info, "exclude", AtFlags::empty());
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    File::from(openat(&info, "exclude", flags, Mode::from_raw_mode(0o666))?).write_all(&content)
+}
+
+/// The line that ignores this very path below the top.
+fn pattern(path: &Path) -> Vec<u8> {
+    let mut pattern = b"/".to_vec();
+    for byte in path.as_os_str().as_bytes() {
+        match byte {
+            // Lines end with these; this stands for any byte but a slash.
+            b'\n' | b'\r' => pattern.push(b'?'),
+            b'\\' | b'*' | b'?' | b'[' | b']' | b' ' | b'\t' => pattern.extend([b'\\', *byte]),
+            byte => pattern.push(*byte),
+        }
+    }
+    pattern.push(b'\n');
+    pattern
 }

@@ -13,6 +13,8 @@ fn cover() -> impl Strategy<Value = Cover> {
         Just(CoverKind::ReadOnly),
         Just(CoverKind::Pin),
         any::<Vec<u8>>().prop_map(CoverKind::Replace),
+        any::<Vec<u8>>().prop_map(CoverKind::HideWith),
+        Just(CoverKind::Close),
     ];
     (any::<Vec<u8>>(), kind).prop_map(|(path, kind)| Cover { path, kind })
 }

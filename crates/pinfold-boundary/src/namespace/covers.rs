@@ -74,19 +74,20 @@ pub(super) struct Closed(Vec<PathBuf>);
 pub(super) fn put(root: &Root, cover: &Cover, closed: &mut Closed) -> Result<(), Errno> {
     let path = relative(&cover.path)?;
     let is_closed = closed.0.iter().any(|above| path.starts_with(above));
-    if is_closed && matches!(cover.kind, CoverKind::Hide | CoverKind::ReadOnly) {
+    let is_mask = cover.kind.hides() || cover.kind == CoverKind::ReadOnly;
+    if is_closed && is_mask {
         return Ok(());
     }
     let place = match root.resolve(path) {
         // The sandbox cannot get there either, and is not to get there when somebody gives it the
         // permission while the session lasts.
-        Err(Errno::ACCESS) if matches!(cover.kind, CoverKind::Hide | CoverKind::ReadOnly) => {
-            return closed.hide(root, path);
-        }
+        Err(Errno::ACCESS) if is_mask => return closed.close(root, path),
         found => found?,
     };
     match &cover.kind {
         CoverKind::Hide => root.hide(place),
+        CoverKind::HideWith(from) => root.cover_with(place, relative(from)?, true),
+        CoverKind::Close => root.close(place),
         CoverKind::ReadOnly => root.cover_with_itself(place, true),
         CoverKind::Pin => root.cover_with_itself(place, false),
         CoverKind::Replace(from) => root.cover_with(place, relative(from)?, false),
@@ -94,13 +95,13 @@ pub(super) fn put(root: &Root, cover: &Cover, closed: &mut Closed) -> Result<(),
 }
 
 impl Closed {
-    /// Hides the innermost directory on a path that can be reached: it may not be entered.
-    fn hide(&mut self, root: &Root, path: &Path) -> Result<(), Errno> {
+    /// Closes the innermost directory on a path that can be reached: it may not be entered.
+    fn close(&mut self, root: &Root, path: &Path) -> Result<(), Errno> {
         for above in path.ancestors().skip(1) {
             match root.resolve(above) {
                 Err(Errno::ACCESS) => {}
                 found => {
-                    root.hide(found?)?;
+                    root.close(found?)?;
                     self.0.push(above.to_owned());
                     return Ok(());
                 }

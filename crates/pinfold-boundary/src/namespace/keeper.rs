@@ -7,10 +7,11 @@
 //! a mask back as soon as it is gone. That takes about 150 µs, so a program that waits for the save
 //! can still read or open the file: the keeper reports each case to the supervisor, which notifies the user.
 //!
-//! To close an inotify instance takes the kernel up to 20 ms, which a short command would wait for.
-//! So in the first moments of a session the keeper waits for changes of the namespace's mounts alone
-//! (`mounts_poll` in fs/proc_namespace.c), which a detached mask is. What those do not show, a
-//! directory that is replaced by another, it finds when it begins to watch, or at the end.
+//! To close an inotify instance that watches takes the kernel up to 20 ms, which a short command
+//! would wait for. So in the first moments of a session, and where the user's watches are used up, the
+//! keeper waits for changes of the namespace's mounts (`mounts_poll` in fs/proc_namespace.c), which a
+//! detached mask is, and looks at all masks every few milliseconds: a name that is moved away and
+//! back takes its mask along, and changes no mount. Such a move within one step goes unseen.
 //!
 //! The sandbox cannot see or reach the keeper: it has no process of that name space in its own, and
 //! the keeper is not dumpable. What it resolves lies beneath the sandbox's root and leads through no
@@ -43,8 +44,10 @@ pub use fallen::Fallen;
 /// How long the sandbox may take between two masks.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// A session that is over before this time needs no inotify.
+/// A session that is over before this time watches nothing.
 const SHORTEST: Duration = Duration::from_millis(200);
+/// How often masks are looked at without inotify: in the first moments, and for a whole session.
+const STEPS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(20)];
 
 /// What changes a name.
 const NAMES: WatchFlags = WatchFlags::CREATE
@@ -73,27 +76,17 @@ pub fn keep(channel: &Channel, out: &OwnedFd) -> Result<(), Errno> {
     let mut keeper = Keeper::new(&covers, out)?;
     keeper.await_masks(channel)?;
     let opened = keeper.open();
-    keeper.begin(&mounts, channel)?;
-    drop(mounts);
-    if keeper.is_over {
-        keeper.look_at(None)?;
-        for (path, directory) in &opened {
-            keeper.report_open(path, directory, Fallen::PutBack)?;
-        }
-        return keeper.say_it_is_over();
+    keeper.begin(&mounts)?;
+    keeper.look_for(Some(SHORTEST), &mounts, channel)?;
+    if !keeper.is_over && keeper.follow(&opened, channel).is_err() {
+        keeper.look_for(None, &mounts, channel)?;
     }
-    let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-    keeper.add(&watch, opened)?;
-    while !keeper.is_over {
-        keeper.watch(&watch)?;
-        keeper.look_at(None)?;
-        while keeper.wait(&watch, channel)? {
-            if keeper.turn(&watch)? {
-                break;
-            }
-        }
+    keeper.look_at(None)?;
+    for (path, directory) in &opened {
+        keeper.report_open(path, directory, Fallen::PutBack)?;
     }
-    keeper.say_it_is_over()
+    // The supervisor does not wait until a watch is closed.
+    rustix::io::write(out, &Fallen::Over.to_bytes()).map(|_| ())
 }
 
 /// A descriptor is held for each directory with masks. As many as the user may have.
@@ -207,26 +200,58 @@ impl<'a> Keeper<'a> {
         Ok(())
     }
 
-    /// Says that the masks are kept, and waits for a short while, or until a mount changes.
-    fn begin(&mut self, mounts: &OwnedFd, channel: &Channel) -> Result<(), Errno> {
-        let mut changed = [PollFd::new(mounts, PollFlags::PRI)];
+    /// Says that the masks are kept.
+    fn begin(&mut self, mounts: &OwnedFd) -> Result<(), Errno> {
         // What the sandbox itself has mounted until now is known.
-        poll(&mut changed, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut [PollFd::new(mounts, PollFlags::PRI)], Some(&now))?;
         self.look_at(None)?;
-        rustix::io::write(self.out, &Fallen::None.to_bytes())?;
-        let mut either = [PollFd::new(mounts, PollFlags::PRI), PollFd::new(channel, PollFlags::IN)];
-        let longest = Timespec { tv_sec: 0, tv_nsec: SHORTEST.subsec_nanos().into() };
-        match poll(&mut either, Some(&longest)) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
+        rustix::io::write(self.out, &Fallen::None.to_bytes()).map(|_| ())
+    }
+
+    /// Keeps masks without inotify for some time, or until the end.
+    fn look_for(
+        &mut self,
+        time: Option<Duration>,
+        mounts: &OwnedFd,
+        channel: &Channel,
+    ) -> Result<(), Errno> {
+        let (begun, [short, long]) = (Instant::now(), STEPS);
+        let step = if time.is_some() { short } else { long };
+        let step = Timespec { tv_sec: 0, tv_nsec: step.subsec_nanos().into() };
+        while !self.is_over && time.is_none_or(|time| begun.elapsed() < time) {
+            let mut either =
+                [PollFd::new(mounts, PollFlags::PRI), PollFd::new(channel, PollFlags::IN)];
+            match poll(&mut either, Some(&step)) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
+            }
+            self.is_over = !either[1].revents().is_empty();
+            self.look_at(None)?;
         }
-        self.is_over = !either[1].revents().is_empty();
         Ok(())
     }
 
-    /// The supervisor does not wait until the watch is closed.
-    fn say_it_is_over(&self) -> Result<(), Errno> {
-        rustix::io::write(self.out, &Fallen::Over.to_bytes()).map(|_| ())
+    /// Keeps masks by watching their directories until the end.
+    ///
+    /// # Errors
+    /// Returns that they cannot be watched, as [`Self::add`].
+    fn follow(&mut self, opened: &[(PathBuf, OwnedFd)], channel: &Channel) -> Result<(), Errno> {
+        let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+        let known = opened.iter().map(|(path, directory)| {
+            rustix::io::fcntl_dupfd_cloexec(directory, 0).map(|directory| (path.clone(), directory))
+        });
+        self.add(&watch, known.collect::<Result<_, _>>()?)?;
+        while !self.is_over {
+            self.watch(&watch)?;
+            self.look_at(None)?;
+            while self.wait(&watch, channel)? {
+                if self.turn(&watch)? {
+                    break;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Opens each directory, wherever it is now.

@@ -49,6 +49,17 @@ pub(crate) const SEALED_KERNEL_FILES: [&str; 2] = ["proc/sys", "proc/pressure"];
 pub(crate) const HIDDEN_KERNEL_FILES: [&str; 4] =
     ["proc/kallsyms", "proc/modules", "proc/keys", "proc/key-users"];
 
+/// What lies in the place of something of the host's.
+struct Look {
+    directory: &'static str,
+    file: &'static str,
+}
+
+const HIDDEN: Look =
+    Look { directory: "run/pinfold/hidden-directory", file: "run/pinfold/hidden-file" };
+const CLOSED: Look =
+    Look { directory: "run/pinfold/closed-directory", file: "run/pinfold/closed-file" };
+
 /// Directories that are made on the way to something.
 pub(super) const DIRECTORY: Mode = Mode::from_raw_mode(0o755);
 
@@ -92,7 +103,7 @@ impl Root {
     fn seal_kernel_files(&self) -> Result<(), Errno> {
         for name in SEALED_KERNEL_FILES.iter().chain(&HIDDEN_KERNEL_FILES) {
             match self.resolve(name.as_ref()) {
-                Ok(place) if HIDDEN_KERNEL_FILES.contains(name) => self.hide(place)?,
+                Ok(place) if HIDDEN_KERNEL_FILES.contains(name) => self.close(place)?,
                 Ok(place) => self.cover_with_itself(place, true)?,
                 // Not every kernel has each of them.
                 Err(Errno::NOENT) => {}
@@ -145,11 +156,18 @@ impl Root {
         sys::mount_setattr(private.as_fd(), false, &sys::attributes(READ_ONLY, 0))
     }
 
-    /// What hidden things look like: an empty directory and an empty file that nobody may open.
+    /// What stands for hidden things, an empty directory and an empty file that everybody may read,
+    /// and for closed ones, which nobody may open.
     fn make_empty(&self) -> Result<(), Errno> {
-        let nothing = Mode::empty();
-        rustix::fs::mkdirat(&self.root, hidden(true), nothing)?;
-        self.create(hidden(false).as_ref(), 0, &[])
+        for (look, directory, file) in [(HIDDEN, 0o555, 0o444), (CLOSED, 0, 0)] {
+            let mode = Mode::from_raw_mode(directory);
+            rustix::fs::mkdirat(&self.root, look.directory, mode)?;
+            // The caller's umask took bits from the mode.
+            let flags = rustix::fs::AtFlags::empty();
+            rustix::fs::chmodat(&self.root, look.directory, mode, flags)?;
+            self.create(look.file.as_ref(), file, &[])?;
+        }
+        Ok(())
     }
 
     /// Attaches every entry that comes from the host, and makes the links.
@@ -242,13 +260,25 @@ impl Root {
         attach(tree, place, "")
     }
 
-    /// Hides what lies at `place`.
+    /// Hides what lies at `place`: it looks empty.
     ///
     /// # Errors
     /// What the mount calls say.
     pub(super) fn hide(&self, place: OwnedFd) -> Result<(), Errno> {
-        let empty = hidden(is_directory(&place)?);
-        self.cover_with(place, empty.as_ref(), true)
+        self.cover_by(place, &HIDDEN)
+    }
+
+    /// Closes what lies at `place`: nobody may open it.
+    ///
+    /// # Errors
+    /// What the mount calls say.
+    pub(super) fn close(&self, place: OwnedFd) -> Result<(), Errno> {
+        self.cover_by(place, &CLOSED)
+    }
+
+    fn cover_by(&self, place: OwnedFd, look: &Look) -> Result<(), Errno> {
+        let from = if is_directory(&place)? { look.directory } else { look.file };
+        self.cover_with(place, from.as_ref(), true)
     }
 
     /// Lets the inside write to /run, if the plan says so, but for what is ours in it.
@@ -360,10 +390,6 @@ impl Root {
 /// Whether this is /run, private: where our own things lie too.
 fn is_run(entry: &Entry) -> bool {
     matches!(entry.place, Place::Private) && entry.path.as_path() == Path::new("/run")
-}
-
-fn hidden(directory: bool) -> &'static str {
-    if directory { "run/pinfold/hidden-directory" } else { "run/pinfold/hidden-file" }
 }
 
 /// An absolute inside path as one relative to the new root.

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use super::site::Site;
-use super::{fold, length_bit, tables};
+use super::{Folded, length_bit, tables};
 use crate::glob::Glob;
 
 /// As for the names that are protected: most names are told apart by first byte and length.
@@ -23,8 +23,8 @@ static LENGTHS: [u64; 256] = {
 /// Whether a path that ends in `name` may be one that [`on_build`] knows: a cheap question that most
 /// names answer with no.
 #[must_use]
-pub fn may_be_on_build(name: &[u8]) -> bool {
-    let name = &*fold(name);
+pub fn may_be_on_build(name: &Folded<'_>) -> bool {
+    let name = &*name.0;
     let Some(first) = name.first() else { return false };
     LENGTHS[usize::from(*first)] & length_bit(name.len()) != 0
         && tables::BUILT_NAMES.binary_search_by(|known| known.as_bytes().cmp(name)).is_ok()
@@ -34,7 +34,7 @@ pub fn may_be_on_build(name: &[u8]) -> bool {
 /// is: a tool on the host executes it, or an agent follows it.
 #[must_use]
 pub fn on_build(relative: &Path) -> Option<&'static str> {
-    relative.file_name().filter(|name| may_be_on_build(name.as_bytes()))?;
+    relative.file_name().filter(|name| may_be_on_build(&Folded::of(name.as_bytes())))?;
     let names = Site::of_names(Path::new("")).names(relative);
     let is_one = |globs: &[Glob]| globs.iter().any(|glob| glob.matches(&names.relative));
     tables::BUILT.iter().find(|(globs, _)| is_one(globs)).map(|(_, reason)| *reason)

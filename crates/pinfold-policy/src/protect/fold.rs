@@ -2,6 +2,18 @@
 
 use std::borrow::Cow;
 
+/// A name in the spelling of [`fold`], for questions that are asked of every name in a workspace.
+#[derive(Debug)]
+pub struct Folded<'n>(pub(super) Cow<'n, [u8]>);
+
+impl<'n> Folded<'n> {
+    /// Folds a name.
+    #[must_use]
+    pub fn of(name: &'n [u8]) -> Self {
+        Self(fold(name))
+    }
+}
+
 /// Returns a name in the one spelling that the rules are written in.
 ///
 /// ASCII letters become small. Beyond ASCII, the characters that ext4 and f2fs drop or fold to
@@ -9,11 +21,11 @@ use std::borrow::Cow;
 /// or folded as well. What is no UTF-8 stays as it is apart from ASCII letters.
 #[must_use]
 pub fn fold(name: &[u8]) -> Cow<'_, [u8]> {
+    if !name.iter().any(|byte| byte.is_ascii_uppercase() || *byte >= 0x80) {
+        return Cow::Borrowed(name);
+    }
     if name.is_ascii() {
-        return match name.iter().any(u8::is_ascii_uppercase) {
-            true => Cow::Owned(name.to_ascii_lowercase()),
-            false => Cow::Borrowed(name),
-        };
+        return Cow::Owned(name.to_ascii_lowercase());
     }
     let Ok(text) = std::str::from_utf8(name) else { return Cow::Owned(name.to_ascii_lowercase()) };
     let folded: String = text.chars().filter(|it| !is_ignorable(*it)).flat_map(small).collect();

@@ -89,17 +89,22 @@ fn what_the_host_executes_is_read_only() {
 }
 
 #[test]
-fn outside_a_home_only_directories_stand_for_missing_names() {
+fn outside_a_home_only_what_an_open_program_executes_has_a_placeholder() {
     let protection = defaults();
-    let site = ordinary();
-    let names: Vec<_> = protection.missing(&site).collect();
-    assert!(names.iter().all(|name| name.placeholder == Placeholder::Directory));
-    assert!(names.iter().any(|name| name.relative == Path::new(".vscode")));
-    assert!(names.iter().any(|name| name.relative == Path::new(".claude")));
-    assert!(!names.iter().any(|name| name.relative == Path::new(".bashrc")));
+    for site in [ordinary(), in_home("src/app")] {
+        let names: Vec<_> = protection.missing(&site).collect();
+        let is_plain =
+            |name: &Missing| name.placeholder == Placeholder::Directory && !name.is_of_home;
+        assert!(names.iter().all(is_plain));
+        let names: Vec<_> = names.iter().map(|name| name.relative).collect();
+        assert_eq!(names, [".vscode", ".zed", ".cursor", ".claude"].map(Path::new));
+    }
     let site = in_home("");
     let home: Vec<_> = protection.missing(&site).collect();
-    assert!(home.iter().any(|name| name.relative == Path::new(".bashrc")));
+    for expected in [".bashrc", ".codex", ".pi", ".gemini"] {
+        let is_it = |name: &&Missing| name.relative == Path::new(expected);
+        assert!(home.iter().find(is_it).is_some_and(|name| name.is_of_home), "{expected}");
+    }
     for name in &home {
         let class = protection.classify(&in_home(""), name.relative).unwrap();
         assert_eq!(class.effect(), name.class.effect(), "{:?}", name.relative);
@@ -180,10 +185,10 @@ proptest! {
 #[test]
 fn a_name_that_cannot_match_is_told_from_the_name_alone() {
     for name in [".env", "prod.env", ".env.local", "a.pem", "tasks.code-workspace", "gcloud"] {
-        assert!(Protection::may_match(name.as_bytes()), "{name}");
+        assert!(Protection::may_match(&Folded::of(name.as_bytes())), "{name}");
     }
     for name in ["main.rs", "envs", "README.md", "index.js", "pem"] {
-        assert!(!Protection::may_match(name.as_bytes()), "{name}");
+        assert!(!Protection::may_match(&Folded::of(name.as_bytes())), "{name}");
     }
 }
 
@@ -251,7 +256,7 @@ fn case_and_what_file_systems_drop_from_names_make_no_difference() {
     {
         assert_eq!(effect(&protection, &ordinary(), path), Some(Effect::Hide), "{path}");
         let name = Path::new(path).file_name().unwrap().as_bytes();
-        assert!(Protection::may_match(name), "{path}");
+        assert!(Protection::may_match(&Folded::of(name)), "{path}");
     }
     for path in [".VSCode", ".v\u{17f}code", ".Husky", ".HUS\u{212a}Y"] {
         assert_eq!(effect(&protection, &ordinary(), path), Some(Effect::ReadOnly), "{path}");

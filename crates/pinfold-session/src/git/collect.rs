@@ -23,9 +23,7 @@ use super::import::{ASKED, CHECKED, SAID};
 use super::pipes;
 use super::private::Copied;
 use super::read::{open_directory, read_bounded};
-use super::refs::{
-    Refs, Stash, Taken, is_remote, parse_refs, parse_sides, parse_stashes, shell_word,
-};
+use super::refs::{Refs, Stash, is_remote, parse_refs, parse_sides, parse_stashes};
 use super::settle::{Kept, Settled};
 use super::state::{Side, State};
 use super::worktrees::{self, Worktree};
@@ -34,6 +32,7 @@ use crate::launcher::{Launcher, Spot};
 mod bring;
 mod follow;
 mod incoming;
+mod moves;
 mod told;
 mod touched;
 mod unchanged;
@@ -127,8 +126,9 @@ impl Collect<'_> {
         let followed = self.follow_all(state, &within, &plan, settled);
         plan.forward.retain(|name| !followed.contains(name));
         self.move_refs(state, &plan, &followed, settled)?;
-        self.store_stashes(state, &ours, &theirs, settled)?;
         if self.phase == Phase::End {
+            // A session that goes on may take its stash back.
+            self.store_stashes(state, &ours, &theirs, settled)?;
             self.tell_deleted(state, &ours, &theirs, settled);
             self.tell_worktrees(settled);
             return Ok(());
@@ -237,10 +237,11 @@ impl Collect<'_> {
     ) -> Result<(Vec<String>, BTreeMap<String, String>), String> {
         let moved = moved(state, theirs);
         let is_news = moved.clone().next().is_some()
-            || theirs
-                .stashes
-                .iter()
-                .any(|it| !ours.stashes.iter().any(|our| our.commit == it.commit))
+            || self.phase == Phase::End
+                && theirs
+                    .stashes
+                    .iter()
+                    .any(|it| !ours.stashes.iter().any(|our| our.commit == it.commit))
             || theirs.trees.iter().ne(&ours.trees);
         if !is_news {
             return Ok((Vec::new(), BTreeMap::new()));
@@ -288,97 +289,9 @@ impl Collect<'_> {
         elsewhere.iter().filter_map(branch).collect()
     }
 
-    /// Moves what the session moved, except what is checked out in its working trees.
-    fn move_refs(
-        &self,
-        state: &mut State,
-        plan: &Plan<'_>,
-        followed: &[String],
-        settled: &mut Settled,
-    ) -> Result<(), String> {
-        let taken = Taken::new(&plan.ours.refs);
-        let mut commands = String::new();
-        let moved: Vec<(String, String)> = moved(state, plan.theirs)
-            .filter(|(name, _)| !followed.contains(name))
-            .map(|(name, new)| (name.clone(), new.clone()))
-            .collect();
-        for (name, new) in moved {
-            let (our, last) = (plan.ours.refs.get(&name), state.refs.get(&name));
-            if our == Some(&new) {
-                state.refs.insert(name, new);
-                continue;
-            }
-            let kept = format!("refs/pinfold/{}/{}", self.session, &name["refs/".len()..]);
-            let why = match self.obstacle(plan, &taken, &name, our, last, &kept) {
-                Some(why) => why,
-                None => {
-                    match our {
-                        Some(old) => commands.push_str(&format!("update {name} {new} {old}\n")),
-                        None => commands.push_str(&format!("create {name} {new}\n")),
-                    }
-                    state.refs.insert(name, new);
-                    continue;
-                }
-            };
-            commands.push_str(&format!("update {kept} {new}\n"));
-            state.refs.insert(name.clone(), new);
-            if state.held.insert(name.clone()) || self.phase == Phase::End {
-                self.keep(settled, format!("{name} in {}, kept as {kept}", self.place()), why);
-            }
-        }
-        if commands.is_empty() {
-            return Ok(());
-        }
-        self.host()
-            .run(&["update-ref", "-m", &self.reason(), "--stdin"], Some(commands.as_bytes()))?;
-        Ok(())
-    }
-
     /// What the reflog says.
     fn reason(&self) -> String {
         format!("pinfold {}", self.session)
-    }
-
-    /// Why a reference does not move, if so.
-    fn obstacle(
-        &self,
-        plan: &Plan<'_>,
-        taken: &Taken<'_>,
-        name: &str,
-        our: Option<&String>,
-        last: Option<&String>,
-        kept: &str,
-    ) -> Option<String> {
-        if let Some(path) = plan.touched.get(name) {
-            return Some(match name.strip_prefix("refs/tags/") {
-                Some(tag) => {
-                    let (tag, kept) = (shell_word(tag), shell_word(kept));
-                    touched::reason_with(path, &format!("git tag {tag} {kept}"))
-                }
-                None => touched::reason(path, self.session),
-            });
-        }
-        if let Some(worktree) = plan.held.get(name) {
-            let top = shell_word(&worktree.top.to_string_lossy());
-            let kept = shell_word(kept);
-            return Some(match our {
-                Some(_) => format!(
-                    "it is checked out in another worktree; take it with \
-                     `git -C {top} merge --ff-only {kept}`"
-                ),
-                None => "it is checked out in another worktree".to_owned(),
-            });
-        }
-        if name.starts_with("refs/tags/") && our.is_some() {
-            return Some("the host has a tag of this name".to_owned());
-        }
-        if our.is_none() && taken.is_in_the_way_of(name) {
-            return Some("a reference of the host has the same beginning".to_owned());
-        }
-        if our != last || !plan.forward.iter().any(|forward| forward == name) {
-            return Some("it is no fast-forward of the host's".to_owned());
-        }
-        None
     }
 
     fn place(&self) -> std::path::Display<'_> {

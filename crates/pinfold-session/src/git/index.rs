@@ -158,6 +158,11 @@ impl Index {
         any.then_some(new)
     }
 
+    /// Returns how many entries it says that it has.
+    pub(crate) fn count(&self) -> Option<u32> {
+        self.number(8)
+    }
+
     /// Returns a digest (SHA-256) of what it holds: of each entry its path, mode, object and side in
     /// a conflict, and whether only the intent to add it is staged. `None` where that cannot be
     /// read, or some of it is in another file (`core.splitIndex`).

@@ -35,7 +35,8 @@ const DEEPEST: usize = 64;
 /// Loose references: the object of each name.
 type Loose = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Whether a path in the copy is that of a hook's example (`templates/hooks` of git).
+/// Whether a file of this path in the copy is a hook's example (`templates/hooks` of git). A directory
+/// may be the git directory of a submodule.
 fn is_sample(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "sample")
         && path.parent().is_some_and(|directory| directory.ends_with("hooks"))
@@ -162,6 +163,7 @@ impl Copies {
         let opened = place.open(from, OFlags::DIRECTORY)?;
         let here = PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd()));
         let (mut loose, mut packed) = (Loose::new(), Vec::new());
+        let (mut samples, mut led) = (Vec::new(), Vec::new());
         let is_git = here.join("HEAD").exists() && here.join("objects").is_dir();
         let base = Path::new("base").join(self.bases.to_string());
         if is_git {
@@ -182,8 +184,9 @@ impl Copies {
                 packed = if kind.is_file() { self.content(place, &host)? } else { packed };
             } else if kind.is_dir() && is_git && name == "logs" {
                 self.logs(place, &to, &host)?;
-            } else if is_sample(&to) {
+            } else if kind.is_file() && is_sample(&to) {
                 // What git executes has another name. A template brings a dozen of them.
+                samples.push(name);
             } else if kind.is_dir() && is_git && name == "lfs" {
                 // Where git-lfs looks for files of a repository that lends its objects.
                 make_open(&place.private.join(&base).join("lfs"))?;
@@ -191,11 +194,17 @@ impl Copies {
             } else if kind.is_dir() {
                 self.directory(place, &to, &host)?;
             } else if kind.is_symlink() {
-                std::os::unix::fs::symlink(fs::read_link(entry.path())?, private.join(name))?;
+                let target = fs::read_link(entry.path())?;
+                std::os::unix::fs::symlink(&target, private.join(name))?;
+                led.push(target);
                 self.links.push(host);
             } else if kind.is_file() {
                 self.file(place, &host, &private.join(name))?;
             }
+        }
+        // A hook may be a link to its example.
+        for name in samples.iter().filter(|name| led.iter().any(|led| led.ends_with(name))) {
+            self.file(place, &from.join(name), &private.join(name))?;
         }
         if !packed.is_empty() || !loose.is_empty() {
             let packed = packed::with_loose(&packed, &loose);
@@ -397,5 +406,30 @@ mod tests {
         assert!(is_open("") && is_open("HEAD") && is_open("refs/heads"));
         assert!(!is_open("link") && !is_open("above/secret") && !is_open("refs/../../secret"));
         assert!(place.open(&dir.path().join("secret"), OFlags::NONBLOCK).is_err());
+    }
+
+    #[test]
+    fn only_examples_of_hooks_are_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let (host, private) = (dir.path().join("host"), dir.path().join("private"));
+        for git in [host.clone(), host.join("modules/hooks/lib.sample")] {
+            fs::create_dir_all(git.join("objects")).unwrap();
+            fs::create_dir_all(git.join("refs/heads")).unwrap();
+            fs::create_dir_all(git.join("hooks")).unwrap();
+            fs::write(git.join("HEAD"), b"ref: refs/heads/main\n").unwrap();
+            for name in ["pre-commit.sample", "pre-push.sample", "update"] {
+                fs::write(git.join("hooks").join(name), b"#!/bin/sh\n").unwrap();
+            }
+            let link = git.join("hooks/pre-push");
+            std::os::unix::fs::symlink("./pre-push.sample", link).unwrap();
+        }
+        let mut copies = Copies::default();
+        copies.make(&host, 0, &private, &mut Protect::default()).unwrap();
+        assert_eq!(copies.directories.len(), 2);
+        for copied in &copies.directories {
+            let hooks = copied.private.join("hooks");
+            assert!(hooks.join("update").exists() && hooks.join("pre-push").exists());
+            assert!(!hooks.join("pre-commit.sample").exists());
+        }
     }
 }

@@ -1,9 +1,9 @@
 //! Reading files that an agent or a repository may have written: never through a link, never
 //! anything but a regular file, never more than a bound.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Read;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
@@ -85,6 +85,18 @@ pub(crate) fn read_bounded(
         return Err(Unread::Size(largest));
     }
     Ok(Some(Content { bytes, mode: stat.st_mode & 0o777 }))
+}
+
+/// Lists a directory beneath another one, following no link.
+///
+/// # Errors
+/// What openat2(2) or readdir(3) says.
+pub(crate) fn list_beneath(directory: impl AsFd, path: &Path) -> Result<fs::ReadDir, Errno> {
+    let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = rustix::fs::openat2(directory, path, flags, Mode::empty(), how)?;
+    let listed = fs::read_dir(format!("/proc/self/fd/{}", opened.as_raw_fd()));
+    listed.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
 }
 
 /// What lies at a name, if anything does; a link is a link.

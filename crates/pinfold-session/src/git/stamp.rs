@@ -7,6 +7,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::read::{list_beneath, open_directory};
+
 /// Files that say that a merge, cherry-pick or revert was stopped.
 pub(super) const STOPPED: [&str; 3] = ["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"];
 /// Files that such a command leaves besides (`remove_branch_state` in git's branch.c).
@@ -33,7 +35,8 @@ pub(crate) struct Stamps(BTreeMap<String, Stamp>);
 impl Stamps {
     /// Returns the stamps of each index of a repository, and of what stopped commands left.
     pub(crate) fn of(git: &Path) -> Self {
-        let worktrees = fs::read_dir(git.join("worktrees")).into_iter().flatten().flatten();
+        let listed = open_directory(git).and_then(|git| list_beneath(git, Path::new("worktrees")));
+        let worktrees = listed.into_iter().flatten().flatten();
         let ids = worktrees.filter_map(|entry| entry.file_name().into_string().ok());
         let directories = ids.map(|id| format!("worktrees/{id}/")).chain([String::new()]);
         let names = ["index"].into_iter().chain(STOPPED).chain(OF_STOPPED);

@@ -2,14 +2,16 @@
 //! host made since.
 
 use std::collections::HashMap;
-use std::fs;
+use std::fs::DirEntry;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::dropped::Settings;
-use super::read::{open_directory, read_bounded};
-use super::refs::{Head, Refs, is_component, is_name, is_object, is_remote, parse_refs};
+use super::read::{list_beneath, open_directory, read_bounded};
+use super::refs::{Head, Refs, is_name, is_object, is_remote, parse_refs};
 
 /// References, HEADs and stashes by name. Of a repository that keeps its references in tables
 /// (`reftable`) nothing is known, so nothing is said of deletions in it.
@@ -20,54 +22,99 @@ pub(crate) struct Start {
     loose: HashMap<String, String>,
     packed: String,
     stash: String,
+    /// Whether some of it could not be read.
+    #[serde(default)]
+    is_partial: bool,
     #[serde(default)]
     settings: Settings,
 }
 
-/// Packed references of more bytes are not read; one takes some sixty.
+/// More bytes of references, HEADs and stashes are not read; a packed reference takes some sixty.
 const LARGEST: u64 = 256 << 20;
 /// Bytes of a file that holds one reference.
 const LONGEST_REFERENCE: u64 = 4096;
+/// Levels of directories of references.
+const DEEPEST: usize = 64;
 
 impl Start {
-    /// Reads a copy that was made just now, in which nothing has run yet. A repository may hold
-    /// links to anywhere: what is no regular file is not known.
-    pub(crate) fn read(copy: &Path) -> Self {
-        let content = |path: &str| {
-            let directory = open_directory(copy).ok()?;
-            let content = read_bounded(directory, Path::new(path), LARGEST).ok()??;
-            Some(String::from_utf8_lossy(&content.bytes).into_owned())
-        };
-        let worktrees = fs::read_dir(copy.join("worktrees")).into_iter().flatten().flatten();
-        let ids = worktrees.filter_map(|entry| entry.file_name().into_string().ok());
-        let heads = ids.map(|id| format!("worktrees/{id}/HEAD")).chain(["HEAD".to_owned()]);
-        let mut start = Self {
-            heads: heads.filter_map(|head| content(&head).map(|content| (head, content))).collect(),
-            loose: HashMap::new(),
-            packed: content("packed-refs").unwrap_or_default(),
-            stash: content("logs/refs/stash").unwrap_or_default(),
-            settings: Settings::read(copy),
-        };
-        start.names(copy, "refs");
+    /// Reads a git directory. It may hold anything, links to anywhere among it: what is no regular
+    /// file in a directory beneath it, and what is too much, is not known.
+    pub(crate) fn read(git: &Path) -> Self {
+        let mut start = Self { settings: Settings::read(git), ..Self::default() };
+        let Ok(top) = open_directory(git) else { return Self { is_partial: true, ..start } };
+        let mut left = LARGEST;
+        let mut heads = vec!["HEAD".to_owned()];
+        start.each(&top, Path::new("worktrees"), &mut left, |_, _, entry| {
+            heads.extend(entry.file_name().to_str().map(|id| format!("worktrees/{id}/HEAD")));
+        });
+        for head in heads {
+            if let Some(content) = start.content(&top, &head, LONGEST_REFERENCE, &mut left) {
+                start.heads.insert(head, content);
+            }
+        }
+        let mut content = |name| start.content(&top, name, LARGEST, &mut left).unwrap_or_default();
+        (start.packed, start.stash) = (content("packed-refs"), content("logs/refs/stash"));
+        start.names(&top, Path::new("refs"), &mut left, DEEPEST);
         start
     }
 
-    fn names(&mut self, copy: &Path, directory: &str) {
-        for entry in fs::read_dir(copy.join(directory)).into_iter().flatten().flatten() {
-            let name = entry.file_name();
-            let Some(name) = name.to_str().filter(|name| is_component(name)) else { continue };
-            let name = format!("{directory}/{name}");
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                self.names(copy, &name);
-            } else {
-                let content = open_directory(copy).ok().and_then(|opened| {
-                    read_bounded(opened, Path::new(&name), LONGEST_REFERENCE).ok()?
-                });
-                let content = content.map(|content| content.bytes).unwrap_or_default();
-                let value = String::from_utf8_lossy(&content).trim().to_owned();
-                self.loose.insert(name, value);
+    fn content(
+        &mut self,
+        top: &OwnedFd,
+        path: impl AsRef<Path>,
+        largest: u64,
+        left: &mut u64,
+    ) -> Option<String> {
+        let content = read_bounded(top, path.as_ref(), largest.min(*left));
+        self.is_partial |= content.is_err();
+        let content = content.ok()??;
+        *left = left.saturating_sub(content.bytes.len() as u64);
+        Some(String::from_utf8_lossy(&content.bytes).into_owned())
+    }
+
+    /// Shows each entry of a directory. One that is missing has none.
+    fn each(
+        &mut self,
+        top: &OwnedFd,
+        path: &Path,
+        left: &mut u64,
+        mut show: impl FnMut(&mut Self, &mut u64, &DirEntry),
+    ) {
+        let entries = match list_beneath(top, path) {
+            Ok(entries) => entries,
+            Err(Errno::NOENT) => return,
+            Err(_) => {
+                self.is_partial = true;
+                return;
             }
+        };
+        for entry in entries {
+            let entry = entry.ok();
+            // A name takes memory even where what it names is empty.
+            let rest = left.checked_sub((path.as_os_str().len() + 256) as u64);
+            let Some((entry, rest)) = entry.zip(rest) else {
+                self.is_partial = true;
+                return;
+            };
+            *left = rest;
+            show(self, left, &entry);
         }
+    }
+
+    fn names(&mut self, top: &OwnedFd, directory: &Path, left: &mut u64, deepest: usize) {
+        let Some(deepest) = deepest.checked_sub(1) else {
+            self.is_partial = true;
+            return;
+        };
+        self.each(top, directory, left, |start, left, entry| {
+            let path = directory.join(entry.file_name());
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                start.names(top, &path, left, deepest);
+                return;
+            }
+            let value = start.content(top, &path, LONGEST_REFERENCE, left).unwrap_or_default();
+            start.loose.insert(path.to_string_lossy().into_owned(), value.trim().to_owned());
+        });
     }
 
     /// The references with the objects that they name. A symbolic one is left out.
@@ -109,17 +156,21 @@ impl Start {
         Some(Head { branch, commit })
     }
 
-    /// Whether references, HEADs and stashes are the same.
+    /// Whether references, HEADs and stashes are known to be the same.
     pub(crate) fn names_the_same(&self, other: &Self) -> bool {
+        if self.is_partial || other.is_partial {
+            return false;
+        }
         (&self.heads, &self.loose, &self.packed, &self.stash)
             == (&other.heads, &other.loose, &other.packed, &other.stash)
     }
 
-    /// Whether everything that the other one names is the same here, wherever a reference lies.
+    /// Whether everything that the other one names is known to be the same here, wherever a reference lies.
     /// Other working trees may be there besides.
     pub(crate) fn has_all_of(&self, other: &Self) -> bool {
         let has = |(name, content)| self.heads.get(name) == Some(content);
-        self.stash == other.stash
+        !(self.is_partial || other.is_partial)
+            && self.stash == other.stash
             && other.heads.iter().all(has)
             && self.refs() == other.refs()
             && self.remotes() == other.remotes()
@@ -138,4 +189,83 @@ impl Start {
 
 fn word(line: &str, number: usize) -> Option<&str> {
     line.split(' ').nth(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::fs::{self, File};
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    const ONE: &str = "1111111111111111111111111111111111111111";
+
+    fn git() -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("refs/heads")).unwrap();
+        fs::write(dir.path().join("HEAD"), "ref: refs/heads/main\n").unwrap();
+        dir
+    }
+
+    /// Whether a change of a git directory is told from none.
+    fn is_told(change: impl Fn(&Path)) -> bool {
+        let dir = git();
+        let before = Start::read(dir.path());
+        assert!(before.names_the_same(&Start::read(dir.path())));
+        change(dir.path());
+        let after = Start::read(dir.path());
+        !after.names_the_same(&before)
+    }
+
+    #[test]
+    fn each_new_branch_and_head_is_told() {
+        assert!(is_told(|git| fs::write(git.join("refs/heads/main"), ONE).unwrap()));
+        assert!(is_told(|git| fs::write(git.join("HEAD"), ONE).unwrap()));
+        let name = OsStr::from_bytes(b"refs/heads/caf\xe9");
+        assert!(is_told(|git| fs::write(git.join(name), ONE).unwrap()));
+        assert!(is_told(|git| {
+            fs::create_dir_all(git.join("refs/heads").join("x/".repeat(80))).unwrap();
+        }));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_said_to_be_the_same() {
+        let dir = git();
+        fs::remove_file(dir.path().join("HEAD")).unwrap();
+        symlink("refs/heads/main", dir.path().join("HEAD")).unwrap();
+        let before = Start::read(dir.path());
+        // As git does with `core.preferSymlinkRefs`.
+        fs::remove_file(dir.path().join("HEAD")).unwrap();
+        symlink("refs/heads/other", dir.path().join("HEAD")).unwrap();
+        let after = Start::read(dir.path());
+        assert!(!after.names_the_same(&before) && !after.has_all_of(&before));
+    }
+
+    #[test]
+    fn nothing_is_read_through_a_link() {
+        let elsewhere = tempfile::tempdir().unwrap();
+        fs::create_dir_all(elsewhere.path().join("heads/w")).unwrap();
+        fs::write(elsewhere.path().join("heads/file"), ONE).unwrap();
+        fs::write(elsewhere.path().join("heads/w/HEAD"), ONE).unwrap();
+        let dir = git();
+        fs::remove_dir_all(dir.path().join("refs")).unwrap();
+        symlink(elsewhere.path(), dir.path().join("refs")).unwrap();
+        symlink(elsewhere.path().join("heads"), dir.path().join("worktrees")).unwrap();
+        let read = Start::read(dir.path());
+        assert!(read.is_partial && read.loose.is_empty() && read.heads.len() == 1);
+    }
+
+    #[test]
+    fn a_session_cannot_have_more_read_than_a_bound() {
+        let dir = git();
+        for number in 0..64 {
+            let worktree = dir.path().join(format!("worktrees/{number}"));
+            fs::create_dir_all(&worktree).unwrap();
+            File::create(worktree.join("HEAD")).unwrap().set_len(128 << 20).unwrap();
+        }
+        let read = Start::read(dir.path());
+        assert!(read.is_partial && read.heads.len() == 1);
+    }
 }

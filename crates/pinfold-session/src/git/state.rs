@@ -19,6 +19,8 @@ pub(crate) struct State {
     pub(crate) start: Refs,
     /// What both sides moved: the session's side is kept below `refs/pinfold` from then on.
     pub(crate) held: BTreeSet<String>,
+    /// What the session made and the host took over: the session may move and delete it.
+    pub(crate) made: BTreeSet<String>,
     /// Whether the working trees are known.
     pub(crate) is_complete: bool,
 }

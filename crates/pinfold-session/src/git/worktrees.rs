@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::config::Config;
 use super::layout::CONFIGS;
 use super::pointer::{line, normal};
-use super::read::read_beneath;
+use super::read::{list_beneath, open_directory, read_beneath};
 use super::refs::is_component;
 use crate::anchor::Anchor;
 
@@ -91,7 +91,8 @@ fn is_same(one: &Path, other: &Path) -> bool {
 pub(crate) fn made(copy: &Path, git: &Path) -> Vec<String> {
     /// More are not listed.
     const MOST: usize = 64;
-    let Ok(entries) = fs::read_dir(copy.join("worktrees")) else { return Vec::new() };
+    let listed = open_directory(copy).and_then(|copy| list_beneath(copy, Path::new("worktrees")));
+    let Ok(entries) = listed else { return Vec::new() };
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
     let is_new = |id: &String| is_component(id) && !git.join("worktrees").join(id).exists();
     let mut names: Vec<String> = names.filter(is_new).take(MOST).collect();

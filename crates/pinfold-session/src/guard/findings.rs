@@ -1,5 +1,6 @@
 //! What is made of what the look over a root has found.
 
+use std::fs;
 use std::path::Path;
 
 use pinfold_policy::authority::{Effect, Reason, Why};
@@ -58,9 +59,12 @@ impl Guard {
         }
     }
 
-    /// Names that are protected although they may be missing, at the top of a root or repository.
+    /// Protects names that may be missing, at the top of a root or repository. A project that holds
+    /// nothing yet stays empty: the look at the end finds what was made in it.
     pub(super) fn missing(&mut self, top: &Path, site: &Site, protection: &Protection) {
-        for Missing { relative, placeholder, class } in protection.missing(site) {
+        let is_new = holds_nothing(top);
+        for missing in protection.missing(site).filter(|it| it.is_of_home || !is_new) {
+            let Missing { relative, placeholder, class, .. } = missing;
             let content: Option<&[u8]> = match placeholder {
                 Kind::Directory => None,
                 Kind::File => Some(b""),
@@ -72,4 +76,11 @@ impl Guard {
             self.protect.restrict_missing(&path, content, class.reason());
         }
     }
+}
+
+/// Whether a directory holds nothing, or nothing but a git directory: programs that make projects
+/// fail where they find anything else.
+pub(super) fn holds_nothing(directory: &Path) -> bool {
+    let Ok(entries) = fs::read_dir(directory) else { return false };
+    entries.into_iter().all(|entry| entry.is_ok_and(|entry| entry.file_name() == ".git"))
 }

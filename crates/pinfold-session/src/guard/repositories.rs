@@ -55,13 +55,18 @@ impl Guard {
     }
 
     /// Protects the tops of working trees, and tells which of the repositories are in use.
-    pub(super) fn tops(&mut self, mut git: Git, rules: &Rules<'_>) -> Result<Git, RunError> {
+    pub(super) fn tops(
+        &mut self,
+        mut git: Git,
+        rules: &Rules<'_>,
+        cache: &Path,
+    ) -> Result<Git, RunError> {
         for path in std::mem::take(&mut git.bare) {
             if git.directories.contains(&path) {
                 // Something points to it: it is in use, with all that lies in it.
                 let (site, zone) = (Site::of_names(&path), Zone::Git);
                 let root = Granted { path, site, writable: true, by_itself: true, zone };
-                self.look_over(&root, rules, &mut git)?;
+                self.look_over(&root, rules, (&mut git, cache))?;
             } else if self.is_working_tree(&path, &git.tops)
                 || rules.protection.is_lifted(BARE_REPOSITORIES)
             {
@@ -144,7 +149,7 @@ impl Guard {
             .tops
             .iter()
             .filter_map(|(top, git)| Some((top.clone(), self.copies.copy_of(git)?)));
-        tracked::pass_over(&self.hidden, copies).map_err(RunError::System)
+        tracked::pass_over(&self.hidden, copies, &self.private).map_err(RunError::System)
     }
 
     /// The repositories, for commands on the host.

@@ -33,7 +33,7 @@ impl Guard {
     }
 
     /// Hides the other names of hidden files: a hard link shows what its file holds.
-    pub(super) fn hide_links(&mut self, granted: &[Granted]) {
+    pub(super) fn hide_links(&mut self, granted: &[Granted], cache: &Path) {
         let linked: HashSet<(u64, u64)> =
             self.protect.hidden().iter().filter_map(|path| id_of_linked(path)).collect();
         if linked.is_empty() {
@@ -43,7 +43,7 @@ impl Guard {
         let mut found = Vec::new();
         for root in granted {
             // What could not be looked into is hidden.
-            let _ = walk(&root.path, (), &mut |listing, (), below| {
+            let _ = walk(&root.path, (), cache, &mut |listing, (), below| {
                 let directory = beneath(&root.path, listing.path());
                 let named = listing.inodes().filter(|(.., inode)| inodes.contains(inode));
                 found.extend(named.map(|(name, ..)| directory.join(OsStr::from_bytes(name))));

@@ -21,6 +21,7 @@ use crate::places::Places;
 use crate::review::Layer;
 use crate::shadow::{self, Shadow};
 use crate::ssh::Ssh;
+use crate::stand_in::StandIns;
 use crate::state::{SessionId, SessionState};
 use crate::trust::{self, Trust};
 use crate::view::View;
@@ -35,6 +36,7 @@ pub(crate) struct Design {
     pub(crate) layer: Option<Layer>,
     pub(crate) guard: Guard,
     pub(crate) trust: Option<Trust>,
+    pub(crate) stand_ins: Option<StandIns>,
 }
 
 /// What has to be decided on before a request can be designed.
@@ -94,6 +96,8 @@ impl Design {
             plan.tree.extend(trust::of_host().map_err(RunError::path)?);
         }
         plan.tree.extend(trust.as_ref().map(Trust::entry).transpose()?);
+        let stand_ins = (!settings.secrets.is_empty()).then(|| StandIns::new(&private));
+        plan.tree.extend(stand_ins.as_ref().map(StandIns::entry).transpose()?);
         plan.nested = request.nested;
         if request.nested {
             settings.ceiling.check_nested(&Origin::Default).map_err(RunError::settings)?;
@@ -106,7 +110,7 @@ impl Design {
         guard.put_over(generated);
         plan.doors = broker::door(&settings.host_exec)?.into_iter().collect();
         plan.doors.extend(door::wanted(request.provider.is_some(), &settings.network, ssh)?);
-        Ok((Self { view, authority, layer, guard, trust }, plan))
+        Ok((Self { view, authority, layer, guard, trust, stand_ins }, plan))
     }
 
     /// Makes the directories that the plan names. They have to be there when it is launched.
@@ -118,6 +122,7 @@ impl Design {
             layer.make(&request.workspace.root, self.guard.shadows())?;
         }
         self.guard.make().map_err(RunError::System)?;
+        self.stand_ins.as_ref().map_or(Ok(()), StandIns::make).map_err(RunError::System)?;
         self.trust.as_ref().map_or(Ok(()), Trust::make).map_err(RunError::System)
     }
 }

@@ -1,19 +1,25 @@
 //! What is said and recorded of a run.
 
 use std::io;
+use std::path::Path;
 
 use pinfold_boundary::{Feature, Inside};
-use pinfold_policy::authority::Authority;
+use pinfold_policy::authority::{Authority, Effect, Reason, Restriction, Why};
+use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::Settings;
 use serde_json::json;
 
 use crate::audit::{Audit, Event, Purpose};
+use crate::git::refs::shell_word;
 use crate::git::settle::{Kept, Settled};
 use crate::workspace::Workspace;
 use crate::wrappers::Launch;
 
 /// Restrictions in the record of a session: a repository can have very many protected names.
 const MOST_RESTRICTIONS: usize = 256;
+
+/// Hidden paths that are named one by one at most.
+const MOST_HIDDEN: usize = 3;
 
 /// Says which wall or limit is missing that nobody insists on, and that the boundary has elsewhere.
 pub(super) fn say_what_is_less(settings: &Settings, inside: &Inside, lacks: &[Feature]) {
@@ -26,6 +32,30 @@ pub(super) fn say_what_is_less(settings: &Settings, inside: &Inside, lacks: &[Fe
     {
         tell!("pinfold: note: resources.cpus, {cpus}, cannot be enforced for this user");
     }
+}
+
+/// Says which files and directories are hidden for their names.
+pub(super) fn say_what_is_hidden(authority: &Authority, workspace: &Workspace) {
+    let is_by_name = |found: &&Restriction| {
+        let Reason { why, opt_in, .. } = &found.reason;
+        found.effect == Effect::Hide && *why == Why::Secret && opt_in.is_some()
+    };
+    let mut hidden: Vec<&Path> = authority
+        .restrictions()
+        .filter(is_by_name)
+        .map(|found| found.host.as_path())
+        .map(|path| path.strip_prefix(workspace.cwd.as_path()).unwrap_or(path))
+        .collect();
+    hidden.sort_unstable();
+    hidden.dedup();
+    let Some(first) = hidden.first() else { return };
+    let named = hidden.iter().take(MOST_HIDDEN).map(|path| Escaped(path).to_string());
+    let mut named = named.collect::<Vec<_>>().join(", ");
+    if hidden.len() > MOST_HIDDEN {
+        named.push_str(&format!(" and {} more", hidden.len() - MOST_HIDDEN));
+    }
+    let first = shell_word(&Escaped(first).to_string());
+    tell!("pinfold: note: hidden in the sandbox: {named} (`pinfold check read {first}` says why)");
 }
 
 /// The record of a session that is about to begin.

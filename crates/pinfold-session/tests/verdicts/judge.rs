@@ -31,6 +31,8 @@ pub(crate) enum Expect {
     DoesNotShow(u64, u64),
     /// It succeeds and reads this.
     Reads(Vec<u8>),
+    /// It fails, or reads nothing.
+    ReadsNothing,
 }
 
 impl Expect {
@@ -53,6 +55,7 @@ impl Expect {
                 !answer.succeeded() || answer.identity != (*device, *inode)
             }
             Self::Reads(content) => answer.succeeded() && answer.content == *content,
+            Self::ReadsNothing => !answer.succeeded() || answer.content.is_empty(),
         }
     }
 }
@@ -163,6 +166,9 @@ impl Judge<'_> {
             },
             Place::Hidden { host, .. } => match (op, fs::symlink_metadata(host)) {
                 (Op::Stat, Ok(found)) => Expect::DoesNotShow(found.dev(), found.ino()),
+                // What is hidden looks empty.
+                (Op::Read | Op::List, _) => Expect::ReadsNothing,
+                (Op::Watch, _) => return None,
                 _ => Expect::Failure,
             },
             Place::Absent(_) | Place::Blocked { .. } => Expect::Failure,

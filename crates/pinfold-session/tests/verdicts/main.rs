@@ -340,7 +340,7 @@ fn ask(
         StdioEnd::Descriptor(std::io::stderr().as_fd().try_clone_to_owned()?),
     ];
     inside.command(&program, Stdio::plain(ends))?;
-    let covers = mounts::covers(authority, &|_| None);
+    let covers = mounts::covers(authority, &|_, _| None);
     inside.seal(covers)?;
     let _ = inside.channel.send(&Order::Start(Vec::new()), &[]);
     loop {

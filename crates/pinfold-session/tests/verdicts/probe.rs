@@ -69,7 +69,7 @@ pub(crate) struct Answer {
     pub(crate) errno: i32,
     /// Device and inode, for `Stat`.
     pub(crate) identity: (u64, u64),
-    /// What was read: a file, or everything readable beneath what was moved.
+    /// What was read: a file, a directory's names, or everything readable beneath what was moved.
     pub(crate) content: Vec<u8>,
 }
 
@@ -152,7 +152,7 @@ fn attempt(request: &Request, watcher: &OwnedFd) -> io::Result<Answer> {
         Op::Stat => fs::metadata(path)
             .map(|found| Answer { identity: (found.dev(), found.ino()), ..Answer::default() }),
         Op::Read => read(path).map(|content| Answer { content, ..Answer::default() }),
-        Op::List => fs::read_dir(path)?.try_for_each(|entry| entry.map(drop)).map(done),
+        Op::List => list(path).map(|content| Answer { content, ..Answer::default() }),
         Op::Write => OpenOptions::new().write(true).open(path).map(|_| Answer::default()),
         Op::Create => {
             OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
@@ -188,6 +188,14 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     File::read_to_end(&mut { file }, &mut content)?;
     Ok(content)
+}
+
+fn list(path: &Path) -> io::Result<Vec<u8>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(path)? {
+        names.extend_from_slice(entry?.file_name().as_bytes());
+    }
+    Ok(names)
 }
 
 fn read_all_beneath(path: &Path) -> Vec<u8> {

@@ -7,14 +7,29 @@ use crate::codec::{DecodeError, Reader, Writer};
 /// What a cover puts over a path inside.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CoverKind {
-    /// Nothing can be read there: an empty, inaccessible file or directory.
+    /// An empty file or directory that everybody may read and nobody may change.
     Hide,
+    /// The file at this inside path, read-only, in the place of one that is hidden.
+    HideWith(Vec<u8>),
+    /// A file or directory that nobody may open.
+    Close,
     /// What is there, read-only.
     ReadOnly,
     /// What is there, writable, but neither removable nor renamable: the path is a mount point.
     Pin,
     /// The file or directory at this inside path.
     Replace(Vec<u8>),
+}
+
+impl CoverKind {
+    /// Whether nothing of what lies on the host can be read behind it.
+    #[must_use]
+    pub fn hides(&self) -> bool {
+        match self {
+            Self::Hide | Self::HideWith(_) | Self::Close => true,
+            Self::ReadOnly | Self::Pin | Self::Replace(_) => false,
+        }
+    }
 }
 
 /// One path inside that looks different from what lies there on the host.
@@ -283,6 +298,8 @@ fn write_covers(writer: &mut Writer, covers: &[Cover]) {
             CoverKind::ReadOnly => writer.u8(2),
             CoverKind::Pin => writer.u8(3),
             CoverKind::Replace(from) => writer.u8(4).bytes(from),
+            CoverKind::HideWith(from) => writer.u8(5).bytes(from),
+            CoverKind::Close => writer.u8(6),
         };
     }
 }
@@ -299,6 +316,8 @@ fn read_cover(reader: &mut Reader<'_>) -> Result<Cover, DecodeError> {
         2 => CoverKind::ReadOnly,
         3 => CoverKind::Pin,
         4 => CoverKind::Replace(reader.bytes()?),
+        5 => CoverKind::HideWith(reader.bytes()?),
+        6 => CoverKind::Close,
         value => return Err(DecodeError::Unknown { what: "cover", value }),
     };
     Ok(Cover { path, kind })

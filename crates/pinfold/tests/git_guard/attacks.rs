@@ -104,6 +104,11 @@ const ATTACKS: &[Attack] = &[
         Some("filter.x.clean"),
     ),
     attack(
+        "a FIFO that git reads",
+        "mkdir -p n/s; mkfifo n/.gitignore n/s/.gitattributes",
+        Some("n/.gitignore (set aside"),
+    ),
+    attack(
         "new .git file",
         "git init -q n; mv n/.git n/.git.d; git -C n config -f n/.git.d/config x.y z; printf '[core]\\nfsmonitor=%s\\n' $EVIL >> n/.git.d/config; echo 'gitdir: .git.d' > n/.git",
         Some("core.fsmonitor"),

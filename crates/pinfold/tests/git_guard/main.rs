@@ -4,6 +4,7 @@
 
 mod attacks;
 mod common;
+mod empty;
 mod masks;
 mod moved;
 mod private;

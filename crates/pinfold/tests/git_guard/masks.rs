@@ -133,6 +133,7 @@ fn a_save_in_a_short_session_is_told() {
         for (inside, host) in [
             ("", "echo new > .env.tmp; mv .env.tmp .env"),
             ("", "mv sub old; mkdir sub; echo new > sub/.env"),
+            ("", "mv .env .bak; echo new > .env; sleep 0.05; mv .bak .env"),
             ("mv sub moved", "echo new > moved/.env.tmp; mv moved/.env.tmp moved/.env"),
             ("mv sub moved; mkdir sub", "rm moved/.env; echo new > moved/.env"),
         ] {

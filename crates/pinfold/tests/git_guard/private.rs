@@ -383,6 +383,34 @@ fn both_sides_are_in_step_while_the_session_lives() {
     }
 }
 
+/// The host has them for a moment only.
+#[test]
+fn what_a_session_makes_and_takes_back_is_gone_again() {
+    for site in sites() {
+        let case = site.repository();
+        let script = "git branch topic; git branch stays; git branch used; git tag t; echo ready; \
+                      until [ -e go ]; do sleep 0.1; done; git commit -q --allow-empty -m in; \
+                      git branch -q -m topic renamed; git branch -q -D used; git tag -f t; \
+                      until [ -e done ]; do sleep 0.1; done; git branch -q -D stays";
+        let mut run = case.spawn_inside(script);
+        common::wait_for_line(&mut run, "ready");
+        until(
+            &case,
+            "git branch --list topic stays used; git tag",
+            "  stays\n  topic\n  used\nt\n",
+        );
+        case.host("git branch -f stays $(git commit-tree -m own HEAD^{tree}); git checkout -q used; touch go");
+        until(&case, "git branch --list topic renamed", "  renamed\n");
+        case.host("touch done");
+        let (_, told) = text(&run.wait_with_output().unwrap());
+        // What the host moved, or has checked out, stays; both are told.
+        let look = "git branch --format='%(refname:short) %(subject)'; git log -1 --format=%s t";
+        let shown = case.host(look);
+        assert_eq!(shown, "main in\nrenamed first\nstays own\nused first\nin\n", "{site}: {told}");
+        assert!(told.contains("used") && told.contains("git -C"), "{site}: {told}");
+    }
+}
+
 #[test]
 fn a_commit_that_changes_what_tools_run_waits_for_its_user() {
     for site in sites() {
@@ -423,13 +451,14 @@ fn symbolic_references_keep_nothing_from_crossing() {
              git remote add o ../up; git push -q o main; \
              git symbolic-ref refs/remotes/o/HEAD refs/remotes/o/main",
         );
-        let inside =
-            "git commit -q --allow-empty -m in; echo ready; read x; git log -1 --format=%s o/main";
+        let inside = "git commit -q --allow-empty -m in; echo ready; n=0; \
+                      until git log -1 --format=%s o/main | grep in; do sleep 0.1; n=$((n+1)); \
+                      [ $n -lt 150 ]; done";
         let mut run = case.spawn_inside(inside);
         common::wait_for_line(&mut run, "ready");
         case.host(
-            "n=0; until git log -1 --format=%s | grep -q in; do sleep 0.1; n=$((n+1)); [ $n -lt 50 ]; \
-             done; git push -q o master:main; sleep 1.5",
+            "n=0; until git log -1 --format=%s | grep -q in; do sleep 0.1; n=$((n+1)); [ $n -lt 100 ]; \
+             done; git push -q o master:main",
         );
         let (shown, told) = text(&run.wait_with_output().unwrap());
         assert_eq!(shown, "in\n", "{site}: {told}");

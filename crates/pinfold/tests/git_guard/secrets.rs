@@ -45,11 +45,99 @@ fn git_skips_what_is_hidden() {
         let output = case.inside(script);
         let (shown, told) = text(&output);
         assert!(output.status.success(), "{site}: {shown}{told}");
-        assert_eq!(shown, "?? sub/local.env\n", "{site}: {told}");
+        assert_eq!(shown, "", "{site}: {told}");
         let look = "git show --stat --format=%s HEAD; git status --porcelain; tail -n1 prod.env";
         let expected = "a\n\n file | 1 +\n 1 file changed, 1 insertion(+)\n M prod.env\n \
                         M sub/.aws/credentials\n?? sub/local.env\nsecret\n";
         assert_eq!(case.host(look), expected, "{site}: {told}");
+    }
+}
+
+#[test]
+fn hidden_files_look_empty_and_cannot_be_changed() {
+    for site in sites() {
+        for mode in ["shared_mount", "overlay"] {
+            let case = site.repository();
+            case.host(
+                "echo key >.env; chmod 600 .env; mkdir .aws; echo key >.aws/credentials; echo key >x.pem
+                 touch -d 2001-01-01 .env .aws",
+            );
+            let before = case.host("stat -c '%n %i %s %Y %a' .env .aws x.pem; cat .env x.pem");
+            let script = "
+                stat -c '%n %F %s %A' .env x.pem; stat -c '%n %F %A' .aws; ls -A .aws; cat .env x.pem
+                stat -c %Y .env | cut -c1-3
+                for c in 'echo x >.env' 'echo x >>.env' 'rm -f .env' 'mv .env y' 'chmod 600 .env' \
+                    'touch .env' 'ln .env y' 'echo x >.aws/x' 'rmdir .aws' 'mv x.pem .env' 'truncate -s 9 .env' \
+                    './.env'; do (eval \"$c\") 2>/dev/null && echo \"did $c\"; done; echo end";
+            let (shown, told) = text(&case.run(&["--workspace", mode], script));
+            let year = &case.host("date +%s | cut -c1-3");
+            let expected = format!(
+                ".env regular empty file 0 -r--r--r--\nx.pem regular empty file 0 -r--r--r--\n\
+                 .aws directory dr-xr-xr-x\n{year}end\n"
+            );
+            assert_eq!(shown, expected, "{site}, {mode}: {told}");
+            let note = "pinfold: note: hidden in the sandbox: .aws, .env, x.pem (`pinfold check read .aws`";
+            assert!(told.starts_with(note), "{site}, {mode}: {told}");
+            assert_eq!(told.matches("hidden in the sandbox").count(), 1, "{told}");
+            let after = case.host("stat -c '%n %i %s %Y %a' .env .aws x.pem; cat .env x.pem");
+            assert_eq!(after, before, "{site}, {mode}");
+        }
+    }
+}
+
+#[test]
+fn the_note_names_few_hidden_files_and_none_where_there_is_none() {
+    for site in sites() {
+        let case = site.repository();
+        let note = |case: &super::common::Case| text(&case.inside("true")).1;
+        assert_eq!(note(&case), "", "{site}");
+        case.host("for n in 1 2 3 4 5; do echo x >$n.pem; done; mkdir sub");
+        assert!(
+            note(&case).contains(": 1.pem, 2.pem, 3.pem and 2 more ("),
+            "{site}: {}",
+            note(&case)
+        );
+        let (_, told) = text(&case.run_in("sub", &[], "true"));
+        assert!(told.contains("/work/1.pem, "), "{site}: {told}");
+    }
+}
+
+#[test]
+fn git_takes_nothing_of_what_stands_for_a_hidden_file() {
+    for site in sites() {
+        let case = site.repository();
+        case.host(
+            "mkdir -p .git/info; printf '*.log\\n/wt\\n' >.git/info/exclude; echo k >'a [b]*.env'; echo k >.env
+             mkdir .aws; echo k >.aws/credentials; echo l >x.log; git worktree add -q wt -b wt; echo k >wt/.env",
+        );
+        let script = "set -e; git status --short; echo new >new; git add -A; git add .; git commit -qm new
+             git ls-files; git stash -qu 2>/dev/null || true; git clean -fdq; cd wt; git add -A; git status --short";
+        let (shown, told) = text(&case.inside(script));
+        assert_eq!(shown, "evil\nfile\nnew\n", "{site}: {told}");
+        assert_eq!(
+            case.host("cat .env wt/.env 'a [b]*.env' .git/info/exclude"),
+            "k\nk\nk\n*.log\n/wt\n"
+        );
+    }
+}
+
+#[test]
+fn no_link_in_a_git_directory_leads_what_is_written_elsewhere() {
+    for site in sites() {
+        for prepare in [
+            "mkdir ../other; rm -rf .git/info; ln -s ../../other .git/info",
+            "mkdir ../other .git/info; echo mine >../other/exclude; ln -s ../../../other/exclude .git/info/exclude",
+            "git init -q --template= ../other; git worktree add -q wt -b wt; echo k >wt/.env
+             echo $PWD/../other/.git >.git/worktrees/wt/commondir",
+        ] {
+            let case = site.repository();
+            case.host(prepare);
+            case.host("echo k >.env");
+            let look = "cd ../other; find . -type f -exec cat {} + -print | LC_ALL=C sort";
+            let before = case.host(look);
+            case.inside("git status; git add -A");
+            assert_eq!(case.host(look), before, "{site}: {prepare}");
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use pinfold_policy::path::Escaped;
-use pinfold_policy::protect::{Protection, Site};
+use pinfold_policy::protect::{Folded, Protection, Site};
 
 use super::super::refs::shell_word;
 use super::super::state::State;
@@ -136,7 +136,7 @@ fn is_protected(protection: &Protection, path: &Path) -> bool {
     let top = Site::of_names(Path::new("/"));
     let is_executed = |path: &Path| {
         let name = path.file_name().map(OsStr::as_bytes);
-        name.is_some_and(Protection::may_match)
+        name.is_some_and(|name| Protection::may_match(&Folded::of(name)))
             && protection.classify(&top, path).is_some_and(|class| class.executed().is_some())
     };
     path.ancestors().filter(|path| !path.as_os_str().is_empty()).any(is_executed)

@@ -56,6 +56,32 @@ BEARER = f'Authorization: Bearer {SVC}\\r\\n'
 ";
 
 #[test]
+fn a_hidden_environment_file_names_what_has_a_placeholder() {
+    for person in people_with("hidden environment files", &[]) {
+        let world = with_secrets(person, &[]);
+        world.stage.write(
+            "ws/.env",
+            format!("# keys\nSVC={REAL}\nOTHER=private\nexport HEADERS_ONLY=x\n"),
+        );
+        world.stage.write("ws/.env.local", "OTHER=private\n");
+        world.stage.write("ws/svc.pem", format!("SVC={REAL}\n"));
+        let script = "cat .env.local svc.pem; grep -c . .env; grep -qx SVC=$SVC .env && echo same
+             grep -qx HEADERS_ONLY=$HEADERS_ONLY .env && echo same; stat -c '%F %A' .env
+             (echo x >>.env) 2>/dev/null || echo kept; rm -f .env 2>/dev/null || echo kept
+             grep -r private . /run/pinfold 2>/dev/null";
+        for mode in ["shared_mount", "overlay"] {
+            let said = world.shell(&["--workspace", mode], script);
+            let expected = "2\nsame\nsame\nregular file -r--r--r--\nkept\nkept\n";
+            assert_eq!(said.out, expected, "{mode}: {}", said.err);
+            assert!(
+                said.err.contains("hidden in the sandbox: .env, .env.local, svc.pem ("),
+                "{said:?}"
+            );
+        }
+    }
+}
+
+#[test]
 fn a_placeholder_becomes_the_secret_at_its_own_hosts_and_spots_alone() {
     let program = format!(
         "{ASK}

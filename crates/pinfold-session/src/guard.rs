@@ -58,7 +58,7 @@ mod shared;
 mod under_view;
 
 use granted::{Granted, granted, site_of};
-pub(crate) use left::settle_dead;
+pub(crate) use left::{session_with, settle_dead};
 pub(crate) use own_places::{in_words, refuse};
 pub use prospect::{Prospect, prospect};
 use repositories::Git;

@@ -31,6 +31,7 @@ mod gitconfig;
 mod github;
 pub mod group;
 mod guard;
+pub mod hide;
 pub mod identity;
 mod idle;
 pub mod image;

@@ -189,7 +189,8 @@ fn follow(first: Fallen, mut reports: ChildStdout, masks: &[Cover], init: &Owned
     say(
         read,
         "saved on the host while the sandbox ran: the sandbox may have read it in that moment; \
-         change the secrets in it, or work in a view (--workspace overlay)",
+         change the secrets in it, then move it out of reach (`pinfold hide`) or work in a view \
+         (--workspace overlay)",
     );
     say(
         written,

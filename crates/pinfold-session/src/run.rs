@@ -15,7 +15,7 @@ use std::time::Instant;
 use pinfold_boundary::namespace::explain;
 use pinfold_boundary::{Boundary, Entry, Feature, Inside, Program, Session as OfSession};
 use pinfold_policy::authority::Subject;
-use pinfold_policy::path::InsidePath;
+use pinfold_policy::path::{Escaped, InsidePath};
 use pinfold_policy::settings::Settings;
 use pinfold_wire::Window;
 
@@ -44,7 +44,7 @@ use crate::timeline::Timeline;
 use crate::view::Extra;
 use crate::workspace::Workspace;
 use crate::wrappers::{self, Launch};
-use crate::{idle, launcher, stdio, sys, wall};
+use crate::{hide, idle, launcher, stdio, sys, wall};
 
 use design::Design;
 use live::{Furnished, Live, keep};
@@ -290,6 +290,13 @@ impl Session {
         layer.as_mut().map_or(Ok(()), Layer::begin).map_err(RunError::System)?;
         let authority = guard.prepare(view, authority, settings, places, &mut self.state)?;
         say_what_is_hidden(&authority, workspace);
+        for path in hide::replaced(places, workspace.root.as_path()) {
+            let path = Escaped(&path);
+            tell!(
+                "pinfold: note: the link of {path}, which was hidden, is a file again, as after a \
+                 save by renaming (`pinfold hide {path}` moves it out again)"
+            );
+        }
         let mut doors = inside.doors().map_err(explain)?;
         let mounts = doors.mounts.take();
         // It is the first of the plan's.

@@ -26,6 +26,7 @@ use crate::config::ConfigArgs;
 use crate::exec::{ExecArgs, ShellArgs, StopArgs};
 use crate::group::ImportGroupArgs;
 use crate::guard::{GuardArgs, ReadArgs};
+use crate::hide::HideArgs;
 use crate::host::{HostGitArgs, HostRunArgs};
 use crate::image::ImageCommand;
 use crate::import::{ImportArgs, RepositoryArgs};
@@ -91,6 +92,8 @@ pub(crate) enum Command {
     Accept(Deferred<AcceptArgs>),
     /// Put back files and repositories that the end of a session set aside
     Adopt(Deferred<AdoptArgs>),
+    /// Move a secret out of the workspace and leave a link
+    Hide(Deferred<HideArgs>),
     /// Show and answer what insides ask to run on this machine
     Approvals(Deferred<ApprovalsArgs>),
     /// Read the audit log

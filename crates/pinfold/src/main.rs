@@ -15,6 +15,7 @@ mod exec;
 mod exit;
 mod group;
 mod guard;
+mod hide;
 mod host;
 mod host_client;
 mod image;
@@ -72,6 +73,7 @@ fn main() -> ExitCode {
         Command::Discard(args) => review::discard(&args.0),
         Command::Accept(args) => accept::accept(&args.0),
         Command::Adopt(args) => adopt::adopt(&args.0),
+        Command::Hide(args) => hide::hide(&args.0),
         Command::Check(args) => check::check(&args.0),
         Command::Config(args) => config::config(&args.0),
         Command::Trust(args) => trust::trust(&args.0),

@@ -25,7 +25,7 @@ use crate::git::start::Start;
 use crate::own::Own;
 use crate::places::Places;
 use crate::protected_dirs::{Entry, ProtectedDir};
-use crate::state::SessionId;
+use crate::state::{SessionId, SessionState, live_sessions};
 use crate::survey::Walk;
 
 /// The record's name in the session's private directory; the walks lie beside it.
@@ -186,6 +186,18 @@ impl Guard {
 
 fn walk_name(number: usize) -> String {
     format!("walk-{number}")
+}
+
+/// Returns a live session that was granted the directory in which a path lies.
+pub(crate) fn session_with(places: &Places, within: &Path) -> Option<String> {
+    live_sessions(places).into_iter().find(|session| {
+        let id = SessionId::parse(session);
+        let record = id.map(|id| SessionState::private_of(places, &id).join(RECORD));
+        let record = record.and_then(|record| fs::read(record).ok());
+        let left = record.and_then(|bytes| serde_json::from_slice::<Left>(&bytes).ok());
+        let mut roots = left.into_iter().flat_map(|left| left.readable).map(path);
+        roots.any(|root| within.starts_with(root))
+    })
 }
 
 /// Settles what a dead session left. `private` is its directory.

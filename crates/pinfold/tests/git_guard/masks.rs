@@ -148,3 +148,63 @@ fn a_save_in_a_short_session_is_told() {
         }
     }
 }
+
+#[test]
+fn a_secret_that_was_moved_out_cannot_be_read_while_the_host_saves_it() {
+    for site in sites() {
+        let case = site.repository();
+        // One whose name says nothing is a link that leads nowhere.
+        case.host("echo old >.env; echo old >plain.txt; echo .env >.gitignore");
+        for name in [".env", "plain.txt"] {
+            let moved = case.pinfold_itself(&["hide", name]);
+            assert!(moved.status.success(), "{site}: {}", text(&moved).1);
+        }
+        assert!(!case.host("git status --porcelain").contains(".env"), "{site}");
+        let inside = "echo ready; end=$(($(date +%s) + 2)); while [ $(date +%s) -lt $end ]; do
+            cat .env plain.txt $(readlink .env plain.txt) 2>/dev/null; done; echo tried";
+        let mut run = case.spawn(&[], inside);
+        wait_for_line(&mut run, "ready");
+        let refused = text(&case.pinfold_itself(&["hide", "--undo", ".env"])).1;
+        assert!(refused.contains("uses the directory of"), "{site}: {refused}");
+        case.host("for n in $(seq 200); do echo new$n >.env; echo new$n >plain.txt; done");
+        let (shown, told) = text(&run.wait_with_output().unwrap());
+        assert_eq!(shown, "tried\n", "{site}: {told}");
+        assert!(!told.contains("saved on the host"), "{site}: {told}");
+        assert_eq!(case.host("cat .env plain.txt"), "new200\nnew200\n", "{site}");
+        case.host("echo again >t; mv t .env");
+        let (_, told) = text(&case.inside("true"));
+        let note = "work/.env, which was hidden, is a file again";
+        assert!(told.contains(note), "{site}: {told}");
+        let moved = case.pinfold_itself(&["hide", ".env", "plain.txt"]);
+        assert!(text(&moved).1.contains("is hidden already"), "{site}: {}", text(&moved).1);
+        let (_, told) = text(&case.inside("true"));
+        assert!(!told.contains("is a file again"), "{site}: {told}");
+        case.pinfold_itself(&["hide", "--undo", ".env", "plain.txt"]);
+        assert_eq!(case.host("cat .env plain.txt; find . -type l"), "again\nnew200\n", "{site}");
+    }
+}
+
+#[test]
+fn git_decides_whether_a_secret_is_moved_without_force() {
+    for site in sites() {
+        let case = site.repository();
+        case.host("echo k >.env; git add .env; git commit -qm env; echo typed >.env; mkdir sub; echo k >sub/.env");
+        let refused = case.pinfold_itself(&["hide", ".env"]);
+        let (_, told) = text(&refused);
+        assert!(!refused.status.success() && told.contains("git tracks"), "{site}: {told}");
+        assert!(told.contains("hint: "), "{site}: {told}");
+        assert!(case.pinfold_itself(&["hide", "--force", ".env", "sub/.env"]).status.success());
+        let (listed, _) = text(&case.pinfold_itself(&["hide"]));
+        assert_eq!(listed.matches("/.env  hidden\n").count(), 2, "{site}: {listed}");
+        assert!(case.pinfold_itself(&["hide", "--undo", ".env", "sub/.env"]).status.success());
+        assert_eq!(
+            case.host("cat .env sub/.env; git status --porcelain"),
+            "typed\nk\n M .env\n?? sub/\n"
+        );
+        assert_eq!(
+            text(&case.pinfold_itself(&["hide"])).1,
+            "pinfold: nothing is hidden\n",
+            "{site}"
+        );
+    }
+}

@@ -80,6 +80,20 @@ pub(super) fn bwrap(workspace: &Path, argv: &[&str]) -> Command {
     bwrap
 }
 
+/// bubblewrap as people call it by hand: the system read-only, the workspace, and nothing beside.
+pub(super) fn bwrap_of_dotfiles(workspace: &Path, argv: &[&str]) -> Command {
+    let mut bwrap = command("bwrap");
+    bwrap.args(["--unshare-all", "--die-with-parent", "--proc", "/proc", "--dev", "/dev"]);
+    bwrap.args(["--tmpfs", "/tmp"]);
+    for path in ["/usr", "/bin", "/lib", "/lib64", "/etc", "/opt"] {
+        bwrap.args(["--ro-bind-try", path, path]);
+    }
+    let git = workspace.join(".git");
+    bwrap.arg("--bind").arg(workspace).arg(workspace).arg("--ro-bind").arg(&git).arg(&git);
+    bwrap.arg("--chdir").arg(workspace).arg("--").args(argv);
+    bwrap
+}
+
 /// Whether a program can be started.
 pub(super) fn exists(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();

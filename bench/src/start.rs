@@ -3,11 +3,16 @@
 use std::path::Path;
 
 use super::sample::{Contender, in_turns, print};
+use super::work::make_tree;
 use super::{Effort, Outcome, command, peers};
+
+/// Files and references of a small repository.
+const FILES: usize = 200;
+const REFERENCES: usize = 500;
 
 pub(super) fn run(pinfold: &Path, effort: Effort) -> Outcome {
     println!("\nstart to exit of `true` ({} starts each, in turns)", effort.starts);
-    let workspace = tempfile::Builder::new().prefix("bench").tempdir_in(base())?;
+    let workspace = repository(FILES)?;
     let workspace = workspace.path();
     let mut contenders = vec![Contender::new("plain", command("/usr/bin/true"))];
     let mut own = command(pinfold);
@@ -15,13 +20,49 @@ pub(super) fn run(pinfold: &Path, effort: Effort) -> Outcome {
     contenders.push(Contender::new("pinfold", own));
     if peers::exists("bwrap") {
         contenders.push(Contender::new("bwrap", peers::bwrap(workspace, &["/usr/bin/true"])));
+        let few = peers::bwrap_of_dotfiles(workspace, &["/usr/bin/true"]);
+        contenders.push(Contender::new("bwrap, eight binds", few));
     } else {
         println!("  bwrap is not installed: skipped");
     }
     in_turns(&mut contenders, effort.starts)?;
     print(&contenders, if peers::exists("bwrap") { "bwrap" } else { "plain" });
     srt(pinfold, workspace, effort)?;
-    timings(pinfold, workspace)
+    timings(pinfold, workspace)?;
+    growth(pinfold, workspace, effort)
+}
+
+/// The same in a repository of many files, once what they are is known from an earlier start.
+fn growth(pinfold: &Path, small: &Path, effort: Effort) -> Outcome {
+    let files = effort.files * 5;
+    let large = repository(files)?;
+    let start = |workspace: &Path| {
+        let mut own = command(pinfold);
+        own.args(["run", "--", "/usr/bin/true"]).current_dir(workspace);
+        own
+    };
+    // What has changed a moment ago is not remembered.
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    start(large.path()).status()?;
+    let name = format!("{files} files");
+    let mut contenders =
+        [Contender::new("small", start(small)), Contender::new(&name, start(large.path()))];
+    in_turns(&mut contenders, (effort.starts / 4).max(5))?;
+    println!("  against itself in a repository of {FILES} files");
+    print(&contenders, "small");
+    Ok(())
+}
+
+/// A repository with so many tracked files, and with references.
+fn repository(files: usize) -> Result<tempfile::TempDir, Box<dyn std::error::Error>> {
+    let workspace = tempfile::Builder::new().prefix("bench").tempdir_in(base())?;
+    make_tree(workspace.path(), files)?;
+    let script = format!(
+        "for n in $(seq {REFERENCES}); do echo create refs/heads/b$n HEAD; done | \
+         git update-ref --stdin"
+    );
+    command("/bin/sh").args(["-ec", &script]).current_dir(workspace.path()).status()?;
+    Ok(workspace)
 }
 
 /// Anthropic's sandbox-runtime takes some hundred milliseconds: fewer turns, pinfold in each.

@@ -313,15 +313,17 @@ fn nested_repositories_and_further_roots_are_judged_by_their_own_branches() {
 fn a_large_protected_directory_stays_read_only_and_is_named() {
     for site in sites() {
         let case = repository(&site);
-        case.host("mkdir .idea; for i in $(seq 1 2100); do echo > .idea/$i; done; mkdir sub .vscode/n; git init -q .vscode/n");
+        case.host("mkdir .idea .direnv; for i in $(seq 1 300); do echo > .idea/$i; echo > .direnv/$i; done; \
+             git add .idea; git commit -qm idea; mkdir sub .vscode/n; git init -q .vscode/n");
         let (shown, told) = text(
-            &case.inside("echo x > .idea/1; echo x > .vscode/x; echo x > .husky/x && echo wrote"),
+            &case.inside("echo x > .idea/1; echo x > .direnv/1; echo x > .vscode/x; echo x > .husky/x && echo wrote"),
         );
         assert_eq!(shown, "wrote\n", "{site}: {told}");
         assert!(
             told.contains(".idea is read-only: protected directories of more than"),
             "{site}: {told}"
         );
+        assert!(!told.contains(".direnv is read-only"), "{site}: {told}");
         assert_eq!(case.host("cat .idea/1; ls .vscode/x 2>&1 | wc -l"), "\n1\n", "{site}: {told}");
     }
 }

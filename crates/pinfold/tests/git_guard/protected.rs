@@ -416,3 +416,28 @@ fn branches_of_a_repository_that_a_session_made_do_not_count() {
         assert_eq!(case.host("cat sub/.vscode/tasks.json"), "mine\n", "{site}: {told}: {second}");
     }
 }
+
+#[test]
+fn deletions_that_a_session_commits_are_not_applied() {
+    for site in sites() {
+        for script in [
+            "git rm -q .husky/pre-commit; git commit -qm gone",
+            "git merge -q --no-commit side; git rm -qf .husky/pre-commit; git commit -qm merged",
+            "git checkout -q --orphan new; git rm -qrf .husky; git commit -qm new",
+            "git checkout -q -b old main~1; git commit -q --allow-empty -m old",
+            "git checkout -q --detach main~1",
+        ] {
+            let case = repository(&site);
+            case.host(
+                "git checkout -q -b side main~1; echo s > side; git add .; git commit -qm side; \
+                 git checkout -q main",
+            );
+            let script = format!("set -e; {script}; ls .husky/pre-commit || true; sleep 2");
+            let (shown, told) = text(&case.inside(&script));
+            assert_eq!(shown, "", "{site}: {script}: {told}");
+            let stays = ".husky/pre-commit (deleted in the sandbox; it stays)";
+            assert!(told.contains(stays), "{site}: {script}: {told}");
+            assert_eq!(case.host("test -x .husky/pre-commit; echo there"), "there\n", "{site}");
+        }
+    }
+}

@@ -40,6 +40,7 @@ struct Left {
     hidden: Vec<Bytes>,
     tops: Vec<(Bytes, Bytes)>,
     copied: Vec<Copy>,
+    #[serde(default)]
     protected: Vec<Protected>,
 }
 

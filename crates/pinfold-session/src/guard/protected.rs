@@ -10,6 +10,7 @@ use pinfold_policy::path::Escaped;
 
 use super::Guard;
 use crate::RunError;
+use crate::git::index::Index;
 use crate::protected_dirs::{Budget, DIRECTORY, ProtectedDir};
 use crate::restrict::Substitute;
 
@@ -61,7 +62,10 @@ impl Guard {
             }
             Err(why) => {
                 let _ = fs::remove_dir_all(directory.join(number.to_string()));
-                tell!("pinfold: note: {} is read-only: {why}", Escaped(path));
+                // What git does not track it does not write either.
+                if self.is_tracked(path) {
+                    tell!("pinfold: note: {} is read-only: {why}", Escaped(path));
+                }
             }
         }
         Ok(())
@@ -87,13 +91,23 @@ impl Guard {
             && self.protect.is_only_protected(path)
     }
 
+    /// The innermost working tree around a path, and its git directory.
+    fn around(&self, path: &Path) -> Option<&(PathBuf, PathBuf)> {
+        let around = self.tops.iter().filter(|(top, _)| path.starts_with(top));
+        around.max_by_key(|(top, _)| top.as_os_str().len())
+    }
+
+    /// Whether git may have something of a directory in its index.
+    fn is_tracked(&self, directory: &Path) -> bool {
+        let Some((top, git)) = self.around(directory) else { return false };
+        let relative = directory.strip_prefix(top).unwrap_or(directory);
+        Index::open(git).and_then(|index| index.holds(relative)) != Some(false)
+    }
+
     /// Whether the repository around a path has other commits than HEAD's to check out. Without them
     /// git needs nothing that is not there.
     fn has_other_commits(&self, path: &Path) -> bool {
-        let around = self.tops.iter().filter(|(top, _)| path.starts_with(top));
-        let Some((_, git)) = around.max_by_key(|(top, _)| top.as_os_str().len()) else {
-            return false;
-        };
+        let Some((_, git)) = self.around(path) else { return false };
         let of_git = self.copies.directories.iter().filter(|it| git.starts_with(it.host.path()));
         of_git.max_by_key(|it| it.host.path().as_os_str().len()).is_some_and(|copied| {
             let head = copied.start.head("HEAD").and_then(|head| head.commit);

@@ -313,15 +313,17 @@ fn nested_repositories_and_further_roots_are_judged_by_their_own_branches() {
 fn a_large_protected_directory_stays_read_only_and_is_named() {
     for site in sites() {
         let case = repository(&site);
-        case.host("mkdir .idea; for i in $(seq 1 2100); do echo > .idea/$i; done; mkdir sub .vscode/n; git init -q .vscode/n");
+        case.host("mkdir .idea .direnv; for i in $(seq 1 300); do echo > .idea/$i; echo > .direnv/$i; done; \
+             git add .idea; git commit -qm idea; mkdir sub .vscode/n; git init -q .vscode/n");
         let (shown, told) = text(
-            &case.inside("echo x > .idea/1; echo x > .vscode/x; echo x > .husky/x && echo wrote"),
+            &case.inside("echo x > .idea/1; echo x > .direnv/1; echo x > .vscode/x; echo x > .husky/x && echo wrote"),
         );
         assert_eq!(shown, "wrote\n", "{site}: {told}");
         assert!(
             told.contains(".idea is read-only: protected directories of more than"),
             "{site}: {told}"
         );
+        assert!(!told.contains(".direnv is read-only"), "{site}: {told}");
         assert_eq!(case.host("cat .idea/1; ls .vscode/x 2>&1 | wc -l"), "\n1\n", "{site}: {told}");
     }
 }
@@ -412,5 +414,30 @@ fn branches_of_a_repository_that_a_session_made_do_not_count() {
         assert_eq!(shown, "done\n", "{site}: {told}: {second}");
         assert!(second.contains("a session made this repository"), "{site}: {told}: {second}");
         assert_eq!(case.host("cat sub/.vscode/tasks.json"), "mine\n", "{site}: {told}: {second}");
+    }
+}
+
+#[test]
+fn deletions_that_a_session_commits_are_not_applied() {
+    for site in sites() {
+        for script in [
+            "git rm -q .husky/pre-commit; git commit -qm gone",
+            "git merge -q --no-commit side; git rm -qf .husky/pre-commit; git commit -qm merged",
+            "git checkout -q --orphan new; git rm -qrf .husky; git commit -qm new",
+            "git checkout -q -b old main~1; git commit -q --allow-empty -m old",
+            "git checkout -q --detach main~1",
+        ] {
+            let case = repository(&site);
+            case.host(
+                "git checkout -q -b side main~1; echo s > side; git add .; git commit -qm side; \
+                 git checkout -q main",
+            );
+            let script = format!("set -e; {script}; ls .husky/pre-commit || true; sleep 2");
+            let (shown, told) = text(&case.inside(&script));
+            assert_eq!(shown, "", "{site}: {script}: {told}");
+            let stays = ".husky/pre-commit (deleted in the sandbox; it stays)";
+            assert!(told.contains(stays), "{site}: {script}: {told}");
+            assert_eq!(case.host("test -x .husky/pre-commit; echo there"), "there\n", "{site}");
+        }
     }
 }

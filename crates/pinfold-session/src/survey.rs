@@ -23,48 +23,13 @@ use rustix::io::Errno;
 use crate::file_id::FileId;
 
 mod facts;
+mod listing;
+mod saved;
 
-pub(crate) use facts::Facts;
-
-/// The entries of one directory.
-#[derive(Debug, Default)]
-pub(crate) struct Listing {
-    path: Vec<u8>,
-    names: Vec<u8>,
-    entries: Vec<Entry>,
-}
-
-/// Where an entry's name begins and ends, its kind, and its inode number.
-#[derive(Debug)]
-struct Entry {
-    start: usize,
-    end: usize,
-    kind: FileType,
-    inode: u64,
-}
-
-impl Listing {
-    /// The directory's path relative to the walk's root; empty for the root.
-    pub(crate) fn path(&self) -> &Path {
-        Path::new(OsStr::from_bytes(&self.path))
-    }
-
-    /// Name and kind of each entry; a link is a link.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = (&[u8], FileType)> {
-        self.entries.iter().map(|entry| (&self.names[entry.start..entry.end], entry.kind))
-    }
-
-    /// Name, kind and inode number of each entry, as the directory has them (`d_ino`, readdir(3)).
-    pub(crate) fn inodes(&self) -> impl Iterator<Item = (&[u8], FileType, u64)> {
-        let name = |entry: &Entry| &self.names[entry.start..entry.end];
-        self.entries.iter().map(move |entry| (name(entry), entry.kind, entry.inode))
-    }
-
-    /// What lies at a name, if anything does.
-    pub(crate) fn kind(&self, name: &[u8]) -> Option<FileType> {
-        self.entries().find(|(found, _)| *found == name).map(|(_, kind)| kind)
-    }
-}
+use facts::Facts;
+use listing::Entry;
+pub(crate) use listing::Listing;
+pub(crate) use saved::Tag;
 
 /// A directory as it was seen, with the visitor's note about it.
 #[derive(Debug, Clone)]
@@ -112,48 +77,6 @@ pub(crate) struct Walk<Z> {
     unseen: Vec<Unseen>,
     /// The paths of the former, once somebody asks for one.
     paths: OnceLock<HashSet<Vec<u8>>>,
-}
-
-impl<Z: Tag> Walk<Z> {
-    /// The walk as bytes, for [`Self::from_bytes`].
-    pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(self.seen.len() * 96);
-        for Seen { path, state, zone } in &self.seen {
-            bytes.extend_from_slice(&(path.len() as u32).to_le_bytes());
-            bytes.extend_from_slice(path);
-            bytes.extend_from_slice(&state.inode.0.to_le_bytes());
-            bytes.extend_from_slice(&state.inode.1.to_le_bytes());
-            bytes.extend_from_slice(&state.changed.0.to_le_bytes());
-            bytes.extend_from_slice(&state.changed.1.to_le_bytes());
-            bytes.push(zone.tag());
-        }
-        bytes
-    }
-
-    /// A walk that was written down; `None` if the bytes are no whole one. What it could not look
-    /// into is among what the session masked.
-    pub(crate) fn from_bytes(mut bytes: &[u8]) -> Option<Self> {
-        let mut seen = Vec::new();
-        while !bytes.is_empty() {
-            let length = u32::from_le_bytes(*bytes.first_chunk()?) as usize;
-            let (path, rest) = bytes.get(4..)?.split_at_checked(length)?;
-            let number = |at: usize| Some(u64::from_le_bytes(*rest.get(at..)?.first_chunk()?));
-            let inode = (number(0)?, number(8)?);
-            let changed = (i64::from_le_bytes(*rest.get(16..)?.first_chunk()?), number(24)?);
-            let zone = Z::of_tag(*rest.get(32)?)?;
-            seen.push(Seen { path: path.to_vec(), state: State { inode, changed }, zone });
-            bytes = rest.get(33..)?;
-        }
-        Some(Self { seen, unseen: Vec::new(), paths: OnceLock::new() })
-    }
-}
-
-/// A note about a directory that can be written down.
-pub(crate) trait Tag: Sized {
-    /// The note as one byte.
-    fn tag(&self) -> u8;
-    /// The note of a byte.
-    fn of_tag(tag: u8) -> Option<Self>;
 }
 
 impl<Z> Walk<Z> {

@@ -11,8 +11,6 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -56,8 +54,6 @@ pub(crate) struct Kept {
     channel: Channel,
     child: Child,
     thread: JoinHandle<Fell>,
-    /// Whether the session is over, so that the helper may end.
-    is_over: Arc<AtomicBool>,
 }
 
 /// What became of masks.
@@ -105,29 +101,27 @@ impl Masks {
         let mut bytes = [0; 4];
         reports.read_exact(&mut bytes)?;
         let first = Fallen::from_bytes(bytes);
-        let is_over = Arc::new(AtomicBool::new(false));
-        let over = Arc::clone(&is_over);
         let run = move || {
-            let mut fell = follow(first, reports, &masks, &init);
-            if !over.load(Ordering::Acquire) {
-                // From now on nobody would put a mask back.
+            let (mut fell, is_whole) = follow(first, reports, &masks, &init);
+            if !is_whole {
+                // From now on nobody would put a mask back, or nobody has looked for a last time.
                 let _ = pidfd_send_signal(&init, Signal::KILL);
                 fell.notes.push(ENDED.to_owned());
             }
             fell
         };
         let thread = thread::Builder::new().name("masks".to_owned()).spawn(run)?;
-        Ok(Kept { channel, child, thread, is_over })
+        Ok(Kept { channel, child, thread })
     }
 }
 
 impl Kept {
     /// Ends it, once it has looked for a last time.
     pub(crate) fn end(self) -> (Fell, Ending) {
-        let Self { channel, child, thread, is_over } = self;
-        is_over.store(true, Ordering::Release);
+        let Self { channel, child, thread } = self;
         drop(channel);
-        (thread.join().unwrap_or_default(), Ending(child))
+        let ended = |_| Fell { notes: vec![ENDED.to_owned()], ..Fell::default() };
+        (thread.join().unwrap_or_else(ended), Ending(child))
     }
 }
 
@@ -142,18 +136,27 @@ impl Drop for Ending {
     }
 }
 
-/// Reads what the helper reports until it ends.
-fn follow(first: Fallen, mut reports: ChildStdout, masks: &[Cover], init: &OwnedFd) -> Fell {
+/// Reads what the helper reports until it ends, and whether it says itself that the session is over.
+fn follow(
+    first: Fallen,
+    mut reports: ChildStdout,
+    masks: &[Cover],
+    init: &OwnedFd,
+) -> (Fell, bool) {
+    let mut is_whole = false;
     let mut saved = HashMap::new();
     let (mut read, mut written, mut lost) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     let read_one = move || {
         let mut bytes = [0; 4];
         reports.read_exact(&mut bytes).is_ok().then(|| Fallen::from_bytes(bytes))
     };
-    let rest = std::iter::from_fn(read_one).take_while(|fallen| *fallen != Fallen::Over);
-    for fallen in std::iter::once(first).chain(rest) {
+    for fallen in std::iter::once(first).chain(std::iter::from_fn(read_one)) {
         let (number, is_lost) = match fallen {
-            Fallen::None | Fallen::Over => continue,
+            Fallen::None => continue,
+            Fallen::Over => {
+                is_whole = true;
+                break;
+            }
             Fallen::PutBack(number) => (number, false),
             Fallen::Lost(number) => (number, true),
         };
@@ -198,5 +201,5 @@ fn follow(first: Fallen, mut reports: ChildStdout, masks: &[Cover], init: &Owned
          moment; look at it before you use it",
     );
     say(lost, "replaced on the host while the sandbox ran: the session was ended");
-    Fell { notes, saved }
+    (Fell { notes, saved }, is_whole)
 }

@@ -148,12 +148,34 @@ impl Start {
     pub(crate) fn head(&self, name: &str) -> Option<Head> {
         let content = self.heads.get(name)?.trim();
         let branch = content.strip_prefix("ref: ").map(str::to_owned);
-        let refs = self.refs();
         let commit = match &branch {
-            Some(branch) => refs.get(branch).cloned(),
+            Some(branch) => self.object(branch),
             None => Some(content.to_owned()).filter(|commit| is_object(commit)),
         };
         Some(Head { branch, commit })
+    }
+
+    /// Whether a branch, of the repository or of a remote, names another commit than this one.
+    pub(crate) fn has_other_commits(&self, commit: Option<&str>) -> bool {
+        let packed = self.packed.lines().filter_map(|line| line.split_once(' '));
+        let loose = self.loose.iter().map(|(name, value)| (value.as_str(), name.as_str()));
+        packed.chain(loose).any(|(object, name)| {
+            let is_branch = name.starts_with("refs/heads/") || name.starts_with("refs/remotes/");
+            is_branch && Some(object) != commit && is_object(object)
+        })
+    }
+
+    /// What one branch or tag names, as [`Self::refs`] has it.
+    fn object(&self, name: &str) -> Option<String> {
+        if !is_name(name) {
+            return None;
+        }
+        if let Some(value) = self.loose.get(name) {
+            return is_object(value).then(|| value.clone());
+        }
+        let packed = self.packed.lines().rev().filter_map(|line| line.split_once(' '));
+        let mut found = packed.filter(|(object, found)| *found == name && is_object(object));
+        found.next().map(|(object, _)| object.to_owned())
     }
 
     /// Whether references, HEADs and stashes are known to be the same.

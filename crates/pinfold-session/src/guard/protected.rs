@@ -111,10 +111,7 @@ impl Guard {
         let of_git = self.copies.directories.iter().filter(|it| git.starts_with(it.host.path()));
         of_git.max_by_key(|it| it.host.path().as_os_str().len()).is_some_and(|copied| {
             let head = copied.start.head("HEAD").and_then(|head| head.commit);
-            let (refs, remotes) = (copied.start.refs(), copied.start.remotes());
-            let branches = refs.iter().filter(|(name, _)| name.starts_with("refs/heads/"));
-            let mut all = branches.chain(&remotes).map(|(_, commit)| commit);
-            all.any(|commit| Some(commit) != head.as_ref())
+            copied.start.has_other_commits(head.as_deref())
         })
     }
 }

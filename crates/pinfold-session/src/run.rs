@@ -244,7 +244,7 @@ struct Session {
 }
 
 impl Session {
-    /// Decides what the inside will be, and makes it.
+    /// Decides what the sandbox will be, and makes it.
     ///
     /// # Errors
     /// What the machine, the settings or the workspace do not allow.

@@ -224,9 +224,8 @@ fn unreadable(session: &SessionId, private: &Path) -> Settled {
         Ok(()) => format!("its git directories are kept in {}", kept.display()),
         Err(error) => format!("its git directories cannot be kept: {error}"),
     };
-    let why = format!(
-        "its record cannot be read; {place}; look over its workspace before tools run there"
-    );
+    let why =
+        format!("its record cannot be read; {place}; check its workspace before tools run there");
     let mut settled = Settled::default();
     settled.kept.push(Kept::new(format!("what session {session} left"), why));
     settled

@@ -38,7 +38,7 @@ impl<'a> Settling<'a> {
     /// The repository of the user's that a path lies in.
     ///
     /// # Errors
-    /// Returns that there is none, with the reason if there is one of a session's.
+    /// Returns an error if it lies in no repository, with a reason if a session made the repository.
     pub(super) fn repository(&self, path: &Path) -> Result<Repository<'a>, Option<&'static str>> {
         let git = self.git.ok_or(None)?;
         let found = Repository::of(path, self.tops, self.copies, git).ok_or(None)?;
@@ -138,7 +138,7 @@ fn judge(
     judged
 }
 
-/// Who owns what is new in the directory. A placeholder belongs to whoever owns the directory around.
+/// The owner of new files in the directory. A placeholder gets the owner of the directory around it.
 fn owner_of(host: &Tree, dir: &ProtectedDir) -> Option<(u32, u32)> {
     if dir.is_placeholder {
         let around = Tree::of(open_directory(dir.path.parent()?).ok()?);

@@ -18,20 +18,24 @@ const MOST: usize = 2_000_000;
 /// # Errors
 /// Which one it is, that there is too much to look at, or what the file system says.
 pub(crate) fn refuse(git: &Path) -> io::Result<()> {
-    let mut look = Look { objects: git.join("objects"), left: MOST };
-    let linked = ["refs", "logs"].map(|name| git.join(name));
+    let linked = LINKED.map(|name| git.join(name));
+    let mut look = Look { git, objects: git.join("objects"), left: MOST };
     look.at(git, DEEPEST, false)?;
     // git goes through links there, as it looks for whatever is a reference.
     linked.iter().try_for_each(|directory| look.at(directory, DEEPEST, true))
 }
 
-struct Look {
+/// Directories of the git directory in which git follows links.
+const LINKED: [&str; 2] = ["refs", "logs"];
+
+struct Look<'a> {
+    git: &'a Path,
     /// Where most lies that git opens by its hash, if somebody names that.
     objects: PathBuf,
     left: usize,
 }
 
-impl Look {
+impl Look<'_> {
     fn at(&mut self, directory: &Path, deepest: usize, through_links: bool) -> io::Result<()> {
         let too_much = || {
             let what = format!("{} holds more than git has names for", Escaped(directory));
@@ -43,11 +47,18 @@ impl Look {
             Err(error) if is_out_of_reach(&error) => return Ok(()),
             entries => entries?,
         };
+        let (is_top, is_objects) = (directory == self.git, directory == self.objects);
         for entry in entries {
             let entry = entry?;
             self.left = self.left.checked_sub(1).ok_or_else(too_much)?;
-            let (Ok(kind), path) = (entry.file_type(), entry.path()) else { continue };
-            let by_hash = directory == self.objects && entry.file_name().len() == 2;
+            let Ok(kind) = entry.file_type() else { continue };
+            if kind.is_file() {
+                continue;
+            }
+            let (path, name) = (entry.path(), entry.file_name());
+            // Looked at by itself.
+            let is_linked = is_top && LINKED.iter().any(|linked| name == *linked);
+            let by_hash = is_objects && name.len() == 2;
             // Of a link what it leads to; of one that leads nowhere nothing.
             let led = if kind.is_symlink() { fs::metadata(&path).ok() } else { None };
             let led = led.map(|it| it.file_type());
@@ -56,7 +67,9 @@ impl Look {
                     format!("{} is a FIFO, and git would wait for its writer", Escaped(&path));
                 return Err(io::Error::other(what));
             }
-            if kind.is_dir() && !by_hash || through_links && led.is_some_and(|it| it.is_dir()) {
+            if kind.is_dir() && !by_hash && !is_linked
+                || through_links && led.is_some_and(|it| it.is_dir())
+            {
                 self.at(&path, deepest, through_links)?;
             }
         }

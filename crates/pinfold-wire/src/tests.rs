@@ -15,6 +15,7 @@ fn cover() -> impl Strategy<Value = Cover> {
         any::<Vec<u8>>().prop_map(CoverKind::Replace),
         any::<Vec<u8>>().prop_map(CoverKind::HideWith),
         Just(CoverKind::Close),
+        any::<Vec<u8>>().prop_map(CoverKind::Borrow),
     ];
     (any::<Vec<u8>>(), kind).prop_map(|(path, kind)| Cover { path, kind })
 }

@@ -78,7 +78,11 @@ pub(super) fn put(root: &Root, cover: &Cover, closed: &mut Closed) -> Result<(),
     if is_closed && is_mask {
         return Ok(());
     }
-    let place = match root.resolve(path) {
+    let found = match &cover.kind {
+        CoverKind::Borrow(_) => root.directory(path),
+        _ => root.resolve(path),
+    };
+    let place = match found {
         // The sandbox cannot get there either, and is not to get there when somebody gives it the
         // permission while the session lasts.
         Err(Errno::ACCESS) if is_mask => return closed.close(root, path),
@@ -91,6 +95,7 @@ pub(super) fn put(root: &Root, cover: &Cover, closed: &mut Closed) -> Result<(),
         CoverKind::ReadOnly => root.cover_with_itself(place, true),
         CoverKind::Pin => root.cover_with_itself(place, false),
         CoverKind::Replace(from) => root.cover_with(place, relative(from)?, false),
+        CoverKind::Borrow(from) => root.cover_with(place, relative(from)?, true),
     }
 }
 

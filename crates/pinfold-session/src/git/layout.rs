@@ -3,6 +3,9 @@
 /// Where the private git directories appear in the sandbox.
 pub(crate) const PRIVATE: &str = "/run/pinfold/git";
 
+/// Where the objects of the host's git directories appear in the sandbox.
+pub(crate) const OBJECTS: &str = "/run/pinfold/objects";
+
 /// Where private copies of protected directories appear in the sandbox.
 pub(crate) const PROTECTED: &str = "/run/pinfold/git/protected";
 

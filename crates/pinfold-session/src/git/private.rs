@@ -6,17 +6,15 @@
 //! but it needs more of the kernel and of the file system, and leaves whiteouts to interpret. Files
 //! of Git LFS are borrowed in the same way.
 
-use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use pinfold_boundary::{Cover, CoverKind};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
-use super::layout::{CONFIGS, PRIVATE};
+use super::layout::{CONFIGS, OBJECTS};
 use super::packed;
 use super::pipes;
 use super::secrets::without_secrets;
@@ -26,14 +24,15 @@ use crate::RunError;
 use crate::anchor::Anchor;
 use crate::restrict::{Protect, follow};
 
+mod loose;
+
+use loose::{Directories, Loose};
+
 /// A git directory of more bytes than these, objects aside, is not copied.
 const LARGEST: u64 = 512 << 20;
 
 /// Levels of directories of references.
 const DEEPEST: usize = 64;
-
-/// Loose references: the object of each name.
-type Loose = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Whether a file of this path in the copy is a hook's example (`templates/hooks` of git). A directory
 /// may be the git directory of a submodule.
@@ -94,7 +93,7 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
-    /// Copies the git directory at `host` to `private/git`; `number` names it inside.
+    /// Copies the git directory at `host` to `private`; `number` names it in the sandbox.
     ///
     /// # Errors
     /// What the file system says, or a directory that is too large.
@@ -105,7 +104,7 @@ impl Copies {
         private: &Path,
         protect: &mut Protect,
     ) -> Result<(), RunError> {
-        let inside = Path::new(PRIVATE).join(number.to_string());
+        let objects = Path::new(OBJECTS).join(number.to_string());
         let failed = |error: io::Error| {
             let what = format!("cannot copy {}: {error}", host.display());
             RunError::refused(
@@ -116,15 +115,13 @@ impl Copies {
                 ),
             )
         };
-        let directory = |path: &Path| fs::DirBuilder::new().mode(0o700).create(path);
         pipes::refuse(host).map_err(failed)?;
-        directory(private).and_then(|()| directory(&private.join("base"))).map_err(failed)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let top =
             rustix::fs::open(host, flags, Mode::empty()).map_err(|errno| failed(errno.into()))?;
-        let place = Place { private: private.to_owned(), inside, host: host.to_owned(), top };
+        let place = Place { objects, host: host.to_owned(), top };
         let first = self.directories.len();
-        self.directory(&place, Path::new("git"), host).map_err(failed)?;
+        self.directory(&place, private, host).map_err(failed)?;
         for copied in self.directories.iter_mut().skip(first) {
             copied.start = Start::read(&copied.private);
         }
@@ -156,29 +153,26 @@ impl Copies {
         Some(if is_itself { copied.private.clone() } else { copied.private.join(rest) })
     }
 
-    fn directory(&mut self, place: &Place, to: &Path, from: &Path) -> io::Result<()> {
-        let private = place.private.join(to);
-        fs::create_dir(&private)?;
+    fn directory(&mut self, place: &Place, private: &Path, from: &Path) -> io::Result<()> {
+        fs::create_dir(private)?;
         // By descriptor: what runs in the workspace meanwhile may put a link in the place of anything.
         let opened = place.open(from, OFlags::DIRECTORY)?;
         let here = PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd()));
         let (mut loose, mut packed) = (Loose::new(), Vec::new());
         let (mut samples, mut led) = (Vec::new(), Vec::new());
         let is_git = here.join("HEAD").exists() && here.join("objects").is_dir();
-        let base = Path::new("base").join(self.bases.to_string());
-        if is_git {
-            self.bases += 1;
-            make_open(&place.private.join(&base))?;
-        }
+        let base = place.objects.join(self.bases.to_string());
+        self.bases += usize::from(is_git);
         for entry in fs::read_dir(&here)? {
             let entry = entry?;
             let (name, kind) = (entry.file_name(), entry.file_type()?);
-            let (to, host) = (to.join(&name), from.join(&name));
+            let (to, host) = (private.join(&name), from.join(&name));
             if kind.is_dir() && is_git && name == "objects" {
-                self.borrow_objects(place, &base, &private, Anchor::held(from, &opened)?)?;
+                self.borrow_objects(&base, private, Anchor::held(from, &opened)?)?;
             } else if kind.is_dir() && is_git && name == "refs" {
-                fs::create_dir(private.join("refs"))?;
-                self.loose(place, &to, &host, &mut loose, DEEPEST)?;
+                fs::create_dir(&to)?;
+                let directories = Directories { place, private, host: from };
+                self.loose(&directories, Path::new("refs"), &mut loose, DEEPEST)?;
             } else if is_git && name == "packed-refs" {
                 // Through a link git would not write it either.
                 packed = if kind.is_file() { self.content(place, &host)? } else { packed };
@@ -189,17 +183,18 @@ impl Copies {
                 samples.push(name);
             } else if kind.is_dir() && is_git && name == "lfs" {
                 // Where git-lfs looks for files of a repository that lends its objects.
-                make_open(&place.private.join(&base).join("lfs"))?;
-                self.borrowed.push((host, place.inside.join(&base).join("lfs")));
+                self.borrowed.push((host, base.join("lfs")));
+            } else if kind.is_dir() && is_git && name == "branches" && has_nothing(&entry.path())? {
+                // Every template of git has one, and no git of these days uses it.
             } else if kind.is_dir() {
                 self.directory(place, &to, &host)?;
             } else if kind.is_symlink() {
                 let target = fs::read_link(entry.path())?;
-                std::os::unix::fs::symlink(&target, private.join(name))?;
+                std::os::unix::fs::symlink(&target, to)?;
                 led.push(target);
                 self.links.push(host);
             } else if kind.is_file() {
-                self.file(place, &host, &private.join(name))?;
+                self.file(place, &host, &to)?;
             }
         }
         // A hook may be a link to its example.
@@ -214,53 +209,11 @@ impl Copies {
         Ok(())
     }
 
-    /// Collects loose references, which the copy has packed. Symbolic ones stay files.
-    fn loose(
-        &mut self,
-        place: &Place,
-        to: &Path,
-        from: &Path,
-        loose: &mut Loose,
-        deepest: usize,
-    ) -> io::Result<()> {
-        let too_deep = || io::Error::other(format!("{} is nested too deeply", from.display()));
-        let deepest = deepest.checked_sub(1).ok_or_else(too_deep)?;
-        let opened = place.open(from, OFlags::DIRECTORY)?;
-        for entry in fs::read_dir(format!("/proc/self/fd/{}", opened.as_raw_fd()))? {
-            let entry = entry?;
-            let (name, kind) = (entry.file_name(), entry.file_type()?);
-            let (to, host) = (to.join(&name), from.join(&name));
-            if kind.is_dir() {
-                self.loose(place, &to, &host, loose, deepest)?;
-                continue;
-            }
-            let content = if kind.is_file() { self.content(place, &host)? } else { Vec::new() };
-            let object = content.trim_ascii();
-            let is_object = std::str::from_utf8(object).is_ok_and(super::refs::is_object);
-            if is_object {
-                // The path in the git directory is the name.
-                let name: PathBuf =
-                    to.components().skip_while(|it| it.as_os_str() != "refs").collect();
-                loose.insert(super::bytes(&name), object.to_vec());
-                continue;
-            }
-            let private = place.private.join(&to);
-            private.parent().map_or(Ok(()), fs::create_dir_all)?;
-            if kind.is_symlink() {
-                std::os::unix::fs::symlink(fs::read_link(entry.path())?, private)?;
-                self.links.push(host);
-            } else if kind.is_file() {
-                self.file(place, &host, &private)?;
-            }
-        }
-        Ok(())
-    }
-
     /// Copies the logs of HEAD and of the stash. Those of all other references are the host's.
     fn logs(&mut self, place: &Place, to: &Path, from: &Path) -> io::Result<()> {
-        fs::create_dir(place.private.join(to))?;
+        fs::create_dir(to)?;
         for name in ["HEAD", "refs/stash"] {
-            let private = place.private.join(to).join(name);
+            let private = to.join(name);
             match place.open(&from.join(name), OFlags::NONBLOCK) {
                 Ok(_) => {
                     private.parent().map_or(Ok(()), fs::create_dir_all)?;
@@ -311,18 +264,12 @@ impl Copies {
         Ok(())
     }
 
-    fn borrow_objects(
-        &mut self,
-        place: &Place,
-        base: &Path,
-        private: &Path,
-        host: Anchor,
-    ) -> io::Result<()> {
-        let (own, base) = (private.join("objects"), base.join("objects"));
-        for path in [place.private.join(&base), own.clone(), own.join("info"), own.join("pack")] {
-            make_open(&path)?;
+    fn borrow_objects(&mut self, base: &Path, private: &Path, host: Anchor) -> io::Result<()> {
+        let own = private.join("objects");
+        for path in [own.clone(), own.join("info"), own.join("pack")] {
+            fs::create_dir(path)?;
         }
-        let inside = place.inside.join(&base);
+        let inside = base.join("objects");
         fs::write(own.join("info/alternates"), format!("{}\n", inside.display()))?;
         self.borrowed.push((host.path().join("objects"), inside.clone()));
         let stamps = Stamps::of(host.path());
@@ -346,11 +293,9 @@ impl Copies {
     /// The covers that mount what is borrowed, to come before all others: they take from the
     /// host's git directory while it can still be seen.
     pub(crate) fn covers(&self) -> impl Iterator<Item = Cover> {
-        self.borrowed.iter().flat_map(|(host, inside)| {
-            let bytes = |path: &Path| super::bytes(path);
-            let replace = CoverKind::Replace(bytes(host));
-            let kinds = [replace, CoverKind::ReadOnly];
-            kinds.map(|kind| Cover { path: bytes(inside), kind })
+        self.borrowed.iter().map(|(host, inside)| {
+            let kind = CoverKind::Borrow(super::bytes(host));
+            Cover { path: super::bytes(inside), kind }
         })
     }
 }
@@ -360,17 +305,14 @@ fn is_missing_or_link(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(link)
 }
 
-/// Makes a directory that the sandbox can enter.
-fn make_open(path: &Path) -> io::Result<()> {
-    fs::create_dir(path)?;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755))
+/// Whether a directory has no entries.
+fn has_nothing(directory: &Path) -> io::Result<bool> {
+    Ok(fs::read_dir(directory)?.next().is_none())
 }
 
-/// Where one copy lies, on the host and inside.
+/// Where one git directory of the host lies, and where its objects appear in the sandbox.
 struct Place {
-    private: PathBuf,
-    inside: PathBuf,
-    /// What is copied, and where it is.
+    objects: PathBuf,
     host: PathBuf,
     top: OwnedFd,
 }
@@ -400,8 +342,7 @@ mod tests {
         std::os::unix::fs::symlink("../secret", host.join("link")).unwrap();
         std::os::unix::fs::symlink("..", host.join("above")).unwrap();
         let top = rustix::fs::open(&host, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
-        let private = dir.path().join("private");
-        let place = Place { private, inside: "/inside".into(), host: host.clone(), top };
+        let place = Place { objects: "/objects".into(), host: host.clone(), top };
         let is_open = |path: &str| place.open(&host.join(path), OFlags::NONBLOCK).is_ok();
         assert!(is_open("") && is_open("HEAD") && is_open("refs/heads"));
         assert!(!is_open("link") && !is_open("above/secret") && !is_open("refs/../../secret"));

@@ -137,7 +137,7 @@ impl Guard {
                 return Err(RunError::refused(what, Some(hint)));
             }
             self.copies.make(host, number, &copied, &mut self.protect)?;
-            let inside = Path::new(PRIVATE).join(number.to_string()).join("git");
+            let inside = Path::new(PRIVATE).join(number.to_string());
             let text =
                 "the host takes only commits, branches, tags, notes and stashes from it".into();
             let reason = Reason { why: Why::HostExecutes, text, opt_in: None };

@@ -19,6 +19,9 @@ pub enum CoverKind {
     Pin,
     /// The file or directory at this inside path.
     Replace(Vec<u8>),
+    /// The directory at this inside path, read-only, where nothing lies yet. The mount point is made in
+    /// the sandbox's own root.
+    Borrow(Vec<u8>),
 }
 
 impl CoverKind {
@@ -27,7 +30,7 @@ impl CoverKind {
     pub fn hides(&self) -> bool {
         match self {
             Self::Hide | Self::HideWith(_) | Self::Close => true,
-            Self::ReadOnly | Self::Pin | Self::Replace(_) => false,
+            Self::ReadOnly | Self::Pin | Self::Replace(_) | Self::Borrow(_) => false,
         }
     }
 }
@@ -300,6 +303,7 @@ fn write_covers(writer: &mut Writer, covers: &[Cover]) {
             CoverKind::Replace(from) => writer.u8(4).bytes(from),
             CoverKind::HideWith(from) => writer.u8(5).bytes(from),
             CoverKind::Close => writer.u8(6),
+            CoverKind::Borrow(from) => writer.u8(7).bytes(from),
         };
     }
 }
@@ -318,6 +322,7 @@ fn read_cover(reader: &mut Reader<'_>) -> Result<Cover, DecodeError> {
         4 => CoverKind::Replace(reader.bytes()?),
         5 => CoverKind::HideWith(reader.bytes()?),
         6 => CoverKind::Close,
+        7 => CoverKind::Borrow(reader.bytes()?),
         value => return Err(DecodeError::Unknown { what: "cover", value }),
     };
     Ok(Cover { path, kind })

@@ -45,7 +45,7 @@ fn a_branch_that_both_sides_moved_is_kept_beside() {
 fn a_copy_that_became_something_else_is_not_taken() {
     for site in sites() {
         for trick in [
-            "mv /run/pinfold/git/0/git /run/pinfold/git/0/g; ln -s ${PWD%/work}/other /run/pinfold/git/0/git",
+            "mv /run/pinfold/git/0 /run/pinfold/git/g; ln -s ${PWD%/work}/other /run/pinfold/git/0",
             "rm -f .git/HEAD; mkfifo .git/HEAD",
             "rm -rf .git/objects/*; git commit-tree",
             "echo 'ref: refs/heads/../../x' > .git/HEAD; echo x > .git/packed-refs",

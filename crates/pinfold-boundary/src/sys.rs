@@ -337,13 +337,13 @@ pub(crate) fn wipe_environment() {
     }
 }
 
-/// Replaces the command line that this process shows: the caller's names files of the host, and
+/// Replaces the command line that this process shows, by `shown` as far as it has room: the caller's names files of the host, and
 /// /proc/1/cmdline is for everybody to read.
 ///
 /// # Errors
 /// What reading `/proc/self/stat` says; `EINVAL` where it is not as proc(5) describes it.
-pub(crate) fn wipe_arguments() -> Result<(), Errno> {
-    const SHOWN: &[u8] = b"pinfold-init";
+pub(crate) fn wipe_arguments(shown: &CStr) -> Result<(), Errno> {
+    let shown = shown.to_bytes();
     let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;
     let file = rustix::fs::open("/proc/self/stat", flags, rustix::fs::Mode::empty())?;
     // 52 numbers of at most 20 digits, a name of at most 16 bytes.
@@ -364,7 +364,7 @@ pub(crate) fn wipe_arguments() -> Result<(), Errno> {
     // that never asks for its arguments again, and has one thread.
     unsafe {
         std::ptr::write_bytes(area, 0, length);
-        std::ptr::copy_nonoverlapping(SHOWN.as_ptr(), area, SHOWN.len().min(length));
+        std::ptr::copy_nonoverlapping(shown.as_ptr(), area, shown.len().min(length));
     }
     Ok(())
 }

@@ -189,23 +189,6 @@ impl Launcher {
             .spawn()
     }
 
-    /// Starts this very program with other arguments, without an environment, with a socket as its
-    /// standard input and a pipe for what it says. A key at the terminal sends it no signal.
-    ///
-    /// # Errors
-    /// Returns the error of starting it.
-    pub(crate) fn start_talking(self, arguments: &[&OsStr], input: OwnedFd) -> io::Result<Child> {
-        Self::command(std::env::current_exe()?)
-            .args(arguments)
-            .env_clear()
-            .current_dir("/")
-            .process_group(0)
-            .stdin(input)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-    }
-
     /// Has the wrappers handle a command that an inside asks for, and records it. Its environment is
     /// what lets a program find its own configuration, and `variables`.
     ///

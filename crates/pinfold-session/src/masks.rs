@@ -6,27 +6,25 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use pinfold_boundary::namespace::keeper::Fallen;
-use pinfold_boundary::{Cover, CoverKind};
+use pinfold_boundary::namespace::keeper::{self, Fallen};
+use pinfold_boundary::{Cover, CoverKind, LaunchError};
 use pinfold_policy::path::Escaped;
 use pinfold_wire::Channel;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Signal, pidfd_send_signal};
+use rustix::pipe::PipeFlags;
+use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 
 use crate::file_id::Moment;
 use crate::git::layout::{PRIVATE, PROTECTED};
-use crate::launcher::Launcher;
 
-/// The subcommand that keeps masks.
-const SUBCOMMAND: &str = "keep-masks";
 /// Where the private git directories lie in the sandbox.
 const GIT: &[u8] = PRIVATE.as_bytes();
 /// Masks that are named one by one at most.
@@ -44,15 +42,15 @@ const ENDED: &str = "what keeps masks in place ended before the session, which w
 pub(crate) struct Masks {
     /// The helper ends when this is closed.
     channel: Channel,
-    child: Child,
-    reports: ChildStdout,
+    helper: Helper,
+    reports: File,
 }
 
 /// Masks that are kept.
 #[derive(Debug)]
 pub(crate) struct Kept {
     channel: Channel,
-    child: Child,
+    helper: Helper,
     thread: JoinHandle<Fell>,
 }
 
@@ -66,16 +64,18 @@ pub(crate) struct Fell {
 }
 
 impl Masks {
-    /// Starts the helper, which has time until the masks are known.
+    /// Starts the helper, which has time until the masks are known. It is a copy of this process, which
+    /// has one thread and has read no secret.
     ///
     /// # Errors
-    /// Returns the error of `socketpair(2)` or of starting it.
-    pub(crate) fn start() -> io::Result<Self> {
-        let (channel, inner) = Channel::pair().map_err(io::Error::other)?;
-        let input = inner.as_fd().try_clone_to_owned()?;
-        let mut child = Launcher.start_talking(&[OsStr::new(SUBCOMMAND)], input)?;
-        let reports = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
-        Ok(Self { channel, child, reports })
+    /// Returns the error of `socketpair(2)`, of `pipe2(2)` or of starting it.
+    pub(crate) fn start() -> Result<Self, LaunchError> {
+        let failed = |what| move |source| LaunchError::System { what, source };
+        let (channel, inner) = Channel::pair()?;
+        let (reports, out) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)
+            .map_err(|errno| failed("cannot make a pipe")(errno.into()))?;
+        let helper = Helper(keeper::start(inner, out)?);
+        Ok(Self { channel, helper, reports: reports.into() })
     }
 
     /// Has these masks kept in a mount namespace from now on, and returns once they are watched.
@@ -89,7 +89,7 @@ impl Masks {
         mounts: &OwnedFd,
         init: OwnedFd,
     ) -> io::Result<Kept> {
-        let Self { channel, child, mut reports } = self;
+        let Self { channel, helper, mut reports } = self;
         let first = pinfold_wire::Order::Cover(Vec::new());
         channel.send(&first, &[mounts.as_fd()]).map_err(io::Error::other)?;
         channel.seal(masks.clone()).map_err(io::Error::other)?;
@@ -111,38 +111,34 @@ impl Masks {
             fell
         };
         let thread = thread::Builder::new().name("masks".to_owned()).spawn(run)?;
-        Ok(Kept { channel, child, thread })
+        Ok(Kept { channel, helper, thread })
     }
 }
 
 impl Kept {
     /// Ends it, once it has looked for a last time.
-    pub(crate) fn end(self) -> (Fell, Ending) {
-        let Self { channel, child, thread } = self;
+    pub(crate) fn end(self) -> (Fell, Helper) {
+        let Self { channel, helper, thread } = self;
         drop(channel);
         let ended = |_| Fell { notes: vec![ENDED.to_owned()], ..Fell::default() };
-        (thread.join().unwrap_or_else(ended), Ending(child))
+        (thread.join().unwrap_or_else(ended), helper)
     }
 }
 
-/// The helper on its way out: it takes the kernel up to 20 ms to close its watch. Waits on drop.
+/// The helper process. Once its channel is closed it ends, but it takes the kernel up to 20 ms to
+/// close its watch. Waits on drop.
 #[derive(Debug)]
-pub(crate) struct Ending(Child);
+pub(crate) struct Helper(OwnedFd);
 
-impl Drop for Ending {
+impl Drop for Helper {
     fn drop(&mut self) {
-        // It ends with its channel.
-        let _ = self.0.wait();
+        let wait = || waitid(WaitId::PidFd(self.0.as_fd()), WaitIdOptions::EXITED);
+        let _ = rustix::io::retry_on_intr(wait);
     }
 }
 
 /// Reads what the helper reports until it ends, and whether it says itself that the session is over.
-fn follow(
-    first: Fallen,
-    mut reports: ChildStdout,
-    masks: &[Cover],
-    init: &OwnedFd,
-) -> (Fell, bool) {
+fn follow(first: Fallen, mut reports: File, masks: &[Cover], init: &OwnedFd) -> (Fell, bool) {
     let mut is_whole = false;
     let mut saved = HashMap::new();
     let (mut read, mut written, mut lost) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());

@@ -126,7 +126,7 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     let (mut session, mut inside) = Session::begin(&mut request, &mut timeline, wants_terminal)?;
     wrappers::act_for(&session.design.authority);
     // While init builds the root.
-    let masks = Masks::start().map_err(RunError::System)?;
+    let masks = Masks::start()?;
     let launch = Launch {
         argv: request.argv.clone(),
         env: request.env.clone(),

@@ -125,9 +125,6 @@ pub(crate) enum Command {
     /// Take what was committed inside into the host's repository, in a boundary
     #[command(hide = true)]
     ImportObjects(Deferred<ImportArgs>),
-    /// Put masks back that the host took off
-    #[command(hide = true)]
-    KeepMasks,
     /// Read a repository that a session made, in a scratch sandbox
     #[command(hide = true)]
     ReadRepository(Deferred<RepositoryArgs>),

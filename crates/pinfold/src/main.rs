@@ -21,7 +21,6 @@ mod host_client;
 mod image;
 mod import;
 mod log;
-mod masks;
 mod network;
 mod nss;
 mod policy;
@@ -84,7 +83,6 @@ fn main() -> ExitCode {
         Command::ReadBundle(args) => guard::read(&args.0),
         Command::Audit(args) => log::audit(&args.0),
         Command::ImportObjects(args) => import::import(args.0),
-        Command::KeepMasks => masks::keep(),
         Command::ReadRepository(args) => import::read(&args.0),
         Command::LookAtWorktree(args) => worktree::look(args.0),
         Command::Serve(args) => serve::serve(args.0),

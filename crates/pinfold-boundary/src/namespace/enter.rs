@@ -20,6 +20,9 @@ use super::{Wall, covers, group};
 use crate::plan::LaunchPlan;
 use crate::sys;
 
+/// What a sandbox's first process is called in lists of processes.
+pub(crate) const INIT_NAME: &std::ffi::CStr = c"pinfold-init";
+
 /// What the child gets from its parent, by being its copy.
 pub(super) struct Birth {
     pub(super) plan: LaunchPlan,
@@ -61,7 +64,7 @@ fn become_inside(birth: Birth) -> Result<(), (Failure, Channel)> {
         let mut clock = Clock::new();
 
         sys::wipe_environment();
-        sys::wipe_arguments().map_err(Failure::at(Step::Identity))?;
+        sys::wipe_arguments(INIT_NAME).map_err(Failure::at(Step::Identity))?;
         close_inherited(&sources, &wall, &channel).map_err(Failure::at(Step::Identity))?;
         take_identity((&plan, ids), own_ids, &channel)?;
         clock.done(Step::Identity);

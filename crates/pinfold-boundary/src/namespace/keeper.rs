@@ -38,8 +38,10 @@ use super::root::{Root, inside};
 use crate::sys;
 
 mod fallen;
+mod helper;
 
 pub use fallen::Fallen;
+pub use helper::start;
 
 /// How long the sandbox may take between two masks.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
@@ -60,7 +62,7 @@ const NAMES: WatchFlags = WatchFlags::CREATE
 ///
 /// # Errors
 /// Returns the error of the call that failed. No mask is put back then.
-pub fn keep(channel: &Channel, out: &OwnedFd) -> Result<(), Errno> {
+fn keep(channel: &Channel, out: &OwnedFd) -> Result<(), Errno> {
     sys::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong)?;
     sys::prctl(libc::PR_SET_DUMPABLE, 0)?;
     allow_many_files();

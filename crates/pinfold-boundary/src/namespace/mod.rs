@@ -31,7 +31,7 @@ use rustix::io::Errno;
 
 pub use cause::explain;
 pub(crate) use detached::{attach, clone_tree, grant_attributes, new_filesystem, open_host};
-pub(crate) use enter::close_all_others;
+pub(crate) use enter::{INIT_NAME, close_all_others};
 pub(crate) use group::holds_cpus;
 pub use group::{Exceeded, Group};
 pub(crate) use identity::{caller_ids, map_own_ids};

@@ -406,10 +406,11 @@ impl Guard {
         let repositories = self.repositories();
         let mut states = states.into_iter();
         for copied in repositories.copied() {
-            let mut state = states.next().unwrap_or_else(|| State::at(&copied.start));
+            let state = states.next();
             let collected = match git {
                 Some(git) => {
-                    repositories.collecting(copied, git, Phase::End).collect(&mut state, settled)
+                    let collect = repositories.collecting(copied, git, Phase::End);
+                    collect.collect_at_end(state, settled)
                 }
                 None => Err("there is no git on the host".to_owned()),
             };

@@ -82,6 +82,24 @@ impl Collect<'_> {
         !self.is_unchanged()
     }
 
+    /// Brings both sides in step when the session is over. Without a state nothing was brought in step
+    /// since the start.
+    ///
+    /// # Errors
+    /// As [`Self::collect`].
+    pub(crate) fn collect_at_end(
+        &self,
+        state: Option<State>,
+        settled: &mut Settled,
+    ) -> Result<(), String> {
+        // To make the state of a start takes as long as to copy its references.
+        if state.is_none() && !self.copied.own_stamps.is_empty() && self.is_unchanged() {
+            return Ok(());
+        }
+        let mut state = state.unwrap_or_else(|| State::at(&self.copied.start));
+        self.collect(&mut state, settled)
+    }
+
     /// Brings both sides in step.
     ///
     /// # Errors

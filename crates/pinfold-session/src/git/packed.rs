@@ -3,38 +3,65 @@
 
 use std::collections::BTreeMap;
 
-/// The packed references with loose ones, which count more. Loose ones are by their full names,
-/// each with its object.
+/// What git expects of a file whose references are sorted by their names.
+const HEADER: &[u8] = b"# pack-refs with: sorted \n";
+/// Bytes of most lines.
+const LINE: usize = 96;
+
+/// One packed reference.
+struct Entry<'a> {
+    name: &'a [u8],
+    /// Its line, and a second one if a tag leads to another object; without the last line feed.
+    lines: &'a [u8],
+}
+
+/// Merges packed references with loose ones, which count more. Loose ones are by their full names, each
+/// with its object.
 pub(crate) fn with_loose(packed: &[u8], loose: &BTreeMap<Vec<u8>, Vec<u8>>) -> Vec<u8> {
-    // Name, and the lines of it: the second one, if there is one, is what a tag leads to.
-    let mut all: BTreeMap<&[u8], Vec<&[u8]>> = BTreeMap::new();
-    let mut last: Option<&[u8]> = None;
-    for line in packed.split(|byte| *byte == b'\n') {
-        if line.starts_with(b"^") {
-            if let Some(lines) = last.and_then(|name| all.get_mut(name)) {
-                lines.push(line);
-            }
-        } else if let Some(at) = line.iter().position(|byte| *byte == b' ')
-            && !line.starts_with(b"#")
-        {
-            let name = &line[at + 1..];
-            last = Some(name);
-            all.insert(name, vec![line]);
-        }
-    }
     let made: Vec<(&[u8], Vec<u8>)> = loose
         .iter()
         .map(|(name, object)| (name.as_slice(), [object.as_slice(), b" ", name].concat()))
         .collect();
-    for (name, line) in &made {
-        all.insert(name, vec![line]);
+    let mut all = entries(packed);
+    all.extend(made.iter().map(|(name, line)| Entry { name, lines: line }));
+    if !all.is_sorted_by(|one, other| one.name < other.name) {
+        // The sort is stable, so the last one of a name stays the last, and that one counts.
+        all.sort_by(|one, other| one.name.cmp(other.name));
+        all.reverse();
+        all.dedup_by(|one, other| one.name == other.name);
+        all.reverse();
     }
-    let mut new = b"# pack-refs with: sorted \n".to_vec();
-    for line in all.values().flatten() {
-        new.extend_from_slice(line);
-        new.push(b'\n');
+    let mut merged = Vec::with_capacity(HEADER.len() + packed.len() + made.len() * LINE);
+    merged.extend_from_slice(HEADER);
+    for entry in all {
+        merged.extend_from_slice(entry.lines);
+        merged.push(b'\n');
     }
-    new
+    merged
+}
+
+/// Lists packed references as they stand.
+fn entries(packed: &[u8]) -> Vec<Entry<'_>> {
+    let mut entries: Vec<Entry<'_>> = Vec::with_capacity(packed.len() / LINE);
+    let (mut start, mut last) = (0, None);
+    for line in packed.split(|byte| *byte == b'\n') {
+        let end = start + line.len();
+        if line.starts_with(b"^") {
+            // It belongs to the reference in the line before it.
+            if let Some((first, entry)) = last.take().zip(entries.last_mut()) {
+                entry.lines = &packed[first..end];
+            }
+        } else if let Some(space) = line.iter().position(|byte| *byte == b' ')
+            && !line.starts_with(b"#")
+        {
+            entries.push(Entry { name: &line[space + 1..], lines: line });
+            last = Some(start);
+        } else {
+            last = None;
+        }
+        start = end + 1;
+    }
+    entries
 }
 
 #[cfg(test)]
@@ -48,5 +75,14 @@ mod tests {
             [(b"refs/tags/u".to_vec(), b"6".to_vec()), (b"refs/heads/a".to_vec(), b"7".to_vec())];
         let expected = "# pack-refs with: sorted \n7 refs/heads/a\n1 refs/heads/b\n2 refs/tags/t\n^3\n6 refs/tags/u\n";
         assert_eq!(String::from_utf8(with_loose(packed, &loose.into())).unwrap(), expected);
+    }
+
+    #[test]
+    fn references_out_of_order_are_sorted_and_the_last_of_a_name_counts() {
+        let packed = b"1 refs/heads/b\n2 refs/heads/a\n^3\n\n^9\n4 refs/heads/b\nnothing\n";
+        let merged = with_loose(packed, &BTreeMap::new());
+        let expected = "# pack-refs with: sorted \n2 refs/heads/a\n^3\n4 refs/heads/b\n";
+        assert_eq!(String::from_utf8(merged).unwrap(), expected);
+        assert_eq!(with_loose(b"", &BTreeMap::new()), HEADER);
     }
 }

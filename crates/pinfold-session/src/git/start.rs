@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::fs::DirEntry;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,8 @@ pub(crate) struct Start {
     is_partial: bool,
     #[serde(default)]
     settings: Settings,
+    #[serde(skip)]
+    has_other_commits: OnceLock<bool>,
 }
 
 /// More bytes of references, HEADs and stashes are not read; a packed reference takes some sixty.
@@ -155,8 +158,16 @@ impl Start {
         Some(Head { branch, commit })
     }
 
-    /// Whether a branch, of the repository or of a remote, names another commit than this one.
-    pub(crate) fn has_other_commits(&self, commit: Option<&str>) -> bool {
+    /// Whether a branch, of the repository or of a remote, names another commit than HEAD does. It is
+    /// found out once.
+    pub(crate) fn has_other_commits(&self) -> bool {
+        *self.has_other_commits.get_or_init(|| {
+            let head = self.head("HEAD").and_then(|head| head.commit);
+            self.names_another(head.as_deref())
+        })
+    }
+
+    fn names_another(&self, commit: Option<&str>) -> bool {
         let packed = self.packed.lines().filter_map(|line| line.split_once(' '));
         let loose = self.loose.iter().map(|(name, value)| (value.as_str(), name.as_str()));
         packed.chain(loose).any(|(object, name)| {

@@ -78,7 +78,7 @@ impl Sync {
 /// What came of it.
 #[derive(Debug, Default)]
 pub(crate) struct Synced {
-    /// The last common state of each repository.
+    /// The last common state of each repository; none where that is still the start.
     pub(crate) states: Vec<State>,
     /// What the host did not take. It is shown at the end: a program may have the terminal now.
     pub(crate) kept: Vec<Kept>,
@@ -87,14 +87,14 @@ pub(crate) struct Synced {
 struct Watch<'a> {
     repositories: &'a Repositories,
     git: &'a Path,
+    /// Empty until there may be something to bring in step.
     states: Vec<State>,
     kept: BTreeSet<Kept>,
 }
 
 impl<'a> Watch<'a> {
     fn new(repositories: &'a Repositories, git: &'a Path) -> Self {
-        let states = repositories.copied().iter().map(|copied| State::at(&copied.start));
-        Self { repositories, git, states: states.collect(), kept: BTreeSet::new() }
+        Self { repositories, git, states: Vec::new(), kept: BTreeSet::new() }
     }
 
     /// Brings both sides in step until the end. The watch is left to the caller to close.
@@ -102,6 +102,8 @@ impl<'a> Watch<'a> {
         if !pause(stop, SHORTEST) {
             return self.end();
         }
+        let copied = self.repositories.copied().iter();
+        self.states = copied.map(|copied| State::at(&copied.start)).collect();
         // Without it the end of the session brings both sides in step.
         let Ok(watch) = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)
             .map(|opened| &*watch.insert(opened))

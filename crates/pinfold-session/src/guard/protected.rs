@@ -109,10 +109,8 @@ impl Guard {
     fn has_other_commits(&self, path: &Path) -> bool {
         let Some((_, git)) = self.around(path) else { return false };
         let of_git = self.copies.directories.iter().filter(|it| git.starts_with(it.host.path()));
-        of_git.max_by_key(|it| it.host.path().as_os_str().len()).is_some_and(|copied| {
-            let head = copied.start.head("HEAD").and_then(|head| head.commit);
-            copied.start.has_other_commits(head.as_deref())
-        })
+        let copied = of_git.max_by_key(|it| it.host.path().as_os_str().len());
+        copied.is_some_and(|copied| copied.start.has_other_commits())
     }
 }
 

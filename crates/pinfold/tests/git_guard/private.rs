@@ -42,6 +42,21 @@ fn a_branch_that_both_sides_moved_is_kept_beside() {
 }
 
 #[test]
+fn borrowed_objects_can_be_read_and_neither_changed_nor_moved() {
+    for site in sites() {
+        let case = site.repository();
+        case.host("mkdir -p .git/lfs .git/branches; git gc -q");
+        let script = "at=$(cat .git/objects/info/alternates); test -d $at/../lfs || echo no lfs; \
+                      while test $at != /run; do \
+                      mv $at $at.x 2>/dev/null && echo moved; touch $at/x 2>/dev/null && echo written; \
+                      at=$(dirname $at); done; git log --format=%s; git branch b; git fsck";
+        let (shown, told) = text(&case.inside(script));
+        assert_eq!(shown, "first\n", "{site}: {told}");
+        assert_eq!(case.host("git branch --list b"), "  b\n", "{site}");
+    }
+}
+
+#[test]
 fn a_copy_that_became_something_else_is_not_taken() {
     for site in sites() {
         for trick in [

@@ -24,6 +24,7 @@ use crate::git::bytes;
 use crate::git::collect::Phase;
 use crate::git::dropped;
 use crate::git::layout::PRIVATE;
+use crate::git::modules::GitFiles;
 use crate::git::person;
 use crate::git::private::Copies;
 use crate::git::rebuild::Rebuild;
@@ -358,11 +359,15 @@ impl Guard {
             aside: &aside,
             git: git.as_deref(),
             session: &self.session,
-            out: self.private.with_file_name("rebuild"),
-            borrowed: self.copies.borrowed().cloned().collect(),
+            reader: self.reader(),
         };
-        // Before any commit comes out: a `.git` file in a submodule that leads to the session's
-        // directory would make `git status` fail on the host.
+        // Before any commit comes out: a `.git` file in a submodule that leads nowhere would make
+        // `git status` fail on the host.
+        let repositories = self.repositories();
+        let mut modules = synced.modules;
+        let git_files = git.as_deref().map_or_else(GitFiles::new, |git| {
+            repositories.modules(git, Phase::End, Some(&aside)).bring(&mut modules, &mut settled)
+        });
         let settling = Settling {
             git: git.as_deref(),
             tops: &self.tops,
@@ -378,6 +383,7 @@ impl Guard {
             protection: &self.protection,
             aside: &aside,
             saved,
+            git_files: &git_files,
         };
         let built = after::look(&context, rebuild, &mut settled);
         if self.over.is_none() {

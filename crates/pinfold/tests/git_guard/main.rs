@@ -11,6 +11,7 @@ mod private;
 mod protected;
 mod scratch;
 mod secrets;
+mod submodules;
 mod waits;
 mod worktrees;
 

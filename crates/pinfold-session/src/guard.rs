@@ -25,7 +25,7 @@ use crate::git::collect::Phase;
 use crate::git::dropped;
 use crate::git::layout::PRIVATE;
 use crate::git::modules::GitFiles;
-use crate::git::person;
+use crate::git::person::{self, Owners};
 use crate::git::private::Copies;
 use crate::git::rebuild::Rebuild;
 use crate::git::settle::{Kept, Settled};
@@ -196,7 +196,8 @@ impl Guard {
         let place = Place::File { content: lines.collect(), mode: 0o644, keep: true };
         let path = Path::new(HOME).join(".config/git/ignore");
         let ignore = Entry { path: InsidePath::new(path).map_err(RunError::path)?, place };
-        let content = person::settings(&of_the_user(places));
+        let owners = if inside_owner().is_some() { Owners::Other } else { Owners::Same };
+        let content = person::settings(&of_the_user(places), owners);
         let place = Place::File { content, mode: 0o644, keep: true };
         let path = Path::new(HOME).join(".config/git/config");
         let person = Entry { path: InsidePath::new(path).map_err(RunError::path)?, place };

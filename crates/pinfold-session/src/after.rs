@@ -55,7 +55,7 @@ struct After<'a> {
     places: &'a Places,
     aside: &'a SetAside,
     saved: &'a HashMap<PathBuf, Moment>,
-    git_files: &'a GitFiles,
+    git_files: GitFiles,
     rebuild: Rebuild<'a>,
     settled: &'a mut Settled,
     /// Tops of the working trees whose repositories were rebuilt.
@@ -90,7 +90,7 @@ pub(crate) fn look(
         places,
         aside,
         saved,
-        git_files,
+        git_files: git_files.clone(),
         rebuild,
         settled,
         new_trees,
@@ -203,8 +203,9 @@ impl After<'_> {
 
     /// Rebuilds a new repository in its place, or sets it aside.
     fn repository(&mut self, path: &Path) {
-        match self.rebuild.at(path) {
-            Ok(Rebuilt { note, is_whole }) => {
+        match self.rebuild.at(path, self.settled) {
+            Ok(Rebuilt { note, is_whole, files }) => {
+                self.git_files.extend(files);
                 if path.ends_with(".git") {
                     self.note_tree(path);
                 }

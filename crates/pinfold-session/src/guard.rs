@@ -356,12 +356,6 @@ impl Guard {
         let git = self.host_git();
         let mut settled = Settled { kept: synced.kept, ..Settled::default() };
         let aside = SetAside::of(places, &self.session);
-        let rebuild = Rebuild {
-            aside: &aside,
-            git: git.as_deref(),
-            session: &self.session,
-            reader: self.reader(),
-        };
         // Before any commit comes out: a `.git` file in a submodule that leads nowhere would make
         // `git status` fail on the host.
         let repositories = self.repositories();
@@ -369,6 +363,13 @@ impl Guard {
         let git_files = git.as_deref().map_or_else(GitFiles::new, |git| {
             repositories.modules(git, Phase::End, Some(&aside)).bring(&mut modules, &mut settled)
         });
+        let rebuild = Rebuild {
+            aside: &aside,
+            git: git.as_deref(),
+            session: &self.session,
+            reader: self.reader(),
+            modules: git.as_deref().map(|git| repositories.modules(git, Phase::End, Some(&aside))),
+        };
         let settling = Settling {
             git: git.as_deref(),
             tops: &self.tops,

@@ -38,6 +38,8 @@ use place::Tree;
 
 /// Levels of submodules in submodules.
 const DEEPEST: usize = 8;
+/// Submodules that are rebuilt at most for one repository that a session made, and for all others.
+const MOST: usize = 64;
 
 /// The submodules of a session's repositories.
 pub(crate) struct Modules<'a> {
@@ -127,6 +129,16 @@ impl Modules<'_> {
         files
     }
 
+    /// Rebuilds the submodules of a repository that was rebuilt at `git`. The foreign one is at
+    /// `foreign`.
+    pub(crate) fn of_rebuilt(&self, foreign: &Path, git: &Path, settled: &mut Settled) -> GitFiles {
+        let mut files = GitFiles::new();
+        let Some((top, host)) = git.parent().zip(Anchor::of(git).ok()) else { return files };
+        let parent = Parent { top: top.to_owned(), host, private: foreign.to_owned() };
+        self.of(&parent, &mut Made::default(), settled, &mut files, DEEPEST);
+        files
+    }
+
     fn of(
         &self,
         parent: &Parent,
@@ -189,6 +201,9 @@ impl Modules<'_> {
                 Err("its name conflicts with another one in `.git/modules` of the host".to_owned())
             }
             Taken::There => self.update(module, &above, made, settled),
+            Taken::Free if made.directories.len() >= MOST => {
+                Err(format!("more than {MOST} submodules of a session are not rebuilt"))
+            }
             Taken::Free => {
                 let theirs = Start::read(&module.private);
                 let read = self.read(module)?;
@@ -259,10 +274,8 @@ impl Modules<'_> {
     fn read(&self, module: &Module<'_>) -> Result<Read, String> {
         let mut read = self.reader.read(&module.private)?;
         // These are written again where they are needed.
-        let is_own = |what: &String| {
-            what == "core.worktree" || what == "modules" || what.starts_with("submodule.")
-        };
-        read.left_out.retain(|what| !is_own(what));
+        read.left_out.retain(|what| what != "core.worktree");
+        read.leave_out_no_modules();
         Ok(read)
     }
 

@@ -14,11 +14,14 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use pinfold_policy::path::Escaped;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, openat, renameat_with, statat};
 
 use super::config::write;
 use super::host::HostGit;
+use super::modules::{GitFiles, Modules};
 use super::read::open_directory;
+use super::settle::{Kept, Settled};
 use crate::anchor::Anchor;
 use crate::launcher::Launcher;
 use crate::set_aside::SetAside;
@@ -45,6 +48,8 @@ pub(crate) struct Rebuild<'a> {
     pub(crate) aside: &'a SetAside,
     /// Reads it first.
     pub(crate) reader: Reader,
+    /// Rebuilds submodules in it.
+    pub(crate) modules: Option<Modules<'a>>,
 }
 
 /// Has git in scratch sandboxes read repositories that a session made.
@@ -62,6 +67,8 @@ pub(crate) struct Rebuilt {
     pub(crate) note: String,
     /// Whether nothing was left out that the user may miss.
     pub(crate) is_whole: bool,
+    /// The `.git` files of its submodules.
+    pub(crate) files: GitFiles,
 }
 
 impl Rebuild<'_> {
@@ -69,7 +76,7 @@ impl Rebuild<'_> {
     ///
     /// # Errors
     /// Returns why it cannot be rebuilt; it is unchanged then, and must be set aside.
-    pub(crate) fn at(&self, path: &Path) -> Result<Rebuilt, String> {
+    pub(crate) fn at(&self, path: &Path, settled: &mut Settled) -> Result<Rebuilt, String> {
         let git = self.git.ok_or("there is no git on the host that could rebuild it")?;
         let (parent, name) = path.parent().zip(path.file_name()).ok_or("it has no name")?;
         let above = open_directory(parent).map_err(words)?;
@@ -77,7 +84,7 @@ impl Rebuild<'_> {
         if FileType::from_raw_mode(owner.st_mode) != FileType::Directory {
             return Err("it is not a directory".to_owned());
         }
-        let read = self.reader.read(path)?;
+        let mut read = self.reader.read(path)?;
         let new = format!(".pinfold-new-{}", self.session);
         // By descriptor: another session in the checkout may replace a directory on the way.
         let at = held(&above).join(&new);
@@ -90,27 +97,42 @@ impl Rebuild<'_> {
             .and_then(|top| self.reader.make(&top, &read, tree))
             .and_then(|()| if is_bare { Ok(()) } else { index(git, &parent.join(&new), &at) });
         let _ = fs::remove_dir_all(&self.reader.out);
-        let placed = made.and_then(|()| self.place(&above, path, Path::new(&new), &read));
-        if placed.is_err() {
+        let replaced = made.and_then(|()| {
+            renameat_with(&above, &new, &above, name, RenameFlags::EXCHANGE).map_err(words)
+        });
+        if replaced.is_err() {
             let _ = fs::remove_dir_all(&at);
         }
-        placed?;
-        Ok(Rebuilt {
-            note: format!("new repository {}", read.note(path)),
-            is_whole: read.left_out.is_empty(),
-        })
+        replaced?;
+        let files = self.submodules(&parent.join(&new), path, &mut read, settled);
+        let is_whole = read.left_out.is_empty();
+        if is_whole {
+            remove_private(&at);
+        } else if let Err(error) = self.aside.take(&above, Path::new(&new), path) {
+            // The new one is in its place already.
+            let what = format!("what was left out of {}", Escaped(path));
+            settled.kept.push(Kept::new(what, format!("it cannot be set aside: {error}")));
+        }
+        Ok(Rebuilt { note: format!("new repository {}", read.note(path)), is_whole, files })
     }
 
-    /// Puts the new git directory in the place of the foreign one. That is set aside if something
-    /// was left out of it that the user may miss; otherwise it is removed.
-    fn place(&self, above: &OwnedFd, path: &Path, new: &Path, read: &Read) -> Result<(), String> {
-        let name = path.file_name().ok_or("it has no name")?;
-        renameat_with(above, new, above, name, RenameFlags::EXCHANGE).map_err(words)?;
-        if read.left_out.is_empty() {
-            remove_private(&held(above).join(new));
-            return Ok(());
+    /// Rebuilds the submodules of a repository that was rebuilt at `git`. The foreign one is at
+    /// `foreign`.
+    fn submodules(
+        &self,
+        foreign: &Path,
+        git: &Path,
+        read: &mut Read,
+        settled: &mut Settled,
+    ) -> GitFiles {
+        let has_any = read.left_out.iter().any(|what| what == "modules");
+        let (Some(modules), true) = (&self.modules, has_any) else { return GitFiles::new() };
+        let before = settled.kept.len();
+        let files = modules.of_rebuilt(foreign, git, settled);
+        if settled.kept.len() == before {
+            read.leave_out_no_modules();
         }
-        self.aside.take(above, new, path).map_err(words)
+        files
     }
 }
 

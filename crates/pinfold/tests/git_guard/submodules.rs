@@ -163,3 +163,23 @@ fn a_submodule_that_the_host_made_meanwhile_stays() {
         );
     }
 }
+
+#[test]
+fn a_clone_with_submodules_works_on_the_host_afterwards() {
+    for site in sites() {
+        for place in [".", "new"] {
+            let case = site.bare_directory();
+            let prepare = PREPARE.split(" cd work;").next().unwrap();
+            case.host(prepare);
+            let clone = format!(
+                "git clone -q --recurse-submodules {}/lib {place}; cd {place}; rm -rf .git/hooks",
+                outer(&case)
+            );
+            let told = inside(&case, &clone);
+            let look = format!("cd {place}; {USE}; cat inner/.git; git -C inner log --format=%s");
+            let expected = " inner (heads/main)\ngitdir: ../.git/modules/inner\ninner\n";
+            assert_eq!(case.host(&look), expected, "{site}: {told}");
+            assert!(!told.contains("inner/.git (set aside"), "{site}: {told}");
+        }
+    }
+}

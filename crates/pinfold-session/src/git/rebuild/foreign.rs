@@ -102,6 +102,11 @@ impl Read {
         })
     }
 
+    /// Takes submodules, which were rebuilt, off the list of what was left out.
+    pub(crate) fn leave_out_no_modules(&mut self) {
+        self.left_out.retain(|what| what != "modules" && !what.starts_with("submodule."));
+    }
+
     pub(super) fn pack_files(&self) -> Vec<(String, String)> {
         let name = |pack: &String| {
             ["pack", "idx"].map(|end| (format!("pack.{end}"), format!("pack-{pack}.{end}")))

@@ -26,7 +26,7 @@ use crate::placeholder::is_empty;
 use crate::places::Places;
 use crate::protect::{Finding, Look, Rules, Surveyor, What};
 use crate::protected_dirs::{Settling, keep_committed};
-use crate::set_aside::SetAside;
+use crate::set_aside::{self, SetAside};
 use crate::state::live_placeholders;
 use crate::survey::{Obstacle, Unseen, walk_changed};
 
@@ -317,7 +317,7 @@ impl After<'_> {
         let what = match taken {
             Some(Ok(())) => {
                 self.gone.insert(path.to_owned());
-                format!("{shown} (set aside; `pinfold adopt` puts it back)")
+                set_aside::named(path)
             }
             Some(Err(error)) => format!("{shown} (still there: {error}; remove it)"),
             None => format!("{shown} (still there; remove it)"),

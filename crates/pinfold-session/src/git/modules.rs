@@ -3,7 +3,8 @@
 //! `git submodule add` and `update --init` put a git directory into the private one
 //! (`modules/NAME`) and a `.git` file into the workspace, which leads nowhere on the host. So the
 //! git directory is rebuilt, as any new repository is, in the host's `.git/modules/NAME`, before a
-//! branch with the submodule moves. Nothing that the sandbox wrote is believed: the name is
+//! branch with the submodule moves; while the session lives, if the host has the submodule in its
+//! index. Nothing that the sandbox wrote is believed: the name is
 //! refused unless it is harmless and free, both pointer files are written again from checked
 //! parts, and a working tree counts only if it is reached through no link. The rest is set aside.
 
@@ -19,6 +20,7 @@ use rustix::io::Errno;
 use super::collect::Phase;
 use super::config::Config;
 use super::host::HostGit;
+use super::index::Index;
 use super::private::Copied;
 use super::read::{kind_at, open_directory, owner_at, read_beneath};
 use super::rebuild::{New, Read, Reader, WorkTree, held, index, words};
@@ -175,14 +177,20 @@ impl Modules<'_> {
         }
     }
 
-    /// Whether it has to wait for the end of the session: git may be at work on it, or it is known.
+    /// Whether it has to wait for the end of the session: git may be at work on it, it could not be
+    /// rebuilt, or git on the host does not know the submodule yet.
     fn is_early(&self, module: &Module<'_>, made: &Made) -> bool {
         if self.phase == Phase::End {
             return false;
         }
         let is_there =
             |name| open_directory(&module.private).is_ok_and(|it| kind_at(&it, name).is_some());
-        made.failed.contains(&module.host) || !is_there("index") || is_there("index.lock")
+        let is_at_work = !is_there("index") || is_there("index.lock");
+        let is_tracked = || {
+            let path = module.tree.path.strip_prefix(&module.parent.top).ok()?;
+            Index::open(module.parent.host.path())?.holds(path)
+        };
+        made.failed.contains(&module.host) || is_at_work || is_tracked() != Some(true)
     }
 
     /// Brings one submodule to the host; returns its git directory there.

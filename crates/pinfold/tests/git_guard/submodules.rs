@@ -79,21 +79,61 @@ fn submodules_of_a_session_work_on_the_host_afterwards() {
 }
 
 #[test]
-fn git_on_the_host_works_while_a_session_has_a_new_submodule() {
+fn git_on_the_host_works_while_a_session_checks_a_submodule_out() {
     for site in sites() {
         let case = prepared(&site);
-        let script = "git submodule --quiet add $PWD/../lib dep && git commit -qam added; echo ready; read line; \
-                      cd dep; git checkout -q -b late; git commit -q --allow-empty -m late";
+        let script = "git submodule --quiet update --init later; echo ready; read line; \
+                      cd later; git checkout -q -b late; git commit -q --allow-empty -m late";
         let lib = format!("{}/lib", outer(&case));
         let mut child = case.spawn(&["--read", &lib], &format!("{ALLOW}{script}"));
         wait_for_line(&mut child, "ready");
-        let look = "for n in $(seq 100); do git log -1 --format=%s | grep -q added && break; sleep .1; done; \
-                    git status --porcelain; git submodule status dep | cut -c1,43-";
-        assert_eq!(case.host(look), " dep (heads/main)\n", "{site}");
+        let look = "for n in $(seq 100); do git status >/dev/null 2>&1 && break; sleep .1; done; \
+                    git status --porcelain; git submodule status later | cut -c1,43-";
+        assert_eq!(case.host(look), " later (heads/main)\n", "{site}");
         drop(child.stdin.take());
         let output = child.wait_with_output().unwrap();
         let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(case.host("git -C dep log -1 --format=%s late"), "late\n", "{site}: {told}");
+        assert_eq!(case.host("git -C later log -1 --format=%s late"), "late\n", "{site}: {told}");
+    }
+}
+
+#[test]
+fn a_new_submodule_waits_until_git_on_the_host_can_enter_it() {
+    for site in sites() {
+        for branch in
+            ["true", "git checkout -q -b other", "git checkout -q -b other; git checkout -q main"]
+        {
+            let case = prepared(&site);
+            let evil = case.evil().display().to_string();
+            let script = format!(
+                "{ALLOW}{branch}; git init -q -b main nest; git -C nest commit -q --allow-empty -m nest; \
+                 git -C nest config core.fsmonitor {evil}; git add -f nest 2>/dev/null; \
+                 git commit -qm nest; echo x >plain; git branch plain main~; echo ready; read line"
+            );
+            let mut child = case.spawn_inside(&script);
+            wait_for_line(&mut child, "ready");
+            // Another branch shows that both sides are in step.
+            case.host("for n in $(seq 100); do git rev-parse -q --verify plain && break; sleep .1; done >/dev/null; \
+                       git status; git diff; git submodule status; git checkout -q -f other || :; git status");
+            assert!(!case.was_marked(), "{site}, {branch}");
+            drop(child.stdin.take());
+            let (_, told) = text(&child.wait_with_output().unwrap());
+            case.use_git_everywhere();
+            assert!(!case.was_marked(), "{site}, {branch}: {told}");
+        }
+    }
+}
+
+#[test]
+fn a_new_submodule_comes_at_the_end() {
+    for site in sites() {
+        let case = prepared(&site);
+        let script =
+            "git submodule --quiet add $PWD/../lib dep && git commit -qam added; sleep 1.5";
+        let lib = format!("{}/lib", outer(&case));
+        let (_, told) = text(&case.run(&["--read", &lib], &format!("{ALLOW}{script}")));
+        let look = "git log -1 --format=%s; git status --porcelain; git submodule status dep | cut -c1,43-";
+        assert_eq!(case.host(look), "added\n dep (heads/main)\n", "{site}: {told}");
     }
 }
 

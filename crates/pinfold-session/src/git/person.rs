@@ -42,6 +42,14 @@ fn is_of_use(setting: &Setting) -> bool {
     let section = split(&setting.key).map_or("", |(section, _, _)| section);
     let says_who = matches!(setting.key.as_str(), "user.name" | "user.email");
     judge(setting) == Verdict::Take && (says_who || SECTIONS.contains(&section))
+        || is_comparison(setting)
+}
+
+/// Whether it says by what files are compared. It is of use for reading alone.
+fn is_comparison(setting: &Setting) -> bool {
+    let values: [&[u8]; 2] = [b"default", b"minimal"];
+    setting.key == "core.checkstat"
+        && setting.value.as_ref().is_some_and(|value| values.contains(&value.as_slice()))
 }
 
 #[cfg(test)]

@@ -107,7 +107,7 @@ mod tests {
         let diff = b":000000 100644 0 a A\0file\0:000000 160000 0 b A\0sub\nmodule\0:160000 000000 b 0 D\0gone\0";
         let paths: Vec<&Path> = gitlinks(diff, true).collect();
         assert_eq!(paths, [Path::new("sub\nmodule")]);
-        let tree = b"100644 blob a\tfile\0160000 commit b\tsub\0";
+        let tree = b"100644 blob a\tfile\x00160000 commit b\tsub\0";
         assert_eq!(gitlinks(tree, false).collect::<Vec<_>>(), [Path::new("sub")]);
     }
 }

@@ -17,6 +17,7 @@ use pinfold_policy::settings::FileSettings;
 use rustix::fs::{CWD, FileType};
 
 use crate::file_id::{FileId, Moment};
+use crate::git::modules::GitFiles;
 use crate::git::read::open_directory;
 use crate::git::rebuild::{Rebuild, Rebuilt};
 use crate::git::settle::{Kept, Settled};
@@ -25,7 +26,7 @@ use crate::placeholder::is_empty;
 use crate::places::Places;
 use crate::protect::{Finding, Look, Rules, Surveyor, What};
 use crate::protected_dirs::{Settling, keep_committed};
-use crate::set_aside::SetAside;
+use crate::set_aside::{self, SetAside};
 use crate::state::live_placeholders;
 use crate::survey::{Obstacle, Unseen, walk_changed};
 
@@ -44,6 +45,8 @@ pub(crate) struct Context<'a> {
     pub(crate) aside: &'a SetAside,
     /// Masked files that the host saved while the session lived, as they were right afterwards.
     pub(crate) saved: &'a HashMap<PathBuf, Moment>,
+    /// `.git` files of submodules that were rebuilt.
+    pub(crate) git_files: &'a GitFiles,
 }
 
 struct After<'a> {
@@ -52,6 +55,7 @@ struct After<'a> {
     places: &'a Places,
     aside: &'a SetAside,
     saved: &'a HashMap<PathBuf, Moment>,
+    git_files: GitFiles,
     rebuild: Rebuild<'a>,
     settled: &'a mut Settled,
     /// Tops of the working trees whose repositories were rebuilt.
@@ -71,7 +75,7 @@ pub(crate) fn look(
     rebuild: Rebuild<'_>,
     settled: &mut Settled,
 ) -> Vec<PathBuf> {
-    let Context { guard, settling, places, files, protection, aside, saved } = *context;
+    let Context { guard, settling, places, files, protection, aside, saved, git_files } = *context;
     let rules = Rules {
         protection: protection.clone(),
         files,
@@ -86,6 +90,7 @@ pub(crate) fn look(
         places,
         aside,
         saved,
+        git_files: git_files.clone(),
         rebuild,
         settled,
         new_trees,
@@ -198,14 +203,11 @@ impl After<'_> {
 
     /// Rebuilds a new repository in its place, or sets it aside.
     fn repository(&mut self, path: &Path) {
-        match self.rebuild.at(path) {
-            Ok(Rebuilt { note, is_whole }) => {
-                let is_new = |root: &Walked| {
-                    let below = path.parent().and_then(|top| top.strip_prefix(&root.path).ok());
-                    below.is_none_or(|top| !root.walk.has_seen(top))
-                };
-                if path.ends_with(".git") && self.guard.roots.iter().all(is_new) {
-                    self.new_trees.extend(path.parent().map(Path::to_owned));
+        match self.rebuild.at(path, self.settled) {
+            Ok(Rebuilt { note, is_whole, files }) => {
+                self.git_files.extend(files);
+                if path.ends_with(".git") {
+                    self.note_tree(path);
                 }
                 self.settled.taken.push(note);
                 if !is_whole {
@@ -213,6 +215,17 @@ impl After<'_> {
                 }
             }
             Err(why) => self.set_aside_for(path, why.into(), None),
+        }
+    }
+
+    /// Notes the working tree of a repository that was rebuilt, if it is new as a whole.
+    fn note_tree(&mut self, git: &Path) {
+        let is_new = |root: &Walked| {
+            let below = git.parent().and_then(|top| top.strip_prefix(&root.path).ok());
+            below.is_none_or(|top| !root.walk.has_seen(top))
+        };
+        if self.guard.roots.iter().all(is_new) {
+            self.new_trees.extend(git.parent().map(Path::to_owned));
         }
     }
 
@@ -235,6 +248,9 @@ impl After<'_> {
 
     /// A new `.git` that is not a directory leads git elsewhere.
     fn git_file(&mut self, path: &Path, kind: FileType) {
+        if self.git_files.get(path).is_some_and(|id| FileId::of(path).as_ref() == Ok(id)) {
+            return self.note_tree(path);
+        }
         let why = match kind {
             FileType::Symlink => "a link leads git to another directory",
             _ => "it leads git to a directory of the session; its commits and branches come out",
@@ -301,7 +317,7 @@ impl After<'_> {
         let what = match taken {
             Some(Ok(())) => {
                 self.gone.insert(path.to_owned());
-                format!("{shown} (set aside; `pinfold adopt` puts it back)")
+                set_aside::named(path)
             }
             Some(Err(error)) => format!("{shown} (still there: {error}; remove it)"),
             None => format!("{shown} (still there; remove it)"),

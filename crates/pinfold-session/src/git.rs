@@ -10,6 +10,7 @@ pub(crate) mod index;
 pub(crate) mod keys;
 pub(crate) mod layout;
 pub(crate) mod lfs;
+pub(crate) mod modules;
 pub(crate) mod named;
 mod packed;
 pub(crate) mod pen;

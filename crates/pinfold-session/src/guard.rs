@@ -24,7 +24,8 @@ use crate::git::bytes;
 use crate::git::collect::Phase;
 use crate::git::dropped;
 use crate::git::layout::PRIVATE;
-use crate::git::person;
+use crate::git::modules::GitFiles;
+use crate::git::person::{self, Owners};
 use crate::git::private::Copies;
 use crate::git::rebuild::Rebuild;
 use crate::git::settle::{Kept, Settled};
@@ -195,7 +196,8 @@ impl Guard {
         let place = Place::File { content: lines.collect(), mode: 0o644, keep: true };
         let path = Path::new(HOME).join(".config/git/ignore");
         let ignore = Entry { path: InsidePath::new(path).map_err(RunError::path)?, place };
-        let content = person::settings(&of_the_user(places));
+        let owners = if inside_owner().is_some() { Owners::Other } else { Owners::Same };
+        let content = person::settings(&of_the_user(places), owners);
         let place = Place::File { content, mode: 0o644, keep: true };
         let path = Path::new(HOME).join(".config/git/config");
         let person = Entry { path: InsidePath::new(path).map_err(RunError::path)?, place };
@@ -354,15 +356,20 @@ impl Guard {
         let git = self.host_git();
         let mut settled = Settled { kept: synced.kept, ..Settled::default() };
         let aside = SetAside::of(places, &self.session);
+        // Before any commit comes out: a `.git` file in a submodule that leads nowhere would make
+        // `git status` fail on the host.
+        let repositories = self.repositories();
+        let mut modules = synced.modules;
+        let git_files = git.as_deref().map_or_else(GitFiles::new, |git| {
+            repositories.modules(git, Phase::End, Some(&aside)).bring(&mut modules, &mut settled)
+        });
         let rebuild = Rebuild {
             aside: &aside,
             git: git.as_deref(),
             session: &self.session,
-            out: self.private.with_file_name("rebuild"),
-            borrowed: self.copies.borrowed().cloned().collect(),
+            reader: self.reader(),
+            modules: git.as_deref().map(|git| repositories.modules(git, Phase::End, Some(&aside))),
         };
-        // Before any commit comes out: a `.git` file in a submodule that leads to the session's
-        // directory would make `git status` fail on the host.
         let settling = Settling {
             git: git.as_deref(),
             tops: &self.tops,
@@ -378,6 +385,7 @@ impl Guard {
             protection: &self.protection,
             aside: &aside,
             saved,
+            git_files: &git_files,
         };
         let built = after::look(&context, rebuild, &mut settled);
         if self.over.is_none() {

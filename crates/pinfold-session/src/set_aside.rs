@@ -18,6 +18,7 @@ use rustix::fs::{FileType, Mode, OFlags, RenameFlags, ResolveFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use crate::git::refs::shell_word;
 use crate::places::Places;
 
 /// What stays in the workspace has this added to its name.
@@ -227,6 +228,20 @@ pub fn list(places: &Places) -> Vec<Aside> {
         .collect();
     all.sort_by_key(|aside| (std::cmp::Reverse(aside.when), aside.file.clone()));
     all
+}
+
+/// Names what was set aside, with the command that puts it back from where the user is.
+pub(crate) fn named(path: &Path) -> String {
+    let current = std::env::current_dir().ok().filter(|it| it.parent().is_some());
+    let near = current.as_ref().and_then(|it| path.strip_prefix(it).ok());
+    let near = near.filter(|near| !near.as_os_str().as_bytes().starts_with(b"-"));
+    let command = match near.unwrap_or(path).to_str() {
+        Some(word) if !word.chars().any(char::is_control) => {
+            format!("pinfold adopt {}", shell_word(word))
+        }
+        _ => "pinfold adopt".to_owned(),
+    };
+    format!("{} (set aside; `{command}` puts it back)", Escaped(path))
 }
 
 /// Puts back what was set aside last from a path. Returns the path.

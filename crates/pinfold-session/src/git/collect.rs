@@ -31,6 +31,7 @@ use crate::launcher::{Launcher, Spot};
 
 mod bring;
 mod follow;
+mod gitlinks;
 mod incoming;
 mod moves;
 mod told;
@@ -65,6 +66,7 @@ pub(crate) struct Collect<'a> {
 }
 
 /// What one side of a repository holds.
+#[derive(Clone)]
 struct Held {
     refs: Refs,
     /// References of the host's that name others; they are left alone.
@@ -140,7 +142,8 @@ impl Collect<'_> {
         self.complete(state, &within, &ours);
         let (forward, touched) = self.take_objects(state, &ours, &theirs)?;
         let held = self.checked_out(&elsewhere);
-        let mut plan = Plan { ours: &ours, theirs: &theirs, forward, touched, held: &held };
+        let crossing = self.without_new_gitlinks(state, &within, &theirs)?;
+        let mut plan = Plan { ours: &ours, theirs: &crossing, forward, touched, held: &held };
         let followed = self.follow_all(state, &within, &plan, settled);
         plan.forward.retain(|name| !followed.contains(name));
         self.move_refs(state, &plan, &followed, settled)?;

@@ -18,6 +18,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 
 use super::collect::{Collect, Phase};
+use super::modules::{self, Made};
 use super::settle::{Kept, Settled};
 use super::state::State;
 use crate::guard::Repositories;
@@ -82,6 +83,8 @@ pub(crate) struct Synced {
     pub(crate) states: Vec<State>,
     /// What the host did not take. It is shown at the end: a program may have the terminal now.
     pub(crate) kept: Vec<Kept>,
+    /// The submodules that came to the host.
+    pub(crate) modules: Made,
 }
 
 struct Watch<'a> {
@@ -90,11 +93,13 @@ struct Watch<'a> {
     /// Empty until there may be something to bring in step.
     states: Vec<State>,
     kept: BTreeSet<Kept>,
+    modules: Made,
 }
 
 impl<'a> Watch<'a> {
     fn new(repositories: &'a Repositories, git: &'a Path) -> Self {
-        Self { repositories, git, states: Vec::new(), kept: BTreeSet::new() }
+        let (states, kept) = (Vec::new(), BTreeSet::new());
+        Self { repositories, git, states, kept, modules: Made::default() }
     }
 
     /// Brings both sides in step until the end. The watch is left to the caller to close.
@@ -128,7 +133,8 @@ impl<'a> Watch<'a> {
     }
 
     fn end(self) -> Synced {
-        Synced { states: self.states, kept: self.kept.into_iter().collect() }
+        let kept = self.kept.into_iter().collect();
+        Synced { states: self.states, kept, modules: self.modules }
     }
 
     /// Watches the directories in which references, HEADs and indexes lie, on both sides. A watch
@@ -143,12 +149,19 @@ impl<'a> Watch<'a> {
                     add(watch, &git.join(name), flags, &mut left, 0);
                 }
             }
+            for module in modules::directories(&copied.private) {
+                let _ = inotify::add_watch(watch, &module, flags);
+            }
         }
     }
 
     /// Brings all in step; false if something has to be tried again.
     fn round(&mut self) -> bool {
         let mut is_done = true;
+        // First: the host's git fails at a commit with a submodule whose `.git` file leads nowhere.
+        let modules = self.repositories.modules(self.git, Phase::Live, None);
+        // What came and what did not is said at the end.
+        modules.bring(&mut self.modules, &mut Settled::default());
         for (number, copied) in self.repositories.copied().iter().enumerate() {
             let Some(state) = self.states.get_mut(number) else { continue };
             let collect: Collect<'_> = self.repositories.collecting(copied, self.git, Phase::Live);

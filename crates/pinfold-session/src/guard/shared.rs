@@ -6,7 +6,10 @@ use pinfold_policy::protect::Protection;
 
 use super::Guard;
 use crate::git::collect::{Collect, Phase};
+use crate::git::modules::Modules;
 use crate::git::private::Copied;
+use crate::git::rebuild::Reader;
+use crate::set_aside::SetAside;
 
 /// What is needed to bring a session's repositories in step with the host's.
 #[derive(Debug)]
@@ -18,6 +21,8 @@ pub(crate) struct Repositories {
     tops: Vec<(PathBuf, PathBuf)>,
     protection: Protection,
     hidden: Vec<PathBuf>,
+    /// Objects that the session borrows, and where they are mounted.
+    borrowed: Vec<(PathBuf, PathBuf)>,
 }
 
 impl Repositories {
@@ -44,6 +49,19 @@ impl Repositories {
             phase,
         }
     }
+
+    /// How submodules that the session made come to the host. `aside` takes what is left of them at
+    /// the end.
+    pub(crate) fn modules<'a>(
+        &'a self,
+        git: &'a Path,
+        phase: Phase,
+        aside: Option<&'a SetAside>,
+    ) -> Modules<'a> {
+        let reader = Reader { out: self.out.join("modules"), borrowed: self.borrowed.clone() };
+        let (copied, tops, session) = (&self.copied, &self.tops, &self.session);
+        Modules { copied, tops, git, session, reader, phase, aside }
+    }
 }
 
 impl Guard {
@@ -58,7 +76,14 @@ impl Guard {
             tops: self.tops.clone(),
             protection: self.protection.clone(),
             hidden: self.hidden.clone(),
+            borrowed: self.copies.borrowed().cloned().collect(),
         }
+    }
+
+    /// Reads repositories that the session made.
+    pub(super) fn reader(&self) -> Reader {
+        let borrowed = self.copies.borrowed().cloned().collect();
+        Reader { out: self.private.with_file_name("rebuild"), borrowed }
     }
 
     /// The host's git, found where the session could not write.

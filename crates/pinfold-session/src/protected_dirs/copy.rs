@@ -17,7 +17,8 @@ use crate::review::tree::{Node, Tree, names, node_at};
 /// Bytes that are copied for one session at most, so that a start stays short.
 const MOST_BYTES: u64 = 16 << 20;
 /// Files, links and directories that are copied for one session at most. One takes about 50 µs, and ext4
-/// ten times that while it has many inodes that were freed in the last 35 s (`recently_deleted`).
+/// ten times that while it has many inodes that were freed in the last 35 s (`recently_deleted`): with 1000
+/// entries the second of two starts took 2 s, and with 4000 8 s.
 const MOST_ENTRIES: usize = 256;
 /// Levels of directories.
 const DEEPEST: usize = 64;

@@ -14,7 +14,7 @@ use crate::git::read::open_directory;
 use crate::git::settle::{Kept, Settled};
 use crate::guard;
 use crate::review::tree::Tree;
-use crate::set_aside::SetAside;
+use crate::set_aside::{SetAside, named};
 
 /// What is set aside of one directory one by one at most. More than that is set aside as a whole.
 const MOST_NAMED: usize = 64;
@@ -214,17 +214,13 @@ fn report(
             settling.aside.take_beneath(&top, &unit, &whole).map_err(|error| error.to_string());
         let why = judged.left.iter().find(|(path, why)| *path == unit && why.is_some());
         let kept = match (taken, why.and_then(|(_, why)| *why)) {
-            (Ok(()), Some(why)) => Kept::new(set_aside(&whole), why),
-            (Ok(()), None) => of_class(dir, set_aside(&whole)),
+            (Ok(()), Some(why)) => Kept::new(named(&whole), why),
+            (Ok(()), None) => of_class(dir, named(&whole)),
             (Err(error), _) => Kept::new(Escaped(&whole).to_string(), error),
         };
         settled.kept.push(kept);
     }
     Ok(())
-}
-
-fn set_aside(path: &Path) -> String {
-    format!("{} (set aside; `pinfold adopt` puts it back)", Escaped(path))
 }
 
 fn of_class(dir: &ProtectedDir, what: String) -> Kept {
@@ -243,7 +239,7 @@ fn set_aside_as_a_whole(
     let name = Path::new(dir.copy.file_name().ok_or("it has no name")?);
     give_back(dir, &dir.copy);
     settling.aside.take(&parent, name, &dir.path).map_err(|error| error.to_string())?;
-    settled.kept.push(of_class(dir, set_aside(&dir.path)));
+    settled.kept.push(of_class(dir, named(&dir.path)));
     Ok(())
 }
 

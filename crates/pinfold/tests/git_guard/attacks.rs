@@ -141,7 +141,7 @@ const ATTACKS: &[Attack] = &[
     attack(
         "new module",
         "mkdir .git/modules; git init -q --bare .git/modules/m; printf '[core]\\nbare=false\\nworktree=../../../m\\nfsmonitor=%s\\n' $EVIL > .git/modules/m/config; mkdir m; echo 'gitdir: ../.git/modules/m' > m/.git",
-        Some("m/.git (set aside"),
+        Some("left out: core.fsmonitor"),
     ),
     attack(
         "commondir with a blank",

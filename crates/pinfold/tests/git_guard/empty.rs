@@ -127,3 +127,19 @@ fn placeholders_of_another_session_are_not_set_aside() {
         assert_eq!(case.host("ls -A"), "file\nmade\n", "{site}");
     }
 }
+
+#[test]
+fn protected_files_of_a_clone_are_put_back_by_the_command_in_the_note() {
+    for site in sites() {
+        let case = site.bare_directory();
+        let script = "git init -q -b main /tmp/lib; cd /tmp/lib; mkdir .vscode; echo {} >.vscode/tasks.json; \
+                      echo x >file; git add .; git -c user.name=a -c user.email=b commit -qm first; \
+                      cd - >/dev/null; git clone -q /tmp/lib .";
+        let (_, told) = text(&case.inside(script));
+        let expected = ".vscode (set aside; `pinfold adopt .vscode` puts it back)";
+        assert!(told.contains(expected), "{site}: {told}");
+        assert_eq!(case.host("git status --porcelain"), " D .vscode/tasks.json\n", "{site}");
+        assert!(case.pinfold_itself(&["adopt", ".vscode"]).status.success(), "{site}");
+        assert_eq!(case.host("git status --porcelain; cat .vscode/tasks.json"), "{}\n", "{site}");
+    }
+}

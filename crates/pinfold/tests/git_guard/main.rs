@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod attacks;
+mod clones;
 mod common;
 mod empty;
 mod masks;
@@ -11,10 +12,11 @@ mod private;
 mod protected;
 mod scratch;
 mod secrets;
+mod submodules;
 mod waits;
 mod worktrees;
 
-use common::sites;
+use common::{sites, text};
 
 /// git as people and agents use it; the last lines are what both sides are compared by.
 const WORKFLOW: &str = "
@@ -219,5 +221,23 @@ fn a_killed_session_whose_record_is_broken_is_named_and_kept() {
         let (_, told) = common::text(&case.inside("true"));
         assert!(told.contains("its record cannot be read"), "{site}: {told}");
         assert_ne!(case.host("find $HOME -name 'kept-*'"), "", "{site}: {told}");
+    }
+}
+
+#[test]
+fn no_tracked_file_looks_changed_in_a_new_session() {
+    for site in sites() {
+        for options in [&[][..], &["--workspace", "overlay"]] {
+            let case = site.repository();
+            // Files as old as the index are compared by content anyway.
+            case.host("touch -d '1 hour ago' file; git update-index --refresh");
+            let script = "git diff-files --raw; git config --show-origin core.checkStat; true";
+            let shown = text(&case.run(options, script)).0;
+            assert!(!shown.contains(":100644"), "{site}, {options:?}: {shown}");
+            case.host("git config core.checkStat default");
+            let shown = text(&case.run(options, "git config core.checkStat")).0;
+            assert_eq!(shown, "default\n", "{site}, {options:?}");
+            assert_eq!(case.host("git config core.checkStat"), "default\n", "{site}");
+        }
     }
 }

@@ -1,0 +1,113 @@
+//! Submodules that are new wait for the end of the session.
+//!
+//! `git status` on the host runs git in each working tree that the index has as a submodule, with the
+//! configuration of whatever `.git` lies there (`core.fsmonitor` names a program). While the session
+//! lives, that may be anything. At the end it is rebuilt or set aside.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use super::super::state::State;
+use super::super::worktrees::Worktree;
+use super::{Collect, Held, Phase, moved};
+
+impl Collect<'_> {
+    /// What the session holds, without what brings a new submodule while the session lives: those branches, tags
+    /// and working trees are as they were when both sides were last in step.
+    pub(super) fn without_new_gitlinks(
+        &self,
+        state: &State,
+        within: &[Worktree],
+        theirs: &Held,
+    ) -> Result<Held, String> {
+        let mut crossing = theirs.clone();
+        if self.phase == Phase::End {
+            return Ok(crossing);
+        }
+        for (name, new) in moved(state, theirs) {
+            let last = state.refs.get(name).or_else(|| state.start.values().next());
+            if self.has_new_gitlink(last, new)? {
+                match state.refs.get(name) {
+                    Some(last) => crossing.refs.insert(name.clone(), last.clone()),
+                    None => crossing.refs.remove(name),
+                };
+            }
+        }
+        for (number, worktree) in within.iter().enumerate() {
+            let Some(last) = state.trees.get(&worktree.head) else { continue };
+            let side = &theirs.trees[number];
+            let is_new = |last: Option<&String>, new: Option<&String>| match new {
+                Some(new) if Some(new) != last => self.has_new_gitlink(last, new),
+                _ => Ok(false),
+            };
+            if is_new(last.tree.as_ref(), side.tree.as_ref())?
+                || is_new(last.tree.as_ref(), side.head.commit.as_ref())?
+            {
+                crossing.trees[number] = last.clone();
+            }
+        }
+        Ok(crossing)
+    }
+
+    /// Whether a commit or tree has a submodule that another one lacks and whose working tree was not
+    /// checked out at the start.
+    fn has_new_gitlink(&self, last: Option<&String>, new: &str) -> Result<bool, String> {
+        let new = format!("{new}^{{tree}}");
+        // A tag may name anything.
+        if self.host().line(&["rev-parse", "-q", "--verify", &new]).is_none() {
+            return Ok(false);
+        }
+        let listed = match last {
+            Some(last) => {
+                let last = format!("{last}^{{tree}}");
+                self.host().run_with(
+                    &["diff-tree", "-r", "-z", "--no-renames", &last, &new],
+                    &[],
+                    None,
+                )?
+            }
+            None => self.host().run_with(&["ls-tree", "-r", "-z", &new], &[], None)?,
+        };
+        Ok(gitlinks(&listed, last.is_some()).any(|path| !self.is_checked_out(path)))
+    }
+
+    /// Whether the session could not write the `.git` of a submodule, which was there at the start.
+    fn is_checked_out(&self, path: &Path) -> bool {
+        let host = self.copied.host.path();
+        let of_this = |git: &Path| git == host || git.starts_with(host.join("worktrees"));
+        let tops = self.tops.iter().filter(|(_, git)| of_this(git));
+        tops.into_iter().all(|(top, _)| self.tops.iter().any(|(other, _)| *other == top.join(path)))
+    }
+}
+
+/// The paths of submodules in what git-diff-tree(1), or git-ls-tree(1), lists.
+fn gitlinks(listed: &[u8], is_diff: bool) -> impl Iterator<Item = &Path> {
+    let mut fields = listed.split(|byte| *byte == 0).filter(|field| !field.is_empty());
+    let path = |bytes| Path::new(OsStr::from_bytes(bytes));
+    std::iter::from_fn(move || {
+        let field = fields.next()?;
+        if is_diff {
+            let is_link = field.split(|byte| *byte == b' ').nth(1) == Some(b"160000");
+            let name = fields.next()?;
+            return Some(is_link.then(|| path(name)));
+        }
+        let at = field.iter().position(|byte| *byte == b'\t')?;
+        Some(field.starts_with(b"160000 ").then(|| path(&field[at + 1..])))
+    })
+    .flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_submodules_are_listed() {
+        let diff = b":000000 100644 0 a A\0file\0:000000 160000 0 b A\0sub\nmodule\0:160000 000000 b 0 D\0gone\0";
+        let paths: Vec<&Path> = gitlinks(diff, true).collect();
+        assert_eq!(paths, [Path::new("sub\nmodule")]);
+        let tree = b"100644 blob a\tfile\x00160000 commit b\tsub\0";
+        assert_eq!(gitlinks(tree, false).collect::<Vec<_>>(), [Path::new("sub")]);
+    }
+}

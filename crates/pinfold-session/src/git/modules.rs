@@ -1,0 +1,434 @@
+//! Submodules that a session made.
+//!
+//! `git submodule add` and `update --init` put a git directory into the private one
+//! (`modules/NAME`) and a `.git` file into the workspace, which leads nowhere on the host. So the
+//! git directory is rebuilt, as any new repository is, in the host's `.git/modules/NAME`, before a
+//! branch with the submodule moves; while the session lives, if the host has the submodule in its
+//! index. Nothing that the sandbox wrote is believed: the name is
+//! refused unless it is harmless and free, both pointer files are written again from checked
+//! parts, and a working tree counts only if it is reached through no link. The rest is set aside.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use pinfold_policy::path::Escaped;
+use rustix::fs::{RenameFlags, renameat_with};
+use rustix::io::Errno;
+
+use super::collect::Phase;
+use super::config::Config;
+use super::host::HostGit;
+use super::index::Index;
+use super::private::Copied;
+use super::read::{kind_at, open_directory, owner_at, read_beneath};
+use super::rebuild::{New, Read, Reader, WorkTree, held, index, words};
+use super::settle::{Kept, Settled};
+use super::start::Start;
+use crate::anchor::Anchor;
+use crate::file_id::FileId;
+use crate::set_aside::SetAside;
+use crate::state::remove_private;
+
+mod find;
+mod name;
+mod place;
+
+use find::{Taken, below, taken};
+use place::Tree;
+
+/// Levels of submodules in submodules.
+const DEEPEST: usize = 8;
+/// Submodules that are rebuilt at most for one repository that a session made, and for all others.
+const MOST: usize = 64;
+
+/// The submodules of a session's repositories.
+pub(crate) struct Modules<'a> {
+    /// The git directories that were there at the start.
+    pub(crate) copied: &'a [Copied],
+    /// Tops of the working trees that the session could write, each with its git directory.
+    pub(crate) tops: &'a [(PathBuf, PathBuf)],
+    pub(crate) git: &'a Path,
+    pub(crate) session: &'a str,
+    pub(crate) reader: Reader,
+    pub(crate) phase: Phase,
+    /// Where a git directory goes of which something was left out.
+    pub(crate) aside: Option<&'a SetAside>,
+}
+
+/// What was rebuilt while the session lived, by the path on the host.
+#[derive(Debug, Default)]
+pub(crate) struct Made {
+    directories: BTreeMap<PathBuf, Directory>,
+    /// What could not be rebuilt is tried again at the end.
+    failed: BTreeSet<PathBuf>,
+}
+
+/// One git directory that was rebuilt.
+#[derive(Debug)]
+struct Directory {
+    host: Anchor,
+    /// What the private directory held then.
+    theirs: Start,
+    /// What the host's held afterwards.
+    ours: Start,
+    /// What the user should know of it.
+    note: String,
+    /// Whether nothing was left out that the user may miss.
+    is_whole: bool,
+}
+
+/// The `.git` files that lead to the host's git directories now.
+pub(crate) type GitFiles = BTreeMap<PathBuf, FileId>;
+
+impl Made {
+    fn remember(
+        &mut self,
+        module: &Module<'_>,
+        theirs: Start,
+        read: &Read,
+        host: Anchor,
+    ) -> Anchor {
+        let (ours, note) = (Start::read(host.path()), read.note(&module.tree.path));
+        let is_whole = read.left_out.is_empty();
+        let directory = Directory { host: host.clone(), theirs, ours, note, is_whole };
+        self.directories.insert(host.path().to_owned(), directory);
+        host
+    }
+}
+
+/// A repository with submodules.
+struct Parent {
+    top: PathBuf,
+    host: Anchor,
+    private: PathBuf,
+}
+
+/// A submodule of one.
+struct Module<'p> {
+    parent: &'p Parent,
+    name: PathBuf,
+    private: PathBuf,
+    /// Where its git directory lies, or is to lie, on the host.
+    host: PathBuf,
+    tree: Tree,
+}
+
+impl Modules<'_> {
+    /// Rebuilds what is new. While the session lives, that is what is complete; at the end, what the
+    /// session changed since, too.
+    pub(crate) fn bring(&self, made: &mut Made, settled: &mut Settled) -> GitFiles {
+        let mut files = GitFiles::new();
+        for (top, git) in self.tops {
+            let Some(copied) = self.copied.iter().find(|copied| copied.host.path() == git) else {
+                continue;
+            };
+            let (host, private) = (copied.host.clone(), copied.private.clone());
+            let parent = Parent { top: top.clone(), host, private };
+            self.of(&parent, made, settled, &mut files, DEEPEST);
+        }
+        files
+    }
+
+    /// Rebuilds the submodules of a repository that was rebuilt at `git`. The foreign one is at
+    /// `foreign`.
+    pub(crate) fn of_rebuilt(&self, foreign: &Path, git: &Path, settled: &mut Settled) -> GitFiles {
+        let mut files = GitFiles::new();
+        let Some((top, host)) = git.parent().zip(Anchor::of(git).ok()) else { return files };
+        let parent = Parent { top: top.to_owned(), host, private: foreign.to_owned() };
+        self.of(&parent, &mut Made::default(), settled, &mut files, DEEPEST);
+        files
+    }
+
+    fn of(
+        &self,
+        parent: &Parent,
+        made: &mut Made,
+        settled: &mut Settled,
+        files: &mut GitFiles,
+        deepest: usize,
+    ) {
+        let Some(deepest) = deepest.checked_sub(1) else { return };
+        for name in find::names(&parent.private) {
+            let relative = Path::new("modules").join(&name);
+            let (private, host) =
+                (parent.private.join(&relative), parent.host.path().join(relative));
+            // Without its `.git` file the host has no use for it.
+            let Some(tree) = Tree::find(&parent.top, &private, &host) else { continue };
+            let module = Module { parent, name, private, host, tree };
+            let is_known = self.tops.iter().any(|(_, git)| *git == module.host);
+            if is_known || self.is_early(&module, made) {
+                continue;
+            }
+            match self.one(&module, made, settled) {
+                Ok(host) => {
+                    let top = module.tree.path.clone();
+                    let inner = Parent { top, host, private: module.private.clone() };
+                    self.of(&inner, made, settled, files, deepest);
+                    self.finish(&module, made, settled, files);
+                }
+                Err(why) => {
+                    made.failed.insert(module.host.clone());
+                    let what = format!("submodule {}", Escaped(&module.tree.path));
+                    settled.kept.push(Kept::new(what, why));
+                }
+            }
+        }
+    }
+
+    /// Whether it has to wait for the end of the session: git may be at work on it, it could not be
+    /// rebuilt, or git on the host does not know the submodule yet.
+    fn is_early(&self, module: &Module<'_>, made: &Made) -> bool {
+        if self.phase == Phase::End {
+            return false;
+        }
+        let is_there =
+            |name| open_directory(&module.private).is_ok_and(|it| kind_at(&it, name).is_some());
+        let is_at_work = !is_there("index") || is_there("index.lock");
+        let is_tracked = || {
+            let path = module.tree.path.strip_prefix(&module.parent.top).ok()?;
+            Index::open(module.parent.host.path())?.holds(path)
+        };
+        made.failed.contains(&module.host) || is_at_work || is_tracked() != Some(true)
+    }
+
+    /// Brings one submodule to the host; returns its git directory there.
+    fn one(
+        &self,
+        module: &Module<'_>,
+        made: &mut Made,
+        settled: &mut Settled,
+    ) -> Result<Anchor, String> {
+        if !name::is_harmless(&module.name) {
+            return Err("its name is not used on the host".to_owned());
+        }
+        let above = module.parent.host.open().map_err(words)?;
+        match taken(&above, &module.name) {
+            Taken::Conflict => {
+                Err("its name conflicts with another one in `.git/modules` of the host".to_owned())
+            }
+            Taken::There => self.update(module, &above, made, settled),
+            Taken::Free if made.directories.len() >= MOST => {
+                Err(format!("more than {MOST} submodules of a session are not rebuilt"))
+            }
+            Taken::Free => {
+                let theirs = Start::read(&module.private);
+                let read = self.read(module)?;
+                let host = self.place(module, &above, &read, Old::None)?;
+                Ok(made.remember(module, theirs, &read, host))
+            }
+        }
+    }
+
+    /// One that the host has: what the session added crosses if the session made it and nobody on
+    /// the host changed it since.
+    fn update(
+        &self,
+        module: &Module<'_>,
+        above: &OwnedFd,
+        made: &mut Made,
+        settled: &mut Settled,
+    ) -> Result<Anchor, String> {
+        let host =
+            module.parent.host.below(&Path::new("modules").join(&module.name)).map_err(words)?;
+        self.connect(module, &host)?;
+        // Commits of one that was there at the start cross by themselves.
+        if self.phase == Phase::Live || self.copied.iter().any(|copied| copied.host == host) {
+            return Ok(host);
+        }
+        let theirs = Start::read(&module.private);
+        let last = made.directories.get(&module.host).filter(|last| last.host == host);
+        if last.is_some_and(|last| last.theirs.names_the_same(&theirs)) {
+            return Ok(host);
+        }
+        if last.is_some_and(|last| is_as_made(&host, &last.ours)) {
+            let read = self.read(module)?;
+            let host = self.place(module, above, &read, Old::Replaced)?;
+            return Ok(made.remember(module, theirs, &read, host));
+        }
+        let ours = Start::read(host.path());
+        if theirs.head("HEAD") != ours.head("HEAD") || theirs.refs() != ours.refs() {
+            let what =
+                format!("commits of the session in submodule {}", Escaped(&module.tree.path));
+            let why = "the host has a git directory of its own for it; `git submodule update` checks \
+                       out what it records";
+            settled.kept.push(Kept::new(what, why));
+        }
+        Ok(host)
+    }
+
+    /// Has the host's git directory lead to the working tree, if it leads nowhere (after
+    /// `git submodule deinit`).
+    fn connect(&self, module: &Module<'_>, host: &Anchor) -> Result<(), String> {
+        let opened = host.open().map_err(words)?;
+        let content = read_beneath(&opened, Path::new("config")).map_err(words)?;
+        let config = content.map(|content| Config::parse_last(content.bytes)).unwrap_or_default();
+        match config.last("core.worktree") {
+            Some(named)
+                if super::pointer::normal(&host.path().join(&named)) == module.tree.path =>
+            {
+                Ok(())
+            }
+            Some(_) => Err("its git directory on the host has another working tree".to_owned()),
+            None => {
+                let path = module.tree.from(host.path()).ok_or("its path cannot be written")?;
+                let git = HostGit { program: self.git, directory: host };
+                git.run(&["config", "--local", "core.worktree", &path], None).map(|_| ())
+            }
+        }
+    }
+
+    fn read(&self, module: &Module<'_>) -> Result<Read, String> {
+        let mut read = self.reader.read(&module.private)?;
+        // These are written again where they are needed.
+        read.left_out.retain(|what| what != "core.worktree");
+        read.leave_out_no_modules();
+        Ok(read)
+    }
+
+    /// Makes the git directory from what was read, and puts it where it belongs.
+    fn place(
+        &self,
+        module: &Module<'_>,
+        above: &OwnedFd,
+        read: &Read,
+        old: Old,
+    ) -> Result<Anchor, String> {
+        let owner = rustix::process::geteuid().is_root().then(|| owner_at(above, "HEAD")).flatten();
+        let tree = module.tree.from(&module.host).ok_or("its path cannot be written")?;
+        let name = Path::new("modules").join(&module.name);
+        let last = name.file_name().ok_or("it has no name")?;
+        let directory = make_all(above, name.parent().ok_or("it has no name")?, owner)?;
+        let new = format!(".pinfold-new-{}", self.session);
+        let at = held(&directory).join(&new);
+        let _ = fs::remove_dir_all(&at);
+        let path = module.host.with_file_name(&new);
+        let made = New::below(&directory, &new, owner)
+            .and_then(|top| self.reader.make(&top, read, WorkTree::At(&tree)))
+            .and_then(|()| index(self.git, &path, &at));
+        let _ = fs::remove_dir_all(&self.reader.out);
+        let placed = made.and_then(|()| match old {
+            Old::None => renameat_with(&directory, &new, &directory, last, RenameFlags::NOREPLACE)
+                .map_err(words),
+            Old::Replaced => {
+                // Submodules in it were rebuilt, too.
+                let (modules, to) =
+                    (Path::new(last).join("modules"), Path::new(&new).join("modules"));
+                match renameat_with(&directory, &modules, &directory, &to, RenameFlags::NOREPLACE) {
+                    Ok(()) | Err(Errno::NOENT) => {}
+                    Err(errno) => return Err(words(errno)),
+                }
+                renameat_with(&directory, &new, &directory, last, RenameFlags::EXCHANGE)
+                    .map_err(words)?;
+                remove_private(&at);
+                Ok(())
+            }
+        });
+        if placed.is_err() {
+            let _ = fs::remove_dir_all(&at);
+        }
+        placed?;
+        Anchor::held(&module.host, below(&directory, Path::new(last)).map_err(words)?)
+            .map_err(words)
+    }
+
+    /// Sets aside what the session had if something was left out of the new one.
+    fn set_aside(&self, module: &Module<'_>, settled: &mut Settled) {
+        let parent = module.private.parent().and_then(|parent| open_directory(parent).ok());
+        let name = module.name.file_name();
+        let Some(((aside, parent), name)) = self.aside.zip(parent).zip(name) else { return };
+        if let Err(error) = aside.take(&parent, Path::new(name), &module.host) {
+            let what = format!("what was left out of submodule {}", Escaped(&module.tree.path));
+            settled.kept.push(Kept::new(what, format!("it cannot be set aside: {error}")));
+        }
+    }
+
+    /// Makes the submodule an active one, and writes its `.git` file.
+    fn finish(
+        &self,
+        module: &Module<'_>,
+        made: &mut Made,
+        settled: &mut Settled,
+        files: &mut GitFiles,
+    ) {
+        let done = self.activate(module, made).and_then(|()| match self.phase {
+            // The session may be writing it.
+            Phase::Live => Ok(()),
+            Phase::End => module.tree.write(&module.host, self.session),
+        });
+        let file = module.tree.path.join(".git");
+        match done {
+            Ok(()) => files.extend(FileId::of(&file).ok().map(|id| (file, id))),
+            Err(why) => {
+                let what = format!("submodule {}", Escaped(&module.tree.path));
+                settled.kept.push(Kept::new(what, why));
+            }
+        }
+        let directory = made.directories.get(&module.host);
+        let Some(directory) = directory.filter(|_| self.phase == Phase::End) else { return };
+        settled.taken.push(format!("submodule {}", directory.note));
+        if !directory.is_whole {
+            self.set_aside(module, settled);
+        }
+    }
+
+    /// Sets `submodule.NAME.active` on the host, unless the host has settings for the submodule:
+    /// without it `git submodule status` and `update` skip the submodule.
+    fn activate(&self, module: &Module<'_>, made: &mut Made) -> Result<(), String> {
+        let opened = module.parent.host.open().map_err(words)?;
+        let content = read_beneath(&opened, Path::new("config")).map_err(words)?;
+        let config = content.map(|content| Config::parse_last(content.bytes)).unwrap_or_default();
+        let name = module.name.to_str().ok_or("its name is no text")?;
+        let key = |key: &str| format!("submodule.{name}.{key}");
+        if ["active", "url"].iter().any(|it| config.last(&key(it)).is_some()) {
+            return Ok(());
+        }
+        let git = HostGit { program: self.git, directory: &module.parent.host };
+        git.run(&["config", "--local", &key("active"), "true"], None)?;
+        // Nobody else changed it.
+        if let Some(parent) = made.directories.get_mut(module.parent.host.path()) {
+            parent.ours = Start::read(module.parent.host.path());
+        }
+        Ok(())
+    }
+}
+
+/// Lists the git directories of submodules in the private git directory of a session.
+pub(crate) fn directories(private: &Path) -> impl Iterator<Item = PathBuf> {
+    let modules = private.join("modules");
+    find::names(private).into_iter().map(move |name| modules.join(name))
+}
+
+/// What lies in the place of a git directory that is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Old {
+    None,
+    Replaced,
+}
+
+/// Whether nobody has worked in a git directory on the host since it was made: git has stored no
+/// object there and moved nothing.
+fn is_as_made(host: &Anchor, ours: &Start) -> bool {
+    let Ok(objects) = host.open_below(Path::new("objects")) else { return false };
+    let names = fs::read_dir(held(&objects)).into_iter().flatten().flatten();
+    let has_objects = names.map(|entry| entry.file_name()).any(|name| name.len() == 2);
+    let now = Start::read(host.path());
+    !has_objects && now.names_the_same(ours) && now.settings() == ours.settings()
+}
+
+/// Opens a directory of the host's git directory, and makes what is missing.
+fn make_all(git: &OwnedFd, path: &Path, owner: Option<(u32, u32)>) -> Result<OwnedFd, String> {
+    let mut at = below(git, Path::new(".")).map_err(words)?;
+    for part in path {
+        at = match below(&at, Path::new(part)) {
+            Err(Errno::NOENT) => {
+                New::below(&at, part, owner)?;
+                below(&at, Path::new(part))
+            }
+            opened => opened,
+        }
+        .map_err(words)?;
+    }
+    Ok(at)
+}

@@ -1,0 +1,107 @@
+//! A directory that is filled by descriptor.
+
+use std::fs::{self, File};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{Gid, Mode, OFlags, Uid, mkdirat, openat};
+
+use super::{held, words};
+
+/// A new directory in a workspace, held open: another session there can put a link in the place of
+/// any name, but what is written goes to this very directory.
+pub(crate) struct New {
+    pub(super) opened: OwnedFd,
+    /// Whose it is to be, where that is not the caller.
+    owner: Option<(u32, u32)>,
+}
+
+impl New {
+    /// Makes a directory in another one.
+    ///
+    /// # Errors
+    /// Returns the error of the call that failed, or that another directory took its place.
+    pub(crate) fn below(
+        above: &OwnedFd,
+        name: impl AsRef<Path>,
+        owner: Option<(u32, u32)>,
+    ) -> Result<Self, String> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let name = name.as_ref();
+        mkdirat(above, name, Mode::from_raw_mode(0o777)).map_err(words)?;
+        let opened = openat(above, name, flags, Mode::empty()).map_err(words)?;
+        let is_empty = fs::read_dir(held(&opened)).map_err(words)?.next().is_none();
+        let found = rustix::fs::fstat(&opened).map_err(words)?;
+        if !is_empty || found.st_uid != rustix::process::geteuid().as_raw() {
+            return Err("another directory took its place".to_owned());
+        }
+        give(&opened, owner)?;
+        Ok(Self { opened, owner })
+    }
+
+    /// Makes a directory in it.
+    ///
+    /// # Errors
+    /// As [`Self::below`].
+    pub(crate) fn directory(&self, name: &str) -> Result<Self, String> {
+        Self::below(&self.opened, name, self.owner)
+    }
+
+    /// Makes a file in it.
+    ///
+    /// # Errors
+    /// Returns the error of `openat(2)` or `fchown(2)`.
+    pub(crate) fn file(&self, name: &str, mode: u32) -> Result<File, String> {
+        Self::file_in(&self.opened, name, mode, self.owner)
+    }
+
+    /// Makes a file in a directory.
+    ///
+    /// # Errors
+    /// As [`Self::file`].
+    pub(crate) fn file_in(
+        directory: &OwnedFd,
+        name: &str,
+        mode: u32,
+        owner: Option<(u32, u32)>,
+    ) -> Result<File, String> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let made = openat(directory, name, flags, Mode::from_raw_mode(mode)).map_err(words)?;
+        give(&made, owner)?;
+        Ok(File::from(made))
+    }
+}
+
+fn give(made: &OwnedFd, owner: Option<(u32, u32)>) -> Result<(), String> {
+    let Some((uid, gid)) = owner else { return Ok(()) };
+    rustix::fs::fchown(made, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid))).map_err(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::git::read::open_directory;
+
+    #[test]
+    fn nothing_is_written_through_a_link_that_took_a_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().canonicalize().unwrap();
+        fs::create_dir_all(top.join("work")).unwrap();
+        fs::create_dir_all(top.join("elsewhere/objects")).unwrap();
+        let above = open_directory(&top.join("work")).unwrap();
+        let new = New::below(&above, "new", None).unwrap();
+        let objects = new.directory("objects").unwrap();
+        fs::rename(top.join("work/new"), top.join("work/moved")).unwrap();
+        symlink(top.join("elsewhere"), top.join("work/new")).unwrap();
+        new.file("config", 0o644).unwrap();
+        objects.directory("pack").unwrap();
+        assert!(New::below(&above, "new", None).is_err());
+        assert_eq!(fs::read_dir(top.join("elsewhere")).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(top.join("elsewhere/objects")).unwrap().count(), 0);
+        assert!(top.join("work/moved/config").exists());
+        symlink(top.join("elsewhere/config"), top.join("work/moved/HEAD")).unwrap();
+        assert!(new.file("HEAD", 0o644).is_err());
+    }
+}

@@ -1,0 +1,225 @@
+//! Submodules that a session adds or checks out.
+
+use super::common::{Case, Site, sites, text, wait_for_line};
+
+/// A library beside the workspace, with a submodule `inner` of its own, and a workspace with a
+/// submodule `known` that is checked out and `later` that is not.
+const PREPARE: &str = "git config --global protocol.file.allow always; cd ..; \
+    for name in inner lib; do git init -q -b main $name; (cd $name; git config user.name a; \
+    git config user.email b; echo $name >$name; git add .; git commit -qm $name); done; \
+    (cd lib; git submodule --quiet add $PWD/../inner inner; git commit -qm with; git branch other); \
+    cd work; git submodule --quiet add $PWD/../lib known; git submodule --quiet add $PWD/../lib later; \
+    git commit -qm modules; git submodule --quiet deinit -f later; rm -rf .git/modules/later";
+
+/// What a user does afterwards; each of it fails where a `.git` file leads nowhere.
+const USE: &str = "git status --porcelain; git diff --submodule; git submodule --quiet update; \
+    git submodule foreach --quiet 'git status --porcelain; git fsck --no-progress --no-dangling'; \
+    git submodule status --recursive | cut -c1,43-";
+
+fn prepared(site: &Site) -> Case {
+    let case = site.repository();
+    case.host(PREPARE);
+    case
+}
+
+/// Has git in a session clone from directories of another owner.
+const ALLOW: &str = "export GIT_CONFIG_GLOBAL=/tmp/settings; git config --global protocol.file.allow always; \
+    git config --global safe.directory '*'; git config --global user.name a; git config --global user.email b; ";
+
+fn outer(case: &Case) -> String {
+    case.path().parent().unwrap().display().to_string()
+}
+
+/// Runs a script in a session that can read the libraries.
+fn inside(case: &Case, script: &str) -> String {
+    let outer = outer(case);
+    let (lib, inner) = (format!("{outer}/lib"), format!("{outer}/inner"));
+    let script = format!("set -e; {ALLOW}{script}");
+    let output = case.run(&["--read", &lib, "--read", &inner], &script);
+    let (shown, told) = text(&output);
+    assert!(output.status.success(), "{shown}{told}");
+    told
+}
+
+#[test]
+fn submodules_of_a_session_work_on_the_host_afterwards() {
+    for site in sites() {
+        let case = prepared(&site);
+        let lib = format!("{}/lib", outer(&case));
+        let told = inside(
+            &case,
+            &format!(
+                "git submodule --quiet add {lib} vendor/dep; git -C vendor/dep submodule --quiet update --init; \
+                 git submodule --quiet update --init later; cd vendor/dep; git checkout -q -b own; \
+                 echo more >>lib; git commit -qam more; cd ../..; \
+                 git commit -qam added"
+            ),
+        );
+        let shown = case.host(USE);
+        let expected = " known (heads/main)\n later (heads/main)\n vendor/dep (heads/own)\n";
+        let without: String = shown
+            .lines()
+            .filter(|line| !line.contains("inner"))
+            .map(|it| format!("{it}\n"))
+            .collect();
+        assert_eq!(without, expected, "{site}: {shown}{told}");
+        assert!(shown.contains(" vendor/dep/inner (heads/main)"), "{site}: {shown}{told}");
+        assert!(told.contains("taken over: submodule"), "{site}: {told}");
+        assert!(!told.contains("/.git (set aside"), "{site}: {told}");
+        assert_eq!(case.host("cat vendor/dep/.git"), "gitdir: ../../.git/modules/vendor/dep\n");
+        assert_eq!(
+            case.host("git -C vendor/dep log -1 --format=%s own"),
+            "more\n",
+            "{site}: {told}"
+        );
+        // The next session sees them as any other, and its commits cross.
+        inside(&case, "cd vendor/dep; git commit -q --allow-empty -m again");
+        assert_eq!(case.host("git -C vendor/dep log -1 --format=%s own"), "again\n", "{site}");
+    }
+}
+
+#[test]
+fn git_on_the_host_works_while_a_session_checks_a_submodule_out() {
+    for site in sites() {
+        let case = prepared(&site);
+        let script = "git submodule --quiet update --init later; echo ready; read line; \
+                      cd later; git checkout -q -b late; git commit -q --allow-empty -m late";
+        let lib = format!("{}/lib", outer(&case));
+        let mut child = case.spawn(&["--read", &lib], &format!("{ALLOW}{script}"));
+        wait_for_line(&mut child, "ready");
+        let look = "for n in $(seq 100); do git status >/dev/null 2>&1 && break; sleep .1; done; \
+                    git status --porcelain; git submodule status later | cut -c1,43-";
+        assert_eq!(case.host(look), " later (heads/main)\n", "{site}");
+        drop(child.stdin.take());
+        let output = child.wait_with_output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(case.host("git -C later log -1 --format=%s late"), "late\n", "{site}: {told}");
+    }
+}
+
+#[test]
+fn a_new_submodule_waits_until_git_on_the_host_can_enter_it() {
+    for site in sites() {
+        for branch in
+            ["true", "git checkout -q -b other", "git checkout -q -b other; git checkout -q main"]
+        {
+            let case = prepared(&site);
+            let evil = case.evil().display().to_string();
+            let script = format!(
+                "{ALLOW}{branch}; git init -q -b main nest; git -C nest commit -q --allow-empty -m nest; \
+                 git -C nest config core.fsmonitor {evil}; git add -f nest 2>/dev/null; \
+                 git commit -qm nest; echo x >plain; git branch plain main~; echo ready; read line"
+            );
+            let mut child = case.spawn_inside(&script);
+            wait_for_line(&mut child, "ready");
+            // Another branch shows that both sides are in step.
+            case.host("for n in $(seq 100); do git rev-parse -q --verify plain && break; sleep .1; done >/dev/null; \
+                       git status; git diff; git submodule status; git checkout -q -f other || :; git status");
+            assert!(!case.was_marked(), "{site}, {branch}");
+            drop(child.stdin.take());
+            let (_, told) = text(&child.wait_with_output().unwrap());
+            case.use_git_everywhere();
+            assert!(!case.was_marked(), "{site}, {branch}: {told}");
+        }
+    }
+}
+
+#[test]
+fn a_new_submodule_comes_at_the_end() {
+    for site in sites() {
+        let case = prepared(&site);
+        let script =
+            "git submodule --quiet add $PWD/../lib dep && git commit -qam added; sleep 1.5";
+        let lib = format!("{}/lib", outer(&case));
+        let (_, told) = text(&case.run(&["--read", &lib], &format!("{ALLOW}{script}")));
+        let look = "git log -1 --format=%s; git status --porcelain; git submodule status dep | cut -c1,43-";
+        assert_eq!(case.host(look), "added\n dep (heads/main)\n", "{site}: {told}");
+    }
+}
+
+/// A git directory that looks like a submodule's, with a working tree, made by hand.
+const PLANT: &str = "plant() { g=$1; w=$2; d=.git/modules/$g; mkdir -p \"$d\" \"$w\"; \
+    git init -q --bare \"$d\"; up=$(printf '%s' \"$d\" | sed 's|[^/]*|..|g'); \
+    git -C \"$d\" config core.bare false; git -C \"$d\" config core.worktree \"$up/$w\"; \
+    git -C \"$d\" config core.fsmonitor $PWD/evil; mkdir -p \"$d/hooks\"; cp evil \"$d/hooks/post-checkout\"; \
+    down=$(printf '%s' \"$w\" | sed 's|[^/]*|..|g'); printf 'gitdir: %s/%s\\n' \"$down\" \"$d\" >\"$w/.git\"; }; ";
+
+#[test]
+fn nothing_that_a_planted_submodule_says_reaches_the_host() {
+    for site in sites() {
+        let case = prepared(&site);
+        let before =
+            case.host("cat .git/config; ls .git .git/modules/known; cat .git/modules/known/config");
+        let script = format!(
+            "{PLANT} plant fine fine; plant a/../../hooks up; plant known/hooks nest; plant KNOWN case; \
+             plant .git/x dotgit; plant 'a b' blank; plant -u option; plant fine2 .vscode/x; \
+             mkdir real; ln -s real link; plant linked real; git -C .git/modules/linked config core.worktree ../../../link; \
+             plant outside o; git -C .git/modules/outside config core.worktree ../../../../home; \
+             plant top t; git -C .git/modules/top config core.worktree ../../..; \
+             ln -s known .git/modules/soft; mkdir s; printf 'gitdir: ../.git/modules/soft\\n' >s/.git; \
+             ln -s /etc .git/modules/etc; mkdir e; printf 'gitdir: ../.git/modules/etc\\n' >e/.git; true"
+        );
+        let output = case.inside(&script);
+        let (shown, told) = text(&output);
+        assert!(output.status.success(), "{site}: {shown}{told}");
+        let config = case.host("cat .git/modules/fine/config");
+        assert!(
+            !config.contains("fsmonitor") && config.contains("../../../fine"),
+            "{site}: {config}{told}"
+        );
+        assert_eq!(
+            case.host("ls .git/modules; ls .git/modules/fine/hooks 2>/dev/null || :"),
+            "fine\nknown\n",
+            "{site}: {told}"
+        );
+        let left = case.host("find . -name .git -type f | LC_ALL=C sort");
+        assert_eq!(left, "./fine/.git\n./known/.git\n", "{site}: {told}");
+        let after = case.host("git config --unset submodule.fine.active; git config --remove-section submodule.fine 2>/dev/null || :; \
+            cat .git/config; ls .git .git/modules/known; cat .git/modules/known/config");
+        assert_eq!(after, before, "{site}: {told}");
+        case.use_git_everywhere();
+        assert!(!case.was_marked(), "{site}: {told}");
+    }
+}
+
+#[test]
+fn a_submodule_that_the_host_made_meanwhile_stays() {
+    for site in sites() {
+        let case = prepared(&site);
+        let lib = format!("{}/lib", outer(&case));
+        let script = "echo ready; read line; git submodule --quiet update --init later; cd later; \
+                      git commit -q --allow-empty -m inside";
+        let mut child = case.spawn(&["--read", &lib], &format!("{ALLOW}{script}"));
+        wait_for_line(&mut child, "ready");
+        case.host("git init -q --bare .git/modules/later; git -C .git/modules/later config core.bare false");
+        drop(child.stdin.take());
+        let output = child.wait_with_output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(told.contains("the host has a git directory of its own"), "{site}: {told}");
+        assert_eq!(
+            case.host("git --git-dir=.git/modules/later for-each-ref"),
+            "",
+            "{site}: {told}"
+        );
+    }
+}
+
+#[test]
+fn a_clone_with_submodules_works_on_the_host_afterwards() {
+    for site in sites() {
+        for place in [".", "new"] {
+            let case = site.bare_directory();
+            let prepare = PREPARE.split(" cd work;").next().unwrap();
+            case.host(prepare);
+            let clone = format!(
+                "git clone -q --recurse-submodules {}/lib {place}; cd {place}; rm -rf .git/hooks",
+                outer(&case)
+            );
+            let told = inside(&case, &clone);
+            let look = format!("cd {place}; {USE}; cat inner/.git; git -C inner log --format=%s");
+            let expected = " inner (heads/main)\ngitdir: ../.git/modules/inner\ninner\n";
+            assert_eq!(case.host(&look), expected, "{site}: {told}");
+            assert!(!told.contains("inner/.git (set aside"), "{site}: {told}");
+        }
+    }
+}

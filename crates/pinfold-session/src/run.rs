@@ -2,6 +2,7 @@
 
 mod design;
 mod live;
+mod nested;
 mod plan;
 mod record;
 
@@ -15,7 +16,7 @@ use std::time::Instant;
 use pinfold_boundary::namespace::explain;
 use pinfold_boundary::{Boundary, Entry, Feature, Inside, Program, Session as OfSession};
 use pinfold_policy::authority::Subject;
-use pinfold_policy::path::{Escaped, InsidePath};
+use pinfold_policy::path::{Escaped, HostPath, InsidePath};
 use pinfold_policy::settings::Settings;
 use pinfold_wire::Window;
 
@@ -314,6 +315,9 @@ impl Session {
         }
         let masks = guard.covers(&authority, stand_ins.as_ref());
         let over = workspace.under_view(settings);
+        if request.nested {
+            nested::refuse_live_masks(&masks, over.map(HostPath::as_path), workspace)?;
+        }
         let covers = masks.iter().cloned().chain(trusted).collect();
         say_what_is_less(settings, inside, self.boundary.lacks());
         let record =

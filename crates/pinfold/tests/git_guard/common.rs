@@ -161,6 +161,13 @@ impl Case {
         self.command(executable()).args(arguments).output().unwrap()
     }
 
+    /// Starts another command of pinfold, with its streams as pipes.
+    pub(crate) fn spawn_itself(&self, arguments: &[&str]) -> Child {
+        let mut command = self.command(executable());
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    }
+
     fn pinfold(&self, options: &[&str], script: &str) -> Command {
         let mut command = self.command(executable());
         command.arg("run").args(options).args(["--", "sh", "-c", script]);

@@ -7,6 +7,7 @@ mod common;
 mod empty;
 mod masks;
 mod moved;
+mod nested;
 mod private;
 mod protected;
 mod scratch;

@@ -164,7 +164,8 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     let records = Arc::new(Records::new(Arc::clone(&audit), tells_at_once));
     let Furnished { opened, asked, live, view } =
         session.furnish(&mut request, &mut inside, &records, &audit)?;
-    let masks = keep(masks, live, &mut inside).map_err(RunError::thread)?;
+    let over = request.workspace.under_view(&request.settings).map(HostPath::as_path);
+    let masks = keep(masks, live, &mut inside, over).map_err(RunError::thread)?;
     let passage = (asked.is_some() && terminal.is_some()).then(Arc::<Passage>::default);
     let asked_here = passage.as_ref().filter(|_| request.attended);
     let broker = asked.map(|asked| session.broker(asked, &request, &audit, asked_here));

@@ -1,7 +1,10 @@
 //! The masks and the view of a session, from the moment that its sandbox is complete.
 
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 use pinfold_boundary::namespace::LiveView;
 use pinfold_boundary::{Cover, Inside};
@@ -43,15 +46,27 @@ pub(super) fn refresh(
 ///
 /// # Errors
 /// A descriptor that cannot be had.
-pub(super) fn keep(masks: Masks, live: Live, inside: &mut Inside) -> io::Result<Option<Kept>> {
+pub(super) fn keep(
+    masks: Masks,
+    live: Live,
+    inside: &mut Inside,
+    view: Option<&Path>,
+) -> io::Result<Option<Kept>> {
     let Live { masks: covers, mounts } = live;
     let mounts = inside.take_engine_mounts().unwrap_or(mounts);
     let Some(mounts) = mounts.filter(|_| !covers.is_empty()) else { return Ok(None) };
+    // A mask in a view does not fall off.
+    let is_live = |mask: &Cover| {
+        let path = Path::new(OsStr::from_bytes(&mask.path));
+        !view.is_some_and(|view| path.starts_with(view))
+    };
+    let has_live = covers.iter().any(is_live);
     let kept = masks.keep(covers, &mounts, inside.init.try_clone()?);
-    if let Err(error) = &kept {
+    if let Some(error) = kept.as_ref().err().filter(|_| has_live) {
         tell!(
-            "pinfold: note: masks that fall off when you save a masked file stay off in this run \
-             ({error})"
+            "pinfold: note: a hidden or protected file that you save on the host stays open to this \
+             session from then on, since the helper that masks it again cannot join the sandbox \
+             ({error}); work in a view (--workspace overlay), or move secrets out (`pinfold hide`)"
         );
     }
     Ok(kept.ok())

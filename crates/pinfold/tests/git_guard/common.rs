@@ -36,6 +36,11 @@ pub(crate) fn sites() -> Vec<Site> {
 }
 
 impl Site {
+    /// Whether the user is root.
+    pub(crate) fn is_root(&self) -> bool {
+        self.person.is_root()
+    }
+
     /// A directory that is no repository.
     pub(crate) fn bare_directory(&self) -> Case {
         let outer = tempfile::Builder::new().prefix("pinfold-case-").tempdir().unwrap();

@@ -13,6 +13,7 @@ mod protected;
 mod scratch;
 mod secrets;
 mod waits;
+mod wall;
 mod worktrees;
 
 use common::sites;

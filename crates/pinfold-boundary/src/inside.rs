@@ -13,7 +13,7 @@ use crate::Capabilities;
 use crate::container::{Runtime, Said};
 use crate::launch_error::{LaunchError, failure};
 use crate::managed::Kept;
-use crate::namespace::Group;
+use crate::namespace::{Group, LiveView};
 use crate::plan::{Program, Stdio};
 
 /// The sockets of an inside's doors.
@@ -26,6 +26,8 @@ pub struct Doors {
     pub handed_over: bool,
     /// The mount namespace of the sandbox, unless an engine makes another one.
     pub mounts: Option<OwnedFd>,
+    /// The view of the workspace, if the sandbox has one.
+    pub view: Option<LiveView>,
 }
 
 /// A running inside.
@@ -94,10 +96,11 @@ impl Inside {
             pinfold_wire::Report::Listening { .. } if received.descriptors.is_empty() => {
                 Err(LaunchError::HandOver)
             }
-            pinfold_wire::Report::Listening { handed_over } => {
+            pinfold_wire::Report::Listening { handed_over, has_view } => {
                 let mut sockets = received.descriptors;
+                let view = has_view.then(|| sockets.pop().map(LiveView)).flatten();
                 let mounts = sockets.pop();
-                Ok(Doors { sockets, handed_over, mounts })
+                Ok(Doors { sockets, handed_over, mounts, view })
             }
             report => Err(failure(report)),
         }

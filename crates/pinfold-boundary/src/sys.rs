@@ -421,5 +421,39 @@ pub(crate) fn owner_of_namespace(namespace: BorrowedFd<'_>) -> Result<OwnedFd, E
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 
+/// The namespace above a user namespace (ioctl_ns(2)).
+///
+/// # Errors
+/// Returns the error of `ioctl(2)`; `EPERM` if it is not below the caller's.
+pub(crate) fn parent_of_namespace(namespace: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    // SAFETY: the request takes no argument, and what it returns is a new descriptor or an error.
+    let fd = check(libc::c_long::from(unsafe {
+        libc::ioctl(namespace.as_raw_fd(), libc::NS_GET_PARENT)
+    }))?;
+    // SAFETY: the kernel has just made this descriptor, and nothing else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+}
+
+/// Has this process run before all ordinary ones whenever it can (sched(7), `SCHED_RR`).
+///
+/// # Errors
+/// Returns the error of `sched_setscheduler(2)`: `EPERM` where its control group gives no such time.
+pub(crate) fn run_first() -> Result<(), Errno> {
+    let lowest = libc::sched_param { sched_priority: 1 };
+    // SAFETY: the structure outlives the call, which only reads it.
+    check(libc::c_long::from(unsafe {
+        libc::sched_setscheduler(0, libc::SCHED_RR, &raw const lowest)
+    }))?;
+    Ok(())
+}
+
+/// Ends this process at once. Call it in a child that shares destructors with its parent.
+pub(crate) fn exit(status: i32) -> ! {
+    // SAFETY: _exit(2) has no preconditions.
+    unsafe { libc::_exit(status) }
+}
+
+pub(crate) mod fanotify;
+
 #[cfg(test)]
 mod tests;

@@ -55,6 +55,7 @@ mod protected_dirs;
 pub mod provision;
 mod proxy;
 mod publish;
+mod refresh;
 pub mod repository;
 mod restrict;
 mod resume;

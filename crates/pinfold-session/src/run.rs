@@ -2,6 +2,7 @@
 
 mod design;
 mod live;
+mod nested;
 mod plan;
 mod record;
 
@@ -15,7 +16,7 @@ use std::time::Instant;
 use pinfold_boundary::namespace::explain;
 use pinfold_boundary::{Boundary, Entry, Feature, Inside, Program, Session as OfSession};
 use pinfold_policy::authority::Subject;
-use pinfold_policy::path::{Escaped, InsidePath};
+use pinfold_policy::path::{Escaped, HostPath, InsidePath};
 use pinfold_policy::settings::Settings;
 use pinfold_wire::Window;
 
@@ -32,6 +33,7 @@ use crate::guard::settle_dead;
 use crate::masks::{Fell, Kept, Masks};
 use crate::outcome::{Outcome, RunError};
 use crate::places::Places;
+use crate::refresh::Refresh;
 use crate::resume::Resume;
 use crate::review::{self, Layer, Review};
 use crate::serving::Serving;
@@ -47,7 +49,7 @@ use crate::wrappers::{self, Launch};
 use crate::{hide, idle, launcher, stdio, sys, wall};
 
 use design::Design;
-use live::{Furnished, Live, keep};
+use live::{Furnished, Live, keep, refresh};
 pub(crate) use record::record_launch;
 use record::{record_session, record_settled, say_what_is_hidden, say_what_is_less};
 
@@ -160,9 +162,10 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     launcher::record_in(&audit);
     let tells_at_once = terminal.is_none() && request.window.is_none();
     let records = Arc::new(Records::new(Arc::clone(&audit), tells_at_once));
-    let Furnished { opened, asked, live } =
+    let Furnished { opened, asked, live, view } =
         session.furnish(&mut request, &mut inside, &records, &audit)?;
-    let masks = keep(masks, live, &mut inside).map_err(RunError::thread)?;
+    let over = request.workspace.under_view(&request.settings).map(HostPath::as_path);
+    let masks = keep(masks, live, &mut inside, over).map_err(RunError::thread)?;
     let passage = (asked.is_some() && terminal.is_some()).then(Arc::<Passage>::default);
     let asked_here = passage.as_ref().filter(|_| request.attended);
     let broker = asked.map(|asked| session.broker(asked, &request, &audit, asked_here));
@@ -229,10 +232,13 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     let waits = is_idle && supervision.background.is_none();
     let announced = waits.then(|| session.state.id().clone());
     let sync = session.bring_in_step().map_err(RunError::thread)?;
+    let refresh = refresh(view, &request.workspace).map_err(RunError::thread)?;
     let ended = conduct(supervision, &resume, start, announced.as_ref());
     let (fell, _ending) = masks.map(Kept::end).unzip();
     let synced = sync.map(Sync::end).unwrap_or_default();
-    let with = (synced, fell.unwrap_or_default());
+    let mut fell = fell.unwrap_or_default();
+    fell.notes.extend(refresh.and_then(Refresh::end));
+    let with = (synced, fell);
     session.conclude(ended, &request, &records, &audit, with)
 }
 
@@ -298,7 +304,7 @@ impl Session {
             );
         }
         let mut doors = inside.doors().map_err(explain)?;
-        let mounts = doors.mounts.take();
+        let (mounts, view) = (doors.mounts.take(), doors.view.take());
         // It is the first of the plan's.
         let asks = settings.host_exec.enabled.value && !doors.sockets.is_empty();
         let host_exec = asks.then(|| doors.sockets.remove(0));
@@ -309,6 +315,10 @@ impl Session {
             stand_ins.fill(&authority, &opened.variables).map_err(RunError::System)?;
         }
         let masks = guard.covers(&authority, stand_ins.as_ref());
+        let over = workspace.under_view(settings);
+        if request.nested {
+            nested::refuse_live_masks(&masks, over.map(HostPath::as_path), workspace)?;
+        }
         let covers = masks.iter().cloned().chain(trusted).collect();
         say_what_is_less(settings, inside, self.boundary.lacks());
         let record =
@@ -325,9 +335,8 @@ impl Session {
             layer.record(&record, guard.names()).map_err(RunError::System)?;
         }
         inside.seal(covers).map_err(explain)?;
-        let view = workspace.under_view(settings).cloned();
-        let asked = host_exec.map(|listener| (listener, Ground::new(authority, view)));
-        Ok(Furnished { opened, asked, live: Live { masks, mounts } })
+        let asked = host_exec.map(|listener| (listener, Ground::new(authority, over.cloned())));
+        Ok(Furnished { opened, asked, live: Live { masks, mounts }, view })
     }
 
     /// Starts to bring the repositories in step with the host's.

@@ -17,7 +17,7 @@ use crate::codec::{DecodeError, MAX_MESSAGE};
 use crate::message::{Bounds, Cover, LastSteps, Order, Program, Streams, Wire};
 
 /// The most descriptors that one message carries.
-pub const MAX_DESCRIPTORS: usize = 8;
+pub const MAX_DESCRIPTORS: usize = 9;
 
 /// How often, and each time how much later, descriptors are tried again that could not go.
 const TRIES: u32 = 10;

@@ -39,7 +39,7 @@ proptest! {
 
 fn reports() -> Vec<Report> {
     vec![
-        Report::Listening { handed_over: true },
+        Report::Listening { handed_over: true, has_view: false },
         Report::Born,
         Report::Terminal,
         Report::Socket,
@@ -246,7 +246,8 @@ fn a_program_longer_than_a_message_arrives_whole() {
 fn descriptors_ride_along_and_the_end_is_seen() {
     let (left, right) = Channel::pair().unwrap();
     let (_reader, writer) = rustix::pipe::pipe().unwrap();
-    left.send(&Report::Listening { handed_over: true }, &[writer.as_fd()]).unwrap();
+    left.send(&Report::Listening { handed_over: true, has_view: false }, &[writer.as_fd()])
+        .unwrap();
     let received = right.receive::<Report>().unwrap().unwrap();
     assert_eq!(received.descriptors.len(), 1);
     drop(left);

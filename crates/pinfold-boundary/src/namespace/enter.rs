@@ -74,7 +74,7 @@ fn become_inside(birth: Birth) -> Result<(), (Failure, Channel)> {
         let root = Root::mount(&plan).map_err(Failure::at(Step::Root))?;
         clock.done(Step::Root);
 
-        root.attach_all(&plan.tree, sources)?;
+        let view = root.attach_all(&plan.tree, sources)?;
         clock.done(Step::Grants);
 
         root.write_files(&plan.tree)?;
@@ -85,7 +85,7 @@ fn become_inside(birth: Birth) -> Result<(), (Failure, Channel)> {
         root.enter(&wall).map_err(Failure::at(Step::Pivot))?;
         clock.done(Step::Pivot);
 
-        network.enter(&channel)?;
+        network.enter(&channel, view)?;
         clock.done(Step::Listeners);
 
         let Some(asked) = covers::receive(&root, &channel)? else { return Ok(()) };

@@ -39,9 +39,11 @@ use crate::sys;
 
 mod fallen;
 mod helper;
+mod wall;
 
 pub use fallen::Fallen;
 pub use helper::start;
+use wall::Wall;
 
 /// How long the sandbox may take between two masks.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
@@ -70,12 +72,17 @@ fn keep(channel: &Channel, out: &OwnedFd) -> Result<(), Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let this = rustix::fs::open("/proc/self", flags, Mode::empty())?;
     let Some((covers, namespace)) = receive(channel)? else { return Ok(()) };
+    let wall = Wall::start(&covers, &namespace)?;
     join(&namespace)?;
     sys::prctl(libc::PR_SET_NO_NEW_PRIVS, 1)?;
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let mounts = rustix::fs::openat(&this, "mountinfo", flags, Mode::empty())?;
     drop(this);
-    let mut keeper = Keeper::new(&covers, out)?;
+    let mut keeper = Keeper::new(&covers, wall, out)?;
+    if keeper.raise_wall().is_err() {
+        // As for an ordinary user.
+        keeper.wall = None;
+    }
     keeper.await_masks(channel)?;
     let opened = keeper.open();
     keeper.begin(&mounts)?;
@@ -128,6 +135,12 @@ fn join(namespace: &OwnedFd) -> Result<(), Errno> {
     rustix::thread::move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Mount))
 }
 
+/// A directory of the sandbox as a path from its root.
+fn of_root(path: &Path) -> &Path {
+    let relative = inside(path);
+    if relative.as_os_str().is_empty() { Path::new(".") } else { relative }
+}
+
 /// A directory that is watched.
 struct Watched {
     path: PathBuf,
@@ -148,12 +161,14 @@ struct Keeper<'a> {
     moved: BTreeSet<i32>,
     /// Masks that were in place at some time.
     seen: BTreeSet<usize>,
+    /// What keeps files without their masks closed, if there is something.
+    wall: Option<Wall>,
     out: &'a OwnedFd,
     is_over: bool,
 }
 
 impl<'a> Keeper<'a> {
-    fn new(covers: &'a [Cover], out: &'a OwnedFd) -> Result<Self, Errno> {
+    fn new(covers: &'a [Cover], wall: Option<Wall>, out: &'a OwnedFd) -> Result<Self, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = Root::of(rustix::fs::open("/", flags, Mode::empty())?);
         let mut places: BTreeMap<PathBuf, Vec<(OsString, usize)>> = BTreeMap::new();
@@ -168,7 +183,35 @@ impl<'a> Keeper<'a> {
             }
         }
         let (watched, moved, seen) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
-        Ok(Self { covers, root, places, above, watched, moved, seen, out, is_over: false })
+        Ok(Self { covers, root, places, above, watched, moved, seen, wall, out, is_over: false })
+    }
+
+    /// Has opens held in the directories that hidden files lie in now.
+    fn raise_wall(&self) -> Result<(), Errno> {
+        let find = |path: &Path| self.root.resolve(of_root(path)).ok();
+        self.wall.as_ref().map_or(Ok(()), |wall| wall.mark(find))
+    }
+
+    /// Waits for an event, the end of the channel, or a time.
+    ///
+    /// # Errors
+    /// Returns the error of `poll(2)`, and `EPIPE` if the wall has ended.
+    fn wait_for(
+        &mut self,
+        event: &OwnedFd,
+        flags: PollFlags,
+        channel: &Channel,
+        longest: Option<&Timespec>,
+    ) -> Result<(), Errno> {
+        let mut all = vec![PollFd::new(event, flags), PollFd::new(channel, PollFlags::IN)];
+        all.extend(self.wall.iter().map(|wall| PollFd::new(wall.ended(), PollFlags::IN)));
+        match poll(&mut all, longest) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+        self.is_over = !all[1].revents().is_empty();
+        let has_wall_ended = all.get(2).is_some_and(|wall| !wall.revents().is_empty());
+        if has_wall_ended { Err(Errno::PIPE) } else { Ok(()) }
     }
 
     /// Waits until all masks are in place: the sandbox puts them there while this process starts. If
@@ -222,13 +265,7 @@ impl<'a> Keeper<'a> {
         let step = if time.is_some() { short } else { long };
         let step = Timespec { tv_sec: 0, tv_nsec: step.subsec_nanos().into() };
         while !self.is_over && time.is_none_or(|time| begun.elapsed() < time) {
-            let mut either =
-                [PollFd::new(mounts, PollFlags::PRI), PollFd::new(channel, PollFlags::IN)];
-            match poll(&mut either, Some(&step)) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(errno) => return Err(errno),
-            }
-            self.is_over = !either[1].revents().is_empty();
+            self.wait_for(mounts, PollFlags::PRI, channel, Some(&step))?;
             self.look_at(None)?;
         }
         Ok(())
@@ -246,6 +283,8 @@ impl<'a> Keeper<'a> {
         self.add(&watch, known.collect::<Result<_, _>>()?)?;
         while !self.is_over {
             self.watch(&watch)?;
+            // If the wall has ended, the next wait says so.
+            let _ = self.raise_wall();
             self.look_at(None)?;
             while self.wait(&watch, channel)? {
                 if self.turn(&watch)? {
@@ -259,11 +298,7 @@ impl<'a> Keeper<'a> {
     /// Opens each directory, wherever it is now.
     fn open(&self) -> Vec<(PathBuf, OwnedFd)> {
         let all: BTreeSet<&PathBuf> = self.places.keys().chain(self.above.keys()).collect();
-        let open = |path: &PathBuf| {
-            let relative = inside(path);
-            let relative = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
-            Some((path.clone(), self.root.resolve(relative).ok()?))
-        };
+        let open = |path: &PathBuf| Some((path.clone(), self.root.resolve(of_root(path)).ok()?));
         all.into_iter().filter_map(open).collect()
     }
 
@@ -339,12 +374,7 @@ impl<'a> Keeper<'a> {
 
     /// Waits for a change; false at the end.
     fn wait(&mut self, watch: &OwnedFd, channel: &Channel) -> Result<bool, Errno> {
-        let mut both = [PollFd::new(watch, PollFlags::IN), PollFd::new(channel, PollFlags::IN)];
-        match poll(&mut both, None) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
-        }
-        self.is_over = !both[1].revents().is_empty();
+        self.wait_for(watch, PollFlags::IN, channel, None)?;
         Ok(!self.is_over)
     }
 

@@ -36,6 +36,7 @@ pub(crate) use group::holds_cpus;
 pub use group::{Exceeded, Group};
 pub(crate) use identity::{caller_ids, map_own_ids};
 pub(crate) use last::Asked;
+pub use overlay::LiveView;
 pub(crate) use probe::probe;
 pub(crate) use root::{HIDDEN_KERNEL_FILES, Root, SEALED_KERNEL_FILES};
 pub(crate) use seccomp::profile;

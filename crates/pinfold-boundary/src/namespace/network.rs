@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use rustix::thread::LinkNameSpaceType;
 
 use super::handover;
+use super::overlay::LiveView;
 use super::root::inside;
 use crate::plan::Door;
 use crate::sys;
@@ -46,13 +47,13 @@ impl Network {
         thread.map(Self).map_err(|_| Failure::at(Step::Loopback)(Errno::AGAIN))
     }
 
-    /// Waits for the network, enters it, and passes the doors out; call it when the fresh root is
+    /// Waits for the network, enters it, and passes the doors and the view out; call it when the fresh root is
     /// the only one, which Unix sockets are put into. The process has one
     /// thread again when this returns.
     ///
     /// # Errors
     /// What making or entering it said.
-    pub(super) fn enter(self, channel: &Channel) -> Result<(), Failure> {
+    pub(super) fn enter(self, channel: &Channel, view: Option<LiveView>) -> Result<(), Failure> {
         let gone = || Failure::at(Step::Loopback)(Errno::CHILD);
         let made = self.0.join().map_err(|_| gone())??;
         for (door, path) in &made.paths {
@@ -68,10 +69,12 @@ impl Network {
         if made.doors.is_empty() {
             return Ok(());
         }
-        let all = made.doors.iter().chain([&made.mounts]);
-        let descriptors: Vec<BorrowedFd<'_>> = all.map(AsFd::as_fd).collect();
+        let all = made.doors.iter().chain([&made.mounts]).map(AsFd::as_fd);
+        let descriptors: Vec<BorrowedFd<'_>> = all.chain(view.iter().map(AsFd::as_fd)).collect();
+        let listening =
+            Report::Listening { handed_over: made.handed_over, has_view: view.is_some() };
         channel
-            .send(&Report::Listening { handed_over: made.handed_over }, &descriptors)
+            .send(&listening, &descriptors)
             .map_err(|_| Failure::at(Step::Listeners)(Errno::PIPE))
     }
 }

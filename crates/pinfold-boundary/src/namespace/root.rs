@@ -20,7 +20,8 @@ use super::detached::{
     NO_DEVICES, NO_SUID, READ_ONLY, Source, attach, clone_host, clone_tree, grant_attributes,
     is_directory, new_filesystem,
 };
-use crate::plan::{Entry, LaunchPlan, Place};
+use super::overlay::LiveView;
+use crate::plan::{Changes, Entry, LaunchPlan, Place};
 use crate::sys;
 
 const NO_EXEC: u64 = libc::MOUNT_ATTR_NOEXEC;
@@ -170,11 +171,17 @@ impl Root {
         Ok(())
     }
 
-    /// Attaches every entry that comes from the host, and makes the links.
+    /// Attaches every entry that comes from the host, and makes the links. Returns the view whose
+    /// changes are kept, if there is one.
     ///
     /// # Errors
     /// The entry that failed, with its path.
-    pub(super) fn attach_all(&self, tree: &[Entry], sources: Vec<Source>) -> Result<(), Failure> {
+    pub(super) fn attach_all(
+        &self,
+        tree: &[Entry],
+        sources: Vec<Source>,
+    ) -> Result<Option<LiveView>, Failure> {
+        let mut view = None;
         for (entry, source) in tree.iter().zip(sources) {
             let path = entry.path.as_path();
             let step = match &entry.place {
@@ -185,13 +192,19 @@ impl Root {
             match &entry.place {
                 Place::ReadOnly(host) => self.grant(path, host.as_path(), false, source),
                 Place::Writable(host) => self.grant(path, host.as_path(), true, source),
-                Place::Overlay { lower, changes } => self.overlay(path, lower, changes, source),
+                Place::Overlay { lower, changes } => {
+                    self.overlay(path, lower, changes, source).map(|made| {
+                        let kept = Some(made).filter(|_| matches!(changes, Changes::Kept(_)));
+                        view = kept.or(view.take());
+                    })
+                }
                 Place::Symlink(to) => self.link(path, to),
                 Place::Private | Place::File { .. } => Ok(()),
             }
             .map_err(failed)?;
         }
-        self.leave_stage(tree).map_err(Failure::at(Step::View))
+        self.leave_stage(tree).map_err(Failure::at(Step::View))?;
+        Ok(view)
     }
 
     fn grant(&self, path: &Path, host: &Path, writable: bool, source: Source) -> Result<(), Errno> {

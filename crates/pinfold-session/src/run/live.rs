@@ -1,13 +1,19 @@
-//! The masks of a session, from the moment that its sandbox is complete.
+//! The masks and the view of a session, from the moment that its sandbox is complete.
 
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
+use pinfold_boundary::namespace::LiveView;
 use pinfold_boundary::{Cover, Inside};
 
 use crate::broker::Ground;
 use crate::door::Opened;
 use crate::masks::{Kept, Masks};
+use crate::refresh::Refresh;
+use crate::workspace::Workspace;
 
 /// What a session has before its command starts.
 pub(super) struct Furnished {
@@ -15,6 +21,8 @@ pub(super) struct Furnished {
     /// Where the sandbox asks for commands on the host, if it can.
     pub(super) asked: Option<(OwnedFd, Ground)>,
     pub(super) live: Live,
+    /// The view of the workspace, if it has one.
+    pub(super) view: Option<LiveView>,
 }
 
 /// The masks of a session, and the mount namespace that they are in.
@@ -23,19 +31,42 @@ pub(super) struct Live {
     pub(super) mounts: Option<OwnedFd>,
 }
 
+/// Has the view refreshed when the host changes the workspace.
+///
+/// # Errors
+/// Returns the error of starting a thread.
+pub(super) fn refresh(
+    view: Option<LiveView>,
+    workspace: &Workspace,
+) -> io::Result<Option<Refresh>> {
+    view.map(|view| Refresh::start(view, workspace.root.as_path())).transpose()
+}
+
 /// Has the masks kept, where their namespace can be joined. Nothing runs in the sandbox yet.
 ///
 /// # Errors
 /// A descriptor that cannot be had.
-pub(super) fn keep(masks: Masks, live: Live, inside: &mut Inside) -> io::Result<Option<Kept>> {
+pub(super) fn keep(
+    masks: Masks,
+    live: Live,
+    inside: &mut Inside,
+    view: Option<&Path>,
+) -> io::Result<Option<Kept>> {
     let Live { masks: covers, mounts } = live;
     let mounts = inside.take_engine_mounts().unwrap_or(mounts);
     let Some(mounts) = mounts.filter(|_| !covers.is_empty()) else { return Ok(None) };
+    // A mask in a view does not fall off.
+    let is_live = |mask: &Cover| {
+        let path = Path::new(OsStr::from_bytes(&mask.path));
+        !view.is_some_and(|view| path.starts_with(view))
+    };
+    let has_live = covers.iter().any(is_live);
     let kept = masks.keep(covers, &mounts, inside.init.try_clone()?);
-    if let Err(error) = &kept {
+    if let Some(error) = kept.as_ref().err().filter(|_| has_live) {
         tell!(
-            "pinfold: note: masks that fall off when you save a masked file stay off in this run \
-             ({error})"
+            "pinfold: note: a hidden or protected file that you save on the host stays open to this \
+             session from then on, since the helper that masks it again cannot join the sandbox \
+             ({error}); work in a view (--workspace overlay), or move secrets out (`pinfold hide`)"
         );
     }
     Ok(kept.ok())

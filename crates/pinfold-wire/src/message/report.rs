@@ -135,6 +135,8 @@ pub enum Report {
     Listening {
         /// Whether connections to other addresses are handed to them.
         handed_over: bool,
+        /// Whether the last descriptor is the view of the workspace.
+        has_view: bool,
     },
     /// An engine has started init, which waits for what is left to do ([`super::LastSteps`]).
     Born,
@@ -197,8 +199,8 @@ impl Wire for Report {
     fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::default();
         match self {
-            Self::Listening { handed_over } => {
-                writer.u8(1).u8(u8::from(*handed_over));
+            Self::Listening { handed_over, has_view } => {
+                writer.u8(1).u8(u8::from(*handed_over)).u8(u8::from(*has_view));
             }
             Self::Born => {
                 writer.u8(14);
@@ -253,7 +255,7 @@ impl Wire for Report {
     fn decode(message: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(message);
         let report = match reader.u8()? {
-            1 => Self::Listening { handed_over: reader.u8()? != 0 },
+            1 => Self::Listening { handed_over: reader.u8()? != 0, has_view: reader.u8()? != 0 },
             14 => Self::Born,
             2 => Self::Terminal,
             9 => Self::Socket,

@@ -36,6 +36,11 @@ pub(crate) fn sites() -> Vec<Site> {
 }
 
 impl Site {
+    /// Whether the user is root.
+    pub(crate) fn is_root(&self) -> bool {
+        self.person.is_root()
+    }
+
     /// A directory that is no repository.
     pub(crate) fn bare_directory(&self) -> Case {
         let outer = tempfile::Builder::new().prefix("pinfold-case-").tempdir().unwrap();
@@ -159,6 +164,13 @@ impl Case {
     /// Runs another command of pinfold.
     pub(crate) fn pinfold_itself(&self, arguments: &[&str]) -> Output {
         self.command(executable()).args(arguments).output().unwrap()
+    }
+
+    /// Starts another command of pinfold, with its streams as pipes.
+    pub(crate) fn spawn_itself(&self, arguments: &[&str]) -> Child {
+        let mut command = self.command(executable());
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
     }
 
     fn pinfold(&self, options: &[&str], script: &str) -> Command {

@@ -8,12 +8,14 @@ mod common;
 mod empty;
 mod masks;
 mod moved;
+mod nested;
 mod private;
 mod protected;
 mod scratch;
 mod secrets;
 mod submodules;
 mod waits;
+mod wall;
 mod worktrees;
 
 use common::{sites, text};

@@ -23,9 +23,8 @@ pub fn start(channel: Channel, out: OwnedFd) -> Result<OwnedFd, LaunchError> {
     match sys::clone_into(0, None) {
         Ok(Side::Parent { child, .. }) => Ok(child),
         Ok(Side::Child) => {
-            let status = i32::from(run(&channel, &out).is_err());
-            // SAFETY: _exit(2) has no preconditions; destructors belong to the parent's copy.
-            unsafe { libc::_exit(status) }
+            let is_failed = run(&channel, &out).is_err();
+            sys::exit(i32::from(is_failed))
         }
         Err(source) => Err(LaunchError::System {
             what: "cannot start what keeps masks in place",

@@ -7,6 +7,7 @@ mod git;
 mod kinds;
 mod moves;
 mod power;
+mod refreshed;
 mod showing;
 
 use std::process::Output;

@@ -1,0 +1,57 @@
+//! Agents with sandboxes of their own, and names that must stay hidden.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use pinfold_boundary::Cover;
+use pinfold_policy::path::Escaped;
+
+use crate::outcome::RunError;
+use crate::workspace::Workspace;
+
+/// Names that an error lists.
+const MOST_NAMED: usize = 3;
+
+/// Refuses an agent with sandboxes of its own where a name is hidden in a live directory. Linux takes a
+/// mask off in every mount namespace when the host saves the file, and it is put back only in the
+/// session's first one: a namespace that the agent made would show the new file until it ends. A mask in
+/// a view stays.
+///
+/// # Errors
+/// Returns the refusal, with the names.
+pub(super) fn refuse_live_masks(
+    masks: &[Cover],
+    view: Option<&Path>,
+    workspace: &Workspace,
+) -> Result<(), RunError> {
+    let root = workspace.root.as_path();
+    // A link holds no secret itself (`pinfold hide`). What it leads to has a mask of its own.
+    let is_live =
+        |path: &&Path| !view.is_some_and(|view| path.starts_with(view)) && !path.is_symlink();
+    let hidden = masks.iter().filter(|mask| mask.kind.hides());
+    let live = hidden.map(|mask| Path::new(OsStr::from_bytes(&mask.path))).filter(is_live);
+    let live: Vec<&Path> = live.collect();
+    let Some(first) = live.first() else { return Ok(()) };
+    let shown = |path: &Path| Escaped(path.strip_prefix(root).unwrap_or(path)).to_string();
+    let names: Vec<String> = live.iter().take(MOST_NAMED).map(|path| shown(path)).collect();
+    let more = match live.len().saturating_sub(MOST_NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let what = format!(
+        "this agent starts sandboxes of its own (`nested`), where {}{more} cannot be kept hidden once \
+         the host saves it",
+        names.join(", ")
+    );
+    let hint = if live.iter().all(|path| path.starts_with(root)) {
+        format!(
+            "work in a view (`--workspace overlay`), or move the secret out of the workspace \
+             (`pinfold hide {}`)",
+            shown(first)
+        )
+    } else {
+        "grant a directory that holds no hidden names".to_owned()
+    };
+    Err(RunError::refused(what, Some(hint)))
+}

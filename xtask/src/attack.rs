@@ -2,9 +2,10 @@
 //!
 //! Each case makes a person's machine in a temporary directory, runs one or two sessions at once
 //! whose steps come from a grammar (`attack/grammar.rs`), lets the person edit and commit meanwhile,
-//! kills a supervisor now and then, and afterwards has the real git do ordinary things under a
-//! tracer. It fails if anything was executed, called or written outside that a session brought
-//! about, or if a session printed a secret. Git, not a model of it, says what is harmful.
+//! kills a supervisor now and then, and afterwards has the real git, direnv and npm do ordinary things
+//! under a tracer. It fails if anything was executed, called or written outside that a session brought
+//! about, if an editor that is open meanwhile would have executed anything, or if a session printed a
+//! secret. The programs, not a model of them, say what is harmful.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -15,8 +16,10 @@ use fastrand::Rng;
 
 use crate::Outcome;
 use crate::cargo::{self, command};
+use editor::Editor;
 use person::Person;
 
+mod editor;
 mod grammar;
 mod person;
 
@@ -43,6 +46,11 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
         if cargo::output(command(program).arg("--version")).is_err() {
             println!("skipped: there is no {program} here");
             return Ok(());
+        }
+    }
+    for program in person::MAY_BE_MISSING {
+        if cargo::output(command(program).arg("--version")).is_err() {
+            println!("there is no {program} here: its commands do nothing");
         }
     }
     let pinfold = match options.pinfold {
@@ -106,6 +114,7 @@ fn case(pinfold: &Path, seed: u64) -> Result<(String, Vec<String>), Box<dyn std:
     let before = person.outside()?;
     let (mut story, mut wrong) = (format!("=== seed {seed}\n"), Vec::new());
     let mut was_killed = false;
+    let editor = Editor::open(person.work(), evil.clone());
     for _ in 0..random.usize(1..3) {
         let count = if random.u8(..4) == 0 { 2 } else { 1 };
         let mut sessions = Vec::new();
@@ -146,6 +155,7 @@ fn case(pinfold: &Path, seed: u64) -> Result<(String, Vec<String>), Box<dyn std:
         let settling = started(&person, pinfold, "true", false)?;
         ended(settling)?;
     }
+    wrong.extend(editor.close());
     if person.outside()? != before {
         wrong.push("something outside the workspace is not what it was".to_owned());
     }

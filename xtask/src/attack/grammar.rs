@@ -103,6 +103,8 @@ const STEPS: &[&str] = &[
     "cat .env sub/.env lib/.env 2>/dev/null; find . -name '.env*' -exec cat {} + 2>/dev/null",
     "ln .env hard{n}; ln -s .env soft{n}; mv sub moved{n}",
     "while :; do cat .env sub/.env; done 2>/dev/null & sleep 0.3; kill $!",
+    "printf 'git={evil}\\nscript-shell={evil}\\neditor={evil}\\nviewer={evil}\\n' > {d}/.npmrc; echo '{\"name\":\"x\",\"workspaces\":[\"{d}\"]}' > package.json",
+    "for e in cursor zed claude; do mkdir -p .$e; echo '{\"command\":\"{evil}\"}' > .$e/settings.json; done; sleep 0.2",
     "sleep 0.{n}",
 ];
 

@@ -1,5 +1,5 @@
 //! A person's machine in a temporary directory, and what the person does there after a session:
-//! ordinary commands of git, under strace(1), which tells what they executed and whom they called.
+//! ordinary commands of git and other tools, under strace(1), which tells what they executed and whom they called.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -35,7 +35,11 @@ const COMMANDS: &[&str] = &[
     "git merge --continue",
     "git worktree list",
     "git gc -q",
+    "npm ls --offline",
+    "direnv export bash",
 ];
+/// Programs without which some of them do nothing.
+pub(super) const MAY_BE_MISSING: [&str; 2] = ["npm", "direnv"];
 
 /// Commands in each other place that git might take for a repository.
 const ELSEWHERE: &[&str] = &["git status", "git diff", "git log -1"];
@@ -75,7 +79,8 @@ impl Person {
             git checkout -q -b side; echo 2 > file; echo '{ }' > .vscode/settings.json; \
             git commit -qam side; git checkout -q main; echo 3 > other; git add other; \
             git commit -qm two; git push -q -u origin main; \
-            for d in . sub lib; do echo KEY=secret-old > $d/.env; done";
+            for d in . sub lib; do echo KEY=secret-old > $d/.env; done; \
+            echo 'export A=1' > .envrc; if command -v direnv >/dev/null; then direnv allow .; fi";
         let made = person.shell(script).output()?;
         if !made.status.success() {
             return Err(String::from_utf8_lossy(&made.stderr).into());
@@ -87,7 +92,8 @@ impl Person {
         self.directory.path().join("home")
     }
 
-    fn work(&self) -> PathBuf {
+    /// The workspace.
+    pub(super) fn work(&self) -> PathBuf {
         self.directory.path().join("work")
     }
 
@@ -108,6 +114,8 @@ impl Person {
         let path = std::env::var_os("PATH").unwrap_or_default();
         command.env("PATH", path).env("HOME", self.home()).env("GIT_TERMINAL_PROMPT", "0");
         command.env("GIT_EDITOR", "true").env("LC_ALL", "C.UTF-8");
+        // npm asks for a newer version of itself otherwise.
+        command.env("NO_UPDATE_NOTIFIER", "1");
         command
     }
 

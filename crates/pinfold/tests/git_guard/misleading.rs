@@ -135,7 +135,7 @@ fn what_misleads_waits_in_a_view() {
 }
 
 /// Enough that a look takes seconds.
-const MANY: &str = "python3 -c 'import os\nfor d in range(60):\n os.mkdir(str(d))\n \
+const MANY: &str = "python3 -c 'import os\nfor d in range(40):\n os.mkdir(str(d))\n \
                     for n in range(1000): os.symlink(\"/evil\", f\"{d}/{n}\")'";
 
 #[test]

@@ -124,6 +124,39 @@ fn a_new_submodule_waits_until_git_on_the_host_can_enter_it() {
     }
 }
 
+/// git leaves a submodule out of a comparison that `.gitmodules` ignores, and the session can take that back.
+#[test]
+fn a_new_submodule_that_git_is_told_to_ignore_waits_as_well() {
+    for site in sites() {
+        let case = prepared(&site);
+        let evil = case.evil().display().to_string();
+        let settings = "git config -f .gitmodules submodule.nest.path nest; \
+                        git config -f .gitmodules submodule.nest.url ./x";
+        let script = format!(
+            "{ALLOW}{settings}; git config -f .gitmodules submodule.nest.ignore all; git commit -qam modules; \
+             git branch first; echo ready; until git rev-parse -q --verify seen >/dev/null; do sleep .1; done; \
+             git init -q -b main nest; git -C nest commit -q --allow-empty -m nest; \
+             git -C nest config core.fsmonitor {evil}; git add -f nest 2>/dev/null; git commit -qm nest; \
+             git branch plain first; git config -f .gitmodules --unset submodule.nest.ignore; read line"
+        );
+        let mut child = case.spawn_inside(&script);
+        wait_for_line(&mut child, "ready");
+        let wait = |branch: &str| {
+            format!(
+                "for n in $(seq 100); do git rev-parse -q --verify {branch} && break; sleep .1; done >/dev/null"
+            )
+        };
+        // Each step of the session is in step with the host before the next one.
+        case.host(&format!("{}; git branch seen; {}", wait("first"), wait("plain")));
+        case.host("git status; git diff; git submodule status");
+        assert!(!case.was_marked(), "{site}");
+        drop(child.stdin.take());
+        let (_, told) = text(&child.wait_with_output().unwrap());
+        case.use_git_everywhere();
+        assert!(!case.was_marked(), "{site}: {told}");
+    }
+}
+
 #[test]
 fn a_new_submodule_comes_at_the_end() {
     for site in sites() {

@@ -18,11 +18,10 @@ use rustix::fs::{RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use super::collect::Phase;
-use super::config::Config;
 use super::host::HostGit;
 use super::index::Index;
 use super::private::Copied;
-use super::read::{kind_at, open_directory, owner_at, read_beneath};
+use super::read::{kind_at, open_directory, owner_at};
 use super::rebuild::{New, Read, Reader, WorkTree, held, index, words};
 use super::settle::{Kept, Settled};
 use super::start::Start;
@@ -34,9 +33,11 @@ use crate::state::remove_private;
 mod find;
 mod name;
 mod place;
+mod settings;
 
 use find::{Taken, below, taken};
 use place::Tree;
+use settings::config_of;
 
 /// Levels of submodules in submodules.
 const DEEPEST: usize = 8;
@@ -261,10 +262,7 @@ impl Modules<'_> {
     /// Has the host's git directory lead to the working tree, if it leads nowhere (after
     /// `git submodule deinit`).
     fn connect(&self, module: &Module<'_>, host: &Anchor) -> Result<(), String> {
-        let opened = host.open().map_err(words)?;
-        let content = read_beneath(&opened, Path::new("config")).map_err(words)?;
-        let config = content.map(|content| Config::parse_last(content.bytes)).unwrap_or_default();
-        match config.last("core.worktree") {
+        match config_of(host)?.last("core.worktree") {
             Some(named)
                 if super::pointer::normal(&host.path().join(&named)) == module.tree.path =>
             {
@@ -371,26 +369,6 @@ impl Modules<'_> {
         if !directory.is_whole {
             self.set_aside(module, settled);
         }
-    }
-
-    /// Sets `submodule.NAME.active` on the host, unless the host has settings for the submodule:
-    /// without it `git submodule status` and `update` skip the submodule.
-    fn activate(&self, module: &Module<'_>, made: &mut Made) -> Result<(), String> {
-        let opened = module.parent.host.open().map_err(words)?;
-        let content = read_beneath(&opened, Path::new("config")).map_err(words)?;
-        let config = content.map(|content| Config::parse_last(content.bytes)).unwrap_or_default();
-        let name = module.name.to_str().ok_or("its name is no text")?;
-        let key = |key: &str| format!("submodule.{name}.{key}");
-        if ["active", "url"].iter().any(|it| config.last(&key(it)).is_some()) {
-            return Ok(());
-        }
-        let git = HostGit { program: self.git, directory: &module.parent.host };
-        git.run(&["config", "--local", &key("active"), "true"], None)?;
-        // Nobody else changed it.
-        if let Some(parent) = made.directories.get_mut(module.parent.host.path()) {
-            parent.ours = Start::read(module.parent.host.path());
-        }
-        Ok(())
     }
 }
 

@@ -158,6 +158,29 @@ fn a_new_submodule_that_git_is_told_to_ignore_waits_as_well() {
 }
 
 #[test]
+fn a_fetch_on_the_host_calls_no_remote_of_a_submodule_of_a_session() {
+    for site in sites() {
+        let case = prepared(&site);
+        case.host("git init -q --bare -b main ../upstream; git remote add origin ../upstream; git push -q origin main");
+        let lib = format!("{}/lib", outer(&case));
+        let told = inside(
+            &case,
+            &format!(
+                "git submodule --quiet add {lib} dep; git -C dep remote set-url origin https://localhost:1/x; \
+                 git config -f .gitmodules submodule.dep.fetchRecurseSubmodules true; \
+                 git submodule --quiet update --init later; \
+                 git -C later remote set-url origin https://localhost:1/x; \
+                 git config -f .gitmodules submodule.later.fetchRecurseSubmodules true; \
+                 git add .gitmodules; git commit -qm added"
+            ),
+        );
+        let fetched = case.host("GIT_TRACE=1 git fetch origin 2>&1; git pull -q origin main");
+        assert!(!fetched.contains("localhost"), "{site}: {fetched}{told}");
+        assert!(case.host("git -C dep remote -v").contains("localhost"), "{site}: {told}");
+    }
+}
+
+#[test]
 fn a_new_submodule_comes_at_the_end() {
     for site in sites() {
         let case = prepared(&site);

@@ -151,10 +151,8 @@ impl Modules<'_> {
         deepest: usize,
     ) {
         let Some(deepest) = deepest.checked_sub(1) else { return };
-        for name in find::names(&parent.private) {
-            let relative = Path::new("modules").join(&name);
-            let (private, host) =
-                (parent.private.join(&relative), parent.host.path().join(relative));
+        for (name, private) in self.directories_of(parent) {
+            let host = parent.host.path().join("modules").join(&name);
             // Without its `.git` file the host has no use for it.
             let Some(tree) = Tree::find(&parent.top, &private, &host) else { continue };
             let module = Module { parent, name, private, host, tree };
@@ -176,6 +174,18 @@ impl Modules<'_> {
                 }
             }
         }
+    }
+
+    /// The names of submodules with the git directory that the session has for each. At the end those that
+    /// only the host has count, too: a supervisor that was killed may have rebuilt one and set the
+    /// session's aside.
+    fn directories_of(&self, parent: &Parent) -> BTreeMap<PathBuf, PathBuf> {
+        let of = |git: &Path| {
+            let modules = git.join("modules");
+            find::names(git).into_iter().map(move |name| (name.clone(), modules.join(name)))
+        };
+        let host = (self.phase == Phase::End).then(|| of(parent.host.path()));
+        host.into_iter().flatten().chain(of(&parent.private)).collect()
     }
 
     /// Whether it has to wait for the end of the session: git may be at work on it, it could not be

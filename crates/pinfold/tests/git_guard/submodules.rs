@@ -180,6 +180,20 @@ fn a_fetch_on_the_host_calls_no_remote_of_a_submodule_of_a_session() {
     }
 }
 
+/// So it is when pinfold was killed after it had rebuilt a submodule and set the session's own aside.
+#[test]
+fn a_git_file_that_leads_to_a_git_directory_of_the_host_stays() {
+    for site in sites() {
+        let case = prepared(&site);
+        case.host("rm known/.git");
+        let script = "rm -rf .git/modules; echo 'gitdir: ../.git/modules/known' >known/.git; ln known/.git copy";
+        let (_, told) = text(&case.inside(script));
+        assert!(!told.contains("known/.git (set aside"), "{site}: {told}");
+        let look = "cat known/.git; git -C known log -1 --format=%s; stat -c %h known/.git";
+        assert_eq!(case.host(look), "gitdir: ../.git/modules/known\nwith\n1\n", "{site}: {told}");
+    }
+}
+
 #[test]
 fn a_new_submodule_comes_at_the_end() {
     for site in sites() {

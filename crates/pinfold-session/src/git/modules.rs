@@ -220,7 +220,7 @@ impl Modules<'_> {
                 Err("its name conflicts with another one in `.git/modules` of the host".to_owned())
             }
             Taken::There => self.update(module, &above, made, settled),
-            Taken::Free if made.directories.len() >= MOST => {
+            Taken::Free if made.directories.len() + made.failed.len() >= MOST => {
                 Err(format!("more than {MOST} submodules of a session are not rebuilt"))
             }
             Taken::Free => {

@@ -1,5 +1,6 @@
 //! One run, from the settings to the exit status.
 
+mod dead;
 mod design;
 mod live;
 mod nested;
@@ -10,6 +11,7 @@ use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -27,11 +29,10 @@ use crate::detach::{self, Background};
 use crate::door::{self, Records};
 use crate::filling::{Bound, Filling};
 use crate::gateway::Provider;
-use crate::git::settle::Settled;
 use crate::git::sync::{Sync, Synced};
-use crate::guard::settle_dead;
 use crate::masks::{Fell, Kept, Masks};
 use crate::outcome::{Outcome, RunError};
+use crate::patience::Patience;
 use crate::places::Places;
 use crate::refresh::Refresh;
 use crate::resume::Resume;
@@ -48,6 +49,7 @@ use crate::workspace::Workspace;
 use crate::wrappers::{self, Launch};
 use crate::{hide, idle, launcher, stdio, sys, wall};
 
+use dead::settle_before;
 use design::Design;
 use live::{Furnished, Live, keep, refresh};
 pub(crate) use record::record_launch;
@@ -144,12 +146,9 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     };
     inside.command(&program, streams.stdio).map_err(explain)?;
 
-    let settle = |dead: &SessionId, private: &std::path::Path| {
-        let settled = settle_dead(dead, private, &request.settings, &request.places);
-        for note in settled.iter().flat_map(Settled::notes) {
-            tell!("pinfold: after a session that was killed: {note}");
-        }
-    };
+    let granted = session.granted();
+    let settle =
+        |dead: &SessionId, private: &Path| settle_before(dead, private, &request, &granted);
     let written = wall::written(&request.settings, request.workspace.root.as_path());
     session.state.clean_dead(&written, &settle).map_err(RunError::System)?;
     if let Some(name) = &request.name {
@@ -343,6 +342,12 @@ impl Session {
         Ok(Furnished { opened, asked, live: Live { masks, mounts }, view })
     }
 
+    /// The directories of the host that the sandbox gets.
+    fn granted(&self) -> Vec<PathBuf> {
+        let grants = self.design.authority.grants();
+        grants.map(|grant| grant.root.host.as_path().to_owned()).collect()
+    }
+
     /// Starts to bring the repositories in step with the host's.
     ///
     /// # Errors
@@ -407,8 +412,16 @@ impl Session {
         let mut notes = records.rest();
         notes.extend(fell.notes);
         let guard = &self.design.guard;
-        let settled = guard.settle(&request.settings, &request.places, (synced, &fell.saved));
+        let patience = Patience::at_end();
+        let synced = (synced, &fell.saved);
+        let settled = guard.settle(&request.settings, &request.places, synced, &patience);
         notes.extend(record_settled(&settled, audit).map_err(RunError::System)?);
+        if settled.is_cut {
+            let what = "not everything that the session changed was looked at: the next `pinfold run` \
+                        goes on with it; run no git and no builds there before";
+            // Only so many are shown.
+            notes.insert(0, what.to_owned());
+        }
         if let Ok(outcome) = &ended {
             let limit = outcome.limit.map(crate::LimitReached::name);
             let event = Event::End { status: outcome.status, limit };
@@ -416,7 +429,11 @@ impl Session {
         }
         let Self { state, design: Design { layer, guard, .. }, .. } = self;
         let session = state.id().clone();
-        drop((guard, state));
+        drop(guard);
+        match settled.is_cut {
+            true => state.leave(),
+            false => drop(state),
+        }
         if layer.is_some() {
             let outcome = ended.as_ref().ok();
             let settings = &request.settings;

@@ -164,6 +164,7 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     let Furnished { opened, asked, live, view } =
         session.furnish(&mut request, &mut inside, &records, &audit)?;
     let over = request.workspace.under_view(&request.settings).map(HostPath::as_path);
+    let hidden = live.hidden();
     let masks = keep(masks, live, &mut inside, over).map_err(RunError::thread)?;
     let passage = (asked.is_some() && terminal.is_some()).then(Arc::<Passage>::default);
     let asked_here = passage.as_ref().filter(|_| request.attended);
@@ -231,12 +232,15 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     let waits = is_idle && supervision.background.is_none();
     let announced = waits.then(|| session.state.id().clone());
     let sync = session.bring_in_step().map_err(RunError::thread)?;
-    let refresh = refresh(view, &request.workspace).map_err(RunError::thread)?;
+    let refresh = refresh(view, &request.workspace, hidden, masks.as_ref());
+    let refresh = refresh.map_err(RunError::thread)?;
     let ended = conduct(supervision, &resume, start, announced.as_ref());
+    // It has the masks' channel.
+    let notes = refresh.map(Refresh::end).unwrap_or_default();
     let (fell, _ending) = masks.map(Kept::end).unzip();
     let synced = sync.map(Sync::end).unwrap_or_default();
     let mut fell = fell.unwrap_or_default();
-    fell.notes.extend(refresh.and_then(Refresh::end));
+    fell.notes.extend(notes);
     let with = (synced, fell);
     session.conclude(ended, &request, &records, &audit, with)
 }

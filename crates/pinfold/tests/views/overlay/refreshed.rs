@@ -173,6 +173,29 @@ fn masks_in_a_view_stay_when_it_is_refreshed() {
     }
 }
 
+/// A directory takes its mask to its new name, and a file leaves it behind.
+#[test]
+fn what_is_hidden_in_a_view_stays_hidden_when_the_host_renames_it() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let session =
+            view(&stage, &[], "mkdir sub; echo SECRET >sub/.env; echo SECRET >.env; echo 0 >seen");
+        // Until the workspace is watched.
+        std::thread::sleep(Duration::from_millis(1500));
+        host(
+            &stage,
+            "mv sub sub.old; sleep 0.3; mkdir sub; sleep 0.3; echo SECRET >sub/.env; mv .env .env.old; echo SECRET >.env; \
+             echo 1 >t; mv t seen",
+        );
+        await_output(&session, "cat seen", "1\n");
+        let names = "sub.old/.env sub/.env .env.old .env";
+        await_output(&session, &format!("cat {names} 2>&1"), "");
+        shown(&session.shell("ls -a . sub sub.old; sleep 1"));
+        assert_eq!(shown(&session.shell(&format!("cat {names} 2>&1"))), "");
+        session.end();
+    }
+}
+
 /// At rest a thread waits, and the watches of a large workspace cost a short session nothing.
 #[test]
 fn a_view_at_rest_costs_no_processor_time() {

@@ -32,7 +32,8 @@ fn applied_the_workspace_is_what_the_view_was() {
         let before = host(&stage, LISTING);
         let view = work(&stage, &format!("{CHANGES}\n{LISTING}"));
         assert_eq!(host(&stage, LISTING), before, "the session reached the workspace");
-        let (_, told) = pinfold(&stage, &["apply"]).unwrap();
+        // The odd name waits otherwise.
+        let (_, told) = pinfold(&stage, &["apply", "--protected"]).unwrap();
         assert_eq!(host(&stage, LISTING), view, "{told}");
         assert_eq!(sessions(&stage), Vec::<String>::new(), "{told}");
         assert_eq!(host(&stage, "stat -c %h hard copied a/hard linked"), "3\n3\n3\n1\n");
@@ -55,7 +56,7 @@ fn a_part_can_be_applied_and_the_rest_later() {
         let (rest, _) = pinfold(&stage, &["diff", "--name-only"]).unwrap();
         assert!(!rest.contains("tree") && !rest.lines().any(|line| line == "file"), "{rest}");
         assert!(rest.lines().any(|line| line == "a/text"), "{rest}");
-        pinfold(&stage, &["apply"]).unwrap();
+        pinfold(&stage, &["apply", "--protected"]).unwrap();
         assert_eq!(host(&stage, LISTING), view);
         assert_eq!(sessions(&stage), Vec::<String>::new());
     }

@@ -156,6 +156,7 @@ fn case(pinfold: &Path, seed: u64) -> Result<(String, Vec<String>), Box<dyn std:
         ended(settling)?;
     }
     wrong.extend(editor.close());
+    person.build()?;
     if person.outside()? != before {
         wrong.push("something outside the workspace is not what it was".to_owned());
     }

@@ -10,6 +10,7 @@
 
 mod built;
 mod fold;
+pub mod misleading;
 mod site;
 
 use std::os::unix::ffi::OsStrExt as _;
@@ -180,7 +181,14 @@ pub const GIT_CONFIG: &str = "git-config";
 pub const BARE_REPOSITORIES: &str = "bare-repositories";
 
 /// Protections that depend on more than a name.
-const BY_STRUCTURE: [&str; 3] = [GIT_HOOKS, GIT_CONFIG, BARE_REPOSITORIES];
+const BY_STRUCTURE: [&str; 6] = [
+    GIT_HOOKS,
+    GIT_CONFIG,
+    BARE_REPOSITORIES,
+    misleading::OUTWARD_LINKS,
+    misleading::ODD_NAMES,
+    misleading::SPARSE_FILES,
+];
 
 /// The names that lift a protection, sorted.
 #[must_use]

@@ -6,8 +6,7 @@
 //! that the host would execute are set aside. "New" means another file than at the start, by
 //! device, inode and birth time: a path proves nothing.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::os::unix::fs::FileTypeExt as _;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use pinfold_policy::authority::{Reason, Why};
@@ -15,25 +14,27 @@ use pinfold_policy::path::Escaped;
 use pinfold_policy::protect::Protection;
 use pinfold_policy::settings::FileSettings;
 use rustix::fs::{CWD, FileType};
+use rustix::io::Errno;
 
 use crate::file_id::{FileId, Moment};
 use crate::git::modules::GitFiles;
-use crate::git::read::open_directory;
 use crate::git::rebuild::{Rebuild, Rebuilt};
 use crate::git::settle::{Kept, Settled};
 use crate::guard::{Guard, Walked};
+use crate::misleading::{Finder, Misleading};
+use crate::patience::Patience;
 use crate::placeholder::is_empty;
 use crate::places::Places;
 use crate::protect::{Finding, Look, Rules, Surveyor, What};
-use crate::protected_dirs::{Settling, keep_committed};
-use crate::set_aside::{self, SetAside};
+use crate::protected_dirs::Settling;
+use crate::set_aside::SetAside;
 use crate::state::live_placeholders;
 use crate::survey::{Obstacle, Unseen, walk_changed};
 
-type Text = std::borrow::Cow<'static, str>;
+mod aside;
 
-/// New things that are named one by one at most; the rest is counted.
-const MOST_NAMED: usize = 64;
+/// New repositories that are rebuilt: git is asked some ten times for each.
+const MOST_REBUILT: usize = 256;
 
 /// What the look goes by.
 pub(crate) struct Context<'a> {
@@ -47,6 +48,7 @@ pub(crate) struct Context<'a> {
     pub(crate) saved: &'a HashMap<PathBuf, Moment>,
     /// `.git` files of submodules that were rebuilt.
     pub(crate) git_files: &'a GitFiles,
+    pub(crate) patience: &'a Patience,
 }
 
 struct After<'a> {
@@ -62,61 +64,80 @@ struct After<'a> {
     new_trees: HashSet<PathBuf>,
     /// Names that are new and would be executed, or waited for.
     named: Vec<(PathBuf, Reason)>,
+    /// What is new and misleads programs on the host.
+    misleading: Vec<Misleading>,
     /// What was set aside, or lies in something that was.
     gone: HashSet<PathBuf>,
     /// What tools run on a build, in directories that changed.
     built: Vec<PathBuf>,
+    /// New repositories so far.
+    rebuilt: usize,
+    patience: &'a Patience,
+    is_cut: bool,
+}
+
+/// What a look came to.
+#[derive(Debug, Default)]
+pub(crate) struct Looked {
+    /// What lies in directories that changed and tools run on a build.
+    pub(crate) built: Vec<PathBuf>,
+    /// Whether there was no time for all of it.
+    pub(crate) is_cut: bool,
 }
 
 /// Looks at what changed in the writable roots, and rebuilds or sets aside what is new there.
-/// Returns what lies in directories that changed and tools run on a build.
-pub(crate) fn look(
-    context: &Context<'_>,
-    rebuild: Rebuild<'_>,
-    settled: &mut Settled,
-) -> Vec<PathBuf> {
-    let Context { guard, settling, places, files, protection, aside, saved, git_files } = *context;
+pub(crate) fn look(context: &Context<'_>, rebuild: Rebuild<'_>, settled: &mut Settled) -> Looked {
+    let Context { guard, settling, places, files, protection, aside, saved, .. } = *context;
     let rules = Rules {
         protection: protection.clone(),
         files,
         own: &guard.own,
         roots: guard.readable.clone(),
     };
-    let (new_trees, named, gone) = (HashSet::new(), Vec::new(), HashSet::new());
-    let built = Vec::new();
     let mut after = After {
         guard,
         settling,
         places,
         aside,
         saved,
-        git_files: git_files.clone(),
+        git_files: context.git_files.clone(),
         rebuild,
         settled,
-        new_trees,
-        named,
-        gone,
-        built,
+        new_trees: HashSet::new(),
+        named: Vec::new(),
+        misleading: Vec::new(),
+        gone: HashSet::new(),
+        built: Vec::new(),
+        rebuilt: 0,
+        patience: context.patience,
+        is_cut: false,
     };
     let mut done = HashSet::new();
     for root in &guard.roots {
         for finding in after.changed(root, &rules) {
-            if done.insert(finding.path.clone()) {
+            if !after.is_over() && done.insert(finding.path.clone()) {
                 after.judge(finding);
             }
         }
     }
     after.set_named_aside();
-    after.built
+    after.set_misleading_aside();
+    Looked { built: after.built, is_cut: after.is_cut }
 }
 
 impl After<'_> {
     fn changed(&mut self, root: &Walked, rules: &Rules<'_>) -> Vec<Finding> {
         let mut surveyor = Surveyor::new(rules, &root.path, &root.site, true, Look::After);
-        let walked = walk_changed(&root.path, &root.walk, &mut |listing, zone, below| {
-            surveyor.visit(listing, zone, below);
+        let roots = self.guard.roots.iter().map(|root| root.path.as_path()).collect();
+        let (before, hidden) = (&self.guard.before, &self.guard.hidden);
+        let mut finder = Finder::new(&root.path, roots, before, hidden, &rules.protection);
+        let walked = walk_changed(&root.path, &root.walk, self.patience, &mut |it, zone, below| {
+            finder.visit(it, zone);
+            surveyor.visit(it.listing, zone, below);
         });
+        self.misleading.extend(finder.found);
         match walked {
+            Err(Errno::CANCELED) => self.is_cut = true,
             Ok(unseen) => {
                 for unseen in unseen {
                     self.unseen(root, &unseen);
@@ -131,6 +152,12 @@ impl After<'_> {
         }
         self.built.extend(surveyor.built);
         surveyor.findings
+    }
+
+    /// Whether the time is over. Then nothing more is judged.
+    fn is_over(&mut self) -> bool {
+        self.is_cut = self.is_cut || self.patience.is_over();
+        self.is_cut
     }
 
     /// A directory that the look could not enter is set aside if it is new. What was there at the
@@ -203,6 +230,10 @@ impl After<'_> {
 
     /// Rebuilds a new repository in its place, or sets it aside.
     fn repository(&mut self, path: &Path) {
+        self.rebuilt += 1;
+        if self.rebuilt > MOST_REBUILT {
+            return self.set_aside(path, "it is one of very many repositories that are new");
+        }
         match self.rebuild.at(path, self.settled) {
             Ok(Rebuilt { note, is_whole, files }) => {
                 self.git_files.extend(files);
@@ -256,72 +287,5 @@ impl After<'_> {
             _ => "it leads git to a directory of the session; its commits and branches come out",
         };
         self.set_aside(path, why);
-    }
-
-    fn set_named_aside(&mut self) {
-        let mut rest = 0;
-        for (path, reason) in std::mem::take(&mut self.named) {
-            // What lies in something protected came with it.
-            let mut above = path.ancestors().skip(1);
-            // No clone brings a FIFO.
-            let is_fifo = std::fs::symlink_metadata(&path).is_ok_and(|it| it.file_type().is_fifo());
-            let in_new_tree = !is_fifo && above.clone().any(|above| self.new_trees.contains(above));
-            let below =
-                above.any(|above| self.guard.known.contains_key(above) && self.is_known(above));
-            if in_new_tree
-                || below
-                || self.is_gone(&path)
-                || std::fs::symlink_metadata(&path).is_err()
-            {
-                continue;
-            }
-            for path in self.without_committed(path) {
-                let before = self.settled.kept.len();
-                self.set_aside_for(&path, reason.text.clone(), reason.opt_in.clone());
-                if before >= MOST_NAMED {
-                    self.settled.kept.truncate(before);
-                    rest += 1;
-                }
-            }
-        }
-        if rest > 0 {
-            let what = format!("{rest} more files");
-            self.settled.kept.push(Kept::new(what, "they were set aside like the others"));
-        }
-    }
-
-    /// Returns what is to be set aside of a new protected file or directory: what git on the host did
-    /// not have there at the start.
-    fn without_committed(&self, path: PathBuf) -> BTreeSet<PathBuf> {
-        let kept = self.root_of(&path).and_then(|root| keep_committed(&self.settling, root, &path));
-        kept.unwrap_or_else(|| [path].into())
-    }
-
-    /// The innermost writable root that a path lies in.
-    fn root_of(&self, path: &Path) -> Option<&Path> {
-        let roots = self.guard.roots.iter().filter(|root| path.starts_with(&root.path));
-        roots.map(|root| root.path.as_path()).max_by_key(|root| root.as_os_str().len())
-    }
-
-    fn set_aside(&mut self, path: &Path, why: &'static str) {
-        self.set_aside_for(path, why.into(), None);
-    }
-
-    fn set_aside_for(&mut self, path: &Path, why: Text, opt_in: Option<Text>) {
-        let taken = self.root_of(path).and_then(|root| {
-            let relative = path.strip_prefix(root).ok()?;
-            let opened = open_directory(root).map_err(Into::into);
-            Some(opened.and_then(|root| self.aside.take_beneath(&root, relative, path)))
-        });
-        let shown = Escaped(path);
-        let what = match taken {
-            Some(Ok(())) => {
-                self.gone.insert(path.to_owned());
-                set_aside::named(path)
-            }
-            Some(Err(error)) => format!("{shown} (still there: {error}; remove it)"),
-            None => format!("{shown} (still there; remove it)"),
-        };
-        self.settled.kept.push(Kept { what, why, opt_in });
     }
 }

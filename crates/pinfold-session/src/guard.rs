@@ -10,35 +10,29 @@ use std::sync::Arc;
 
 use pinfold_boundary::namespace::inside_owner;
 use pinfold_boundary::{Cover, CoverKind, Entry, Place};
+use pinfold_policy::access::Access;
 use pinfold_policy::authority::{Authority, Effect, Reason, Restriction, Why};
 use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_policy::protect::{Protection, Site};
 use pinfold_policy::settings::{FileSettings, Settings};
 
 use crate::RunError;
-use crate::after;
+use crate::began::Began;
 use crate::built::Built;
-use crate::file_id::{FileId, Moment};
+use crate::file_id::FileId;
 use crate::generated::Generated;
 use crate::git::bytes;
-use crate::git::collect::Phase;
-use crate::git::dropped;
 use crate::git::layout::PRIVATE;
-use crate::git::modules::GitFiles;
 use crate::git::person::{self, Owners};
 use crate::git::private::Copies;
-use crate::git::rebuild::Rebuild;
-use crate::git::settle::{Kept, Settled};
-use crate::git::state::State;
-use crate::git::sync::Synced;
+use crate::misleading::Before;
 use crate::mounts;
 use crate::own::Own;
 use crate::places::Places;
 use crate::protect::{Look, Rules, Surveyor, Zone};
-use crate::protected_dirs::{self, ProtectedDir, Settling};
+use crate::protected_dirs::ProtectedDir;
 use crate::restrict::{Protect, Substitute};
 use crate::review::{Named, Names};
-use crate::set_aside::SetAside;
 use crate::shadow::Shadow;
 use crate::stand_in::StandIns;
 use crate::state::{SessionId, SessionState};
@@ -55,11 +49,12 @@ mod prospect;
 mod protected;
 mod repositories;
 mod secrets;
+mod settle;
 mod shared;
 mod under_view;
 
 use granted::{Granted, granted, site_of};
-pub(crate) use left::{session_with, settle_dead};
+pub(crate) use left::{session_with, settle_dead, shares};
 pub(crate) use own_places::{in_words, refuse};
 pub use prospect::{Prospect, prospect};
 use repositories::Git;
@@ -90,7 +85,7 @@ pub(crate) struct Guard {
     /// Tops of the working trees in writable roots, each with the git directory that it has.
     tops: Vec<(PathBuf, PathBuf)>,
     /// What is hidden from the session.
-    hidden: Vec<PathBuf>,
+    pub(crate) hidden: Vec<PathBuf>,
     /// What git has of the files that are secret by name.
     tracked: Tracked,
     session: String,
@@ -103,6 +98,8 @@ pub(crate) struct Guard {
     shadows: Vec<Shadow>,
     /// What is pinfold's own.
     pub(crate) own: Arc<Own>,
+    /// What there was before that may mislead.
+    pub(crate) before: Before,
     /// Files that the session has of its own in what is granted.
     generated: Generated,
     /// What tools run on a build.
@@ -146,6 +143,7 @@ impl Guard {
             named: Vec::new(),
             shadows,
             own,
+            before: Before::default(),
             generated: Generated::default(),
             built: Built::begin(),
         }
@@ -217,6 +215,9 @@ impl Guard {
         places: &Places,
         state: &mut SessionState,
     ) -> Result<Authority, RunError> {
+        self.before.began = Began::now();
+        let fixed = authority.grants().filter(|grant| !grant.access.intersects(Access::CHANGING));
+        self.before.fixed = fixed.map(|grant| grant.root.host.as_path().to_owned()).collect();
         let mut restrictions = self.find(authority, settings, places)?;
         hand_over(&self.private).map_err(RunError::System)?;
         // After the owner changed, which is a change of the file.
@@ -320,11 +321,13 @@ impl Guard {
             Surveyor::new(rules, &root.path, &root.site, root.writable, Look::Before);
         let is_view = self.over.as_ref() == Some(&root.path);
         let names = &mut self.names;
-        let walked = walk(&root.path, root.zone, cache, &mut |listing, zone, below| {
+        let before = &mut self.before;
+        let walked = walk(&root.path, root.zone, cache, &mut |visited, zone, below| {
             if is_view {
-                names.add(listing);
+                names.add(visited.listing);
             }
-            surveyor.visit(listing, zone, below);
+            before.note(&root.path, visited);
+            surveyor.visit(visited.listing, zone, below);
         });
         if !is_view {
             self.built.add(std::mem::take(&mut surveyor.built));
@@ -341,94 +344,6 @@ impl Guard {
             self.take(finding, git);
         }
         Ok(())
-    }
-
-    /// Takes over what is harmless of the session's changes. Call it when everything in the
-    /// sandbox has ended.
-    /// `synced` is what came of its repositories while it lived, and `saved` are masked files that
-    /// the host saved.
-    pub(crate) fn settle(
-        &self,
-        settings: &Settings,
-        places: &Places,
-        (synced, saved): (Synced, &HashMap<PathBuf, Moment>),
-    ) -> Settled {
-        let git = self.host_git();
-        let mut settled = Settled { kept: synced.kept, ..Settled::default() };
-        let aside = SetAside::of(places, &self.session);
-        // Before any commit comes out: a `.git` file in a submodule that leads nowhere would make
-        // `git status` fail on the host.
-        let repositories = self.repositories();
-        let mut modules = synced.modules;
-        let git_files = git.as_deref().map_or_else(GitFiles::new, |git| {
-            repositories.modules(git, Phase::End, Some(&aside)).bring(&mut modules, &mut settled)
-        });
-        let rebuild = Rebuild {
-            aside: &aside,
-            git: git.as_deref(),
-            session: &self.session,
-            reader: self.reader(),
-            modules: git.as_deref().map(|git| repositories.modules(git, Phase::End, Some(&aside))),
-        };
-        let settling = Settling {
-            git: git.as_deref(),
-            tops: &self.tops,
-            copies: &self.copies.directories,
-            aside: &aside,
-            session: &self.session,
-        };
-        let context = after::Context {
-            guard: self,
-            settling,
-            places,
-            files: &settings.files,
-            protection: &self.protection,
-            aside: &aside,
-            saved,
-            git_files: &git_files,
-        };
-        let built = after::look(&context, rebuild, &mut settled);
-        if self.over.is_none() {
-            self.collect(git.as_deref(), synced.states, &mut settled);
-            self.report_dropped(&mut settled.kept);
-        }
-        // HEAD is where the session has it now.
-        protected_dirs::settle(&settling, &self.protected_dirs, &mut settled);
-        let roots: Vec<PathBuf> = self.roots.iter().map(|root| root.path.clone()).collect();
-        settled.built = self.built.note(&built, &roots);
-        settled.kept.sort();
-        settled.kept.dedup();
-        settled
-    }
-
-    /// Names the git settings and hooks that end with the session.
-    fn report_dropped(&self, kept: &mut Vec<Kept>) {
-        for copied in &self.copies.directories {
-            let now = dropped::Settings::read(&copied.private);
-            copied.start.settings().report(&now, copied.host.path(), kept);
-        }
-    }
-
-    /// Takes commits and references out of the copies.
-    fn collect(&self, git: Option<&Path>, states: Vec<State>, settled: &mut Settled) {
-        let repositories = self.repositories();
-        let mut states = states.into_iter();
-        for copied in repositories.copied() {
-            let state = states.next();
-            let collected = match git {
-                Some(git) => {
-                    let collect = repositories.collecting(copied, git, Phase::End);
-                    collect.collect_at_end(state, settled)
-                }
-                None => Err("there is no git on the host".to_owned()),
-            };
-            if let Err(error) = collected {
-                let kept = copied.keep(&self.session);
-                let (host, kept) = (copied.host.path().display(), kept.display());
-                let what = format!("commits in {host} ({error}); the copy is kept in {kept}");
-                settled.kept.push(Kept::new(what, "they could not be taken over"));
-            }
-        }
     }
 
     /// The covers for an authority, with what stands for private copies and for hidden files.

@@ -11,6 +11,7 @@ use std::io::{self, Read as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -49,7 +50,7 @@ pub(crate) struct Masks {
 /// Masks that are kept.
 #[derive(Debug)]
 pub(crate) struct Kept {
-    channel: Channel,
+    channel: Arc<Channel>,
     helper: Helper,
     thread: JoinHandle<Fell>,
 }
@@ -111,12 +112,17 @@ impl Masks {
             fell
         };
         let thread = thread::Builder::new().name("masks".to_owned()).spawn(run)?;
-        Ok(Kept { channel, helper, thread })
+        Ok(Kept { channel: Arc::new(channel), helper, thread })
     }
 }
 
 impl Kept {
-    /// Ends it, once it has looked for a last time.
+    /// Takes further masks (`Order::Cover`). The helper lives until this is dropped.
+    pub(crate) fn channel(&self) -> Arc<Channel> {
+        Arc::clone(&self.channel)
+    }
+
+    /// Ends it, once it has looked for a last time. Nobody else has the channel by now.
     pub(crate) fn end(self) -> (Fell, Helper) {
         let Self { channel, helper, thread } = self;
         drop(channel);

@@ -11,7 +11,6 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
@@ -21,9 +20,11 @@ use pinfold_boundary::namespace::LiveView;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 
+mod hidden;
 mod pace;
 mod watched;
 
+pub(crate) use hidden::Hidden;
 use pace::Pace;
 use watched::Watched;
 
@@ -34,42 +35,51 @@ const SHORTEST: Duration = Duration::from_secs(1);
 /// The thread, with what it needs to be ended.
 #[derive(Debug)]
 pub(crate) struct Refresh {
-    ended: Receiver<Result<(), Errno>>,
+    ended: Receiver<(Result<(), Errno>, Vec<String>)>,
     stop: Arc<OwnedFd>,
 }
 
 impl Refresh {
-    /// Starts it for a view of this directory.
+    /// Starts it for a view.
     ///
     /// # Errors
     /// Returns the error of `eventfd(2)` or of starting a thread.
-    pub(crate) fn start(view: LiveView, workspace: &Path) -> io::Result<Self> {
+    pub(crate) fn start(view: LiveView, mut hidden: Hidden) -> io::Result<Self> {
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
         let stopped = Arc::clone(&stop);
         let (sender, ended) = mpsc::channel();
-        let workspace = workspace.to_owned();
         let run = move || {
             let mut watched = None;
-            let refreshed = refresh_until(&stopped, &view, &workspace, &mut watched);
+            let refreshed = refresh_until(&stopped, &view, &mut hidden, &mut watched);
             // Before the session's changes are read.
             drop(view);
+            let notes = hidden.into_notes();
             // The session does not wait until the watches are closed.
-            let _ = sender.send(refreshed);
+            let _ = sender.send((refreshed, notes));
         };
         thread::Builder::new().name("view".to_owned()).spawn(run)?;
         Ok(Self { ended, stop })
     }
 
-    /// Ends it. Returns a note if the view was not refreshed.
-    pub(crate) fn end(self) -> Option<String> {
+    /// Ends it. Returns what the user should know: that the view was not refreshed, and which hidden
+    /// files were renamed.
+    pub(crate) fn end(self) -> Vec<String> {
         let _ = rustix::io::write(&*self.stop, &1_u64.to_ne_bytes());
-        let refreshed = self.ended.recv().unwrap_or(Err(Errno::IO));
-        refreshed.err().map(|errno| {
+        let (refreshed, mut notes) = self.ended.recv().unwrap_or((Err(Errno::IO), Vec::new()));
+        notes.extend(refreshed.err().map(|errno| {
             format!(
                 "the view did not show everything that was saved on the host during the session \
                  ({errno})"
             )
-        })
+        }));
+        notes
+    }
+}
+
+impl Drop for Refresh {
+    /// The thread has the channel of the helper that keeps masks, which lives as long.
+    fn drop(&mut self) {
+        let _ = rustix::io::write(&*self.stop, &1_u64.to_ne_bytes());
     }
 }
 
@@ -80,22 +90,27 @@ impl Refresh {
 fn refresh_until(
     stop: &OwnedFd,
     view: &LiveView,
-    workspace: &Path,
+    hidden: &mut Hidden,
     watched: &mut Option<Watched>,
 ) -> Result<(), Errno> {
     if !wait(stop, None, Some(SHORTEST)) {
         return Ok(());
     }
     // What changed before it was watched is due at once.
-    let watched = watched.insert(Watched::new(workspace, stop));
+    let watched = watched.insert(Watched::new(hidden.workspace(), stop));
     let mut pace = Pace::new(Instant::now(), watched.is_complete());
     loop {
         let pause = pace.due().map(|due| due.saturating_duration_since(Instant::now()));
         if !wait(stop, watched.descriptor(), pause) {
             return Ok(());
         }
-        if watched.has_changed() {
+        if watched.has_changed(hidden) {
             pace.changed(Instant::now(), watched.is_complete());
+        }
+        if hidden.has_moved() {
+            // The new name may be remembered as one that does not exist.
+            view.refresh()?;
+            hidden.mask_moved();
         }
         let now = Instant::now();
         if pace.due().is_some_and(|due| due <= now) {

@@ -1,5 +1,6 @@
 //! One run, from the settings to the exit status.
 
+mod dead;
 mod design;
 mod live;
 mod nested;
@@ -10,6 +11,7 @@ use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -29,11 +31,10 @@ use crate::detach::{self, Background};
 use crate::door::{self, LivesOn, Records};
 use crate::filling::{Bound, Filling};
 use crate::gateway::Provider;
-use crate::git::settle::Settled;
 use crate::git::sync::{Sync, Synced};
-use crate::guard::settle_dead;
 use crate::masks::{Fell, Kept, Masks};
 use crate::outcome::{Outcome, RunError};
+use crate::patience::Patience;
 use crate::places::Places;
 use crate::refresh::Refresh;
 use crate::resume::Resume;
@@ -50,6 +51,7 @@ use crate::workspace::Workspace;
 use crate::wrappers::{self, Launch};
 use crate::{hide, idle, launcher, stdio, sys, wall};
 
+use dead::settle_before;
 use design::Design;
 use live::{Furnished, Live, keep, refresh};
 pub(crate) use record::record_launch;
@@ -156,12 +158,9 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     };
     inside.command(&program, streams.stdio).map_err(explain)?;
 
-    let settle = |dead: &SessionId, private: &std::path::Path| {
-        let settled = settle_dead(dead, private, &request.settings, &request.places);
-        for note in settled.iter().flat_map(Settled::notes) {
-            tell!("pinfold: after a session that was killed: {note}");
-        }
-    };
+    let granted = session.granted();
+    let settle =
+        |dead: &SessionId, private: &Path| settle_before(dead, private, &request, &granted);
     let written = wall::written(&request.settings, request.workspace.root.as_path());
     session.state.clean_dead(&written, &settle).map_err(RunError::System)?;
     if let Some(name) = &request.name {
@@ -178,6 +177,7 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     let Furnished { opened, asked, live, view } =
         session.furnish(&mut request, &mut inside, &records, &audit)?;
     let over = request.workspace.under_view(&request.settings).map(HostPath::as_path);
+    let hidden = live.hidden();
     let masks = keep(masks, live, &mut inside, over).map_err(RunError::thread)?;
     let passage = (asked.is_some() && terminal.is_some()).then(Arc::<Passage>::default);
     let asked_here = passage.as_ref().filter(|_| request.attended);
@@ -246,12 +246,15 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     let waits = is_idle && supervision.background.is_none();
     let announced = waits.then(|| session.state.id().clone());
     let sync = session.bring_in_step().map_err(RunError::thread)?;
-    let refresh = refresh(view, &request.workspace).map_err(RunError::thread)?;
+    let refresh = refresh(view, &request.workspace, hidden, masks.as_ref());
+    let refresh = refresh.map_err(RunError::thread)?;
     let ended = conduct(supervision, &resume, start, announced.as_ref());
+    // It has the masks' channel.
+    let notes = refresh.map(Refresh::end).unwrap_or_default();
     let (fell, _ending) = masks.map(Kept::end).unzip();
     let synced = sync.map(Sync::end).unwrap_or_default();
     let mut fell = fell.unwrap_or_default();
-    fell.notes.extend(refresh.and_then(Refresh::end));
+    fell.notes.extend(notes);
     let with = (synced, fell);
     session.conclude(ended, &request, &records, &audit, with)
 }
@@ -353,6 +356,12 @@ impl Session {
         Ok(Furnished { opened, asked, live: Live { masks, mounts }, view })
     }
 
+    /// The directories of the host that the sandbox gets.
+    fn granted(&self) -> Vec<PathBuf> {
+        let grants = self.design.authority.grants();
+        grants.map(|grant| grant.root.host.as_path().to_owned()).collect()
+    }
+
     /// Starts to bring the repositories in step with the host's.
     ///
     /// # Errors
@@ -417,8 +426,16 @@ impl Session {
         let mut notes = records.rest();
         notes.extend(fell.notes);
         let guard = &self.design.guard;
-        let settled = guard.settle(&request.settings, &request.places, (synced, &fell.saved));
+        let patience = Patience::at_end();
+        let synced = (synced, &fell.saved);
+        let settled = guard.settle(&request.settings, &request.places, synced, &patience);
         notes.extend(record_settled(&settled, audit).map_err(RunError::System)?);
+        if settled.is_cut {
+            let what = "not everything that the session changed was looked at: the next `pinfold run` \
+                        goes on with it; run no git and no builds there before";
+            // Only so many are shown.
+            notes.insert(0, what.to_owned());
+        }
         if let Ok(outcome) = &ended {
             let limit = outcome.limit.map(crate::LimitReached::name);
             let event = Event::End { status: outcome.status, limit };
@@ -426,7 +443,11 @@ impl Session {
         }
         let Self { state, design: Design { layer, guard, .. }, .. } = self;
         let session = state.id().clone();
-        drop((guard, state));
+        drop(guard);
+        match settled.is_cut {
+            true => state.leave(),
+            false => drop(state),
+        }
         if layer.is_some() {
             let outcome = ended.as_ref().ok();
             let settings = &request.settings;

@@ -11,6 +11,7 @@ use std::io::{self, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::SystemTime;
 
 use pinfold_policy::path::Escaped;
@@ -32,6 +33,8 @@ const LONGEST_RECORD: u64 = 64 << 10;
 #[derive(Debug)]
 pub(crate) struct SetAside {
     directory: PathBuf,
+    /// No record has this number or a higher one, unless another process makes it.
+    next: AtomicU32,
 }
 
 /// What is written down of one file or directory.
@@ -50,7 +53,7 @@ struct Record {
 impl SetAside {
     /// For a session of this name.
     pub(crate) fn of(places: &Places, session: &str) -> Self {
-        Self { directory: directory(places).join(session) }
+        Self { directory: directory(places).join(session), next: AtomicU32::new(0) }
     }
 
     /// Sets aside what lies at `path` beneath `root`.
@@ -114,7 +117,8 @@ impl SetAside {
     }
 
     fn new_record(&self) -> io::Result<(u32, fs::File)> {
-        for number in 0..MOST {
+        for _ in 0..MOST {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
             let path = self.directory.join(format!("{number}.json"));
             let options = &mut fs::OpenOptions::new();
             match options.write(true).create_new(true).open(path) {

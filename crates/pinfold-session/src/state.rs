@@ -106,6 +106,17 @@ pub(crate) struct SessionState {
     placeholders: Vec<Located>,
     /// Empty directories for placeholders.
     pool: PathBuf,
+    /// Whether the next start cleans up.
+    is_left: bool,
+}
+
+/// What becomes of what a dead session left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AfterDead {
+    /// It is settled and can be removed.
+    Settled,
+    /// There was no time for it, and it waits for another start.
+    Waits,
 }
 
 impl SessionState {
@@ -126,7 +137,7 @@ impl SessionState {
         Pool::open(&pool).lend(CWD, &private).map_err(|error| {
             io::Error::new(error.kind(), format!("cannot make {}: {error}", private.display()))
         })?;
-        Ok(Self { sessions, id, record, private, placeholders, pool })
+        Ok(Self { sessions, id, record, private, placeholders, pool, is_left: false })
     }
 
     /// Gives the session a name that no other live one has.
@@ -215,19 +226,25 @@ impl SessionState {
         entries.filter(move |entry| other(&entry.file_name())).map(|entry| entry.path())
     }
 
+    /// Ends the session as a kill would: the next start settles what it left.
+    pub(crate) fn leave(mut self) {
+        self.is_left = true;
+    }
+
     /// Removes what dead sessions left, after `settle` has dealt with what is in the directory of
     /// each. No program of an engine's is taken from these directories.
     ///
     /// # Errors
-    /// What locking says; a thing that cannot be removed is left for the next start.
+    /// What locking or `settle` says; a thing that cannot be removed is left for the next start.
     pub(crate) fn clean_dead(
         &self,
         not_in: &[PathBuf],
-        settle: &dyn Fn(&SessionId, &Path),
+        settle: &dyn Fn(&SessionId, &Path) -> io::Result<AfterDead>,
     ) -> io::Result<()> {
         if self.other_records().all(|record| is_alive(&record)) {
             return Ok(());
         }
+        let mut waits = HashSet::new();
         // An engine takes its time, and nobody is to wait for that.
         for record in self.other_records().filter(|record| !is_alive(record)) {
             let session = record.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -240,14 +257,16 @@ impl SessionState {
             let lock = FlockOperation::NonBlockingLockExclusive;
             if rustix::fs::flock(&opened, lock).is_ok()
                 && let Some(id) = SessionId::parse(session)
+                && settle(&id, &private)? == AfterDead::Waits
             {
-                settle(&id, &private);
+                waits.insert(record);
             }
         }
         let _common = lock(&self.sessions.join(COMMON), FlockOperation::LockExclusive)?;
         let mut kept = self.other_placeholders();
         kept.extend(self.placeholders.iter().map(Located::path));
-        let dead: Vec<PathBuf> = self.other_records().filter(|record| !is_alive(record)).collect();
+        let is_done = |record: &PathBuf| !waits.contains(record) && !is_alive(record);
+        let dead: Vec<PathBuf> = self.other_records().filter(is_done).collect();
         let mut pool = Pool::open(&self.pool);
         for record in dead {
             remove_placeholders(&read_list(&record), &kept, &mut pool);
@@ -262,6 +281,9 @@ impl SessionState {
 
 impl Drop for SessionState {
     fn drop(&mut self) {
+        if self.is_left {
+            return;
+        }
         for copies in fs::read_dir(&self.private).into_iter().flatten().flatten() {
             remove_private(&copies.path());
         }

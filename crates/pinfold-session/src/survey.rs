@@ -12,7 +12,7 @@
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -21,11 +21,15 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat, St
 use rustix::io::Errno;
 
 use crate::file_id::FileId;
+use crate::patience::Patience;
 
+mod again;
 mod facts;
 mod listing;
 mod saved;
 
+use again::open_to_owner;
+pub(crate) use again::walk_changed;
 use facts::Facts;
 use listing::Entry;
 pub(crate) use listing::Listing;
@@ -119,9 +123,18 @@ fn open_root(root: &Path) -> Result<OwnedFd, Errno> {
     rustix::fs::openat2(rustix::fs::CWD, root, DIRECTORY, Mode::empty(), how)
 }
 
+/// A directory that is visited.
+pub(crate) struct Visited<'a> {
+    pub(crate) listing: &'a Listing,
+    /// Open on it, at least as a path.
+    pub(crate) directory: BorrowedFd<'a>,
+    /// Whether an earlier walk found no directory or another one at its path.
+    pub(crate) is_new: bool,
+}
+
 /// What visits each directory: it gets the entries and the zone that was given to the directory,
 /// and names the directories to walk into with a zone for each.
-pub(crate) type Visit<'a, Z> = dyn FnMut(&Listing, Z, &mut Vec<(Vec<u8>, Z)>) + 'a;
+pub(crate) type Visit<'a, Z> = dyn FnMut(&Visited<'_>, Z, &mut Vec<(Vec<u8>, Z)>) + 'a;
 
 /// Walks everything beneath `root`. Directories that vanish while it walks are skipped. `cache` is
 /// pinfold's own cache, in which it remembers what directories hold.
@@ -136,55 +149,10 @@ pub(crate) fn walk<Z: Copy>(
 ) -> Result<Walk<Z>, Errno> {
     let root = open_root(root)?;
     let facts = Facts::load(cache, &root);
-    let mut walker = Walker::new(visit, None, facts);
+    let mut walker = Walker::new(visit, facts);
     walker.directory(root, Vec::new(), zone)?;
     walker.facts.store();
     Ok(Walk { seen: walker.seen, unseen: walker.unseen, paths: OnceLock::new() })
-}
-
-/// Walks again over what an earlier walk saw: visits the directories that changed since, and
-/// everything in directories that are new or were closed. Returns what it could not look into.
-///
-/// # Errors
-/// As [`walk`].
-pub(crate) fn walk_changed<Z: Copy>(
-    root: &Path,
-    before: &Walk<Z>,
-    visit: &mut Visit<'_, Z>,
-) -> Result<Vec<Unseen>, Errno> {
-    let how = ResolveFlags::NO_SYMLINKS;
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let found = rustix::fs::openat2(rustix::fs::CWD, root, flags, Mode::empty(), how)?;
-    open_to_owner(&found);
-    let root = rustix::fs::openat(&found, ".", DIRECTORY, Mode::empty())?;
-    let known: HashSet<&[u8]> = before.seen.iter().map(|seen| seen.path.as_slice()).collect();
-    let mut walker = Walker::new(visit, Some(&before.unseen), Facts::default());
-    for before in &before.seen {
-        let path: &[u8] = if before.path.is_empty() { b"." } else { &before.path };
-        let now = rustix::fs::statat(&root, path, AtFlags::SYMLINK_NOFOLLOW);
-        if now.is_ok_and(|now| State::of(&now) == before.state) {
-            continue;
-        }
-        let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-        let directory = match rustix::fs::openat2(&root, path, DIRECTORY, Mode::empty(), how) {
-            Ok(directory) => directory,
-            Err(Errno::ACCESS) => {
-                walker.closed_since(&root, before)?;
-                continue;
-            }
-            Err(errno) if is_gone(errno) => continue,
-            Err(errno) => return Err(errno),
-        };
-        open_to_owner(&directory);
-        let below = walker.visit(&directory, &before.path, before.zone)?;
-        for (name, zone) in below {
-            let child = joined(&before.path, &name);
-            if !known.contains(child.as_slice()) {
-                walker.enter(&directory, &name, child, zone)?;
-            }
-        }
-    }
-    Ok(walker.unseen)
 }
 
 /// Bytes of entries that the kernel hands over at once.
@@ -202,13 +170,16 @@ struct Walker<'a, 'b, Z> {
     /// For the second walk, what the first one could not look into.
     before: Option<&'a [Unseen]>,
     facts: Facts,
+    /// How long the second walk may take.
+    patience: Option<&'a Patience>,
 }
 
 impl<'a, 'b, Z: Copy> Walker<'a, 'b, Z> {
-    fn new(visit: &'a mut Visit<'b, Z>, before: Option<&'a [Unseen]>, facts: Facts) -> Self {
+    fn new(visit: &'a mut Visit<'b, Z>, facts: Facts) -> Self {
         let buffer = vec![MaybeUninit::uninit(); BUFFER];
         let (listing, seen, unseen) = (Listing::default(), Vec::new(), Vec::new());
-        Self { visit, buffer, listing, seen, unseen, depth: 0, before, facts }
+        let (before, patience) = (None, None);
+        Self { visit, buffer, listing, seen, unseen, depth: 0, before, facts, patience }
     }
 
     fn skip(&mut self, parent: &OwnedFd, name: &[u8], path: Vec<u8>, why: Obstacle) {
@@ -231,7 +202,7 @@ impl<'a, 'b, Z: Copy> Walker<'a, 'b, Z> {
 
     fn directory(&mut self, directory: OwnedFd, path: Vec<u8>, zone: Z) -> Result<(), Errno> {
         let before = facts::look(&directory)?;
-        let below = self.visit(&directory, &path, zone)?;
+        let below = self.visit(&directory, &path, zone, true)?;
         let after = facts::look(&directory)?;
         self.facts.note(&before, &after, &self.listing);
         self.below((directory, path), State::of_statx(&before), zone, below)
@@ -265,7 +236,7 @@ impl<'a, 'b, Z: Copy> Walker<'a, 'b, Z> {
         if !self.facts.fill(&found, &mut self.listing) {
             return Ok(Some(directory));
         }
-        let below = self.show(path, zone);
+        let below = self.show(&directory, path, zone, true);
         self.below((directory, path.to_vec()), State::of_statx(&found), zone, below)?;
         Ok(None)
     }
@@ -340,27 +311,17 @@ impl<'a, 'b, Z: Copy> Walker<'a, 'b, Z> {
         }
     }
 
-    /// Looks into a directory that an earlier walk could read and that is closed now. Where the
-    /// closed one lies above it, that one is looked into as a whole.
-    fn closed_since(&mut self, root: &OwnedFd, before: &Seen<Z>) -> Result<(), Errno> {
-        let whole = Path::new(OsStr::from_bytes(&before.path));
-        let Some((above, name)) = whole.parent().zip(whole.file_name()) else { return Ok(()) };
-        let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
-        let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        match rustix::fs::openat2(root, above, flags, Mode::empty(), how) {
-            Ok(parent) => self.enter(&parent, name.as_bytes(), before.path.clone(), before.zone),
-            Err(_) => Ok(()),
-        }
-    }
-
     /// Lists a directory, shows it to the visitor, and returns what to walk into.
     fn visit(
         &mut self,
         directory: &OwnedFd,
         path: &[u8],
         zone: Z,
+        is_new: bool,
     ) -> Result<Vec<(Vec<u8>, Z)>, Errno> {
+        if self.patience.is_some_and(Patience::is_over) {
+            return Err(Errno::CANCELED);
+        }
         let Listing { names, entries, .. } = &mut self.listing;
         names.clear();
         entries.clear();
@@ -379,15 +340,22 @@ impl<'a, 'b, Z: Copy> Walker<'a, 'b, Z> {
             names.extend_from_slice(name);
             entries.push(Entry { start, end: names.len(), kind, inode: entry.ino() });
         }
-        Ok(self.show(path, zone))
+        Ok(self.show(directory, path, zone, is_new))
     }
 
     /// Shows the listing to the visitor, and returns what to walk into.
-    fn show(&mut self, path: &[u8], zone: Z) -> Vec<(Vec<u8>, Z)> {
+    fn show(
+        &mut self,
+        directory: &OwnedFd,
+        path: &[u8],
+        zone: Z,
+        is_new: bool,
+    ) -> Vec<(Vec<u8>, Z)> {
         self.listing.path.clear();
         self.listing.path.extend_from_slice(path);
         let mut below = Vec::new();
-        (self.visit)(&self.listing, zone, &mut below);
+        let visited = Visited { listing: &self.listing, directory: directory.as_fd(), is_new };
+        (self.visit)(&visited, zone, &mut below);
         below
     }
 }
@@ -395,18 +363,6 @@ impl<'a, 'b, Z: Copy> Walker<'a, 'b, Z> {
 /// Whether something vanished, or became something else, while the walk went on.
 fn is_gone(errno: Errno) -> bool {
     matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP)
-}
-
-/// Gives the owner of a directory the right to list, enter and change it, if that is the user.
-fn open_to_owner(directory: &OwnedFd) {
-    const ALL: u32 = 0o700;
-    let Ok(stat) = rustix::fs::fstat(directory) else { return };
-    let mode = stat.st_mode & 0o7777;
-    if stat.st_uid == rustix::process::geteuid().as_raw() && mode & ALL != ALL {
-        // fchmod(2) fails on what was opened with `O_PATH`.
-        let path = format!("/proc/self/fd/{}", directory.as_raw_fd());
-        let _ = rustix::fs::chmod(path, Mode::from_raw_mode(mode | ALL));
-    }
 }
 
 /// Some file systems do not say in the entry what it is.

@@ -78,7 +78,19 @@ pub(crate) fn signal_events() -> Result<OwnedFd, Errno> {
         matches!(*signal, libc::SIGCONT | libc::SIGWINCH) || ignored >> (signal - 1) & 1 == 0
     };
     let events: Vec<i32> = EVENTS.into_iter().filter(is_event).collect();
-    let set = set_of(&events);
+    read_as_events(&events)
+}
+
+/// Blocks what asks to end, and returns a descriptor to read it from.
+///
+/// # Errors
+/// What signalfd(2) says.
+pub(crate) fn stop_events() -> Result<OwnedFd, Errno> {
+    read_as_events(&[libc::SIGINT, libc::SIGTERM])
+}
+
+fn read_as_events(signals: &[i32]) -> Result<OwnedFd, Errno> {
+    let set = set_of(signals);
     // SAFETY: the set outlives both calls; a successful signalfd returns a new descriptor.
     unsafe {
         libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
@@ -130,13 +142,7 @@ pub(crate) fn allow_many_files() {
 /// # Errors
 /// What signalfd(2) says.
 pub(crate) fn child_events() -> Result<OwnedFd, Errno> {
-    let set = set_of(&[libc::SIGCHLD, libc::SIGTERM]);
-    // SAFETY: the set outlives both calls; a successful signalfd returns a new descriptor.
-    unsafe {
-        libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
-        let fd = libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
-        if fd < 0 { Err(Errno::MFILE) } else { Ok(OwnedFd::from_raw_fd(fd)) }
-    }
+    read_as_events(&[libc::SIGCHLD, libc::SIGTERM])
 }
 
 /// Has a program start with no signal blocked, whatever this process reads as events.

@@ -5,7 +5,7 @@
 //! byte for byte: what a filter decrypts (git-crypt) or fetches (git-lfs) is not what git has.
 
 use std::collections::{BTreeSet, HashMap};
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -94,7 +94,11 @@ pub(crate) fn pass_over(
         }
         let index = Index::open(&copy);
         if let Some(new) = index.and_then(|index| index.without(within.iter().copied())) {
-            fs::write(copy.join("index"), new)?;
+            let mut file = OpenOptions::new().write(true).open(copy.join("index"))?;
+            let modified = file.metadata()?.modified()?;
+            file.set_len(0)?;
+            file.write_all(&new)?;
+            file.set_modified(modified)?;
         }
         let common = line(&copy.join("commondir"), b"").map(|common| normal(&copy.join(common)));
         // Nothing is written elsewhere, whatever that file says.

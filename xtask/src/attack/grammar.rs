@@ -105,6 +105,10 @@ const STEPS: &[&str] = &[
     "while :; do cat .env sub/.env; done 2>/dev/null & sleep 0.3; kill $!",
     "printf 'git={evil}\\nscript-shell={evil}\\neditor={evil}\\nviewer={evil}\\n' > {d}/.npmrc; echo '{\"name\":\"x\",\"workspaces\":[\"{d}\"]}' > package.json",
     "for e in cursor zed claude; do mkdir -p .$e; echo '{\"command\":\"{evil}\"}' > .$e/settings.json; done; sleep 0.2",
+    "ln -s $PWD/../home out{n}; ln -s ../home/.bashrc rc{n}; mkdir -p {d}/x; ln -s ../../../home {d}/x/up",
+    "mkdir -p {d}/a/b; ln -s ../../in {d}/a/b/l; mv {d}/a/b b{n}; ln -s {d}/../../home climbs{n}",
+    "ln -s {o} via{n}; ln -s via{n}/../../home/.bashrc rc{n}; ln -s $PWD/{d} {o}/whole",
+    "touch \"$(printf 'a\\033[2J{n}')\"; mkdir -p \"{d}/$(printf 'b\\r')/.vscode\"; truncate -s 8T huge{n}",
     "sleep 0.{n}",
 ];
 

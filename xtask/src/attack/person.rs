@@ -115,7 +115,7 @@ impl Person {
         command.env("PATH", path).env("HOME", self.home()).env("GIT_TERMINAL_PROMPT", "0");
         command.env("GIT_EDITOR", "true").env("LC_ALL", "C.UTF-8");
         // npm asks for a newer version of itself otherwise.
-        command.env("NO_UPDATE_NOTIFIER", "1");
+        command.env("npm_config_update_notifier", "false");
         command
     }
 
@@ -149,6 +149,22 @@ impl Person {
             }
         }
         Ok(found)
+    }
+
+    /// Builds, as a program does that writes to what it finds: through each link that leads to something
+    /// of the person's. Links that git has came by a commit, which the person looks at.
+    ///
+    /// # Errors
+    /// Returns that a program cannot be started.
+    pub(super) fn build(&self) -> std::io::Result<()> {
+        let script = "find . -name .git -prune -o -type l -print0 | while IFS= read -r -d '' link; do \
+            to=$(realpath -m -- \"$link\"); git ls-files --error-unmatch -- \"$link\" >&2 && continue; \
+            case $to in \"$1\"/*) if test -d \"$to\"; then echo x >\"$link/built\"; \
+            else echo x >\"$link\"; fi;; esac; done";
+        let mut build = self.program(Path::new("bash"));
+        build.args(["-c", script, "bash"]).arg(self.directory.path());
+        build.stdout(Stdio::null()).stderr(Stdio::null()).status()?;
+        Ok(())
     }
 
     /// Does ordinary things, and returns what was executed, called or shown that should not be.

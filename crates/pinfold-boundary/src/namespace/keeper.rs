@@ -60,7 +60,7 @@ const NAMES: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::DELETE);
 
 /// Keeps masks until the supervisor's end of the channel is closed. The masks come over it, with a
-/// descriptor of the mount namespace; each that had fallen off is reported to `out`.
+/// descriptor of the mount namespace, and later those on new names; each that had fallen off is reported to `out`.
 ///
 /// # Errors
 /// Returns the error of the call that failed. No mask is put back then.
@@ -209,9 +209,31 @@ impl<'a> Keeper<'a> {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(errno),
         }
-        self.is_over = !all[1].revents().is_empty();
+        let is_addressed = !all[1].revents().is_empty();
         let has_wall_ended = all.get(2).is_some_and(|wall| !wall.revents().is_empty());
+        self.is_over = is_addressed && !self.heed(channel)?;
         if has_wall_ended { Err(Errno::PIPE) } else { Ok(()) }
+    }
+
+    /// Puts the masks that come over the channel on names that hidden files of a view have got; returns
+    /// false at its end. When such a name is looked up, overlayfs moves a renamed directory to its new
+    /// place with the masks in it, and what lies at the old one has none.
+    ///
+    /// # Errors
+    /// Returns the error of putting one in place.
+    fn heed(&mut self, channel: &Channel) -> Result<bool, Errno> {
+        let Ok(Some(received)) = channel.receive::<Order>() else { return Ok(false) };
+        if let Order::Cover(covers) = received.message {
+            for cover in covers.iter().filter(|cover| !self.is_in_place(cover)) {
+                match put(&self.root, cover, &mut Closed::default()) {
+                    // It was removed a moment ago.
+                    Ok(()) | Err(Errno::NOENT) => {}
+                    Err(errno) => return Err(errno),
+                }
+            }
+            self.look_at(None)?;
+        }
+        Ok(true)
     }
 
     /// Waits until all masks are in place: the sandbox puts them there while this process starts. If

@@ -60,11 +60,23 @@ impl Permissions {
     /// # Errors
     /// Returns the error of `fanotify_mark(2)`.
     pub(crate) fn mark(&self, mark: Mark, file: impl AsFd) -> Result<(), Errno> {
+        self.change(libc::FAN_MARK_ADD, mark, file)
+    }
+
+    /// Takes a mark off.
+    ///
+    /// # Errors
+    /// Returns the error of `fanotify_mark(2)`.
+    pub(crate) fn unmark(&self, mark: Mark, file: impl AsFd) -> Result<(), Errno> {
+        self.change(libc::FAN_MARK_REMOVE, mark, file)
+    }
+
+    fn change(&self, how: libc::c_uint, mark: Mark, file: impl AsFd) -> Result<(), Errno> {
         let (flags, mask) = match mark {
             Mark::Children => (libc::FAN_MARK_ONLYDIR, libc::FAN_EVENT_ON_CHILD),
             Mark::File => (0, 0),
         };
-        let flags = flags | libc::FAN_MARK_ADD;
+        let flags = how | flags;
         let path = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
         let path = CString::new(path).map_err(|_| Errno::INVAL)?;
         let (group, above) = (self.0.as_raw_fd(), libc::AT_FDCWD);

@@ -82,7 +82,7 @@ grep -vx -e unspecified -e unset -e set -e $known | sort -u >/q/out/filters || :
 /// Whether nothing differs from the commit: neither in the index nor in the files, nor by a file
 /// that nobody ignores or that git is told to pass over. In a sparse checkout it passes over what is
 /// not there.
-const LOOK: &str = "cp /q/own/index \"$GIT_INDEX_FILE\"
+const LOOK: &str = "cp -p /q/own/index \"$GIT_INDEX_FILE\"
 state=clean
 git ls-files -v | grep -q '^[a-z]' && state=changed
 git ls-files -v -z | sed -zn 's/^S //p' >/tmp/passed

@@ -103,6 +103,7 @@ while read -r number head index old new; do
   fi
   if [ -f /q/asked/bring-index-$number ]; then
     cat /q/asked/bring-index-$number >\"$lock\"
+    touch -r /q/asked/bring-index-$number \"$lock\"
     mv \"$lock\" \"/q/copy/$index\"
   else
     rm -f \"$lock\"

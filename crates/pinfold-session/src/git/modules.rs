@@ -18,11 +18,10 @@ use rustix::fs::{RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use super::collect::Phase;
-use super::config::Config;
 use super::host::HostGit;
 use super::index::Index;
 use super::private::Copied;
-use super::read::{kind_at, open_directory, owner_at, read_beneath};
+use super::read::{kind_at, open_directory, owner_at};
 use super::rebuild::{New, Read, Reader, WorkTree, held, index, words};
 use super::settle::{Kept, Settled};
 use super::start::Start;
@@ -34,9 +33,11 @@ use crate::state::remove_private;
 mod find;
 mod name;
 mod place;
+mod settings;
 
 use find::{Taken, below, taken};
 use place::Tree;
+use settings::config_of;
 
 /// Levels of submodules in submodules.
 const DEEPEST: usize = 8;
@@ -150,10 +151,8 @@ impl Modules<'_> {
         deepest: usize,
     ) {
         let Some(deepest) = deepest.checked_sub(1) else { return };
-        for name in find::names(&parent.private) {
-            let relative = Path::new("modules").join(&name);
-            let (private, host) =
-                (parent.private.join(&relative), parent.host.path().join(relative));
+        for (name, private) in self.directories_of(parent) {
+            let host = parent.host.path().join("modules").join(&name);
             // Without its `.git` file the host has no use for it.
             let Some(tree) = Tree::find(&parent.top, &private, &host) else { continue };
             let module = Module { parent, name, private, host, tree };
@@ -175,6 +174,18 @@ impl Modules<'_> {
                 }
             }
         }
+    }
+
+    /// The names of submodules with the git directory that the session has for each. At the end those that
+    /// only the host has count, too: a supervisor that was killed may have rebuilt one and set the
+    /// session's aside.
+    fn directories_of(&self, parent: &Parent) -> BTreeMap<PathBuf, PathBuf> {
+        let of = |git: &Path| {
+            let modules = git.join("modules");
+            find::names(git).into_iter().map(move |name| (name.clone(), modules.join(name)))
+        };
+        let host = (self.phase == Phase::End).then(|| of(parent.host.path()));
+        host.into_iter().flatten().chain(of(&parent.private)).collect()
     }
 
     /// Whether it has to wait for the end of the session: git may be at work on it, it could not be
@@ -209,7 +220,7 @@ impl Modules<'_> {
                 Err("its name conflicts with another one in `.git/modules` of the host".to_owned())
             }
             Taken::There => self.update(module, &above, made, settled),
-            Taken::Free if made.directories.len() >= MOST => {
+            Taken::Free if made.directories.len() + made.failed.len() >= MOST => {
                 Err(format!("more than {MOST} submodules of a session are not rebuilt"))
             }
             Taken::Free => {
@@ -261,10 +272,7 @@ impl Modules<'_> {
     /// Has the host's git directory lead to the working tree, if it leads nowhere (after
     /// `git submodule deinit`).
     fn connect(&self, module: &Module<'_>, host: &Anchor) -> Result<(), String> {
-        let opened = host.open().map_err(words)?;
-        let content = read_beneath(&opened, Path::new("config")).map_err(words)?;
-        let config = content.map(|content| Config::parse_last(content.bytes)).unwrap_or_default();
-        match config.last("core.worktree") {
+        match config_of(host)?.last("core.worktree") {
             Some(named)
                 if super::pointer::normal(&host.path().join(&named)) == module.tree.path =>
             {
@@ -371,26 +379,6 @@ impl Modules<'_> {
         if !directory.is_whole {
             self.set_aside(module, settled);
         }
-    }
-
-    /// Sets `submodule.NAME.active` on the host, unless the host has settings for the submodule:
-    /// without it `git submodule status` and `update` skip the submodule.
-    fn activate(&self, module: &Module<'_>, made: &mut Made) -> Result<(), String> {
-        let opened = module.parent.host.open().map_err(words)?;
-        let content = read_beneath(&opened, Path::new("config")).map_err(words)?;
-        let config = content.map(|content| Config::parse_last(content.bytes)).unwrap_or_default();
-        let name = module.name.to_str().ok_or("its name is no text")?;
-        let key = |key: &str| format!("submodule.{name}.{key}");
-        if ["active", "url"].iter().any(|it| config.last(&key(it)).is_some()) {
-            return Ok(());
-        }
-        let git = HostGit { program: self.git, directory: &module.parent.host };
-        git.run(&["config", "--local", &key("active"), "true"], None)?;
-        // Nobody else changed it.
-        if let Some(parent) = made.directories.get_mut(module.parent.host.path()) {
-            parent.ours = Start::read(module.parent.host.path());
-        }
-        Ok(())
     }
 }
 

@@ -15,6 +15,8 @@ use crate::userland::{self, Piece};
 /// What git may use of the machine on what an agent wrote: bytes, and processes and threads.
 const MEMORY: u64 = 2 << 30;
 const TASKS: u64 = 256;
+/// Seconds of processor time of each process: some ten gigabytes of objects are checked in it.
+const TIME: u64 = 600;
 
 /// How a directory of the host is seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,7 +133,8 @@ impl Pen {
             tree.push(Entry { path: InsidePath::new(inside)?, place });
         }
         tree.extend(userland::generated(uid, gid, None)?);
-        let mut argv: Vec<OsString> = ["/bin/sh", "-c", &self.script, "sh"].map(Into::into).into();
+        let script = format!("ulimit -t {TIME}\n{}", self.script);
+        let mut argv: Vec<OsString> = ["/bin/sh", "-c", &script, "sh"].map(Into::into).into();
         argv.extend(self.arguments);
         let cwd = InsidePath::new("/tmp")?;
         let program = Program { argv, env: self.env, cwd, ignored: 0 };

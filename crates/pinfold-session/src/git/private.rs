@@ -261,7 +261,9 @@ impl Copies {
         {
             fs::write(to, clean)?;
         }
-        Ok(())
+        // By the time of an index git knows which files may have changed since it looked at them
+        // (Documentation/technical/racy-git.txt).
+        copy.set_modified(about.modified()?)
     }
 
     fn borrow_objects(&mut self, base: &Path, private: &Path, host: Anchor) -> io::Result<()> {

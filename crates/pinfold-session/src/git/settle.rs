@@ -27,6 +27,8 @@ pub(crate) struct Settled {
     pub(crate) kept: Vec<Kept>,
     /// A line about what was changed that tools run.
     pub(crate) built: Option<String>,
+    /// Whether the time was over before everything was looked at.
+    pub(crate) is_cut: bool,
 }
 
 impl Settled {

@@ -11,7 +11,10 @@ use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, Mode, OFlags, Stat, openat, renameat, statat, unlinkat};
+use rustix::fs::{
+    AtFlags, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, openat, renameat, statat,
+    unlinkat, utimensat,
+};
 use rustix::io::Errno;
 
 use super::host::HostGit;
@@ -126,6 +129,7 @@ impl<'a> Staging<'a> {
         })?;
         let done = if self.is_unchanged() {
             act().and_then(|()| {
+                self.make_as_old_as_before().map_err(|errno| format!("the index: {errno}"))?;
                 match renameat(&self.objects, &self.name, &self.directory, INDEX) {
                     // There was no index, and nothing was staged.
                     Err(Errno::NOENT) if self.before.is_none() => Ok(()),
@@ -156,6 +160,18 @@ impl<'a> Staging<'a> {
     fn is_own_lock(&self) -> bool {
         let content = read_bounded(&self.directory, Path::new(LOCK), 4096).ok().flatten();
         content.is_some_and(|content| content.bytes == self.name.as_bytes())
+    }
+
+    /// Gives the copy the time of the index. By it git knows which files may have changed since it looked
+    /// at them (Documentation/technical/racy-git.txt). git marks those when it writes an index, but it
+    /// has not seen the working tree here.
+    fn make_as_old_as_before(&self) -> Result<(), Errno> {
+        let Some(before) = &self.before else { return Ok(()) };
+        let last_access = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+        let nanoseconds = before.st_mtime_nsec as _;
+        let last_modification = Timespec { tv_sec: before.st_mtime, tv_nsec: nanoseconds };
+        let times = Timestamps { last_access, last_modification };
+        utimensat(&self.objects, &self.name, &times, AtFlags::SYMLINK_NOFOLLOW)
     }
 
     fn is_unchanged(&self) -> bool {

@@ -17,12 +17,15 @@ use serde::{Deserialize, Serialize};
 
 use super::{Guard, Walked, site_of};
 use crate::anchor::Anchor;
+use crate::began::Began;
 use crate::file_id::FileId;
 use crate::git::private::Copied;
 use crate::git::settle::{Kept, Settled};
 use crate::git::stamp::Stamps;
 use crate::git::start::Start;
+use crate::misleading::Before;
 use crate::own::Own;
+use crate::patience::Patience;
 use crate::places::Places;
 use crate::protected_dirs::{Entry, ProtectedDir};
 use crate::state::{SessionId, SessionState, live_sessions};
@@ -42,6 +45,12 @@ struct Left {
     copied: Vec<Copy>,
     #[serde(default)]
     protected: Vec<Protected>,
+    #[serde(default)]
+    began: Began,
+    #[serde(default)]
+    odd: Vec<(Bytes, FileId)>,
+    #[serde(default)]
+    fixed: Vec<Bytes>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -145,6 +154,9 @@ impl Guard {
             tops: self.tops.iter().map(|(top, git)| (bytes(top), bytes(git))).collect(),
             copied: self.copies.directories.iter().map(copy).collect(),
             protected: self.protected_dirs.iter().filter_map(Protected::of).collect(),
+            began: self.before.began,
+            odd: self.before.odd.iter().map(|(path, id)| (bytes(path), *id)).collect(),
+            fixed: self.before.fixed.iter().map(|path| bytes(path)).collect(),
         };
         // Last: without it nothing is settled.
         write(RECORD.to_owned(), &serde_json::to_vec(&left)?)
@@ -181,6 +193,11 @@ impl Guard {
             })
             .collect();
         guard.protected_dirs = left.protected.into_iter().map(Protected::read).collect();
+        guard.before = Before {
+            began: left.began.by_the_clock(),
+            odd: left.odd.into_iter().map(|(odd, id)| (path(odd), id)).collect(),
+            fixed: left.fixed.into_iter().map(path).collect(),
+        };
         Some(guard)
     }
 }
@@ -201,12 +218,24 @@ pub(crate) fn session_with(places: &Places, within: &Path) -> Option<String> {
     })
 }
 
+/// Whether a dead session was granted what lies in one of these directories, or around it. `private` is
+/// its directory; one without a readable record may have been.
+pub(crate) fn shares(private: &Path, granted: &[PathBuf]) -> bool {
+    let record = fs::read(private.join(RECORD)).ok();
+    let left = record.and_then(|bytes| serde_json::from_slice::<Left>(&bytes).ok());
+    let is_shared = |root: &Path| {
+        granted.iter().any(|granted| root.starts_with(granted) || granted.starts_with(root))
+    };
+    left.is_none_or(|left| left.readable.into_iter().map(path).any(|root| is_shared(&root)))
+}
+
 /// Settles what a dead session left. `private` is its directory.
 pub(crate) fn settle_dead(
     session: &SessionId,
     private: &Path,
     settings: &Settings,
     places: &Places,
+    patience: &Patience,
 ) -> Option<Settled> {
     let Some(guard) = Guard::of_dead(session, private, places) else {
         // Without a record it had not come far enough to start.
@@ -214,7 +243,7 @@ pub(crate) fn settle_dead(
         return has_started.then(|| unreadable(session, private));
     };
     let none = (Default::default(), &Default::default());
-    Some(guard.settle(settings, places, none))
+    Some(guard.settle(settings, places, none, patience))
 }
 
 /// What is said of a dead session whose record cannot be read. Its git directories are kept.

@@ -43,7 +43,8 @@ impl Guard {
         let mut found = Vec::new();
         for root in granted {
             // What could not be looked into is hidden.
-            let _ = walk(&root.path, (), cache, &mut |listing, (), below| {
+            let _ = walk(&root.path, (), cache, &mut |visited, (), below| {
+                let listing = visited.listing;
                 let directory = beneath(&root.path, listing.path());
                 let named = listing.inodes().filter(|(.., inode)| inodes.contains(inode));
                 found.extend(named.map(|(name, ..)| directory.join(OsStr::from_bytes(name))));

@@ -42,7 +42,7 @@ impl Repositories {
             copied,
             git,
             session: &self.session,
-            out: self.out.join(format!("out-{}", copied.number)),
+            out: self.out.join(own_name(&format!("out-{}", copied.number))),
             tops: &self.tops,
             protection: &self.protection,
             hidden: &self.hidden,
@@ -58,10 +58,17 @@ impl Repositories {
         phase: Phase,
         aside: Option<&'a SetAside>,
     ) -> Modules<'a> {
-        let reader = Reader { out: self.out.join("modules"), borrowed: self.borrowed.clone() };
+        let reader =
+            Reader { out: self.out.join(own_name("modules")), borrowed: self.borrowed.clone() };
         let (copied, tops, session) = (&self.copied, &self.tops, &self.session);
         Modules { copied, tops, git, session, reader, phase, aside }
     }
+}
+
+/// A name that no other process uses. The next start settles what a killed supervisor left, and scratch
+/// sandboxes that the killed one has started may still be writing.
+fn own_name(name: &str) -> String {
+    format!("{name}-{}", std::process::id())
 }
 
 impl Guard {
@@ -83,7 +90,7 @@ impl Guard {
     /// Reads repositories that the session made.
     pub(super) fn reader(&self) -> Reader {
         let borrowed = self.copies.borrowed().cloned().collect();
-        Reader { out: self.private.with_file_name("rebuild"), borrowed }
+        Reader { out: self.private.with_file_name(own_name("rebuild")), borrowed }
     }
 
     /// The host's git, found where the session could not write.

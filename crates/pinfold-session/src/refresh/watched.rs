@@ -12,6 +12,7 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 
+use super::hidden::Hidden;
 use super::wait;
 
 /// Directories that are watched at most. Each takes the kernel about 1 KiB.
@@ -72,7 +73,8 @@ impl Watched {
     }
 
     /// Reads what has happened and watches new directories; returns whether anything has happened.
-    pub(super) fn has_changed(&mut self) -> bool {
+    /// What was renamed goes to `hidden`.
+    pub(super) fn has_changed(&mut self, hidden: &mut Hidden) -> bool {
         let Some((_, watch)) = &self.opened else { return false };
         let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
         let mut events = inotify::Reader::new(watch, &mut buffer);
@@ -80,6 +82,11 @@ impl Watched {
         while let Ok(event) = events.next() {
             has_changed = true;
             let what = event.events();
+            let name = event.file_name().map(|name| OsStr::from_bytes(name.to_bytes()));
+            let path = self.paths.get(&event.wd()).zip(name).map(|(above, name)| above.join(name));
+            if let Some(path) = &path {
+                hidden.note(what, event.cookie(), path);
+            }
             if what.contains(ReadFlags::QUEUE_OVERFLOW) {
                 new.push(PathBuf::new());
             } else if what.contains(ReadFlags::IGNORED) {
@@ -87,9 +94,7 @@ impl Watched {
             } else if what.contains(ReadFlags::ISDIR)
                 && what.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO)
             {
-                let name = event.file_name().map(|name| OsStr::from_bytes(name.to_bytes()));
-                let above = self.paths.get(&event.wd());
-                new.extend(above.zip(name).map(|(above, name)| above.join(name)));
+                new.extend(path);
             }
         }
         for path in new {

@@ -1,16 +1,24 @@
 //! What a session with a copy-on-write view was, and what of its changes is protected.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use pinfold_policy::protect::misleading::{
+    LARGEST_HOLES, ODD_NAMES, OUTWARD_LINKS, SPARSE_FILES, has_controls,
+};
 use pinfold_policy::protect::{BARE_REPOSITORIES, Protection, Site};
+use rustix::fs::FileType;
 use serde::{Deserialize, Serialize};
 
 use super::changes::Left;
 use super::scan::is_named;
+use super::tree::Node;
 use crate::git::stamp::Stamps;
 use crate::git::start::Start;
+use crate::misleading::{ODD, Roots, claims_too_much, leads_away};
 use crate::places::homes;
 use crate::protect::INSTALLED;
 
@@ -101,6 +109,7 @@ pub(crate) struct AnyPath(#[serde(with = "as_bytes")] pub(crate) PathBuf);
 #[derive(Debug)]
 pub(crate) struct Judge {
     protection: Protection,
+    workspace: PathBuf,
     site: Site,
     named: Vec<(PathBuf, Protected)>,
 }
@@ -116,32 +125,54 @@ impl Judge {
         let named = record.named.iter().map(|it| (it.path.clone(), it.protected.clone()));
         let homes = homes();
         let site = Site::new(&record.workspace, homes.iter().map(PathBuf::as_path));
-        Ok(Self { protection, site, named: named.collect() })
+        let workspace = record.workspace.clone();
+        Ok(Self { protection, workspace, site, named: named.collect() })
     }
 
     /// Why what lies at a path, in a directory that is not protected, is not taken over.
     pub(crate) fn judge(&self, path: &Path) -> Option<Left> {
-        let protect = |reason: &str, opt_in: Option<&str>| {
-            Left::Protected(Protected {
-                reason: reason.to_owned(),
-                opt_in: opt_in.map(str::to_owned),
-            })
-        };
         if is_named(path, b".git") {
             return Some(protect("git on the host runs the hooks and configuration in it", None));
         }
         if let Some((_, protected)) = self.named.iter().find(|(named, _)| named == path) {
             return Some(Left::Protected(protected.clone()));
         }
-        let is_installed = |part: &std::ffi::OsStr| {
-            INSTALLED.contains(&std::os::unix::ffi::OsStrExt::as_bytes(part))
-        };
+        let is_installed = |part: &OsStr| INSTALLED.contains(&part.as_bytes());
         if path.parent()?.iter().any(is_installed) {
             return None;
         }
         let class = self.protection.classify(&self.site, path)?.executed()?;
         let reason = class.reason();
         Some(protect(&reason.text, reason.opt_in.as_deref()))
+    }
+
+    /// Why a new name is not taken over, whatever it stands for.
+    pub(crate) fn name(&self, name: &OsStr) -> Option<Left> {
+        let is_odd = !self.protection.is_lifted(ODD_NAMES) && has_controls(name.as_bytes());
+        is_odd.then(|| protect(ODD, Some(ODD_NAMES)))
+    }
+
+    /// Why a new link, or a file with new content, is not taken over, whatever its name. It is `name`
+    /// in `directory`, and `path` below the workspace.
+    pub(crate) fn content(
+        &self,
+        directory: &OwnedFd,
+        name: &OsStr,
+        path: &Path,
+        node: &Node,
+    ) -> Option<Left> {
+        if node.kind == FileType::Symlink && !self.protection.is_lifted(OUTWARD_LINKS) {
+            let text = rustix::fs::readlinkat(directory, name, Vec::new()).ok()?;
+            let all = [self.workspace.as_path()];
+            let roots = Roots { root: &self.workspace, all: &all };
+            let why = leads_away(roots, path, text.as_bytes(), &[], &[])?;
+            return Some(protect(&why, Some(OUTWARD_LINKS)));
+        }
+        if node.size > LARGEST_HOLES && !self.protection.is_lifted(SPARSE_FILES) {
+            let why = claims_too_much(directory, name.as_bytes())?;
+            return Some(protect(&why, Some(SPARSE_FILES)));
+        }
+        None
     }
 
     /// Whether a directory is laid out as git's are, although it is not called `.git`.
@@ -156,6 +187,11 @@ impl Judge {
             opt_in: Some(BARE_REPOSITORIES.to_owned()),
         }))
     }
+}
+
+fn protect(reason: &str, opt_in: Option<&str>) -> Left {
+    let (reason, opt_in) = (reason.to_owned(), opt_in.map(str::to_owned));
+    Left::Protected(Protected { reason, opt_in })
 }
 
 /// A path as text, and one that is no text as its bytes.

@@ -58,6 +58,7 @@ impl Scan<'_> {
                 None => None,
             };
             let own = left.cloned().or_else(|| self.judge.judge(&child));
+            let own = own.or_else(|| self.judge.name(name).filter(|_| before.is_none()));
             let lower = lower.as_ref();
             self.entry(&upper, lower, Entry { name, path: child, before, after, left: own })?;
         }
@@ -103,6 +104,7 @@ impl Scan<'_> {
                     _ => Some(What::Added),
                 };
                 if let Some(what) = what {
+                    let left = left.or_else(|| self.judge.content(upper, name, &path, &after));
                     self.changes.push(Change::new(path, what, before, Some(after), left));
                 }
                 Ok(())

@@ -12,7 +12,7 @@ use pinfold_boundary::{Cover, Inside};
 use crate::broker::Ground;
 use crate::door::Opened;
 use crate::masks::{Kept, Masks};
-use crate::refresh::Refresh;
+use crate::refresh::{Hidden, Refresh};
 use crate::workspace::Workspace;
 
 /// What a session has before its command starts.
@@ -31,6 +31,13 @@ pub(super) struct Live {
     pub(super) mounts: Option<OwnedFd>,
 }
 
+impl Live {
+    /// The masks that hide something.
+    pub(super) fn hidden(&self) -> Vec<Cover> {
+        self.masks.iter().filter(|mask| mask.kind.hides()).cloned().collect()
+    }
+}
+
 /// Has the view refreshed when the host changes the workspace.
 ///
 /// # Errors
@@ -38,8 +45,12 @@ pub(super) struct Live {
 pub(super) fn refresh(
     view: Option<LiveView>,
     workspace: &Workspace,
+    hidden: Vec<Cover>,
+    masks: Option<&Kept>,
 ) -> io::Result<Option<Refresh>> {
-    view.map(|view| Refresh::start(view, workspace.root.as_path())).transpose()
+    let Some(view) = view else { return Ok(None) };
+    let hidden = Hidden::new(workspace.root.as_path(), hidden, masks.map(Kept::channel));
+    Refresh::start(view, hidden).map(Some)
 }
 
 /// Has the masks kept, where their namespace can be joined. Nothing runs in the sandbox yet.

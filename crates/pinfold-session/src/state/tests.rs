@@ -1,7 +1,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::{SessionName, SessionState};
+use super::{AfterDead, SessionName, SessionState};
 use crate::placeholder::{COMMONDIR, Placeholder};
 use crate::places::Places;
 
@@ -55,7 +55,7 @@ fn a_killed_session_is_cleaned_by_the_next() {
     rustix::fs::flock(&dead.record, rustix::fs::FlockOperation::Unlock).unwrap();
     std::mem::forget(dead);
     let next = SessionState::create(&places).unwrap();
-    next.clean_dead(&[], &|_, _| {}).unwrap();
+    next.clean_dead(&[], &|_, _| Ok(AfterDead::Settled)).unwrap();
     assert!(!left.exists() && !dir.path().join("d").exists() && !dir.path().join("f").exists());
     drop(next);
     let names = fs::read_dir(places.state.join("sessions")).unwrap();

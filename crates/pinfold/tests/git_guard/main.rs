@@ -7,6 +7,7 @@ mod clones;
 mod common;
 mod empty;
 mod masks;
+mod misleading;
 mod moved;
 mod nested;
 mod private;

@@ -1,6 +1,6 @@
 //! What comes out of the private git directory.
 
-use super::common::{self, sites, text};
+use super::common::{self, sites, text, wait_for_line};
 
 #[test]
 fn commits_come_out_and_nothing_else_does() {
@@ -23,6 +23,26 @@ fn commits_come_out_and_nothing_else_does() {
         assert_eq!(case.host("cat .git/config"), config, "{site}");
         assert!(!case.path().join(".git/hooks/post-checkout").exists() && !case.was_marked());
         assert_eq!(case.sessions(), 0, "{site}");
+    }
+}
+
+/// git compares sizes and times, and the content only of what may have changed since it wrote the index, by
+/// the times of both. An edit of the same size in the second of a commit is not to be lost by a copy.
+#[test]
+fn an_edit_in_the_second_of_a_commit_is_seen_on_both_sides() {
+    const EARLY: &str = "while test $(date +%N | cut -c1) -gt 3; do sleep 0.02; done";
+    for site in sites() {
+        let case = site.repository();
+        case.host(&format!("{EARLY}; echo 1 >file; git commit -qam one; echo 2 >file"));
+        let script = "sleep 1.2; test \"$(git status --porcelain)\" = ' M file' && echo ready; until git ls-files --error-unmatch late >/dev/null 2>&1; \
+             do sleep 0.1; done; sleep 1.2; git status --porcelain late; echo x >other; git add other; sleep 0.1";
+        let mut child = case.spawn_inside(script);
+        wait_for_line(&mut child, "ready");
+        case.host(&format!("{EARLY}; echo 1 >late; git add late; echo 2 >late"));
+        let (shown, told) = text(&child.wait_with_output().unwrap());
+        assert_eq!(shown, "AM late\n", "{site}: {told}");
+        let status = case.host("git status --porcelain");
+        assert_eq!(status, " M file\nAM late\nA  other\n", "{site}: {told}");
     }
 }
 

@@ -124,6 +124,76 @@ fn a_new_submodule_waits_until_git_on_the_host_can_enter_it() {
     }
 }
 
+/// git leaves a submodule out of a comparison that `.gitmodules` ignores, and the session can take that back.
+#[test]
+fn a_new_submodule_that_git_is_told_to_ignore_waits_as_well() {
+    for site in sites() {
+        let case = prepared(&site);
+        let evil = case.evil().display().to_string();
+        let settings = "git config -f .gitmodules submodule.nest.path nest; \
+                        git config -f .gitmodules submodule.nest.url ./x";
+        let script = format!(
+            "{ALLOW}{settings}; git config -f .gitmodules submodule.nest.ignore all; git commit -qam modules; \
+             git branch first; echo ready; until git rev-parse -q --verify seen >/dev/null; do sleep .1; done; \
+             git init -q -b main nest; git -C nest commit -q --allow-empty -m nest; \
+             git -C nest config core.fsmonitor {evil}; git add -f nest 2>/dev/null; git commit -qm nest; \
+             git branch plain first; git config -f .gitmodules --unset submodule.nest.ignore; read line"
+        );
+        let mut child = case.spawn_inside(&script);
+        wait_for_line(&mut child, "ready");
+        let wait = |branch: &str| {
+            format!(
+                "for n in $(seq 100); do git rev-parse -q --verify {branch} && break; sleep .1; done >/dev/null"
+            )
+        };
+        // Each step of the session is in step with the host before the next one.
+        case.host(&format!("{}; git branch seen; {}", wait("first"), wait("plain")));
+        case.host("git status; git diff; git submodule status");
+        assert!(!case.was_marked(), "{site}");
+        drop(child.stdin.take());
+        let (_, told) = text(&child.wait_with_output().unwrap());
+        case.use_git_everywhere();
+        assert!(!case.was_marked(), "{site}: {told}");
+    }
+}
+
+#[test]
+fn a_fetch_on_the_host_calls_no_remote_of_a_submodule_of_a_session() {
+    for site in sites() {
+        let case = prepared(&site);
+        case.host("git init -q --bare -b main ../upstream; git remote add origin ../upstream; git push -q origin main");
+        let lib = format!("{}/lib", outer(&case));
+        let told = inside(
+            &case,
+            &format!(
+                "git submodule --quiet add {lib} dep; git -C dep remote set-url origin https://localhost:1/x; \
+                 git config -f .gitmodules submodule.dep.fetchRecurseSubmodules true; \
+                 git submodule --quiet update --init later; \
+                 git -C later remote set-url origin https://localhost:1/x; \
+                 git config -f .gitmodules submodule.later.fetchRecurseSubmodules true; \
+                 git add .gitmodules; git commit -qm added"
+            ),
+        );
+        let fetched = case.host("GIT_TRACE=1 git fetch origin 2>&1; git pull -q origin main");
+        assert!(!fetched.contains("localhost"), "{site}: {fetched}{told}");
+        assert!(case.host("git -C dep remote -v").contains("localhost"), "{site}: {told}");
+    }
+}
+
+/// So it is when pinfold was killed after it had rebuilt a submodule and set the session's own aside.
+#[test]
+fn a_git_file_that_leads_to_a_git_directory_of_the_host_stays() {
+    for site in sites() {
+        let case = prepared(&site);
+        case.host("rm known/.git");
+        let script = "rm -rf .git/modules; echo 'gitdir: ../.git/modules/known' >known/.git; ln known/.git copy";
+        let (_, told) = text(&case.inside(script));
+        assert!(!told.contains("known/.git (set aside"), "{site}: {told}");
+        let look = "cat known/.git; git -C known log -1 --format=%s; stat -c %h known/.git";
+        assert_eq!(case.host(look), "gitdir: ../.git/modules/known\nwith\n1\n", "{site}: {told}");
+    }
+}
+
 #[test]
 fn a_new_submodule_comes_at_the_end() {
     for site in sites() {

@@ -82,6 +82,26 @@ fn a_renamed_or_linked_file_stays_closed_to_roots_session() {
     println!("linked {} files", case.host("ls out | wc -l"));
 }
 
+/// An editor makes the new file beside the hidden one. The sandbox gives it a name in a directory whose opens
+/// are not held, and opens it at once.
+#[test]
+fn a_file_that_the_host_made_beside_a_hidden_one_stays_closed_in_other_directories() {
+    let test = "a_file_that_the_host_made_beside_a_hidden_one_stays_closed_in_other_directories";
+    let Some(case) = case(test) else { return };
+    let saves =
+        "for n in $(seq 300); do echo SECRET$n >.env.tmp; mv .env.tmp .env; sleep 0.005; done";
+    for call in ["rename", "link"] {
+        case.host("echo SECRET0 >.env; rm -rf out; mkdir out");
+        let moved = format!(
+            "    for n in range(100):\n        try: os.{call}('.env', f'out/{{read}}')\n        \
+             except OSError: continue\n        look(f'out/{{read}}'); read += 1"
+        );
+        let (shown, told) = attack(&case, &moved, saves);
+        assert_eq!(shown, "0 found\n", "{call}: {told}");
+        println!("{call}: {} files", case.host("ls out | wc -l"));
+    }
+}
+
 #[test]
 fn the_host_opens_hidden_files_as_usual_while_a_session_of_roots_lives() {
     let Some(case) = case("the_host_opens_hidden_files_as_usual_while_a_session_of_roots_lives")

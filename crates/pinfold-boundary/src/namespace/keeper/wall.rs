@@ -6,6 +6,10 @@
 //! hidden files. It allows everything but that a process of the sandbox opens a file that has a hidden
 //! name, or had one. Under a mask such a file cannot be reached, so an honest program sees no difference.
 //!
+//! The moment without a mask is long enough to link or rename the file to a directory whose opens are not
+//! held. So opens of a file that a program of the host makes beside a hidden one are held by any of its
+//! names from the start: it may be what is renamed over the hidden file.
+//!
 //! It stays in the host's namespaces, and must never open a file in these directories itself. If it
 //! ends, the kernel allows every open, so the keeper ends with it, and the session with that. Processes
 //! of the host wait for it for a few microseconds, whatever the rest of the session does.
@@ -147,11 +151,14 @@ fn stand(
         let is_ordered = !any[1].revents().is_empty();
         arrivals.read(&mut judge)?;
         for opening in permissions.read()? {
-            let is_allowed = !judge.is_of_sandbox(opening.process) || {
+            let is_allowed = if judge.is_of_sandbox(opening.process) {
                 // A name changes a moment before that is reported.
                 arrivals.read(&mut judge)?;
                 arrivals.note_hidden(&mut judge);
                 !judge.is_secret(&opening.file)
+            } else {
+                judge.suspect(&opening.file);
+                true
             };
             permissions.answer(&opening, is_allowed)?;
         }

@@ -4,7 +4,8 @@
 //! sandbox in which it can be written does, with the same comparison against the last common state.
 //! The objects need not be brought, since the session borrows the host's.
 
-use std::fs;
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
 
 use super::super::import::ASKED;
 use super::super::index::Index;
@@ -53,13 +54,23 @@ impl Collect<'_> {
     /// marked in it, so that git there skips it.
     fn copy_index(&self, number: usize, worktree: &Worktree) -> Result<(), String> {
         let path = worktree.git.path().join("index");
-        let bytes = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let read = || {
+            let mut file = File::open(&path)?;
+            let (mut bytes, modified) = (Vec::new(), file.metadata()?.modified()?);
+            file.read_to_end(&mut bytes).map(|_| (bytes, modified))
+        };
+        let read: io::Result<_> = read();
+        let (bytes, modified) = read.map_err(|error| format!("{}: {error}", path.display()))?;
         let hidden = self.hidden.iter().filter_map(|path| path.strip_prefix(&worktree.top).ok());
         let marked = Index::of(worktree.git.path(), bytes.clone())
             .and_then(|index| index.without(hidden))
             .unwrap_or(bytes);
         let to = self.out.join(ASKED).join(format!("bring-index-{number}"));
-        fs::write(to, marked).map_err(|error| error.to_string())
+        // By its time git knows which files may have changed since it looked at them.
+        let written = File::create(to).and_then(|mut file| {
+            file.write_all(&marked).and_then(|()| file.set_modified(modified))
+        });
+        written.map_err(|error| error.to_string())
     }
 }
 

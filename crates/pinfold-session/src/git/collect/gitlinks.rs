@@ -10,6 +10,7 @@ use std::path::Path;
 
 use super::super::state::State;
 use super::super::worktrees::Worktree;
+use super::touched::ALL_SUBMODULES;
 use super::{Collect, Held, Phase, moved};
 
 impl Collect<'_> {
@@ -61,11 +62,8 @@ impl Collect<'_> {
         let listed = match last {
             Some(last) => {
                 let last = format!("{last}^{{tree}}");
-                self.host().run_with(
-                    &["diff-tree", "-r", "-z", "--no-renames", &last, &new],
-                    &[],
-                    None,
-                )?
+                let how = ["diff-tree", "-r", "-z", "--no-renames", ALL_SUBMODULES];
+                self.host().run_with(&[&how[..], &[&last, &new]].concat(), &[], None)?
             }
             None => self.host().run_with(&["ls-tree", "-r", "-z", &new], &[], None)?,
         };

@@ -19,6 +19,10 @@ use super::Collect;
 /// Branches whose content at the start is compared at most.
 const MOST_TIPS: usize = 256;
 
+/// Has git-diff-tree(1) list every submodule. Otherwise it leaves out those that `.gitmodules` of the
+/// host's index ignores (`submodule.NAME.ignore`), which a session can write.
+pub(super) const ALL_SUBMODULES: &str = "--ignore-submodules=none";
+
 /// Why a branch waits, and what lets it through.
 pub(super) fn reason(path: &str, session: &str) -> String {
     reason_with(path, &format!("pinfold accept {}", shell_word(session)))
@@ -81,7 +85,8 @@ impl Collect<'_> {
     }
 
     fn changed(&self, how: &[&str], input: &[u8]) -> Result<Vec<u8>, String> {
-        let words = [&["diff-tree", "--no-renames", "--name-only", "-z"], how].concat();
+        let words =
+            [&["diff-tree", "--no-renames", ALL_SUBMODULES, "--name-only", "-z"], how].concat();
         self.host().run_with(&words, &[], Some(input))
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::super::{Walker, open_root};
+use super::super::{Visited, Walker, open_root};
 use super::*;
 
 /// A workspace with more directories than are read again as fast, and a cache beside it.
@@ -34,7 +34,8 @@ fn seen(dir: &Path, later: Option<u64>) -> (Found, usize) {
     let facts = later
         .and_then(|later| Facts::at(&dir.join("cache"), &root, now + Duration::from_secs(later)));
     let mut found = Found::new();
-    let mut visit = |listing: &Listing, (): (), below: &mut Vec<(Vec<u8>, ())>| {
+    let mut visit = |visited: &Visited<'_>, (): (), below: &mut Vec<(Vec<u8>, ())>| {
+        let listing = visited.listing;
         let mut all: Vec<_> =
             listing.inodes().map(|(name, _, inode)| (name.to_vec(), inode)).collect();
         all.sort();
@@ -42,7 +43,7 @@ fn seen(dir: &Path, later: Option<u64>) -> (Found, usize) {
         let directories = listing.entries().filter(|(_, kind)| *kind == FileType::Directory);
         below.extend(directories.map(|(name, _)| (name.to_vec(), ())));
     };
-    let mut walker = Walker::new(&mut visit, None, facts.unwrap_or_default());
+    let mut walker = Walker::new(&mut visit, facts.unwrap_or_default());
     walker.directory(root, Vec::new(), ()).unwrap();
     walker.facts.store();
     let read = walker.facts.read;

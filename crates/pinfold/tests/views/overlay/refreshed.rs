@@ -148,7 +148,8 @@ fn nothing_that_a_session_writes_is_lost_by_a_thousand_saves() {
     }
 }
 
-/// Masks lie on names of the view, which are in use as long as they do.
+/// Masks lie on names of the view, which are in use as long as they do, and go with a directory that
+/// the host renames. What the host makes anew in its place has no mask (SECURITY.md).
 #[test]
 fn masks_in_a_view_stay_when_it_is_refreshed() {
     for person in people() {
@@ -160,7 +161,7 @@ fn masks_in_a_view_stay_when_it_is_refreshed() {
         std::thread::sleep(Duration::from_millis(1200));
         let saves = "for n in $(seq 50); do echo SECRET$n >t; mv t .env; echo SECRET$n >sub/t; mv sub/t sub/.env; \
                      mv sub sub2; mv sub2 sub; rm .env; echo SECRET$n >.env; sleep 0.05; done; \
-                     mv sub sub2; mkdir sub; echo SECRET >sub/.env; echo 1 >t; mv t seen";
+                     mv sub sub2; echo 1 >t; mv t seen";
         host(&stage, saves);
         await_output(&session, "cat seen", "1\n");
         shown(&session.shell("touch stop"));
@@ -168,6 +169,29 @@ fn masks_in_a_view_stay_when_it_is_refreshed() {
         std::io::Read::read_to_string(reader.stdout.as_mut().unwrap(), &mut read).unwrap();
         reader.wait().unwrap();
         assert!(!read.contains("SECRET"), "{read}");
+        session.end();
+    }
+}
+
+/// A directory takes its mask to its new name, and a file leaves it behind.
+#[test]
+fn what_is_hidden_in_a_view_stays_hidden_when_the_host_renames_it() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let session =
+            view(&stage, &[], "mkdir sub; echo SECRET >sub/.env; echo SECRET >.env; echo 0 >seen");
+        // Until the workspace is watched.
+        std::thread::sleep(Duration::from_millis(1500));
+        host(
+            &stage,
+            "mv sub sub.old; sleep 0.3; mkdir sub; sleep 0.3; echo SECRET >sub/.env; mv .env .env.old; echo SECRET >.env; \
+             echo 1 >t; mv t seen",
+        );
+        await_output(&session, "cat seen", "1\n");
+        let names = "sub.old/.env sub/.env .env.old .env";
+        await_output(&session, &format!("cat {names} 2>&1"), "");
+        shown(&session.shell("ls -a . sub sub.old; sleep 1"));
+        assert_eq!(shown(&session.shell(&format!("cat {names} 2>&1"))), "");
         session.end();
     }
 }

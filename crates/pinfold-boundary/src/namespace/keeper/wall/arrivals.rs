@@ -101,6 +101,7 @@ impl Arrivals {
                 if is_hidden {
                     self.moved.truncate(MOST_MOVED);
                     self.moved.push_front(event.cookie());
+                    judge.note_gone();
                 }
             } else if is_hidden || what.contains(ReadFlags::MOVED_TO) && is_moved {
                 judge.note(&directory.opened, Path::new(name));

@@ -1,0 +1,61 @@
+//! What the host's configuration says of a submodule.
+
+use std::path::Path;
+
+use super::super::config::Config;
+use super::super::host::HostGit;
+use super::super::layout::REBUILT;
+use super::super::read::read_beneath;
+use super::super::rebuild::words;
+use super::super::start::Start;
+use super::{Made, Module, Modules};
+use crate::anchor::Anchor;
+
+impl Modules<'_> {
+    /// Writes the host's settings for the submodule, unless the host has them. Without
+    /// `submodule.NAME.active` `git submodule status` and `update` skip it. Without
+    /// `submodule.NAME.fetchRecurseSubmodules` the value in `.gitmodules` counts, by which a session could
+    /// have each `git fetch` and `git pull` in the repository above call the remote that it gave the
+    /// submodule.
+    ///
+    /// # Errors
+    /// Returns what cannot be read, or what git says.
+    pub(super) fn activate(&self, module: &Module<'_>, made: &mut Made) -> Result<(), String> {
+        let parent = &module.parent.host;
+        let config = config_of(parent)?;
+        let own =
+            config_of(&parent.below(&Path::new("modules").join(&module.name)).map_err(words)?)?;
+        let name = module.name.to_str().ok_or("its name is no text")?;
+        let key = |key: &str| format!("submodule.{name}.{key}");
+        let has_any = |keys: &[&str]| keys.iter().any(|it| config.last(&key(it)).is_some());
+        let mut settings = Vec::new();
+        if !has_any(&["active", "url"]) {
+            settings.push((key("active"), "true"));
+        }
+        if own.last(REBUILT).is_some() && !has_any(&["fetchrecursesubmodules"]) {
+            settings.push((key("fetchRecurseSubmodules"), "on-demand"));
+        }
+        if settings.is_empty() {
+            return Ok(());
+        }
+        let git = HostGit { program: self.git, directory: parent };
+        for (key, value) in settings {
+            git.run(&["config", "--local", &key, value], None)?;
+        }
+        // Nobody else changed it.
+        if let Some(made) = made.directories.get_mut(parent.path()) {
+            made.ours = Start::read(parent.path());
+        }
+        Ok(())
+    }
+}
+
+/// The configuration in a git directory of the host.
+///
+/// # Errors
+/// Returns why it is not read.
+pub(super) fn config_of(git: &Anchor) -> Result<Config, String> {
+    let opened = git.open().map_err(words)?;
+    let content = read_beneath(&opened, Path::new("config")).map_err(words)?;
+    Ok(content.map(|content| Config::parse_last(content.bytes)).unwrap_or_default())
+}

@@ -1,0 +1,164 @@
+//! What a session leaves that misleads programs on the host: links that lead out of the workspace,
+//! names with control characters, sparse files; and so much of it that a look takes long.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+
+use super::common::{Case, sites, text};
+
+/// Every name but git's, quoted as the shell does.
+const LOOK: &str = "find . -name .git -prune -o -print | LC_ALL=C sort | cat -v";
+
+fn assert_set_aside(case: &Case, told: &str, names: &[&str]) {
+    for name in names {
+        assert!(told.contains(&format!("{name} (set aside")), "{name}: {told}");
+        let now = std::fs::symlink_metadata(case.path().join(name));
+        assert!(now.is_err(), "{name} is still there: {told}");
+    }
+}
+
+#[test]
+fn new_links_that_lead_out_of_the_workspace_are_set_aside() {
+    for site in sites() {
+        let case = site.repository();
+        case.host(
+            "mkdir -p ../precious a/b c; echo keep >../precious/f; ln -s ../../file a/b/l; \
+             ln -s ../../precious c/mine; ln -s $PWD/../precious c/climbs; \
+             sleep 0.05",
+        );
+        let precious = case.path().with_file_name("precious");
+        let made = format!(
+            "ln -s {out} out; ln -s ../precious up; mkdir -p d/e; ln -s ../../../precious d/e/up; \
+             ln -s d/../../precious climbs; ln -s {out}/new dangling; ln -s / root; \
+             ln -s ../c/mine/f d/through; mv a/b moved; ln -s /proc/self/cwd proc; \
+             ln -s ~ home; ln -s /tmp tmp; git clone -q . n; ln -s ../../precious n/up; \
+             ln -s file in; ln -s $PWD/file whole; ln -s /usr/bin/env env; ln -s ../d/e d/dir; \
+             ln -s /dev/null null; ln -s nowhere missing; touch c/new",
+            out = precious.display()
+        );
+        let told = text(&case.inside(&made)).1;
+        let gone = [
+            "out", "up", "d/e/up", "climbs", "dangling", "root", "moved/l", "proc", "home", "tmp",
+            "n/up",
+        ];
+        assert_set_aside(&case, &told, &gone);
+        for kept in ["in", "whole", "env", "d/dir", "null", "missing", "c/mine", "c/climbs"] {
+            let now = std::fs::symlink_metadata(case.path().join(kept));
+            assert!(now.is_ok_and(|now| now.is_symlink()), "{kept}: {told}");
+        }
+        assert!(told.contains("--opt-in outward-links"), "{told}");
+        case.host("for l in out up d/e/up tmp; do echo evil >$l/f 2>/dev/null || true; done");
+        assert_eq!(case.host("cat ../precious/f"), "keep\n", "{told}");
+        let adopted = case.pinfold_itself(&["adopt", "d/e/up"]);
+        assert!(adopted.status.success(), "{}", text(&adopted).1);
+        assert_eq!(case.host("readlink d/e/up"), "../../../precious\n");
+        let told = text(&case.run(&["--opt-in", "outward-links"], "ln -s /etc etc")).1;
+        assert_eq!(case.host("readlink etc"), "/etc\n", "{told}");
+        // The next session finds nothing new.
+        let told = text(&case.inside("touch d/e/x c/y z")).1;
+        assert!(!told.contains("set aside"), "{told}");
+    }
+}
+
+#[test]
+fn links_that_the_users_commits_have_stay() {
+    for site in sites() {
+        let case = site.repository();
+        case.host(
+            "git checkout -q -b links; ln -s ../elsewhere out; ln -s /etc/hosts hosts; git add .; \
+             git commit -qm links; git checkout -q main",
+        );
+        let told = text(&case.inside("git checkout -q links; ln -s ../elsewhere own")).1;
+        assert_set_aside(&case, &told, &["own"]);
+        assert_eq!(
+            case.host("git status --porcelain; readlink out hosts"),
+            "../elsewhere\n/etc/hosts\n"
+        );
+    }
+}
+
+#[test]
+fn new_names_with_control_characters_are_set_aside() {
+    for site in sites() {
+        let case = site.repository();
+        case.host(r#"touch "$(printf 'mine\033[31m')"; mkdir "$(printf 'dir\r')""#);
+        let script = r#"
+            touch "$(printf 'evil\033[2J')" "$(printf 'a\nb')" "$(printf 'x\342\200\256gpj.exe')" fine schön
+            mkdir -p "$(printf 'sub\177')/.vscode" "$(printf 'dir\r')/.vscode"
+            touch "$(printf 'dir\r')/.envrc"; mv "$(printf 'mine\033[31m')" "$(printf 'moved\033[31m')"
+            ln -s ../x "$(printf 'mine\033[31m')""#;
+        let told = text(&case.inside(script)).1;
+        assert!(!told.contains('\u{1b}') && !told.contains('\r'), "{told:?}");
+        for name in
+            [r"evil\u{1b}[2J", r"a\nb", r"x\u{202e}gpj.exe", r"sub\u{7f}", r"moved\u{1b}[31m"]
+        {
+            assert!(told.contains(&format!("{name} (set aside")), "{name}: {told}");
+        }
+        assert_eq!(case.host(LOOK), ".\n./dir^M\n./evil\n./file\n./fine\n./schM-CM-6n\n", "{told}");
+        let told = text(&case.run(&["--opt-in", "odd-names"], r#"touch "$(printf 'b\033')""#)).1;
+        assert!(case.host(LOOK).contains("./b^["), "{told}");
+    }
+}
+
+#[test]
+fn new_sparse_files_of_terabytes_are_set_aside() {
+    for site in sites() {
+        let case = site.repository();
+        case.host("truncate -s 8T mine; mkdir -p d");
+        let told = text(&case.inside("truncate -s 8T huge; truncate -s 1G d/fine; mv mine d")).1;
+        assert_set_aside(&case, &told, &["huge", "d/mine"]);
+        assert!(case.path().join("d/fine").exists());
+        let told = text(&case.run(&["--opt-in", "sparse-files"], "truncate -s 8T huge")).1;
+        assert!(case.path().join("huge").exists(), "{told}");
+    }
+}
+
+#[test]
+fn what_misleads_waits_in_a_view() {
+    for site in sites() {
+        let case = site.repository();
+        case.host("ln -s ../precious mine");
+        let script = r#"ln -s ../precious out; ln -s /usr/bin/env env; truncate -s 8T huge; echo y >new
+                        touch "$(printf 'evil\033[2J')"; rm mine; ln -s ../other mine"#;
+        let output = case.run(&["--workspace", "overlay", "--apply", "auto"], script);
+        let told = text(&output).1;
+        for name in ["out", "huge", "mine", r"evil\u{1b}[2J"] {
+            assert!(told.contains(&format!("waits: {name}: ")), "{name}: {told}");
+        }
+        let there = "./env\n./evil\n./file\n./mine\n./new\n";
+        assert_eq!(
+            case.host("find . -name .git -prune -o ! -type d -print | sort"),
+            there,
+            "{told}"
+        );
+        assert_eq!(case.host("readlink mine"), "../precious\n", "{told}");
+    }
+}
+
+/// Enough that a look takes seconds.
+const MANY: &str = "python3 -c 'import os\nfor d in range(40):\n os.mkdir(str(d))\n \
+                    for n in range(1000): os.symlink(\"/evil\", f\"{d}/{n}\")'";
+
+#[test]
+fn a_look_that_is_interrupted_is_finished_by_the_next_start() {
+    for site in sites() {
+        let case = site.repository();
+        let mut child = case.spawn_inside(MANY);
+        let mut errors = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        while !line.contains("still looking") {
+            line.clear();
+            assert_ne!(errors.read_line(&mut line).unwrap(), 0, "the look was over at once");
+        }
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+        let mut told = String::new();
+        errors.read_to_string(&mut told).unwrap();
+        assert!(told.contains("the next `pinfold run` goes on with it"), "{told}");
+        assert!(child.wait().unwrap().success(), "{told}");
+        let left = "find . -type l | wc -l";
+        assert_ne!(case.host(left).trim(), "0");
+        let output = case.inside(left);
+        assert_eq!(text(&output).0.trim(), "0", "{}", text(&output).1);
+        assert_eq!(case.sessions(), 0);
+    }
+}

@@ -122,7 +122,9 @@ fn while_a_push_goes_on_no_process_in_a_pen_has_the_login() {
         assert!(pens.iter().any(is_git), "{pens:?}");
         for pid in pens {
             let (searched, at) = search_memory(pid, REAL);
-            assert!(searched > 0 && at.is_empty(), "{pid}: {at:?}");
+            assert!(at.is_empty(), "{pid}: {at:?}");
+            // Git's short-lived helpers may have ended since; the push itself waits for the hook.
+            assert!(searched > 0 || !is_git(&pid), "{pid} was not searched");
         }
         // What holds it is outside: the door of that pen.
         let all = descendants(run.id()).into_iter();

@@ -216,7 +216,7 @@ fn a_directory_in_the_workspace_is_no_link_out_of_it() {
         assert_eq!(session(&stage, "cat /usr/mark"), "ours");
         stage.write("private/usr/secret", "secret");
         let swap = "mv system before && ln -s ../private system";
-        said(&stage.run_shell(&[], swap));
+        said(&stage.run_shell(&["--opt-in", "outward-links"], swap));
         assert!(waits(&stage));
         trust();
         let error = refused(&stage.run_shell(&[], "cat /usr/secret"));

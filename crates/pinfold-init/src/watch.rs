@@ -5,6 +5,8 @@
 //! bounded by the look alone: init sees every process of the inside in its own /proc. That is a
 //! guard against run-aways, not a wall: what is allocated and freed between two looks is not seen.
 
+#[cfg(test)]
+mod misnamed;
 mod part;
 mod processes;
 mod shared;
@@ -14,9 +16,10 @@ use std::time::{Duration, Instant};
 
 use pinfold_wire::Limit;
 
+#[cfg(test)]
+pub(crate) use self::misnamed::Misnamed;
 pub(crate) use self::part::PartWatch;
 use self::processes::Usage;
-pub(crate) use self::processes::is_gone;
 use self::shared::Shared;
 
 /// One of the private directories.
@@ -156,3 +159,6 @@ fn nearly_full(directory: &Path) -> bool {
 fn full(directory: &Path) -> bool {
     rustix::fs::statvfs(directory).is_ok_and(|stat| stat.f_bfree == 0 || stat.f_ffree == 0)
 }
+
+#[cfg(test)]
+mod tests;

@@ -92,9 +92,7 @@ pub(crate) fn unpack_in_pen(
         Ended::Code(0) => Ok(()),
         Ended::Code(DISK_FULL) => Err(StepError::DiskFull),
         ended => {
-            let mut said = String::new();
-            // What it managed to say is what there is.
-            let _ = File::from(errors).take(4096).read_to_string(&mut said);
+            let said = read_errors(errors);
             Err(StepError::failed(format!("{} ({ended:?})", Escaped(said.trim().as_ref()))))
         }
     }
@@ -143,6 +141,15 @@ pub(crate) fn errors_only(errors: OwnedFd) -> io::Result<Stdio> {
         Ok(StdioEnd::Descriptor(File::options().read(true).write(true).open("/dev/null")?.into()))
     };
     Ok(Stdio::plain([null()?, null()?, StdioEnd::Descriptor(errors)]))
+}
+
+/// Reads the beginning of what a program wrote to its standard error. It may name files whose names are not
+/// UTF-8.
+pub(crate) fn read_errors(errors: OwnedFd) -> String {
+    let mut bytes = Vec::new();
+    // What could be read is what there is.
+    let _ = File::from(errors).take(4096).read_to_end(&mut bytes);
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Runs a program in an inside that needs no covers, terminal or door, to its end.

@@ -28,7 +28,9 @@ pub fn descendants(pid: u32) -> Vec<u32> {
 /// Returns how many bytes were searched, and where the key was found.
 #[must_use]
 pub fn search_memory(pid: u32, key: &str) -> (usize, Vec<String>) {
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+    // A path in it need not be UTF-8.
+    let maps = String::from_utf8_lossy(&maps);
     let Ok(memory) = File::open(format!("/proc/{pid}/mem")) else { return (0, Vec::new()) };
     let (mut searched, mut found) = (0, Vec::new());
     for line in

@@ -4,8 +4,6 @@ use std::fs;
 
 use rustix::process::{Pid, Signal};
 
-use crate::watch::is_gone;
-
 /// Kills every process below this one that there is at present, but for the one that is spared. What is
 /// forked meanwhile is below it, too, and is for the next time.
 pub(super) fn kill_below(root: Pid, spared: Option<Pid>) {
@@ -24,31 +22,25 @@ pub(super) fn children(pid: Pid) -> Vec<Pid> {
 /// Every process with its parent.
 pub(super) struct Processes {
     found: Vec<(Pid, Pid)>,
-    /// Whether these are all that there are.
-    are_all: bool,
 }
 
 impl Processes {
     /// Those of now. Not by lists of children (/proc/[pid]/task/[tid]/children), which gVisor's kernel
-    /// does not have.
+    /// does not have. A process that cannot be read is left out.
     pub(super) fn look() -> Self {
-        let entries = fs::read_dir("/proc");
-        let mut are_all = entries.is_ok();
-        let entries = entries.into_iter().flatten().flatten();
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         let with_parent = |pid: i32| {
-            let stat = fs::read(format!("/proc/{pid}/stat"));
-            are_all &= !stat.as_ref().is_err_and(|error| !is_gone(error));
-            Some((Pid::from_raw(pid)?, Pid::from_raw(parent_in(&stat.ok()?)?)?))
+            let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+            Some((Pid::from_raw(pid)?, Pid::from_raw(parent_in(&stat)?)?))
         };
-        let found = pids.filter_map(with_parent).collect();
-        Self { found, are_all }
+        Self { found: pids.filter_map(with_parent).collect() }
     }
 
-    /// Every process below this one; none where one may have been missed.
+    /// Every process below this one, or `None` if no process can be read.
     pub(super) fn below(&self, root: Pid) -> Option<Vec<u32>> {
         let pids = self.all_below(root).into_iter().map(|pid| pid.as_raw_pid() as u32);
-        self.are_all.then(|| pids.collect())
+        (!self.found.is_empty()).then(|| pids.collect())
     }
 
     fn all_below(&self, root: Pid) -> Vec<Pid> {
@@ -77,12 +69,22 @@ fn parent_in(stat: &[u8]) -> Option<i32> {
 
 #[cfg(test)]
 mod tests {
-    use super::parent_in;
+    use rustix::process::getpid;
+
+    use super::{Processes, parent_in};
+    use crate::watch::Misnamed;
 
     #[test]
     fn the_parent_is_read_whatever_the_name_is() {
         assert_eq!(parent_in(b"7 (sh) S 3 7 7 0"), Some(3));
         assert_eq!(parent_in(b"7 (a) R 9 (\xff) S 3 7"), Some(3));
         assert_eq!(parent_in(b"7 (sh"), None);
+    }
+
+    #[test]
+    fn a_process_whose_name_is_not_utf_8_is_found_below_its_parent() {
+        let process = Misnamed::start();
+        let below = Processes::look().below(getpid()).unwrap();
+        assert!(below.contains(&process.pid()), "{below:?}");
     }
 }

@@ -26,7 +26,7 @@ impl Usage {
     /// the rest stays at nothing.
     ///
     /// # Errors
-    /// What reading /proc says.
+    /// Returns the error of reading /proc.
     pub(super) fn of_all(status: bool, files: bool) -> io::Result<Self> {
         let entries = fs::read_dir("/proc")?.flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -38,30 +38,44 @@ impl Usage {
     /// The same of these processes alone.
     ///
     /// # Errors
-    /// As above.
+    /// Returns the error of reading one of them if none of them can be read. If others can, one that cannot
+    /// counts for nothing.
     pub(super) fn of(
         pids: impl IntoIterator<Item = u32>,
         status: bool,
         files: bool,
     ) -> io::Result<Self> {
         let mut usage = Self::default();
+        let mut unreadable = None;
         for pid in pids {
-            usage.pids.push(pid);
-            if status {
-                let text = match kernel_text(format!("/proc/{pid}/status")) {
-                    // A process that has just gone uses nothing.
-                    Err(error) if is_gone(&error) => continue,
-                    text => text?,
-                };
-                let kilobytes = number(&text, OWN_MEMORY) + number(&text, "VmSwap:");
-                usage.memory = usage.memory.saturating_add(kilobytes.saturating_mul(1024));
-                usage.tasks += number(&text, "Threads:").max(1);
-            }
-            if files {
-                usage.files = usage.files.max(open_files(pid));
+            match usage.add(pid, status, files) {
+                Ok(()) => usage.pids.push(pid),
+                // A process that has just gone uses nothing.
+                Err(error) if is_gone(&error) => {}
+                Err(error) => unreadable = Some(error),
             }
         }
-        Ok(usage)
+        match unreadable {
+            Some(error) if usage.pids.is_empty() => Err(error),
+            _ => Ok(usage),
+        }
+    }
+
+    /// Adds what one process uses.
+    ///
+    /// # Errors
+    /// Returns the error of reading its status.
+    fn add(&mut self, pid: u32, status: bool, files: bool) -> io::Result<()> {
+        if status {
+            let text = kernel_text(format!("/proc/{pid}/status"))?;
+            let kilobytes = number(&text, OWN_MEMORY) + number(&text, "VmSwap:");
+            self.memory = self.memory.saturating_add(kilobytes.saturating_mul(1024));
+            self.tasks += number(&text, "Threads:").max(1);
+        }
+        if files {
+            self.files = self.files.max(open_files(pid));
+        }
+        Ok(())
     }
 }
 
@@ -72,7 +86,7 @@ pub(super) fn are_told_apart() -> bool {
 }
 
 /// Whether a process has gone, or goes just now (proc(5)).
-pub(crate) fn is_gone(error: &io::Error) -> bool {
+fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
 }
 

@@ -1,8 +1,7 @@
 //! A throwaway boundary without network in which git reads what an agent may have written.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use pinfold_boundary::namespace::inside_ids;
@@ -10,7 +9,7 @@ use pinfold_boundary::{Entry, Identity, Landlock, LaunchPlan, Place, Program, Re
 use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_wire::Ended;
 
-use crate::provision::{Error, errors_only, run_quietly};
+use crate::provision::{Error, errors_only, read_errors, run_quietly};
 use crate::userland::{self, Piece};
 
 /// What git may use of the machine on what an agent wrote: bytes, and processes and threads.
@@ -109,12 +108,7 @@ impl Pen {
         let (plan, program) = self.plan().map_err(words)?;
         match run_quietly(plan, &program, stdio).map_err(words)? {
             Ended::Code(0) => Ok(()),
-            ended => {
-                let mut said = String::new();
-                // What it managed to say is what there is.
-                let _ = File::from(errors).take(4096).read_to_string(&mut said);
-                Err(format!("{} ({ended:?})", in_one_line(&said)))
-            }
+            ended => Err(format!("{} ({ended:?})", in_one_line(&read_errors(errors)))),
         }
     }
 

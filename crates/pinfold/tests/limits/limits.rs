@@ -6,7 +6,8 @@ use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
 use pinfold_testkit::{
-    OWN_PROCESSES, Stage, engine, installed, not_behind_gvisor, people, processes_with, skip,
+    OWN_PROCESSES, Stage, behind_gvisor, engine, installed, not_behind_gvisor, people,
+    processes_with, skip,
 };
 
 fn text(bytes: &[u8]) -> String {
@@ -87,6 +88,13 @@ fn a_process_name_that_is_not_utf_8_hits_no_limit() {
         let beside =
             stage.pinfold(&["exec", "box", "--", "./a-メインプログラム.sh"]).output().unwrap();
         assert!(beside.status.success(), "{}", text(&beside.stderr));
+        // Behind gVisor one part of a session cannot be bounded.
+        if !behind_gvisor() {
+            let bounded = ["exec", "--memory", "400M", "--pids", "50", "box", "--"];
+            let mut exec = stage.pinfold(&bounded);
+            let bounded = exec.arg("./a-メインプログラム.sh").output().unwrap();
+            assert!(bounded.status.success(), "{}", text(&bounded.stderr));
+        }
         assert!(stage.pinfold(&["stop", "box"]).status().unwrap().success());
     }
 }

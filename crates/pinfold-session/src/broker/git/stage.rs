@@ -174,8 +174,8 @@ fn make(task: &Task) -> io::Result<()> {
         fs::create_dir_all(git.join(directory))?;
     }
     fs::write(git.join("objects/info/alternates"), format!("{OBJECTS}\n"))?;
-    let listed = fs::read_to_string(out.join("refs"))?;
-    let mut all: Vec<(&str, &str)> = listed.lines().filter_map(reference).collect();
+    let listed = fs::read(out.join("refs"))?;
+    let mut all: Vec<(&str, &str)> = references(&listed).collect();
     all.sort_unstable_by_key(|(_, name)| *name);
     let packed: String = all.iter().map(|(object, name)| format!("{object} {name}\n")).collect();
     fs::write(git.join("packed-refs"), &packed)?;
@@ -220,6 +220,12 @@ fn remember(task: &Task, remote: &str, all: &[(&str, &str)]) -> io::Result<()> {
     let more = [setting("receive.denydeletes", "false"), setting("receive.autogc", "false")];
     let settings: Vec<Setting> = format.chain(bare).chain(more).collect();
     fs::write(known.join("config"), write(&settings))
+}
+
+/// Returns the references of a list that are taken over, without those whose names are not UTF-8.
+fn references(listed: &[u8]) -> impl Iterator<Item = (&str, &str)> {
+    let lines = listed.split(|byte| *byte == b'\n');
+    lines.filter_map(|line| reference(str::from_utf8(line).ok()?))
 }
 
 /// A reference that is taken over: what the inside names otherwise is none of a command's.
@@ -406,4 +412,21 @@ fn entries(task: &Task) -> Result<Vec<Entry>, RunError> {
         entries.push(entry(path, path, access)?);
     }
     Ok(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::references;
+
+    #[test]
+    fn a_branch_whose_name_is_not_utf_8_hides_no_other() {
+        let object = "0123456789012345678901234567890123456789";
+        let listed = [
+            format!("{object} refs/heads/").as_bytes(),
+            b"caf\xe9\n",
+            format!("{object} refs/heads/main\n").as_bytes(),
+        ]
+        .concat();
+        assert_eq!(references(&listed).collect::<Vec<_>>(), [(object, "refs/heads/main")]);
+    }
 }

@@ -14,8 +14,10 @@ const NOBODY: u32 = 65534;
 /// # Errors
 /// What reading and writing say.
 pub(super) fn make(etc: &Path) -> io::Result<()> {
-    let (users, shadow) = users(&fs::read_to_string("/etc/passwd")?);
-    let (groups, gshadow) = groups(&fs::read_to_string("/etc/group")?);
+    // People's own names need not be UTF-8.
+    let text = |path| Ok::<_, io::Error>(String::from_utf8_lossy(&fs::read(path)?).into_owned());
+    let (users, shadow) = users(&text("/etc/passwd")?);
+    let (groups, gshadow) = groups(&text("/etc/group")?);
     for (name, content, mode) in [
         ("passwd", users, 0o644),
         ("group", groups, 0o644),

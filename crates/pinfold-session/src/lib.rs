@@ -69,6 +69,7 @@ mod serving;
 pub mod set_aside;
 mod shadow;
 pub mod snapshot;
+mod sockets;
 pub mod ssh;
 mod stand_in;
 mod state;

@@ -11,6 +11,7 @@ use super::Guard;
 use super::own_places::belongs;
 use super::repositories::Git;
 use crate::protect::{Finding, What};
+use crate::sockets;
 
 impl Guard {
     /// What one finding means.
@@ -18,6 +19,8 @@ impl Guard {
         let Finding { path, kind, what } = finding;
         let writable = self.protect.writable_root(&path).is_some();
         match what {
+            // A server that has ended left it there.
+            What::Socket if kind == FileType::Socket && sockets::is_dead(&path) => {}
             What::Socket => {
                 let text = "something on the host may listen there".into();
                 let reason = Reason { why: Why::Denied, text, opt_in: None };

@@ -3,5 +3,6 @@
 
 mod grants;
 mod own_places;
+mod programs;
 mod workspace;
 mod worktree;

@@ -17,12 +17,13 @@ pub(crate) const PROGRAMS: [&str; 9] =
 
 /// Of /etc: the loader's cache, certificates, alternatives, time zone, shells' and tools'
 /// system-wide settings. Nothing that names users, hosts, networks or services of this machine.
-pub(crate) const CONFIGURATION: [&str; 27] = [
+pub(crate) const CONFIGURATION: [&str; 28] = [
     "alternatives",
     "bash.bashrc",
     "bash_completion.d",
     "ca-certificates",
     "ca-certificates.conf",
+    "chromium.d",
     "crypto-policies",
     "debian_version",
     "fonts",

@@ -1,9 +1,10 @@
 //! What programs expect of the place that they run in.
 
 use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::process::Output;
 
-use pinfold_testkit::{Stage, people};
+use pinfold_testkit::{Stage, engine, installed, people, skip};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -47,5 +48,20 @@ fn a_socket_that_somebody_listens_at_stays_masked() {
         assert!(said.contains("rm:") && said.ends_with("closed\n"), "{said}{errors}");
         listener.set_nonblocking(true).unwrap();
         assert!(listener.accept().is_err(), "nobody has connected");
+    }
+}
+
+#[test]
+fn debians_chromium_finds_its_settings() {
+    let test = "debians_chromium_finds_its_settings";
+    if !installed("chromium") || !Path::new("/etc/chromium.d").exists() || engine().is_some() {
+        return skip(test, "Debian's chromium is not installed, or an engine is tried");
+    }
+    for person in people() {
+        let stage = Stage::new(person);
+        let options = ["--headless", "--no-sandbox", "--dump-dom", "data:text/html,<p>shown"];
+        let output = stage.run(&[], &[&["chromium"][..], &options].concat());
+        let (said, errors) = shown(&output);
+        assert!(said.contains("<p>shown"), "{said}{errors}");
     }
 }

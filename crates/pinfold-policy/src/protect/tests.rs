@@ -42,6 +42,28 @@ fn secrets_vanish_by_name() {
 }
 
 #[test]
+fn histories_of_commands_vanish_with_the_files_of_direnv_in_a_home() {
+    let protection = defaults();
+    for path in [
+        ".bash_history",
+        ".zsh_history",
+        ".python_history",
+        ".psql_history",
+        ".local/share/fish/fish_history",
+        ".envrc",
+        "src/app/.envrc",
+    ] {
+        assert_eq!(effect(&protection, &in_home(""), path), Some(Effect::Hide), "{path}");
+    }
+    // From where it really lies.
+    let shared = in_home(".local/share");
+    assert_eq!(effect(&protection, &shared, "fish/fish_history"), Some(Effect::Hide));
+    assert_eq!(effect(&protection, &ordinary(), "src/history.rs"), None);
+    let lifted = Protection::defaults(["histories"]).unwrap();
+    assert_eq!(effect(&lifted, &in_home(""), ".bash_history"), None);
+}
+
+#[test]
 fn what_only_looks_like_a_secret_stays() {
     let protection = defaults();
     for path in [

@@ -15,7 +15,7 @@ fn stdout(output: &Output) -> String {
 }
 
 /// Files with a secret, in a home.
-const SECRETS: [&str; 7] = [
+const SECRETS: [&str; 10] = [
     ".config/gh/hosts.yml",
     ".config/containers/auth.json",
     ".config/git/credentials",
@@ -23,6 +23,9 @@ const SECRETS: [&str; 7] = [
     ".local/share/keyrings/login.keyring",
     ".codex/auth.json",
     ".ENV",
+    ".envrc",
+    ".bash_history",
+    ".local/share/fish/fish_history",
 ];
 
 fn with_secrets(stage: &Stage) {

@@ -282,12 +282,22 @@ pub(crate) fn set_limit(resource: u32, soft: u64, hard: u64) -> Result<(), Errno
 
 /// The hard limit of a resource of this process.
 pub(crate) fn hard_limit(resource: u32) -> u64 {
+    limit(resource).rlim_max
+}
+
+/// The soft limit of a resource of this process.
+pub(crate) fn soft_limit(resource: u32) -> u64 {
+    limit(resource).rlim_cur
+}
+
+/// Both limits of a resource of this process; none at all if they cannot be read.
+fn limit(resource: u32) -> libc::rlimit64 {
     let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: a null new limit changes nothing and `limit` outlives the call.
     let returned = unsafe {
         libc::syscall(libc::SYS_prlimit64, 0, resource, std::ptr::null::<u8>(), &raw mut limit)
     };
-    if returned < 0 { 0 } else { limit.rlim_max }
+    if returned < 0 { libc::rlimit64 { rlim_cur: 0, rlim_max: 0 } } else { limit }
 }
 
 /// Brings the loopback interface of this network namespace up (netdevice(7)).

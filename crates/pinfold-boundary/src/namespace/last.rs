@@ -123,11 +123,13 @@ fn apply_limits(steps: &LastSteps) -> Result<(), Errno> {
         let most = sys::hard_limit(libc::RLIMIT_SIGPENDING).min(MOST_SIGNALS);
         sys::set_limit(libc::RLIMIT_SIGPENDING, most, most)?;
     }
-    let limits = [(libc::RLIMIT_NOFILE, steps.files), (libc::RLIMIT_NPROC, steps.pids)];
-    for (resource, value) in limits {
-        if let Some(value) = value {
-            sys::set_limit(resource, value, value)?;
-        }
+    if let Some(most) = steps.files {
+        // Some programs size tables by the soft limit, and those that need more raise it.
+        let soft = sys::soft_limit(libc::RLIMIT_NOFILE).min(most);
+        sys::set_limit(libc::RLIMIT_NOFILE, soft, most)?;
+    }
+    if let Some(most) = steps.pids {
+        sys::set_limit(libc::RLIMIT_NPROC, most, most)?;
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use pinfold_boundary::managed::{Container, Mount};
-use rustix::process::{Resource, getrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit};
 
 use super::LABEL;
 use super::known::{Daemon, Known};
@@ -21,8 +21,8 @@ pub(super) struct Machine {
     is_hybrid: bool,
     /// Whether the caller is root.
     is_root: bool,
-    /// Open files that a process of the caller's may have at most.
-    files: Option<u64>,
+    /// Open files that a process of the caller's may have: now, and at most.
+    files: Rlimit,
     /// Tasks of the caller's.
     tasks: Option<u64>,
     /// How many CPUs there are.
@@ -36,7 +36,7 @@ impl Machine {
             has_systemd: Path::new("/run/systemd/system").is_dir(),
             is_hybrid: Path::new("/sys/fs/cgroup/unified").is_dir(),
             is_root: rustix::process::geteuid().is_root(),
-            files: getrlimit(Resource::Nofile).maximum,
+            files: getrlimit(Resource::Nofile),
             tasks: getrlimit(Resource::Nproc).maximum,
             cpus: std::thread::available_parallelism().map_or(1, |count| count.get() as u32),
         }
@@ -100,8 +100,9 @@ pub(super) fn run(
     say(&format!("--name={}", container.name));
     say(&format!("--label={LABEL}={}", container.session));
     // Their own defaults are more than who lacks CAP_SYS_RESOURCE can give.
-    if let Some(most) = machine.files {
-        say(&format!("--ulimit=nofile={most}:{most}"));
+    if let Some(most) = machine.files.maximum {
+        let soft = machine.files.current.unwrap_or(most);
+        say(&format!("--ulimit=nofile={soft}:{most}"));
     }
     if let (ImageEngine::Podman, Some(most)) = (engine, machine.tasks) {
         let most = most.min(PODMANS_TASKS);

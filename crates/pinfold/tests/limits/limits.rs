@@ -412,3 +412,21 @@ fn a_limit_ends_a_run_at_once() {
         assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
     }
 }
+
+#[test]
+fn the_soft_limit_of_open_files_stays_the_callers() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let limits = |options: &str| {
+            let run = pinfold_testkit::run_line();
+            let line = format!("ulimit -Sn 300; {run} {options} -- sh -c 'ulimit -Sn; ulimit -Hn'");
+            text(&stage.command("/bin/sh").args(["-c", &line]).output().unwrap().stdout)
+        };
+        let usual = limits("");
+        let (soft, hard) = usual.split_once('\n').unwrap();
+        assert_eq!(soft, "300", "{usual}");
+        assert!(hard.trim_end().parse::<u64>().unwrap() > 300, "{usual}");
+        assert_eq!(limits("--files 400"), "300\n400\n");
+        assert_eq!(limits("--files 200"), "200\n200\n");
+    }
+}

@@ -7,6 +7,7 @@
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use pinfold_boundary::{Entry, Place};
@@ -57,6 +58,12 @@ pub(crate) fn refuse(authority: &Authority) -> Result<(), RunError> {
         let own = || PRIVATE.iter().copied().chain([OWN, "/proc", "/dev"]);
         let is_above = |own: &&str| Path::new(own).starts_with(path) && Path::new(own) != path;
         let is_in = |own: &str| path.starts_with(own);
+        if let Some(kind) = device(grant.root.host.as_path()) {
+            let what = format!("cannot use {}: it is a {kind} device", in_words(grant).0);
+            let hint =
+                "a sandbox has only its own null, zero, full, random, urandom and tty".to_owned();
+            return Err(RunError::refused(what, Some(hint)));
+        }
         let why = if grant.root.inside.is_root() {
             "that is everything on this machine".to_owned()
         } else if is_in(OWN) || is_in("/proc") || path == Path::new("/dev") {
@@ -70,6 +77,16 @@ pub(crate) fn refuse(authority: &Authority) -> Result<(), RunError> {
         let hint = "grant the directories in it that are needed".to_owned();
         Err(RunError::refused(what, Some(hint)))
     })
+}
+
+/// The kind of a device. No sandbox can open one: devices of mounts are off (mount(8), `nodev`).
+fn device(path: &Path) -> Option<&'static str> {
+    let kind = fs::metadata(path).ok()?.file_type();
+    match (kind.is_char_device(), kind.is_block_device()) {
+        (true, _) => Some("character"),
+        (_, true) => Some("block"),
+        (false, false) => None,
+    }
 }
 
 impl Generated {

@@ -293,3 +293,19 @@ fn changes_of_what_a_build_runs_are_named_at_the_end() {
         assert!(stderr(&output).contains(note), "{}", stderr(&output));
     }
 }
+
+#[test]
+fn devices_are_refused_by_name() {
+    for person in people() {
+        let stage = Stage::new(person);
+        for option in ["--read", "--write"] {
+            for device in ["/dev/null", "/dev/random", "/dev/tty"] {
+                let output = stage.run(&[option, device], &["true"]);
+                assert_eq!(output.status.code(), Some(125), "{option} {device}");
+                let says = format!("cannot use the grant of {device}");
+                let errors = stderr(&output);
+                assert!(errors.contains(&says) && errors.contains("character device"), "{errors}");
+            }
+        }
+    }
+}

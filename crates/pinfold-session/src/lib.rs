@@ -65,6 +65,7 @@ mod resume;
 pub mod review;
 mod run;
 mod screen;
+pub mod search_path;
 mod serving;
 pub mod set_aside;
 mod shadow;

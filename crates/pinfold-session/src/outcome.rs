@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::search_path;
 use crate::timeline::Timeline;
 
 /// A limit that ended or hindered a run.
@@ -173,11 +174,7 @@ impl RunError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Launch(error) => error.hint().map(str::to_owned),
-            Self::NotFound(_) => Some(
-                "inside, PATH holds the system's directories and the agent's; grant others with \
-                 --read"
-                    .to_owned(),
-            ),
+            Self::NotFound(command) => Some(search_path::hint(command)),
             Self::Refused { hint, .. } => hint.clone(),
             Self::Resume { .. } => Some(
                 "the commands run with what the session has: see what waits for `pinfold trust`, \

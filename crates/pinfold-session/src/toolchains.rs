@@ -13,6 +13,7 @@ use pinfold_policy::origin::Origin;
 use pinfold_policy::path::{HostPath, InsidePath, PathError};
 
 use crate::Extra;
+use crate::search_path::is_virtual_environment;
 use crate::system::Stack;
 use crate::userland::HOME;
 
@@ -58,9 +59,16 @@ impl Toolchains {
     /// Those for a session: of the person's home on this machine's own system, and of the home that
     /// comes with another, which counts more. A home that lies in the workspace is not looked at twice.
     ///
+    /// `active` is the virtual environment that is active where the caller is, if there is one.
+    ///
     /// # Errors
     /// Never on a system whose own paths are valid.
-    pub fn find(home: &Path, workspace: &Path, stack: Option<&Stack>) -> Result<Self, PathError> {
+    pub fn find(
+        home: &Path,
+        workspace: &Path,
+        stack: Option<&Stack>,
+        active: Option<&Path>,
+    ) -> Result<Self, PathError> {
         let mut found = Self::default();
         let has = |place: &Path| stack.is_some_and(|stack| stack.has(place));
         found.path.extend(at_home_inside().filter(|place| has(Path::new(place))));
@@ -70,6 +78,9 @@ impl Toolchains {
         }
         let Ok(home) = fs::canonicalize(home) else { return Ok(found) };
         found.programs(&home, workspace)?;
+        if let Some(active) = active {
+            found.virtual_environment(active, &home, workspace)?;
+        }
         for relative in AT_HOME {
             let inside = Path::new(HOME).join(relative);
             let Some(host) = usable(&home.join(relative), workspace) else { continue };
@@ -104,6 +115,26 @@ impl Toolchains {
             found.variables.push((RUSTUP_HOME, rustup.display().to_string()));
         }
         Ok(found)
+    }
+
+    /// The active virtual environment, unless it is shown anyway. What holds the home is none.
+    fn virtual_environment(
+        &mut self,
+        root: &Path,
+        home: &Path,
+        workspace: &Path,
+    ) -> Result<(), PathError> {
+        let is_shown = |root: &Path| {
+            root.starts_with(workspace)
+                || self.extra.iter().any(|extra| root.starts_with(extra.host.as_path()))
+        };
+        if home.starts_with(root) || is_shown(root) || !is_virtual_environment(root) {
+            return Ok(());
+        }
+        if let Some(host) = usable(root, workspace) {
+            self.extra.push(extra(&host, InsidePath::new(host.as_path())?));
+        }
+        Ok(())
     }
 
     /// Directories of programs of the person's home, where they are.

@@ -1,10 +1,12 @@
 //! The environment inside (requirement 1.6): nothing enters that is not listed.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 
 use pinfold_policy::env::{EnvLayer, EnvName, EnvVar, compose_env};
 use pinfold_policy::origin::Origin;
 use pinfold_policy::settings::Settings;
+use pinfold_session::search_path::{SearchPath, VIRTUAL_ENV};
 use pinfold_session::ssh::Ssh;
 use pinfold_session::system::Stack;
 use pinfold_session::workspace::Workspace;
@@ -29,10 +31,23 @@ const DESCRIBING: [&str; 14] = [
     "TZ",
 ];
 
+/// The variable that programs are looked for by.
+const PATH: &str = "PATH";
+
 /// The caller's variables that describe its terminal and language.
 pub(crate) fn describing() -> Vec<(OsString, OsString)> {
     let variable = |name: &str| Some((name.into(), std::env::var_os(name)?));
     DESCRIBING.into_iter().filter_map(variable).collect()
+}
+
+/// What of the caller's environment counts in the sandbox, beside single variables.
+pub(crate) struct Caller {
+    /// What comes first in `PATH`, such as the directory of the agent's commands.
+    pub(crate) first: Vec<String>,
+    /// What else comes before and after the system's directories.
+    pub(crate) search: SearchPath,
+    /// The virtual environment that is active.
+    pub(crate) virtual_environment: Option<PathBuf>,
 }
 
 /// Puts the environment together.
@@ -40,12 +55,16 @@ pub(crate) fn environment(
     settings: &Settings,
     workspace: &Workspace,
     agent: Vec<EnvVar>,
-    path_first: &[String],
+    caller: &Caller,
     (has_ssh, stack): (bool, Option<&Stack>),
 ) -> Vec<(OsString, OsString)> {
     let mut variables = agent;
     variables.extend(forwarded(settings));
-    variables.extend(fixed(settings, workspace, path_first, stack));
+    variables.extend(fixed(workspace, stack));
+    variables.extend(variable(PATH, path(settings, caller), EnvLayer::Fixed));
+    if let Some(root) = &caller.virtual_environment {
+        variables.extend(variable(VIRTUAL_ENV, root.into(), EnvLayer::Forwarded));
+    }
     if trust::is_needed(settings) || stack.is_some() {
         variables.extend(trusted());
     }
@@ -53,7 +72,7 @@ pub(crate) fn environment(
         let (name, value) = Ssh::environment();
         variables.extend(variable(name, value.into(), EnvLayer::Door));
     }
-    for setting in &settings.env {
+    for setting in settings.env.iter().filter(|setting| setting.name.as_str() != PATH) {
         variables.push(EnvVar {
             name: setting.name.clone(),
             value: setting.value.clone().into(),
@@ -87,20 +106,41 @@ fn forwarded(settings: &Settings) -> Vec<EnvVar> {
         .collect()
 }
 
-/// What is right inside. An empty template directory keeps `git init` from planting hooks.
-fn fixed(
-    settings: &Settings,
-    workspace: &Workspace,
-    path_first: &[String],
-    stack: Option<&Stack>,
-) -> Vec<EnvVar> {
+/// The search path. Names that ask the host come before the programs that they stand for, then the agent's
+/// commands, then what the settings say, or the directories that are shown.
+fn path(settings: &Settings, caller: &Caller) -> OsString {
     let asking = settings.host_exec.enabled.value.then_some(broker::DIRECTORY);
-    let parts = path_first.iter().map(String::as_str).chain([userland::PATH]);
-    // Names that ask the host come before the programs that they stand for.
-    let path = asking.into_iter().chain(parts).collect::<Vec<_>>().join(":");
+    let first =
+        asking.into_iter().chain(caller.first.iter().map(String::as_str)).map(OsString::from);
+    let rest = chosen_path(settings).map_or_else(
+        || {
+            let SearchPath { before, after } = &caller.search;
+            let parts = before.iter().map(String::as_str);
+            parts
+                .chain([userland::PATH])
+                .chain(after.iter().map(String::as_str))
+                .map(OsString::from)
+                .collect()
+        },
+        |chosen| vec![chosen],
+    );
+    let parts: Vec<OsString> = first.chain(rest).collect();
+    parts.join(OsStr::new(":"))
+}
+
+/// The `PATH` of the settings: the one of the highest layer, and the last of that.
+fn chosen_path(settings: &Settings) -> Option<OsString> {
+    let set = settings.env.iter().filter(|setting| setting.name.as_str() == PATH);
+    let set = set.max_by_key(|setting| layer(&setting.origin));
+    let is_forwarded = settings.forward_env.iter().any(|name| name.value.as_str() == PATH);
+    let forwarded = || is_forwarded.then(|| std::env::var_os(PATH)).flatten();
+    set.map(|setting| setting.value.clone().into()).or_else(forwarded)
+}
+
+/// What is right inside. An empty template directory keeps `git init` from planting hooks.
+fn fixed(workspace: &Workspace, stack: Option<&Stack>) -> Vec<EnvVar> {
     let root = workspace.root.as_path().as_os_str();
-    let values: [(&str, OsString, EnvLayer); 14] = [
-        ("PATH", path.into(), EnvLayer::Fixed),
+    let values: [(&str, OsString, EnvLayer); 13] = [
         ("HOME", userland::HOME.into(), EnvLayer::Fixed),
         ("USER", "agent".into(), EnvLayer::Fixed),
         ("LOGNAME", "agent".into(), EnvLayer::Fixed),

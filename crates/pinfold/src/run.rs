@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write as _};
+use std::path::Path;
 use std::process::ExitCode;
 
 use pinfold_policy::authority::Subject;
@@ -13,6 +14,7 @@ use pinfold_session::detach::{self, Background, Front, Side, Started};
 use pinfold_session::group::{Group, Missing};
 use pinfold_session::identity::{self, Identity};
 use pinfold_session::places::Places;
+use pinfold_session::search_path::{SearchPath, Shown, VIRTUAL_ENV};
 use pinfold_session::ssh::Ssh;
 use pinfold_session::tell;
 use pinfold_session::toolchains::Toolchains;
@@ -20,7 +22,7 @@ use pinfold_session::workspace::Workspace;
 use pinfold_session::{Outcome, Request, SessionName, Timeline, Who, Window};
 
 use crate::cli::RunArgs;
-use crate::environment::environment;
+use crate::environment::{Caller, environment};
 use crate::exit::Failure;
 use crate::{image, network, policy, review, snapshot};
 
@@ -192,9 +194,20 @@ pub(crate) fn request(
             (name.unwrap_or_else(|| "idle".to_owned()), run)
         }
     };
-    let toolchains = Toolchains::find(&places.home, workspace.root.as_path(), stack.as_ref());
+    let active = std::env::var_os(VIRTUAL_ENV);
+    let toolchains = Toolchains::find(
+        &places.home,
+        workspace.root.as_path(),
+        stack.as_ref(),
+        active.as_deref().map(Path::new),
+    );
     let toolchains = toolchains.map_err(Failure::own)?;
-    let path: Vec<String> = run.path.into_iter().chain(toolchains.path).collect();
+    let shown = Shown::of(&settings, &workspace, &toolchains.extra, stack.as_ref());
+    let caller = Caller {
+        first: run.path.into_iter().collect(),
+        search: SearchPath::find(std::env::var_os("PATH").as_deref(), &shown, toolchains.path),
+        virtual_environment: shown.virtual_environment(active.as_deref()),
+    };
     timeline.done("reads settings, agent and toolchains");
     let group = Group::find(&settings, &workspace, &places, Missing::Make, &mut run.extra)?;
     for note in &group.notes {
@@ -206,7 +219,7 @@ pub(crate) fn request(
     let (identity_env, identity_files) =
         identity.map(|identity| (identity.env, identity.files)).unwrap_or_default();
     let env = run.env.into_iter().chain(person).chain(identity_env).chain(group.env).collect();
-    let mut env = environment(&settings, &workspace, env, &path, (ssh.is_some(), stack.as_ref()));
+    let mut env = environment(&settings, &workspace, env, &caller, (ssh.is_some(), stack.as_ref()));
     if wanted.window.is_some() && !env.iter().any(|(name, _)| name == "TERM") {
         // Started where there was no terminal; whoever attaches has one like this, or close to it.
         env.push(("TERM".into(), "xterm-256color".into()));

@@ -41,7 +41,7 @@ const fn rule(pattern: &'static str, owner: Owner, reason: &'static str) -> Rese
 /// `GIT_TERMINAL_PROMPT`, `PYTHONPATH`, `JAVA_TOOL_OPTIONS` and the like stay free: they act on
 /// programs that the agent starts on the repository's own code.
 const RESERVED: &[Reserved] = &[
-    rule("PATH", Owner::Administrator, FIXED),
+    rule("PATH", Owner::User, FIXED),
     rule("HOME", Owner::Pinfold, FIXED),
     rule("PINFOLD_*", Owner::Pinfold, FIXED),
     rule("MOLTNET_GUEST_WORKSPACE", Owner::Pinfold, FIXED),

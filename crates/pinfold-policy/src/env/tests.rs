@@ -38,7 +38,7 @@ fn reserved_names_say_who_owns_them() {
     let owner = |text| reserved(&name(text)).map(|rule| rule.owner);
     assert_eq!(owner("LD_PRELOAD"), Some(Owner::User));
     assert_eq!(owner("ANTHROPIC_BASE_URL"), Some(Owner::Pinfold));
-    assert_eq!(owner("PATH"), Some(Owner::Administrator));
+    assert_eq!(owner("PATH"), Some(Owner::User));
     assert_eq!(owner("PINFOLD_WORKSPACE"), Some(Owner::Pinfold));
     assert_eq!(owner("GIT_CONFIG_COUNT"), Some(Owner::User));
     assert_eq!(owner("CLAUDE_CODE_OAUTH_TOKEN"), Some(Owner::Pinfold), "before CLAUDE_*");

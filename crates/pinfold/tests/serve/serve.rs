@@ -304,10 +304,10 @@ fn what_cannot_be_started_says_why() {
     assert!(refused(&relative).contains("absolute"));
     let session = served.start(&[]);
     let reserved =
-        Program { env: BTreeMap::from([("PATH".to_owned(), "/x".to_owned())]), ..shell("true") };
+        Program { env: BTreeMap::from([("HOME".to_owned(), "/x".to_owned())]), ..shell("true") };
     let run = ExecRun { session: session.clone(), program: reserved, ..ExecRun::default() };
     let error = served.client.call(&run).unwrap_err().to_string();
-    assert!(error.contains("PATH"), "{error}");
+    assert!(error.contains("HOME"), "{error}");
     let never = Program { timeout_ms: Some(0), ..shell("true") };
     let run = ExecRun { session: session.clone(), program: never, ..ExecRun::default() };
     assert!(served.client.call(&run).unwrap_err().to_string().contains("timeoutMs"));

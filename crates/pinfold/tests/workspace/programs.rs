@@ -1,5 +1,7 @@
-//! What programs expect of the place that they run in.
+//! What programs expect of the place that they run in: commands and sockets.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Output;
@@ -12,6 +14,19 @@ fn text(bytes: &[u8]) -> String {
 
 fn shown(output: &Output) -> (String, String) {
     (text(&output.stdout), text(&output.stderr))
+}
+
+/// Writes a program that says its name.
+fn program(stage: &Stage, name: &str) {
+    let path = stage.write(name, format!("#!/bin/sh\necho {name}\n"));
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Runs a shell line with these variables outside.
+fn with(stage: &Stage, variables: &[(&str, &str)], options: &[&str], script: &str) -> Output {
+    let mut run = stage.pinfold(&["run"]);
+    run.args(options).args(["--", "sh", "-c", script]);
+    run.envs(variables.iter().copied()).output().unwrap()
 }
 
 /// Removes the socket and binds another one at its place.
@@ -48,6 +63,82 @@ fn a_socket_that_somebody_listens_at_stays_masked() {
         assert!(said.contains("rm:") && said.ends_with("closed\n"), "{said}{errors}");
         listener.set_nonblocking(true).unwrap();
         assert!(listener.accept().is_err(), "nobody has connected");
+    }
+}
+
+#[test]
+fn the_virtual_environment_and_version_that_are_active_outside_count_inside() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let roots = ["ws/.venv", "home/.virtualenvs/app"];
+        for root in roots {
+            stage.write(&format!("{root}/pyvenv.cfg"), "home = /usr/bin\n");
+            program(&stage, &format!("{root}/bin/tool"));
+        }
+        let node = "home/.nvm/versions/node/v20.11.1/bin";
+        program(&stage, &format!("{node}/node"));
+        for root in roots {
+            let at = |name: &str| stage.path(name).display().to_string();
+            let path = format!("{}/bin:{}:/usr/bin:/bin", at(root), at(node));
+            let variables = [("PATH", path.as_str()), ("VIRTUAL_ENV", &at(root))];
+            let script = "tool; echo $VIRTUAL_ENV; node";
+            let (said, errors) = shown(&with(&stage, &variables, &[], script));
+            let expected = format!("{root}/bin/tool\n{}\n{node}/node\n", at(root));
+            assert_eq!(said, expected, "{errors}");
+        }
+        // Without it being active nothing of it is there.
+        let script = format!("ls {}; command -v tool", stage.path(roots[1]).display());
+        assert_eq!(text(&stage.run_shell(&[], &script).stdout), "");
+    }
+}
+
+#[test]
+fn a_directory_that_is_no_virtual_environment_is_not_granted() {
+    for person in people() {
+        let stage = Stage::new(person);
+        program(&stage, "home/private/bin/tool");
+        let root = stage.path("home/private").display().to_string();
+        let variables = [("PATH", &*format!("{root}/bin:/usr/bin:/bin")), ("VIRTUAL_ENV", &root)];
+        let script = format!("ls {root}; command -v tool; echo \"<$VIRTUAL_ENV>\"");
+        assert_eq!(text(&with(&stage, &variables, &[], &script).stdout), "<>\n");
+    }
+}
+
+#[test]
+fn a_path_that_the_user_sets_counts() {
+    for person in people() {
+        let stage = Stage::new(person);
+        program(&stage, "readable/tool");
+        let readable = stage.path("readable").display().to_string();
+        let path = format!("PATH={readable}:/usr/bin:/bin");
+        let options = ["--read", &readable, "--env", &path];
+        let (said, errors) = shown(&stage.run_shell(&options, "tool; echo $PATH"));
+        assert!(said.starts_with("readable/tool\n"), "{said}{errors}");
+        assert!(said.ends_with(&format!("{readable}:/usr/bin:/bin\n")), "{said}");
+        let refused = stage.write("ws/sandbox.json", r#"{"env": {"PATH": "/evil"}}"#);
+        assert!(!stage.run_shell(&[], "true").status.success());
+        fs::remove_file(refused).unwrap();
+    }
+}
+
+#[test]
+fn the_hint_for_a_missing_command_names_a_grant_that_works() {
+    for person in people() {
+        let stage = Stage::new(person);
+        program(&stage, "readable/tool");
+        let readable = stage.path("readable").display().to_string();
+        let path = format!("{readable}:/usr/bin:/bin");
+        let run = |options: &[&str]| {
+            let mut run = stage.pinfold(&["run"]);
+            run.args(options).args(["--", "tool"]).env("PATH", &path).output().unwrap()
+        };
+        let missing = run(&[]);
+        assert_eq!(missing.status.code(), Some(127));
+        let grant = format!("grant that with --read {readable}\n");
+        assert!(text(&missing.stderr).ends_with(&grant), "{}", text(&missing.stderr));
+        assert_eq!(text(&run(&["--read", &readable]).stdout), "readable/tool\n");
+        let unknown = stage.run(&[], &["no-such-program"]);
+        assert!(text(&unknown.stderr).contains("--env PATH="), "{}", text(&unknown.stderr));
     }
 }
 

@@ -54,6 +54,9 @@ pub(crate) const PRIVATE: [&str; 4] = ["/tmp", "/var/tmp", "/dev/shm", HOME];
 /// Home inside, for every agent.
 pub const HOME: &str = "/home/agent";
 
+/// The name of the host that a sandbox has (sethostname(2)).
+pub(crate) const HOST_NAME: &str = "pinfold";
+
 /// The first directories of `PATH` inside, before an agent's own.
 pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -82,6 +85,13 @@ pub(crate) fn is_musl(stack: Option<&Stack>) -> io::Result<bool> {
         None => drop(fs::File::open(shell)?.take(PAGE).read_to_end(&mut page)?),
     }
     Ok(page.windows(LOADER.len()).any(|window| window == LOADER))
+}
+
+/// Whether this process is in a sandbox of pinfold's: each has this directory and this host name.
+#[must_use]
+pub fn is_inside() -> bool {
+    let is_named = rustix::system::uname().nodename().to_bytes() == HOST_NAME.as_bytes();
+    is_named && Path::new("/run/pinfold").is_dir()
 }
 
 /// Whether a path inside lies in a place that is private to the session.

@@ -10,6 +10,7 @@ use pinfold_policy::origin::{Origin, Valued};
 use pinfold_policy::settings::{ApplyMode, Settings};
 use pinfold_provision::Event;
 use pinfold_session::agent::{self, AgentRun, ProgramSource};
+use pinfold_session::container_tools;
 use pinfold_session::detach::{self, Background, Front, Side, Started};
 use pinfold_session::group::{Group, Missing};
 use pinfold_session::identity::{self, Identity};
@@ -19,7 +20,7 @@ use pinfold_session::ssh::Ssh;
 use pinfold_session::tell;
 use pinfold_session::toolchains::Toolchains;
 use pinfold_session::workspace::Workspace;
-use pinfold_session::{Outcome, Request, SessionName, Timeline, Who, Window};
+use pinfold_session::{Outcome, Request, SessionName, Timeline, Who, Window, userland};
 
 use crate::cli::RunArgs;
 use crate::environment::{Caller, environment};
@@ -33,6 +34,12 @@ use crate::{image, network, policy, review, snapshot};
 pub(crate) fn run(mut args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
     let mut timeline = Timeline::default();
     timeline.done("starts");
+    if userland::is_inside() {
+        let hint =
+            "start it on the host; `pinfold exec` there runs another command in this sandbox";
+        return Err(Failure::own("pinfold cannot start a sandbox inside its own sandbox")
+            .hint(Some(hint.to_owned())));
+    }
     let places = Places::find().map_err(Failure::places)?;
     // Of this process's terminal, which the other one does not have.
     let window = args.tty.then(detach::window);
@@ -203,8 +210,10 @@ pub(crate) fn request(
     );
     let toolchains = toolchains.map_err(Failure::own)?;
     let shown = Shown::of(&settings, &workspace, &toolchains.extra, stack.as_ref());
+    let container_tools = container_tools::entries(stack.as_ref()).map_err(Failure::own)?;
+    let explaining = (!container_tools.is_empty()).then(|| container_tools::DIRECTORY.to_owned());
     let caller = Caller {
-        first: run.path.into_iter().collect(),
+        first: explaining.into_iter().chain(run.path).collect(),
         search: SearchPath::find(std::env::var_os("PATH").as_deref(), &shown, toolchains.path),
         virtual_environment: shown.virtual_environment(active.as_deref()),
     };
@@ -232,7 +241,13 @@ pub(crate) fn request(
         workspace,
         stack,
         extra: run.extra.into_iter().chain(toolchains.extra).chain(group.extra).collect(),
-        files: run.files.into_iter().chain(identity_files).chain(group.files).collect(),
+        files: run
+            .files
+            .into_iter()
+            .chain(identity_files)
+            .chain(group.files)
+            .chain(container_tools)
+            .collect(),
         provider: run.provider,
         ssh,
         nested: run.nested,

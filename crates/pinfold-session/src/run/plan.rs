@@ -56,7 +56,7 @@ pub(super) fn plan(
             gid,
             home: InsidePath::new(userland::HOME).map_err(RunError::path)?,
         },
-        hostname: "pinfold".to_owned(),
+        hostname: userland::HOST_NAME.to_owned(),
         doors: Vec::new(),
         limits: ResourceLimits {
             memory: limits.memory.as_ref().map(|limit| limit.value.bytes()),

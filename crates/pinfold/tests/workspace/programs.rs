@@ -1,4 +1,4 @@
-//! What programs expect of the place that they run in: commands and sockets.
+//! What programs expect of the place that they run in: commands, sockets, engines.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -6,7 +6,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Output;
 
-use pinfold_testkit::{Stage, engine, installed, people, skip};
+use pinfold_testkit::{Stage, engine, executable, has_engine, installed, people, skip};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -113,6 +113,7 @@ fn a_path_that_the_user_sets_counts() {
         let path = format!("PATH={readable}:/usr/bin:/bin");
         let options = ["--read", &readable, "--env", &path];
         let (said, errors) = shown(&stage.run_shell(&options, "tool; echo $PATH"));
+        // The explaining container tools may come before.
         assert!(said.starts_with("readable/tool\n"), "{said}{errors}");
         assert!(said.ends_with(&format!("{readable}:/usr/bin:/bin\n")), "{said}");
         let refused = stage.write("ws/sandbox.json", r#"{"env": {"PATH": "/evil"}}"#);
@@ -139,6 +140,44 @@ fn the_hint_for_a_missing_command_names_a_grant_that_works() {
         assert_eq!(text(&run(&["--read", &readable]).stdout), "readable/tool\n");
         let unknown = stage.run(&[], &["no-such-program"]);
         assert!(text(&unknown.stderr).contains("--env PATH="), "{}", text(&unknown.stderr));
+    }
+}
+
+#[test]
+fn a_nested_pinfold_says_in_one_sentence_that_it_does_not_work() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let own = fs::canonicalize(executable()).unwrap().display().to_string();
+        let output = stage.run(&["--read", &own], &[&own, "run", "--", "true"]);
+        let (said, errors) = shown(&output);
+        assert_eq!((said.as_str(), output.status.code()), ("", Some(125)), "{errors}");
+        assert!(errors.contains("cannot start a sandbox inside its own sandbox"), "{errors}");
+        assert_eq!(errors.lines().count(), 2, "{errors}");
+    }
+}
+
+#[test]
+fn container_tools_say_in_one_sentence_that_they_do_not_work() {
+    const SAYS: &str = "containers do not work in a sandbox";
+    let tools: Vec<&str> =
+        ["docker", "podman"].into_iter().filter(|tool| has_engine(tool)).collect();
+    if tools.is_empty() {
+        let test = "container_tools_say_in_one_sentence_that_they_do_not_work";
+        return skip(test, "neither docker nor podman is installed");
+    }
+    for person in people() {
+        let stage = Stage::new(person);
+        for tool in &tools {
+            let output = stage.run(&[], &[tool, "run", "--rm", "alpine", "true"]);
+            let (_, errors) = shown(&output);
+            assert!(!output.status.success());
+            assert_eq!(errors.matches(SAYS).count(), 1, "{tool}: {errors}");
+            let elsewhere = format!("DOCKER_HOST=tcp://127.0.0.1:1 {tool} --no-such-option");
+            let (_, errors) = shown(&stage.run_shell(&[], &elsewhere));
+            assert!(!errors.contains(SAYS), "{tool}: {errors}");
+            let (said, errors) = shown(&stage.run(&[], &[tool, "--version"]));
+            assert!(!said.is_empty() && errors.is_empty(), "{tool}: {said}{errors}");
+        }
     }
 }
 

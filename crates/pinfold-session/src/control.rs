@@ -21,7 +21,7 @@ pub(crate) use client::approvals;
 pub use client::{change, reachable, stop};
 pub use exec::{Exec, ExecEnd, Tty, end_of_input, exec};
 pub use keys::{BadKeys, DetachKeys};
-pub use message::Change;
+pub use message::{Change, RulesNow};
 pub(crate) use rules::Rules;
 pub(crate) use server::{Base, Control, News};
 pub use session::{Running, Session, variable};

@@ -43,12 +43,13 @@ pub const NO_PROXY: &str = "localhost,127.0.0.1,::1,pinfold";
 /// Never: what they are opened at are constants.
 pub(crate) fn wanted(
     with_gateway: bool,
+    lives_on: LivesOn,
     policy: &NetworkPolicy,
     ssh: Option<&Ssh>,
 ) -> Result<Vec<Door>, RunError> {
     let local = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let gateway = with_gateway.then(|| Door::Listener(local(gateway::PORT)));
-    let (names, outward) = if is_open(with_gateway, policy) {
+    let (names, outward) = if is_open(with_gateway, lives_on, policy) {
         (Some(Door::Listener(local(NAMES))), Door::Outward(OUTWARD))
     } else {
         (None, Door::Listener(local(OUTWARD)))
@@ -58,10 +59,15 @@ pub(crate) fn wanted(
     Ok(doors.chain(names).chain([outward]).collect())
 }
 
-/// Whether connections are handed over at all: where some host is allowed, and for agents, whose
-/// sessions live long enough for a rule to be added.
-fn is_open(with_gateway: bool, policy: &NetworkPolicy) -> bool {
-    with_gateway || !policy.is_empty()
+/// Whether a session goes on without whoever started it, or waits for what is run in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LivesOn(pub(crate) bool);
+
+/// Whether connections are handed over at all: where some host is allowed, and for agents and sessions
+/// that live on, which live long enough for a rule to be added. In others only programs that use the
+/// proxy reach what a later rule allows.
+fn is_open(with_gateway: bool, lives_on: LivesOn, policy: &NetworkPolicy) -> bool {
+    with_gateway || lives_on.0 || !policy.is_empty()
 }
 
 /// What serves a session's doors, and what the inside is still to be given for them.
@@ -71,8 +77,10 @@ pub(crate) struct Opened {
     pub(crate) variables: Vec<Vec<u8>>,
     /// The trust stores that the session's own cover.
     pub(crate) covers: Vec<Cover>,
-    /// Changes the policy while the session lives; none where nothing is handed over.
-    pub(crate) policy: Option<PolicyHandle>,
+    /// Changes the policy while the session lives; or why nothing can be reached.
+    pub(crate) policy: Result<PolicyHandle, String>,
+    /// Whether only programs that use a proxy reach what is allowed.
+    pub(crate) by_proxy: bool,
     /// Where the doors ask for sockets of the inside's network.
     pub(crate) sockets: Option<Sockets>,
 }
@@ -92,7 +100,9 @@ pub(crate) fn open(
     (trust, ssh): (Option<&Trust>, Option<Ssh>),
 ) -> Result<Opened, RunError> {
     let policy = &settings.network;
-    if !doors.handed_over && is_open(provider.is_some(), policy) {
+    let by_proxy = !doors.handed_over;
+    let is_closed = provider.is_none() && policy.is_empty();
+    if by_proxy && !is_closed {
         tell!(
             "pinfold: note: only programs that use a proxy reach the network in this run \
              (`pinfold doctor` says why)"
@@ -128,14 +138,19 @@ pub(crate) fn open(
         }
         None => (None, Vec::new()),
     };
+    let (way, unreachable) = match way_out() {
+        Ok(way) => (way, None),
+        // Nothing is reached in this session, so what is wrong matters only once a rule is added.
+        Err(error) if is_closed => (WayOut::default(), Some(error.to_string())),
+        Err(error) => return Err(error),
+    };
     let config = DoorConfig {
         policy: policy.clone(),
         journal: Arc::clone(records) as Arc<dyn Journal>,
         authority,
         secrets,
-        way: if is_open(gateway.is_some(), policy) { way_out()? } else { WayOut::default() },
+        way,
     };
-    let is_open = is_open(gateway.is_some(), policy);
     let (door, policy) = NetworkDoor::new(config, DoorSockets { names, outward });
     let (publishing, sockets) = match settings.publish.as_slice() {
         [] => (None, None),
@@ -146,7 +161,8 @@ pub(crate) fn open(
         }
     };
     let egress = Egress { gateway, door: Some(door), ssh, publishing };
-    Ok(Opened { egress, variables, covers, sockets, policy: is_open.then_some(policy) })
+    let policy = unreachable.map_or(Ok(policy), Err);
+    Ok(Opened { egress, variables, covers, sockets, policy, by_proxy })
 }
 
 /// Hands what happens at the doors to the audit log, and refusals to the person as well.

@@ -26,7 +26,7 @@ use crate::audit::{Audit, Event, Purpose};
 use crate::broker::{self, Broker, Ground, Passage, Question};
 use crate::control::{Base, Control, Rules};
 use crate::detach::{self, Background};
-use crate::door::{self, Records};
+use crate::door::{self, LivesOn, Records};
 use crate::filling::{Bound, Filling};
 use crate::gateway::Provider;
 use crate::git::sync::{Sync, Synced};
@@ -96,6 +96,12 @@ pub struct Request {
     pub window: Option<Window>,
     /// What was done before.
     pub timeline: Timeline,
+}
+
+impl Request {
+    fn lives_on(&self) -> LivesOn {
+        LivesOn(self.background.is_some() || self.argv.is_empty())
+    }
 }
 
 /// Runs a command to its end.
@@ -173,9 +179,10 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     timeline.done("looks the workspace over");
 
     let settings = &request.settings;
+    let by_proxy = opened.by_proxy;
     let rules = opened.policy.map(|policy| {
         let (ceiling, audit) = (settings.ceiling.clone(), Arc::clone(&audit));
-        Rules { policy, ceiling, audit }
+        Rules { policy, ceiling, audit, by_proxy }
     });
     let base = Base {
         env: request.env.clone(),

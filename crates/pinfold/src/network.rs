@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use pinfold_policy::network::NetworkRule;
-use pinfold_session::control::{Change, change};
+use pinfold_session::control::{Change, RulesNow, change};
 use pinfold_session::places::Places;
 use pinfold_session::tell;
 
@@ -36,9 +36,15 @@ pub(crate) fn change_session(way: &Way, args: &ChangeArgs) -> Result<ExitCode, F
         Way::Allow => Change::Allow(rule),
         Way::Forbid => Change::Forbid(rule),
     };
-    let rules = change(&places, args.session.as_deref(), &wanted)?;
+    let RulesNow { rules, by_proxy } = change(&places, args.session.as_deref(), &wanted)?;
     for rule in rules {
         say!("{rule}");
+    }
+    if by_proxy && matches!(way, Way::Allow) {
+        tell!(
+            "pinfold: note: only programs that use HTTP_PROXY and HTTPS_PROXY reach it in this session; \
+             start it with --allow-host, --detach or --idle for all programs"
+        );
     }
     Ok(ExitCode::SUCCESS)
 }

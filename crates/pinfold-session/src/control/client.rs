@@ -7,7 +7,7 @@ use std::time::Duration;
 use pinfold_wire::Channel;
 
 use super::NAME;
-use super::message::{Answer, Change, Request};
+use super::message::{Answer, Change, Request, RulesNow};
 use super::suspended;
 use crate::outcome::RunError;
 use crate::places::Places;
@@ -17,7 +17,7 @@ use crate::talk::{self, Json};
 /// How long a busy session may take to take notice.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Asks a live session for a change and returns the rules that are in force afterwards.
+/// Asks a live session for a change of its rules.
 ///
 /// # Errors
 /// No such session, more than one, or what the session answers.
@@ -25,7 +25,7 @@ pub fn change(
     places: &Places,
     session: Option<&str>,
     change: &Change,
-) -> Result<Vec<String>, RunError> {
+) -> Result<RulesNow, RunError> {
     let channel = find(places, session)?;
     send(&channel, Request::Change(change.clone()))?;
     match receive(&channel)? {

@@ -15,6 +15,15 @@ pub enum Change {
     Forbid(String),
 }
 
+/// The rules of a live session after a change.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct RulesNow {
+    /// Each with who gave it.
+    pub rules: Vec<String>,
+    /// Whether only programs that use a proxy reach what they allow.
+    pub by_proxy: bool,
+}
+
 /// What can be asked of a live session.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Request {
@@ -60,8 +69,8 @@ pub(super) enum Request {
 /// What a live session answers.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Answer {
-    /// The rules that are in force now, each with who gave it.
-    Rules(Vec<String>),
+    /// The rules that are in force now.
+    Rules(RulesNow),
     /// It is being done.
     Done,
     /// It cannot be done.

@@ -7,7 +7,7 @@ use pinfold_policy::network::NetworkRule;
 use pinfold_policy::origin::{Origin, Valued};
 use pinfold_policy::settings::Ceiling;
 
-use super::Change;
+use super::message::{Change, RulesNow};
 use crate::audit::{Audit, Event};
 
 /// Rules that can be changed.
@@ -15,11 +15,13 @@ pub(crate) struct Rules {
     pub(crate) policy: PolicyHandle,
     pub(crate) ceiling: Ceiling,
     pub(crate) audit: Arc<Audit>,
+    /// Whether only programs that use a proxy reach what is allowed.
+    pub(crate) by_proxy: bool,
 }
 
 impl Rules {
     /// Makes a change, recorded before it takes effect.
-    pub(super) fn change(&self, change: &Change) -> Result<Vec<String>, String> {
+    pub(super) fn change(&self, change: &Change) -> Result<RulesNow, String> {
         let mut policy = (*self.policy.current()).clone();
         let (what, text) = match change {
             Change::Allow(text) => ("allow", text),
@@ -49,6 +51,6 @@ impl Rules {
         self.audit.record(&event).map_err(|error| error.to_string())?;
         let rules = policy.allow.iter().map(ToString::to_string).collect();
         self.policy.replace(policy);
-        Ok(rules)
+        Ok(RulesNow { rules, by_proxy: self.by_proxy })
     }
 }

@@ -58,7 +58,7 @@ pub(crate) struct Control {
     spare: Option<OwnedFd>,
     clients: Vec<Client>,
     /// None where nothing is handed over to the network's door.
-    rules: Option<Rules>,
+    rules: Result<Rules, String>,
     /// The session's own terminal, where it has one that can be attached to.
     screen: Option<Screen>,
     base: Base,
@@ -77,7 +77,7 @@ impl Control {
     /// As [`talk::listen`].
     pub(crate) fn open(
         private: &Path,
-        rules: Option<Rules>,
+        rules: Result<Rules, String>,
         base: Base,
         audit: Arc<Audit>,
     ) -> io::Result<Self> {
@@ -248,8 +248,10 @@ impl Control {
         let received = client.channel.receive::<Json<Request>>().ok().flatten()?;
         match received.message.0 {
             Request::Change(change) => {
-                let none = || Err("this session has no network to be changed".to_owned());
-                let changed = self.rules.as_ref().map_or_else(none, |rules| rules.change(&change));
+                let changed = match &self.rules {
+                    Ok(rules) => rules.change(&change),
+                    Err(why) => Err(format!("this session reaches no host: {why}")),
+                };
                 client.answer(changed.map_or_else(Answer::Error, Answer::Rules), &[]);
             }
             Request::Exec { .. } | Request::Tools if !is_started => {

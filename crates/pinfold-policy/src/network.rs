@@ -10,6 +10,7 @@ mod github;
 mod host;
 mod pattern;
 mod policy;
+mod preset;
 mod rule;
 mod secret;
 
@@ -19,6 +20,7 @@ pub use github::{Brokered, Repository};
 pub use host::{Host, HostName, InvalidHost};
 pub use pattern::{HostPattern, InvalidPattern};
 pub use policy::{Cure, NetworkPolicy, Refused};
+pub use preset::{Preset, UnknownPreset};
 pub use rule::{InvalidRule, NetworkRule, PathPattern, Ports, Protocol};
 
 pub use secret::{InvalidSpot, SecretRule, Spots};

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand};
 use pinfold_policy::env::EnvName;
 use pinfold_policy::limits::{ByteSize, MilliCpus, WallTime};
-use pinfold_policy::network::{HostPattern, NetworkRule};
+use pinfold_policy::network::{HostPattern, NetworkRule, Preset};
 use pinfold_policy::project::Base;
 use pinfold_policy::settings::{
     AgentState, ApplyMode, BoundaryName, BranchName, EngineName, IdentityMode, LandlockMode, Usd,
@@ -318,7 +318,10 @@ pub(crate) struct PolicyArgs {
                 repeated"
     )]
     pub(crate) allow_host: Vec<NetworkRule>,
-    /// The same for a host that may lead to private addresses; may be repeated
+    /// Let the hosts of a preset be reached: npm, pypi, crates, go, debian or github; may be repeated
+    #[arg(long, value_name = "PRESET")]
+    pub(crate) allow: Vec<Preset>,
+    /// The same as --allow-host for a host that may lead to private addresses; may be repeated
     #[arg(long, value_name = "RULE")]
     pub(crate) allow_internal_host: Vec<NetworkRule>,
     /// End the TLS of a host here, so that each request is held against its name; may be repeated

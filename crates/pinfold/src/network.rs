@@ -1,9 +1,10 @@
 //! `pinfold learn`, `pinfold allow` and `pinfold forbid`.
 
 use std::process::ExitCode;
+use std::str::FromStr;
 
 use clap::Args;
-use pinfold_policy::network::NetworkRule;
+use pinfold_policy::network::{InvalidRule, NetworkRule, Preset};
 use pinfold_session::control::{Change, RulesNow, change};
 use pinfold_session::places::Places;
 use pinfold_session::tell;
@@ -16,11 +17,42 @@ use crate::print::say;
 #[derive(Debug, Args)]
 pub(crate) struct ChangeArgs {
     /// The rule.
-    #[arg(value_name = "RULE", help = "NAME[:PORT][/PROTOCOL], *.NAME for those below")]
-    rule: NetworkRule,
+    #[arg(
+        value_name = "RULE",
+        help = "NAME[:PORT][/PROTOCOL], *.NAME for those below, or a preset: npm, pypi, crates, go, \
+                debian or github"
+    )]
+    rule: Asked,
     /// The session, by the beginning of its name; without it, the only one
     #[arg(long, value_name = "ID", add = completions::live())]
     session: Option<String>,
+}
+
+/// What is to be changed.
+#[derive(Debug, Clone)]
+enum Asked {
+    Preset(Preset),
+    Rule(NetworkRule),
+}
+
+impl FromStr for Asked {
+    type Err = InvalidRule;
+
+    fn from_str(text: &str) -> Result<Self, InvalidRule> {
+        match text.parse() {
+            Ok(preset) => Ok(Self::Preset(preset)),
+            Err(_) => text.parse().map(Self::Rule),
+        }
+    }
+}
+
+impl Asked {
+    fn rules(&self) -> Vec<NetworkRule> {
+        match self {
+            Self::Preset(preset) => preset.rules(),
+            Self::Rule(rule) => vec![rule.clone()],
+        }
+    }
 }
 
 /// Which way.
@@ -31,12 +63,16 @@ pub(crate) enum Way {
 
 pub(crate) fn change_session(way: &Way, args: &ChangeArgs) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(Failure::places)?;
-    let rule = args.rule.to_string();
-    let wanted = match way {
-        Way::Allow => Change::Allow(rule),
-        Way::Forbid => Change::Forbid(rule),
-    };
-    let RulesNow { rules, by_proxy } = change(&places, args.session.as_deref(), &wanted)?;
+    let mut now = None;
+    for rule in args.rule.rules() {
+        let rule = rule.to_string();
+        let wanted = match way {
+            Way::Allow => Change::Allow(rule),
+            Way::Forbid => Change::Forbid(rule),
+        };
+        now = Some(change(&places, args.session.as_deref(), &wanted)?);
+    }
+    let Some(RulesNow { rules, by_proxy }) = now else { return Ok(ExitCode::SUCCESS) };
     for rule in rules {
         say!("{rule}");
     }

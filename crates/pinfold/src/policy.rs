@@ -306,6 +306,7 @@ fn flags(args: &PolicyArgs, agent: Option<&str>) -> Result<Flags, Failure> {
         },
         network: FlagNetwork {
             allow: args.allow_host.clone(),
+            presets: args.allow.clone(),
             internal: args.allow_internal_host.clone(),
             intercept: args.intercept.clone(),
             publish: args.publish.clone(),

@@ -13,7 +13,7 @@ use super::words::{
 use crate::document::SettingsFile;
 use crate::env::EnvName;
 use crate::limits::{ByteSize, MilliCpus, WallTime};
-use crate::network::{HostPattern, NetworkRule};
+use crate::network::{HostPattern, NetworkRule, Preset};
 use crate::path::HostPath;
 use crate::project::Base;
 
@@ -131,6 +131,8 @@ pub struct FlagBudget {
 pub struct FlagNetwork {
     /// `--allow-host RULE`.
     pub allow: Vec<NetworkRule>,
+    /// `--allow PRESET`.
+    pub presets: Vec<Preset>,
     /// `--allow-internal-host RULE`.
     pub internal: Vec<NetworkRule>,
     /// `--intercept HOST`.

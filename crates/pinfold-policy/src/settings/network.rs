@@ -8,7 +8,9 @@ use super::layers::FlagNetwork;
 use super::read::{Layer, check_reserved, list, sub_table};
 use crate::document::{FileError, Item, Section};
 use crate::env::Owner;
-use crate::network::{HostPattern, NetworkPolicy, NetworkRule, PathPattern, SecretRule, Spots};
+use crate::network::{
+    HostPattern, NetworkPolicy, NetworkRule, PathPattern, Preset, SecretRule, Spots,
+};
 use crate::origin::{Origin, Valued};
 use crate::ssh::SshHostRule;
 
@@ -182,6 +184,8 @@ pub(super) fn merged<'a>(
         move |value| Valued::new(value, Origin::Flag { name })
     }
     policy.allow.extend(flags.allow.into_iter().map(by("--allow-host")));
+    let presets = flags.presets.into_iter().flat_map(Preset::rules);
+    policy.allow.extend(presets.map(by("--allow")));
     policy.allow.extend(flags.internal.iter().cloned().map(by("--allow-internal-host")));
     policy.internal.extend(flags.internal.into_iter().map(by("--allow-internal-host")));
     policy.intercept.extend(flags.intercept.into_iter().map(by("--intercept")));

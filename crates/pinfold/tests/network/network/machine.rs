@@ -1,7 +1,9 @@
-//! Rules for live sessions.
+//! Rules for live sessions, and presets.
 
 use std::io::{Read as _, Write as _};
 use std::process::Stdio;
+
+use pinfold_testkit::{Stage, people};
 
 use super::World;
 use super::world::{Said, people_with};
@@ -45,5 +47,22 @@ fn a_host_is_allowed_for_programs_with_a_proxy_in_a_session_that_is_waited_for()
         run.stdin.take().unwrap().write_all(b"\n").unwrap();
         let said = Said::of(run.wait_with_output().unwrap());
         assert!(said.out.starts_with("GET /x"), "{}", said.out);
+    }
+}
+
+#[test]
+fn a_preset_is_a_list_of_rules() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let config = stage.pinfold(&["config", "--allow", "pypi"]).output().unwrap();
+        let said = Said::of(config);
+        said.has(&["pypi.org", "files.pythonhosted.org"]);
+        let unknown = Said::of(stage.run(&["--allow", "maven"], &["true"]));
+        assert!(!unknown.ok && unknown.err.contains("npm, pypi, crates"), "{}", unknown.err);
+        let call = |args: &[&str]| Said::of(stage.pinfold(args).output().unwrap());
+        assert!(call(&["run", "--detach", "--idle", "--name", "dev"]).ok);
+        call(&["allow", "crates"]).has(&["index.crates.io by pinfold allow", "static.crates.io"]);
+        assert!(!call(&["forbid", "crates"]).out.contains("crates.io"));
+        assert!(call(&["stop", "dev"]).ok);
     }
 }

@@ -40,7 +40,7 @@ pub const NO_PROXY: &str = "localhost,127.0.0.1,::1,pinfold";
 /// nothing is handed over: a connection to an address fails in the kernel.
 ///
 /// # Errors
-/// Never: what they are opened at are constants.
+/// Refuses a service of this machine at a port that pinfold uses in the sandbox.
 pub(crate) fn wanted(
     with_gateway: bool,
     lives_on: LivesOn,
@@ -55,7 +55,14 @@ pub(crate) fn wanted(
         (None, Door::Listener(local(OUTWARD)))
     };
     let ssh = ssh.map(|_| Ssh::door()).transpose()?;
-    let doors = ssh.into_iter().chain(gateway).chain([Door::Datagrams(NAMES)]);
+    let loopback = policy.loopback_ports();
+    if let Some(own) = loopback.iter().find(|port| [gateway::PORT, OUTWARD, NAMES].contains(port)) {
+        let what = format!("--allow-internal-host localhost:{own}: pinfold uses this port itself");
+        let hint = "let the service listen at another port".to_owned();
+        return Err(RunError::refused(what, Some(hint)));
+    }
+    let loopback = loopback.into_iter().map(|port| Door::Listener(local(port)));
+    let doors = ssh.into_iter().chain(gateway).chain(loopback).chain([Door::Datagrams(NAMES)]);
     Ok(doors.chain(names).chain([outward]).collect())
 }
 
@@ -125,6 +132,9 @@ pub(crate) fn open(
         }
         None => None,
     };
+    let ports = policy.loopback_ports();
+    let loopback = ports.iter().map(|_| next().map(TcpListener::from));
+    let loopback = loopback.collect::<Result<Vec<_>, LaunchError>>()?;
     let names = UdpSocket::from(next()?);
     let outward = sockets.map(TcpListener::from).collect();
     let secrets = placed::place(settings, places)?;
@@ -151,7 +161,7 @@ pub(crate) fn open(
         secrets,
         way,
     };
-    let (door, policy) = NetworkDoor::new(config, DoorSockets { names, outward });
+    let (door, policy) = NetworkDoor::new(config, DoorSockets { names, outward, loopback });
     let (publishing, sockets) = match settings.publish.as_slice() {
         [] => (None, None),
         addresses => {

@@ -321,7 +321,8 @@ pub(crate) struct PolicyArgs {
     /// Let the hosts of a preset be reached: npm, pypi, crates, go, debian or github; may be repeated
     #[arg(long, value_name = "PRESET")]
     pub(crate) allow: Vec<Preset>,
-    /// The same as --allow-host for a host that may lead to private addresses; may be repeated
+    /// The same as --allow-host for a host that may lead to private addresses, or for a service of this
+    /// machine (localhost:5432); may be repeated
     #[arg(long, value_name = "RULE")]
     pub(crate) allow_internal_host: Vec<NetworkRule>,
     /// End the TLS of a host here, so that each request is held against its name; may be repeated

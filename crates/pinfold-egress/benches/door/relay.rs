@@ -135,7 +135,10 @@ fn doors(
         secrets: Vec::new(),
         way: roots.clone().into(),
     };
-    let (door, policy) = NetworkDoor::new(config, DoorSockets { names, outward: vec![outward] });
+    let (door, policy) = NetworkDoor::new(
+        config,
+        DoorSockets { names, outward: vec![outward], loopback: Vec::new() },
+    );
     // A session keeps it, to change the rules.
     std::mem::forget(policy);
     let gateway = gateway(ports[1], key, roots)?;

@@ -35,6 +35,22 @@ pub(super) async fn carry(
     }
 }
 
+/// Carries one connection to its end without looking at what is spoken.
+///
+/// # Errors
+/// Whatever broke it.
+pub(super) async fn pass(
+    shared: &Shared,
+    client: TcpStream,
+    upstream: TcpStream,
+    asked: &Endpoint,
+) -> io::Result<()> {
+    tokio::select! {
+        carried = tunnel(client, upstream) => carried,
+        () = shared.until_forbidden(asked) => Ok(()),
+    }
+}
+
 async fn converse(
     shared: &Arc<Shared>,
     client: TcpStream,

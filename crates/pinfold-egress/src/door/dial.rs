@@ -1,7 +1,7 @@
 //! The way out: a name is resolved once, its addresses are checked, and one of these is used.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -106,6 +106,9 @@ impl Shared {
     async fn resolve(&self, host: &Host) -> Result<Vec<IpAddr>, NoWay> {
         match host {
             Host::Address(address) => Ok(vec![*address]),
+            host if host.is_this_machine() => {
+                Ok(vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()])
+            }
             Host::Name(name) => {
                 let resolved = self.dns.clone().resolve(name.as_str().to_owned()).await;
                 resolved.map_err(|failure| NoWay::Unreachable(failure.to_string()))

@@ -30,13 +30,22 @@ pub(super) const ESTABLISHED: &[u8] = b"HTTP/1.1 200 Connection established\r\n\
 /// Accepts until the runtime ends.
 pub(super) async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     let Ok(own) = listener.local_addr() else { return };
+    accept_each(&listener, |stream, place| connection(stream, own, Arc::clone(&shared), place))
+        .await;
+}
+
+/// Accepts until the runtime ends, and serves each connection on a task of its own.
+pub(super) async fn accept_each<F>(
+    listener: &TcpListener,
+    serve: impl Fn(TcpStream, OwnedSemaphorePermit) -> F,
+) where
+    F: Future<Output = ()> + Send + 'static,
+{
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     // The semaphore is never closed, so this ends with the runtime.
     while let Ok(place) = Arc::clone(&places).acquire_owned().await {
         match listener.accept().await {
-            Ok((stream, _)) => {
-                tokio::spawn(connection(stream, own, Arc::clone(&shared), place));
-            }
+            Ok((stream, _)) => drop(tokio::spawn(serve(stream, place))),
             Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
         }
     }
@@ -79,7 +88,7 @@ async fn handed_over(stream: TcpStream, to: SocketAddr, shared: &Arc<Shared>) ->
 
 /// Decides on a connection and opens the other side of it; none where each request will be passed
 /// on by a proxy.
-async fn admitted(
+pub(super) async fn admitted(
     shared: &Shared,
     asked: &Endpoint,
 ) -> Result<(Protocol, Option<TcpStream>), NoWay> {

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use super::mint::SessionAuthority;
 use super::shared::Shared;
 use super::vault::{PlacedSecret, Vault};
-use super::{dns, outward};
+use super::{dns, loopback, outward};
 use crate::gateway::Journal;
 use crate::held::HeldBytes;
 use crate::upstream::WayOut;
@@ -37,6 +37,8 @@ pub struct DoorSockets {
     pub names: UdpSocket,
     /// Where connections arrive: by a proxy's request, or handed over by the inside's kernel.
     pub outward: Vec<TcpListener>,
+    /// Ports of the inside's loopback interface that lead to the same ports of this machine's.
+    pub loopback: Vec<TcpListener>,
 }
 
 /// The network door of one session.
@@ -88,7 +90,8 @@ impl NetworkDoor {
 
     pub(crate) fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let outward = self.sockets.outward.iter().map(AsFd::as_fd);
-        outward.chain([self.sockets.names.as_fd()])
+        let loopback = self.sockets.loopback.iter().map(AsFd::as_fd);
+        outward.chain(loopback).chain([self.sockets.names.as_fd()])
     }
 
     /// Starts serving on the runtime of the calling task, until that runtime ends.
@@ -103,11 +106,18 @@ impl NetworkDoor {
         let names = tokio::net::UdpSocket::from_std(names)?;
         acceptors.spawn(dns::serve_udp(names, Arc::clone(&self.shared)));
         for listener in &self.sockets.outward {
-            let listener = listener.try_clone()?;
-            listener.set_nonblocking(true)?;
-            let listener = tokio::net::TcpListener::from_std(listener)?;
-            acceptors.spawn(outward::accept(listener, Arc::clone(&self.shared)));
+            acceptors.spawn(outward::accept(registered(listener)?, Arc::clone(&self.shared)));
+        }
+        for listener in &self.sockets.loopback {
+            acceptors.spawn(loopback::accept(registered(listener)?, Arc::clone(&self.shared)));
         }
         Ok(())
     }
+}
+
+/// A copy of a listener for the runtime of the calling task.
+fn registered(listener: &TcpListener) -> io::Result<tokio::net::TcpListener> {
+    let listener = listener.try_clone()?;
+    listener.set_nonblocking(true)?;
+    tokio::net::TcpListener::from_std(listener)
 }

@@ -66,6 +66,11 @@ impl Shared {
         self.vault.knows(asked) || self.policy().intercepts(asked)
     }
 
+    /// Whether requests to a host have to be seen.
+    pub(super) fn looks_into(&self, asked: &Endpoint) -> bool {
+        self.intercepts(asked) || self.requests_rule(asked).is_some()
+    }
+
     /// A rule for a host and port that decides by requests.
     pub(super) fn requests_rule(&self, asked: &Endpoint) -> Option<Box<NetworkRule>> {
         let policy = self.policy();

@@ -60,7 +60,10 @@ fn door(policy: NetworkPolicy) -> Door {
         secrets: Vec::new(),
         way: TrustRoots::System.into(),
     };
-    let (door, policy) = NetworkDoor::new(config, DoorSockets { names, outward: vec![outward] });
+    let (door, policy) = NetworkDoor::new(
+        config,
+        DoorSockets { names, outward: vec![outward], loopback: Vec::new() },
+    );
     let egress = Arc::new(Egress { door: Some(door), ..Egress::default() });
     Door { egress, policy, proxy, names: asked }
 }

@@ -105,7 +105,7 @@ impl UpstreamProxy {
     /// Whether a host is reached through the proxy. This machine itself never is.
     fn serves(&self, host: &Host) -> bool {
         let is_own = match host {
-            Host::Name(name) => name.is_localhost(),
+            Host::Name(name) => name.is_localhost() || name.is_this_machine(),
             Host::Address(address) => address.is_loopback(),
         };
         !is_own && !self.direct_all && !self.direct.iter().any(|pattern| pattern.matches(host))

@@ -199,6 +199,9 @@ impl Refused {
     #[must_use]
     pub fn cure(&self) -> Option<Cure> {
         let flag = match self {
+            Self::Host(asked) | Self::Port { asked, .. } if asked.host.is_this_machine() => {
+                format!("--allow-internal-host {asked}")
+            }
             Self::Host(Endpoint { host, port: 80 | 443 }) => format!("--allow-host {host}"),
             Self::Address(Endpoint { host: Host::Address(address), port })
                 if !AddressClass::of(*address).is_public() =>

@@ -307,6 +307,8 @@ fn merge(
     settings.resume = asked.resume(project.resume, &settings);
     settings.widenings = asked.widenings;
     settings.check_ceiling()?;
+    // Who may use a service may call its machine as it likes.
+    settings.network = settings.network.with_names_of_this_machine();
     Ok(settings)
 }
 

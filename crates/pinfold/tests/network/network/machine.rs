@@ -1,12 +1,78 @@
-//! Rules for live sessions, and presets.
+//! Services of this machine, and rules for live sessions.
 
 use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::process::Stdio;
 
-use pinfold_testkit::{Stage, people};
+use pinfold_testkit::{Stage, installed, people, skip};
 
 use super::World;
 use super::world::{Said, people_with};
+
+/// An HTTP server of the host that answers with the `Host` header that it got.
+fn server() -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut head = [0; 4096];
+            let length = stream.read(&mut head).unwrap();
+            let head = String::from_utf8_lossy(&head[..length]).into_owned();
+            let mut headers = head.lines().filter_map(|line| line.split_once(": "));
+            let host = headers.find(|(name, _)| name.eq_ignore_ascii_case("host"));
+            let body = format!("served {}\n", host.map_or("", |(_, value)| value));
+            let length = body.len();
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+            );
+            // A client that only looked whether somebody listens has gone.
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    port
+}
+
+#[test]
+fn a_service_of_this_machine_is_reached_by_an_explicit_rule_alone() {
+    let test = "a_service_of_this_machine_is_reached_by_an_explicit_rule_alone";
+    if !installed("curl") {
+        return skip(test, "curl is not installed");
+    }
+    let (port, other) = (server(), server());
+    for person in people() {
+        let stage = Stage::new(person);
+        let rule = format!("localhost:{port}");
+        let script = format!(
+            "for name in localhost 127.0.0.1 host.pinfold host.docker.internal; do \
+             curl -sS -m 10 http://$name:{port}/; done; \
+             curl -sS -m 10 http://localhost:{other}/ || echo closed; \
+             curl -sS -m 10 -o /dev/null -w '%{{http_code}}\\n' http://host.pinfold:{other}/"
+        );
+        let said = Said::of(stage.run_shell(&["--allow-internal-host", &rule], &script));
+        let expected = format!(
+            "served localhost:{port}\nserved 127.0.0.1:{port}\n\
+             served host.pinfold:{port}\nserved host.docker.internal:{port}\n\
+             closed\n403\n"
+        );
+        assert_eq!(said.out, expected, "{}", said.err);
+        let closed = format!("curl -sS -m 10 http://localhost:{port}/ || echo closed");
+        assert_eq!(Said::of(stage.run_shell(&[], &closed)).out, "closed\n");
+        let as_host = format!("curl -sS -m 10 http://localhost:{port}/ || echo closed");
+        let rule = format!("host.docker.internal:{port}");
+        let said = Said::of(stage.run_shell(&["--allow-internal-host", &rule], &as_host));
+        assert_eq!(said.out, format!("served localhost:{port}\n"), "{}", said.err);
+    }
+}
+
+#[test]
+fn a_service_of_this_machine_at_a_port_of_pinfolds_own_is_refused() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let said = Said::of(stage.run(&["--allow-internal-host", "localhost:881"], &["true"]));
+        assert!(!said.ok && said.err.contains("pinfold uses this port itself"), "{}", said.err);
+    }
+}
 
 #[test]
 fn a_host_is_allowed_in_a_live_session_that_had_none() {

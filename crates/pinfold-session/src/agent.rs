@@ -17,6 +17,7 @@ use pinfold_policy::agents::{
 use pinfold_policy::authority::RootKind;
 use pinfold_policy::document::SettingsFile;
 use pinfold_policy::env::EnvVar;
+use pinfold_policy::network::HostPattern;
 use pinfold_policy::origin::Origin;
 use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_policy::settings::Settings;
@@ -66,6 +67,8 @@ pub struct AgentRun {
     pub provider: Option<Provider>,
     /// Whether the agent needs namespaces of its own.
     pub nested: bool,
+    /// Hosts of which a refusal is recorded and not shown.
+    pub silent_hosts: Vec<HostPattern>,
 }
 
 /// Where an agent's program comes from.
@@ -202,6 +205,7 @@ pub fn prepare(
         files,
         provider,
         nested: agent.profile.nested,
+        silent_hosts: agent.profile.silent_hosts,
     })
 }
 

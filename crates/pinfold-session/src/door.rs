@@ -11,7 +11,7 @@ use pinfold_egress::{
     DoorConfig, DoorSockets, Egress, Event as DoorEvent, Journal, NetworkDoor, PolicyHandle,
     SessionAuthority, WayOut,
 };
-use pinfold_policy::network::{NetworkPolicy, NetworkRule};
+use pinfold_policy::network::{Endpoint, HostPattern, NetworkPolicy, NetworkRule};
 use pinfold_policy::settings::Settings;
 
 use crate::RunError;
@@ -178,6 +178,8 @@ pub(crate) fn open(
 /// Hands what happens at the doors to the audit log, and refusals to the person as well.
 pub(crate) struct Records {
     audit: Arc<Audit>,
+    /// Hosts of which a refusal is not shown.
+    silent: Vec<HostPattern>,
     refusals: Mutex<Refusals>,
     reached: Mutex<BTreeSet<String>>,
 }
@@ -198,11 +200,12 @@ const MOST_REACHED: usize = 1000;
 const MOST_LINES: usize = 20;
 
 impl Records {
-    /// Records for a session; `live` if nothing else writes on the person's screen.
-    pub(crate) fn new(audit: Arc<Audit>, live: bool) -> Self {
+    /// Records for a session; `live` if nothing else writes on the person's screen. Refusals of `silent`
+    /// hosts are recorded and not shown.
+    pub(crate) fn new(audit: Arc<Audit>, live: bool, silent: Vec<HostPattern>) -> Self {
         let (shown, waiting, pace) = (HashSet::new(), Vec::new(), Pace::default());
         let refusals = Mutex::new(Refusals { live, shown, waiting, pace });
-        Self { audit, refusals, reached: Mutex::default() }
+        Self { audit, silent, refusals, reached: Mutex::default() }
     }
 
     /// The lines that are still to be shown, at the end.
@@ -239,11 +242,17 @@ impl Records {
         reason: &str,
         cure: Option<&str>,
     ) -> io::Result<()> {
-        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
-        let cure = cure.map_or(String::new(), |cure| format!(" ({cure})"));
-        refusals.show(format!("refused: {reason}{cure}"));
-        drop(refusals);
+        if !self.is_silent(asked) {
+            let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+            let cure = cure.map_or(String::new(), |cure| format!(" ({cure})"));
+            refusals.show(format!("refused: {reason}{cure}"));
+        }
         self.denied(door, asked.to_owned(), reason.to_owned())
+    }
+
+    fn is_silent(&self, asked: &str) -> bool {
+        let asked = Endpoint::parse(asked, None);
+        asked.is_ok_and(|asked| self.silent.iter().any(|silent| silent.matches(&asked.host)))
     }
 
     /// Records what was refused, if it does not come too fast; what does is counted.

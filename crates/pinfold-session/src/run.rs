@@ -18,6 +18,7 @@ use std::time::Instant;
 use pinfold_boundary::namespace::explain;
 use pinfold_boundary::{Boundary, Entry, Feature, Inside, Program, Session as OfSession};
 use pinfold_policy::authority::Subject;
+use pinfold_policy::network::HostPattern;
 use pinfold_policy::path::{Escaped, HostPath, InsidePath};
 use pinfold_policy::settings::Settings;
 use pinfold_wire::Window;
@@ -82,6 +83,8 @@ pub struct Request {
     pub ssh: Option<Ssh>,
     /// Whether the agent needs namespaces of its own.
     pub nested: bool,
+    /// Hosts of which a refusal is recorded and not shown.
+    pub silent_hosts: Vec<HostPattern>,
     /// What it may write to the disk, where that is watched.
     pub bound: Option<Bound>,
     /// Whether somebody is at the terminal who can be asked.
@@ -166,7 +169,8 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     let audit = Arc::new(Audit::open(&request.places.state, id).map_err(RunError::System)?);
     launcher::record_in(&audit);
     let tells_at_once = terminal.is_none() && request.window.is_none();
-    let records = Arc::new(Records::new(Arc::clone(&audit), tells_at_once));
+    let silent = std::mem::take(&mut request.silent_hosts);
+    let records = Arc::new(Records::new(Arc::clone(&audit), tells_at_once, silent));
     let Furnished { opened, asked, live, view } =
         session.furnish(&mut request, &mut inside, &records, &audit)?;
     let over = request.workspace.under_view(&request.settings).map(HostPath::as_path);

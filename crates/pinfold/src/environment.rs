@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use pinfold_policy::env::{EnvLayer, EnvName, EnvVar, compose_env};
+use pinfold_policy::network::Endpoint;
 use pinfold_policy::origin::Origin;
 use pinfold_policy::settings::Settings;
 use pinfold_session::search_path::{SearchPath, VIRTUAL_ENV};
@@ -68,6 +69,7 @@ pub(crate) fn environment(
     if trust::is_needed(settings) || stack.is_some() {
         variables.extend(trusted());
     }
+    variables.extend(quiet(settings));
     if has_ssh {
         let (name, value) = Ssh::environment();
         variables.extend(variable(name, value.into(), EnvLayer::Door));
@@ -162,6 +164,15 @@ fn fixed(workspace: &Workspace, stack: Option<&Stack>) -> Vec<EnvVar> {
 fn trusted() -> Vec<EnvVar> {
     let trusted = trust::environment();
     trusted.filter_map(|(name, value)| variable(name, value.into(), EnvLayer::Door)).collect()
+}
+
+/// Keeps npm from looking for a newer npm where it may not reach its registry. The caller's own setting
+/// counts, if it is forwarded.
+fn quiet(settings: &Settings) -> Option<EnvVar> {
+    let registry = Endpoint::parse("registry.npmjs.org:443", None).ok()?;
+    let is_refused = settings.network.decide(&registry).is_err();
+    let quiet = variable("npm_config_update_notifier", "false".into(), EnvLayer::Profile);
+    quiet.filter(|_| is_refused)
 }
 
 fn variable(name: &str, value: OsString, layer: EnvLayer) -> Option<EnvVar> {

@@ -197,6 +197,7 @@ pub(crate) fn request(
                 files: Vec::new(),
                 provider: None,
                 nested: false,
+                silent_hosts: Vec::new(),
             };
             (name.unwrap_or_else(|| "idle".to_owned()), run)
         }
@@ -251,6 +252,7 @@ pub(crate) fn request(
         provider: run.provider,
         ssh,
         nested: run.nested,
+        silent_hosts: run.silent_hosts,
         bound: None,
         attended: !wanted.unattended && wanted.background.is_none(),
         places,

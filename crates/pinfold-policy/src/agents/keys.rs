@@ -65,6 +65,11 @@ pub(crate) const AGENT: &[Key] = &[
     Key::new("recipe", Shape::Pattern(ID_PATTERN), "The list of packages that makes it."),
     Key::new("model_args", TEXTS, "Arguments that choose a model; templates."),
     Key::new("unattended_flags", TEXTS, "Arguments for a run that nobody watches."),
+    Key::new(
+        "silent_hosts",
+        TEXTS,
+        "Hosts that it asks for by itself and does without: a refusal is recorded and not shown.",
+    ),
     Key::new("nested", Shape::Flag, "Whether it needs user namespaces of its own."),
     Key::new("env", ENV, "Variables; templates."),
     Key::new("files", Shape::List(&Shape::Table(FILE)), "Files written into the home at start."),

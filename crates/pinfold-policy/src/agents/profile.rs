@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::template::Template;
 use crate::env::EnvName;
+use crate::network::HostPattern;
 use crate::settings::BaseUrl;
 use crate::settings::words::words;
 
@@ -68,6 +69,8 @@ pub struct AgentProfile {
     pub state: Vec<PathBuf>,
     /// Paths of the host it reads, absolute or relative to the home.
     pub reads: Vec<PathBuf>,
+    /// Hosts that it asks for by itself and does without; a refusal of one is not shown.
+    pub silent_hosts: Vec<HostPattern>,
     /// The providers by name.
     pub providers: BTreeMap<String, Provider>,
 }

@@ -10,6 +10,7 @@ use super::profile::{
 use super::template::Template;
 use crate::document::{Document, FileError, Item, Section, SettingsFile};
 use crate::env::EnvName;
+use crate::network::HostPattern;
 
 /// Reads the file of the agent called `name`.
 pub(super) fn profile(name: &str, file: SettingsFile<'_>) -> Result<AgentProfile, FileError> {
@@ -34,8 +35,13 @@ pub(super) fn profile(name: &str, file: SettingsFile<'_>) -> Result<AgentProfile
         files: files(&table)?,
         state: sub_paths(&table, "state", STATE, "paths", relative)?,
         reads: sub_paths(&table, "grants", GRANTS, "read", any_path)?,
+        silent_hosts: table.read("silent_hosts", host_patterns)?.unwrap_or_default(),
         providers,
     })
+}
+
+fn host_patterns(item: &Item<'_>) -> Result<Vec<HostPattern>, FileError> {
+    item.list()?.iter().map(Item::parsed).collect()
 }
 
 fn full(item: &Item<'_>) -> Result<String, FileError> {

@@ -6,7 +6,7 @@ use super::*;
 fn no_flood_of_refusals_fills_the_log_or_the_screen() {
     let state = tempfile::tempdir().unwrap();
     let audit = Arc::new(Audit::open(state.path(), None).unwrap());
-    let records = Records::new(audit, false);
+    let records = Records::new(audit, false, Vec::new());
     let began = std::time::Instant::now();
     for number in 0..20_000 {
         let (asked, path) = (format!("n{number}.example.net:443"), format!("/v1/{number}"));
@@ -33,7 +33,7 @@ fn no_flood_of_refusals_fills_the_log_or_the_screen() {
 fn what_is_used_is_recorded_however_fast_it_comes() {
     let state = tempfile::tempdir().unwrap();
     let audit = Arc::new(Audit::open(state.path(), None).unwrap());
-    let records = Records::new(audit, false);
+    let records = Records::new(audit, false, Vec::new());
     let provider = ProviderId::new("p").unwrap();
     for _ in 0..1000 {
         let used = DoorEvent::CredentialUse {
@@ -46,4 +46,19 @@ fn what_is_used_is_recorded_however_fast_it_comes() {
     }
     let lines = std::fs::read_to_string(state.path().join("audit.jsonl")).unwrap();
     assert_eq!(lines.lines().count(), 1000);
+}
+
+#[test]
+fn a_refusal_of_a_silent_host_is_recorded_and_not_shown() {
+    let state = tempfile::tempdir().unwrap();
+    let audit = Arc::new(Audit::open(state.path(), None).unwrap());
+    let silent = vec!["news.example.net".parse().unwrap()];
+    let records = Records::new(audit, false, silent);
+    for asked in ["news.example.net:443", "other.example.net:443"] {
+        let refused = DoorEvent::Refused { asked, reason: asked, cure: None };
+        records.record(&refused).unwrap();
+    }
+    assert_eq!(records.rest(), ["refused: other.example.net:443"]);
+    let recorded = std::fs::read_to_string(state.path().join("audit.jsonl")).unwrap();
+    assert_eq!(recorded.lines().count(), 2);
 }

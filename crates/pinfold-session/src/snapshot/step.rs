@@ -184,6 +184,7 @@ impl Step {
             provider: None,
             ssh: None,
             nested: false,
+            silent_hosts: Vec::new(),
             bound: Some(bound),
             attended: false,
             places,

@@ -63,7 +63,7 @@ impl Rig {
         let base = Base { env, variables, cwd: b"/".to_vec(), roots, boundary: "none", lacks: &[] };
         let control =
             Control::open(&private, Err("not tried".to_owned()), base, Arc::clone(&audit)).unwrap();
-        let records = Arc::new(Records::new(audit, false));
+        let records = Arc::new(Records::new(audit, false, Vec::new()));
         let origin = Origin::Flag { name: "--publish" };
         let published = [Valued::new("127.0.0.1:0".parse().unwrap(), origin)];
         let (_publishing, sockets) = publish::open(&published, Arc::clone(&records) as _).unwrap();

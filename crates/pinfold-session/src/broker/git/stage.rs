@@ -344,6 +344,7 @@ fn execute(task: &Task, places: Places) -> Result<Outcome, RunError> {
         provider: None,
         ssh,
         nested: false,
+        silent_hosts: Vec::new(),
         bound: None,
         attended: false,
         places,

@@ -172,6 +172,7 @@ LISTED = {
     "GIT_TEMPLATE_DIR", "HOME", "LOGNAME", "MOLTNET_GUEST_WORKSPACE", "PATH", "PINFOLD_HANDLED_BY",
     "PINFOLD_WORKSPACE",
     "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
+    "npm_config_update_notifier",
     "SHELL", "USER", "TERM", "LANG", "PWD", "OLDPWD", "SHLVL", "_", "LC_CTYPE",
 }
 

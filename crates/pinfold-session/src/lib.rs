@@ -18,6 +18,7 @@ pub mod bundle;
 #[cfg(not(feature = "guard"))]
 #[path = "bundle_absent.rs"]
 pub mod bundle;
+pub mod caller_trust;
 pub mod container_tools;
 pub mod control;
 pub mod dedicated;

@@ -25,6 +25,7 @@ use pinfold_wire::Window;
 
 use crate::audit::{Audit, Event, Purpose};
 use crate::broker::{self, Broker, Ground, Passage, Question};
+use crate::caller_trust::CallerTrust;
 use crate::control::{Base, Control, Rules};
 use crate::detach::{self, Background};
 use crate::door::{self, LivesOn, Records};
@@ -89,6 +90,8 @@ pub struct Request {
     pub bound: Option<Bound>,
     /// Whether somebody is at the terminal who can be asked.
     pub attended: bool,
+    /// Authorities that the caller trusts besides the system's.
+    pub caller_trust: CallerTrust,
     /// Where pinfold keeps its files.
     pub places: Places,
     /// What the session is called, beside its own name.

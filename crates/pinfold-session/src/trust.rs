@@ -11,6 +11,7 @@ use pinfold_policy::path::{HostPath, InsidePath, PathError};
 use pinfold_policy::settings::Settings;
 
 use crate::RunError;
+use crate::caller_trust::CallerTrust;
 use crate::git::bytes;
 use crate::system::Stack;
 
@@ -29,7 +30,7 @@ const BUNDLES: [&str; 5] = [
 
 /// The largest bundle that is read, in bytes: an image's can be anything; this machine's have some
 /// 200 KB.
-const LARGEST: u64 = 16 << 20;
+pub(crate) const LARGEST: u64 = 16 << 20;
 
 /// The same for Java: Debian, Fedora.
 const JAVA: [&str; 2] = ["/etc/ssl/certs/java/cacerts", "/etc/pki/java/cacerts"];
@@ -38,7 +39,7 @@ const JAVA: [&str; 2] = ["/etc/ssl/certs/java/cacerts", "/etc/pki/java/cacerts"]
 /// requests and pip, git, cargo, AWS, Deno, gRPC, programs from Nix, npm (whose `cafile` is all that
 /// it trusts, Node's own left out). Java has no such variable that it does not announce on standard
 /// error, so only the system's store is covered for it.
-const BUNDLE_VARIABLES: [&str; 11] = [
+pub(crate) const BUNDLE_VARIABLES: [&str; 11] = [
     "SSL_CERT_FILE",
     "CURL_CA_BUNDLE",
     "REQUESTS_CA_BUNDLE",
@@ -53,12 +54,18 @@ const BUNDLE_VARIABLES: [&str; 11] = [
 ];
 
 /// Names certificates beside a program's own: Node.
-const OWN_VARIABLE: &str = "NODE_EXTRA_CA_CERTS";
+pub(crate) const OWN_VARIABLE: &str = "NODE_EXTRA_CA_CERTS";
 
 /// Whether some host's TLS is ended outside, so that the inside needs another authority.
 #[must_use]
 pub fn is_needed(settings: &Settings) -> bool {
     !settings.secrets.is_empty() || settings.network.intercepts_any()
+}
+
+/// Whether variables point programs at stores that pinfold makes. Elsewhere the caller's own count.
+#[must_use]
+pub fn names_stores(settings: &Settings, stack: Option<&Stack>) -> bool {
+    is_needed(settings) || stack.is_some()
 }
 
 /// The variables that point programs at the stores.
@@ -67,19 +74,27 @@ pub fn environment() -> impl Iterator<Item = (&'static str, String)> {
     bundle.chain([(OWN_VARIABLE, format!("{INSIDE}/own.pem"))])
 }
 
-/// The host's own authorities where the variables point to: for a system that need not know them,
-/// behind a gateway whose authority only the host knows, or without a store at all.
+/// The host's own authorities, and the caller's, where the variables point to: for a system that need not
+/// know them, behind a gateway whose authority only the host knows, or without a store at all.
 ///
 /// # Errors
 /// Never: the paths are valid.
-pub fn of_host() -> Result<Vec<Entry>, PathError> {
-    let Some(bundle) = BUNDLES.iter().find_map(|path| fs::canonicalize(path).ok()) else {
-        return Ok(Vec::new());
+pub fn of_host(caller: &CallerTrust) -> Result<Vec<Entry>, PathError> {
+    let bundle = BUNDLES.iter().find_map(|path| fs::canonicalize(path).ok());
+    let certificates = caller.certificates();
+    let place = match bundle {
+        None if certificates.is_empty() => return Ok(Vec::new()),
+        Some(bundle) if certificates.is_empty() => Place::ReadOnly(HostPath::new(bundle)?),
+        bundle => {
+            // Without the system's, programs trust the caller's alone.
+            let system = bundle.and_then(|bundle| fs::read(bundle).ok()).unwrap_or_default();
+            let content = [system.as_slice(), b"\n", &certificates].concat();
+            Place::File { content, mode: 0o644, keep: false }
+        }
     };
-    let host = HostPath::new(bundle)?;
     let entry = |name: &str| {
         let path = InsidePath::new(Path::new(INSIDE).join(name))?;
-        Ok(Entry { path, place: Place::ReadOnly(host.clone()) })
+        Ok(Entry { path, place: place.clone() })
     };
     ["bundle.pem", "own.pem"].into_iter().map(entry).collect()
 }
@@ -91,12 +106,14 @@ pub(crate) struct Trust {
     directory: PathBuf,
     /// The session's system; this machine's own if there is none.
     stack: Option<Stack>,
+    /// What the caller trusts besides.
+    caller: CallerTrust,
 }
 
 impl Trust {
     /// In a session's private directory.
-    pub(crate) fn new(private: &Path, stack: Option<Stack>) -> Self {
-        Self { directory: private.join("trust"), stack }
+    pub(crate) fn new(private: &Path, stack: Option<Stack>, caller: CallerTrust) -> Self {
+        Self { directory: private.join("trust"), stack, caller }
     }
 
     /// Makes the directory. It has to be there when the boundary is launched.
@@ -124,7 +141,9 @@ impl Trust {
     pub(crate) fn fill(&self, authority: &SessionAuthority) -> io::Result<Vec<Cover>> {
         let known = self.known()?;
         let stores = TrustStores::new(authority, &known);
-        fs::write(self.directory.join("own.pem"), stores.own)?;
+        // Node knows the usual authorities itself.
+        let own = [stores.own.as_bytes(), self.caller.certificates().as_slice()].concat();
+        fs::write(self.directory.join("own.pem"), own)?;
         fs::write(self.directory.join("bundle.pem"), stores.bundle)?;
         fs::write(self.directory.join("java.jks"), stores.java)?;
         let bundles = BUNDLES.iter().filter_map(|path| self.cover(path, "bundle.pem"));
@@ -161,6 +180,7 @@ impl Trust {
             })?);
             known.push(b'\n');
         }
+        known.extend(self.caller.certificates());
         Ok(known)
     }
 

@@ -7,6 +7,7 @@ use pinfold_policy::env::{EnvLayer, EnvName, EnvVar, compose_env};
 use pinfold_policy::network::Endpoint;
 use pinfold_policy::origin::Origin;
 use pinfold_policy::settings::Settings;
+use pinfold_session::caller_trust::CallerTrust;
 use pinfold_session::search_path::{SearchPath, VIRTUAL_ENV};
 use pinfold_session::ssh::Ssh;
 use pinfold_session::system::Stack;
@@ -49,6 +50,8 @@ pub(crate) struct Caller {
     pub(crate) search: SearchPath,
     /// The virtual environment that is active.
     pub(crate) virtual_environment: Option<PathBuf>,
+    /// Authorities that the caller trusts.
+    pub(crate) trust: CallerTrust,
 }
 
 /// Puts the environment together.
@@ -66,8 +69,10 @@ pub(crate) fn environment(
     if let Some(root) = &caller.virtual_environment {
         variables.extend(variable(VIRTUAL_ENV, root.into(), EnvLayer::Forwarded));
     }
-    if trust::is_needed(settings) || stack.is_some() {
-        variables.extend(trusted());
+    if trust::names_stores(settings, stack) {
+        variables.extend(named(trust::environment()));
+    } else {
+        variables.extend(named(caller.trust.environment()));
     }
     variables.extend(quiet(settings));
     if has_ssh {
@@ -160,10 +165,9 @@ fn fixed(workspace: &Workspace, stack: Option<&Stack>) -> Vec<EnvVar> {
     values.into_iter().filter_map(|(name, value, layer)| variable(name, value, layer)).collect()
 }
 
-/// Where programs find the session's own certificate authority.
-fn trusted() -> Vec<EnvVar> {
-    let trusted = trust::environment();
-    trusted.filter_map(|(name, value)| variable(name, value.into(), EnvLayer::Door)).collect()
+/// Where programs find certificate authorities.
+fn named(stores: impl Iterator<Item = (&'static str, String)>) -> Vec<EnvVar> {
+    stores.filter_map(|(name, value)| variable(name, value.into(), EnvLayer::Door)).collect()
 }
 
 /// Keeps npm from looking for a newer npm where it may not reach its registry. The caller's own setting

@@ -10,6 +10,7 @@ use pinfold_policy::origin::{Origin, Valued};
 use pinfold_policy::settings::{ApplyMode, Settings};
 use pinfold_provision::Event;
 use pinfold_session::agent::{self, AgentRun, ProgramSource};
+use pinfold_session::caller_trust::CallerTrust;
 use pinfold_session::container_tools;
 use pinfold_session::detach::{self, Background, Front, Side, Started};
 use pinfold_session::group::{Group, Missing};
@@ -217,6 +218,7 @@ pub(crate) fn request(
         first: explaining.into_iter().chain(run.path).collect(),
         search: SearchPath::find(std::env::var_os("PATH").as_deref(), &shown, toolchains.path),
         virtual_environment: shown.virtual_environment(active.as_deref()),
+        trust: CallerTrust::find(),
     };
     timeline.done("reads settings, agent and toolchains");
     let group = Group::find(&settings, &workspace, &places, Missing::Make, &mut run.extra)?;
@@ -255,6 +257,7 @@ pub(crate) fn request(
         silent_hosts: run.silent_hosts,
         bound: None,
         attended: !wanted.unattended && wanted.background.is_none(),
+        caller_trust: caller.trust,
         places,
         name: wanted.name,
         background: wanted.background,

@@ -91,9 +91,13 @@ impl Design {
         plan.tree.extend(request.files.iter().cloned());
         plan.tree.extend(mounts.into_iter().flatten());
         let private = SessionState::private_of(places, id);
-        let trust = trust::is_needed(settings).then(|| Trust::new(&private, stack.cloned()));
+        let trust = trust::is_needed(settings)
+            .then(|| Trust::new(&private, stack.cloned(), request.caller_trust.clone()));
         if trust.is_none() && stack.is_some_and(|stack| !stack.is_built()) {
-            plan.tree.extend(trust::of_host().map_err(RunError::path)?);
+            plan.tree.extend(trust::of_host(&request.caller_trust).map_err(RunError::path)?);
+        }
+        if !trust::names_stores(settings, stack) {
+            plan.tree.extend(request.caller_trust.entries().map_err(RunError::path)?);
         }
         plan.tree.extend(trust.as_ref().map(Trust::entry).transpose()?);
         let stand_ins = (!settings.secrets.is_empty()).then(|| StandIns::new(&private));

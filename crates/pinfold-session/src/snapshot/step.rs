@@ -14,6 +14,7 @@ use pinfold_policy::path::{HostPath, InsidePath, PathError};
 use pinfold_policy::settings::{Layers, Settings};
 use serde::{Deserialize, Serialize};
 
+use crate::caller_trust::CallerTrust;
 use crate::door;
 use crate::filling::Bound;
 use crate::outcome::{LimitReached, Outcome, RunError};
@@ -163,7 +164,7 @@ impl Step {
         let bound = self.limits.bound();
         settings.limits = self.limits.limits();
         let root = HostPath::new("/tmp").map_err(RunError::path)?;
-        let mut files = trust::of_host().map_err(RunError::path)?;
+        let mut files = trust::of_host(&CallerTrust::default()).map_err(RunError::path)?;
         files.extend(entries(self.over_host).map_err(RunError::path)?);
         let toolchains =
             Toolchains::for_build(&places.home, self.over_host).map_err(RunError::path)?;
@@ -185,6 +186,7 @@ impl Step {
             ssh: None,
             nested: false,
             silent_hosts: Vec::new(),
+            caller_trust: CallerTrust::default(),
             bound: Some(bound),
             attended: false,
             places,

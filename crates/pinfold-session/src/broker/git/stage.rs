@@ -17,6 +17,7 @@ use super::known::safe;
 use super::remote::Way;
 use super::task::Task;
 use super::words::Doing;
+use crate::caller_trust::CallerTrust;
 use crate::door;
 use crate::git::config::{Setting, write};
 use crate::git::pen::{Access, Pen};
@@ -345,6 +346,7 @@ fn execute(task: &Task, places: Places) -> Result<Outcome, RunError> {
         ssh,
         nested: false,
         silent_hosts: Vec::new(),
+        caller_trust: CallerTrust::default(),
         bound: None,
         attended: false,
         places,

@@ -1,4 +1,4 @@
-//! Services of this machine, and rules for live sessions.
+//! Services of this machine, rules for live sessions, and authorities that the caller trusts.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -130,5 +130,34 @@ fn a_preset_is_a_list_of_rules() {
         call(&["allow", "crates"]).has(&["index.crates.io by pinfold allow", "static.crates.io"]);
         assert!(!call(&["forbid", "crates"]).out.contains("crates.io"));
         assert!(call(&["stop", "dev"]).ok);
+    }
+}
+
+#[test]
+fn authorities_that_the_caller_trusts_count_inside() {
+    let test = "authorities_that_the_caller_trusts_count_inside";
+    for person in people_with(test, &["node"]) {
+        let world = World::new(person, &["web"]);
+        let authority = world.stage.path("world/bundle.pem").display().to_string();
+        let script = "fetch('https://web.example.com/x').then(r => r.text()).then(console.log, \
+                      error => console.log('no', error.cause.code))";
+        let options = ["run", "--allow-host", "web.example.com"];
+        let fetch = |more: &[&str], is_trusted: bool| {
+            let mut run = world.pinfold(&[&options[..], more].concat());
+            if is_trusted {
+                run.env("NODE_EXTRA_CA_CERTS", &authority).env("SSL_CERT_FILE", &authority);
+            }
+            Said::of(run.args(["--", "node", "-e", script]).output().unwrap())
+        };
+        assert!(fetch(&[], false).out.starts_with("no "), "node trusts its own list alone");
+        // Also where the session has an authority of its own, for another host.
+        for more in [&[][..], &["--intercept", "other.example.org"]] {
+            let said = fetch(more, true);
+            assert!(said.out.starts_with("GET /x"), "{more:?}: {}{}", said.out, said.err);
+        }
+        let mut run = world.pinfold(&options);
+        run.env("SSL_CERT_FILE", "/no/such/file").args(["--", "true"]);
+        let said = Said::of(run.output().unwrap());
+        assert!(said.ok && said.err.contains("SSL_CERT_FILE does not count"), "{}", said.err);
     }
 }

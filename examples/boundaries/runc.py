@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A boundary for pinfold that has runc run its containers. docs/plugins.md says what it is asked."""
+"""A boundary for pinfold that has runc run its containers. docs/guides/plugins.md says what it is asked."""
 import json, os, shutil, subprocess, sys
 
 PLACE = os.path.join(os.environ.get("XDG_RUNTIME_DIR") or os.path.expanduser("~/.cache"), "pinfold-runc")

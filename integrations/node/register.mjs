@@ -1,4 +1,4 @@
-// `node --import @pinfold/guard/register`: a guardrail at load, not a boundary (docs/guard.md).
+// `node --import @pinfold/guard/register`: a guardrail at load, not a boundary (docs/guides/guard.md).
 
 import Module from 'node:module';
 

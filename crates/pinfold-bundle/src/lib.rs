@@ -1,6 +1,6 @@
 //! Tells of a bundle of extensions which of Node's process interfaces its code reaches for.
 //!
-//! A guardrail for people who mean well, not a boundary: see `docs/guard.md`. A parser that
+//! A guardrail for people who mean well, not a boundary: see `docs/guides/guard.md`. A parser that
 //! recurses can be made to overflow its stack, so files are read by a process of their own
 //! ([`answer`]), whose end costs one file and not the answer.
 

@@ -39,7 +39,7 @@ fn script(tool: &str, program: &str) -> String {
          status=$?\n\
          if [ $status -ne 0 ] && [ -z \"$DOCKER_HOST$DOCKER_CONTEXT$CONTAINER_HOST\" ]; then\n\
          \techo \"pinfold: containers do not work in a sandbox; run {tool} on the host, or ask the \
-         host to run it (docs/host-exec.md)\" >&2\n\
+         host to run it (docs/guides/host-exec.md)\" >&2\n\
          fi\n\
          exit $status\n"
     )

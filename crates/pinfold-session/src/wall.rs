@@ -59,7 +59,7 @@ pub(crate) fn choose(
             }
             None => Err(RunError::refused(
                 "boundary external is a program of yours, and none is set",
-                Some("set `plugin` in pinfold's config.toml (docs/plugins.md)".to_owned()),
+                Some("set `plugin` in pinfold's config.toml (docs/guides/plugins.md)".to_owned()),
             )),
         },
         BoundaryName::Systemd | BoundaryName::Vm | BoundaryName::Cluster => {

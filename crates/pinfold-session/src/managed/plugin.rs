@@ -125,7 +125,7 @@ impl Plugin {
     }
 
     fn error(&self, said: String) -> LaunchError {
-        let cure = "docs/plugins.md says what a plug-in is asked".to_owned();
+        let cure = "docs/guides/plugins.md says what a plug-in is asked".to_owned();
         LaunchError::Engine { engine: self.name(), said, cure: Some(cure) }
     }
 }

@@ -8,7 +8,7 @@ use super::{Choice, all, choices};
 const BEGIN: &str = "<!-- what each has: made by the tests -->\n";
 const END: &str = "<!-- end -->\n";
 
-/// The table of `docs/boundaries.md`, made of what boundaries declare. `PINFOLD_UPDATE_DOCS=1` writes it.
+/// The table of `docs/guides/boundaries.md`, made of what boundaries declare. `PINFOLD_UPDATE_DOCS=1` writes it.
 #[test]
 fn the_documentation_says_what_boundaries_declare() {
     let mut table = String::from("| boundary |");
@@ -23,7 +23,7 @@ fn the_documentation_says_what_boundaries_declare() {
         table.extend(Feature::ALL.map(has));
         table.push('\n');
     }
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/boundaries.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides/boundaries.md");
     let page = fs::read_to_string(&path).unwrap();
     let (before, rest) = page.split_once(BEGIN).unwrap();
     let (written, after) = rest.split_once(END).unwrap();

@@ -12,7 +12,7 @@ use pinfold_testkit::engines::Room;
 
 use super::{Scene, good, refused, said};
 
-/// What docs/images.md says of tags, in another language.
+/// What docs/guides/images.md says of tags, in another language.
 const TAG: &str = r#"
 import hashlib, json, os, sys
 files, extensions, digest = sys.argv[1:]

@@ -11,13 +11,12 @@ use pinfold_session::tell;
 use crate::exit::Failure;
 use crate::policy;
 
-/// Which branches to take.
 #[derive(Debug, Args)]
 pub(crate) struct AcceptArgs {
-    /// The session whose branches are taken; without one, lists what waits in this repository
+    /// The session whose branches to accept; without it, list what waits in this repository
     #[arg(value_name = "SESSION")]
     session: Option<String>,
-    /// Branches to take; without one, all of the session
+    /// Branches to accept; without it, all of the session
     #[arg(value_name = "BRANCH")]
     branches: Vec<String>,
 }

@@ -12,10 +12,9 @@ use pinfold_session::tell;
 
 use crate::exit::Failure;
 
-/// What to put back.
 #[derive(Debug, Args)]
 pub(crate) struct AdoptArgs {
-    /// A path that was set aside; without one, lists what is there
+    /// A path that was set aside; without it, list all
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
 }

@@ -11,7 +11,6 @@ use serde::Serialize;
 use crate::exit::Failure;
 use crate::print::{self, say};
 
-/// `pinfold approvals`
 #[derive(Debug, Args)]
 pub(crate) struct ApprovalsArgs {
     #[command(subcommand)]
@@ -19,38 +18,38 @@ pub(crate) struct ApprovalsArgs {
     /// Print JSON
     #[arg(long, global = true)]
     json: bool,
-    /// Only this session, by the beginning of its name
+    /// Show only this session, by the beginning of its id
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
-    /// Go on as requests come; while this runs, requests wait for an answer
+    /// Keep showing requests as they come; meanwhile they wait for an answer
     #[arg(long)]
     watch: bool,
 }
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Let a request run: once, unless something else is said
+    /// Approve a request, by default once
     Approve {
         /// The request: its number, or SESSION:NUMBER
         id: String,
-        /// And the same again in this session
+        /// Approve the same request for the rest of the session
         #[arg(long = "session")]
         for_session: bool,
-        /// And the same again in this repository: a rule is written
+        /// Approve the same request in this repository always, and save a rule
         #[arg(long, conflicts_with = "for_session")]
         always: bool,
     },
-    /// Let a request not run
+    /// Deny a request
     Deny {
         /// The request: its number, or SESSION:NUMBER
         id: String,
-        /// Why, for the inside
+        /// The reason to show in the sandbox
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
-    /// List the rules that were written by answers
+    /// List saved rules
     Rules,
-    /// Take one of these rules away
+    /// Remove a saved rule
     Forget {
         /// Its number in the list
         number: usize,

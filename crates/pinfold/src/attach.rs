@@ -10,16 +10,15 @@ use pinfold_session::tell;
 use crate::completions;
 use crate::exit::Failure;
 
-/// `pinfold attach`
 #[derive(Debug, Args)]
 pub(crate) struct AttachArgs {
-    /// The session, by what it is called or the beginning of its name
+    /// The session, by its name or the beginning of its id
     #[arg(add = completions::live())]
     session: String,
     /// The keys that detach
     #[arg(long, value_name = "KEYS", default_value = "ctrl-p,ctrl-q")]
     detach_keys: DetachKeys,
-    /// Only look: nothing is typed into it, and its window does not follow this one
+    /// Only watch: send no keys, and do not change the size of its window
     #[arg(long)]
     read_only: bool,
 }

@@ -22,14 +22,13 @@ use crate::exit::Failure;
 use crate::print::{self, say};
 use crate::{policy, snapshot};
 
-/// `pinfold check`
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
-    /// What would be done
+    /// The kind of access
     access: Asked,
-    /// To which path, as it is called inside
+    /// The path, as it is in the sandbox
     path: PathBuf,
-    /// As this agent
+    /// Check for a session of this agent
     #[arg(long, value_name = "AGENT")]
     profile: Option<String>,
     #[command(flatten)]

@@ -20,11 +20,10 @@ use crate::exit::Failure;
 /// Set where a shell asks for completions.
 const ASKING: &str = "PINFOLD_COMPLETE";
 
-/// `pinfold completions`
 #[derive(Debug, Args)]
 pub(crate) struct CompletionsArgs {
-    /// The shell, which loads it: `source <(pinfold completions bash)` in ~/.bashrc or ~/.zshrc, `pinfold completions
-    /// fish | source` in fish's configuration
+    /// The shell: put `source <(pinfold completions bash)` into ~/.bashrc, the same with zsh into
+    /// ~/.zshrc, or `pinfold completions fish | source` into fish's configuration
     shell: Shell,
 }
 

@@ -13,10 +13,9 @@ use crate::exit::Failure;
 use crate::policy;
 use crate::print::{self, say};
 
-/// `pinfold config`
 #[derive(Debug, Args)]
 pub(crate) struct ConfigArgs {
-    /// Say of each value who gave it, with file and line
+    /// Show for each value where it comes from, with file and line
     #[arg(long)]
     origins: bool,
     #[command(flatten)]

@@ -16,71 +16,67 @@ use crate::completions;
 use crate::environment::describing;
 use crate::exit::Failure;
 
-/// `pinfold exec`
 #[derive(Debug, Args)]
 pub(crate) struct ExecArgs {
-    /// The session, by what it is called or the beginning of its name
+    /// The session, by its name or the beginning of its id
     #[arg(add = completions::live())]
     session: String,
-    /// The command with its arguments; options of exec come before it
+    /// The command and its arguments; options of exec come before it
     #[arg(trailing_var_arg = true, value_name = "COMMAND", required = true)]
     command: Vec<OsString>,
     #[command(flatten)]
     surroundings: Surroundings,
 }
 
-/// `pinfold shell`
 #[derive(Debug, Args)]
 pub(crate) struct ShellArgs {
-    /// The session, by what it is called or the beginning of its name
+    /// The session, by its name or the beginning of its id
     #[arg(add = completions::live())]
     session: String,
     #[command(flatten)]
     surroundings: Surroundings,
 }
 
-/// What is run differently from the session's own command.
 #[derive(Debug, Args)]
 struct Surroundings {
     /// Set a variable; may be repeated
     #[arg(long, value_name = "NAME=VALUE")]
     env: Vec<String>,
-    /// Where, inside; by default where the session's command began
+    /// The working directory in the sandbox; by default that of the session's command
     #[arg(long, value_name = "DIRECTORY")]
     cwd: Option<PathBuf>,
-    /// End it, and all that it has started, after this time, such as 90s or 2h
+    /// End it and everything that it started after this time, such as 90s or 2h
     #[arg(long, value_name = "TIME")]
     timeout: Option<WallTime>,
-    /// Memory of all that it starts together, such as 2G, within the session's
+    /// Memory of all its processes together, such as 2G, within the session's limit
     #[arg(long, value_name = "SIZE")]
     memory: Option<ByteSize>,
-    /// Processes and threads, within the session's
+    /// Processes and threads, within the session's limit
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     pids: Option<u64>,
-    /// CPUs, such as 1.5, within the session's
+    /// CPUs, such as 1.5, within the session's limit
     #[arg(long, value_name = "CPUS", value_parser = cpus)]
     cpus: Option<MilliCpus>,
-    /// Open files of each of its processes, at most as many as the session's
+    /// Open files of each of its processes, within the session's limit
     #[arg(long, value_name = "COUNT")]
     files: Option<u64>,
-    /// Let others go before it, by so much (0 to 19)
+    /// Lower its priority by 0 to 19, as nice(1)
     #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=19))]
     nice: u8,
-    /// As whom; the session has one user, agent
+    /// The user; a session has one, agent
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
-    /// Give it a terminal, also where there is none here
+    /// Use a terminal, even if there is none here
     #[arg(long, short)]
     tty: bool,
-    /// Give it no terminal, also where there is one here
+    /// Use no terminal, even if there is one here
     #[arg(long, short = 'T', conflicts_with = "tty")]
     no_tty: bool,
 }
 
-/// `pinfold stop`
 #[derive(Debug, Args)]
 pub(crate) struct StopArgs {
-    /// The session, by what it is called or the beginning of its name
+    /// The session, by its name or the beginning of its id
     #[arg(add = completions::live())]
     session: String,
     /// Kill what is left after this time

@@ -15,10 +15,9 @@ use crate::exit::Failure;
 /// More than these bytes are no row.
 const LARGEST: u64 = 1 << 20;
 
-/// `pinfold import-group`
 #[derive(Debug, Args)]
 pub(crate) struct ImportGroupArgs {
-    /// The group; its containerConfig, JSON, comes on standard input
+    /// The group's name; its containerConfig is read from standard input as JSON
     group: String,
 }
 

@@ -12,20 +12,18 @@ use crate::cli::Output;
 use crate::exit::Failure;
 use crate::print::{self, say};
 
-/// `pinfold guard`
 #[derive(Debug, Args)]
 pub(crate) struct GuardArgs {
     /// The directory with the extensions
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// Pass by the packages in node_modules
+    /// Skip packages in node_modules
     #[arg(long)]
     without_node_modules: bool,
     #[command(flatten)]
     output: Output,
 }
 
-/// Where the files are that standard input names.
 #[derive(Debug, Args)]
 pub(crate) struct ReadArgs {
     root: PathBuf,

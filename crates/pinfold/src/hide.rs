@@ -12,16 +12,15 @@ use pinfold_session::tell;
 
 use crate::exit::Failure;
 
-/// What to move.
 #[derive(Debug, Args)]
 pub(crate) struct HideArgs {
-    /// A file to move; without one, lists what is hidden
+    /// A file to move; without it, list hidden files
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// Put it back
     #[arg(long, requires = "paths")]
     undo: bool,
-    /// Move a file that git tracks, too
+    /// Move a file even if git tracks it
     #[arg(long, requires = "paths", conflicts_with = "undo")]
     force: bool,
 }

@@ -11,7 +11,6 @@ use pinfold_session::tell;
 
 use crate::exit::Failure;
 
-/// What is run, for whom.
 #[derive(Debug, Args)]
 pub(crate) struct HostRunArgs {
     /// The supervisor, with which it ends.
@@ -29,7 +28,6 @@ enum Part {
     Pack,
 }
 
-/// Which part of which command of git's.
 #[derive(Debug, Args)]
 pub(crate) struct HostGitArgs {
     /// The supervisor, with which it ends.

@@ -26,21 +26,20 @@ use crate::print::{self, say};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ImageCommand {
-    /// Build an agent's image with what this repository adds, and print its tag
+    /// Build an agent's image with this repository's additions, and print its tag
     Build(BuildArgs),
-    /// Print the tag that the image would have now, and build nothing
+    /// Print the tag that the image would have, without building
     Tag(TagArgs),
-    /// List the images that are there
+    /// List images
     Ls(ListArgs),
 }
 
-/// What an image is wanted of.
 #[derive(Debug, Args)]
 pub(crate) struct WantedArgs {
     /// The agent (pi, claude, codex, opencode, or one of your own)
     #[arg(value_name = "AGENT")]
     agent: String,
-    /// The engine: docker or podman; without it, the first that is installed
+    /// The engine, docker or podman; by default the first that is installed
     #[arg(long, value_name = "NAME")]
     engine: Option<ImageEngine>,
     /// Build on this image instead of the provider's
@@ -49,13 +48,13 @@ pub(crate) struct WantedArgs {
     /// The provider whose image to build on
     #[arg(long)]
     provider: Option<String>,
-    /// Take the agent's Dockerfile and what it copies from here
+    /// Read the agent's Dockerfile and what it copies from this directory
     #[arg(long, value_name = "DIR")]
     files: Option<PathBuf>,
-    /// Take the agent's extensions from here, each a directory
+    /// Read the agent's extensions from this directory, one directory each
     #[arg(long, value_name = "DIR")]
     extensions: Option<PathBuf>,
-    /// Leave out what this repository adds
+    /// Leave out this repository's additions
     #[arg(long)]
     agent_only: bool,
 }
@@ -64,13 +63,13 @@ pub(crate) struct WantedArgs {
 pub(crate) struct BuildArgs {
     #[command(flatten)]
     wanted: WantedArgs,
-    /// Build although there is an image of the same content
+    /// Build even if there is an image with the same content
     #[arg(long)]
     rebuild: bool,
-    /// Ask no registry: build on the image that is here, however old
+    /// Contact no registry: build on the local image, however old
     #[arg(long)]
     offline: bool,
-    /// The engine's network for what the build runs, such as host or none
+    /// The engine's network for the build, such as host or none
     #[arg(long, value_name = "MODE")]
     network: Option<String>,
     /// Trust what this repository adds if this is its hash
@@ -93,9 +92,9 @@ pub(crate) struct TagArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
-    /// Only this agent's
+    /// List only images of this agent
     agent: Option<String>,
-    /// The engine: docker or podman; without it, the first that is installed
+    /// The engine, docker or podman; by default the first that is installed
     #[arg(long, value_name = "NAME")]
     engine: Option<ImageEngine>,
     #[command(flatten)]

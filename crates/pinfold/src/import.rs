@@ -15,7 +15,6 @@ enum Part {
     Bring,
 }
 
-/// What is imported, from where, to where.
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
     part: Part,
@@ -36,7 +35,6 @@ pub(crate) fn import(args: ImportArgs) -> Result<ExitCode, Failure> {
     done.map(|()| ExitCode::SUCCESS).map_err(Failure::new)
 }
 
-/// The repository that is read, where to, and the objects that it may borrow.
 #[derive(Debug, Args)]
 pub(crate) struct RepositoryArgs {
     copy: PathBuf,

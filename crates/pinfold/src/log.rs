@@ -22,13 +22,12 @@ use crate::print::{self, say};
 /// How often a followed log is looked at.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// `pinfold logs`
 #[derive(Debug, Args)]
 pub(crate) struct LogsArgs {
-    /// The session, by what it is called or the beginning of its name
+    /// The session, by its name or the beginning of its id
     #[arg(add = completions::logged())]
     session: String,
-    /// Go on until the session ends
+    /// Keep showing output until the session ends
     #[arg(long, short)]
     follow: bool,
 }

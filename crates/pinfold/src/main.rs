@@ -58,7 +58,7 @@ fn main() -> ExitCode {
     wrappers::come_from(policy::wrappers);
     let outcome = match Cli::parse().command {
         Command::Run(args) => run::run(args.0, false),
-        Command::Learn(args) => run::run(args.0, true),
+        Command::Learn(args) => run::run(args.0.run, true),
         Command::Exec(args) => exec::exec(args.0),
         Command::Shell(args) => exec::shell(args.0),
         Command::Attach(args) => attach::attach(args.0),

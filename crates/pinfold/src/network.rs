@@ -13,7 +13,6 @@ use crate::completions;
 use crate::exit::Failure;
 use crate::print::say;
 
-/// A rule for a live session.
 #[derive(Debug, Args)]
 pub(crate) struct ChangeArgs {
     /// The rule.
@@ -23,7 +22,7 @@ pub(crate) struct ChangeArgs {
                 debian or github"
     )]
     rule: Asked,
-    /// The session, by the beginning of its name; without it, the only one
+    /// The session, by the beginning of its id; without it, the only one
     #[arg(long, value_name = "ID", add = completions::live())]
     session: Option<String>,
 }

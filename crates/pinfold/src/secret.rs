@@ -12,41 +12,38 @@ use serde_json::{Value, json};
 mod prompt;
 mod takeover;
 
-/// Keep the credentials that the gateway uses. No value is ever printed.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SecretCommand {
-    /// Keep a secret: type it, or pipe it into standard input. Live sessions use it at once.
+    /// Save a secret that is typed, or piped into standard input; live sessions use it at once
     #[command(visible_alias = "rotate")]
     Set(SetArgs),
-    /// Take over the login that an agent has on this host. It is refreshed outside, once for all
-    /// sessions.
+    /// Import the login that an agent has on this host; it is refreshed outside of sandboxes
     Import(takeover::ImportArgs),
-    /// Say where a secret is, whether it can be used, and which places were looked at.
+    /// Show where a secret is, and whether it can be used
     Check(CheckArgs),
-    /// List the secrets that were found, and where.
+    /// List secrets and where they are
     Ls {
-        /// Print JSON.
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Forget a secret. Live sessions lose it at once.
+    /// Remove a secret; live sessions lose it at once
     #[command(visible_alias = "revoke")]
     Rm {
-        /// Its name, such as `anthropic`.
+        /// The secret's name, such as anthropic
         id: SecretId,
     },
 }
 
-/// What to keep, and in which way.
 #[derive(Debug, Args)]
 pub(crate) struct SetArgs {
-    /// Its name, such as `anthropic` or `openai`.
+    /// The secret's name, such as anthropic or openai
     id: SecretId,
-    /// Keep only the name of a variable; its value is read at each use.
+    /// Save the name of a variable, and read its value at each use
     #[arg(long, value_name = "NAME", conflicts_with_all = ["from_command", "keyring"])]
     from_env: Option<String>,
-    /// Keep only a command that prints the secret, such as `gh auth token`; it is run at each
-    /// use. Give it last.
+    /// Save a command that prints the secret, such as `gh auth token`, and run it at each use; must
+    /// be the last option
     #[arg(
         long,
         value_name = "COMMAND",
@@ -55,20 +52,19 @@ pub(crate) struct SetArgs {
         conflicts_with = "keyring"
     )]
     from_command: Option<Vec<String>>,
-    /// Keep the value in the keyring of the desktop session, not in a file.
+    /// Save the value in the keyring of the desktop session, not in a file
     #[arg(long)]
     keyring: bool,
-    /// What kind of credential it is, where its shape does not show it.
+    /// The kind of credential, if its form does not show it
     #[arg(long, value_enum)]
     auth: Option<AuthArg>,
 }
 
-/// Which secret to look for, and how to tell.
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
-    /// Its name, such as `anthropic`.
+    /// The secret's name, such as anthropic
     id: SecretId,
-    /// Print JSON.
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

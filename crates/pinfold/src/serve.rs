@@ -16,21 +16,19 @@ use crate::exit::Failure;
 /// The API's description. A test of `pinfold-client` keeps it as the code is.
 const SCHEMA: &str = include_str!("../../../schema/api.json");
 
-/// `pinfold serve`
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
-    /// Where to listen; in the user's runtime directory by default
+    /// The socket to listen on; by default in the user's runtime directory
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// Serve one client on standard input and output instead
     #[arg(long, conflicts_with = "socket")]
     stdio: bool,
-    /// Print the API's description (OpenRPC) and end
+    /// Print the API's description (OpenRPC) and exit
     #[arg(long, conflicts_with_all = ["socket", "stdio"])]
     schema: bool,
 }
 
-/// `pinfold mcp`
 #[derive(Debug, Args)]
 pub(crate) struct McpArgs {
     /// Options of `pinfold run` for its sandboxes, such as `--allow example.com`

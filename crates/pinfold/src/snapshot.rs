@@ -24,20 +24,20 @@ use crate::print::{self, say};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SnapshotCommand {
-    /// Make the system that this repository's settings ask for
+    /// Build the system that this repository's settings ask for
     Build(Box<BuildArgs>),
-    /// List the snapshots that are there
+    /// List snapshots
     Ls(Output),
-    /// Show what a snapshot is made of, and which hosts a build may reach
+    /// Show what a snapshot consists of, and which hosts its build may reach
     Inspect(InspectArgs),
-    /// Remove old snapshots, and bases that none needs; of each repository the current snapshot and
-    /// one old are kept, and what is in use
+    /// Remove old snapshots and unused bases; keeps the current and the previous snapshot of each
+    /// repository, and those in use
     Prune(PruneArgs),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct BuildArgs {
-    /// Look the tag of an image up anew
+    /// Look up the tag of an image again
     #[arg(long)]
     refresh: bool,
     #[command(flatten)]
@@ -46,7 +46,7 @@ pub(crate) struct BuildArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct InspectArgs {
-    /// The snapshot, by the beginning of its hash; without it, the one that is asked for here
+    /// The snapshot, by the beginning of its hash; by default the one of this repository
     id: Option<String>,
     #[command(flatten)]
     output: Output,
@@ -59,7 +59,6 @@ pub(crate) struct PruneArgs {
     all: bool,
 }
 
-/// One set-up command.
 #[derive(Debug, Args)]
 pub(crate) struct StepArgs {
     step: PathBuf,

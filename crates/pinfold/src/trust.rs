@@ -21,25 +21,24 @@ use crate::image;
 use crate::policy::{self, Files, told};
 use crate::print::{self, say};
 
-/// `pinfold trust`
 #[derive(Debug, Args)]
 pub(crate) struct TrustArgs {
-    /// Trust it without being asked
+    /// Trust it without a question
     #[arg(long, short, conflicts_with_all = ["hash", "revoke", "list"])]
     yes: bool,
     /// Print the hash of the content, for --trust-config, and trust nothing
     #[arg(long, conflicts_with_all = ["revoke", "list"])]
     hash: bool,
-    /// Look at what the repository adds to agents' images, instead of its settings
+    /// Show what the repository adds to agents' images instead of its settings
     #[arg(long, conflicts_with_all = ["revoke", "list", "sandbox_config"])]
     image: bool,
-    /// Trust nothing of this repository any more
+    /// Stop trusting this repository
     #[arg(long, conflicts_with = "list")]
     revoke: bool,
     /// List everything that you trust
     #[arg(long)]
     list: bool,
-    /// Take the project's settings from this file instead
+    /// Read the repository's settings from this file instead
     #[arg(long, value_name = "FILE")]
     sandbox_config: Option<PathBuf>,
     #[command(flatten)]

@@ -10,14 +10,12 @@ use pinfold_session::provision::{DISK_FULL, SAVED};
 use pinfold_session::tell;
 use pinfold_snapshot::layer::{Budget, MOST_ENTRIES, apply_all, apply_saved};
 
-/// Where from and where to.
 #[derive(Debug, Args)]
 pub(crate) struct UnpackArgs {
     tarballs: PathBuf,
     tree: PathBuf,
 }
 
-/// The same for systems.
 #[derive(Debug, Args)]
 pub(crate) struct UnpackSystemArgs {
     /// Bytes that it may unpack to.

@@ -9,7 +9,6 @@ use pinfold_session::dedicated::WorktreeFiles;
 use crate::exit::Failure;
 use crate::print::say;
 
-/// Which worktree, and what it is held against.
 #[derive(Debug, Args)]
 pub(crate) struct LookArgs {
     git: PathBuf,

@@ -17,26 +17,24 @@ use crate::exit::Failure;
 /// More are not listed.
 const MOST_LISTED: usize = 20;
 
-/// `pinfold apply`
 #[derive(Debug, Default, Args)]
 #[command(override_usage = "pinfold apply [OPTIONS] [SESSION] [PATH…]")]
 pub(crate) struct ApplyArgs {
-    /// The session, by the beginning of its name (without it, the newest here), and paths to take;
-    /// without paths, all
+    /// The session, by the beginning of its id (by default the newest here), and the paths to apply
+    /// (by default all)
     #[arg(value_name = "SESSION|PATH")]
     words: Vec<OsString>,
-    /// Take the session's side of what others changed meanwhile, too
+    /// Also apply over changes that others made since the session started
     #[arg(long)]
     overwrite: bool,
-    /// Take what programs on the host would execute, too; look at it first
+    /// Also apply what programs on the host would run; look at it first
     #[arg(long)]
     protected: bool,
 }
 
-/// `pinfold discard`
 #[derive(Debug, Args)]
 pub(crate) struct DiscardArgs {
-    /// The session, by the beginning of its name; without it, the newest here
+    /// The session, by the beginning of its id; by default the newest here
     #[arg(value_name = "SESSION")]
     session: Option<OsString>,
 }

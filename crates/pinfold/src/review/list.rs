@@ -16,10 +16,9 @@ use crate::cli::Output;
 use crate::exit::Failure;
 use crate::print::{self, say};
 
-/// `pinfold ps`
 #[derive(Debug, Args)]
 pub(crate) struct PsArgs {
-    /// List sessions that have ended and left changes, too
+    /// Also list ended sessions whose changes wait
     #[arg(long)]
     all: bool,
     #[command(flatten)]

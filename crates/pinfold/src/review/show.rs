@@ -19,21 +19,20 @@ use crate::cli::Output;
 use crate::exit::{Failure, takes_colours};
 use crate::print;
 
-/// `pinfold diff`
 #[derive(Debug, Args)]
 #[command(override_usage = "pinfold diff [OPTIONS] [SESSION] [PATH…]")]
 pub(crate) struct DiffArgs {
-    /// The session, by the beginning of its name (without it, the newest here), and paths to show;
-    /// without paths, all
+    /// The session, by the beginning of its id (by default the newest here), and the paths to show
+    /// (by default all)
     #[arg(value_name = "SESSION|PATH")]
     words: Vec<OsString>,
-    /// Count lines instead
+    /// Show how many lines changed per file
     #[arg(long, conflicts_with_all = ["name_only", "json"])]
     stat: bool,
-    /// Show paths alone
+    /// Show only paths
     #[arg(long, conflicts_with = "json")]
     name_only: bool,
-    /// Show it at once, without a pager
+    /// Do not use a pager
     #[arg(long)]
     no_pager: bool,
     #[command(flatten)]

@@ -13,16 +13,15 @@ use zeroize::Zeroizing;
 
 use super::SecretError;
 
-/// Which login to take over.
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
-    /// The agent whose login it is.
+    /// The agent whose login to import
     #[arg(value_enum)]
     agent: AgentArg,
-    /// The file it keeps it in, if not the usual one.
+    /// The file with the login, if it is not the agent's usual one
     #[arg(long, value_name = "PATH")]
     from: Option<PathBuf>,
-    /// Take only this provider of a file that has several.
+    /// Import only this provider of a file that has several
     #[arg(long, value_name = "NAME")]
     provider: Option<String>,
 }

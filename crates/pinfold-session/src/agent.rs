@@ -301,7 +301,7 @@ fn layer(
         .ok_or_else(|| RunError::refused("recipes are for x86-64 and arm64 only", None))?;
     let recipe = Recipe::parse(&bytes).map_err(refused)?;
     let recipe = recipe.for_platform(platform).map_err(|error| match (refused(error), libc) {
-        (RunError::Refused { what, .. }, Libc::Musl) => {
+        (RunError::Refused(what), Libc::Musl) => {
             let hint = "the session's system is built on musl: name a base with glibc (debian)";
             RunError::refused(what, Some(hint.to_owned()))
         }
@@ -314,7 +314,7 @@ fn layer(
         kind: RootKind::System,
         host: HostPath::new(fs::canonicalize(&layer.dir).map_err(RunError::System)?)
             .map_err(RunError::path)?,
-        inside: InsidePath::new(LAYER).map_err(RunError::path)?,
+        inside: InsidePath::from_static(LAYER),
         access: Access::READ_ONLY,
         origin: Origin::Profile { agent: Arc::from(agent.profile.name.as_str()) },
     }))

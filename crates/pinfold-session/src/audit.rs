@@ -19,6 +19,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::SystemTime;
 
+use pinfold_host::io::lock;
 use pinfold_policy::authority::{Grant, Restriction};
 use pinfold_policy::path::{Brief, HostPath, InsidePath};
 use rustix::fs::FlockOperation;
@@ -337,7 +338,7 @@ impl Audit {
     pub fn record(&self, event: &Event<'_>) -> io::Result<()> {
         let line = self.line(event)?;
         if let Some(budget) = &self.budget {
-            let mut budget = budget.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut budget = lock(budget);
             match budget.take(event, line.len()) {
                 Verdict::Write => {}
                 Verdict::Drop(None) => return Ok(()),
@@ -369,7 +370,7 @@ impl Audit {
     }
 
     fn put(&self, line: &[u8]) -> io::Result<()> {
-        let mut file = self.file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut file = lock(&self.file);
         self.append(&mut file, line).map_err(|error| self.files.named("write", &error))
     }
 

@@ -4,13 +4,14 @@ use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::unix::net::UnixListener;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use pinfold_boundary::{Cover, Door, Doors, LaunchError};
 use pinfold_egress::{
     DoorConfig, DoorSockets, Egress, Event as DoorEvent, Journal, NetworkDoor, PolicyHandle,
     SessionAuthority, WayOut,
 };
+use pinfold_host::io::lock;
 use pinfold_policy::network::{Endpoint, HostPattern, NetworkPolicy, NetworkRule};
 use pinfold_policy::settings::Settings;
 
@@ -54,7 +55,7 @@ pub(crate) fn wanted(
     } else {
         (None, Door::Listener(local(OUTWARD)))
     };
-    let ssh = ssh.map(|_| Ssh::door()).transpose()?;
+    let ssh = ssh.map(|_| Ssh::door());
     let loopback = policy.loopback_ports();
     if let Some(own) = loopback.iter().find(|port| [gateway::PORT, OUTWARD, NAMES].contains(port)) {
         let what = format!("--allow-internal-host localhost:{own}: pinfold uses this port itself");
@@ -210,13 +211,13 @@ impl Records {
 
     /// The lines that are still to be shown, at the end.
     pub(crate) fn rest(&self) -> Vec<String> {
-        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut refusals = lock(&self.refusals);
         std::mem::take(&mut refusals.waiting)
     }
 
     /// The smallest rules for everything that was reached.
     pub(crate) fn reached(&self) -> Vec<NetworkRule> {
-        let reached = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
+        let reached = lock(&self.reached);
         let rules = reached.iter().filter_map(|asked| NetworkRule::exactly(asked));
         let mut rules: Vec<NetworkRule> = rules.collect();
         rules.dedup();
@@ -225,7 +226,7 @@ impl Records {
 
     /// Records a fault of ours, and tells the person once.
     pub(crate) fn fault(&self, what: &str) {
-        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut refusals = lock(&self.refusals);
         refusals.show(format!("a fault of pinfold's own: {what}"));
         let step = refusals.pace.step();
         drop(refusals);
@@ -243,7 +244,7 @@ impl Records {
         cure: Option<&str>,
     ) -> io::Result<()> {
         if !self.is_silent(asked) {
-            let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut refusals = lock(&self.refusals);
             let cure = cure.map_or(String::new(), |cure| format!(" ({cure})"));
             refusals.show(format!("refused: {reason}{cure}"));
         }
@@ -257,7 +258,7 @@ impl Records {
 
     /// Records what was refused, if it does not come too fast; what does is counted.
     fn denied(&self, door: &'static str, what: String, reason: String) -> io::Result<()> {
-        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut refusals = lock(&self.refusals);
         let Some(skipped) = refusals.pace.step() else { return Ok(()) };
         drop(refusals);
         let denial =
@@ -317,7 +318,7 @@ impl Journal for Records {
             }
             DoorEvent::Connect { asked, rule } => {
                 let (to, rule) = ((*asked).to_owned(), (*rule).to_owned());
-                let mut reached = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut reached = lock(&self.reached);
                 if reached.len() < MOST_REACHED {
                     reached.insert(to.clone());
                 }
@@ -333,7 +334,7 @@ impl Journal for Records {
             }
             DoorEvent::Refused { asked, reason, cure } => {
                 // A name that leads to a forbidden address was admitted before.
-                self.reached.lock().unwrap_or_else(PoisonError::into_inner).remove(*asked);
+                lock(&self.reached).remove(*asked);
                 self.refused("network", asked, reason, *cure)
             }
             DoorEvent::GitSignature { key } => self.audit.record(&Event::Signature {

@@ -163,7 +163,7 @@ impl Group {
             });
         }
         let place = Place::File { content: content.into_bytes(), mode: 0o444, keep: false };
-        self.files.push(Entry { path: InsidePath::new(ENV).map_err(RunError::path)?, place });
+        self.files.push(Entry { path: InsidePath::from_static(ENV), place });
         Ok(())
     }
 

@@ -180,7 +180,7 @@ impl Guard {
         workspace: &Path,
         places: &Places,
     ) -> Result<[Entry; 3], RunError> {
-        let path = InsidePath::new(PRIVATE).map_err(RunError::path)?;
+        let path = InsidePath::from_static(PRIVATE);
         let host = HostPath::new(&self.private).map_err(RunError::path)?;
         let private = Entry { path, place: Place::Writable(host) };
         let protection = Protection::default();

@@ -11,9 +11,10 @@ use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use pinfold_host::io::lock;
 use pinfold_secrets::{CommandOutput, RunCommand, Secret};
 
 use self::exchange::see_to_end;
@@ -48,12 +49,12 @@ static RECORD: Mutex<Option<Arc<Audit>>> = Mutex::new(None);
 
 /// Launches are recorded in this log from now on.
 pub(crate) fn record_in(audit: &Arc<Audit>) {
-    *RECORD.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(audit));
+    *lock(&RECORD) = Some(Arc::clone(audit));
 }
 
 /// The log, of no session where there is none yet.
 fn record() -> io::Result<Arc<Audit>> {
-    let mut record = RECORD.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut record = lock(&RECORD);
     if let Some(audit) = &*record {
         return Ok(Arc::clone(audit));
     }

@@ -7,6 +7,9 @@
 //! second time by its place in its file system.
 
 use std::collections::HashSet;
+
+use pinfold_host::io::AtPath as _;
+
 use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -178,11 +181,8 @@ impl Own {
         if depth == 0 || !is_new {
             return Ok(());
         }
-        let failed = |error: io::Error| {
-            io::Error::new(error.kind(), format!("cannot look at {}: {error}", path.display()))
-        };
-        for entry in fs::read_dir(path).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
+        for entry in fs::read_dir(path).at("look at", path)? {
+            let entry = entry.at("look at", path)?;
             // One that is gone again decides nothing.
             let Ok(found) = entry.metadata() else { continue };
             if !PASSED_OVER.iter().any(|name| entry.file_name() == *name) {

@@ -8,6 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use pinfold_host::io::AtPath as _;
 use thiserror::Error;
 
 use crate::owned::{self, OwnedError};
@@ -94,9 +95,7 @@ impl Places {
         if path.is_dir() {
             return Ok(owned::check_directory(&resolved(path))?);
         }
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| {
-            io::Error::new(error.kind(), format!("cannot make {}: {error}", path.display()))
-        })
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(path).at("make", path)
     }
 
     /// Writes a file that only the user may read.
@@ -107,9 +106,7 @@ impl Places {
         let mut options = fs::OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);
         let written = options.open(path).and_then(|mut file| file.write_all(content));
-        written.map_err(|error| {
-            io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()))
-        })
+        written.at("write", path)
     }
 }
 

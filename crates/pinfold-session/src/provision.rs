@@ -112,7 +112,7 @@ fn plan(tarballs: &Path, tree: &Path) -> Result<LaunchPlan, Error> {
             entry(TREE, Place::Writable(host(tree)?))?,
             entry(OWN, Place::ReadOnly(host(&own_program()?)?))?,
         ],
-        identity: Identity { uid, gid, home: InsidePath::new(userland::HOME)? },
+        identity: Identity { uid, gid, home: InsidePath::from_static(userland::HOME) },
         hostname: "pinfold".to_owned(),
         doors: Vec::new(),
         limits: ResourceLimits { memory: Some(MOST_MEMORY), ..ResourceLimits::default() },

@@ -9,10 +9,11 @@ mod modes;
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use pinfold_host::io::lock;
 use pinfold_wire::Window;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
@@ -156,7 +157,7 @@ impl State {
 impl Shared {
     /// What is guarded is whole between any two steps.
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Gives the terminal the smallest window, by which everything is painted anew.

@@ -92,11 +92,8 @@ impl Ssh {
     }
 
     /// The door, for init to open.
-    ///
-    /// # Errors
-    /// Never: the path is a constant.
-    pub(crate) fn door() -> Result<Door, RunError> {
-        InsidePath::new(SOCKET).map(Door::Unix).map_err(RunError::path)
+    pub(crate) fn door() -> Door {
+        Door::Unix(InsidePath::from_static(SOCKET))
     }
 
     /// The key for who signs. Whether a commit is signed is left to `-S`, `commit.gpgsign` and the

@@ -14,6 +14,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use pinfold_host::digest::Hex;
+use pinfold_host::io::AtPath as _;
 use rustix::fs::{CWD, FlockOperation};
 
 use crate::managed;
@@ -32,7 +34,7 @@ impl SessionId {
     pub fn generate() -> io::Result<Self> {
         let mut bytes = [0_u8; 6];
         rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
-        Ok(Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
+        Ok(Self(Hex(&bytes).to_string()))
     }
 
     /// A name that was written down.
@@ -134,9 +136,7 @@ impl SessionState {
         let _common = lock(&sessions.join(COMMON), FlockOperation::LockExclusive)?;
         let record = lock(&sessions.join(id.as_str()), FlockOperation::LockExclusive)?;
         let (placeholders, pool) = (Vec::new(), places.state.join("empty"));
-        Pool::open(&pool).lend(CWD, &private).map_err(|error| {
-            io::Error::new(error.kind(), format!("cannot make {}: {error}", private.display()))
-        })?;
+        Pool::open(&pool).lend(CWD, &private).at("make", &private)?;
         Ok(Self { sessions, id, record, private, placeholders, pool, is_left: false })
     }
 
@@ -200,10 +200,7 @@ impl SessionState {
         let located: io::Result<Vec<Located>> = ours.iter().map(|place| place.locate()).collect();
         self.placeholders = located?;
         let list = Located::write_all(&self.placeholders);
-        (&self.record).write_all(&list).map_err(|error| {
-            let path = self.sessions.join(self.id.as_str());
-            io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()))
-        })?;
+        (&self.record).write_all(&list).at("write", self.sessions.join(self.id.as_str()))?;
         let mut pool = Pool::open(&self.pool);
         let mut each = ours.into_iter().zip(&self.placeholders);
         each.try_for_each(|(placeholder, located)| placeholder.make(located, &mut pool))
@@ -412,9 +409,7 @@ pub(crate) fn lock(path: &Path, operation: FlockOperation) -> io::Result<File> {
         rustix::io::retry_on_intr(|| rustix::fs::flock(&file, operation))?;
         Ok(file)
     };
-    open().map_err(|error| {
-        io::Error::new(error.kind(), format!("cannot lock {}: {error}", path.display()))
-    })
+    open().at("lock", path)
 }
 
 fn read_list(path: &Path) -> Vec<Located> {

@@ -6,8 +6,9 @@
 
 use std::fmt::{self, Write as _};
 use std::io::{self, Write as _};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
+use pinfold_host::io::lock;
 use pinfold_policy::path::{cut, is_plain, plain_line};
 
 use crate::screen::Modes;
@@ -61,7 +62,7 @@ pub fn output(written: &[u8]) {
 /// Writes pinfold's own words as they are, without the end of the line. That nobody can hear it (a
 /// closed pipe, a full disk) is no failure of what it is about.
 pub fn put(words: fmt::Arguments<'_>) {
-    let left = COMMAND.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let left = lock(&COMMAND).take();
     let left = left.filter(|_| rustix::termios::isatty(rustix::stdio::stderr()));
     let mut bytes = left.map_or_else(Vec::new, |modes| modes.leave_if_touched());
     bytes.extend_from_slice(words.to_string().as_bytes());
@@ -71,7 +72,7 @@ pub fn put(words: fmt::Arguments<'_>) {
 
 /// Follows what a command writes to the caller's terminal.
 pub(crate) fn follow(bytes: &[u8]) {
-    let mut command = COMMAND.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut command = lock(&COMMAND);
     command.get_or_insert_default().follow(bytes);
 }
 

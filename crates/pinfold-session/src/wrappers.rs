@@ -13,8 +13,9 @@ mod error;
 mod program;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use pinfold_host::io::lock;
 use pinfold_policy::authority::Authority;
 use pinfold_policy::settings::WrapperSetting;
 
@@ -63,7 +64,7 @@ static REGISTRY: Mutex<Registry> =
     Mutex::new(Registry { source: None, wrappers: Vec::new(), bearer: None });
 
 fn registry() -> MutexGuard<'static, Registry> {
-    REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&REGISTRY)
 }
 
 /// Says where the wrappers of the settings come from. They are before those that are registered by

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand};
+use pinfold_host::digest::ContentHash;
 use pinfold_policy::env::EnvName;
 use pinfold_policy::limits::{ByteSize, MilliCpus, WallTime};
 use pinfold_policy::network::{HostPattern, NetworkRule, Preset};
@@ -14,7 +15,6 @@ use pinfold_policy::settings::{
     WorkspaceMode, parse_publish,
 };
 use pinfold_session::SessionName;
-use pinfold_session::repository::ContentHash;
 
 use crate::accept::AcceptArgs;
 use crate::adopt::AdoptArgs;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use pinfold_host::digest::ContentHash;
 use pinfold_image::{AgentContext, AgentFiles, Base, ImageTag, Layer, Reference};
 use pinfold_policy::agents::Selection;
 use pinfold_policy::path::Escaped;
@@ -14,7 +15,7 @@ use pinfold_session::image::{
     Engine, Event, How, ImageError, Images, Wanted, extensions_of, files_of,
 };
 use pinfold_session::places::Places;
-use pinfold_session::repository::{ContentHash, Repository, TrustStore};
+use pinfold_session::repository::{Repository, TrustStore};
 use pinfold_session::tell;
 use pinfold_session::workspace::Workspace;
 use serde_json::json;

@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use pinfold_host::digest::ContentHash;
 use pinfold_policy::path::Escaped;
 use pinfold_policy::project::Widening;
 use pinfold_policy::settings::{Attendance, Settings, Trust};
 use pinfold_session::audit::{Audit, Event};
 use pinfold_session::places::Places;
-use pinfold_session::repository::{ContentHash, Repository, TrustStore};
+use pinfold_session::repository::{Repository, TrustStore};
 use pinfold_session::tell;
 use pinfold_session::workspace::Workspace;
 use serde_json::json;
@@ -99,7 +100,7 @@ fn trust_image(
         return Err(Failure::new("this repository adds nothing to agents' images"));
     };
     let content = layer.read(None).map_err(|error| image::told(error.into()))?;
-    let hash = ContentHash::of_layer(content.whole);
+    let hash = ContentHash::from(content.whole.bytes());
     if args.hash {
         say!("{hash}");
         return Ok(ExitCode::SUCCESS);

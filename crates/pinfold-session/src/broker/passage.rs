@@ -7,6 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use pinfold_host::io::lock;
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::termios::Winsize;
@@ -100,7 +101,7 @@ impl Passage {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn move_output(&self) {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use pinfold_host::io::lock;
 use pinfold_policy::settings::Settings;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
 use rustix::io::Errno;
@@ -54,18 +55,18 @@ pub(crate) struct SoFar {
 impl Setting {
     /// Whether another request can be recorded.
     pub(crate) fn may_go_on(&self) -> bool {
-        self.so_far.pace.lock().unwrap_or_else(PoisonError::into_inner).step().is_some()
+        lock(&self.so_far.pace).step().is_some()
     }
 
     /// Whether this was approved for the session.
     pub(crate) fn is_approved(&self, same: &Same) -> bool {
-        let approved = self.so_far.approved.lock().unwrap_or_else(PoisonError::into_inner);
+        let approved = lock(&self.so_far.approved);
         approved.iter().any(|one| one.covers(same))
     }
 
     /// Approves this for the session.
     pub(crate) fn approve(&self, same: Same) {
-        self.so_far.approved.lock().unwrap_or_else(PoisonError::into_inner).push(same);
+        lock(&self.so_far.approved).push(same);
     }
 
     /// Sees whether somebody can be asked at the terminal now.
@@ -204,12 +205,12 @@ struct Place(Arc<Clients>);
 
 impl Clients {
     fn enter(self: &Arc<Self>) -> Place {
-        *self.count.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        *lock(&self.count) += 1;
         Place(Arc::clone(self))
     }
 
     fn wait_for_fewer_than(&self, most: usize) {
-        let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut count = lock(&self.count);
         while *count >= most {
             count = self.changed.wait(count).unwrap_or_else(PoisonError::into_inner);
         }
@@ -217,14 +218,14 @@ impl Clients {
 
     fn wait_for_a_change(&self) {
         const LOOK: std::time::Duration = std::time::Duration::from_millis(100);
-        let count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = lock(&self.count);
         drop(self.changed.wait_timeout(count, LOOK));
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        *self.0.count.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        *lock(&self.0.count) -= 1;
         self.0.changed.notify_all();
     }
 }

@@ -11,6 +11,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pinfold_host::io::AtPath as _;
 use pinfold_policy::protect::Protection;
 use pinfold_policy::settings::Settings;
 use serde::{Deserialize, Serialize};
@@ -128,9 +129,7 @@ impl Guard {
         }
         let write = |name: String, content: &[u8]| {
             let path = private.join(name);
-            fs::File::create(&path).and_then(|mut file| file.write_all(content)).map_err(|error| {
-                io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()))
-            })
+            fs::File::create(&path).and_then(|mut file| file.write_all(content)).at("write", &path)
         };
         for (number, root) in self.roots.iter().enumerate() {
             write(walk_name(number), &root.walk.to_bytes())?;

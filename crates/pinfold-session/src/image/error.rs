@@ -3,12 +3,11 @@
 use std::io;
 use std::path::PathBuf;
 
+use pinfold_host::digest::ContentHash;
 use pinfold_image::{ContextError, DockerfileError, LayerError, NoContext, NoName, Reference};
 use pinfold_policy::path::Escaped;
 use pinfold_policy::project::ImageEngine;
 use thiserror::Error;
-
-use crate::repository::ContentHash;
 
 /// An engine as one that is missing.
 const fn is_not(engine: ImageEngine) -> &'static str {

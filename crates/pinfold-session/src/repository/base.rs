@@ -12,6 +12,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use pinfold_host::digest::Hex;
 use pinfold_policy::project::Base;
 use ring::digest::{Context, SHA256};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat};
@@ -129,8 +130,7 @@ impl Tree {
     }
 
     fn digest(self) -> String {
-        let digest = self.context.finish();
-        digest.as_ref().iter().fold("sha256:".to_owned(), |text, byte| format!("{text}{byte:02x}"))
+        format!("sha256:{}", Hex(self.context.finish().as_ref()))
     }
 
     /// What a digest of this version is kept by.

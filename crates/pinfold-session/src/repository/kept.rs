@@ -7,9 +7,9 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use pinfold_host::digest::{ContentHash, name_of};
 use serde::{Deserialize, Serialize};
 
-use super::content::{ContentHash, name_of};
 use crate::owned;
 use crate::places::Places;
 use crate::workspace::Workspace;

@@ -112,7 +112,7 @@ impl Design {
         plan.tree.extend(broker::entries(&settings.host_exec)?);
         let generated = Generated::take_out(&mut plan.tree, &authority, over)?;
         guard.put_over(generated);
-        plan.doors = broker::door(&settings.host_exec)?.into_iter().collect();
+        plan.doors = broker::door(&settings.host_exec).into_iter().collect();
         let (with_gateway, lives_on) = (request.provider.is_some(), request.lives_on());
         plan.doors.extend(door::wanted(with_gateway, lives_on, &settings.network, ssh)?);
         Ok((Self { view, authority, layer, guard, trust, stand_ins }, plan))

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use pinfold_client::Fault;
-use pinfold_session::SessionId;
+use pinfold_host::session_id::SessionId;
 use pinfold_session::launcher::Launcher;
 
 /// Bytes that are kept of what a session says.

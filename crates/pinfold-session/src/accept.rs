@@ -7,9 +7,9 @@
 
 use std::path::{Path, PathBuf};
 
+use pinfold_host::anchor::Anchor;
 use pinfold_policy::path::HostPath;
 
-use crate::anchor::Anchor;
 use crate::git::host::HostGit;
 use crate::git::pointer;
 use crate::git::refs::{is_component, shell_word};

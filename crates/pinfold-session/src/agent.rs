@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 use pinfold_boundary::{Entry, Place};
 use pinfold_egress::{Api, EphemeralKey};
+use pinfold_host::directories::Places;
+use pinfold_host::owned::{self, OwnedError};
 use pinfold_policy::access::Access;
 use pinfold_policy::agents::{
     AgentError, AgentProfile, AuthMode, Registry, ResolvedAgent, Selection, TemplateValues,
@@ -25,8 +27,6 @@ use pinfold_provision::{Cache, Event, Libc, Platform, Recipe};
 use pinfold_secrets::{SecretId, Store};
 
 use crate::gateway::{self, GATEWAY_URL, Provider};
-use crate::owned::{self, OwnedError};
-use crate::places::Places;
 use crate::provision::{Pen, Registry as Npm};
 use crate::system::Stack;
 use crate::userland::{self, HOME};

@@ -19,7 +19,9 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::SystemTime;
 
+use pinfold_host::directories::Places;
 use pinfold_host::io::lock;
+use pinfold_host::session_id::SessionId;
 use pinfold_policy::authority::{Grant, Restriction};
 use pinfold_policy::path::{Brief, HostPath, InsidePath};
 use rustix::fs::FlockOperation;
@@ -29,8 +31,6 @@ use serde_json::Value;
 use self::budget::{Budget, Verdict};
 use self::files::Files;
 pub use self::reader::Reader;
-use crate::SessionId;
-use crate::places::Places;
 
 /// Bytes of a file that is full: some four thousand runs.
 const LARGEST: u64 = 16 << 20;

@@ -14,13 +14,12 @@ use std::sync::Mutex;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pinfold_egress::{Budget, Over};
+use pinfold_host::directories::Places;
 use pinfold_host::io::lock;
 use pinfold_policy::prices::{Prices, Tokens};
 use pinfold_policy::settings::{self, BudgetOf, Window};
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
-
-use crate::places::Places;
 
 /// Seconds of a day, leap seconds left out as POSIX time does.
 const DAY: u64 = 24 * 60 * 60;

@@ -11,16 +11,16 @@ use pinfold_egress::{
     DoorConfig, DoorSockets, Egress, Event as DoorEvent, Journal, NetworkDoor, PolicyHandle,
     SessionAuthority, WayOut,
 };
+use pinfold_host::directories::Places;
 use pinfold_host::io::lock;
+use pinfold_host::rate_limit::Pace;
 use pinfold_policy::network::{Endpoint, HostPattern, NetworkPolicy, NetworkRule};
 use pinfold_policy::settings::Settings;
 
 use crate::RunError;
 use crate::audit::{Audit, Event, Login};
 use crate::gateway::{self, Provider};
-use crate::pace::Pace;
 use crate::placed;
-use crate::places::Places;
 use crate::proxy::way_out;
 use crate::publish::{self, Sockets};
 use crate::ssh::Ssh;

@@ -11,6 +11,7 @@ pub(crate) mod variables;
 use std::path::{Path, PathBuf};
 
 use pinfold_boundary::Entry;
+use pinfold_host::directories::Places;
 use pinfold_policy::env::{EnvLayer, EnvVar};
 use pinfold_policy::origin::Origin;
 use pinfold_policy::settings::{IdentityMode, Settings};
@@ -20,7 +21,6 @@ use crate::RunError;
 use crate::git::config::{Config, Setting};
 use crate::github::configuration;
 use crate::guard::of_the_user;
-use crate::places::Places;
 use crate::workspace::Workspace;
 
 const ORIGIN: Origin = Origin::Flag { name: "--identity" };

@@ -9,6 +9,8 @@ mod scratch;
 use std::path::{Path, PathBuf};
 
 use pinfold_host::digest::ContentHash;
+use pinfold_host::directories::Places;
+use pinfold_host::owned;
 use pinfold_image::{
     AgentContext, AgentFiles, Base, Content, ContextError, ImageTag, Layer, Reference, Sha256, hash,
 };
@@ -19,8 +21,6 @@ pub use error::ImageError;
 use self::engine::{Inspected, Recipe};
 use self::refresh::Asked;
 use self::scratch::Scratch;
-use crate::owned;
-use crate::places::Places;
 
 /// The label that says what an image was made of.
 const LABEL: &str = "dev.pinfold.content";

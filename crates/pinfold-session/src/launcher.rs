@@ -14,12 +14,12 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use pinfold_host::directories::Places;
 use pinfold_host::io::lock;
 use pinfold_secrets::{CommandOutput, RunCommand, Secret};
 
 use self::exchange::see_to_end;
 use crate::audit::{Audit, Purpose};
-use crate::places::Places;
 use crate::run::record_launch;
 use crate::wrappers::{self, Launch};
 
@@ -254,8 +254,8 @@ impl Launcher {
         args: &[OsString],
     ) -> io::Result<Child> {
         let mut command = Self::command(program);
-        crate::sys::unblock_signals_of(&mut command);
-        crate::sys::end_with_this_thread(&mut command);
+        pinfold_host::sys::unblock_signals_of(&mut command);
+        pinfold_host::sys::end_with_this_thread(&mut command);
         command.arg0(name).args(args).spawn()
     }
 
@@ -327,7 +327,7 @@ impl Launcher {
         let kept = ENVIRONMENT.iter().chain(&TERMINAL);
         let variables = [("LESSSECURE", "1")];
         let pager = Self::prepare(argv, kept, &variables, None)?.stdin(Stdio::piped()).spawn()?;
-        crate::sys::leave_keys_to_others();
+        pinfold_host::sys::leave_keys_to_others();
         Ok(pager)
     }
 

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use crate::sys;
+use pinfold_host::sys;
 
 /// The longest look at the end of a session.
 const AT_END: Duration = Duration::from_secs(60);

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use pinfold_egress::{LiveSecret as _, PlacedSecret, placeholder_like};
+use pinfold_host::directories::Places;
 use pinfold_policy::origin::Valued;
 use pinfold_policy::settings::Settings;
 use pinfold_secrets::SecretId;
 
 use crate::RunError;
 use crate::live::StoreSecret;
-use crate::places::Places;
 
 /// Makes a placeholder for each secret that is there. Reads the secrets' values, so it must not be
 /// called before init is cloned.

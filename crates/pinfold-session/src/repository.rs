@@ -15,6 +15,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use pinfold_host::digest::ContentHash;
+use pinfold_host::directories::Places;
 use pinfold_policy::document::SettingsFile;
 use pinfold_policy::path::{Brief, Escaped};
 use pinfold_policy::settings::{AgentLoop, Project, SettingsError};
@@ -25,7 +26,6 @@ use thiserror::Error;
 pub use base::BaseContent;
 pub use kept::{TrustStore, Trusted, TrustedContent};
 
-use crate::places::Places;
 use crate::workspace::Workspace;
 
 /// A larger settings file is a mistake or an attack: MoltNet's has some hundred bytes.

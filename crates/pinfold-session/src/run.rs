@@ -17,6 +17,10 @@ use std::time::Instant;
 
 use pinfold_boundary::namespace::explain;
 use pinfold_boundary::{Boundary, Entry, Feature, Inside, Program, Session as OfSession};
+use pinfold_host::directories::Places;
+use pinfold_host::session_id::{SessionId, SessionName};
+use pinfold_host::sessions::SessionState;
+use pinfold_host::sys;
 use pinfold_policy::authority::Subject;
 use pinfold_policy::network::HostPattern;
 use pinfold_policy::path::{Escaped, HostPath, InsidePath};
@@ -35,13 +39,11 @@ use crate::git::sync::{Sync, Synced};
 use crate::masks::{Fell, Kept, Masks};
 use crate::outcome::{Outcome, RunError};
 use crate::patience::Patience;
-use crate::places::Places;
 use crate::refresh::Refresh;
 use crate::resume::Resume;
 use crate::review::{self, Layer, Review};
 use crate::serving::Serving;
 use crate::ssh::Ssh;
-use crate::state::{SessionId, SessionName, SessionState};
 use crate::supervise::{HASTE, Progress, Supervision};
 use crate::system::Stack;
 use crate::terminal::CallerTerminal;
@@ -49,7 +51,7 @@ use crate::timeline::Timeline;
 use crate::view::Extra;
 use crate::workspace::Workspace;
 use crate::wrappers::{self, Launch};
-use crate::{hide, idle, launcher, stdio, sys, wall};
+use crate::{hide, idle, launcher, managed, stdio, wall};
 
 use dead::settle_before;
 use design::Design;
@@ -162,7 +164,8 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     let settle =
         |dead: &SessionId, private: &Path| settle_before(dead, private, &request, &granted);
     let written = wall::written(&request.settings, request.workspace.root.as_path());
-    session.state.clean_dead(&written, &settle).map_err(RunError::System)?;
+    let sweep = |boundary: &str, dead: &str| managed::sweep(boundary, dead, &written);
+    session.state.clean_dead(&sweep, &settle).map_err(RunError::System)?;
     if let Some(name) = &request.name {
         let named = session.state.set_name(&request.places, name);
         named.map_err(|error| RunError::refused(error, None))?;

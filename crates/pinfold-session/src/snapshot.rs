@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pinfold_host::digest::Hex;
+use pinfold_host::directories::Places;
 use pinfold_policy::limits::Limits;
 use pinfold_policy::network::NetworkRule;
 use pinfold_policy::origin::{Origin, Valued};
@@ -27,7 +28,6 @@ pub use build::Building;
 pub use error::SnapshotError;
 
 use self::build::Work;
-use crate::places::Places;
 use crate::system::{Doing, Landing, Stack, System, Systems};
 
 const SUMMARY: &str = "snapshot.json";

@@ -13,6 +13,8 @@ use pinfold_egress::{
     Journal, SshConfig, SshDoor, SshHost, SshPrivateKey, SshPublicKey, SshSigner, host_keys,
     host_label,
 };
+use pinfold_host::beneath::{open_directory, read_beneath};
+use pinfold_host::directories::Places;
 use pinfold_policy::origin::{Origin, Valued};
 use pinfold_policy::path::{InsidePath, PathError};
 use pinfold_policy::settings::Settings;
@@ -22,9 +24,7 @@ use zeroize::Zeroizing;
 
 use crate::RunError;
 use crate::git::config::Setting;
-use crate::git::read::{open_directory, read_beneath};
 use crate::identity::Identity;
-use crate::places::Places;
 use crate::userland::HOME;
 
 /// Where the door is, inside.

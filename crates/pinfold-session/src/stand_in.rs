@@ -10,12 +10,12 @@ use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use pinfold_boundary::{CoverKind, Entry, Place};
+use pinfold_host::beneath::{open_directory, read_beneath};
 use pinfold_policy::authority::{Authority, Effect, Restriction};
 use pinfold_policy::path::{HostPath, InsidePath};
 
 use crate::RunError;
 use crate::git::bytes;
-use crate::git::read::{open_directory, read_beneath};
 
 /// Where the files lie in the sandbox.
 const INSIDE: &str = "/run/pinfold/hidden";

@@ -12,8 +12,10 @@ use std::time::{Duration, Instant};
 
 use pinfold_boundary::namespace::explain;
 use pinfold_boundary::{Inside, LaunchError, step_failed};
+use pinfold_host::sys;
 use pinfold_wire::{Ended, Order, Received, Report, Step, Window};
 
+use crate::RunError;
 use crate::broker::{Broker, Passage};
 use crate::control::{Control, News};
 use crate::detach::Background;
@@ -27,7 +29,6 @@ use crate::serving::Serving;
 use crate::stdio::Pump;
 use crate::terminal::CallerTerminal;
 use crate::timeline::Timeline;
-use crate::{RunError, sys};
 
 /// How long a command may take to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(2);

@@ -105,7 +105,7 @@ impl CallerTerminal {
     /// runs inside must not be able to stop who watches it.
     pub(crate) fn stop(&self, inside: Option<&OwnedFd>) {
         self.restore();
-        crate::sys::stop_self();
+        pinfold_host::sys::stop_self();
         if let Some(inside) = inside {
             // The terminal may be gone by now; then there is nothing to make raw.
             let _ = self.enter(inside.as_fd());
@@ -161,7 +161,7 @@ impl Guardian {
     /// and the pipe, until the pipe closes.
     fn watch(orders: &OwnedFd, terminal: BorrowedFd<'_>, saved: &Termios) {
         let _ = rustix::process::setpgid(None, None);
-        crate::sys::block_all_signals();
+        pinfold_host::sys::block_all_signals();
         // One descriptor more is no reason to leave the terminal raw.
         let _ = pinfold_boundary::close_all_but(&[orders.as_fd(), terminal]);
         let mut armed = false;

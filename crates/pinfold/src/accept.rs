@@ -4,8 +4,8 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Args;
+use pinfold_host::directories::Places;
 use pinfold_session::accept::{Repository, Waiting};
-use pinfold_session::places::Places;
 use pinfold_session::tell;
 
 use crate::exit::Failure;

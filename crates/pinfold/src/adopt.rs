@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use pinfold_host::directories::Places;
 use pinfold_policy::path::Escaped;
-use pinfold_session::places::Places;
 use pinfold_session::set_aside;
 use pinfold_session::tell;
 

@@ -3,9 +3,10 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use pinfold_host::directories::Places;
+use pinfold_host::sessions::{is_live, live_sessions};
 use pinfold_session::broker::{self, Answer, Attendance, Happening, KeptRules, Pending};
-use pinfold_session::places::Places;
-use pinfold_session::{is_live, live_sessions, tell};
+use pinfold_session::tell;
 use serde::Serialize;
 
 use crate::exit::Failure;

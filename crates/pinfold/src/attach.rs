@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use pinfold_host::directories::Places;
 use pinfold_session::control::{self, Attach, AttachEnd, DetachKeys};
-use pinfold_session::places::Places;
 use pinfold_session::tell;
 
 use crate::completions;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand};
 use pinfold_host::digest::ContentHash;
+use pinfold_host::session_id::SessionName;
 use pinfold_policy::env::EnvName;
 use pinfold_policy::limits::{ByteSize, MilliCpus, WallTime};
 use pinfold_policy::network::{HostPattern, NetworkRule, Preset};
@@ -14,7 +15,6 @@ use pinfold_policy::settings::{
     AgentState, ApplyMode, BoundaryName, BranchName, EngineName, IdentityMode, LandlockMode, Usd,
     WorkspaceMode, parse_publish,
 };
-use pinfold_session::SessionName;
 
 use crate::accept::AcceptArgs;
 use crate::adopt::AdoptArgs;

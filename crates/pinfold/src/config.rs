@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use pinfold_host::directories::Places;
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::OriginRow;
-use pinfold_session::places::Places;
 use pinfold_session::tell;
 
 use crate::cli::{Output, PolicyArgs};

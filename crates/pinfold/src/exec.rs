@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use pinfold_host::directories::Places;
 use pinfold_policy::limits::{ByteSize, MilliCpus, WallTime};
 use pinfold_session::control::{self, Exec, Limits, Tty};
-use pinfold_session::places::Places;
 use pinfold_session::tell;
 
 use crate::cli::cpus;
@@ -122,7 +122,7 @@ fn run(session: &str, argv: Vec<OsString>, around: Surroundings) -> Result<ExitC
     }
     if end.interrupted && std::io::stdin().is_terminal() {
         // The shell treats a job that an interrupt ended differently from one that returns.
-        pinfold_session::die_of_interrupt();
+        pinfold_host::sys::die_of_interrupt();
     }
     Ok(ExitCode::from(end.status))
 }

@@ -16,8 +16,8 @@ use std::fmt;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
+use pinfold_host::directories::PlacesError;
 use pinfold_session::RunError;
-use pinfold_session::places::PlacesError;
 use pinfold_session::review::ReviewError;
 use pinfold_session::tell;
 

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use pinfold_host::directories::Places;
 use pinfold_policy::path::Escaped;
 use pinfold_session::hide::{self, Condition, HideError, Tracking};
-use pinfold_session::places::Places;
 use pinfold_session::tell;
 
 use crate::exit::Failure;

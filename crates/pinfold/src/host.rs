@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
+use pinfold_host::directories::Places;
 use pinfold_session::broker::{self, Stage};
-use pinfold_session::places::Places;
 use pinfold_session::tell;
 
 use crate::exit::Failure;

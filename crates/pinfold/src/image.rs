@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use pinfold_host::digest::ContentHash;
+use pinfold_host::directories::Places;
 use pinfold_image::{AgentContext, AgentFiles, Base, ImageTag, Layer, Reference};
 use pinfold_policy::agents::Selection;
 use pinfold_policy::path::Escaped;
@@ -14,7 +15,6 @@ use pinfold_session::agent::AgentFiles as Profiles;
 use pinfold_session::image::{
     Engine, Event, How, ImageError, Images, Wanted, extensions_of, files_of,
 };
-use pinfold_session::places::Places;
 use pinfold_session::repository::{Repository, TrustStore};
 use pinfold_session::tell;
 use pinfold_session::workspace::Workspace;
@@ -238,7 +238,7 @@ fn built(
     };
     let built = Images::new(engine, places, tell).build(&wanted, &how, &is_trusted);
     if let Err(ImageError::Interrupted(signal)) = &built {
-        pinfold_session::die_of(*signal);
+        pinfold_host::sys::die_of(*signal);
     }
     Ok((name, built.map_err(told)?))
 }

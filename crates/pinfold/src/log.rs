@@ -8,9 +8,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use pinfold_host::directories::Places;
+use pinfold_host::session_id::SessionId;
+use pinfold_host::sessions::{is_live, names};
 use pinfold_session::audit::Reader;
-use pinfold_session::places::Places;
-use pinfold_session::{SessionId, detach, is_live, names, tell};
+use pinfold_session::{detach, tell};
 use serde_json::Value;
 
 use self::colours::Colours;
@@ -41,7 +43,7 @@ pub(crate) fn logs(args: &LogsArgs) -> Result<ExitCode, Failure> {
     let path = detach::log_of(&places, &session);
     let read = |error: io::Error| {
         if error.kind() == io::ErrorKind::BrokenPipe {
-            pinfold_session::die_of_broken_pipe();
+            pinfold_host::sys::die_of_broken_pipe();
         }
         Failure::new(format!("cannot show {}: {error}", path.display()))
     };

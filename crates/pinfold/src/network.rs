@@ -4,9 +4,9 @@ use std::process::ExitCode;
 use std::str::FromStr;
 
 use clap::Args;
+use pinfold_host::directories::Places;
 use pinfold_policy::network::{InvalidRule, NetworkRule, Preset};
 use pinfold_session::control::{Change, RulesNow, change};
-use pinfold_session::places::Places;
 use pinfold_session::tell;
 
 use crate::completions;

@@ -8,8 +8,8 @@ mod show;
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
+use pinfold_host::directories::Places;
 use pinfold_policy::path::Escaped;
-use pinfold_session::places::Places;
 use pinfold_session::review::{Review, Summary};
 use pinfold_session::tell;
 

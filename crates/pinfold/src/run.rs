@@ -5,6 +5,8 @@ use std::io::{IsTerminal, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
+use pinfold_host::directories::Places;
+use pinfold_host::session_id::SessionName;
 use pinfold_policy::authority::Subject;
 use pinfold_policy::origin::{Origin, Valued};
 use pinfold_policy::settings::{ApplyMode, Settings};
@@ -15,13 +17,12 @@ use pinfold_session::container_tools;
 use pinfold_session::detach::{self, Background, Front, Side, Started};
 use pinfold_session::group::{Group, Missing};
 use pinfold_session::identity::{self, Identity};
-use pinfold_session::places::Places;
 use pinfold_session::search_path::{SearchPath, Shown, VIRTUAL_ENV};
 use pinfold_session::ssh::Ssh;
 use pinfold_session::tell;
 use pinfold_session::toolchains::Toolchains;
 use pinfold_session::workspace::Workspace;
-use pinfold_session::{Outcome, Request, SessionName, Timeline, Who, Window, userland};
+use pinfold_session::{Outcome, Request, Timeline, Who, Window, userland};
 
 use crate::cli::RunArgs;
 use crate::environment::{Caller, environment};
@@ -91,7 +92,7 @@ pub(crate) fn run(mut args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
     }
     if outcome.interrupted && std::io::stdin().is_terminal() {
         // The shell treats a job that an interrupt ended differently from one that returns.
-        pinfold_session::die_of_interrupt();
+        pinfold_host::sys::die_of_interrupt();
     }
     Ok(ExitCode::from(outcome.status))
 }

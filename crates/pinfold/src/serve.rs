@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser as _};
+use pinfold_host::directories::Places;
 use pinfold_serve::{Api, Mcp};
-use pinfold_session::places::Places;
 use pinfold_session::tell;
 
 use crate::cli::Cli;

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use pinfold_host::directories::Places;
 use pinfold_policy::path::{Brief, Escaped};
 use pinfold_policy::settings::Settings;
-use pinfold_session::places::Places;
 use pinfold_session::snapshot::step::Step;
 use pinfold_session::snapshot::{
     Building, Event, KEPT, Pruned, SnapshotError, Snapshots, Summary, base_of, build_hosts,
@@ -123,7 +123,7 @@ fn make(
     let made = snapshots.ensure(settings, project.root.as_path());
     progress.end();
     if let Some(signal) = made.as_ref().err().and_then(SnapshotError::interrupted) {
-        pinfold_session::die_of(signal);
+        pinfold_host::sys::die_of(signal);
     }
     made.map_err(told)
 }

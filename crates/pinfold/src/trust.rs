@@ -6,11 +6,11 @@ use std::process::ExitCode;
 
 use clap::Args;
 use pinfold_host::digest::ContentHash;
+use pinfold_host::directories::Places;
 use pinfold_policy::path::Escaped;
 use pinfold_policy::project::Widening;
 use pinfold_policy::settings::{Attendance, Settings, Trust};
 use pinfold_session::audit::{Audit, Event};
-use pinfold_session::places::Places;
 use pinfold_session::repository::{Repository, TrustStore};
 use pinfold_session::tell;
 use pinfold_session::workspace::Workspace;

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pinfold_boundary::Entry;
+use pinfold_host::directories::Places;
 use pinfold_policy::access::Access;
 use pinfold_policy::agents::ResolvedAgent;
 use pinfold_policy::authority::RootKind;
@@ -20,7 +21,6 @@ use rustix::io::Errno;
 
 use super::HOME;
 use crate::RunError;
-use crate::places::Places;
 use crate::set_aside::rename_aside;
 use crate::view::Extra;
 

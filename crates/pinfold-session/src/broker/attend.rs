@@ -5,6 +5,8 @@ use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pinfold_host::directories::Places;
+use pinfold_host::ipc::Json;
 use pinfold_wire::Channel;
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::sockopt::Timeout;
@@ -15,8 +17,6 @@ use super::client::{thread, timespec};
 use super::shown::line;
 use crate::RunError;
 use crate::control;
-use crate::places::Places;
-use crate::talk::Json;
 
 /// How long somebody may take to hear.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Instant;
 
+use pinfold_host::beneath::open_directory;
 use pinfold_policy::settings::HostExecVerdict;
 use pinfold_wire::{Ended, Frames, Reply};
 
@@ -16,7 +17,6 @@ use super::request::{Job, Refusal, Request, Same};
 use super::serve::Setting;
 use super::shown::line;
 use crate::audit::Event;
-use crate::git::read::open_directory;
 use crate::launcher::Launcher;
 
 /// Serves a client to its end.

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use pinfold_host::directories::Places;
 use pinfold_host::io::lock;
+use pinfold_host::rate_limit::Pace;
 use pinfold_policy::settings::Settings;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
 use rustix::io::Errno;
@@ -21,8 +23,6 @@ use super::question::Question;
 use super::request::Same;
 use crate::RunError;
 use crate::audit::Audit;
-use crate::pace::Pace;
-use crate::places::Places;
 
 /// Clients at once; who comes later waits to be heard.
 const MOST: usize = 256;

@@ -8,6 +8,10 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
+use pinfold_host::directories::Places;
+use pinfold_host::ipc::Json;
+use pinfold_host::session_id::SessionId;
+use pinfold_host::sys;
 use pinfold_wire::Channel;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
@@ -16,13 +20,10 @@ use super::client::{gone, named, refused, send};
 use super::keys::{DetachKeys, Watching};
 use super::message::{Answer, Request};
 use super::suspended;
+use crate::detach;
 use crate::outcome::RunError;
-use crate::places::Places;
 use crate::screen::Modes;
-use crate::state::SessionId;
-use crate::talk::Json;
 use crate::terminal::CallerTerminal;
-use crate::{detach, sys};
 
 /// How long the beginning of the keys is held back.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -7,6 +7,9 @@ use std::path::PathBuf;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use pinfold_host::directories::Places;
+use pinfold_host::ipc::Json;
+use pinfold_host::sys;
 use pinfold_wire::{Channel, Program};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
@@ -19,10 +22,7 @@ use super::session::end_of;
 use super::suspended;
 use crate::input::Feeding;
 use crate::outcome::{LimitReached, RunError};
-use crate::places::Places;
 use crate::stdio::{self, Pump};
-use crate::sys;
-use crate::talk::Json;
 use crate::terminal::{self, CallerTerminal};
 
 /// How long a terminal that others still hold may stay without output before it is let go.

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pinfold_boundary::{Feature, Inside};
+use pinfold_host::ipc::{self, Json};
 use pinfold_wire::{Bounds, Channel, Ended, Order, Program, Step, StreamEnd, Streams, Wire as _};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
@@ -24,7 +25,6 @@ use crate::broker::{self, Approvals};
 use crate::outcome::LimitReached;
 use crate::run::{record_launch, wrapped};
 use crate::screen::Screen;
-use crate::talk::{self, Json};
 use crate::wrappers::Launch;
 
 pub(crate) use base::Base;
@@ -74,14 +74,14 @@ impl Control {
     /// Opens the socket in the session's private directory.
     ///
     /// # Errors
-    /// As [`talk::listen`].
+    /// As [`ipc::listen`].
     pub(crate) fn open(
         private: &Path,
         rules: Result<Rules, String>,
         base: Base,
         audit: Arc<Audit>,
     ) -> io::Result<Self> {
-        let listener = talk::listen(private, NAME)?;
+        let listener = ipc::listen(private, NAME)?;
         let spare = Some(listener.try_clone()?);
         let (clients, screen, approvals) = (Vec::new(), None, None);
         let (next, evidence) = (FIRST, Vec::new());

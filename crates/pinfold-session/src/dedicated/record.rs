@@ -12,10 +12,9 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use pinfold_host::digest::name_of;
+use pinfold_host::directories::Places;
+use pinfold_host::sessions::lock;
 use rustix::fs::FlockOperation;
-
-use crate::places::Places;
-use crate::state::lock;
 
 const MAKING: &str = "making";
 /// As long as the next, which takes its place.

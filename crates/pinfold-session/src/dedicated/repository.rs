@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use pinfold_host::anchor::Anchor;
 use pinfold_policy::path::HostPath;
 use pinfold_policy::settings::BranchName;
 
 use super::error::DedicatedError;
-use crate::anchor::Anchor;
 use crate::git::host::HostGit;
 use crate::git::worktrees::{self, Worktree};
 use crate::git::{pipes, pointer};

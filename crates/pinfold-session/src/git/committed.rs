@@ -10,6 +10,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use pinfold_host::anchor::Anchor;
 use pinfold_host::digest::Hex;
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA256, digest};
 
@@ -17,7 +18,6 @@ use super::host::HostGit;
 use super::layout::REBUILT;
 use super::private::Copied;
 use super::refs::is_object;
-use crate::anchor::Anchor;
 
 /// Commits that are looked at at most.
 const MOST: usize = 256;

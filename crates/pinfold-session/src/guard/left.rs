@@ -11,15 +11,18 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pinfold_host::anchor::Anchor;
+use pinfold_host::directories::Places;
+use pinfold_host::file_id::FileId;
 use pinfold_host::io::AtPath as _;
+use pinfold_host::session_id::SessionId;
+use pinfold_host::sessions::{SessionState, live_sessions};
 use pinfold_policy::protect::Protection;
 use pinfold_policy::settings::Settings;
 use serde::{Deserialize, Serialize};
 
 use super::{Guard, Walked, site_of};
-use crate::anchor::Anchor;
 use crate::began::Began;
-use crate::file_id::FileId;
 use crate::git::private::Copied;
 use crate::git::settle::{Kept, Settled};
 use crate::git::stamp::Stamps;
@@ -27,9 +30,7 @@ use crate::git::start::Start;
 use crate::misleading::Before;
 use crate::own::Own;
 use crate::patience::Patience;
-use crate::places::Places;
 use crate::protected_dirs::{Entry, ProtectedDir};
-use crate::state::{SessionId, SessionState, live_sessions};
 use crate::survey::Walk;
 
 /// The record's name in the session's private directory; the walks lie beside it.

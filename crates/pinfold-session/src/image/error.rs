@@ -26,7 +26,7 @@ pub enum ImageError {
     NoEngine(Option<ImageEngine>),
     /// Files that others could change.
     #[error(transparent)]
-    NotOwned(#[from] crate::owned::OwnedError),
+    NotOwned(#[from] pinfold_host::owned::OwnedError),
     /// It is there and nobody serves it.
     #[error("{engine} does not run: {said}")]
     NotRunning {

@@ -7,12 +7,12 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use pinfold_host::sys;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 use super::{ENVIRONMENT, Launcher};
-use crate::sys;
 
 /// How long a program may take to end once it was asked to.
 const GRACE: Duration = Duration::from_secs(10);

@@ -13,6 +13,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use pinfold_host::digest::Hex;
+use pinfold_host::directories::Places;
 use pinfold_policy::project::Base;
 use ring::digest::{Context, SHA256};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat};
@@ -20,7 +21,6 @@ use rustix::io::Errno;
 
 use super::RepositoryError;
 use super::content::feed;
-use crate::places::Places;
 use crate::system::{Memo, digest_of_file, version_of};
 
 /// The most names and bytes of a directory: what an image may have.

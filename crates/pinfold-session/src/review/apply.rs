@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use pinfold_host::anchor::Anchor;
 use pinfold_policy::protect::Protection;
 
 use super::changes::{Change, Changes, Left, What, is_within};
@@ -13,7 +14,6 @@ use super::error::ReviewError;
 use super::journal::{Action, Journal, OWNER, Skipped, Step, identity, written};
 use super::stage::{self, Staging};
 use super::tree::{Node, Tree, attributes};
-use crate::anchor::Anchor;
 use crate::git::collect::{Collect, Phase};
 use crate::git::private::Copied;
 use crate::git::settle::{Kept, Settled};

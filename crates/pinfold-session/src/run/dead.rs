@@ -3,11 +3,13 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use pinfold_host::session_id::SessionId;
+use pinfold_host::sessions::AfterDead;
+
 use super::Request;
 use crate::git::settle::Settled;
 use crate::guard::{settle_dead, shares};
 use crate::patience::Patience;
-use crate::state::{AfterDead, SessionId};
 
 /// Settles what a dead session left, before this one looks at anything.
 ///

@@ -7,6 +7,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::sync::Arc;
 
+use pinfold_host::sys;
 use pinfold_policy::limits::Limits;
 use pinfold_policy::network::NetworkRule;
 use pinfold_policy::origin::Valued;
@@ -20,7 +21,6 @@ use crate::filling::Bound;
 use crate::launcher::Launcher;
 use crate::outcome::LimitReached;
 use crate::resume::shown;
-use crate::sys;
 use crate::system::{Landing, Stack, System};
 
 /// Where changes land while commands run.

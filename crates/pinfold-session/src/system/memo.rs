@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use pinfold_egress::Integrity;
 use pinfold_host::digest::{Hex, name_of};
+use pinfold_host::directories::Places;
 use ring::digest::{Context, SHA256};
 
 use super::SystemError;
-use crate::places::Places;
 
 /// Digests by name, each in a file of its own. One that is lost is looked up again.
 #[derive(Debug)]

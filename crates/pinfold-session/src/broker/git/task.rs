@@ -248,10 +248,10 @@ impl Task {
 
     fn read_out(&self, name: &str) -> Result<String, Refusal> {
         const LONGEST: u64 = 16 << 20;
-        let bytes = crate::git::read::open_directory(&self.place.join("out"))
+        let bytes = pinfold_host::beneath::open_directory(&self.place.join("out"))
             .map_err(|errno| errno.to_string())
             .and_then(|out| {
-                let read = crate::git::read::read_bounded(out, Path::new(name), LONGEST);
+                let read = pinfold_host::beneath::read_bounded(out, Path::new(name), LONGEST);
                 read.map_err(|unread| format!("{name} {unread}"))
             })
             .map_err(Refusal::new)?;

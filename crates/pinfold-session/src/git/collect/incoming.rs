@@ -5,13 +5,13 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use pinfold_host::beneath::{open_directory, owner_at};
 use pinfold_host::digest::Hex;
 use ring::digest::{Context, SHA256};
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, mkdirat, openat, renameat_with, unlinkat};
 use rustix::io::Errno;
 
 use super::super::import::CHECKED;
-use super::super::read::{open_directory, owner_at};
 use super::Collect;
 
 /// Bytes of one file of objects.

@@ -8,7 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use pinfold_host::io::AtPath as _;
+use crate::io::AtPath as _;
 use thiserror::Error;
 
 use crate::owned::{self, OwnedError};
@@ -82,7 +82,7 @@ impl Places {
     }
 
     /// Returns the caller's homes without links: the one in force, and the account's.
-    pub(crate) fn homes(&self) -> Vec<PathBuf> {
+    pub fn homes(&self) -> Vec<PathBuf> {
         real_homes(Some(self.home.clone()))
     }
 
@@ -102,7 +102,7 @@ impl Places {
     ///
     /// # Errors
     /// What opening or writing it says, with the path.
-    pub(crate) fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
+    pub fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
         let mut options = fs::OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);
         let written = options.open(path).and_then(|mut file| file.write_all(content));
@@ -111,10 +111,10 @@ impl Places {
 }
 
 /// What pinfold's directories are called in each of XDG's.
-pub(crate) const OWN_NAME: &str = "pinfold";
+pub const OWN_NAME: &str = "pinfold";
 
 /// Returns the caller's homes without links: that of the environment, and the account's.
-pub(crate) fn homes() -> &'static [PathBuf] {
+pub fn homes() -> &'static [PathBuf] {
     static HOMES: OnceLock<Vec<PathBuf>> = OnceLock::new();
     HOMES.get_or_init(|| real_homes(absolute_variable("HOME")))
 }
@@ -128,7 +128,7 @@ fn real_homes(home: Option<PathBuf>) -> Vec<PathBuf> {
 
 /// The home that the account database names (passwd(5)). Accounts of a directory service are not in
 /// it, and looking them up would load libraries.
-pub(crate) fn account_home() -> Option<PathBuf> {
+pub fn account_home() -> Option<PathBuf> {
     static HOME: OnceLock<Option<PathBuf>> = OnceLock::new();
     HOME.get_or_init(look_up_home).clone()
 }
@@ -146,13 +146,13 @@ fn look_up_home() -> Option<PathBuf> {
 }
 
 /// A variable that holds an absolute path; the specification has others ignored.
-pub(crate) fn absolute_variable(name: &str) -> Option<PathBuf> {
+pub fn absolute_variable(name: &str) -> Option<PathBuf> {
     let value: OsString = std::env::var_os(name)?;
     Some(PathBuf::from(value)).filter(|path| path.is_absolute())
 }
 
 /// A path without links, as far as it is there: a boundary opens what it grants without following any.
-pub(crate) fn resolved(path: &Path) -> PathBuf {
+pub fn resolved(path: &Path) -> PathBuf {
     for there in path.ancestors() {
         if let (Ok(real), Ok(rest)) = (fs::canonicalize(there), path.strip_prefix(there)) {
             // Joined with nothing it would end with a slash.

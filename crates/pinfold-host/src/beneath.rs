@@ -11,33 +11,39 @@ use rustix::io::Errno;
 use thiserror::Error;
 
 /// Far more than any configuration that git wrote.
-pub(crate) const LARGEST: u64 = 1 << 20;
+pub const LARGEST: u64 = 1 << 20;
 
 /// Why a file is not read.
 #[derive(Debug, Error, PartialEq, Eq)]
-pub(crate) enum Unread {
+pub enum Unread {
+    /// It is a symbolic link, or lies behind one.
     #[error("is a symbolic link")]
     Link,
+    /// It is a directory, a socket or a device.
     #[error("is not a regular file")]
     Kind,
+    /// It is larger than the bound.
     #[error("is larger than {0} bytes")]
     Size(u64),
+    /// The system does not let it be read.
     #[error("cannot be read ({0})")]
     System(Errno),
 }
 
 /// A file's content and permission bits.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Content {
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) mode: u32,
+pub struct Content {
+    /// The content.
+    pub bytes: Vec<u8>,
+    /// The permission bits.
+    pub mode: u32,
 }
 
 /// Opens a directory for the functions here, following no link.
 ///
 /// # Errors
 /// What openat2(2) says.
-pub(crate) fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
+pub fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let how = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), how)
@@ -48,7 +54,7 @@ pub(crate) fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
 ///
 /// # Errors
 /// Why it is not read.
-pub(crate) fn read_beneath(directory: impl AsFd, path: &Path) -> Result<Option<Content>, Unread> {
+pub fn read_beneath(directory: impl AsFd, path: &Path) -> Result<Option<Content>, Unread> {
     read_bounded(directory, path, LARGEST)
 }
 
@@ -56,7 +62,7 @@ pub(crate) fn read_beneath(directory: impl AsFd, path: &Path) -> Result<Option<C
 ///
 /// # Errors
 /// As [`read_beneath`].
-pub(crate) fn read_bounded(
+pub fn read_bounded(
     directory: impl AsFd,
     path: &Path,
     largest: u64,
@@ -91,7 +97,7 @@ pub(crate) fn read_bounded(
 ///
 /// # Errors
 /// What openat2(2) or readdir(3) says.
-pub(crate) fn list_beneath(directory: impl AsFd, path: &Path) -> Result<fs::ReadDir, Errno> {
+pub fn list_beneath(directory: impl AsFd, path: &Path) -> Result<fs::ReadDir, Errno> {
     let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = rustix::fs::openat2(directory, path, flags, Mode::empty(), how)?;
@@ -100,14 +106,14 @@ pub(crate) fn list_beneath(directory: impl AsFd, path: &Path) -> Result<fs::Read
 }
 
 /// What lies at a name, if anything does; a link is a link.
-pub(crate) fn kind_at(directory: impl AsFd, name: &str) -> Option<FileType> {
+pub fn kind_at(directory: impl AsFd, name: &str) -> Option<FileType> {
     let stat = rustix::fs::statat(directory, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
     stat.ok().map(|stat| FileType::from_raw_mode(stat.st_mode))
 }
 
 /// Who the entry of this name in a directory belongs to, or the directory where it is missing: what
 /// is written for it stays theirs.
-pub(crate) fn owner_at(directory: impl AsFd, name: &str) -> Option<(u32, u32)> {
+pub fn owner_at(directory: impl AsFd, name: &str) -> Option<(u32, u32)> {
     let stat = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW);
     let stat = stat.or_else(|_| rustix::fs::fstat(&directory));
     stat.ok().map(|stat| (stat.st_uid, stat.st_gid))

@@ -2,8 +2,8 @@ use std::fs;
 use std::path::Path;
 
 use super::{AfterDead, SessionName, SessionState};
+use crate::directories::Places;
 use crate::placeholder::{COMMONDIR, Placeholder};
-use crate::places::Places;
 
 fn places(at: &Path) -> Places {
     let inside = |name: &str| at.join(name);
@@ -55,7 +55,7 @@ fn a_killed_session_is_cleaned_by_the_next() {
     rustix::fs::flock(&dead.record, rustix::fs::FlockOperation::Unlock).unwrap();
     std::mem::forget(dead);
     let next = SessionState::create(&places).unwrap();
-    next.clean_dead(&[], &|_, _| Ok(AfterDead::Settled)).unwrap();
+    next.clean_dead(&|_, _| {}, &|_, _| Ok(AfterDead::Settled)).unwrap();
     assert!(!left.exists() && !dir.path().join("d").exists() && !dir.path().join("f").exists());
     drop(next);
     let names = fs::read_dir(places.state.join("sessions")).unwrap();

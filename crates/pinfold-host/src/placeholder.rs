@@ -17,8 +17,8 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, RenameFlags};
 use rustix::fs::{renameat_with, statat, unlinkat};
 
 use crate::anchor::Anchor;
-use crate::git::read::read_bounded;
-use crate::places::Places;
+use crate::beneath::read_bounded;
+use crate::directories::Places;
 
 /// How many empty directories are kept.
 const KEPT: usize = 64;
@@ -28,11 +28,11 @@ pub(crate) const COMMONDIR: &[u8] = b".\n";
 
 /// Something that is made so that a protected path exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Placeholder {
+pub struct Placeholder {
     /// Where, on the host.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// What: a file with this content, or an empty directory, which git does not list.
-    pub(crate) content: Option<&'static [u8]>,
+    pub content: Option<&'static [u8]>,
 }
 
 impl Placeholder {
@@ -40,7 +40,7 @@ impl Placeholder {
     ///
     /// # Errors
     /// What the file system says, with the path.
-    pub(crate) fn locate(&self) -> io::Result<Located> {
+    pub fn locate(&self) -> io::Result<Located> {
         for above in self.path.ancestors().skip(1) {
             let anchor = match Anchor::of(above) {
                 Err(error) if is_out_of_reach(&error) => continue,
@@ -107,14 +107,14 @@ fn nobody_can_make_it(above: &OwnedFd, error: &io::Error) -> bool {
 
 /// Where a placeholder lies: below a directory that was there before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Located {
+pub struct Located {
     anchor: Anchor,
     below: PathBuf,
 }
 
 impl Located {
     /// Its path.
-    pub(crate) fn path(&self) -> PathBuf {
+    pub fn path(&self) -> PathBuf {
         self.anchor.path().join(&self.below)
     }
 
@@ -139,7 +139,7 @@ impl Located {
     }
 
     /// Writes a list of them down. Paths hold any byte but NUL, so NUL ends each part.
-    pub(crate) fn write_all(list: &[Self]) -> Vec<u8> {
+    pub fn write_all(list: &[Self]) -> Vec<u8> {
         let mut bytes = Vec::new();
         for Self { anchor, below } in list {
             let (device, inode) = anchor.identity();
@@ -226,7 +226,7 @@ impl Pool {
 
 /// Whether nothing lies in a directory; a link to one does not count. With room for a few entries:
 /// std's 32 KiB cost more than the look.
-pub(crate) fn is_empty(above: BorrowedFd<'_>, name: &Path) -> bool {
+pub fn is_empty(above: BorrowedFd<'_>, name: &Path) -> bool {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let Ok(directory) = rustix::fs::openat(above, name, flags, Mode::empty()) else { return false };
     let mut buffer = [MaybeUninit::uninit(); 512];

@@ -14,7 +14,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use thiserror::Error;
 
-use crate::places::homes;
+use crate::directories::homes;
 
 /// The largest file of settings, in bytes.
 const LARGEST: u64 = 16 << 20;
@@ -128,7 +128,7 @@ pub fn check_directory(path: &Path) -> Result<(), OwnedError> {
 ///
 /// # Errors
 /// One of them, or a directory above, is another user's or can be written by others.
-pub(crate) fn check_files(directory: &Path) -> Result<(), OwnedError> {
+pub fn check_files(directory: &Path) -> Result<(), OwnedError> {
     check_directory_itself(directory)?;
     let failed = |cause| OwnedError::Unreadable { path: directory.to_owned(), cause };
     for entry in fs::read_dir(directory).map_err(failed)? {

@@ -21,7 +21,7 @@ const BACKLOG: i32 = 64;
 ///
 /// # Errors
 /// What open(2), bind(2) and listen(2) say.
-pub(crate) fn listen(directory: &Path, name: &str) -> io::Result<OwnedFd> {
+pub fn listen(directory: &Path, name: &str) -> io::Result<OwnedFd> {
     let (directory, socket) = (File::open(directory)?, socket()?);
     rustix::net::bind(&socket, &SocketAddrUnix::new(in_directory(&directory, name))?)?;
     // Before anybody can connect.
@@ -37,7 +37,7 @@ pub(crate) fn listen(directory: &Path, name: &str) -> io::Result<OwnedFd> {
 ///
 /// # Errors
 /// What open(2) and connect(2) say.
-pub(crate) fn connect(directory: &Path, name: &str, patience: Duration) -> io::Result<Channel> {
+pub fn connect(directory: &Path, name: &str, patience: Duration) -> io::Result<Channel> {
     let (directory, socket) = (File::open(directory)?, socket()?);
     rustix::net::sockopt::set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
     rustix::net::connect(&socket, &SocketAddrUnix::new(in_directory(&directory, name))?)?;
@@ -56,7 +56,7 @@ fn in_directory(directory: &File, name: &str) -> PathBuf {
 
 /// A message as JSON.
 #[derive(Debug)]
-pub(crate) struct Json<M>(pub(crate) M);
+pub struct Json<M>(pub M);
 
 impl<M: Serialize + DeserializeOwned> Wire for Json<M> {
     /// An empty message is none: it ends the conversation.

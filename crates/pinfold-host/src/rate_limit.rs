@@ -9,7 +9,7 @@ const RATE: f64 = 20.0;
 
 /// A token bucket that counts what it keeps back.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub struct Pace {
     left: f64,
     since: Instant,
     skipped: u64,
@@ -23,7 +23,7 @@ impl Default for Pace {
 
 impl Pace {
     /// Takes a step: `None` if it comes too fast, else how many did since the last.
-    pub(crate) fn step(&mut self) -> Option<u64> {
+    pub fn step(&mut self) -> Option<u64> {
         let now = Instant::now();
         self.left += now.duration_since(self.since).as_secs_f64() * RATE;
         self.left = self.left.min(BURST);

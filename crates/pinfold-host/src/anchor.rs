@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 /// A directory that was found at a path, known by its device and inode (inode(7)).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Anchor {
+pub struct Anchor {
     path: PathBuf,
     device: u64,
     inode: u64,
@@ -24,7 +24,7 @@ impl Anchor {
     ///
     /// # Errors
     /// What openat2(2) says, with the path.
-    pub(crate) fn of(path: &Path) -> io::Result<Self> {
+    pub fn of(path: &Path) -> io::Result<Self> {
         Self::held(path, open(CWD, path, ResolveFlags::empty()).map_err(|it| at(path, &it.into()))?)
     }
 
@@ -32,23 +32,23 @@ impl Anchor {
     ///
     /// # Errors
     /// What fstat(2) says.
-    pub(crate) fn held(path: &Path, directory: impl AsFd) -> io::Result<Self> {
+    pub fn held(path: &Path, directory: impl AsFd) -> io::Result<Self> {
         let stat = rustix::fs::fstat(directory)?;
         Ok(Self { path: path.to_owned(), device: stat.st_dev, inode: stat.st_ino })
     }
 
     /// Where it was.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Its device and inode.
-    pub(crate) fn identity(&self) -> (u64, u64) {
+    pub fn identity(&self) -> (u64, u64) {
         (self.device, self.inode)
     }
 
     /// What was written down of one.
-    pub(crate) fn written(path: PathBuf, (device, inode): (u64, u64)) -> Self {
+    pub fn written(path: PathBuf, (device, inode): (u64, u64)) -> Self {
         Self { path, device, inode }
     }
 
@@ -56,7 +56,7 @@ impl Anchor {
     ///
     /// # Errors
     /// What openat2(2) says, or that another one lies there, with the path.
-    pub(crate) fn open(&self) -> io::Result<OwnedFd> {
+    pub fn open(&self) -> io::Result<OwnedFd> {
         match open(CWD, &self.path, ResolveFlags::empty()) {
             Ok(directory) if Self::held(&self.path, &directory)? == *self => Ok(directory),
             Ok(_) | Err(Errno::LOOP | Errno::NOTDIR) => {
@@ -70,7 +70,7 @@ impl Anchor {
     ///
     /// # Errors
     /// As [`Self::open`].
-    pub(crate) fn open_below(&self, path: &Path) -> io::Result<OwnedFd> {
+    pub fn open_below(&self, path: &Path) -> io::Result<OwnedFd> {
         let directory = self.open()?;
         if path.as_os_str().is_empty() {
             return Ok(directory);
@@ -83,7 +83,7 @@ impl Anchor {
     ///
     /// # Errors
     /// As [`Self::open`].
-    pub(crate) fn below(&self, path: &Path) -> io::Result<Self> {
+    pub fn below(&self, path: &Path) -> io::Result<Self> {
         let directory = self.open_below(path)?;
         // Nothing to add would be a trailing slash.
         let is_itself = path.as_os_str().is_empty();

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// A file or directory: its device, inode and birth time (statx(2)). An inode number is given
 /// again to another file; together with the birth time it is not, where the file system keeps one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(crate) struct FileId {
+pub struct FileId {
     device: (u32, u32),
     inode: u64,
     born: Option<(i64, u32)>,
@@ -23,7 +23,7 @@ impl FileId {
     ///
     /// # Errors
     /// Returns the error of `statx(2)`.
-    pub(crate) fn of(path: &Path) -> Result<Self, Errno> {
+    pub fn of(path: &Path) -> Result<Self, Errno> {
         Self::at(CWD, path.as_os_str().as_bytes())
     }
 
@@ -31,7 +31,7 @@ impl FileId {
     ///
     /// # Errors
     /// As [`Self::of`].
-    pub(crate) fn at(directory: impl AsFd, path: &[u8]) -> Result<Self, Errno> {
+    pub fn at(directory: impl AsFd, path: &[u8]) -> Result<Self, Errno> {
         let wanted = StatxFlags::INO | StatxFlags::BTIME;
         let found = rustix::fs::statx(directory, path, AtFlags::SYMLINK_NOFOLLOW, wanted)?;
         Ok(Self::from(&found))
@@ -52,7 +52,7 @@ impl From<&Statx> for FileId {
 
 /// A file as it was at one moment: another one at its path, or any change of it, is noticed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Moment {
+pub struct Moment {
     id: FileId,
     changed: (i64, u32),
 }
@@ -62,7 +62,7 @@ impl Moment {
     ///
     /// # Errors
     /// Returns the error of `statx(2)`.
-    pub(crate) fn of(path: &Path) -> Result<Self, Errno> {
+    pub fn of(path: &Path) -> Result<Self, Errno> {
         Self::at(CWD, path.as_os_str())
     }
 
@@ -70,7 +70,7 @@ impl Moment {
     ///
     /// # Errors
     /// As [`Self::of`].
-    pub(crate) fn at(directory: impl AsFd, path: &OsStr) -> Result<Self, Errno> {
+    pub fn at(directory: impl AsFd, path: &OsStr) -> Result<Self, Errno> {
         Self::found(directory, path.as_bytes(), AtFlags::SYMLINK_NOFOLLOW)
     }
 
@@ -78,7 +78,7 @@ impl Moment {
     ///
     /// # Errors
     /// As [`Self::of`].
-    pub(crate) fn held(file: impl AsFd) -> Result<Self, Errno> {
+    pub fn held(file: impl AsFd) -> Result<Self, Errno> {
         Self::found(file, b"", AtFlags::EMPTY_PATH)
     }
 

@@ -14,92 +14,16 @@ use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use pinfold_host::digest::Hex;
-use pinfold_host::io::AtPath as _;
+use crate::io::AtPath as _;
+use crate::session_id::{SessionId, SessionName};
 use rustix::fs::{CWD, FlockOperation};
 
-use crate::managed;
+use crate::directories::Places;
 use crate::placeholder::{Located, Placeholder, Pool};
-use crate::places::Places;
-
-/// A session's name: twelve hexadecimal digits.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct SessionId(String);
-
-impl SessionId {
-    /// A new one.
-    ///
-    /// # Errors
-    /// What getrandom(2) says.
-    pub fn generate() -> io::Result<Self> {
-        let mut bytes = [0_u8; 6];
-        rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
-        Ok(Self(Hex(&bytes).to_string()))
-    }
-
-    /// A name that was written down.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        let is_name = text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        is_name.then(|| Self(text.to_owned()))
-    }
-
-    /// Whether a text could be the beginning of one.
-    #[must_use]
-    pub fn could_begin(text: &str) -> bool {
-        (1..=12).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
-    }
-
-    /// The name.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl std::fmt::Display for SessionId {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// A name that a user gave a session: letters, digits, `.`, `_` and `-`, at most 63, and no dash at
-/// the beginning. None that could be a session's id: it would stand for another session.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SessionName(String);
-
-impl SessionName {
-    /// As it was given.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-/// Why a name is none.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "a session's name has letters, digits, '.', '_' and '-', 63 at most, and begins with no '-'; it is not \
-     '.', '..' or 'lock', nor up to 12 hexadecimal digits, which are an id"
-)]
-pub struct BadName;
-
-impl std::str::FromStr for SessionName {
-    type Err = BadName;
-
-    fn from_str(text: &str) -> Result<Self, BadName> {
-        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-        let fits = (1..=63).contains(&text.len()) && !text.starts_with('-');
-        let is_taken = matches!(text, "." | ".." | "lock") || SessionId::could_begin(text);
-        match fits && !is_taken && text.bytes().all(is_part) {
-            true => Ok(Self(text.to_owned())),
-            false => Err(BadName),
-        }
-    }
-}
 
 /// A live session's record; dropping it cleans up.
 #[derive(Debug)]
-pub(crate) struct SessionState {
+pub struct SessionState {
     sessions: PathBuf,
     id: SessionId,
     /// Locked until the end, which is what says that the session lives.
@@ -114,7 +38,7 @@ pub(crate) struct SessionState {
 
 /// What becomes of what a dead session left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AfterDead {
+pub enum AfterDead {
     /// It is settled and can be removed.
     Settled,
     /// There was no time for it, and it waits for another start.
@@ -126,7 +50,7 @@ impl SessionState {
     ///
     /// # Errors
     /// What the file system says, with the path.
-    pub(crate) fn create(places: &Places) -> io::Result<Self> {
+    pub fn create(places: &Places) -> io::Result<Self> {
         let sessions = places.state.join("sessions");
         Places::make_private(&sessions)?;
         let id = SessionId::generate()?;
@@ -144,20 +68,22 @@ impl SessionState {
     ///
     /// # Errors
     /// A name that is taken, or what the file system says, with the path.
-    pub(crate) fn set_name(&self, places: &Places, name: &SessionName) -> io::Result<()> {
+    pub fn set_name(&self, places: &Places, name: &SessionName) -> io::Result<()> {
         let _common = lock(&self.sessions.join(COMMON), FlockOperation::LockExclusive)?;
-        if let Some((session, _)) = names(places).into_iter().find(|(_, other)| *other == name.0) {
-            let what = format!("the session {session} is called {} already", name.0);
+        if let Some((session, _)) =
+            names(places).into_iter().find(|(_, other)| *other == name.as_str())
+        {
+            let what = format!("the session {session} is called {} already", name.as_str());
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, what));
         }
-        self.note(NAME, &name.0)
+        self.note(NAME, name.as_str())
     }
 
     /// Keeps how the session's boundary is called, for [`boundary_of`].
     ///
     /// # Errors
     /// What the file system says, with the path.
-    pub(crate) fn set_boundary(&self, name: &str) -> io::Result<()> {
+    pub fn set_boundary(&self, name: &str) -> io::Result<()> {
         self.note(BOUNDARY, name)
     }
 
@@ -166,18 +92,18 @@ impl SessionState {
     }
 
     /// Where a session's private copies lie.
-    pub(crate) fn private_of(places: &Places, id: &SessionId) -> PathBuf {
+    pub fn private_of(places: &Places, id: &SessionId) -> PathBuf {
         places.state.join("private").join(id.as_str())
     }
 
     /// The session's name.
-    pub(crate) fn id(&self) -> &SessionId {
+    pub fn id(&self) -> &SessionId {
         &self.id
     }
 
     /// The session's directory of private copies. Only directories in it are shown inside: what the
     /// inside may change does not come back to the pool.
-    pub(crate) fn private(&self) -> &Path {
+    pub fn private(&self) -> &Path {
         &self.private
     }
 
@@ -187,7 +113,7 @@ impl SessionState {
     ///
     /// # Errors
     /// What the file system says, with the path.
-    pub(crate) fn make_placeholders(&mut self, wanted: &[Placeholder]) -> io::Result<()> {
+    pub fn make_placeholders(&mut self, wanted: &[Placeholder]) -> io::Result<()> {
         let _common = lock(&self.sessions.join(COMMON), FlockOperation::LockExclusive)?;
         let others = self.other_placeholders();
         let is_ours = |place: &&Placeholder| {
@@ -224,18 +150,18 @@ impl SessionState {
     }
 
     /// Ends the session as a kill would: the next start settles what it left.
-    pub(crate) fn leave(mut self) {
+    pub fn leave(mut self) {
         self.is_left = true;
     }
 
     /// Removes what dead sessions left, after `settle` has dealt with what is in the directory of
-    /// each. No program of an engine's is taken from these directories.
+    /// each. `sweep` gets the boundary and the name of a dead session and removes what an engine kept.
     ///
     /// # Errors
     /// What locking or `settle` says; a thing that cannot be removed is left for the next start.
-    pub(crate) fn clean_dead(
+    pub fn clean_dead(
         &self,
-        not_in: &[PathBuf],
+        sweep: &dyn Fn(&str, &str),
         settle: &dyn Fn(&SessionId, &Path) -> io::Result<AfterDead>,
     ) -> io::Result<()> {
         if self.other_records().all(|record| is_alive(&record)) {
@@ -247,7 +173,7 @@ impl SessionState {
             let session = record.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             let private = self.private.with_file_name(session);
             if let Ok(boundary) = fs::read_to_string(private.join(BOUNDARY)) {
-                managed::sweep(&boundary, session, not_in);
+                sweep(&boundary, session);
             }
             // Locked, so that another start leaves it alone; to that one it seems to live.
             let Ok(opened) = File::open(&record) else { continue };
@@ -312,7 +238,7 @@ fn remove_placeholders(placeholders: &[Located], kept: &HashSet<PathBuf>, pool: 
 }
 
 /// Removes private copies, also where the inside took away the permissions to do so.
-pub(crate) fn remove_private(path: &Path) {
+pub fn remove_private(path: &Path) {
     let is_directory = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
     if !is_directory {
         // The socket by which a session is changed.
@@ -345,7 +271,7 @@ pub fn live_sessions(places: &Places) -> HashSet<String> {
 }
 
 /// Returns the paths of the placeholders that live sessions use.
-pub(crate) fn live_placeholders(places: &Places) -> HashSet<PathBuf> {
+pub fn live_placeholders(places: &Places) -> HashSet<PathBuf> {
     let live = live_sessions(places).into_iter();
     let records = live.map(|session| places.state.join("sessions").join(session));
     records.flat_map(|record| read_list(&record)).map(|located| located.path()).collect()
@@ -376,7 +302,7 @@ pub fn is_live(places: &Places, session: &str) -> bool {
 ///
 /// # Errors
 /// What flock(2) says.
-pub(crate) fn wait_for_end(places: &Places, session: &str) -> io::Result<()> {
+pub fn wait_for_end(places: &Places, session: &str) -> io::Result<()> {
     let Ok(record) = File::open(places.state.join("sessions").join(session)) else {
         return Ok(());
     };
@@ -397,7 +323,7 @@ fn is_alive(record: &Path) -> bool {
 ///
 /// # Errors
 /// What the file system says, with the path.
-pub(crate) fn lock(path: &Path, operation: FlockOperation) -> io::Result<File> {
+pub fn lock(path: &Path, operation: FlockOperation) -> io::Result<File> {
     let open = || -> io::Result<File> {
         let file = OpenOptions::new()
             .read(true)

@@ -31,7 +31,7 @@ fn set_of(signals: &[i32]) -> libc::sigset_t {
 }
 
 /// From here on this process passes over what the keyboard sends to the whole foreground group.
-pub(crate) fn leave_keys_to_others() {
+pub fn leave_keys_to_others() {
     for signal in [libc::SIGINT, libc::SIGQUIT] {
         // SAFETY: ignoring a signal runs no code in a handler.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
@@ -51,7 +51,7 @@ pub fn remember_ignored_signals() {
 
 /// Returns the signals that this process was started to ignore (nohup(1), `&` in a script): bit n - 1
 /// for signal n. SIGPIPE is left out, which the Rust runtime has changed, and so are real-time signals.
-pub(crate) fn ignored_signals() -> u64 {
+pub fn ignored_signals() -> u64 {
     let is_ignored = |signal: &i32| {
         // SAFETY: a null new action changes nothing; the old one is written before it is read.
         unsafe {
@@ -72,7 +72,7 @@ pub(crate) fn ignored_signals() -> u64 {
 ///
 /// # Errors
 /// What signalfd(2) says.
-pub(crate) fn signal_events() -> Result<OwnedFd, Errno> {
+pub fn signal_events() -> Result<OwnedFd, Errno> {
     let ignored = ignored_signals();
     let is_event = |signal: &i32| {
         matches!(*signal, libc::SIGCONT | libc::SIGWINCH) || ignored >> (signal - 1) & 1 == 0
@@ -85,7 +85,7 @@ pub(crate) fn signal_events() -> Result<OwnedFd, Errno> {
 ///
 /// # Errors
 /// What signalfd(2) says.
-pub(crate) fn stop_events() -> Result<OwnedFd, Errno> {
+pub fn stop_events() -> Result<OwnedFd, Errno> {
     read_as_events(&[libc::SIGINT, libc::SIGTERM])
 }
 
@@ -100,7 +100,7 @@ fn read_as_events(signals: &[i32]) -> Result<OwnedFd, Errno> {
 }
 
 /// Lets the supervisor's signals act as they do by default again.
-pub(crate) fn release_signals() {
+pub fn release_signals() {
     let set = set_of(&EVENTS);
     // SAFETY: the set outlives the call.
     unsafe {
@@ -109,7 +109,7 @@ pub(crate) fn release_signals() {
 }
 
 /// The next signal from a descriptor of [`signal_events`], `None` when there is none.
-pub(crate) fn next_signal(events: &OwnedFd) -> Option<i32> {
+pub fn next_signal(events: &OwnedFd) -> Option<i32> {
     let mut buffer = [0_u8; size_of::<libc::signalfd_siginfo>()];
     let count = rustix::io::read(events, &mut buffer).ok()?;
     let number = buffer.first_chunk::<4>().filter(|_| count == buffer.len())?;
@@ -117,7 +117,7 @@ pub(crate) fn next_signal(events: &OwnedFd) -> Option<i32> {
 }
 
 /// Blocks every signal that can be blocked.
-pub(crate) fn block_all_signals() {
+pub fn block_all_signals() {
     // SAFETY: sigfillset initialises the set, which outlives the call.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
@@ -129,7 +129,7 @@ pub(crate) fn block_all_signals() {
 /// Lets this process open as many files as it may: the doors hold two for each connection, and no
 /// more descriptors can be handed over than this process may open, by whomever of its user (unix(7)).
 /// What runs inside was cloned before and has limits of its own.
-pub(crate) fn allow_many_files() {
+pub fn allow_many_files() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     // With fewer files there are fewer connections, and the rest wait.
@@ -141,12 +141,12 @@ pub(crate) fn allow_many_files() {
 ///
 /// # Errors
 /// What signalfd(2) says.
-pub(crate) fn child_events() -> Result<OwnedFd, Errno> {
+pub fn child_events() -> Result<OwnedFd, Errno> {
     read_as_events(&[libc::SIGCHLD, libc::SIGTERM])
 }
 
 /// Has a program start with no signal blocked, whatever this process reads as events.
-pub(crate) fn unblock_signals_of(command: &mut std::process::Command) {
+pub fn unblock_signals_of(command: &mut std::process::Command) {
     use std::os::unix::process::CommandExt as _;
     let unblock = || {
         let set = set_of(&[]);
@@ -163,7 +163,7 @@ pub(crate) fn unblock_signals_of(command: &mut std::process::Command) {
 }
 
 /// Has a program be killed when the thread ends that starts it (`PR_SET_PDEATHSIG`, prctl(2)).
-pub(crate) fn end_with_this_thread(command: &mut std::process::Command) {
+pub fn end_with_this_thread(command: &mut std::process::Command) {
     use std::os::unix::process::CommandExt as _;
     let end = || {
         Ok(rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?)
@@ -199,20 +199,20 @@ pub fn die_of(signal: i32) {
 }
 
 /// Whether this is the controlling side of a terminal, as init says.
-pub(crate) fn is_terminal(descriptor: &OwnedFd) -> bool {
+pub fn is_terminal(descriptor: &OwnedFd) -> bool {
     // TIOCGPTN, which nothing else answers (ioctl_tty(2)).
     rustix::pty::ptsname(descriptor, Vec::new()).is_ok()
 }
 
 /// Stops this process until somebody continues it.
-pub(crate) fn stop_self() {
+pub fn stop_self() {
     // SIGTSTP is blocked, to be read as an event. A process may always signal itself.
     let own = rustix::process::getpid();
     let _ = rustix::process::kill_process(own, rustix::process::Signal::STOP);
 }
 
 /// Sends a signal on to a child that has not been waited for.
-pub(crate) fn pass_signal(child: &std::process::Child, signal: i32) {
+pub fn pass_signal(child: &std::process::Child, signal: i32) {
     let pid = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
     if let (Some(pid), Some(signal)) = (pid, rustix::process::Signal::from_named_raw(signal)) {
         // One that has just ended needs no signal.

@@ -8,9 +8,9 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use crate::io::AtPath as _;
 use thiserror::Error;
 
+use crate::io::AtPath as _;
 use crate::owned::{self, OwnedError};
 
 /// Why pinfold does not use its files.

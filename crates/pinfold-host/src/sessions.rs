@@ -14,12 +14,12 @@ use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::io::AtPath as _;
-use crate::session_id::{SessionId, SessionName};
 use rustix::fs::{CWD, FlockOperation};
 
 use crate::directories::Places;
+use crate::io::AtPath as _;
 use crate::placeholder::{Located, Placeholder, Pool};
+use crate::session_id::{SessionId, SessionName};
 
 /// A live session's record; dropping it cleans up.
 #[derive(Debug)]

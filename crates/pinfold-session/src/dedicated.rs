@@ -15,11 +15,11 @@ use std::path::{Path, PathBuf};
 use pinfold_host::anchor::Anchor;
 use pinfold_host::beneath::{kind_at, open_directory, owner_at};
 use pinfold_host::directories::Places;
+use pinfold_host::launcher::{Launcher, Spot};
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::{BranchName, Settings, WorkspaceMode};
 
 use crate::git::refs::shell_word;
-use crate::launcher::{Launcher, Spot};
 use crate::workspace::Workspace;
 use record::Record;
 use repository::{Repository, Standing};

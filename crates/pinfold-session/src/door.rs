@@ -11,6 +11,7 @@ use pinfold_egress::{
     DoorConfig, DoorSockets, Egress, Event as DoorEvent, Journal, NetworkDoor, PolicyHandle,
     SessionAuthority, WayOut,
 };
+use pinfold_host::audit::{Audit, Event, Login};
 use pinfold_host::directories::Places;
 use pinfold_host::io::lock;
 use pinfold_host::rate_limit::Pace;
@@ -18,7 +19,6 @@ use pinfold_policy::network::{Endpoint, HostPattern, NetworkPolicy, NetworkRule}
 use pinfold_policy::settings::Settings;
 
 use crate::RunError;
-use crate::audit::{Audit, Event, Login};
 use crate::gateway::{self, Provider};
 use crate::placed;
 use crate::proxy::way_out;

@@ -9,6 +9,10 @@ use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use pinfold_host::audit::{Audit, Purpose};
+use pinfold_host::launcher::record_launch;
+use pinfold_host::wrappers::wrapped;
+use pinfold_host::wrappers::{Launch, split_variable};
 use pinfold_policy::origin::Valued;
 use pinfold_policy::path::{Brief, HostPath};
 use pinfold_policy::project::ResumeCommand;
@@ -18,10 +22,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::RunError;
-use crate::audit::{Audit, Purpose};
-use crate::run::{record_launch, wrapped};
 use crate::supervise::{Supervision, last_words};
-use crate::wrappers::{Launch, split_variable};
 
 /// How much of a failed command's output is shown, in characters: MoltNet's number.
 const SHOWN: usize = 800;

@@ -17,17 +17,19 @@ use std::time::Instant;
 
 use pinfold_boundary::namespace::explain;
 use pinfold_boundary::{Boundary, Entry, Feature, Inside, Program, Session as OfSession};
+use pinfold_host::audit::{Audit, Event, Purpose};
 use pinfold_host::directories::Places;
+use pinfold_host::launcher;
 use pinfold_host::session_id::{SessionId, SessionName};
 use pinfold_host::sessions::SessionState;
 use pinfold_host::sys;
+use pinfold_host::wrappers::{self, Launch};
 use pinfold_policy::authority::Subject;
 use pinfold_policy::network::HostPattern;
 use pinfold_policy::path::{Escaped, HostPath, InsidePath};
 use pinfold_policy::settings::Settings;
 use pinfold_wire::Window;
 
-use crate::audit::{Audit, Event, Purpose};
 use crate::broker::{self, Broker, Ground, Passage, Question};
 use crate::caller_trust::CallerTrust;
 use crate::control::{Base, Control, Rules};
@@ -50,17 +52,12 @@ use crate::terminal::CallerTerminal;
 use crate::timeline::Timeline;
 use crate::view::Extra;
 use crate::workspace::Workspace;
-use crate::wrappers::{self, Launch};
-use crate::{hide, idle, launcher, managed, stdio, wall};
+use crate::{hide, idle, managed, stdio, wall};
 
 use dead::settle_before;
 use design::Design;
 use live::{Furnished, Live, keep, refresh};
-pub(crate) use record::record_launch;
 use record::{record_session, record_settled, say_what_is_hidden, say_what_is_less};
-
-/// The variable that says inside which boundary and wrappers handled a launch.
-const HANDLED_BY: &str = "PINFOLD_HANDLED_BY";
 
 /// What to run, and how.
 pub struct Request {
@@ -151,7 +148,7 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
         cwd: request.workspace.cwd.as_path().to_owned(),
         handled_by: Vec::new(),
     };
-    let launch = if is_idle { launch } else { wrapped(session.boundary.name(), launch)? };
+    let launch = if is_idle { launch } else { wrappers::wrapped(session.boundary.name(), launch)? };
     let program = Program {
         argv: launch.argv.clone(),
         env: launch.env.clone(),
@@ -244,7 +241,7 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     };
     let start = || match is_idle {
         true => Ok(()),
-        false => record_launch(&audit, Purpose::Command, &launch),
+        false => launcher::record_launch(&audit, Purpose::Command, &launch),
     };
     let waits = is_idle && supervision.background.is_none();
     let announced = waits.then(|| session.state.id().clone());
@@ -489,16 +486,4 @@ fn conduct(
         }
     }
     supervision.until_end()
-}
-
-/// Has the wrappers handle what is to be launched inside.
-///
-/// # Errors
-/// One that refuses or fails.
-pub(crate) fn wrapped(boundary: &str, launch: Launch) -> Result<Launch, RunError> {
-    let mut launch = wrappers::wrap(boundary, launch)
-        .map_err(|error| RunError::refused(&error, Some(error.hint())))?;
-    launch.env.retain(|(name, _)| name != HANDLED_BY);
-    launch.env.push((HANDLED_BY.into(), launch.handled_by.join(" + ").into()));
-    Ok(launch)
 }

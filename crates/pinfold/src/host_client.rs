@@ -17,8 +17,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
 
+use pinfold_host::launcher::Launcher;
 use pinfold_session::broker::{DIRECTORY, HostExecResult, PROGRAM, SOCKET};
-use pinfold_session::launcher::Launcher;
 use pinfold_session::tell;
 use pinfold_wire::{Call, Ended, Frames, HostCommand, MAX_DATA, Reply, framed};
 

@@ -8,10 +8,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use pinfold_host::audit::Reader;
 use pinfold_host::directories::Places;
 use pinfold_host::session_id::SessionId;
 use pinfold_host::sessions::{is_live, names};
-use pinfold_session::audit::Reader;
 use pinfold_session::{detach, tell};
 use serde_json::Value;
 

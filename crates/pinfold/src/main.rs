@@ -42,9 +42,9 @@ use cli::{Cli, Command};
 use network::Way;
 use pinfold_boundary::{container, managed};
 use pinfold_host::directories::Places;
+use pinfold_host::launcher::Launcher;
+use pinfold_host::wrappers;
 use pinfold_secrets::Store;
-use pinfold_session::launcher::Launcher;
-use pinfold_session::wrappers;
 
 fn main() -> ExitCode {
     pinfold_host::sys::remember_ignored_signals();

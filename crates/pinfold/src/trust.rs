@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use pinfold_host::audit::{Audit, Event};
 use pinfold_host::digest::ContentHash;
 use pinfold_host::directories::Places;
 use pinfold_policy::path::Escaped;
 use pinfold_policy::project::Widening;
 use pinfold_policy::settings::{Attendance, Settings, Trust};
-use pinfold_session::audit::{Audit, Event};
 use pinfold_session::repository::{Repository, TrustStore};
 use pinfold_session::tell;
 use pinfold_session::workspace::Workspace;

@@ -28,7 +28,7 @@ pub(crate) fn entries(settings: &HostExec) -> Result<Vec<Entry>, RunError> {
     if !settings.enabled.value {
         return Ok(Vec::new());
     }
-    let own = crate::provision::own_program();
+    let own = pinfold_host::launcher::own_program();
     let own = own.map_err(|error| RunError::refused(error, None))?;
     let own = std::fs::canonicalize(own).map_err(RunError::System)?;
     let program = Entry {

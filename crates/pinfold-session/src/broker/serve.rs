@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use pinfold_host::audit::Audit;
 use pinfold_host::directories::Places;
 use pinfold_host::io::lock;
 use pinfold_host::rate_limit::Pace;
@@ -22,7 +23,6 @@ use super::ground::Ground;
 use super::question::Question;
 use super::request::Same;
 use crate::RunError;
-use crate::audit::Audit;
 
 /// Clients at once; who comes later waits to be heard.
 const MOST: usize = 256;

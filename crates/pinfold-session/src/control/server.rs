@@ -11,7 +11,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pinfold_boundary::{Feature, Inside};
+use pinfold_host::audit::{Audit, Event, Purpose};
 use pinfold_host::ipc::{self, Json};
+use pinfold_host::launcher::record_launch;
+use pinfold_host::wrappers::Launch;
+use pinfold_host::wrappers::wrapped;
 use pinfold_wire::{Bounds, Channel, Ended, Order, Program, Step, StreamEnd, Streams, Wire as _};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
@@ -20,12 +24,9 @@ use super::bounds::Bounded;
 use super::message::{Answer, Request};
 use super::{NAME, Rules};
 use crate::RunError;
-use crate::audit::{Audit, Event, Purpose};
 use crate::broker::{self, Approvals};
 use crate::outcome::LimitReached;
-use crate::run::{record_launch, wrapped};
 use crate::screen::Screen;
-use crate::wrappers::Launch;
 
 pub(crate) use base::Base;
 use client::{Asked, Client, State};

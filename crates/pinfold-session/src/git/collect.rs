@@ -17,6 +17,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pinfold_host::beneath::{open_directory, read_bounded};
+use pinfold_host::launcher::{Launcher, Spot};
 use pinfold_policy::protect::Protection;
 
 use super::host::HostGit;
@@ -27,7 +28,6 @@ use super::refs::{Refs, Stash, is_remote, parse_refs, parse_sides, parse_stashes
 use super::settle::{Kept, Settled};
 use super::state::{Side, State};
 use super::worktrees::{self, Worktree};
-use crate::launcher::{Launcher, Spot};
 
 mod bring;
 mod follow;

@@ -5,8 +5,7 @@ use std::path::Path;
 
 use pinfold_host::anchor::Anchor;
 use pinfold_host::beneath::owner_at;
-
-use crate::launcher::{Launcher, Spot};
+use pinfold_host::launcher::{Launcher, Spot};
 
 const NO_HOOKS: &str = "core.hooksPath=/dev/null";
 const NO_MONITOR: &str = "core.fsmonitor=false";

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use pinfold_host::anchor::Anchor;
 use pinfold_host::beneath::open_directory;
+use pinfold_host::launcher::Launcher;
 use pinfold_host::sessions::remove_private;
 use pinfold_policy::path::Escaped;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, openat, renameat_with, statat};
@@ -24,7 +25,6 @@ use super::config::write;
 use super::host::HostGit;
 use super::modules::{GitFiles, Modules};
 use super::settle::{Kept, Settled};
-use crate::launcher::Launcher;
 use crate::set_aside::SetAside;
 
 mod foreign;

@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use pinfold_host::anchor::Anchor;
+use pinfold_host::launcher;
 use pinfold_policy::protect::Protection;
 
 use super::changes::{Change, Changes, Left, What, is_within};
@@ -19,7 +20,6 @@ use crate::git::private::Copied;
 use crate::git::settle::{Kept, Settled};
 use crate::git::stamp::Stamps;
 use crate::git::state::State;
-use crate::launcher;
 
 /// What is to be taken over.
 #[derive(Debug, Clone, Default)]

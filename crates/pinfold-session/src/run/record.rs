@@ -4,16 +4,15 @@ use std::io;
 use std::path::Path;
 
 use pinfold_boundary::{Feature, Inside};
+use pinfold_host::audit::{Audit, Event};
 use pinfold_policy::authority::{Authority, Effect, Reason, Restriction, Why};
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::Settings;
 use serde_json::json;
 
-use crate::audit::{Audit, Event, Purpose};
 use crate::git::refs::shell_word;
 use crate::git::settle::{Kept, Settled};
 use crate::workspace::Workspace;
-use crate::wrappers::Launch;
 
 /// Restrictions in the record of a session: a repository can have very many protected names.
 const MOST_RESTRICTIONS: usize = 256;
@@ -89,17 +88,4 @@ pub(super) fn record_settled(settled: &Settled, audit: &Audit) -> io::Result<Vec
         audit.record(&Event::Kept { what: what.clone(), reason: why.to_string() })?;
     }
     Ok(settled.notes())
-}
-
-/// Records that a command is about to be started.
-///
-/// # Errors
-/// A log that cannot be written: then nothing is started.
-pub(crate) fn record_launch(audit: &Audit, purpose: Purpose, launch: &Launch) -> io::Result<()> {
-    audit.record(&Event::Launch {
-        purpose,
-        argv: launch.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-        cwd: launch.cwd.to_string_lossy().into_owned(),
-        handled_by: launch.handled_by.clone(),
-    })
 }

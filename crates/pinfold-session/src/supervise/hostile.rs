@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use pinfold_boundary::{Capabilities, Inside};
 use pinfold_egress::Egress;
+use pinfold_host::audit::Audit;
 use pinfold_host::directories::Places;
 use pinfold_policy::origin::{Origin, Valued};
 use pinfold_wire::{Channel, Ended, Limit, Order, Program, Report, Step, Wire};
@@ -27,7 +28,6 @@ use rustix::pty::OpenptFlags;
 use tempfile::TempDir;
 
 use super::*;
-use crate::audit::Audit;
 use crate::control::{Base, Change, change, stop};
 use crate::door::Records;
 use crate::publish;

@@ -4,10 +4,10 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Args;
+use pinfold_host::audit::{Audit, Event};
 use pinfold_host::directories::Places;
 use pinfold_host::session_id::SessionId;
 use pinfold_policy::path::Escaped;
-use pinfold_session::audit::{Audit, Event};
 use pinfold_session::review::{Applied, Change, Changes, Left, Review, Selection};
 use pinfold_session::tell;
 

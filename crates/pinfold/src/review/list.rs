@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::process::ExitCode;
 
 use clap::Args;
+use pinfold_host::audit::Reader;
 use pinfold_host::directories::Places;
 use pinfold_host::sessions::{live_sessions, names};
 use pinfold_policy::path::Escaped;
-use pinfold_session::audit::Reader;
 use pinfold_session::review::Review;
 use pinfold_session::tell;
 use serde::Serialize;

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use pinfold_host::launcher::Launcher;
 use pinfold_policy::path::Escaped;
-use pinfold_session::launcher::Launcher;
 use pinfold_session::review::{Change, Changes, Content, Left, Review, What};
 use pinfold_session::tell;
 use serde_json::json;

@@ -7,6 +7,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use pinfold_host::launcher::Launcher;
 use pinfold_wire::{MAX_DATA, Reply};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags};
@@ -24,7 +25,6 @@ use super::words::{self, Doing};
 use crate::git::config::{Config, Setting as GitSetting, split};
 use crate::git::pointer;
 use crate::git::refs::{is_component, is_object};
-use crate::launcher::Launcher;
 
 /// Commits that a question names.
 const MOST_NAMED: usize = 20;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::Wrong;
 use super::bearer::Bearer;
 use super::context::{Answer, Context};
-use crate::launcher::Launcher;
+use crate::process;
 
 /// How long it may take to answer: whoever launches waits for it.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
@@ -47,7 +47,7 @@ impl Program {
         question["boundary"] = json!(boundary);
         question["subject"] = subject.clone();
         let program = self.trusted(bearer)?;
-        let output = Launcher::ask(
+        let output = process::ask(
             (&program, self.setting.program.as_path()),
             &self.setting.arguments,
             question.to_string().as_bytes(),

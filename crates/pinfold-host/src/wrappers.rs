@@ -10,19 +10,22 @@
 mod bearer;
 mod context;
 mod error;
+mod launch;
 mod program;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use pinfold_host::io::lock;
 use pinfold_policy::authority::Authority;
 use pinfold_policy::settings::WrapperSetting;
 
+use crate::io::lock;
+
 use self::bearer::Bearer;
 pub use self::context::{Context, Subject};
-pub(crate) use self::context::{Launch, split_variable};
+pub use self::context::{Launch, split_variable};
 pub use self::error::{WrapError, Wrong};
+pub use self::launch::wrapped;
 use self::program::Program;
 
 /// A wrapper in the program that embeds this crate. It gives what is launched instead, or why nothing
@@ -94,7 +97,7 @@ pub fn register(
 }
 
 /// From now on launches are made for a session of this authority.
-pub(crate) fn act_for(authority: &Authority) {
+pub fn act_for(authority: &Authority) {
     registry().bearer = Some(Arc::new(Bearer::of(authority)));
 }
 
@@ -102,7 +105,7 @@ pub(crate) fn act_for(authority: &Authority) {
 ///
 /// # Errors
 /// One that refuses, or fails in whatever way: then nothing is launched.
-pub(crate) fn wrap(boundary: &str, mut launch: Launch) -> Result<Launch, WrapError> {
+pub fn wrap(boundary: &str, mut launch: Launch) -> Result<Launch, WrapError> {
     let (wrappers, bearer) = {
         let mut registry = registry();
         registry.read_settings()?;

@@ -7,23 +7,24 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use pinfold_host::sys;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-use super::{ENVIRONMENT, Launcher};
+use super::Launcher;
+use crate::process::ENVIRONMENT;
+use crate::sys;
 
 /// How long a program may take to end once it was asked to.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// How such a program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Watched {
+pub struct Watched {
     /// Its exit status; none if a signal ended it.
-    pub(crate) code: Option<i32>,
+    pub code: Option<i32>,
     /// The signal by which this process was asked to end meanwhile, if it was.
-    pub(crate) interrupted: Option<i32>,
+    pub interrupted: Option<i32>,
 }
 
 impl Launcher {
@@ -33,7 +34,7 @@ impl Launcher {
     ///
     /// # Errors
     /// What starting it says.
-    pub(crate) fn run_watched(
+    pub fn run_watched(
         self,
         argv: Vec<OsString>,
         kept: &[&str],

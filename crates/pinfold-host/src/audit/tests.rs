@@ -38,7 +38,7 @@ fn a_half_written_record_is_cut_off_by_the_next_writer() {
 #[test]
 fn a_record_is_the_event_with_its_time_and_session() {
     let state = tempfile::tempdir().unwrap();
-    let id = pinfold_host::session_id::SessionId::generate().unwrap();
+    let id = crate::session_id::SessionId::generate().unwrap();
     Audit::open(state.path(), Some(id.clone())).unwrap().record(&denial("a \"}\n")).unwrap();
     Audit::open(state.path(), None).unwrap().record(&denial("b")).unwrap();
     let mut reader = Reader::open(state.path()).unwrap().unwrap();
@@ -153,14 +153,14 @@ fn the_log_is_bounded_even_if_all_of_it_is_new() {
     assert_eq!(full_files(state.path()).len(), 16);
 }
 
-fn of_session(state: &std::path::Path) -> (Audit, pinfold_host::session_id::SessionId) {
-    let id = pinfold_host::session_id::SessionId::generate().unwrap();
+fn of_session(state: &std::path::Path) -> (Audit, crate::session_id::SessionId) {
+    let id = crate::session_id::SessionId::generate().unwrap();
     (Audit::open(state, Some(id.clone())).unwrap(), id)
 }
 
 fn events(
     state: &std::path::Path,
-    session: &pinfold_host::session_id::SessionId,
+    session: &crate::session_id::SessionId,
 ) -> Vec<serde_json::Value> {
     let mut reader = Reader::open(state).unwrap().unwrap();
     let records = std::iter::from_fn(|| reader.next_record().unwrap());

@@ -12,7 +12,7 @@ use rustix::process::{PidfdFlags, Signal};
 use zeroize::Zeroizing;
 
 /// Sees a program to its end, without a thread: a boundary may be started right after.
-pub(super) fn see_to_end(
+pub(crate) fn see_to_end(
     mut child: Child,
     input: Option<&[u8]>,
     deadline: Instant,

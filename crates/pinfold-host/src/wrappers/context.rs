@@ -13,23 +13,28 @@ use super::Wrong;
 
 /// What is to be launched.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Launch {
-    pub(crate) argv: Vec<OsString>,
-    pub(crate) env: Vec<(OsString, OsString)>,
-    pub(crate) cwd: PathBuf,
+pub struct Launch {
+    /// The program and its arguments.
+    pub argv: Vec<OsString>,
+    /// The whole environment.
+    pub env: Vec<(OsString, OsString)>,
+    /// The working directory.
+    pub cwd: PathBuf,
     /// The boundary, and what the wrappers are shown as.
-    pub(crate) handled_by: Vec<String>,
+    pub handled_by: Vec<String>,
 }
 
 /// A `NAME=VALUE` as environ(7) has it, in two.
-pub(crate) fn split_variable(variable: &[u8]) -> Option<(OsString, OsString)> {
+pub fn split_variable(variable: &[u8]) -> Option<(OsString, OsString)> {
     let mut halves = variable.splitn(2, |byte| *byte == b'=');
     let half = |half: &[u8]| OsStr::from_bytes(half).to_owned();
     Some((half(halves.next()?), half(halves.next()?)))
 }
 
 impl Launch {
-    pub(crate) fn of_program(program: Program) -> Self {
+    /// Takes a program that nothing has handled.
+    #[must_use]
+    pub fn of_program(program: Program) -> Self {
         Self {
             argv: program.argv.into_iter().map(OsString::from_vec).collect(),
             env: program.env.iter().filter_map(|variable| split_variable(variable)).collect(),
@@ -38,7 +43,9 @@ impl Launch {
         }
     }
 
-    pub(crate) fn into_program(self) -> Program {
+    /// Returns the program for init.
+    #[must_use]
+    pub fn into_program(self) -> Program {
         let variable = |(name, value): (OsString, OsString)| {
             [name.as_bytes(), b"=", value.as_bytes()].concat()
         };

@@ -1,7 +1,8 @@
 //! The one place where programs are started on the host (requirement 8.1). What runs inside is
 //! started by init; everything else goes through here, and a lint forbids any other way.
 
-mod exchange;
+mod own_program;
+mod record;
 mod watched;
 
 use std::ffi::{OsStr, OsString};
@@ -14,28 +15,18 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use pinfold_host::directories::Places;
-use pinfold_host::io::lock;
 use pinfold_secrets::{CommandOutput, RunCommand, Secret};
 
-use self::exchange::see_to_end;
+pub use self::own_program::own_program;
+pub use self::record::record_launch;
 use crate::audit::{Audit, Purpose};
-use crate::run::record_launch;
+use crate::directories::Places;
+use crate::io::lock;
+use crate::process::{ENVIRONMENT, command, see_to_end};
 use crate::wrappers::{self, Launch};
 
 /// How long a program on the host may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Variables that a program of the user needs to find its own configuration.
-const ENVIRONMENT: [&str; 8] = [
-    "PATH",
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "LANG",
-    "XDG_CONFIG_HOME",
-    "XDG_RUNTIME_DIR",
-    "DBUS_SESSION_BUS_ADDRESS",
-];
 
 /// Starts programs on the host: no shell, an environment that is built, a time limit.
 #[derive(Debug, Clone, Copy, Default)]
@@ -48,7 +39,7 @@ pub const HOST: &str = "host";
 static RECORD: Mutex<Option<Arc<Audit>>> = Mutex::new(None);
 
 /// Launches are recorded in this log from now on.
-pub(crate) fn record_in(audit: &Arc<Audit>) {
+pub fn record_in(audit: &Arc<Audit>) {
     *lock(&RECORD) = Some(Arc::clone(audit));
 }
 
@@ -89,14 +80,9 @@ impl Launcher {
             .argv
             .split_first()
             .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
-        let mut command = Self::command(program);
+        let mut command = command(program);
         command.args(arguments).env_clear().envs(launch.env).current_dir(here);
         Ok(command)
-    }
-
-    #[expect(clippy::disallowed_methods, reason = "this is the launcher")]
-    fn command(program: impl AsRef<OsStr>) -> Command {
-        Command::new(program)
     }
 
     fn spawn(
@@ -118,39 +104,13 @@ impl Launcher {
             .spawn()
     }
 
-    /// Asks a wrapper's program, which is started unwrapped: its file and what it is called, its
-    /// arguments, what it is told, how long it may take and how many bytes it may say.
-    ///
-    /// # Errors
-    /// What starting it says; `TimedOut`; `FileTooLarge`.
-    pub(crate) fn ask(
-        (file, name): (&Path, &Path),
-        arguments: &[String],
-        question: &[u8],
-        (patience, most): (Duration, usize),
-    ) -> io::Result<CommandOutput> {
-        let kept = ENVIRONMENT.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
-        let child = Self::command(file)
-            .arg0(name)
-            .args(arguments)
-            .env_clear()
-            .envs(kept)
-            .current_dir("/")
-            .process_group(0)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()?;
-        see_to_end(child, Some(question), Instant::now() + patience, most)
-    }
-
     /// Starts this very program with other arguments, in its own environment, with what it says on
     /// both outputs going to one place.
     ///
     /// # Errors
     /// What starting it says.
-    pub(crate) fn start_own(self, arguments: &[&OsStr], output: OwnedFd) -> io::Result<Child> {
-        Self::command(std::env::current_exe()?)
+    pub fn start_own(self, arguments: &[&OsStr], output: OwnedFd) -> io::Result<Child> {
+        command(std::env::current_exe()?)
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
@@ -164,7 +124,7 @@ impl Launcher {
     /// # Errors
     /// What starting it says.
     pub fn start_session(self, arguments: &[OsString], directory: &Path) -> io::Result<Child> {
-        Self::command(std::env::current_exe()?)
+        command(std::env::current_exe()?)
             .args(arguments)
             .current_dir(directory)
             .stdin(Stdio::piped())
@@ -178,9 +138,8 @@ impl Launcher {
     ///
     /// # Errors
     /// What starting it says.
-    #[cfg(feature = "guard")]
-    pub(crate) fn start_reader(self, arguments: &[&OsStr]) -> io::Result<Child> {
-        Self::command(std::env::current_exe()?)
+    pub fn start_reader(self, arguments: &[&OsStr]) -> io::Result<Child> {
+        command(std::env::current_exe()?)
             .args(arguments)
             .env_clear()
             .current_dir("/")
@@ -195,7 +154,7 @@ impl Launcher {
     ///
     /// # Errors
     /// A wrapper that refuses or fails, or a log that cannot be written: then nothing is started.
-    pub(crate) fn for_inside(
+    pub fn for_inside(
         self,
         argv: Vec<OsString>,
         cwd: &Path,
@@ -209,7 +168,7 @@ impl Launcher {
     }
 
     /// What lets a program find its own configuration, and these variables.
-    pub(crate) fn environment_with(variables: Vec<(&str, OsString)>) -> Vec<(OsString, OsString)> {
+    pub fn environment_with(variables: Vec<(&str, OsString)>) -> Vec<(OsString, OsString)> {
         let is_given = |name: &&str| variables.iter().any(|(given, _)| given == name);
         let kept = ENVIRONMENT.iter().filter(|name| !is_given(name));
         let kept = kept.filter_map(|name| Some(((*name).into(), std::env::var_os(name)?)));
@@ -224,13 +183,13 @@ impl Launcher {
     ///
     /// # Errors
     /// What starting it says.
-    pub(crate) fn start_for_inside(
+    pub fn start_for_inside(
         self,
         arguments: &[OsString],
         env: Vec<(OsString, OsString)>,
         directory: BorrowedFd<'_>,
     ) -> io::Result<Child> {
-        Self::command(std::env::current_exe()?)
+        command(std::env::current_exe()?)
             .args(arguments)
             .env_clear()
             .envs(env)
@@ -247,22 +206,22 @@ impl Launcher {
     ///
     /// # Errors
     /// What starting it says.
-    pub(crate) fn start_minded(
+    pub fn start_minded(
         self,
         program: &OsStr,
         name: &OsStr,
         args: &[OsString],
     ) -> io::Result<Child> {
-        let mut command = Self::command(program);
-        pinfold_host::sys::unblock_signals_of(&mut command);
-        pinfold_host::sys::end_with_this_thread(&mut command);
+        let mut command = command(program);
+        crate::sys::unblock_signals_of(&mut command);
+        crate::sys::end_with_this_thread(&mut command);
         command.arg0(name).args(args).spawn()
     }
 
     /// Inside: replaces this program by another, for which it stands. Returns only if that fails.
     #[expect(clippy::disallowed_methods, reason = "inside, and nothing of the host's")]
     pub fn become_program(self, program: &Path, args: &[OsString]) -> io::Error {
-        Self::command(program).args(args).exec()
+        command(program).args(args).exec()
     }
 
     /// Inside: runs a program to its end with this process's environment and directory.
@@ -272,7 +231,7 @@ impl Launcher {
     pub fn run_here(self, argv: &[OsString], input: Option<&[u8]>) -> io::Result<CommandOutput> {
         let (program, arguments) =
             argv.split_first().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
-        let child = Self::command(program)
+        let child = command(program)
             .args(arguments)
             .stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() })
             .stdout(Stdio::piped())
@@ -301,11 +260,7 @@ impl Launcher {
     ///
     /// # Errors
     /// What starting it says; `TimedOut` after a minute.
-    pub(crate) fn run_keeping(
-        self,
-        argv: Vec<OsString>,
-        kept: &[&str],
-    ) -> io::Result<CommandOutput> {
+    pub fn run_keeping(self, argv: Vec<OsString>, kept: &[&str]) -> io::Result<CommandOutput> {
         let mut command = Self::prepare(argv, ENVIRONMENT.iter().chain(kept), &[], None)?;
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         see_to_end(command.spawn()?, None, Instant::now() + PATIENCE, usize::MAX)
@@ -327,7 +282,7 @@ impl Launcher {
         let kept = ENVIRONMENT.iter().chain(&TERMINAL);
         let variables = [("LESSSECURE", "1")];
         let pager = Self::prepare(argv, kept, &variables, None)?.stdin(Stdio::piped()).spawn()?;
-        pinfold_host::sys::leave_keys_to_others();
+        crate::sys::leave_keys_to_others();
         Ok(pager)
     }
 
@@ -336,7 +291,7 @@ impl Launcher {
     ///
     /// # Errors
     /// As [`Self::run_to_end`].
-    pub(crate) fn run_in(
+    pub fn run_in(
         self,
         spot: Spot<'_>,
         owner: Option<(u32, u32)>,
@@ -352,11 +307,11 @@ impl Launcher {
 
 /// A directory that a program is started in: whatever its path leads to meanwhile.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Spot<'a> {
+pub struct Spot<'a> {
     /// As wrappers and the log see it.
-    pub(crate) path: &'a Path,
+    pub path: &'a Path,
     /// The directory itself.
-    pub(crate) opened: &'a OwnedFd,
+    pub opened: &'a OwnedFd,
 }
 
 /// The directory that is held open, for a child: it has the descriptor until it executes.
@@ -366,7 +321,7 @@ fn of_descriptor(directory: BorrowedFd<'_>) -> PathBuf {
 
 /// The program of this name that the user's `PATH` finds, but for directories in which an inside
 /// may have written: an activated environment in a workspace puts such a directory first.
-pub(crate) fn find(name: &str, not_in: &[PathBuf]) -> Option<PathBuf> {
+pub fn find(name: &str, not_in: &[PathBuf]) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let candidates = std::env::split_paths(&path).filter(|directory| directory.is_absolute());
     let real = candidates.filter_map(|directory| fs::canonicalize(directory.join(name)).ok());

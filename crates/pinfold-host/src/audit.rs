@@ -19,14 +19,15 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::SystemTime;
 
-use pinfold_host::directories::Places;
-use pinfold_host::io::lock;
-use pinfold_host::session_id::SessionId;
 use pinfold_policy::authority::{Grant, Restriction};
 use pinfold_policy::path::{Brief, HostPath, InsidePath};
 use rustix::fs::FlockOperation;
 use serde::Serialize;
 use serde_json::Value;
+
+use crate::directories::Places;
+use crate::io::lock;
+use crate::session_id::SessionId;
 
 use self::budget::{Budget, Verdict};
 use self::files::Files;

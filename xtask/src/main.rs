@@ -9,6 +9,7 @@ use std::process::ExitCode;
 mod attack;
 mod cargo;
 mod check;
+mod crates;
 mod e2e;
 mod hunt;
 mod leftovers;
@@ -24,6 +25,7 @@ usage: cargo xtask TASK
 tasks:
   check [--since REV] [CRATE…]  format, clippy and unit tests of the crates that differ from REV
                                 (default: from the upstream branch), at most a minute
+  crates [--check]              write the table of crates in ARCHITECTURE.md, or check it
   e2e [AREA…] [-- FILTER…]      end-to-end tests of these areas; without an area, lists them
         [--engine ENGINE]       behind a container engine
   hunt [--minutes N]            property tests with new seeds, until one fails (default: 10)
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
         ["check", rest @ ..] => check::run(rest),
+        ["crates", rest @ ..] => crates::run(rest),
         ["e2e", rest @ ..] => e2e::run(rest),
         ["hunt", rest @ ..] => hunt::run(rest),
         ["attack", rest @ ..] => attack::run(rest),

@@ -176,9 +176,8 @@ fn sorted(mut crates: Vec<Crate>) -> Vec<Crate> {
 /// Returns the counts of lines that a table has, by crate.
 fn shown_lines(table: &str) -> BTreeMap<&str, usize> {
     let rows = table.lines().map(|row| row.split('|').map(str::trim).collect::<Vec<_>>());
-    let counts = rows.filter_map(|cells| {
-        Some((cells.get(1)?.trim_matches('`'), cells.get(4)?.parse().ok()?))
-    });
+    let counts = rows
+        .filter_map(|cells| Some((cells.get(1)?.trim_matches('`'), cells.get(4)?.parse().ok()?)));
     counts.collect()
 }
 

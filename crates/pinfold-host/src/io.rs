@@ -1,8 +1,12 @@
-//! Errors that name a path, and locks.
+//! Errors that name a path, locks, and what threads and poll(2) take.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::event::Timespec;
 
 /// Adds to an error what was attempted on which path.
 pub trait AtPath<T> {
@@ -34,6 +38,27 @@ struct PathError {
 /// Locks a mutex, also after a thread panicked while it held it.
 pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Starts a thread with a small stack.
+///
+/// # Errors
+/// Returns an error if the system has no room for another thread.
+pub fn small_thread<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    const STACK: usize = 256 * 1024;
+    std::thread::Builder::new().name(name.to_owned()).stack_size(STACK).spawn(work)
+}
+
+/// Returns a duration as poll(2) takes it.
+#[must_use]
+pub fn timespec(duration: Duration) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(duration.subsec_nanos()),
+    }
 }
 
 #[cfg(test)]

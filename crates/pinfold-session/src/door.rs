@@ -17,6 +17,7 @@ use pinfold_host::io::lock;
 use pinfold_host::rate_limit::Pace;
 use pinfold_policy::network::{Endpoint, HostPattern, NetworkPolicy, NetworkRule};
 use pinfold_policy::settings::Settings;
+use pinfold_terminal::notify;
 
 use crate::RunError;
 use crate::gateway::{self, Provider};
@@ -111,7 +112,7 @@ pub(crate) fn open(
     let by_proxy = !doors.handed_over;
     let is_closed = provider.is_none() && policy.is_empty();
     if by_proxy && !is_closed {
-        tell!(
+        notify!(
             "pinfold: note: only programs that use a proxy reach the network in this run \
              (`pinfold doctor` says why)"
         );
@@ -283,7 +284,7 @@ impl Refusals {
             false => line,
         };
         if self.live {
-            tell!("pinfold: {line}");
+            notify!("pinfold: {line}");
         } else {
             self.waiting.push(line);
         }

@@ -15,6 +15,7 @@ use pinfold_host::directories::Places;
 use pinfold_policy::env::{EnvLayer, EnvVar};
 use pinfold_policy::origin::Origin;
 use pinfold_policy::settings::{IdentityMode, Settings};
+use pinfold_terminal::notify;
 
 use self::directory::Directory;
 use crate::RunError;
@@ -73,7 +74,7 @@ impl Identity {
         let signing = config.settings.into_iter().filter(signs).collect();
         if key.is_none() {
             let key = directory.shown("ssh/id_ed25519");
-            tell!("pinfold: note: there is no {key}, so nothing is signed in this run");
+            notify!("pinfold: note: there is no {key}, so nothing is signed in this run");
         }
         Ok(Self { env, files: Vec::new(), key, signing })
     }

@@ -1,9 +1,6 @@
 //! From a policy to a running session: supervisor, audit, launcher.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
-#[macro_use]
-pub mod tell;
-
 pub mod accept;
 mod after;
 pub mod agent;
@@ -35,7 +32,6 @@ pub mod hide;
 pub mod identity;
 mod idle;
 pub mod image;
-mod input;
 mod interpreter;
 mod live;
 mod managed;
@@ -58,7 +54,6 @@ mod restrict;
 mod resume;
 pub mod review;
 mod run;
-mod screen;
 pub mod search_path;
 mod serving;
 pub mod set_aside;
@@ -67,11 +62,9 @@ pub mod snapshot;
 mod sockets;
 pub mod ssh;
 mod stand_in;
-mod stdio;
 mod supervise;
 mod survey;
 pub mod system;
-mod terminal;
 mod timeline;
 pub mod toolchains;
 mod tracked;

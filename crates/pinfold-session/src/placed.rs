@@ -7,6 +7,7 @@ use pinfold_host::directories::Places;
 use pinfold_policy::origin::Valued;
 use pinfold_policy::settings::Settings;
 use pinfold_secrets::SecretId;
+use pinfold_terminal::notify;
 
 use crate::RunError;
 use crate::live::StoreSecret;
@@ -42,11 +43,11 @@ pub(crate) fn place(settings: &Settings, places: &Places) -> Result<Vec<PlacedSe
                     Some(set),
                 ));
             }
-            Err(_) if brokered.is_some() => tell!(
+            Err(_) if brokered.is_some() => notify!(
                 "pinfold: note: there is no secret {0}, so git has none (`pinfold secret set {0}`)",
                 rule.id
             ),
-            Err(_) => tell!(
+            Err(_) => notify!(
                 "pinfold: note: there is no secret {}, so {} is not set (`pinfold secret set {}`)",
                 rule.id,
                 rule.env,

@@ -17,6 +17,7 @@ use pinfold_policy::origin::Valued;
 use pinfold_policy::path::{Brief, HostPath};
 use pinfold_policy::project::ResumeCommand;
 use pinfold_policy::settings::WorkspaceMode;
+use pinfold_terminal::notify;
 use pinfold_wire::{Bounds, Ended, Program, StreamEnd, Streams};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -69,7 +70,10 @@ impl Resume<'_> {
         all.filter(|(index, command)| {
             let runs = command.runs_in(self.mode);
             if !runs {
-                tell!("pinfold: resumeCommands[{index}] is left out: it is not for {}", self.mode);
+                notify!(
+                    "pinfold: resumeCommands[{index}] is left out: it is not for {}",
+                    self.mode
+                );
             }
             runs
         })
@@ -95,7 +99,7 @@ impl Supervision {
     /// A command that failed as often as it may.
     pub(crate) fn resume(&mut self, resume: &Resume<'_>) -> Result<bool, RunError> {
         for (index, command) in resume.commands() {
-            tell!("pinfold: resumeCommands[{index}]: {}", Brief(command.run.as_ref()));
+            notify!("pinfold: resumeCommands[{index}]: {}", Brief(command.run.as_ref()));
             let mut attempt = 0;
             loop {
                 let launch = wrapped(resume.boundary, resume.launch(&command.run))?;
@@ -111,7 +115,7 @@ impl Supervision {
                 }
                 attempt += 1;
                 let wait = command.backoff.saturating_mul(attempt);
-                tell!(
+                notify!(
                     "pinfold: resumeCommands[{index}] failed (exit {}); again in {}",
                     status(ended),
                     humantime::format_duration(wait)

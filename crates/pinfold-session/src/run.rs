@@ -28,9 +28,13 @@ use pinfold_policy::authority::Subject;
 use pinfold_policy::network::HostPattern;
 use pinfold_policy::path::{Escaped, HostPath, InsidePath};
 use pinfold_policy::settings::Settings;
+use pinfold_terminal::caller::CallerTerminal;
+use pinfold_terminal::notify;
+use pinfold_terminal::prompt_overlay::Passage;
+use pinfold_terminal::stdio;
 use pinfold_wire::Window;
 
-use crate::broker::{self, Broker, Ground, Passage, Question};
+use crate::broker::{self, Broker, Ground, Question};
 use crate::caller_trust::CallerTrust;
 use crate::control::{Base, Control, Rules};
 use crate::detach::{self, Background};
@@ -48,11 +52,10 @@ use crate::serving::Serving;
 use crate::ssh::Ssh;
 use crate::supervise::{HASTE, Progress, Supervision};
 use crate::system::Stack;
-use crate::terminal::CallerTerminal;
 use crate::timeline::Timeline;
 use crate::view::Extra;
 use crate::workspace::Workspace;
-use crate::{hide, idle, managed, stdio, wall};
+use crate::{hide, idle, managed, wall};
 
 use dead::settle_before;
 use design::Design;
@@ -315,7 +318,7 @@ impl Session {
         say_what_is_hidden(&authority, workspace);
         for path in hide::replaced(places, workspace.root.as_path()) {
             let path = Escaped(&path);
-            tell!(
+            notify!(
                 "pinfold: note: the link of {path}, which was hidden, is a file again, as after a \
                  save by renaming (`pinfold hide {path}` moves it out again)"
             );
@@ -343,7 +346,7 @@ impl Session {
         audit.record(&record).map_err(RunError::System)?;
         if let Some(layer) = layer {
             if let Some(note) = Layer::note(&workspace.root) {
-                tell!("pinfold: note: {note}");
+                notify!("pinfold: note: {note}");
             }
             let mut record = layer
                 .describe(&workspace.root, authority.subject(), argv, settings)
@@ -454,7 +457,7 @@ impl Session {
             notes.extend(review::conclude(&request.places, &session, settings, outcome, audit));
         }
         let mut outcome = ended.inspect_err(|_| {
-            crate::tell::notes(&notes);
+            pinfold_terminal::notify::notes(&notes);
         })?;
         outcome.notes.extend(notes);
         outcome.reached = records.reached();

@@ -8,7 +8,7 @@ use clap::Args;
 use pinfold_host::directories::Places;
 use pinfold_policy::path::Escaped;
 use pinfold_session::set_aside;
-use pinfold_session::tell;
+use pinfold_terminal::notify;
 
 use crate::exit::Failure;
 
@@ -31,7 +31,7 @@ pub(crate) fn adopt(args: &AdoptArgs) -> Result<ExitCode, Failure> {
     }
     for path in &args.paths {
         let path = set_aside::adopt(&places, path).map_err(Failure::new)?;
-        tell!("pinfold: {} is in use again", Escaped(&path));
+        notify!("pinfold: {} is in use again", Escaped(&path));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -39,7 +39,7 @@ pub(crate) fn adopt(args: &AdoptArgs) -> Result<ExitCode, Failure> {
 fn list(places: &Places) -> Result<ExitCode, Failure> {
     let all = set_aside::list(places);
     if all.is_empty() {
-        tell!("pinfold: nothing is set aside");
+        notify!("pinfold: nothing is set aside");
     }
     let mut out = std::io::stdout().lock();
     for aside in &all {

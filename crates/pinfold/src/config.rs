@@ -6,7 +6,7 @@ use clap::Args;
 use pinfold_host::directories::Places;
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::OriginRow;
-use pinfold_session::tell;
+use pinfold_terminal::notify;
 
 use crate::cli::{Output, PolicyArgs};
 use crate::exit::Failure;
@@ -45,7 +45,7 @@ pub(crate) fn config(args: &ConfigArgs) -> Result<ExitCode, Failure> {
         }
     }
     for widening in settings.waiting() {
-        tell!("pinfold: note: waits for `pinfold trust`: {widening}");
+        notify!("pinfold: note: waits for `pinfold trust`: {widening}");
     }
     Ok(ExitCode::SUCCESS)
 }

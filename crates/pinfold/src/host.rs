@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use pinfold_host::directories::Places;
 use pinfold_session::broker::{self, Stage};
-use pinfold_session::tell;
+use pinfold_terminal::notify;
 
 use crate::exit::Failure;
 
@@ -54,12 +54,12 @@ pub(crate) fn git(args: &HostGitArgs) -> Result<ExitCode, Failure> {
     match stage.run(&args.place, places) {
         Ok(None) => Ok(ExitCode::SUCCESS),
         Ok(Some(outcome)) => {
-            tell::notes(&outcome.notes);
+            notify::notes(&outcome.notes);
             Ok(ExitCode::from(outcome.status))
         }
         Err(error) => {
             // What reads this shows it by itself.
-            tell::lines(&error.to_string());
+            notify::lines(&error.to_string());
             Ok(ExitCode::from(125))
         }
     }

@@ -12,7 +12,8 @@ use pinfold_host::audit::Reader;
 use pinfold_host::directories::Places;
 use pinfold_host::session_id::SessionId;
 use pinfold_host::sessions::{is_live, names};
-use pinfold_session::{detach, tell};
+use pinfold_session::detach;
+use pinfold_terminal::notify;
 use serde_json::Value;
 
 use self::colours::Colours;
@@ -77,7 +78,7 @@ fn follow(
         std::thread::sleep(LOOK);
     }
     if was_live && !has_ended(places, session)? {
-        tell!("pinfold: the session {session} was killed: it has told of no end");
+        notify!("pinfold: the session {session} was killed: it has told of no end");
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -12,8 +12,8 @@ use pinfold_policy::path::Escaped;
 use pinfold_policy::project::Widening;
 use pinfold_policy::settings::{Attendance, Settings, Trust};
 use pinfold_session::repository::{Repository, TrustStore};
-use pinfold_session::tell;
 use pinfold_session::workspace::Workspace;
+use pinfold_terminal::notify;
 use serde_json::json;
 
 use crate::cli::Output;
@@ -56,7 +56,7 @@ pub(crate) fn trust(args: &TrustArgs) -> Result<ExitCode, Failure> {
     let workspace = policy::workspace(&places)?;
     if args.revoke {
         let was = store.revoke(&workspace).map_err(Failure::new)?;
-        tell!("pinfold: {}", if was { "trusted no more" } else { "nothing was trusted here" });
+        notify!("pinfold: {}", if was { "trusted no more" } else { "nothing was trusted here" });
         return Ok(ExitCode::SUCCESS);
     }
     if args.image {
@@ -146,14 +146,14 @@ fn ask(
     (path, hash): (&Path, ContentHash),
 ) -> Result<ExitCode, Failure> {
     if !args.yes && !agreed()? {
-        tell!("pinfold: not trusted");
+        notify!("pinfold: not trusted");
         return Ok(ExitCode::FAILURE);
     }
     let audit = Audit::open(&places.state, None).map_err(Failure::new)?;
     let event = Event::Trust { workspace: workspace.root.to_string(), content: hash.to_string() };
     audit.record(&event).map_err(Failure::new)?;
     store.trust(workspace, path, hash).map_err(Failure::new)?;
-    tell!("pinfold: trusted until it changes");
+    notify!("pinfold: trusted until it changes");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -216,7 +216,7 @@ fn agreed() -> Result<bool, Failure> {
         return Err(Failure::new("standard input is no terminal, so nobody can be asked")
             .hint(Some("read the above, then say --yes".to_owned())));
     }
-    tell::put(format_args!("Trust this content? [y/N] "));
+    notify::put(format_args!("Trust this content? [y/N] "));
     io::stderr().flush().map_err(Failure::new)?;
     let mut answer = String::new();
     io::stdin().read_line(&mut answer).map_err(Failure::new)?;

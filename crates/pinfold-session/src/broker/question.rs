@@ -3,6 +3,8 @@
 use std::io;
 
 use pinfold_host::io::lock;
+use pinfold_host::io::small_thread;
+use pinfold_terminal::prompt_overlay::{Held, Passage, Typed};
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -10,8 +12,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::approvals::{Answer, Approvals, Approver, Pending};
-use super::client::thread;
-use super::passage::{Held, Passage, Typed};
 
 /// How long nothing may have been typed before a key answers: who types on is not looking, and what
 /// was typed before the question was there is none of an answer.
@@ -65,7 +65,7 @@ impl Question {
     /// No thread can be had.
     pub(crate) fn start(self: &Arc<Self>, approvals: &Arc<Approvals>) -> io::Result<()> {
         let (question, approvals) = (Arc::clone(self), Arc::clone(approvals));
-        let asking = thread(move || question.ask_all(&approvals))?;
+        let asking = small_thread("host-exec", move || question.ask_all(&approvals))?;
         *lock(&self.thread) = Some(asking);
         Ok(())
     }

@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use pinfold_host::audit::Audit;
 use pinfold_host::directories::Places;
 use pinfold_host::io::lock;
+use pinfold_host::io::small_thread;
 use pinfold_host::rate_limit::Pace;
 use pinfold_policy::settings::Settings;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
@@ -16,7 +17,7 @@ use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
 use super::approvals::Approvals;
-use super::client::{Client, thread};
+use super::client::Client;
 use super::conversation::converse;
 use super::git::Known;
 use super::ground::Ground;
@@ -135,7 +136,7 @@ impl Broker {
     pub(crate) fn start(&mut self) -> Result<(), RunError> {
         let Some(listener) = self.listener.take() else { return Ok(()) };
         let (setting, stop) = (Arc::clone(&self.setting), Arc::clone(&self.stop));
-        let serving = thread(move || serve(&listener, &setting, &stop));
+        let serving = small_thread("host-exec", move || serve(&listener, &setting, &stop));
         self.serving = Some(serving.map_err(RunError::thread)?);
         if let Some(question) = &self.setting.question {
             question.start(&self.setting.approvals).map_err(RunError::thread)?;
@@ -179,7 +180,7 @@ fn serve(listener: &OwnedFd, setting: &Arc<Setting>, stop: &OwnedFd) {
                 let place = clients.enter();
                 let setting = Arc::clone(setting);
                 // Without a thread the client is parted with.
-                let _ = thread(move || {
+                let _ = small_thread("host-exec", move || {
                     let _place = place;
                     converse(&setting, &Client::new(socket));
                 });

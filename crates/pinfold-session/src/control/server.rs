@@ -16,6 +16,7 @@ use pinfold_host::ipc::{self, Json};
 use pinfold_host::launcher::record_launch;
 use pinfold_host::wrappers::Launch;
 use pinfold_host::wrappers::wrapped;
+use pinfold_terminal::screen::Screen;
 use pinfold_wire::{Bounds, Channel, Ended, Order, Program, Step, StreamEnd, Streams, Wire as _};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
@@ -26,7 +27,6 @@ use super::{NAME, Rules};
 use crate::RunError;
 use crate::broker::{self, Approvals};
 use crate::outcome::LimitReached;
-use crate::screen::Screen;
 
 pub(crate) use base::Base;
 use client::{Asked, Client, State};

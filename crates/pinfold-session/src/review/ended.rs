@@ -10,6 +10,7 @@ use std::time::SystemTime;
 use pinfold_host::directories::Places;
 use pinfold_host::sessions;
 use pinfold_policy::path::Escaped;
+use pinfold_terminal::notify;
 use rustix::fs::{FileType, FlockOperation};
 
 use super::apply::Applied;
@@ -91,7 +92,7 @@ impl Review {
                         Ok(record) => record,
                         Err(error) => {
                             // One that nobody can read hides no other.
-                            tell!("pinfold: note: {error}");
+                            notify!("pinfold: note: {error}");
                             continue;
                         }
                     };

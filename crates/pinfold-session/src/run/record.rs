@@ -8,6 +8,7 @@ use pinfold_host::audit::{Audit, Event};
 use pinfold_policy::authority::{Authority, Effect, Reason, Restriction, Why};
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::Settings;
+use pinfold_terminal::notify;
 use serde_json::json;
 
 use crate::git::refs::shell_word;
@@ -24,12 +25,12 @@ const MOST_HIDDEN: usize = 3;
 pub(super) fn say_what_is_less(settings: &Settings, inside: &Inside, lacks: &[Feature]) {
     if inside.enforced.landlock == 0 && !lacks.contains(&Feature::Landlock) {
         // The mounts carry the same verdicts; that one wall less stands is said and recorded.
-        tell!("pinfold: note: this run has no Landlock wall (`pinfold doctor` says why)");
+        notify!("pinfold: note: this run has no Landlock wall (`pinfold doctor` says why)");
     }
     if let Some(cpus) = &settings.limits.cpus
         && !inside.enforced.cpus
     {
-        tell!("pinfold: note: resources.cpus, {cpus}, cannot be enforced for this user");
+        notify!("pinfold: note: resources.cpus, {cpus}, cannot be enforced for this user");
     }
 }
 
@@ -54,7 +55,9 @@ pub(super) fn say_what_is_hidden(authority: &Authority, workspace: &Workspace) {
         named.push_str(&format!(" and {} more", hidden.len() - MOST_HIDDEN));
     }
     let first = shell_word(&Escaped(first).to_string());
-    tell!("pinfold: note: hidden in the sandbox: {named} (`pinfold check read {first}` says why)");
+    notify!(
+        "pinfold: note: hidden in the sandbox: {named} (`pinfold check read {first}` says why)"
+    );
 }
 
 /// The record of a session that is about to begin.

@@ -9,7 +9,7 @@ use pinfold_host::directories::Places;
 use pinfold_host::sessions::{live_sessions, names};
 use pinfold_policy::path::Escaped;
 use pinfold_session::review::Review;
-use pinfold_session::tell;
+use pinfold_terminal::notify;
 use serde::Serialize;
 
 use crate::cli::Output;
@@ -66,7 +66,7 @@ pub(crate) fn ps(args: &PsArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     if rows.is_empty() {
-        tell!("pinfold: no sessions{}", if args.all { "" } else { " run" });
+        notify!("pinfold: no sessions{}", if args.all { "" } else { " run" });
         return Ok(ExitCode::SUCCESS);
     }
     say!(

@@ -7,13 +7,14 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use pinfold_host::io::timespec;
 use pinfold_host::launcher::Launcher;
 use pinfold_wire::{MAX_DATA, Reply};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags};
 use serde::{Deserialize, Serialize};
 
-use super::super::client::{Client, timespec};
+use super::super::client::Client;
 use super::super::ground::Ground;
 use super::super::request::Refusal;
 use super::super::serve::Setting;

@@ -49,19 +49,20 @@ impl fmt::Display for DetachKeys {
 }
 
 /// Looks for the keys in what is typed.
-pub(super) struct Watching {
+pub struct Watching {
     keys: DetachKeys,
     /// The beginning of the keys, held back: each as it was read.
     held: Vec<(u8, Vec<u8>)>,
 }
 
 impl Watching {
-    pub(super) fn new(keys: DetachKeys) -> Self {
+    /// Looks for these keys.
+    pub fn new(keys: DetachKeys) -> Self {
         Self { keys, held: Vec::new() }
     }
 
     /// What of it is for the program, and whether the keys have been typed after that.
-    pub(super) fn read(&mut self, mut typed: &[u8]) -> (Vec<u8>, bool) {
+    pub fn read(&mut self, mut typed: &[u8]) -> (Vec<u8>, bool) {
         let mut passed = Vec::new();
         while !typed.is_empty() {
             let (key, length) = first(typed);
@@ -82,12 +83,12 @@ impl Watching {
     }
 
     /// Whether the beginning of the keys is held back.
-    pub(super) fn is_holding(&self) -> bool {
+    pub fn is_holding(&self) -> bool {
         !self.held.is_empty()
     }
 
     /// What was held back, after a time in which no other key came.
-    pub(super) fn let_go(&mut self) -> Vec<u8> {
+    pub fn let_go(&mut self) -> Vec<u8> {
         self.held.drain(..).flat_map(|(_, typed)| typed).collect()
     }
 }

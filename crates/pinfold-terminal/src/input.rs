@@ -28,7 +28,7 @@ pub(crate) struct FileInput {
 }
 
 /// The thread that feeds the inside; dropping it sets the offset back.
-pub(crate) struct Feeding {
+pub struct Feeding {
     stop: Option<OwnedFd>,
     thread: Option<JoinHandle<()>>,
 }

@@ -22,7 +22,8 @@ use rustix::termios::Winsize;
 
 use crate::stdio::{Bounded, STACK};
 
-pub(crate) use modes::{Modes, UNFINISHED};
+pub use modes::Modes;
+pub(crate) use modes::UNFINISHED;
 
 /// Bytes that a terminal's log holds at most: what is painted over and over needs no gibibyte.
 const LONGEST: u64 = 64 << 20;
@@ -35,7 +36,7 @@ const MOMENT: Duration = Duration::from_millis(100);
 const GAP: &[u8] = b"\x18\r\npinfold: something was written faster than it was shown here\r\n";
 
 /// A terminal that can be attached to. Dropping it shows it to nobody any more.
-pub(crate) struct Screen {
+pub struct Screen {
     shared: Arc<Shared>,
     next: u32,
 }
@@ -65,13 +66,13 @@ struct Viewer {
 }
 
 /// What somebody who attaches is given.
-pub(crate) struct Seat {
+pub struct Seat {
     /// By which to come back to it.
-    pub(crate) id: u32,
+    pub id: u32,
     /// Where what is written comes from.
-    pub(crate) output: OwnedFd,
+    pub output: OwnedFd,
     /// Where keys go.
-    pub(crate) keys: OwnedFd,
+    pub keys: OwnedFd,
 }
 
 impl Screen {
@@ -80,7 +81,7 @@ impl Screen {
     ///
     /// # Errors
     /// What eventfd(2), dup(2) and starting a thread say.
-    pub(crate) fn show(
+    pub fn show(
         terminal: &OwnedFd,
         window: Window,
         log: OwnedFd,
@@ -109,7 +110,7 @@ impl Screen {
     ///
     /// # Errors
     /// What socketpair(2) and dup(2) say.
-    pub(crate) fn attach(&mut self, window: Option<Window>) -> io::Result<Seat> {
+    pub fn attach(&mut self, window: Option<Window>) -> io::Result<Seat> {
         let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
         let (ours, output) = rustix::net::socketpair(family, kind, SocketFlags::CLOEXEC, None)?;
         let keys = self.shared.terminal.try_clone()?;
@@ -124,7 +125,7 @@ impl Screen {
     }
 
     /// Somebody's window has another size, or has to be painted anew.
-    pub(crate) fn resize(&self, id: u32, window: Window) {
+    pub fn resize(&self, id: u32, window: Window) {
         let mut state = self.shared.state();
         if let Some(viewer) = state.viewers.iter_mut().find(|viewer| viewer.id == id)
             && viewer.window.is_some()
@@ -135,7 +136,7 @@ impl Screen {
     }
 
     /// Somebody has gone.
-    pub(crate) fn leave(&self, id: u32) {
+    pub fn leave(&self, id: u32) {
         let mut state = self.shared.state();
         state.viewers.retain(|viewer| viewer.id != id);
         if state.smallest().is_some_and(|window| window != state.window) {

@@ -22,8 +22,8 @@ static COMMAND: Mutex<Option<Modes>> = Mutex::new(None);
 
 /// Tells a user something, on one line of standard error.
 #[macro_export]
-macro_rules! tell {
-    ($($words:tt)*) => { $crate::tell::line(&format!($($words)*)) };
+macro_rules! notify {
+    ($($words:tt)*) => { $crate::notify::line(&format!($($words)*)) };
 }
 
 /// Tells a user something on one line.
@@ -71,7 +71,7 @@ pub fn put(words: fmt::Arguments<'_>) {
 }
 
 /// Follows what a command writes to the caller's terminal.
-pub(crate) fn follow(bytes: &[u8]) {
+pub fn follow(bytes: &[u8]) {
     let mut command = lock(&COMMAND);
     command.get_or_insert_default().follow(bytes);
 }

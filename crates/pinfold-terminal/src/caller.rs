@@ -9,7 +9,7 @@ use rustix::process::Pid;
 use rustix::termios::{OptionalActions, Termios, Winsize};
 
 /// How large the caller's terminal is, or as large as terminals have always been.
-pub(crate) fn window() -> Window {
+pub fn window() -> Window {
     const USUAL: Window = (24, 80);
     let streams = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
     let mut sizes = streams.into_iter().filter_map(|end| rustix::termios::tcgetwinsize(end).ok());
@@ -18,7 +18,7 @@ pub(crate) fn window() -> Window {
 }
 
 /// A terminal in the caller's hands, with the modes it had at first.
-pub(crate) struct CallerTerminal {
+pub struct CallerTerminal {
     descriptor: OwnedFd,
     saved: Termios,
     guardian: Option<Guardian>,
@@ -29,7 +29,7 @@ impl CallerTerminal {
     ///
     /// # Errors
     /// What reading its modes says.
-    pub(crate) fn find() -> Result<Option<Self>, Errno> {
+    pub fn find() -> Result<Option<Self>, Errno> {
         let streams = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
         let Some(stream) = streams.into_iter().find(|stream| rustix::termios::isatty(stream))
         else {
@@ -41,7 +41,7 @@ impl CallerTerminal {
     }
 
     /// Rows and columns; a terminal that does not know says 0, which programs take as unknown.
-    pub(crate) fn size(&self) -> (u16, u16) {
+    pub fn size(&self) -> (u16, u16) {
         rustix::termios::tcgetwinsize(&self.descriptor)
             .map_or((0, 0), |size| (size.ws_row, size.ws_col))
     }
@@ -51,13 +51,13 @@ impl CallerTerminal {
     ///
     /// # Errors
     /// What pipe(2) and fork(2) say.
-    pub(crate) fn guard(&mut self) -> Result<(), Errno> {
+    pub fn guard(&mut self) -> Result<(), Errno> {
         self.guardian = Some(Guardian::start(self.descriptor.as_fd(), &self.saved)?);
         Ok(())
     }
 
     /// What it was set to at first, which the inside's terminal is to be.
-    pub(crate) fn attributes(&self) -> Attributes {
+    pub fn attributes(&self) -> Attributes {
         Attributes::of(&self.saved)
     }
 
@@ -65,7 +65,7 @@ impl CallerTerminal {
     ///
     /// # Errors
     /// What tcsetattr(3) says.
-    pub(crate) fn enter(&self, inside: BorrowedFd<'_>) -> Result<(), Errno> {
+    pub fn enter(&self, inside: BorrowedFd<'_>) -> Result<(), Errno> {
         self.resize(inside);
         self.raw()
     }
@@ -74,7 +74,7 @@ impl CallerTerminal {
     ///
     /// # Errors
     /// What tcsetattr(3) says.
-    pub(crate) fn raw(&self) -> Result<(), Errno> {
+    pub fn raw(&self) -> Result<(), Errno> {
         let mut raw = self.saved.clone();
         raw.make_raw();
         if let Some(guardian) = &self.guardian {
@@ -84,7 +84,7 @@ impl CallerTerminal {
     }
 
     /// Hands the caller's window size on.
-    pub(crate) fn resize(&self, inside: BorrowedFd<'_>) {
+    pub fn resize(&self, inside: BorrowedFd<'_>) {
         if let Ok(size) = rustix::termios::tcgetwinsize(&self.descriptor) {
             // A terminal inside that is gone has no size to set.
             let _ = rustix::termios::tcsetwinsize(inside, Winsize { ..size });
@@ -92,7 +92,7 @@ impl CallerTerminal {
     }
 
     /// Gives the terminal its first modes back.
-    pub(crate) fn restore(&self) {
+    pub fn restore(&self) {
         // A terminal that is gone cannot be restored, and there is nobody to tell.
         let _ = rustix::termios::tcsetattr(&self.descriptor, OptionalActions::Drain, &self.saved);
         if let Some(guardian) = &self.guardian {
@@ -103,7 +103,7 @@ impl CallerTerminal {
     /// Stops this process as what it runs inside was stopped, until somebody at the terminal continues
     /// it, and takes the terminal back then. Without a terminal nobody is there to continue it, and what
     /// runs inside must not be able to stop who watches it.
-    pub(crate) fn stop(&self, inside: Option<&OwnedFd>) {
+    pub fn stop(&self, inside: Option<&OwnedFd>) {
         self.restore();
         pinfold_host::sys::stop_self();
         if let Some(inside) = inside {
@@ -113,7 +113,7 @@ impl CallerTerminal {
     }
 
     /// A descriptor to read from or write to.
-    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }
 }

@@ -38,7 +38,7 @@ const MOST_NUMBERS: usize = 32;
 
 /// Follows what a program writes.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Modes {
+pub struct Modes {
     /// Which of [`PRIVATE`] are not as at first.
     changed: [bool; PRIVATE.len()],
     /// Keypad for applications (DECKPAM).
@@ -69,7 +69,7 @@ enum Reading {
 
 impl Modes {
     /// Goes on with what was written; sequences may be cut anywhere.
-    pub(crate) fn follow(&mut self, bytes: &[u8]) {
+    pub fn follow(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         while !rest.is_empty() {
             if matches!(self.reading, Reading::Text) {
@@ -170,7 +170,7 @@ impl Modes {
     }
 
     /// What tells a terminal that has heard nothing.
-    pub(crate) fn enter(&self) -> Vec<u8> {
+    pub fn enter(&self) -> Vec<u8> {
         let mut told = self.private(true);
         if self.keypad {
             told.push_str("\x1b=");
@@ -190,7 +190,7 @@ impl Modes {
     }
 
     /// What takes all of it back, and the attributes of text with it.
-    pub(crate) fn leave(&self) -> Vec<u8> {
+    pub fn leave(&self) -> Vec<u8> {
         let mut told = String::from(UNFINISHED);
         if self.modified.is_some() {
             told.push_str("\x1b[>4m");

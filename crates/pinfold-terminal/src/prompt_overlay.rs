@@ -8,11 +8,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use pinfold_host::io::lock;
+use pinfold_host::io::{small_thread, timespec};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::termios::Winsize;
 
-use super::client::{thread, timespec};
 use crate::screen::UNFINISHED;
 
 /// Bytes that are moved at once.
@@ -26,14 +26,16 @@ const MOST_KEYS: usize = 64 * 1024;
 
 /// What a person typed while a question was shown, as it came.
 #[derive(Debug)]
-pub(crate) struct Typed {
-    pub(crate) at: Instant,
-    pub(crate) bytes: Vec<u8>,
+pub struct Typed {
+    /// When.
+    pub at: Instant,
+    /// What.
+    pub bytes: Vec<u8>,
 }
 
 /// Between the caller's terminal and the inside's.
 #[derive(Debug, Default)]
-pub(crate) struct Passage {
+pub struct Passage {
     ends: OnceLock<Ends>,
     state: Mutex<State>,
     changed: Condvar,
@@ -60,7 +62,7 @@ impl Passage {
     ///
     /// # Errors
     /// What fcntl(2) and starting a thread say.
-    pub(crate) fn start(
+    pub fn start(
         self: &Arc<Self>,
         caller: BorrowedFd<'_>,
         inside: BorrowedFd<'_>,
@@ -72,26 +74,26 @@ impl Passage {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         let input = Arc::clone(self);
-        thread(move || input.move_keys())?;
+        small_thread("terminal", move || input.move_keys())?;
         let output = Arc::clone(self);
-        thread(move || output.move_output())
+        small_thread("terminal", move || output.move_output())
     }
 
     /// Whether this process may use the terminal now: it belongs to its foreground job.
-    pub(crate) fn is_foreground(&self) -> bool {
+    pub fn is_foreground(&self) -> bool {
         let Some(ends) = self.ends.get() else { return false };
         let own = rustix::process::getpgrp();
         rustix::termios::tcgetpgrp(&ends.caller).is_ok_and(|group| group == own)
     }
 
     /// The session ends: nothing waits any more.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         self.state().is_over = true;
         self.changed.notify_all();
     }
 
     /// Takes the screen for a question. What the inside has written is on it whole.
-    pub(crate) fn hold(&self) -> Held<'_> {
+    pub fn hold(&self) -> Held<'_> {
         let mut state = self.state();
         state.is_held = true;
         state.typed.clear();
@@ -126,7 +128,7 @@ impl Passage {
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
             state.modes.read(&buffer[..count]);
-            crate::tell::follow(&buffer[..count]);
+            crate::notify::follow(&buffer[..count]);
             // Under the lock, so that no question comes in the middle of it.
             if write_all(ends.caller.as_fd(), &buffer[..count]).is_err() {
                 return;
@@ -182,7 +184,7 @@ impl Passage {
 }
 
 /// The screen while a question is on it; given back with the value.
-pub(crate) struct Held<'a> {
+pub struct Held<'a> {
     passage: &'a Passage,
     is_alternate: bool,
 }
@@ -190,7 +192,7 @@ pub(crate) struct Held<'a> {
 impl Held<'_> {
     /// Begins to draw. A program that draws on the whole screen is asked to draw again afterwards;
     /// what other programs have written lies beneath the alternate screen, untouched.
-    pub(crate) fn open(&self) {
+    pub fn open(&self) {
         // Keys come as themselves, whatever the program asked the terminal for (kitty's protocol;
         // other terminals pass over it).
         let enter = if self.is_alternate { "\x1b7" } else { "\x1b[?1049h" };
@@ -198,7 +200,7 @@ impl Held<'_> {
     }
 
     /// Writes to the terminal.
-    pub(crate) fn draw(&self, bytes: &[u8]) {
+    pub fn draw(&self, bytes: &[u8]) {
         if let Some(ends) = self.passage.ends.get() {
             // A terminal that is gone shows nothing, and answers nothing.
             let _ = write_all(ends.caller.as_fd(), bytes);
@@ -206,7 +208,7 @@ impl Held<'_> {
     }
 
     /// Rows and columns; what a terminal has that does not say.
-    pub(crate) fn size(&self) -> (usize, usize) {
+    pub fn size(&self) -> (usize, usize) {
         let size = self.passage.ends.get().map(|ends| rustix::termios::tcgetwinsize(&ends.caller));
         match size {
             Some(Ok(size)) if size.ws_row > 0 && size.ws_col > 0 => {
@@ -217,7 +219,7 @@ impl Held<'_> {
     }
 
     /// What was typed next; `None` if nothing was for so long.
-    pub(crate) fn typed(&self, patience: Duration) -> Option<Typed> {
+    pub fn typed(&self, patience: Duration) -> Option<Typed> {
         let mut state = self.passage.state();
         if state.typed.is_empty() && !state.is_over {
             let waited = self.passage.changed.wait_timeout(state, patience);

@@ -18,12 +18,12 @@ use pinfold_wire::Window;
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 
+use crate::caller::CallerTerminal;
 use crate::input::{Feeding, FileInput};
-use crate::tell;
-use crate::terminal::CallerTerminal;
+use crate::notify;
 
 /// One direction of bytes between the caller's stream and the inside's.
-pub(crate) struct Pump {
+pub struct Pump {
     from: OwnedFd,
     to: OwnedFd,
     /// Whether its end has to be waited for: output, not input.
@@ -35,21 +35,23 @@ pub(crate) struct Pump {
 }
 
 /// The streams for the plan, and what has to be moved by hand.
-pub(crate) struct Streams {
-    pub(crate) stdio: Stdio,
-    pub(crate) moved: Moved,
+pub struct Streams {
+    /// What the inside gets.
+    pub stdio: Stdio,
+    /// What moves bytes between it and the caller.
+    pub moved: Moved,
 }
 
 /// What moves bytes while the command runs.
 #[derive(Default)]
-pub(crate) struct Moved {
+pub struct Moved {
     pumps: Vec<Pump>,
     file: Option<FileInput>,
 }
 
 impl Moved {
     /// Lets a file that is written to get so many bytes at most.
-    pub(crate) fn bound(&mut self, most: u64) {
+    pub fn bound(&mut self, most: u64) {
         self.pumps.iter_mut().for_each(|pump| pump.most = Some(most));
     }
 
@@ -58,7 +60,7 @@ impl Moved {
     ///
     /// # Errors
     /// What starting a thread says.
-    pub(crate) fn start(self) -> io::Result<(Vec<JoinHandle<()>>, Option<Feeding>)> {
+    pub fn start(self) -> io::Result<(Vec<JoinHandle<()>>, Option<Feeding>)> {
         let feeding = self.file.map(|file| file.start(STACK)).transpose()?;
         let mut outputs = Vec::new();
         for pump in self.pumps {
@@ -77,7 +79,7 @@ const BUFFER: usize = 64 * 1024;
 pub(crate) const STACK: usize = 128 * 1024;
 
 /// A terminal of the inside's own for all three, whatever the caller's are, and set as this one.
-pub(crate) fn terminal(window: Window, like: Option<&CallerTerminal>) -> Streams {
+pub fn terminal(window: Window, like: Option<&CallerTerminal>) -> Streams {
     let ends = [(); 3].map(|()| StdioEnd::Terminal);
     let attributes = like.map(CallerTerminal::attributes);
     Streams { stdio: Stdio { ends, window: Some(window), attributes }, moved: Moved::default() }
@@ -88,7 +90,7 @@ pub(crate) fn terminal(window: Window, like: Option<&CallerTerminal>) -> Streams
 ///
 /// # Errors
 /// What fstat(2), pipe(2) and fcntl(2) say.
-pub(crate) fn streams(terminal: Option<&CallerTerminal>) -> Result<Streams, Errno> {
+pub fn streams(terminal: Option<&CallerTerminal>) -> Result<Streams, Errno> {
     let mut moved = Moved::default();
     let mut ends = Vec::with_capacity(3);
     let mut seen: Vec<Option<Stat>> = Vec::new();
@@ -105,7 +107,7 @@ pub(crate) fn streams(terminal: Option<&CallerTerminal>) -> Result<Streams, Errn
 
 impl Streams {
     /// Whether one of them is a terminal of the inside's own.
-    pub(crate) fn wants_terminal(&self) -> bool {
+    pub fn wants_terminal(&self) -> bool {
         self.stdio.ends.iter().any(|end| matches!(end, StdioEnd::Terminal))
     }
 }
@@ -114,7 +116,7 @@ impl Streams {
 ///
 /// # Errors
 /// What opening `/dev/null` says.
-pub(crate) fn nothing() -> Result<Streams, Errno> {
+pub fn nothing() -> Result<Streams, Errno> {
     let end = || null().map(StdioEnd::Descriptor);
     let stdio = Stdio::plain([end()?, end()?, end()?]);
     Ok(Streams { stdio, moved: Moved::default() })
@@ -178,19 +180,20 @@ fn null() -> Result<OwnedFd, Errno> {
 
 /// A log that takes so many bytes at most. What comes after, or finds no room on the disk, is dropped and
 /// counted, so that who writes goes on.
-pub(crate) struct Bounded {
+pub struct Bounded {
     file: File,
     left: u64,
     dropped: u64,
 }
 
 impl Bounded {
-    pub(crate) fn new(file: File, most: u64) -> Self {
+    /// Wraps a file that gets so many bytes at most.
+    pub fn new(file: File, most: u64) -> Self {
         Self { file, left: most, dropped: 0 }
     }
 
     /// Writes what there is room for.
-    pub(crate) fn take(&mut self, bytes: &[u8]) {
+    pub fn take(&mut self, bytes: &[u8]) {
         let taken = usize::try_from(self.left).map_or(bytes.len(), |left| left.min(bytes.len()));
         if self.file.write_all(&bytes[..taken]).is_err() {
             self.left = 0;
@@ -206,7 +209,7 @@ impl Bounded {
     }
 
     /// Says how much was dropped.
-    pub(crate) fn end(&mut self) {
+    pub fn end(&mut self) {
         if self.dropped > 0 {
             let _ = writeln!(self.file, "pinfold: {} bytes were dropped here", self.dropped);
         }
@@ -239,10 +242,7 @@ impl Pump {
     ///
     /// # Errors
     /// What fcntl(2) says.
-    pub(crate) fn terminal(
-        caller: BorrowedFd<'_>,
-        inside: BorrowedFd<'_>,
-    ) -> Result<[Self; 2], Errno> {
+    pub fn terminal(caller: BorrowedFd<'_>, inside: BorrowedFd<'_>) -> Result<[Self; 2], Errno> {
         let duplicate = |fd: BorrowedFd<'_>| rustix::io::fcntl_dupfd_cloexec(fd, 3);
         Ok([
             Self {
@@ -267,7 +267,7 @@ impl Pump {
     ///
     /// # Errors
     /// What starting a thread says.
-    pub(crate) fn start(self) -> io::Result<Option<JoinHandle<()>>> {
+    pub fn start(self) -> io::Result<Option<JoinHandle<()>>> {
         let output = self.output;
         let work = move || {
             let (mut from, mut to) = (File::from(self.from), File::from(self.to));
@@ -287,7 +287,7 @@ impl Pump {
                     write_all(&mut from, |bytes| to.write_all(bytes))
                 }
                 _ if self.is_followed => write_all(&mut from, |bytes| {
-                    tell::follow(bytes);
+                    notify::follow(bytes);
                     to.write_all(bytes)
                 }),
                 _ => io::copy(&mut from, &mut to).map(drop),

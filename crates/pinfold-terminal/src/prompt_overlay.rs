@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::termios::Winsize;
 
-use crate::screen::UNFINISHED;
+use crate::screen::{Modes, UNFINISHED};
 
 /// Bytes that are moved at once.
 const CHUNK: usize = 64 * 1024;
@@ -97,7 +97,7 @@ impl Passage {
         let mut state = self.state();
         state.is_held = true;
         state.typed.clear();
-        let is_alternate = state.modes.is_alternate;
+        let is_alternate = state.modes.is_alternate();
         drop(state);
         Held { passage: self, is_alternate }
     }
@@ -127,7 +127,7 @@ impl Passage {
             while state.is_held && !state.is_over {
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
-            state.modes.read(&buffer[..count]);
+            state.modes.follow(&buffer[..count]);
             crate::notify::follow(&buffer[..count]);
             // Under the lock, so that no question comes in the middle of it.
             if write_all(ends.caller.as_fd(), &buffer[..count]).is_err() {
@@ -255,38 +255,6 @@ fn draw_again(inside: &OwnedFd) {
     }
 }
 
-/// What of the terminal's modes a question has to know.
-#[derive(Debug, Default)]
-struct Modes {
-    /// The alternate screen is shown (xterm's control sequences, DECSET 47, 1047 and 1049).
-    is_alternate: bool,
-    /// A control sequence that is not whole yet.
-    begun: Vec<u8>,
-}
-
-impl Modes {
-    fn read(&mut self, bytes: &[u8]) {
-        /// Longer ones set no mode of these.
-        const LONGEST: usize = 32;
-        for byte in bytes {
-            match (self.begun.len(), byte) {
-                (_, 0x1b) => self.begun = vec![*byte],
-                (0, _) => {}
-                (1, b'[') | (2, b'?') => self.begun.push(*byte),
-                (3.., b'0'..=b'9' | b';') if self.begun.len() < LONGEST => self.begun.push(*byte),
-                (4.., b'h' | b'l') => {
-                    let mut modes = self.begun[3..].split(|byte| *byte == b';');
-                    if modes.any(|mode| matches!(mode, b"47" | b"1047" | b"1049")) {
-                        self.is_alternate = *byte == b'h';
-                    }
-                    self.begun.clear();
-                }
-                _ => self.begun.clear(),
-            }
-        }
-    }
-}
-
 fn ready(fd: &OwnedFd, flags: PollFlags) -> Result<(), Errno> {
     rustix::io::retry_on_intr(|| rustix::event::poll(&mut [PollFd::new(fd, flags)], None))?;
     Ok(())
@@ -306,25 +274,4 @@ fn write_all(to: BorrowedFd<'_>, mut bytes: &[u8]) -> Result<(), Errno> {
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_alternate_screen_is_known_however_the_bytes_are_cut() {
-        let mut modes = Modes::default();
-        let mut after = |bytes: &[u8]| {
-            modes.read(bytes);
-            modes.is_alternate
-        };
-        assert!(after(b"text\x1b[?1049h"));
-        assert!(after(b"\x1b[2J\x1b[?25l more"));
-        assert!(after(b"\x1b[?10"));
-        assert!(!after(b"49l"));
-        assert!(after(b"\x1b[?25;47h"));
-        assert!(!after(b"\x1b[\x1b[?1047l"));
-        assert!(!after(b"\x1b[1049h\x1b]0;\x1b[?104h"));
-    }
 }

@@ -9,12 +9,14 @@
 /// sequence (CAN), or a string (ST; ECMA-48, 8.3.143).
 pub(crate) const UNFINISHED: &str = "\x18\x1b\\";
 
+/// The modes that show the alternate screen, in its three forms.
+const ALTERNATE: [u16; 3] = [1049, 1047, 47];
+
 /// Private modes (DECSET) that are followed, and whether a terminal begins with them.
 const PRIVATE: [(u16, bool); 14] = [
-    // The alternate screen, in its three forms.
-    (1049, false),
-    (1047, false),
-    (47, false),
+    (ALTERNATE[0], false),
+    (ALTERNATE[1], false),
+    (ALTERNATE[2], false),
     // Cursor keys for applications; wrapping; the cursor.
     (1, false),
     (7, true),
@@ -41,6 +43,8 @@ const MOST_NUMBERS: usize = 32;
 pub struct Modes {
     /// Which of [`PRIVATE`] are not as at first.
     changed: [bool; PRIVATE.len()],
+    /// Whether the alternate screen is shown, by whichever of its forms was used last.
+    is_alternate: bool,
     /// Keypad for applications (DECKPAM).
     keypad: bool,
     /// Kitty's stack of how keys are told.
@@ -145,6 +149,9 @@ impl Modes {
         let first = numbers.first().copied().unwrap_or_default();
         match (prefix, last) {
             (b'?', b'h' | b'l') => {
+                if numbers.iter().any(|mode| ALTERNATE.contains(mode)) {
+                    self.is_alternate = last == b'h';
+                }
                 for (changed, (mode, at_first)) in self.changed.iter_mut().zip(PRIVATE) {
                     if numbers.contains(&mode) {
                         *changed = (last == b'h') != at_first;
@@ -167,6 +174,11 @@ impl Modes {
             }
             _ => {}
         }
+    }
+
+    /// Returns whether the program shows the alternate screen.
+    pub(crate) fn is_alternate(&self) -> bool {
+        self.is_alternate
     }
 
     /// What tells a terminal that has heard nothing.

@@ -97,3 +97,20 @@ proptest! {
         prop_assert_eq!(back.enter(), b"");
     }
 }
+
+#[test]
+fn alternate_screen_is_known_however_the_bytes_are_cut() {
+    let mut modes = Modes::default();
+    let mut after = |bytes: &[u8]| {
+        modes.follow(bytes);
+        modes.is_alternate()
+    };
+    assert!(after(b"text\x1b[?1049h"));
+    assert!(after(b"\x1b[2J\x1b[?25l more"));
+    assert!(after(b"\x1b[?10"));
+    assert!(!after(b"49l"));
+    assert!(after(b"\x1b[?25;47h"));
+    assert!(!after(b"\x1b[\x1b[?1047l"));
+    assert!(!after(b"\x1b[1049h\x1b]0;\x1b[?104h"));
+    assert!(after(b"\x1b[?1049h") && !after(b"\x1bc"));
+}

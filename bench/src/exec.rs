@@ -8,8 +8,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
+use pinfold_host::directories::Places;
 use pinfold_session::control::{Exec, Session as Live};
-use pinfold_session::places::Places;
 
 use super::engines::{Container, ENGINES};
 use super::memory::show_memory;

@@ -10,8 +10,8 @@ use std::time::Instant;
 
 use pinfold_client::Client;
 use pinfold_client::api::{FilesRead, SessionStart};
+use pinfold_host::directories::Places;
 use pinfold_session::control::Session;
-use pinfold_session::places::Places;
 use pinfold_tools::{Edit, Grep, GrepMode, Read, Replacement, Tools};
 
 use super::memory::show_memory;

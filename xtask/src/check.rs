@@ -1,6 +1,6 @@
 //! `cargo xtask check`: what a contributor runs after each edit.
 //!
-//! Formatting of everything, clippy on the packages that changed and on all that use them, and the
+//! Formatting of everything, the documents, clippy on the packages that changed and on all that use them, and the
 //! unit tests of those that changed. End-to-end tests are `cargo xtask e2e`.
 
 use std::collections::BTreeSet;
@@ -36,6 +36,8 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
     step("format");
     let formatted = cargo::run(&["fmt", "--all", "--check"], &[]);
     formatted.map_err(|error| format!("{error}; `cargo fmt --all` formats the code"))?;
+    crate::crates::run(&["--check"])?;
+    crate::links::run()?;
     if changed.is_empty() {
         println!("no package changed");
         return Ok(());

@@ -9,9 +9,11 @@ use std::process::ExitCode;
 mod attack;
 mod cargo;
 mod check;
+mod crates;
 mod e2e;
 mod hunt;
 mod leftovers;
+mod links;
 mod lock;
 mod workspace;
 
@@ -24,11 +26,13 @@ usage: cargo xtask TASK
 tasks:
   check [--since REV] [CRATE…]  format, clippy and unit tests of the crates that differ from REV
                                 (default: from the upstream branch), at most a minute
+  crates [--check]              write the table of crates in ARCHITECTURE.md, or check it
   e2e [AREA…] [-- FILTER…]      end-to-end tests of these areas; without an area, lists them
         [--engine ENGINE]       behind a container engine
   hunt [--minutes N]            property tests with new seeds, until one fails (default: 10)
   attack [--minutes N]          random hostile sessions, and ordinary work on the host after them
          [--cases N] [--seed N] [--pinfold FILE]
+  links                         check that links and source files named in documents exist
   leftovers COMMAND…            run a command, then fail if a process or mount of it is left
   bench [--smoke] [--dist] [start|boundaries|exec|tools|snapshot|work|workspace|memory|gateway|door]
                                 measure the promises of SPECIFICATION.md
@@ -42,9 +46,11 @@ fn main() -> ExitCode {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
         ["check", rest @ ..] => check::run(rest),
+        ["crates", rest @ ..] => crates::run(rest),
         ["e2e", rest @ ..] => e2e::run(rest),
         ["hunt", rest @ ..] => hunt::run(rest),
         ["attack", rest @ ..] => attack::run(rest),
+        ["links"] => links::run(),
         ["leftovers", rest @ ..] => leftovers::run(rest),
         // A program of its own: it links the product, which this one must not.
         ["bench", rest @ ..] => {

@@ -320,5 +320,22 @@ absolute_path! {
     InsidePath
 }
 
+impl InsidePath {
+    /// Returns the path of a constant.
+    ///
+    /// # Panics
+    /// If the constant is not absolute or not normalised, which any call of the code around it shows.
+    #[must_use]
+    pub fn from_static(path: &'static str) -> Self {
+        let is_normal = path == "/"
+            || path.strip_prefix('/').is_some_and(|names| {
+                names.split('/').all(|name| !matches!(name, "" | "." | ".."))
+                    && !names.contains('\0')
+            });
+        assert!(is_normal, "{path:?} is not a normalised absolute path");
+        Self(PathBuf::from(path))
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,7 @@ mod socket;
 
 use std::io::{self, BufRead, Write};
 
-use pinfold_session::places::Places;
+use pinfold_host::directories::Places;
 
 pub use socket::listen;
 

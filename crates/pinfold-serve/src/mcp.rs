@@ -57,7 +57,7 @@ impl Mcp {
     /// What reading and writing say.
     pub fn serve(
         self,
-        places: pinfold_session::places::Places,
+        places: pinfold_host::directories::Places,
         mut from: impl BufRead,
         to: impl Write + Send + 'static,
     ) -> io::Result<()> {

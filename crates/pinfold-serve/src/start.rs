@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use pinfold_client::Fault;
-use pinfold_session::SessionId;
-use pinfold_session::launcher::Launcher;
+use pinfold_host::launcher::Launcher;
+use pinfold_host::session_id::SessionId;
 
 /// Bytes that are kept of what a session says.
 const SAID: usize = 64 * 1024;

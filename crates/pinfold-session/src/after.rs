@@ -9,6 +9,10 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
+use pinfold_host::directories::Places;
+use pinfold_host::file_id::{FileId, Moment};
+use pinfold_host::placeholder::is_empty;
+use pinfold_host::sessions::live_placeholders;
 use pinfold_policy::authority::{Reason, Why};
 use pinfold_policy::path::Escaped;
 use pinfold_policy::protect::Protection;
@@ -16,19 +20,15 @@ use pinfold_policy::settings::FileSettings;
 use rustix::fs::{CWD, FileType};
 use rustix::io::Errno;
 
-use crate::file_id::{FileId, Moment};
 use crate::git::modules::GitFiles;
 use crate::git::rebuild::{Rebuild, Rebuilt};
 use crate::git::settle::{Kept, Settled};
 use crate::guard::{Guard, Walked};
 use crate::misleading::{Finder, Misleading};
 use crate::patience::Patience;
-use crate::placeholder::is_empty;
-use crate::places::Places;
 use crate::protect::{Finding, Look, Rules, Surveyor, What};
 use crate::protected_dirs::Settling;
 use crate::set_aside::SetAside;
-use crate::state::live_placeholders;
 use crate::survey::{Obstacle, Unseen, walk_changed};
 
 mod aside;

@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 use pinfold_boundary::{Entry, Place};
 use pinfold_egress::{Api, EphemeralKey};
+use pinfold_host::directories::Places;
+use pinfold_host::owned::{self, OwnedError};
 use pinfold_policy::access::Access;
 use pinfold_policy::agents::{
     AgentError, AgentProfile, AuthMode, Registry, ResolvedAgent, Selection, TemplateValues,
@@ -25,8 +27,6 @@ use pinfold_provision::{Cache, Event, Libc, Platform, Recipe};
 use pinfold_secrets::{SecretId, Store};
 
 use crate::gateway::{self, GATEWAY_URL, Provider};
-use crate::owned::{self, OwnedError};
-use crate::places::Places;
 use crate::provision::{Pen, Registry as Npm};
 use crate::system::Stack;
 use crate::userland::{self, HOME};
@@ -301,7 +301,7 @@ fn layer(
         .ok_or_else(|| RunError::refused("recipes are for x86-64 and arm64 only", None))?;
     let recipe = Recipe::parse(&bytes).map_err(refused)?;
     let recipe = recipe.for_platform(platform).map_err(|error| match (refused(error), libc) {
-        (RunError::Refused { what, .. }, Libc::Musl) => {
+        (RunError::Refused(what), Libc::Musl) => {
             let hint = "the session's system is built on musl: name a base with glibc (debian)";
             RunError::refused(what, Some(hint.to_owned()))
         }
@@ -314,7 +314,7 @@ fn layer(
         kind: RootKind::System,
         host: HostPath::new(fs::canonicalize(&layer.dir).map_err(RunError::System)?)
             .map_err(RunError::path)?,
-        inside: InsidePath::new(LAYER).map_err(RunError::path)?,
+        inside: InsidePath::from_static(LAYER),
         access: Access::READ_ONLY,
         origin: Origin::Profile { agent: Arc::from(agent.profile.name.as_str()) },
     }))

@@ -10,16 +10,16 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pinfold_egress::{Budget, Over};
+use pinfold_host::directories::Places;
+use pinfold_host::io::lock;
 use pinfold_policy::prices::{Prices, Tokens};
 use pinfold_policy::settings::{self, BudgetOf, Window};
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
-
-use crate::places::Places;
 
 /// Seconds of a day, leap seconds left out as POSIX time does.
 const DAY: u64 = 24 * 60 * 60;
@@ -237,7 +237,7 @@ impl Kept {
     /// Works on the count, alone among all sessions.
     fn with<T>(&self, work: impl FnOnce(&mut Count) -> T) -> Result<T, Over> {
         let Some(file) = &self.file else {
-            return Ok(work(&mut self.own.lock().unwrap_or_else(PoisonError::into_inner)));
+            return Ok(work(&mut lock(&self.own)));
         };
         let broken =
             |error: io::Error| Over::Broken { cause: format!("{}: {error}", file.display()) };

@@ -13,10 +13,9 @@ use std::time::Duration;
 
 pub use pinfold_bundle::NodeModules;
 use pinfold_bundle::{Answer, Bundle, BundleError, Finding};
+use pinfold_host::launcher::Launcher;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Resource, Rlimit};
-
-use crate::launcher::Launcher;
 
 /// The hidden command that reads for [`check`].
 pub const READER: &str = "read-bundle";

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use pinfold_boundary::{Entry, Place};
 use pinfold_policy::path::{Escaped, InsidePath, PathError};
+use pinfold_terminal::notify;
 
 use crate::trust::{BUNDLE_VARIABLES, LARGEST, OWN_VARIABLE};
 
@@ -44,7 +45,7 @@ impl CallerTrust {
                 Ok(certificates) => Some(Authorities { variable: name, certificates }),
                 Err(error) => {
                     let path = Escaped(Path::new(&path));
-                    tell!("pinfold: note: {name} does not count in the sandbox: {path}: {error}");
+                    notify!("pinfold: note: {name} does not count in the sandbox: {path}: {error}");
                     None
                 }
             }

@@ -12,14 +12,14 @@ mod repository;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use pinfold_host::anchor::Anchor;
+use pinfold_host::beneath::{kind_at, open_directory, owner_at};
+use pinfold_host::directories::Places;
+use pinfold_host::launcher::{Launcher, Spot};
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::{BranchName, Settings, WorkspaceMode};
 
-use crate::anchor::Anchor;
-use crate::git::read::{kind_at, open_directory, owner_at};
 use crate::git::refs::shell_word;
-use crate::launcher::{Launcher, Spot};
-use crate::places::Places;
 use crate::workspace::Workspace;
 use record::Record;
 use repository::{Repository, Standing};

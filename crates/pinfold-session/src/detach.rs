@@ -11,15 +11,15 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use pinfold_host::directories::Places;
+use pinfold_host::session_id::{SessionId, SessionName};
+use pinfold_host::sessions::{live_sessions, lock};
+use pinfold_terminal::caller;
 use pinfold_wire::Window;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::FlockOperation;
 use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, WaitOptions};
-
-use crate::places::Places;
-use crate::state::{SessionId, SessionName, live_sessions, lock};
-use crate::terminal;
 
 /// How often the log of a start is looked at.
 const LOOK: Duration = Duration::from_millis(20);
@@ -70,7 +70,7 @@ pub struct Background {
 /// terminals have always been.
 #[must_use]
 pub fn window() -> Window {
-    terminal::window()
+    caller::window()
 }
 
 /// Goes on in two processes.

@@ -4,22 +4,24 @@ use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::unix::net::UnixListener;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use pinfold_boundary::{Cover, Door, Doors, LaunchError};
 use pinfold_egress::{
     DoorConfig, DoorSockets, Egress, Event as DoorEvent, Journal, NetworkDoor, PolicyHandle,
     SessionAuthority, WayOut,
 };
+use pinfold_host::audit::{Audit, Event, Login};
+use pinfold_host::directories::Places;
+use pinfold_host::io::lock;
+use pinfold_host::rate_limit::Pace;
 use pinfold_policy::network::{Endpoint, HostPattern, NetworkPolicy, NetworkRule};
 use pinfold_policy::settings::Settings;
+use pinfold_terminal::notify;
 
 use crate::RunError;
-use crate::audit::{Audit, Event, Login};
 use crate::gateway::{self, Provider};
-use crate::pace::Pace;
 use crate::placed;
-use crate::places::Places;
 use crate::proxy::way_out;
 use crate::publish::{self, Sockets};
 use crate::ssh::Ssh;
@@ -54,7 +56,7 @@ pub(crate) fn wanted(
     } else {
         (None, Door::Listener(local(OUTWARD)))
     };
-    let ssh = ssh.map(|_| Ssh::door()).transpose()?;
+    let ssh = ssh.map(|_| Ssh::door());
     let loopback = policy.loopback_ports();
     if let Some(own) = loopback.iter().find(|port| [gateway::PORT, OUTWARD, NAMES].contains(port)) {
         let what = format!("--allow-internal-host localhost:{own}: pinfold uses this port itself");
@@ -110,7 +112,7 @@ pub(crate) fn open(
     let by_proxy = !doors.handed_over;
     let is_closed = provider.is_none() && policy.is_empty();
     if by_proxy && !is_closed {
-        tell!(
+        notify!(
             "pinfold: note: only programs that use a proxy reach the network in this run \
              (`pinfold doctor` says why)"
         );
@@ -210,13 +212,13 @@ impl Records {
 
     /// The lines that are still to be shown, at the end.
     pub(crate) fn rest(&self) -> Vec<String> {
-        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut refusals = lock(&self.refusals);
         std::mem::take(&mut refusals.waiting)
     }
 
     /// The smallest rules for everything that was reached.
     pub(crate) fn reached(&self) -> Vec<NetworkRule> {
-        let reached = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
+        let reached = lock(&self.reached);
         let rules = reached.iter().filter_map(|asked| NetworkRule::exactly(asked));
         let mut rules: Vec<NetworkRule> = rules.collect();
         rules.dedup();
@@ -225,7 +227,7 @@ impl Records {
 
     /// Records a fault of ours, and tells the person once.
     pub(crate) fn fault(&self, what: &str) {
-        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut refusals = lock(&self.refusals);
         refusals.show(format!("a fault of pinfold's own: {what}"));
         let step = refusals.pace.step();
         drop(refusals);
@@ -243,7 +245,7 @@ impl Records {
         cure: Option<&str>,
     ) -> io::Result<()> {
         if !self.is_silent(asked) {
-            let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut refusals = lock(&self.refusals);
             let cure = cure.map_or(String::new(), |cure| format!(" ({cure})"));
             refusals.show(format!("refused: {reason}{cure}"));
         }
@@ -257,7 +259,7 @@ impl Records {
 
     /// Records what was refused, if it does not come too fast; what does is counted.
     fn denied(&self, door: &'static str, what: String, reason: String) -> io::Result<()> {
-        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut refusals = lock(&self.refusals);
         let Some(skipped) = refusals.pace.step() else { return Ok(()) };
         drop(refusals);
         let denial =
@@ -282,7 +284,7 @@ impl Refusals {
             false => line,
         };
         if self.live {
-            tell!("pinfold: {line}");
+            notify!("pinfold: {line}");
         } else {
             self.waiting.push(line);
         }
@@ -317,7 +319,7 @@ impl Journal for Records {
             }
             DoorEvent::Connect { asked, rule } => {
                 let (to, rule) = ((*asked).to_owned(), (*rule).to_owned());
-                let mut reached = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut reached = lock(&self.reached);
                 if reached.len() < MOST_REACHED {
                     reached.insert(to.clone());
                 }
@@ -333,7 +335,7 @@ impl Journal for Records {
             }
             DoorEvent::Refused { asked, reason, cure } => {
                 // A name that leads to a forbidden address was admitted before.
-                self.reached.lock().unwrap_or_else(PoisonError::into_inner).remove(*asked);
+                lock(&self.reached).remove(*asked);
                 self.refused("network", asked, reason, *cure)
             }
             DoorEvent::GitSignature { key } => self.audit.record(&Event::Signature {

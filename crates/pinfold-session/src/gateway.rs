@@ -6,6 +6,7 @@ use pinfold_egress::{
     AccountHeader, Api, BodyForm, Credential, CredentialKind, EphemeralKey, Gateway, GatewayConfig,
     HeaderName, Journal, LoginTerms, ProviderId, Renewal, Route, Upstream,
 };
+use pinfold_host::directories::Places;
 use pinfold_policy::agents::{AuthMode, RefreshForm, RefreshTerms, ResolvedAgent};
 use pinfold_policy::prices::Prices;
 use pinfold_policy::settings::Settings;
@@ -15,7 +16,6 @@ use crate::RunError;
 use crate::agent::key_for;
 use crate::budget::Budgets;
 use crate::live::StoreSecret;
-use crate::places::Places;
 use crate::proxy::way_out;
 
 /// The gateway's port inside. It lies below 1024, so nothing inside can take it (there is no

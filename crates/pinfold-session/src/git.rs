@@ -18,7 +18,6 @@ pub(crate) mod person;
 pub(crate) mod pipes;
 pub(crate) mod pointer;
 pub(crate) mod private;
-pub(crate) mod read;
 pub(crate) mod rebuild;
 pub(crate) mod refs;
 mod remotes;

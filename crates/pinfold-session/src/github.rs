@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use pinfold_host::beneath::{open_directory, read_beneath};
 use pinfold_policy::network::Repository;
 use pinfold_policy::settings::Settings;
+use pinfold_terminal::notify;
 
 use crate::RunError;
 use crate::git::config::{Config, Setting, split};
 use crate::git::layout::CONFIGS;
-use crate::git::read::{open_directory, read_beneath};
 use crate::workspace::Workspace;
 
 /// Lets git have the tokens that are brokered, for the remotes that the workspace's repository has
@@ -29,7 +30,7 @@ pub(crate) fn broker(settings: &mut Settings, workspace: &Workspace) -> Result<(
     settings.broker(&remotes).map_err(RunError::settings)?;
     for brokered in &settings.network.brokered {
         let cure = brokered.cure.iter().map(|cure| format!(" ({cure} gives it)"));
-        tell!("pinfold: note: {brokered}{}", cure.collect::<String>());
+        notify!("pinfold: note: {brokered}{}", cure.collect::<String>());
     }
     Ok(())
 }

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pinfold_boundary::{Entry, Place};
+use pinfold_host::directories::Places;
 use pinfold_policy::access::Access;
 use pinfold_policy::authority::RootKind;
 use pinfold_policy::env::{EnvLayer, EnvVar};
@@ -30,7 +31,6 @@ use pinfold_policy::settings::{GroupFiles, GroupHome, GroupTrust, Settings};
 use self::allowed::Allowed;
 use self::home::Home;
 use crate::identity::variables;
-use crate::places::Places;
 use crate::userland::HOME;
 use crate::view::GIT_OUTSIDE;
 use crate::workspace::{Workspace, git_outside};
@@ -163,7 +163,7 @@ impl Group {
             });
         }
         let place = Place::File { content: content.into_bytes(), mode: 0o444, keep: false };
-        self.files.push(Entry { path: InsidePath::new(ENV).map_err(RunError::path)?, place });
+        self.files.push(Entry { path: InsidePath::from_static(ENV), place });
         Ok(())
     }
 

@@ -10,6 +10,10 @@ use std::sync::Arc;
 
 use pinfold_boundary::namespace::inside_owner;
 use pinfold_boundary::{Cover, CoverKind, Entry, Place};
+use pinfold_host::directories::Places;
+use pinfold_host::file_id::FileId;
+use pinfold_host::session_id::SessionId;
+use pinfold_host::sessions::SessionState;
 use pinfold_policy::access::Access;
 use pinfold_policy::authority::{Authority, Effect, Reason, Restriction, Why};
 use pinfold_policy::path::{HostPath, InsidePath};
@@ -19,7 +23,6 @@ use pinfold_policy::settings::{FileSettings, Settings};
 use crate::RunError;
 use crate::began::Began;
 use crate::built::Built;
-use crate::file_id::FileId;
 use crate::generated::Generated;
 use crate::git::bytes;
 use crate::git::layout::PRIVATE;
@@ -28,14 +31,12 @@ use crate::git::private::Copies;
 use crate::misleading::Before;
 use crate::mounts;
 use crate::own::Own;
-use crate::places::Places;
 use crate::protect::{Look, Rules, Surveyor, Zone};
 use crate::protected_dirs::ProtectedDir;
 use crate::restrict::{Protect, Substitute};
 use crate::review::{Named, Names};
 use crate::shadow::Shadow;
 use crate::stand_in::StandIns;
-use crate::state::{SessionId, SessionState};
 use crate::survey::{Obstacle, Walk, walk};
 use crate::tracked::Tracked;
 use crate::userland::HOME;
@@ -180,7 +181,7 @@ impl Guard {
         workspace: &Path,
         places: &Places,
     ) -> Result<[Entry; 3], RunError> {
-        let path = InsidePath::new(PRIVATE).map_err(RunError::path)?;
+        let path = InsidePath::from_static(PRIVATE);
         let host = HostPath::new(&self.private).map_err(RunError::path)?;
         let private = Entry { path, place: Place::Writable(host) };
         let protection = Protection::default();

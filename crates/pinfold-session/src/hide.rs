@@ -11,16 +11,16 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use pinfold_host::beneath::open_directory;
+use pinfold_host::directories::Places;
+use pinfold_host::sessions;
 use pinfold_policy::path::Escaped;
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use thiserror::Error;
 
-use crate::git::read::open_directory;
 use crate::guard::session_with;
 use crate::own::Own;
-use crate::places::Places;
-use crate::state;
 use crate::tracked::Tracked;
 
 mod copy;
@@ -184,7 +184,7 @@ pub fn list(places: &Places) -> io::Result<Vec<Hidden>> {
 fn lock(places: &Places) -> io::Result<fs::File> {
     let store = entry::store(places);
     Places::make_private(&store)?;
-    state::lock(&store.join("lock"), FlockOperation::LockExclusive)
+    sessions::lock(&store.join("lock"), FlockOperation::LockExclusive)
 }
 
 /// Settles what interrupted moves left, and returns what is hidden.

@@ -11,16 +11,17 @@ pub(crate) mod variables;
 use std::path::{Path, PathBuf};
 
 use pinfold_boundary::Entry;
+use pinfold_host::directories::Places;
 use pinfold_policy::env::{EnvLayer, EnvVar};
 use pinfold_policy::origin::Origin;
 use pinfold_policy::settings::{IdentityMode, Settings};
+use pinfold_terminal::notify;
 
 use self::directory::Directory;
 use crate::RunError;
 use crate::git::config::{Config, Setting};
 use crate::github::configuration;
 use crate::guard::of_the_user;
-use crate::places::Places;
 use crate::workspace::Workspace;
 
 const ORIGIN: Origin = Origin::Flag { name: "--identity" };
@@ -73,7 +74,7 @@ impl Identity {
         let signing = config.settings.into_iter().filter(signs).collect();
         if key.is_none() {
             let key = directory.shown("ssh/id_ed25519");
-            tell!("pinfold: note: there is no {key}, so nothing is signed in this run");
+            notify!("pinfold: note: there is no {key}, so nothing is signed in this run");
         }
         Ok(Self { env, files: Vec::new(), key, signing })
     }

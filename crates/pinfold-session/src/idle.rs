@@ -2,10 +2,9 @@
 
 use std::io::{self, Write as _};
 
+use pinfold_host::session_id::SessionId;
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::Signal;
-
-use crate::state::SessionId;
 
 /// Says on standard output which session it is, now that it can be asked for something, and ends this
 /// process as by SIGTERM once nobody has the other side of its standard input any more, if that is a

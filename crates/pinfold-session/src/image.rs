@@ -8,6 +8,9 @@ mod scratch;
 
 use std::path::{Path, PathBuf};
 
+use pinfold_host::digest::ContentHash;
+use pinfold_host::directories::Places;
+use pinfold_host::owned;
 use pinfold_image::{
     AgentContext, AgentFiles, Base, Content, ContextError, ImageTag, Layer, Reference, Sha256, hash,
 };
@@ -18,9 +21,6 @@ pub use error::ImageError;
 use self::engine::{Inspected, Recipe};
 use self::refresh::Asked;
 use self::scratch::Scratch;
-use crate::owned;
-use crate::places::Places;
-use crate::repository::ContentHash;
 
 /// The label that says what an image was made of.
 const LABEL: &str = "dev.pinfold.content";
@@ -165,7 +165,7 @@ impl<'a> Images<'a> {
             // Asked first: a build of minutes should not end with a question.
             Some((layer, name)) => {
                 let content = layer.read(None)?;
-                is_trusted(ContentHash::of_layer(content.whole))?;
+                is_trusted(content.whole.bytes().into())?;
                 Some((layer, name, content))
             }
             None => None,

@@ -6,10 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pinfold_egress::{
     CredentialKind, Current, Lack, LiveCredential, LiveSecret, Renewal, Renewed, Times,
 };
+use pinfold_host::directories::Places;
+use pinfold_host::launcher::Launcher;
 use pinfold_secrets::{AuthMode, Error, Secret, SecretId, Store};
-
-use crate::launcher::Launcher;
-use crate::places::Places;
 
 /// A secret of the store.
 pub(crate) struct StoreSecret {

@@ -18,8 +18,9 @@ use self::arguments::Machine;
 use self::known::{Daemon, Known};
 pub(crate) use self::plugin::Plugin;
 use crate::image::{Engine, ImageError};
-use crate::places::Places;
-use crate::state::{SessionId, live_sessions};
+use pinfold_host::directories::Places;
+use pinfold_host::session_id::SessionId;
+use pinfold_host::sessions::live_sessions;
 use pinfold_policy::project::ImageEngine;
 
 /// The label that says whose session a container is.

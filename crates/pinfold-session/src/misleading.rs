@@ -12,6 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use pinfold_host::file_id::FileId;
 use pinfold_policy::path::Brief;
 use pinfold_policy::protect::Protection;
 use pinfold_policy::protect::misleading::{
@@ -20,7 +21,6 @@ use pinfold_policy::protect::misleading::{
 use rustix::fs::{Access, AtFlags, CWD, FileType, Statx, StatxFlags, accessat};
 
 use crate::began::Began;
-use crate::file_id::FileId;
 use crate::protect::Zone;
 use crate::survey::Visited;
 

@@ -3,6 +3,7 @@
 use std::io;
 
 use pinfold_boundary::LaunchError;
+use pinfold_host::Refusal;
 use pinfold_policy::network::NetworkRule;
 use pinfold_wire::{Ended, Step};
 use rustix::io::Errno;
@@ -132,13 +133,8 @@ pub enum RunError {
     #[error("cannot use the terminal: {0}")]
     Terminal(io::Error),
     /// The settings or grants contradict each other or the machine.
-    #[error("{what}")]
-    Refused {
-        /// What is wrong.
-        what: String,
-        /// The way out.
-        hint: Option<String>,
-    },
+    #[error(transparent)]
+    Refused(#[from] Refusal),
     /// The system refused something that a run needs.
     #[error(transparent)]
     System(io::Error),
@@ -154,7 +150,7 @@ impl RunError {
     }
 
     pub(crate) fn refused(what: impl ToString, hint: Option<String>) -> Self {
-        Self::Refused { what: what.to_string(), hint }
+        Refusal::new(what).with_hint(hint).into()
     }
 
     /// execve(2) failed for this command, or chdir(2) for its directory.
@@ -175,7 +171,7 @@ impl RunError {
         match self {
             Self::Launch(error) => error.hint().map(str::to_owned),
             Self::NotFound(command) => Some(search_path::hint(command)),
-            Self::Refused { hint, .. } => hint.clone(),
+            Self::Refused(refusal) => refusal.hint().map(str::to_owned),
             Self::Resume { .. } => Some(
                 "the commands run with what the session has: see what waits for `pinfold trust`, \
                  and which hosts are allowed"

@@ -7,13 +7,16 @@
 //! second time by its place in its file system.
 
 use std::collections::HashSet;
+
+use pinfold_host::directories::{OWN_NAME, Places, absolute_variable, account_home, resolved};
+use pinfold_host::io::AtPath as _;
+
 use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::mount_points::{self, Alias, Mount};
-use crate::places::{OWN_NAME, Places, absolute_variable, account_home, resolved};
 use crate::restrict::follow;
 
 /// The default directories in a home (XDG Base Directory Specification 0.8).
@@ -178,11 +181,8 @@ impl Own {
         if depth == 0 || !is_new {
             return Ok(());
         }
-        let failed = |error: io::Error| {
-            io::Error::new(error.kind(), format!("cannot look at {}: {error}", path.display()))
-        };
-        for entry in fs::read_dir(path).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
+        for entry in fs::read_dir(path).at("look at", path)? {
+            let entry = entry.at("look at", path)?;
             // One that is gone again decides nothing.
             let Ok(found) = entry.metadata() else { continue };
             if !PASSED_OVER.iter().any(|name| entry.file_name() == *name) {

@@ -7,7 +7,8 @@ use std::cell::Cell;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use crate::sys;
+use pinfold_host::sys;
+use pinfold_terminal::notify;
 
 /// The longest look at the end of a session.
 const AT_END: Duration = Duration::from_secs(60);
@@ -54,7 +55,7 @@ impl Patience {
         if self.next.get() == SILENT {
             // These were meant for the command.
             stops.by_ref().for_each(drop);
-            tell!("pinfold: still looking at what a session changed; Ctrl-C stops that for now");
+            notify!("pinfold: still looking at what a session changed; Ctrl-C stops that for now");
         }
         self.next.set(passed + STEP);
         self.is_over.set(stops.next().is_some() || passed >= self.longest);

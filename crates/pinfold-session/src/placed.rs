@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use pinfold_egress::{LiveSecret as _, PlacedSecret, placeholder_like};
+use pinfold_host::directories::Places;
 use pinfold_policy::origin::Valued;
 use pinfold_policy::settings::Settings;
 use pinfold_secrets::SecretId;
+use pinfold_terminal::notify;
 
 use crate::RunError;
 use crate::live::StoreSecret;
-use crate::places::Places;
 
 /// Makes a placeholder for each secret that is there. Reads the secrets' values, so it must not be
 /// called before init is cloned.
@@ -42,11 +43,11 @@ pub(crate) fn place(settings: &Settings, places: &Places) -> Result<Vec<PlacedSe
                     Some(set),
                 ));
             }
-            Err(_) if brokered.is_some() => tell!(
+            Err(_) if brokered.is_some() => notify!(
                 "pinfold: note: there is no secret {0}, so git has none (`pinfold secret set {0}`)",
                 rule.id
             ),
-            Err(_) => tell!(
+            Err(_) => notify!(
                 "pinfold: note: there is no secret {}, so {} is not set (`pinfold secret set {}`)",
                 rule.id,
                 rule.env,

@@ -9,11 +9,11 @@ use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use pinfold_host::anchor::Anchor;
+use pinfold_host::file_id::Moment;
 use pinfold_policy::authority::Reason;
 use serde::{Deserialize, Serialize};
 
-use crate::anchor::Anchor;
-use crate::file_id::Moment;
 use crate::git::layout::PROTECTED;
 
 mod apply;

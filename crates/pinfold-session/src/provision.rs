@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use pinfold_boundary::namespace::{Namespace, explain, inside_ids};
 use pinfold_boundary::{
@@ -12,6 +12,7 @@ use pinfold_boundary::{
     step_failed,
 };
 use pinfold_egress::{Download, Downloader, Integrity, Progress};
+use pinfold_host::launcher::own_program;
 use pinfold_policy::path::{Escaped, HostPath, InsidePath};
 use pinfold_provision::{Fetch, Fetched, Job, StepError, Unpack};
 use pinfold_wire::{Ended, Order, Report};
@@ -112,7 +113,7 @@ fn plan(tarballs: &Path, tree: &Path) -> Result<LaunchPlan, Error> {
             entry(TREE, Place::Writable(host(tree)?))?,
             entry(OWN, Place::ReadOnly(host(&own_program()?)?))?,
         ],
-        identity: Identity { uid, gid, home: InsidePath::new(userland::HOME)? },
+        identity: Identity { uid, gid, home: InsidePath::from_static(userland::HOME) },
         hostname: "pinfold".to_owned(),
         doors: Vec::new(),
         limits: ResourceLimits { memory: Some(MOST_MEMORY), ..ResourceLimits::default() },
@@ -122,15 +123,6 @@ fn plan(tarballs: &Path, tree: &Path) -> Result<LaunchPlan, Error> {
 }
 
 pub(crate) type Error = Box<dyn std::error::Error + Send + Sync>;
-
-/// This program's file. It is static, so it runs wherever it is mounted.
-pub(crate) fn own_program() -> Result<PathBuf, Error> {
-    let path = std::env::current_exe()?;
-    if path.exists() {
-        return Ok(path);
-    }
-    Err(format!("{} was replaced while it runs; start pinfold again", path.display()).into())
-}
 
 /// Streams for what nobody reads but for its errors.
 ///

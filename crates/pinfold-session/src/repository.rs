@@ -14,6 +14,8 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use pinfold_host::digest::ContentHash;
+use pinfold_host::directories::Places;
 use pinfold_policy::document::SettingsFile;
 use pinfold_policy::path::{Brief, Escaped};
 use pinfold_policy::settings::{AgentLoop, Project, SettingsError};
@@ -22,11 +24,8 @@ use rustix::io::Errno;
 use thiserror::Error;
 
 pub use base::BaseContent;
-pub(crate) use content::name_of;
-pub use content::{ContentHash, InvalidHash};
 pub use kept::{TrustStore, Trusted, TrustedContent};
 
-use crate::places::Places;
 use crate::workspace::Workspace;
 
 /// A larger settings file is a mistake or an attack: MoltNet's has some hundred bytes.

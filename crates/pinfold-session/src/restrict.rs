@@ -5,12 +5,12 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
+use pinfold_host::placeholder::Placeholder;
 use pinfold_policy::authority::{Effect, Reason, Restriction, Why};
 use pinfold_policy::origin::Origin;
 use pinfold_policy::path::HostPath;
 
 use crate::RunError;
-use crate::placeholder::Placeholder;
 
 /// How many links one path may lead through (`MAXSYMLINKS` in Linux, path_resolution(7)).
 const MAX_LINKS: usize = 40;

@@ -9,19 +9,21 @@ use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use pinfold_host::audit::{Audit, Purpose};
+use pinfold_host::launcher::record_launch;
+use pinfold_host::wrappers::wrapped;
+use pinfold_host::wrappers::{Launch, split_variable};
 use pinfold_policy::origin::Valued;
 use pinfold_policy::path::{Brief, HostPath};
 use pinfold_policy::project::ResumeCommand;
 use pinfold_policy::settings::WorkspaceMode;
+use pinfold_terminal::notify;
 use pinfold_wire::{Bounds, Ended, Program, StreamEnd, Streams};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::RunError;
-use crate::audit::{Audit, Purpose};
-use crate::run::{record_launch, wrapped};
 use crate::supervise::{Supervision, last_words};
-use crate::wrappers::{Launch, split_variable};
 
 /// How much of a failed command's output is shown, in characters: MoltNet's number.
 const SHOWN: usize = 800;
@@ -68,7 +70,10 @@ impl Resume<'_> {
         all.filter(|(index, command)| {
             let runs = command.runs_in(self.mode);
             if !runs {
-                tell!("pinfold: resumeCommands[{index}] is left out: it is not for {}", self.mode);
+                notify!(
+                    "pinfold: resumeCommands[{index}] is left out: it is not for {}",
+                    self.mode
+                );
             }
             runs
         })
@@ -94,7 +99,7 @@ impl Supervision {
     /// A command that failed as often as it may.
     pub(crate) fn resume(&mut self, resume: &Resume<'_>) -> Result<bool, RunError> {
         for (index, command) in resume.commands() {
-            tell!("pinfold: resumeCommands[{index}]: {}", Brief(command.run.as_ref()));
+            notify!("pinfold: resumeCommands[{index}]: {}", Brief(command.run.as_ref()));
             let mut attempt = 0;
             loop {
                 let launch = wrapped(resume.boundary, resume.launch(&command.run))?;
@@ -110,7 +115,7 @@ impl Supervision {
                 }
                 attempt += 1;
                 let wait = command.backoff.saturating_mul(attempt);
-                tell!(
+                notify!(
                     "pinfold: resumeCommands[{index}] failed (exit {}); again in {}",
                     status(ended),
                     humantime::format_duration(wait)

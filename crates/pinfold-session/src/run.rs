@@ -17,14 +17,24 @@ use std::time::Instant;
 
 use pinfold_boundary::namespace::explain;
 use pinfold_boundary::{Boundary, Entry, Feature, Inside, Program, Session as OfSession};
+use pinfold_host::audit::{Audit, Event, Purpose};
+use pinfold_host::directories::Places;
+use pinfold_host::launcher;
+use pinfold_host::session_id::{SessionId, SessionName};
+use pinfold_host::sessions::SessionState;
+use pinfold_host::sys;
+use pinfold_host::wrappers::{self, Launch};
 use pinfold_policy::authority::Subject;
 use pinfold_policy::network::HostPattern;
 use pinfold_policy::path::{Escaped, HostPath, InsidePath};
 use pinfold_policy::settings::Settings;
+use pinfold_terminal::caller::CallerTerminal;
+use pinfold_terminal::notify;
+use pinfold_terminal::prompt_overlay::Passage;
+use pinfold_terminal::stdio;
 use pinfold_wire::Window;
 
-use crate::audit::{Audit, Event, Purpose};
-use crate::broker::{self, Broker, Ground, Passage, Question};
+use crate::broker::{self, Broker, Ground, Question};
 use crate::caller_trust::CallerTrust;
 use crate::control::{Base, Control, Rules};
 use crate::detach::{self, Background};
@@ -35,30 +45,22 @@ use crate::git::sync::{Sync, Synced};
 use crate::masks::{Fell, Kept, Masks};
 use crate::outcome::{Outcome, RunError};
 use crate::patience::Patience;
-use crate::places::Places;
 use crate::refresh::Refresh;
 use crate::resume::Resume;
 use crate::review::{self, Layer, Review};
 use crate::serving::Serving;
 use crate::ssh::Ssh;
-use crate::state::{SessionId, SessionName, SessionState};
 use crate::supervise::{HASTE, Progress, Supervision};
 use crate::system::Stack;
-use crate::terminal::CallerTerminal;
 use crate::timeline::Timeline;
 use crate::view::Extra;
 use crate::workspace::Workspace;
-use crate::wrappers::{self, Launch};
-use crate::{hide, idle, launcher, stdio, sys, wall};
+use crate::{hide, idle, managed, wall};
 
 use dead::settle_before;
 use design::Design;
 use live::{Furnished, Live, keep, refresh};
-pub(crate) use record::record_launch;
 use record::{record_session, record_settled, say_what_is_hidden, say_what_is_less};
-
-/// The variable that says inside which boundary and wrappers handled a launch.
-const HANDLED_BY: &str = "PINFOLD_HANDLED_BY";
 
 /// What to run, and how.
 pub struct Request {
@@ -149,7 +151,7 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
         cwd: request.workspace.cwd.as_path().to_owned(),
         handled_by: Vec::new(),
     };
-    let launch = if is_idle { launch } else { wrapped(session.boundary.name(), launch)? };
+    let launch = if is_idle { launch } else { wrappers::wrapped(session.boundary.name(), launch)? };
     let program = Program {
         argv: launch.argv.clone(),
         env: launch.env.clone(),
@@ -162,7 +164,8 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     let settle =
         |dead: &SessionId, private: &Path| settle_before(dead, private, &request, &granted);
     let written = wall::written(&request.settings, request.workspace.root.as_path());
-    session.state.clean_dead(&written, &settle).map_err(RunError::System)?;
+    let sweep = |boundary: &str, dead: &str| managed::sweep(boundary, dead, &written);
+    session.state.clean_dead(&sweep, &settle).map_err(RunError::System)?;
     if let Some(name) = &request.name {
         let named = session.state.set_name(&request.places, name);
         named.map_err(|error| RunError::refused(error, None))?;
@@ -241,7 +244,7 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     };
     let start = || match is_idle {
         true => Ok(()),
-        false => record_launch(&audit, Purpose::Command, &launch),
+        false => launcher::record_launch(&audit, Purpose::Command, &launch),
     };
     let waits = is_idle && supervision.background.is_none();
     let announced = waits.then(|| session.state.id().clone());
@@ -315,7 +318,7 @@ impl Session {
         say_what_is_hidden(&authority, workspace);
         for path in hide::replaced(places, workspace.root.as_path()) {
             let path = Escaped(&path);
-            tell!(
+            notify!(
                 "pinfold: note: the link of {path}, which was hidden, is a file again, as after a \
                  save by renaming (`pinfold hide {path}` moves it out again)"
             );
@@ -343,7 +346,7 @@ impl Session {
         audit.record(&record).map_err(RunError::System)?;
         if let Some(layer) = layer {
             if let Some(note) = Layer::note(&workspace.root) {
-                tell!("pinfold: note: {note}");
+                notify!("pinfold: note: {note}");
             }
             let mut record = layer
                 .describe(&workspace.root, authority.subject(), argv, settings)
@@ -454,7 +457,7 @@ impl Session {
             notes.extend(review::conclude(&request.places, &session, settings, outcome, audit));
         }
         let mut outcome = ended.inspect_err(|_| {
-            crate::tell::notes(&notes);
+            pinfold_terminal::notify::notes(&notes);
         })?;
         outcome.notes.extend(notes);
         outcome.reached = records.reached();
@@ -486,16 +489,4 @@ fn conduct(
         }
     }
     supervision.until_end()
-}
-
-/// Has the wrappers handle what is to be launched inside.
-///
-/// # Errors
-/// One that refuses or fails.
-pub(crate) fn wrapped(boundary: &str, launch: Launch) -> Result<Launch, RunError> {
-    let mut launch = wrappers::wrap(boundary, launch)
-        .map_err(|error| RunError::refused(&error, Some(error.hint())))?;
-    launch.env.retain(|(name, _)| name != HANDLED_BY);
-    launch.env.push((HANDLED_BY.into(), launch.handled_by.join(" + ").into()));
-    Ok(launch)
 }

@@ -14,6 +14,8 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pinfold_host::digest::Hex;
+use pinfold_host::directories::Places;
 use pinfold_policy::limits::Limits;
 use pinfold_policy::network::NetworkRule;
 use pinfold_policy::origin::{Origin, Valued};
@@ -26,7 +28,6 @@ pub use build::Building;
 pub use error::SnapshotError;
 
 use self::build::Work;
-use crate::places::Places;
 use crate::system::{Doing, Landing, Stack, System, Systems};
 
 const SUMMARY: &str = "snapshot.json";
@@ -328,7 +329,7 @@ fn hash(base: &str, snapshot: &Snapshot) -> String {
         context.update(part.as_bytes());
         context.update(b"\0");
     }
-    context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    Hex(context.finish().as_ref()).to_string()
 }
 
 #[cfg(test)]

@@ -13,6 +13,8 @@ use pinfold_egress::{
     Journal, SshConfig, SshDoor, SshHost, SshPrivateKey, SshPublicKey, SshSigner, host_keys,
     host_label,
 };
+use pinfold_host::beneath::{open_directory, read_beneath};
+use pinfold_host::directories::Places;
 use pinfold_policy::origin::{Origin, Valued};
 use pinfold_policy::path::{InsidePath, PathError};
 use pinfold_policy::settings::Settings;
@@ -22,9 +24,7 @@ use zeroize::Zeroizing;
 
 use crate::RunError;
 use crate::git::config::Setting;
-use crate::git::read::{open_directory, read_beneath};
 use crate::identity::Identity;
-use crate::places::Places;
 use crate::userland::HOME;
 
 /// Where the door is, inside.
@@ -92,11 +92,8 @@ impl Ssh {
     }
 
     /// The door, for init to open.
-    ///
-    /// # Errors
-    /// Never: the path is a constant.
-    pub(crate) fn door() -> Result<Door, RunError> {
-        InsidePath::new(SOCKET).map(Door::Unix).map_err(RunError::path)
+    pub(crate) fn door() -> Door {
+        Door::Unix(InsidePath::from_static(SOCKET))
     }
 
     /// The key for who signs. Whether a commit is signed is left to `-S`, `commit.gpgsign` and the

@@ -10,12 +10,12 @@ use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use pinfold_boundary::{CoverKind, Entry, Place};
+use pinfold_host::beneath::{open_directory, read_beneath};
 use pinfold_policy::authority::{Authority, Effect, Restriction};
 use pinfold_policy::path::{HostPath, InsidePath};
 
 use crate::RunError;
 use crate::git::bytes;
-use crate::git::read::{open_directory, read_beneath};
 
 /// Where the files lie in the sandbox.
 const INSIDE: &str = "/run/pinfold/hidden";
@@ -52,7 +52,7 @@ impl StandIns {
     /// Never: the paths are valid.
     pub(crate) fn entry(&self) -> Result<Entry, RunError> {
         let host = HostPath::new(&self.directory).map_err(RunError::path)?;
-        let path = InsidePath::new(INSIDE).map_err(RunError::path)?;
+        let path = InsidePath::from_static(INSIDE);
         Ok(Entry { path, place: Place::ReadOnly(host) })
     }
 

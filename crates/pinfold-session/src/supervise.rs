@@ -12,22 +12,24 @@ use std::time::{Duration, Instant};
 
 use pinfold_boundary::namespace::explain;
 use pinfold_boundary::{Inside, LaunchError, step_failed};
+use pinfold_host::sys;
+use pinfold_terminal::caller::CallerTerminal;
+use pinfold_terminal::input::Feeding;
+use pinfold_terminal::prompt_overlay::Passage;
+use pinfold_terminal::screen::Screen;
+use pinfold_terminal::stdio::Pump;
 use pinfold_wire::{Ended, Order, Received, Report, Step, Window};
 
-use crate::broker::{Broker, Passage};
+use crate::RunError;
+use crate::broker::Broker;
 use crate::control::{Control, News};
 use crate::detach::Background;
 use crate::filling::Filling;
-use crate::input::Feeding;
 use crate::outcome::{LimitReached, Outcome};
 use crate::publish::Sockets;
 use crate::resume::Running;
-use crate::screen::Screen;
 use crate::serving::Serving;
-use crate::stdio::Pump;
-use crate::terminal::CallerTerminal;
 use crate::timeline::Timeline;
-use crate::{RunError, sys};
 
 /// How long a command may take to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(2);

@@ -17,10 +17,10 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use pinfold_host::file_id::FileId;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat, Statx, makedev};
 use rustix::io::Errno;
 
-use crate::file_id::FileId;
 use crate::patience::Patience;
 
 mod again;

@@ -17,6 +17,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use pinfold_egress::{Downloader, Progress, Reference, Registry};
+use pinfold_host::directories::Places;
 use pinfold_policy::limits::{ByteSize, Limits};
 use pinfold_policy::project::Base;
 use pinfold_provision::{Lock, Shelf, StepError};
@@ -31,7 +32,6 @@ pub(crate) use tarball::version_of;
 
 pub(crate) use memo::{Memo, digest_of_file};
 
-use crate::places::Places;
 use crate::provision::unpack_in_pen;
 use crate::proxy::way_out;
 

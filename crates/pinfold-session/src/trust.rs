@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use pinfold_boundary::{Cover, CoverKind, Entry, Place};
 use pinfold_egress::{SessionAuthority, TrustStores};
+use pinfold_host::io::AtPath as _;
 use pinfold_policy::path::{HostPath, InsidePath, PathError};
 use pinfold_policy::settings::Settings;
 
@@ -130,7 +131,7 @@ impl Trust {
     /// Never: the paths are valid.
     pub(crate) fn entry(&self) -> Result<Entry, RunError> {
         let host = HostPath::new(&self.directory).map_err(RunError::path)?;
-        let path = InsidePath::new(INSIDE).map_err(RunError::path)?;
+        let path = InsidePath::from_static(INSIDE);
         Ok(Entry { path, place: Place::ReadOnly(host) })
     }
 
@@ -175,9 +176,7 @@ impl Trust {
                 MOST.. => Err(io::ErrorKind::FileTooLarge.into()),
                 _ => Ok(bytes),
             });
-            known.extend(bytes.map_err(|error| {
-                io::Error::new(error.kind(), format!("cannot read {}: {error}", path.display()))
-            })?);
+            known.extend(bytes.at("read", path)?);
             known.push(b'\n');
         }
         known.extend(self.caller.certificates());

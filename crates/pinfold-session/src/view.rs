@@ -219,7 +219,7 @@ impl View {
         }
         if stack.is_some() {
             // Services and package managers of a whole system expect it.
-            let path = InsidePath::new("/run").map_err(RunError::path)?;
+            let path = InsidePath::from_static("/run");
             tree.push(Entry { path, place: Place::Private });
         }
         let views = |path: &InsidePath| self.views.iter().find(|(view, _)| view == path);

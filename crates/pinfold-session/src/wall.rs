@@ -7,13 +7,13 @@ use pinfold_boundary::container::{Container, Engine};
 use pinfold_boundary::managed::Managed;
 use pinfold_boundary::namespace::Namespace;
 use pinfold_boundary::{Boundary, Feature};
+use pinfold_host::launcher::own_program;
 use pinfold_policy::origin::Valued;
 use pinfold_policy::path::HostPath;
 use pinfold_policy::settings::{BoundaryName, EngineName, Settings};
 
 use crate::managed::{Apple, CommandLine, Plugin};
 use crate::outcome::RunError;
-use crate::provision;
 use pinfold_policy::project::ImageEngine;
 
 /// The boundary that the settings choose: `namespace` unless they say something else, or the
@@ -194,7 +194,7 @@ fn container(
 
 /// The program that an engine starts inside: this one.
 fn init() -> Result<HostPath, RunError> {
-    let own = provision::own_program().map_err(|error| RunError::refused(error, None))?;
+    let own = own_program().map_err(|error| RunError::refused(error, None))?;
     let own = std::fs::canonicalize(own).map_err(RunError::System)?;
     HostPath::new(own).map_err(RunError::path)
 }

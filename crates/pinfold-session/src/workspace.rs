@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use pinfold_host::beneath::{open_directory, read_beneath};
 use pinfold_policy::path::{HostPath, PathError};
 use pinfold_policy::settings::{Settings, WorkspaceMode};
 use thiserror::Error;
@@ -11,7 +12,6 @@ use thiserror::Error;
 use crate::dedicated::{self, DedicatedError};
 use crate::git::config::Config;
 use crate::git::pointer::line;
-use crate::git::read::{open_directory, read_beneath};
 
 /// Why there is no workspace.
 #[derive(Debug, Error)]

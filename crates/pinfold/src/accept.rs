@@ -4,9 +4,9 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Args;
+use pinfold_host::directories::Places;
 use pinfold_session::accept::{Repository, Waiting};
-use pinfold_session::places::Places;
-use pinfold_session::tell;
+use pinfold_terminal::notify;
 
 use crate::exit::Failure;
 use crate::policy;
@@ -42,14 +42,14 @@ pub(crate) fn accept(args: &AcceptArgs) -> Result<ExitCode, Failure> {
     }
     for waiting in chosen {
         repository.accept(waiting).map_err(Failure::new)?;
-        tell!("pinfold: {} is where session {} left it", waiting.branch, waiting.session);
+        notify!("pinfold: {} is where session {} left it", waiting.branch, waiting.session);
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn list(waiting: &[Waiting]) -> Result<ExitCode, Failure> {
     if waiting.is_empty() {
-        tell!("pinfold: no branch waits");
+        notify!("pinfold: no branch waits");
     }
     let mut out = std::io::stdout().lock();
     for Waiting { session, branch, .. } in waiting {

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use pinfold_host::directories::Places;
 use pinfold_policy::path::Escaped;
-use pinfold_session::places::Places;
 use pinfold_session::set_aside;
-use pinfold_session::tell;
+use pinfold_terminal::notify;
 
 use crate::exit::Failure;
 
@@ -30,7 +30,7 @@ pub(crate) fn adopt(args: &AdoptArgs) -> Result<ExitCode, Failure> {
     }
     for path in &args.paths {
         let path = set_aside::adopt(&places, path).map_err(Failure::new)?;
-        tell!("pinfold: {} is in use again", Escaped(&path));
+        notify!("pinfold: {} is in use again", Escaped(&path));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -38,7 +38,7 @@ pub(crate) fn adopt(args: &AdoptArgs) -> Result<ExitCode, Failure> {
 fn list(places: &Places) -> Result<ExitCode, Failure> {
     let all = set_aside::list(places);
     if all.is_empty() {
-        tell!("pinfold: nothing is set aside");
+        notify!("pinfold: nothing is set aside");
     }
     let mut out = std::io::stdout().lock();
     for aside in &all {

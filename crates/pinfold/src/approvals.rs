@@ -3,9 +3,10 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use pinfold_host::directories::Places;
+use pinfold_host::sessions::{is_live, live_sessions};
 use pinfold_session::broker::{self, Answer, Attendance, Happening, KeptRules, Pending};
-use pinfold_session::places::Places;
-use pinfold_session::{is_live, live_sessions, tell};
+use pinfold_terminal::notify;
 use serde::Serialize;
 
 use crate::exit::Failure;
@@ -152,7 +153,7 @@ fn watch(args: &ApprovalsArgs, places: &Places) -> Result<ExitCode, Failure> {
     let attendance = Attendance::watch(places, args.session.as_deref()).map_err(told)?;
     let session = args.session.clone().or_else(|| sessions(args, places).into_iter().next());
     let session = session.unwrap_or_default();
-    tell!("pinfold: requests of {session} wait for an answer while this runs");
+    notify!("pinfold: requests of {session} wait for an answer while this runs");
     while let Some(happening) = attendance.hear().map_err(told)? {
         match happening {
             Happening::Asked(pending) => show(args, &session, &pending)?,

@@ -3,9 +3,10 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use pinfold_session::control::{self, Attach, AttachEnd, DetachKeys};
-use pinfold_session::places::Places;
-use pinfold_session::tell;
+use pinfold_host::directories::Places;
+use pinfold_session::control::{self, Attach, AttachEnd};
+use pinfold_terminal::detach_keys::DetachKeys;
+use pinfold_terminal::notify;
 
 use crate::completions;
 use crate::exit::Failure;
@@ -29,8 +30,8 @@ pub(crate) fn attach(args: AttachArgs) -> Result<ExitCode, Failure> {
     match control::attach(&places, &args.session, attach)? {
         AttachEnd::Ended(status) => Ok(ExitCode::from(status)),
         AttachEnd::Detached(session) => {
-            tell::put(format_args!("\n"));
-            tell!("pinfold: detached; `pinfold attach {session}` goes back");
+            notify::put(format_args!("\n"));
+            notify!("pinfold: detached; `pinfold attach {session}` goes back");
             Ok(ExitCode::SUCCESS)
         }
     }

@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
+use pinfold_host::audit::{Audit, Event};
+use pinfold_host::directories::Places;
 use pinfold_policy::access::Access;
 use pinfold_policy::authority::{Explanation, HostTree, Subject, Verdict};
 use pinfold_policy::path::{Escaped, HostPath};
 use pinfold_policy::settings::Settings;
 use pinfold_session::agent::{AgentFiles, read_grants};
-use pinfold_session::audit::{Audit, Event};
 use pinfold_session::group::{Group, Missing};
-use pinfold_session::places::Places;
 use pinfold_session::system::Stack;
 use pinfold_session::workspace::Workspace;
 use pinfold_session::{View, prospect, userland};

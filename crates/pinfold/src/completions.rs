@@ -11,7 +11,7 @@ use clap::{Args, CommandFactory as _, ValueEnum};
 use clap_complete::CompleteEnv;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use clap_complete::env::{Bash, EnvCompleter, Fish, Zsh};
-use pinfold_session::places::Places;
+use pinfold_host::directories::Places;
 use pinfold_session::{control, detach};
 
 use crate::cli::Cli;

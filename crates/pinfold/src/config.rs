@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use pinfold_host::directories::Places;
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::OriginRow;
-use pinfold_session::places::Places;
-use pinfold_session::tell;
+use pinfold_terminal::notify;
 
 use crate::cli::{Output, PolicyArgs};
 use crate::exit::Failure;
@@ -44,7 +44,7 @@ pub(crate) fn config(args: &ConfigArgs) -> Result<ExitCode, Failure> {
         }
     }
     for widening in settings.waiting() {
-        tell!("pinfold: note: waits for `pinfold trust`: {widening}");
+        notify!("pinfold: note: waits for `pinfold trust`: {widening}");
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use pinfold_boundary::Probe;
-use pinfold_session::places::Places;
+use pinfold_host::directories::Places;
 use serde_json::json;
 
 use crate::cli::Output;

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use pinfold_host::directories::Places;
 use pinfold_policy::limits::{ByteSize, MilliCpus, WallTime};
 use pinfold_session::control::{self, Exec, Limits, Tty};
-use pinfold_session::places::Places;
-use pinfold_session::tell;
+use pinfold_terminal::notify;
 
 use crate::cli::cpus;
 use crate::completions;
@@ -114,11 +114,11 @@ fn run(session: &str, argv: Vec<OsString>, around: Surroundings) -> Result<ExitC
     let end = control::exec(&places, session, exec)?;
     if let Some(limit) = end.limit {
         let what = if limit.ended_the_run() { "ended the run" } else { "was reached" };
-        tell!("pinfold: the {} limit {what}", limit.name());
+        notify!("pinfold: the {} limit {what}", limit.name());
     }
     if end.interrupted && std::io::stdin().is_terminal() {
         // The shell treats a job that an interrupt ended differently from one that returns.
-        pinfold_session::die_of_interrupt();
+        pinfold_host::sys::die_of_interrupt();
     }
     Ok(ExitCode::from(end.status))
 }

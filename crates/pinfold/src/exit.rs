@@ -16,10 +16,10 @@ use std::fmt;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
+use pinfold_host::directories::PlacesError;
 use pinfold_session::RunError;
-use pinfold_session::places::PlacesError;
 use pinfold_session::review::ReviewError;
-use pinfold_session::tell;
+use pinfold_terminal::notify;
 
 /// A failure on its way to the user.
 #[derive(Debug)]
@@ -72,9 +72,9 @@ impl Failure {
     /// Writes the failure to standard error and gives its code.
     pub(crate) fn show(self) -> ExitCode {
         let (strong, plain) = if colours() { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
-        tell::marked(format_args!("{strong}error:{plain}"), &self.error);
+        notify::marked(format_args!("{strong}error:{plain}"), &self.error);
         if let Some(hint) = self.hint {
-            tell::marked(format_args!("hint:"), &hint);
+            notify::marked(format_args!("hint:"), &hint);
         }
         ExitCode::from(self.code)
     }

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
+use pinfold_host::directories::Places;
 use pinfold_policy::document::SettingsFile;
 use pinfold_policy::path::HostPath;
 use pinfold_policy::settings::import_group;
-use pinfold_session::places::Places;
 
 use crate::exit::Failure;
 

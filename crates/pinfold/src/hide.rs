@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use pinfold_host::directories::Places;
 use pinfold_policy::path::Escaped;
 use pinfold_session::hide::{self, Condition, HideError, Tracking};
-use pinfold_session::places::Places;
-use pinfold_session::tell;
+use pinfold_terminal::notify;
 
 use crate::exit::Failure;
 
@@ -38,12 +38,12 @@ pub(crate) fn hide(args: &HideArgs) -> Result<ExitCode, Failure> {
     for path in &args.paths {
         if args.undo {
             let path = hide::undo(&places, path).map_err(failed)?;
-            tell!("pinfold: {} is back", Escaped(&path));
+            notify!("pinfold: {} is back", Escaped(&path));
             continue;
         }
         let tracking = if args.force { Tracking::Allow } else { Tracking::Refuse };
         let hidden = hide::hide(&places, path, tracking).map_err(failed)?;
-        tell!(
+        notify!(
             "pinfold: moved {} out of reach of sessions; a link leads to it",
             Escaped(&hidden.path)
         );
@@ -54,7 +54,7 @@ pub(crate) fn hide(args: &HideArgs) -> Result<ExitCode, Failure> {
 fn list(places: &Places) -> Result<ExitCode, Failure> {
     let all = hide::list(places).map_err(Failure::new)?;
     if all.is_empty() {
-        tell!("pinfold: nothing is hidden");
+        notify!("pinfold: nothing is hidden");
     }
     let mut out = std::io::stdout().lock();
     for hidden in &all {

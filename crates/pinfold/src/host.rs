@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
+use pinfold_host::directories::Places;
 use pinfold_session::broker::{self, Stage};
-use pinfold_session::places::Places;
-use pinfold_session::tell;
+use pinfold_terminal::notify;
 
 use crate::exit::Failure;
 
@@ -52,12 +52,12 @@ pub(crate) fn git(args: &HostGitArgs) -> Result<ExitCode, Failure> {
     match stage.run(&args.place, places) {
         Ok(None) => Ok(ExitCode::SUCCESS),
         Ok(Some(outcome)) => {
-            tell::notes(&outcome.notes);
+            notify::notes(&outcome.notes);
             Ok(ExitCode::from(outcome.status))
         }
         Err(error) => {
             // What reads this shows it by itself.
-            tell::lines(&error.to_string());
+            notify::lines(&error.to_string());
             Ok(ExitCode::from(125))
         }
     }

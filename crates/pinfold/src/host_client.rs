@@ -17,9 +17,9 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
 
+use pinfold_host::launcher::Launcher;
 use pinfold_session::broker::{DIRECTORY, HostExecResult, PROGRAM, SOCKET};
-use pinfold_session::launcher::Launcher;
-use pinfold_session::tell;
+use pinfold_terminal::notify;
 use pinfold_wire::{Call, Ended, Frames, HostCommand, MAX_DATA, Reply, framed};
 
 const UNREACHABLE: u8 = 125;
@@ -75,7 +75,7 @@ pub(crate) fn ask(name: &OsStr) -> ExitCode {
         args.remove(0);
     }
     if args.is_empty() || args[0].as_bytes().starts_with(b"-") {
-        tell::put(format_args!("{HELP}"));
+        notify::put(format_args!("{HELP}"));
         return ExitCode::from(USAGE);
     }
     let executable = args.remove(0);
@@ -102,11 +102,11 @@ fn own_git(args: &[OsString]) -> ExitCode {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let others = std::env::split_paths(&path).filter(|directory| directory != Path::new(DIRECTORY));
     let Some(git) = others.map(|directory| directory.join("git")).find(|git| git.is_file()) else {
-        tell!("pinfold-host: there is no git inside");
+        notify!("pinfold-host: there is no git inside");
         return ExitCode::from(127);
     };
     let error = Launcher.become_program(&git, args);
-    tell!("pinfold-host: {}: {error}", git.display());
+    notify!("pinfold-host: {}: {error}", git.display());
     ExitCode::from(126)
 }
 
@@ -123,7 +123,7 @@ fn run(executable: &OsStr, args: Vec<OsString>, shown: Shown) -> ExitCode {
         // Nobody reads any more; the command is ended with this process.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::from(BROKEN_PIPE),
         Err(error) => {
-            tell!("pinfold-host: the host cannot be asked: {error}");
+            notify!("pinfold-host: the host cannot be asked: {error}");
             ExitCode::from(UNREACHABLE)
         }
     }
@@ -210,7 +210,7 @@ impl Listening {
             (Reply::Waiting, Shown::AsItComes) => {
                 use std::io::IsTerminal as _;
                 if io::stderr().is_terminal() {
-                    tell!("pinfold-host: waiting for its user's approval");
+                    notify!("pinfold-host: waiting for its user's approval");
                 }
             }
             (Reply::Waiting, Shown::Json) => {}
@@ -230,9 +230,9 @@ impl Listening {
             }
             (Reply::Refused { why, hint }, Shown::AsItComes) => {
                 io::stdout().flush()?;
-                tell!("pinfold-host: {why}");
+                notify!("pinfold-host: {why}");
                 if !hint.is_empty() {
-                    tell!("hint: {hint}");
+                    notify!("hint: {hint}");
                 }
                 return Ok(Some(ExitCode::from(REFUSED)));
             }
@@ -293,9 +293,9 @@ impl Listening {
             Ok(output) if output.code == Some(0) => {}
             Ok(output) => {
                 let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-                tell!("pinfold-host: the repository does not know it yet: {said}");
+                notify!("pinfold-host: the repository does not know it yet: {said}");
             }
-            Err(error) => tell!("pinfold-host: the repository does not know it yet: {error}"),
+            Err(error) => notify!("pinfold-host: the repository does not know it yet: {error}"),
         }
     }
 }

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use pinfold_host::digest::ContentHash;
+use pinfold_host::directories::Places;
 use pinfold_image::{AgentContext, AgentFiles, Base, ImageTag, Layer, Reference};
 use pinfold_policy::agents::Selection;
 use pinfold_policy::path::Escaped;
@@ -13,10 +15,9 @@ use pinfold_session::agent::AgentFiles as Profiles;
 use pinfold_session::image::{
     Engine, Event, How, ImageError, Images, Wanted, extensions_of, files_of,
 };
-use pinfold_session::places::Places;
-use pinfold_session::repository::{ContentHash, Repository, TrustStore};
-use pinfold_session::tell;
+use pinfold_session::repository::{Repository, TrustStore};
 use pinfold_session::workspace::Workspace;
+use pinfold_terminal::notify;
 use serde_json::json;
 
 use crate::cli::Output;
@@ -236,7 +237,7 @@ fn built(
     };
     let built = Images::new(engine, places, tell).build(&wanted, &how, &is_trusted);
     if let Err(ImageError::Interrupted(signal)) = &built {
-        pinfold_session::die_of(*signal);
+        pinfold_host::sys::die_of(*signal);
     }
     Ok((name, built.map_err(told)?))
 }
@@ -291,7 +292,7 @@ fn tag(args: &TagArgs, places: &Places) -> Result<ExitCode, Failure> {
     }
     if tagged.digest.is_empty() && tagged.base != Some(Base::Scratch) {
         let base = base.unwrap_or("what it builds on");
-        tell!("pinfold: note: {base} is not known here, so the tag is without its digest");
+        notify!("pinfold: note: {base} is not known here, so the tag is without its digest");
     }
     say!("{}", tagged.last());
     Ok(ExitCode::SUCCESS)
@@ -324,16 +325,16 @@ fn list(args: &ListArgs, places: &Places) -> Result<ExitCode, Failure> {
 /// What a person sees who waits.
 fn tell(event: &Event<'_>) {
     match event {
-        Event::Pulling(reference) => tell!("pinfold: getting {reference}"),
-        Event::Own(reference) => tell!(
+        Event::Pulling(reference) => notify!("pinfold: getting {reference}"),
+        Event::Own(reference) => notify!(
             "pinfold: note: {reference} is older than seven days, and was made on this machine, so \
              there is nobody to ask for a newer one"
         ),
-        Event::Building(tag) => tell!("pinfold: building {tag}"),
-        Event::There(tag) => tell!("pinfold: {tag} is there"),
+        Event::Building(tag) => notify!("pinfold: building {tag}"),
+        Event::There(tag) => notify!("pinfold: {tag} is there"),
         Event::Output(said) => {
             // What a repository has a build say does not drive the terminal.
-            pinfold_session::tell::output(said);
+            pinfold_terminal::notify::output(said);
         }
     }
 }

@@ -8,9 +8,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use pinfold_session::audit::Reader;
-use pinfold_session::places::Places;
-use pinfold_session::{SessionId, detach, is_live, names, tell};
+use pinfold_host::audit::Reader;
+use pinfold_host::directories::Places;
+use pinfold_host::session_id::SessionId;
+use pinfold_host::sessions::{is_live, names};
+use pinfold_session::detach;
+use pinfold_terminal::notify;
 use serde_json::Value;
 
 use self::colours::Colours;
@@ -40,7 +43,7 @@ pub(crate) fn logs(args: &LogsArgs) -> Result<ExitCode, Failure> {
     let path = detach::log_of(&places, &session);
     let read = |error: io::Error| {
         if error.kind() == io::ErrorKind::BrokenPipe {
-            pinfold_session::die_of_broken_pipe();
+            pinfold_host::sys::die_of_broken_pipe();
         }
         Failure::new(format!("cannot show {}: {error}", path.display()))
     };
@@ -74,7 +77,7 @@ fn follow(
         std::thread::sleep(LOOK);
     }
     if was_live && !has_ended(places, session)? {
-        tell!("pinfold: the session {session} was killed: it has told of no end");
+        notify!("pinfold: the session {session} was killed: it has told of no end");
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -41,13 +41,13 @@ use clap::Parser;
 use cli::{Cli, Command};
 use network::Way;
 use pinfold_boundary::{container, managed};
+use pinfold_host::directories::Places;
+use pinfold_host::launcher::Launcher;
+use pinfold_host::wrappers;
 use pinfold_secrets::Store;
-use pinfold_session::launcher::Launcher;
-use pinfold_session::places::Places;
-use pinfold_session::wrappers;
 
 fn main() -> ExitCode {
-    pinfold_session::remember_ignored_signals();
+    pinfold_host::sys::remember_ignored_signals();
     if container::run_as_init() || managed::run_as_init() {
         return ExitCode::SUCCESS;
     }

@@ -4,10 +4,10 @@ use std::process::ExitCode;
 use std::str::FromStr;
 
 use clap::Args;
+use pinfold_host::directories::Places;
 use pinfold_policy::network::{InvalidRule, NetworkRule, Preset};
 use pinfold_session::control::{Change, RulesNow, change};
-use pinfold_session::places::Places;
-use pinfold_session::tell;
+use pinfold_terminal::notify;
 
 use crate::completions;
 use crate::exit::Failure;
@@ -76,7 +76,7 @@ pub(crate) fn change_session(way: &Way, args: &ChangeArgs) -> Result<ExitCode, F
         say!("{rule}");
     }
     if by_proxy && matches!(way, Way::Allow) {
-        tell!(
+        notify!(
             "pinfold: note: only programs that use HTTP_PROXY and HTTPS_PROXY reach it in this session; \
              start it with --allow-host, --detach or --idle for all programs"
         );
@@ -87,15 +87,15 @@ pub(crate) fn change_session(way: &Way, args: &ChangeArgs) -> Result<ExitCode, F
 /// Says what a run reached, and the smallest rules that allow it.
 pub(crate) fn propose(reached: &[NetworkRule]) {
     if reached.is_empty() {
-        tell!("pinfold: this run reached no host; it needs no rule");
+        notify!("pinfold: this run reached no host; it needs no rule");
         return;
     }
     let rules: Vec<String> = reached.iter().map(ToString::to_string).collect();
     let flags: Vec<String> = rules.iter().map(|rule| format!("--allow-host {rule}")).collect();
     let quoted: Vec<String> = rules.iter().map(|rule| format!("\"{rule}\"")).collect();
-    tell!("pinfold: this run reached {} hosts; these rules allow that and no more:", rules.len());
-    tell!("  pinfold run {}", flags.join(" "));
-    tell!("or, in config.toml:");
-    tell!("  [network]");
-    tell!("  allow = [{}]", quoted.join(", "));
+    notify!("pinfold: this run reached {} hosts; these rules allow that and no more:", rules.len());
+    notify!("  pinfold run {}", flags.join(" "));
+    notify!("or, in config.toml:");
+    notify!("  [network]");
+    notify!("  allow = [{}]", quoted.join(", "));
 }

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use pinfold_host::directories::Places;
+use pinfold_host::owned;
 use pinfold_policy::document::SettingsFile;
 use pinfold_policy::env::EnvName;
 use pinfold_policy::path::{Escaped, HostPath};
@@ -12,8 +14,6 @@ use pinfold_policy::settings::{
     Settings, Trust, WrapperSetting,
 };
 use pinfold_session::dedicated::Dedicated;
-use pinfold_session::owned;
-use pinfold_session::places::Places;
 use pinfold_session::repository::{Repository, RepositoryError, TrustStore};
 use pinfold_session::workspace::{Workspace, WorkspaceError};
 

@@ -20,7 +20,7 @@ pub(crate) fn put(text: fmt::Arguments<'_>) {
     let mut out = io::stdout().lock();
     let Err(error) = out.write_fmt(text).and_then(|()| out.flush()) else { return };
     if error.kind() == io::ErrorKind::BrokenPipe {
-        pinfold_session::die_of_broken_pipe();
+        pinfold_host::sys::die_of_broken_pipe();
     }
     let _ = Failure::new(format!("cannot write to standard output: {error}")).show();
     std::process::exit(1);

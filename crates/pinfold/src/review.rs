@@ -8,10 +8,10 @@ mod show;
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
+use pinfold_host::directories::Places;
 use pinfold_policy::path::Escaped;
-use pinfold_session::places::Places;
 use pinfold_session::review::{Review, Summary};
-use pinfold_session::tell;
+use pinfold_terminal::notify;
 
 pub(crate) use decide::{ApplyArgs, DiscardArgs, apply, discard};
 pub(crate) use list::{PsArgs, ps};
@@ -56,7 +56,7 @@ pub(crate) fn choose(words: &[OsString]) -> Result<Chosen, Failure> {
         .collect::<Result<_, _>>()?;
     let review = Review::open(&places, &summary.session)?;
     if let Some(resumed) = review.resumed() {
-        tell!("pinfold: finished an `apply` that was interrupted");
+        notify!("pinfold: finished an `apply` that was interrupted");
         decide::tell(resumed);
     }
     Ok(Chosen { places, review, paths })

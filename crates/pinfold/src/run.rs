@@ -5,6 +5,8 @@ use std::io::{IsTerminal, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
+use pinfold_host::directories::Places;
+use pinfold_host::session_id::SessionName;
 use pinfold_policy::authority::Subject;
 use pinfold_policy::origin::{Origin, Valued};
 use pinfold_policy::settings::{ApplyMode, Settings};
@@ -15,13 +17,12 @@ use pinfold_session::container_tools;
 use pinfold_session::detach::{self, Background, Front, Side, Started};
 use pinfold_session::group::{Group, Missing};
 use pinfold_session::identity::{self, Identity};
-use pinfold_session::places::Places;
 use pinfold_session::search_path::{SearchPath, Shown, VIRTUAL_ENV};
 use pinfold_session::ssh::Ssh;
-use pinfold_session::tell;
 use pinfold_session::toolchains::Toolchains;
 use pinfold_session::workspace::Workspace;
-use pinfold_session::{Outcome, Request, SessionName, Timeline, Who, Window, userland};
+use pinfold_session::{Outcome, Request, Timeline, Who, Window, userland};
+use pinfold_terminal::notify;
 
 use crate::cli::RunArgs;
 use crate::environment::{Caller, environment};
@@ -62,11 +63,11 @@ pub(crate) fn run(mut args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
     say_what_waits(&settings);
     if learn {
         settings.allow_every_name("pinfold learn").map_err(Failure::own)?;
-        tell!("pinfold: learning: every public host can be reached in this run");
+        notify!("pinfold: learning: every public host can be reached in this run");
     }
     let dedicated = policy::dedicated(&args.policy, &workspace, &settings, &places)?;
     for note in dedicated.iter().flat_map(|dedicated| &dedicated.notes) {
-        tell!("pinfold: note: {note}");
+        notify!("pinfold: note: {note}");
     }
     let RunArgs { agent, rest, idle, policy, timings, name, agent_image, .. } = args;
     let unattended = policy.unattended;
@@ -78,8 +79,8 @@ pub(crate) fn run(mut args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
     }
     if let Some(dedicated) = dedicated {
         match dedicated.end() {
-            Ok(told) => told.iter().for_each(|told| tell!("pinfold: {told}")),
-            Err(error) => tell!("pinfold: the worktree stays: {error}"),
+            Ok(told) => told.iter().for_each(|told| notify!("pinfold: {told}")),
+            Err(error) => notify!("pinfold: the worktree stays: {error}"),
         }
     }
     let outcome = outcome?;
@@ -91,7 +92,7 @@ pub(crate) fn run(mut args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
     }
     if outcome.interrupted && std::io::stdin().is_terminal() {
         // The shell treats a job that an interrupt ended differently from one that returns.
-        pinfold_session::die_of_interrupt();
+        pinfold_host::sys::die_of_interrupt();
     }
     Ok(ExitCode::from(outcome.status))
 }
@@ -106,7 +107,7 @@ fn ask_to_apply() -> Result<(), Failure> {
     if !is_terminal || review::choose(&[]).is_err() {
         return Ok(());
     }
-    tell::put(format_args!("pinfold: apply these changes? [y/N] "));
+    notify::put(format_args!("pinfold: apply these changes? [y/N] "));
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer).map_err(Failure::own)?;
     if matches!(answer.trim(), "y" | "Y" | "yes") {
@@ -223,7 +224,7 @@ pub(crate) fn request(
     timeline.done("reads settings, agent and toolchains");
     let group = Group::find(&settings, &workspace, &places, Missing::Make, &mut run.extra)?;
     for note in &group.notes {
-        tell!("pinfold: note: {note}");
+        notify!("pinfold: note: {note}");
     }
     let identity = Identity::find(&settings, &project)?;
     let person = identity::of_the_person(&settings, &project, &places);
@@ -274,7 +275,7 @@ fn say_what_waits(settings: &Settings) {
             0 => String::new(),
             more => format!(" ({more} more)"),
         };
-        tell!("pinfold: note: waits for `pinfold trust`: {first}{more}");
+        notify!("pinfold: note: waits for `pinfold trust`: {first}{more}");
     }
 }
 
@@ -295,21 +296,21 @@ fn progress(event: Event) {
         Event::Sealing => "sealing".to_owned(),
     };
     if std::io::stderr().is_terminal() {
-        tell::put(format_args!("\r\x1b[Kpinfold: {words}"));
+        notify::put(format_args!("\r\x1b[Kpinfold: {words}"));
         if event == Event::Sealing {
-            tell::put(format_args!("\r\x1b[K"));
+            notify::put(format_args!("\r\x1b[K"));
         }
     } else if !matches!(event, Event::Fetching { done, .. } if done.packages > 0) {
-        tell!("pinfold: {words}");
+        notify!("pinfold: {words}");
     }
 }
 
 fn report(outcome: &Outcome, timings: bool) {
     if let Some(limit) = outcome.limit {
         let what = if limit.ended_the_run() { "ended the run" } else { "was reached" };
-        tell!("pinfold: the {} limit {what}", limit.name());
+        notify!("pinfold: the {} limit {what}", limit.name());
     }
-    tell::notes(&outcome.notes);
+    notify::notes(&outcome.notes);
     if timings {
         show(&outcome.timeline);
     }
@@ -327,6 +328,6 @@ fn show(timeline: &Timeline) {
         };
         let took = mark.at.saturating_sub(*own) as f64 / 1e6;
         *own = mark.at;
-        tell!("{:>8.3} ms {took:>+8.3}  {who}  {}", (mark.at - first) as f64 / 1e6, mark.what);
+        notify!("{:>8.3} ms {took:>+8.3}  {who}  {}", (mark.at - first) as f64 / 1e6, mark.what);
     }
 }

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use pinfold_secrets::{
     AuthMode, Entry, EnvName, Error, Found, InvalidSecret, Report, RunCommand, SecretId, Store,
 };
-use pinfold_session::tell;
+use pinfold_terminal::notify;
 use serde_json::{Value, json};
 
 mod prompt;
@@ -146,7 +146,7 @@ pub(crate) fn run(
         SecretCommand::Ls { json } => list(json, store, out),
         SecretCommand::Rm { id } => {
             for place in store.remove(&id, runner)? {
-                tell!("forgot {id} ({place})");
+                notify!("forgot {id} ({place})");
             }
             Ok(())
         }
@@ -161,7 +161,7 @@ fn set(args: SetArgs, store: &Store, runner: &dyn RunCommand) -> Result<(), Secr
         (None, None) => Entry::Value(prompt::read_value(&args.id)?),
     };
     let Found { place, auth } = store.set(&args.id, entry, args.auth.map(Into::into), runner)?;
-    tell!("{} ({auth}) is now taken from {place}", args.id);
+    notify!("{} ({auth}) is now taken from {place}", args.id);
     Ok(())
 }
 
@@ -211,7 +211,7 @@ fn list(json: bool, store: &Store, out: &mut dyn Write) -> Result<(), SecretErro
         }
     }
     if reports.is_empty() {
-        tell!("no secrets; keep one with `pinfold secret set anthropic`");
+        notify!("no secrets; keep one with `pinfold secret set anthropic`");
     }
     Ok(())
 }

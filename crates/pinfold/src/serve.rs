@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser as _};
+use pinfold_host::directories::Places;
 use pinfold_serve::{Api, Mcp};
-use pinfold_session::places::Places;
-use pinfold_session::tell;
+use pinfold_terminal::notify;
 
 use crate::cli::Cli;
 use crate::exit::Failure;
@@ -48,7 +48,7 @@ pub(crate) fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
     if args.stdio {
         api.serve(pinfold_serve::input(), io::stdout()).map_err(Failure::new)?;
     } else {
-        let is_bound = || tell!("pinfold: serving at {}", path.display());
+        let is_bound = || notify!("pinfold: serving at {}", path.display());
         pinfold_serve::listen(&api, &path, is_bound).map_err(Failure::new)?;
     }
     Ok(ExitCode::SUCCESS)

@@ -6,16 +6,16 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use pinfold_host::directories::Places;
 use pinfold_policy::path::{Brief, Escaped};
 use pinfold_policy::settings::Settings;
-use pinfold_session::places::Places;
 use pinfold_session::snapshot::step::Step;
 use pinfold_session::snapshot::{
     Building, Event, KEPT, Pruned, SnapshotError, Snapshots, Summary, base_of, build_hosts,
 };
 use pinfold_session::system::{Doing, Stack};
-use pinfold_session::tell;
 use pinfold_session::workspace::Workspace;
+use pinfold_terminal::notify;
 
 use crate::cli::{Output, PolicyArgs};
 use crate::exit::Failure;
@@ -79,12 +79,12 @@ pub(crate) fn step(args: &StepArgs) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(Failure::places)?;
     let outcome = Step::read(&args.step).map_err(Failure::own)?.run(places)?;
     for note in &outcome.notes {
-        tell!("pinfold: {note}");
+        notify!("pinfold: {note}");
     }
     // Where there is no room for it, who builds sees that by itself.
     let _ = Step::tell(&args.step, outcome.limit);
     if let Some(limit) = outcome.limit {
-        tell!("pinfold: the {} limit was reached", limit.name());
+        notify!("pinfold: the {} limit was reached", limit.name());
     }
     Ok(ExitCode::from(outcome.status))
 }
@@ -122,7 +122,7 @@ fn make(
     let made = snapshots.ensure(settings, project.root.as_path());
     progress.end();
     if let Some(signal) = made.as_ref().err().and_then(SnapshotError::interrupted) {
-        pinfold_session::die_of(signal);
+        pinfold_host::sys::die_of(signal);
     }
     made.map_err(told)
 }
@@ -148,11 +148,11 @@ fn build(args: &BuildArgs, places: &Places) -> Result<ExitCode, Failure> {
     let workspace = policy::workspace(places)?;
     let settings = policy::settings(&args.policy, None, places, &workspace)?;
     for widening in settings.waiting() {
-        tell!("pinfold: note: waits for `pinfold trust`: {widening}");
+        notify!("pinfold: note: waits for `pinfold trust`: {widening}");
     }
     let tags = if args.refresh { Tags::Anew } else { Tags::AsTheyWere };
     match make(&settings, places, &workspace, tags)? {
-        None => tell!("pinfold: sessions here run on this machine's own system"),
+        None => notify!("pinfold: sessions here run on this machine's own system"),
         Some(stack) => {
             for tree in &stack.trees {
                 say!("{}", Escaped(tree));
@@ -251,7 +251,7 @@ fn prune(args: &PruneArgs, places: &Places) -> Result<ExitCode, Failure> {
             say!("{what} {id}");
         }
         for id in in_use {
-            tell!("pinfold: {what} {id} is in use and stays");
+            notify!("pinfold: {what} {id} is in use and stays");
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -268,7 +268,7 @@ impl Progress {
     fn tell(&self, event: &Event<'_>) {
         let words = match event {
             Event::Alpine => {
-                tell!(
+                notify!(
                     "pinfold: note: set-up commands call apk and snapshot.base is not named, so \
                      the base is alpine"
                 );
@@ -290,26 +290,26 @@ impl Progress {
             Event::Base(Doing::Reading) => "reading this machine's own system".to_owned(),
             Event::Building(Building::Command { index, of, command }) => {
                 self.end();
-                tell!("pinfold: set-up {} of {of}: {}", index + 1, Brief(command.as_ref()));
+                notify!("pinfold: set-up {} of {of}: {}", index + 1, Brief(command.as_ref()));
                 return;
             }
             Event::Building(Building::Output(said)) => {
                 // It has been written down; a terminal shows it without what would drive it.
-                tell::output(said);
+                notify::output(said);
                 return;
             }
         };
         if std::io::stderr().is_terminal() {
-            tell::put(format_args!("\r\x1b[Kpinfold: {words}"));
+            notify::put(format_args!("\r\x1b[Kpinfold: {words}"));
             self.open.set(true);
         } else if !matches!(event, Event::Base(Doing::Fetching(progress)) if progress.bytes > 0) {
-            tell!("pinfold: {words}");
+            notify!("pinfold: {words}");
         }
     }
 
     fn end(&self) {
         if self.open.replace(false) {
-            tell::put(format_args!("\r\x1b[K"));
+            notify::put(format_args!("\r\x1b[K"));
         }
     }
 }

@@ -5,14 +5,15 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use pinfold_host::audit::{Audit, Event};
+use pinfold_host::digest::ContentHash;
+use pinfold_host::directories::Places;
 use pinfold_policy::path::Escaped;
 use pinfold_policy::project::Widening;
 use pinfold_policy::settings::{Attendance, Settings, Trust};
-use pinfold_session::audit::{Audit, Event};
-use pinfold_session::places::Places;
-use pinfold_session::repository::{ContentHash, Repository, TrustStore};
-use pinfold_session::tell;
+use pinfold_session::repository::{Repository, TrustStore};
 use pinfold_session::workspace::Workspace;
+use pinfold_terminal::notify;
 use serde_json::json;
 
 use crate::cli::Output;
@@ -54,7 +55,7 @@ pub(crate) fn trust(args: &TrustArgs) -> Result<ExitCode, Failure> {
     let workspace = policy::workspace(&places)?;
     if args.revoke {
         let was = store.revoke(&workspace).map_err(Failure::new)?;
-        tell!("pinfold: {}", if was { "trusted no more" } else { "nothing was trusted here" });
+        notify!("pinfold: {}", if was { "trusted no more" } else { "nothing was trusted here" });
         return Ok(ExitCode::SUCCESS);
     }
     if args.image {
@@ -98,7 +99,7 @@ fn trust_image(
         return Err(Failure::new("this repository adds nothing to agents' images"));
     };
     let content = layer.read(None).map_err(|error| image::told(error.into()))?;
-    let hash = ContentHash::of_layer(content.whole);
+    let hash = ContentHash::from(content.whole.bytes());
     if args.hash {
         say!("{hash}");
         return Ok(ExitCode::SUCCESS);
@@ -144,14 +145,14 @@ fn ask(
     (path, hash): (&Path, ContentHash),
 ) -> Result<ExitCode, Failure> {
     if !args.yes && !agreed()? {
-        tell!("pinfold: not trusted");
+        notify!("pinfold: not trusted");
         return Ok(ExitCode::FAILURE);
     }
     let audit = Audit::open(&places.state, None).map_err(Failure::new)?;
     let event = Event::Trust { workspace: workspace.root.to_string(), content: hash.to_string() };
     audit.record(&event).map_err(Failure::new)?;
     store.trust(workspace, path, hash).map_err(Failure::new)?;
-    tell!("pinfold: trusted until it changes");
+    notify!("pinfold: trusted until it changes");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -214,7 +215,7 @@ fn agreed() -> Result<bool, Failure> {
         return Err(Failure::new("standard input is no terminal, so nobody can be asked")
             .hint(Some("read the above, then say --yes".to_owned())));
     }
-    tell::put(format_args!("Trust this content? [y/N] "));
+    notify::put(format_args!("Trust this content? [y/N] "));
     io::stderr().flush().map_err(Failure::new)?;
     let mut answer = String::new();
     io::stdin().read_line(&mut answer).map_err(Failure::new)?;

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use clap::Args;
 use pinfold_provision::unpack::unpack_dir;
 use pinfold_session::provision::{DISK_FULL, SAVED};
-use pinfold_session::tell;
 use pinfold_snapshot::layer::{Budget, MOST_ENTRIES, apply_all, apply_saved};
+use pinfold_terminal::notify;
 
 #[derive(Debug, Args)]
 pub(crate) struct UnpackArgs {
@@ -32,7 +32,7 @@ pub(crate) fn unpack(args: &UnpackArgs) -> ExitCode {
     match unpack_dir(&args.tarballs, &args.tree) {
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => {
-            tell!("{error}");
+            notify!("{error}");
             if error.is_disk_full() { ExitCode::from(DISK_FULL) } else { ExitCode::FAILURE }
         }
     }
@@ -48,7 +48,7 @@ pub(crate) fn unpack_system(args: &UnpackSystemArgs) -> ExitCode {
     match applied {
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => {
-            tell!("{error}");
+            notify!("{error}");
             if error.is_disk_full() { ExitCode::from(DISK_FULL) } else { ExitCode::FAILURE }
         }
     }

@@ -130,3 +130,12 @@ fn a_long_name_is_cut_between_characters() {
     }
     assert_eq!(cut("abc", 3), "abc");
 }
+
+#[test]
+fn constant_that_is_not_normalised_panics() {
+    assert_eq!(InsidePath::from_static("/a/b"), InsidePath::new("/a/b").unwrap());
+    assert_eq!(InsidePath::from_static("/"), InsidePath::root());
+    for wrong in ["", "a", "/a/", "//a", "/a/../b", "/./a", "/a\0"] {
+        std::panic::catch_unwind(|| InsidePath::from_static(wrong)).unwrap_err();
+    }
+}

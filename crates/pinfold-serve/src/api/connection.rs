@@ -6,7 +6,7 @@ use std::thread;
 
 use pinfold_client::api::{self, Call, Done};
 use pinfold_client::{Fault, Id, Message, code, read_line};
-use pinfold_session::places::Places;
+use pinfold_host::directories::Places;
 use serde_json::Value;
 
 use super::going_on::GoingOn;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pinfold_client::Fault;
 use pinfold_client::api::AuditEvent;
-use pinfold_session::audit::Reader;
+use pinfold_host::audit::Reader;
 use serde_json::Value;
 
 use super::connection::{Connection, start_thread};

@@ -10,8 +10,8 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pinfold_client::{Fault, Id, code};
+use pinfold_host::directories::Places;
 use pinfold_session::control::{self, Running, Session};
-use pinfold_session::places::Places;
 use pinfold_tools::{ErrorKind, ToolError, Tools};
 use rustix::event::{PollFd, PollFlags};
 

@@ -13,7 +13,7 @@ use pinfold_client::api::{
     SessionStart, SessionStarted, SessionStop, Sessions, Stream, WatchStarted,
 };
 use pinfold_client::{Fault, Id, code};
-use pinfold_session::SessionId;
+use pinfold_host::session_id::SessionId;
 use pinfold_tools::{Operation, Tools, Watch};
 use serde_json::Value;
 
@@ -126,7 +126,7 @@ fn session_start(to: &Arc<Connection>, asked: &Asked, call: SessionStart) -> Ans
             told
         };
         let boundary = SessionId::parse(&session)
-            .and_then(|id| pinfold_session::boundary_of(to.going_on.places(), &id));
+            .and_then(|id| pinfold_host::sessions::boundary_of(to.going_on.places(), &id));
         let gone = || Fault::refused("the session has ended".to_owned(), None);
         Ok(SessionStarted { session, boundary: boundary.ok_or_else(gone)?, notes })
     })
@@ -134,8 +134,8 @@ fn session_start(to: &Arc<Connection>, asked: &Asked, call: SessionStart) -> Ans
 
 fn sessions(to: &Connection) -> Answer {
     let places = to.going_on.places();
-    let names = pinfold_session::names(places);
-    let mut live: Vec<String> = pinfold_session::live_sessions(places).into_iter().collect();
+    let names = pinfold_host::sessions::names(places);
+    let mut live: Vec<String> = pinfold_host::sessions::live_sessions(places).into_iter().collect();
     live.sort_unstable();
     let name =
         |session: &String| names.iter().find_map(|(id, name)| (id == session).then_some(name));

@@ -11,7 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use pinfold_client::api::Program;
 use pinfold_client::{Fault, code};
-use pinfold_session::launcher::Launcher;
+use pinfold_host::launcher::Launcher;
 use pinfold_tools::{
     Bytes, ContentKind, Edit, EntryKind, ErrorKind, Find, Grep, GrepMode, LineKind, List,
     Operation, Range, Read, Stat, ToolError, Write,

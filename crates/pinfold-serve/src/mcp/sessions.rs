@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use pinfold_client::Fault;
+use pinfold_host::directories::Places;
 use pinfold_session::control::Session;
-use pinfold_session::places::Places;
 use pinfold_tools::{ErrorKind, ToolError, Tools};
 
 use super::lock;
@@ -51,7 +51,7 @@ impl Sessions {
     /// Starts one more, and makes it the first if there is none.
     pub(super) fn start(&self) -> Result<(String, Vec<String>), Fault> {
         let mut first = lock(&self.first);
-        let is_live = |name: &str| pinfold_session::is_live(&self.places, name);
+        let is_live = |name: &str| pinfold_host::sessions::is_live(&self.places, name);
         lock(&self.all).retain(|name, _| is_live(name));
         if lock(&self.all).len() >= MOST {
             return Err(Fault::refused(format!("{MOST} sessions are the most"), Some("stop one")));
@@ -126,7 +126,7 @@ impl Sessions {
     pub(super) fn list(&self) -> Vec<String> {
         let first = lock(&self.first);
         let all = lock(&self.all);
-        let is_live = |name: &&String| pinfold_session::is_live(&self.places, name);
+        let is_live = |name: &&String| pinfold_host::sessions::is_live(&self.places, name);
         let mut names: Vec<String> = all.keys().filter(is_live).cloned().collect();
         // Stable: the others stay in order.
         names.sort_by_key(|name| !matches!(&*first, First::Session(of) if of == name));

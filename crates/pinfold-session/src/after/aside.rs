@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
+use pinfold_host::beneath::open_directory;
 use pinfold_policy::path::Escaped;
 use pinfold_policy::protect::misleading::SPARSE_FILES;
 
 use super::After;
-use crate::git::read::open_directory;
 use crate::git::settle::Kept;
 use crate::misleading::Misleading;
 use crate::protected_dirs::keep_committed;

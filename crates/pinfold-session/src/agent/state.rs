@@ -10,17 +10,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pinfold_boundary::Entry;
+use pinfold_host::directories::Places;
 use pinfold_policy::access::Access;
 use pinfold_policy::agents::ResolvedAgent;
 use pinfold_policy::authority::RootKind;
 use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_policy::settings::{AgentState, Settings};
+use pinfold_terminal::notify;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::HOME;
 use crate::RunError;
-use crate::places::Places;
 use crate::set_aside::rename_aside;
 use crate::view::Extra;
 
@@ -76,7 +77,9 @@ pub(super) fn clear_the_way(grants: &[Extra], files: &[Entry]) -> Result<(), Run
         for obstacle in clear(grant.host.as_path(), &files)? {
             let path = grant.host.as_path().join(obstacle);
             let path = pinfold_policy::path::Escaped(&path);
-            tell!("pinfold: note: {path} was in the way of the agent's own files: it is set aside");
+            notify!(
+                "pinfold: note: {path} was in the way of the agent's own files: it is set aside"
+            );
         }
     }
     Ok(())

@@ -5,18 +5,18 @@ use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pinfold_host::directories::Places;
+use pinfold_host::io::{small_thread, timespec};
+use pinfold_host::ipc::Json;
 use pinfold_wire::Channel;
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::sockopt::Timeout;
 use serde::{Deserialize, Serialize};
 
 use super::approvals::{Answer, Approvals, Approver, Pending};
-use super::client::{thread, timespec};
 use super::shown::line;
 use crate::RunError;
 use crate::control;
-use crate::places::Places;
-use crate::talk::Json;
 
 /// How long somebody may take to hear.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -167,7 +167,7 @@ pub(crate) fn attend(channel: Channel, approvals: Option<&Arc<Approvals>>) {
         return;
     };
     // Without a thread it is parted with.
-    let _ = thread(move || {
+    let _ = small_thread("host-exec", move || {
         let fd = channel.as_fd();
         let is_set = rustix::io::ioctl_fionbio(fd, false).is_ok()
             && rustix::net::sockopt::set_socket_timeout(fd, Timeout::Send, Some(PATIENCE)).is_ok();

@@ -8,12 +8,13 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
+use pinfold_host::io::{small_thread, timespec};
 use pinfold_wire::{Call, Ended, Frames, MAX_DATA, Reply};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-use super::client::{Client, Parted, thread, timespec};
+use super::client::{Client, Parted};
 
 /// How a program on the host ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +45,7 @@ pub(crate) fn carry(
     let feeding = match input {
         Some(input) => {
             let client = client.clone();
-            Some(thread(move || feed(&client, frames, input))?)
+            Some(small_thread("host-exec", move || feed(&client, frames, input))?)
         }
         None => None,
     };

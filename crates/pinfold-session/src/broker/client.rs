@@ -1,10 +1,10 @@
 //! The socket to a command inside that asks.
 
-use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pinfold_host::io::timespec;
 use pinfold_wire::{Call, Frames, HostCommand, MAX_REQUEST, Reply, Wire as _, framed};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
@@ -142,23 +142,4 @@ impl Client {
             Err(_) => Err(Parted::Gone),
         }
     }
-}
-
-/// A time as poll(2) takes it.
-pub(crate) fn timespec(duration: Duration) -> Timespec {
-    Timespec {
-        tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: i64::from(duration.subsec_nanos()),
-    }
-}
-
-/// What starting a thread of the broker's says.
-///
-/// # Errors
-/// No thread can be had.
-pub(crate) fn thread<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> io::Result<std::thread::JoinHandle<T>> {
-    const STACK: usize = 256 * 1024;
-    std::thread::Builder::new().name("host-exec".to_owned()).stack_size(STACK).spawn(work)
 }

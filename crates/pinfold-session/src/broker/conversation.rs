@@ -5,6 +5,9 @@ use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Instant;
 
+use pinfold_host::audit::Event;
+use pinfold_host::beneath::open_directory;
+use pinfold_host::launcher::Launcher;
 use pinfold_policy::settings::HostExecVerdict;
 use pinfold_wire::{Ended, Frames, Reply};
 
@@ -15,9 +18,6 @@ use super::kept::{KeptRule, KeptRules};
 use super::request::{Job, Refusal, Request, Same};
 use super::serve::Setting;
 use super::shown::line;
-use crate::audit::Event;
-use crate::git::read::open_directory;
-use crate::launcher::Launcher;
 
 /// Serves a client to its end.
 pub(crate) fn converse(setting: &Setting, client: &Client) {

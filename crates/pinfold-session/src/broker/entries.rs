@@ -16,12 +16,8 @@ pub const PROGRAM: &str = "/run/pinfold/bin/pinfold-host";
 pub const SOCKET: &str = "/run/pinfold/host-exec";
 
 /// The door, for init to open, where the inside can ask.
-///
-/// # Errors
-/// Never: the path is a constant.
-pub(crate) fn door(settings: &HostExec) -> Result<Option<Door>, RunError> {
-    let door = settings.enabled.value.then(|| InsidePath::new(SOCKET).map(Door::Unix));
-    door.transpose().map_err(RunError::path)
+pub(crate) fn door(settings: &HostExec) -> Option<Door> {
+    settings.enabled.value.then(|| Door::Unix(InsidePath::from_static(SOCKET)))
 }
 
 /// The program, and the names that lead to it.
@@ -32,11 +28,11 @@ pub(crate) fn entries(settings: &HostExec) -> Result<Vec<Entry>, RunError> {
     if !settings.enabled.value {
         return Ok(Vec::new());
     }
-    let own = crate::provision::own_program();
+    let own = pinfold_host::launcher::own_program();
     let own = own.map_err(|error| RunError::refused(error, None))?;
     let own = std::fs::canonicalize(own).map_err(RunError::System)?;
     let program = Entry {
-        path: InsidePath::new(PROGRAM).map_err(RunError::path)?,
+        path: InsidePath::from_static(PROGRAM),
         place: Place::ReadOnly(HostPath::new(own).map_err(RunError::path)?),
     };
     let mut entries = vec![program];

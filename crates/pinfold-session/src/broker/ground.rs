@@ -7,13 +7,12 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use pinfold_host::beneath::open_directory;
 use pinfold_policy::access::Access;
 use pinfold_policy::authority::{Authority, Effect, RootKind};
 use pinfold_policy::path::{Escaped, HostPath, InsidePath};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
-
-use crate::git::read::open_directory;
 
 /// The granted directories of a session, opened at its start.
 #[derive(Debug)]

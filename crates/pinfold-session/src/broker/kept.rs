@@ -8,12 +8,12 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 
+use pinfold_host::directories::Places;
+use pinfold_host::owned;
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
 use super::shown::command_line;
-use crate::owned;
-use crate::places::Places;
 
 /// A command that runs without asking.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

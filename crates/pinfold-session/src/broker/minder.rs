@@ -9,13 +9,12 @@ use std::fs;
 use std::io;
 use std::time::{Duration, Instant};
 
+use pinfold_host::io::timespec;
+use pinfold_host::launcher::Launcher;
+use pinfold_host::sys;
 use pinfold_wire::Ended;
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
-
-use super::client::timespec;
-use crate::launcher::Launcher;
-use crate::sys;
 
 /// How long what was killed may take to be gone.
 const PATIENCE: Duration = Duration::from_secs(5);

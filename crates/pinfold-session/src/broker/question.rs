@@ -1,14 +1,17 @@
 //! Asking at the terminal that started the session.
 
 use std::io;
+
+use pinfold_host::io::lock;
+use pinfold_host::io::small_thread;
+use pinfold_terminal::prompt_overlay::{Held, Passage, Typed};
+
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::approvals::{Answer, Approvals, Approver, Pending};
-use super::client::thread;
-use super::passage::{Held, Passage, Typed};
 
 /// How long nothing may have been typed before a key answers: who types on is not looking, and what
 /// was typed before the question was there is none of an answer.
@@ -44,7 +47,7 @@ impl Question {
 
     /// Sees whether somebody can be asked here now.
     pub(crate) fn presence(&self, approvals: &Arc<Approvals>) {
-        let mut approver = self.approver.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut approver = lock(&self.approver);
         let is_there = self.passage.is_foreground() && !self.is_over.load(Ordering::Relaxed);
         if is_there && approver.is_none() {
             // Who cannot be woken cannot be asked.
@@ -62,8 +65,8 @@ impl Question {
     /// No thread can be had.
     pub(crate) fn start(self: &Arc<Self>, approvals: &Arc<Approvals>) -> io::Result<()> {
         let (question, approvals) = (Arc::clone(self), Arc::clone(approvals));
-        let asking = thread(move || question.ask_all(&approvals))?;
-        *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(asking);
+        let asking = small_thread("host-exec", move || question.ask_all(&approvals))?;
+        *lock(&self.thread) = Some(asking);
         Ok(())
     }
 
@@ -71,7 +74,7 @@ impl Question {
     pub(crate) fn end(&self) {
         self.is_over.store(true, Ordering::Relaxed);
         self.passage.end();
-        let asking = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let asking = lock(&self.thread).take();
         if let Some(asking) = asking {
             // A panic in it has been reported by its own thread.
             let _ = asking.join();

@@ -6,22 +6,24 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use pinfold_host::audit::Audit;
+use pinfold_host::directories::Places;
+use pinfold_host::io::lock;
+use pinfold_host::io::small_thread;
+use pinfold_host::rate_limit::Pace;
 use pinfold_policy::settings::Settings;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
 use super::approvals::Approvals;
-use super::client::{Client, thread};
+use super::client::Client;
 use super::conversation::converse;
 use super::git::Known;
 use super::ground::Ground;
 use super::question::Question;
 use super::request::Same;
 use crate::RunError;
-use crate::audit::Audit;
-use crate::pace::Pace;
-use crate::places::Places;
 
 /// Clients at once; who comes later waits to be heard.
 const MOST: usize = 256;
@@ -54,18 +56,18 @@ pub(crate) struct SoFar {
 impl Setting {
     /// Whether another request can be recorded.
     pub(crate) fn may_go_on(&self) -> bool {
-        self.so_far.pace.lock().unwrap_or_else(PoisonError::into_inner).step().is_some()
+        lock(&self.so_far.pace).step().is_some()
     }
 
     /// Whether this was approved for the session.
     pub(crate) fn is_approved(&self, same: &Same) -> bool {
-        let approved = self.so_far.approved.lock().unwrap_or_else(PoisonError::into_inner);
+        let approved = lock(&self.so_far.approved);
         approved.iter().any(|one| one.covers(same))
     }
 
     /// Approves this for the session.
     pub(crate) fn approve(&self, same: Same) {
-        self.so_far.approved.lock().unwrap_or_else(PoisonError::into_inner).push(same);
+        lock(&self.so_far.approved).push(same);
     }
 
     /// Sees whether somebody can be asked at the terminal now.
@@ -134,7 +136,7 @@ impl Broker {
     pub(crate) fn start(&mut self) -> Result<(), RunError> {
         let Some(listener) = self.listener.take() else { return Ok(()) };
         let (setting, stop) = (Arc::clone(&self.setting), Arc::clone(&self.stop));
-        let serving = thread(move || serve(&listener, &setting, &stop));
+        let serving = small_thread("host-exec", move || serve(&listener, &setting, &stop));
         self.serving = Some(serving.map_err(RunError::thread)?);
         if let Some(question) = &self.setting.question {
             question.start(&self.setting.approvals).map_err(RunError::thread)?;
@@ -178,7 +180,7 @@ fn serve(listener: &OwnedFd, setting: &Arc<Setting>, stop: &OwnedFd) {
                 let place = clients.enter();
                 let setting = Arc::clone(setting);
                 // Without a thread the client is parted with.
-                let _ = thread(move || {
+                let _ = small_thread("host-exec", move || {
                     let _place = place;
                     converse(&setting, &Client::new(socket));
                 });
@@ -204,12 +206,12 @@ struct Place(Arc<Clients>);
 
 impl Clients {
     fn enter(self: &Arc<Self>) -> Place {
-        *self.count.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        *lock(&self.count) += 1;
         Place(Arc::clone(self))
     }
 
     fn wait_for_fewer_than(&self, most: usize) {
-        let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut count = lock(&self.count);
         while *count >= most {
             count = self.changed.wait(count).unwrap_or_else(PoisonError::into_inner);
         }
@@ -217,14 +219,14 @@ impl Clients {
 
     fn wait_for_a_change(&self) {
         const LOOK: std::time::Duration = std::time::Duration::from_millis(100);
-        let count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = lock(&self.count);
         drop(self.changed.wait_timeout(count, LOOK));
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        *self.0.count.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        *lock(&self.0.count) -= 1;
         self.0.changed.notify_all();
     }
 }

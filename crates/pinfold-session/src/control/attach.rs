@@ -8,21 +8,23 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
+use pinfold_host::directories::Places;
+use pinfold_host::ipc::Json;
+use pinfold_host::session_id::SessionId;
+use pinfold_host::sys;
+use pinfold_terminal::caller::CallerTerminal;
+use pinfold_terminal::detach_keys::{DetachKeys, Watching};
+use pinfold_terminal::notify;
+use pinfold_terminal::screen::Modes;
 use pinfold_wire::Channel;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
 use super::client::{gone, named, refused, send};
-use super::keys::{DetachKeys, Watching};
 use super::message::{Answer, Request};
 use super::suspended;
+use crate::detach;
 use crate::outcome::RunError;
-use crate::places::Places;
-use crate::screen::Modes;
-use crate::state::SessionId;
-use crate::talk::Json;
-use crate::terminal::CallerTerminal;
-use crate::{detach, sys};
 
 /// How long the beginning of the keys is held back.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -153,7 +155,7 @@ fn follow(places: &Places, session: &str) -> Result<Shown, RunError> {
         RunError::refused(what, Some(hint))
     })?;
     io::Seek::seek(&mut log, io::SeekFrom::End(0)).map_err(RunError::System)?;
-    tell!(
+    notify!(
         "pinfold: {session} has no terminal; what it writes from now on (`pinfold logs -f {session}` \
          shows all of it)"
     );
@@ -167,7 +169,7 @@ fn say(session: &str, attach: &Attach, has_keys: bool) {
         (true, false) => format!("; {} detaches", attach.keys),
         (false, _) => String::new(),
     };
-    tell!("pinfold: attached to {session}{looks}{way}");
+    notify!("pinfold: attached to {session}{looks}{way}");
 }
 
 /// Types into the session's terminal on a thread of its own: a program that reads nothing must not keep

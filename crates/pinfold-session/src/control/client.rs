@@ -4,15 +4,16 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use pinfold_host::directories::Places;
+use pinfold_host::ipc::{self, Json};
+use pinfold_host::session_id::SessionId;
+use pinfold_host::sessions;
 use pinfold_wire::Channel;
 
 use super::NAME;
 use super::message::{Answer, Change, Request, RulesNow};
 use super::suspended;
 use crate::outcome::RunError;
-use crate::places::Places;
-use crate::state::{self, SessionId};
-use crate::talk::{self, Json};
 
 /// How long a busy session may take to take notice.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -46,7 +47,7 @@ pub fn stop(places: &Places, session: &str, grace: Duration) -> Result<(), RunEr
     suspended::keep_awake(&channel);
     match channel.receive::<Json<Answer>>() {
         Ok(Some(received)) => Err(refused(received.message.0)),
-        Ok(None) | Err(_) => state::wait_for_end(places, &name).map_err(RunError::System),
+        Ok(None) | Err(_) => sessions::wait_for_end(places, &name).map_err(RunError::System),
     }
 }
 
@@ -54,8 +55,8 @@ pub fn stop(places: &Places, session: &str, grace: Duration) -> Result<(), RunEr
 #[must_use]
 pub fn reachable(places: &Places) -> Vec<(String, Option<String>)> {
     let private = places.state.join("private");
-    let names: HashMap<String, String> = state::names(places).into_iter().collect();
-    let live = state::live_sessions(places).into_iter();
+    let names: HashMap<String, String> = sessions::names(places).into_iter().collect();
+    let live = sessions::live_sessions(places).into_iter();
     let answers = live.filter(|session| private.join(session).join(NAME).exists());
     answers.map(|session| (session.clone(), names.get(&session).cloned())).collect()
 }
@@ -98,14 +99,14 @@ pub(super) fn named(places: &Places, session: Option<&str>) -> Result<(String, C
     // What could be an id is none's name.
     let named = session.filter(|session| !SessionId::could_begin(session));
     let called = named.and_then(|session| {
-        let mut names = state::names(places).into_iter();
+        let mut names = sessions::names(places).into_iter();
         names.find_map(|(id, called)| (called == session).then_some(id))
     });
     let begin = called.as_deref().or(session);
     let meant = |path: &PathBuf| begin.is_none_or(|begin| name(path).starts_with(begin));
     let mut found: Vec<(String, Channel)> = Vec::new();
     for path in all.filter(meant) {
-        match talk::connect(&path, NAME, PATIENCE) {
+        match ipc::connect(&path, NAME, PATIENCE) {
             Ok(channel) => found.push((name(&path), channel)),
             Err(error) if has_no_descriptor(&error) => return Err(RunError::System(error)),
             // It has ended.

@@ -7,6 +7,12 @@ use std::path::PathBuf;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use pinfold_host::directories::Places;
+use pinfold_host::ipc::Json;
+use pinfold_host::sys;
+use pinfold_terminal::caller::{self, CallerTerminal};
+use pinfold_terminal::input::Feeding;
+use pinfold_terminal::stdio::{self, Pump};
 use pinfold_wire::{Channel, Program};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
@@ -17,13 +23,7 @@ use super::client::{find, gone, lost, send};
 use super::message::{Answer, Request};
 use super::session::end_of;
 use super::suspended;
-use crate::input::Feeding;
 use crate::outcome::{LimitReached, RunError};
-use crate::places::Places;
-use crate::stdio::{self, Pump};
-use crate::sys;
-use crate::talk::Json;
-use crate::terminal::{self, CallerTerminal};
 
 /// How long a terminal that others still hold may stay without output before it is let go.
 const QUIET: Duration = Duration::from_millis(10);
@@ -114,7 +114,7 @@ pub fn exec(places: &Places, session: &str, exec: Exec) -> Result<ExecEnd, RunEr
     }
     let system = |errno: Errno| RunError::System(errno.into());
     let streams = match exec.tty {
-        Tty::Always => stdio::terminal(terminal::window(), terminal.as_ref()),
+        Tty::Always => stdio::terminal(caller::window(), terminal.as_ref()),
         Tty::AsHere | Tty::Never => stdio::streams(terminal.as_ref()).map_err(system)?,
     };
     let screen = match (&exec.tty, &terminal) {

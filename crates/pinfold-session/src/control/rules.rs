@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use pinfold_egress::PolicyHandle;
+use pinfold_host::audit::{Audit, Event};
 use pinfold_policy::network::NetworkRule;
 use pinfold_policy::origin::{Origin, Valued};
 use pinfold_policy::settings::Ceiling;
 
 use super::message::{Change, RulesNow};
-use crate::audit::{Audit, Event};
 
 /// Rules that can be changed.
 pub(crate) struct Rules {

@@ -11,6 +11,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pinfold_boundary::{Feature, Inside};
+use pinfold_host::audit::{Audit, Event, Purpose};
+use pinfold_host::ipc::{self, Json};
+use pinfold_host::launcher::record_launch;
+use pinfold_host::wrappers::Launch;
+use pinfold_host::wrappers::wrapped;
+use pinfold_terminal::screen::Screen;
 use pinfold_wire::{Bounds, Channel, Ended, Order, Program, Step, StreamEnd, Streams, Wire as _};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
@@ -19,13 +25,8 @@ use super::bounds::Bounded;
 use super::message::{Answer, Request};
 use super::{NAME, Rules};
 use crate::RunError;
-use crate::audit::{Audit, Event, Purpose};
 use crate::broker::{self, Approvals};
 use crate::outcome::LimitReached;
-use crate::run::{record_launch, wrapped};
-use crate::screen::Screen;
-use crate::talk::{self, Json};
-use crate::wrappers::Launch;
 
 pub(crate) use base::Base;
 use client::{Asked, Client, State};
@@ -74,14 +75,14 @@ impl Control {
     /// Opens the socket in the session's private directory.
     ///
     /// # Errors
-    /// As [`talk::listen`].
+    /// As [`ipc::listen`].
     pub(crate) fn open(
         private: &Path,
         rules: Result<Rules, String>,
         base: Base,
         audit: Arc<Audit>,
     ) -> io::Result<Self> {
-        let listener = talk::listen(private, NAME)?;
+        let listener = ipc::listen(private, NAME)?;
         let spare = Some(listener.try_clone()?);
         let (clients, screen, approvals) = (Vec::new(), None, None);
         let (next, evidence) = (FIRST, Vec::new());

@@ -5,6 +5,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use pinfold_host::directories::Places;
+use pinfold_host::ipc::Json;
 use pinfold_policy::env::{EnvName, Owner, reserved};
 use pinfold_tools::Tools;
 use pinfold_wire::{Channel, Ended, Step, StreamEnd, Streams, Window};
@@ -16,8 +18,6 @@ use super::exec::{program, request};
 use super::message::{Answer, Request};
 use super::{Exec, ExecEnd};
 use crate::outcome::{RunError, status};
-use crate::places::Places;
-use crate::talk::Json;
 
 /// A live session.
 #[derive(Debug, Clone)]

@@ -14,6 +14,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use pinfold_host::beneath::{open_directory, read_beneath, read_bounded};
+use pinfold_host::directories::Places;
 use pinfold_policy::path::Escaped;
 use rustix::io::Errno;
 
@@ -21,9 +23,7 @@ use crate::git::config::{self, Config};
 use crate::git::index;
 use crate::git::lfs;
 use crate::git::pen::{Access, Pen};
-use crate::git::read::{open_directory, read_beneath, read_bounded};
 use crate::guard::{hand_over, of_the_user};
-use crate::places::Places;
 
 /// What of a configuration says how files are written (git-config(1)); none of it names a program.
 const KEYS: [&str; 7] = [

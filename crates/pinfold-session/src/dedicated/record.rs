@@ -11,11 +11,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
+use pinfold_host::digest::name_of;
+use pinfold_host::directories::Places;
+use pinfold_host::sessions::lock;
 use rustix::fs::FlockOperation;
-
-use crate::places::Places;
-use crate::repository::name_of;
-use crate::state::lock;
 
 const MAKING: &str = "making";
 /// As long as the next, which takes its place.

@@ -3,15 +3,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use pinfold_host::anchor::Anchor;
+use pinfold_host::launcher;
 use pinfold_policy::path::HostPath;
 use pinfold_policy::settings::BranchName;
 
 use super::error::DedicatedError;
-use crate::anchor::Anchor;
 use crate::git::host::HostGit;
 use crate::git::worktrees::{self, Worktree};
 use crate::git::{pipes, pointer};
-use crate::launcher;
 use crate::workspace::{Workspace, git_outside};
 
 /// A file's name is at most this long (`NAME_MAX` in Linux), bytes.

@@ -90,7 +90,7 @@ fn what_can_neither_lie_there_nor_be_mounted_there_is_refused_by_name() {
     let refused = |authority: &Authority, path: &str, view: Option<&HostPath>| {
         let made = Generated::take_out(&mut vec![file(path, false)], authority, view);
         match made.unwrap_err() {
-            RunError::Refused { what, hint } => (what, hint.unwrap()),
+            RunError::Refused(refusal) => (refusal.to_string(), refusal.hint().unwrap().to_owned()),
             other => panic!("{other}"),
         }
     };

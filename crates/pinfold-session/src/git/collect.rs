@@ -16,18 +16,18 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use pinfold_host::beneath::{open_directory, read_bounded};
+use pinfold_host::launcher::{Launcher, Spot};
 use pinfold_policy::protect::Protection;
 
 use super::host::HostGit;
 use super::import::{ASKED, CHECKED, SAID};
 use super::pipes;
 use super::private::Copied;
-use super::read::{open_directory, read_bounded};
 use super::refs::{Refs, Stash, is_remote, parse_refs, parse_sides, parse_stashes};
 use super::settle::{Kept, Settled};
 use super::state::{Side, State};
 use super::worktrees::{self, Worktree};
-use crate::launcher::{Launcher, Spot};
 
 mod bring;
 mod follow;

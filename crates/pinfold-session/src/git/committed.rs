@@ -10,13 +10,14 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use pinfold_host::anchor::Anchor;
+use pinfold_host::digest::Hex;
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA256, digest};
 
 use super::host::HostGit;
 use super::layout::REBUILT;
 use super::private::Copied;
 use super::refs::is_object;
-use crate::anchor::Anchor;
 
 /// Commits that are looked at at most.
 const MOST: usize = 256;
@@ -257,7 +258,7 @@ impl Committed {
             // git itself refuses objects that belong to a known attack on SHA-1.
             let algorithm = if length == 40 { &SHA1_FOR_LEGACY_USE_ONLY } else { &SHA256 };
             let digest = digest(algorithm, &[header.as_bytes(), content].concat());
-            digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+            Hex(digest.as_ref()).to_string()
         };
         let mut of_kind = entries.iter().filter(|blob| blob.mode == kind.mode());
         of_kind.any(|blob| blob.object == object(blob.object.len()))

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
+use pinfold_host::beneath::{open_directory, read_beneath};
 use serde::{Deserialize, Serialize};
 
 use super::config::{Config, Setting};
 use super::keys::{Verdict, judge};
 use super::layout::CONFIGS;
-use super::read::{open_directory, read_beneath};
 use super::settle::Kept;
 
 /// Hooks that are compared at most; a directory with more holds no hooks.

@@ -3,9 +3,9 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use super::read::owner_at;
-use crate::anchor::Anchor;
-use crate::launcher::{Launcher, Spot};
+use pinfold_host::anchor::Anchor;
+use pinfold_host::beneath::owner_at;
+use pinfold_host::launcher::{Launcher, Spot};
 
 const NO_HOOKS: &str = "core.hooksPath=/dev/null";
 const NO_MONITOR: &str = "core.fsmonitor=false";

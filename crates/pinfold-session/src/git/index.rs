@@ -13,13 +13,13 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use pinfold_host::beneath::{open_directory, owner_at, read_beneath, read_bounded};
 use ring::digest::{Algorithm, Context, SHA1_FOR_LEGACY_USE_ONLY, SHA256};
 use rustix::fs::{AtFlags, Mode, OFlags, openat, renameat, unlinkat};
 
 use super::config::Config;
 use super::layout::CONFIGS;
 use super::pointer::{line, normal};
-use super::read::{open_directory, owner_at, read_beneath, read_bounded};
 
 /// An index of more bytes is not read; a million files take some hundred million.
 pub(crate) const LARGEST: u64 = 256 << 20;

@@ -13,6 +13,10 @@ use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use pinfold_host::anchor::Anchor;
+use pinfold_host::beneath::{kind_at, open_directory, owner_at};
+use pinfold_host::file_id::FileId;
+use pinfold_host::sessions::remove_private;
 use pinfold_policy::path::Escaped;
 use rustix::fs::{RenameFlags, renameat_with};
 use rustix::io::Errno;
@@ -21,14 +25,10 @@ use super::collect::Phase;
 use super::host::HostGit;
 use super::index::Index;
 use super::private::Copied;
-use super::read::{kind_at, open_directory, owner_at};
 use super::rebuild::{New, Read, Reader, WorkTree, held, index, words};
 use super::settle::{Kept, Settled};
 use super::start::Start;
-use crate::anchor::Anchor;
-use crate::file_id::FileId;
 use crate::set_aside::SetAside;
-use crate::state::remove_private;
 
 mod find;
 mod name;

@@ -114,7 +114,7 @@ impl Pen {
 
     fn plan(self) -> Result<(LaunchPlan, Program), Error> {
         let (uid, gid) = inside_ids();
-        let mut tree = vec![Entry { path: InsidePath::new("/tmp")?, place: Place::Private }];
+        let mut tree = vec![Entry { path: InsidePath::from_static("/tmp"), place: Place::Private }];
         for piece in userland::pieces()? {
             tree.push(match piece {
                 Piece::Granted(host, path) => Entry { path, place: Place::ReadOnly(host) },
@@ -136,11 +136,11 @@ impl Pen {
         let script = format!("ulimit -t {TIME}\n{}", self.script);
         let mut argv: Vec<OsString> = ["/bin/sh", "-c", &script, "sh"].map(Into::into).into();
         argv.extend(self.arguments);
-        let cwd = InsidePath::new("/tmp")?;
+        let cwd = InsidePath::from_static("/tmp");
         let program = Program { argv, env: self.env, cwd, ignored: 0 };
         let plan = LaunchPlan {
             tree,
-            identity: Identity { uid, gid, home: InsidePath::new("/tmp")? },
+            identity: Identity { uid, gid, home: InsidePath::from_static("/tmp") },
             hostname: "pinfold".to_owned(),
             doors: Vec::new(),
             limits: ResourceLimits {

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use super::read::{open_directory, read_beneath};
+use pinfold_host::beneath::{open_directory, read_beneath};
 
 /// Where a `.git` file says that the git directory is (gitrepository-layout(5)), if it can be
 /// read as git reads it.

@@ -12,6 +12,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use pinfold_boundary::{Cover, CoverKind};
+use pinfold_host::anchor::Anchor;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
 use super::layout::{CONFIGS, OBJECTS};
@@ -21,7 +22,6 @@ use super::secrets::without_secrets;
 use super::stamp::{Stamp, Stamps};
 use super::start::Start;
 use crate::RunError;
-use crate::anchor::Anchor;
 use crate::restrict::{Protect, follow};
 
 mod loose;

@@ -14,18 +14,18 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use pinfold_host::anchor::Anchor;
+use pinfold_host::beneath::open_directory;
+use pinfold_host::launcher::Launcher;
+use pinfold_host::sessions::remove_private;
 use pinfold_policy::path::Escaped;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, openat, renameat_with, statat};
 
 use super::config::write;
 use super::host::HostGit;
 use super::modules::{GitFiles, Modules};
-use super::read::open_directory;
 use super::settle::{Kept, Settled};
-use crate::anchor::Anchor;
-use crate::launcher::Launcher;
 use crate::set_aside::SetAside;
-use crate::state::remove_private;
 
 mod foreign;
 mod new;

@@ -11,6 +11,8 @@ use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use pinfold_host::anchor::Anchor;
+use pinfold_host::beneath::{owner_at, read_bounded};
 use rustix::fs::{
     AtFlags, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, openat, renameat, statat,
     unlinkat, utimensat,
@@ -18,8 +20,6 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::host::HostGit;
-use super::read::{owner_at, read_bounded};
-use crate::anchor::Anchor;
 
 const INDEX: &str = "index";
 const LOCK: &str = "index.lock";

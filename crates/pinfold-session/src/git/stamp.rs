@@ -5,9 +5,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
+use pinfold_host::beneath::{list_beneath, open_directory};
 use serde::{Deserialize, Serialize};
-
-use super::read::{list_beneath, open_directory};
 
 /// Files that say that a merge, cherry-pick or revert was stopped.
 pub(super) const STOPPED: [&str; 3] = ["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"];

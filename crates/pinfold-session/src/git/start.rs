@@ -7,11 +7,11 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::OnceLock;
 
+use pinfold_host::beneath::{list_beneath, open_directory, read_bounded};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::dropped::Settings;
-use super::read::{list_beneath, open_directory, read_bounded};
 use super::refs::{Head, Refs, is_name, is_object, is_remote, parse_refs};
 
 /// References, HEADs and stashes by name. Of a repository that keeps its references in tables

@@ -7,12 +7,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use pinfold_host::anchor::Anchor;
+use pinfold_host::beneath::{list_beneath, open_directory, read_beneath};
+
 use super::config::Config;
 use super::layout::CONFIGS;
 use super::pointer::{line, normal};
-use super::read::{list_beneath, open_directory, read_beneath};
 use super::refs::is_component;
-use crate::anchor::Anchor;
 
 /// One working tree, as the host knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]

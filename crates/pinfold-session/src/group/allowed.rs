@@ -7,6 +7,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use pinfold_host::directories::Places;
+use pinfold_host::owned;
 use pinfold_policy::access::Access;
 use pinfold_policy::allowlist::Allowlist;
 use pinfold_policy::document::SettingsFile;
@@ -15,8 +17,6 @@ use pinfold_policy::settings::GroupMount;
 
 use super::home::Home;
 use crate::RunError;
-use crate::owned;
-use crate::places::Places;
 
 /// An allowlist with its directories as they are, without links.
 #[derive(Debug)]

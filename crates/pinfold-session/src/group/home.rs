@@ -5,6 +5,7 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use pinfold_host::directories::Places;
 use pinfold_policy::origin::{Origin, Valued};
 use pinfold_policy::path::{Escaped, HostPath};
 use pinfold_policy::settings::{GroupHome, Settings};
@@ -13,7 +14,6 @@ use rustix::io::Errno;
 
 use super::{CONFIG, Missing};
 use crate::RunError;
-use crate::places::Places;
 use crate::workspace::Workspace;
 
 /// What holds groups' directories, and what only admins see, below the root.

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use pinfold_host::directories::Places;
 use pinfold_policy::access::Access;
 use pinfold_policy::authority::{Authority, RootKind};
 use pinfold_policy::origin::Origin;
 use pinfold_policy::protect::Site;
 
 use crate::own::Own;
-use crate::places::Places;
 use crate::protect::Zone;
 use crate::view::GIT_OUTSIDE;
 

@@ -11,14 +11,18 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pinfold_host::anchor::Anchor;
+use pinfold_host::directories::Places;
+use pinfold_host::file_id::FileId;
+use pinfold_host::io::AtPath as _;
+use pinfold_host::session_id::SessionId;
+use pinfold_host::sessions::{SessionState, live_sessions};
 use pinfold_policy::protect::Protection;
 use pinfold_policy::settings::Settings;
 use serde::{Deserialize, Serialize};
 
 use super::{Guard, Walked, site_of};
-use crate::anchor::Anchor;
 use crate::began::Began;
-use crate::file_id::FileId;
 use crate::git::private::Copied;
 use crate::git::settle::{Kept, Settled};
 use crate::git::stamp::Stamps;
@@ -26,9 +30,7 @@ use crate::git::start::Start;
 use crate::misleading::Before;
 use crate::own::Own;
 use crate::patience::Patience;
-use crate::places::Places;
 use crate::protected_dirs::{Entry, ProtectedDir};
-use crate::state::{SessionId, SessionState, live_sessions};
 use crate::survey::Walk;
 
 /// The record's name in the session's private directory; the walks lie beside it.
@@ -128,9 +130,7 @@ impl Guard {
         }
         let write = |name: String, content: &[u8]| {
             let path = private.join(name);
-            fs::File::create(&path).and_then(|mut file| file.write_all(content)).map_err(|error| {
-                io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()))
-            })
+            fs::File::create(&path).and_then(|mut file| file.write_all(content)).at("write", &path)
         };
         for (number, root) in self.roots.iter().enumerate() {
             write(walk_name(number), &root.walk.to_bytes())?;

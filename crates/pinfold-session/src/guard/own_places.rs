@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use pinfold_host::directories::{Places, resolved};
 use pinfold_policy::authority::{Authority, Effect, Grant, Reason, RootKind, Why};
 use pinfold_policy::origin::Origin;
 use pinfold_policy::path::Escaped;
@@ -12,7 +13,6 @@ use pinfold_policy::settings::Settings;
 use super::Guard;
 use crate::RunError;
 use crate::own::Own;
-use crate::places::{Places, resolved};
 use crate::restrict::Protect;
 
 /// Refuses a grant that is, or lies in, what no session gets: pinfold's own files, and places of

@@ -4,6 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pinfold_boundary::namespace::inside_ids;
+use pinfold_host::directories::Places;
+use pinfold_host::sessions::SessionState;
 use pinfold_policy::authority::Authority;
 use pinfold_policy::settings::Settings;
 
@@ -11,9 +13,7 @@ use super::{Guard, refuse};
 use crate::RunError;
 use crate::generated::{self, Generated};
 use crate::own::Own;
-use crate::places::Places;
 use crate::shadow;
-use crate::state::SessionState;
 use crate::tracked::Tracked;
 use crate::userland;
 use crate::view::View;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use pinfold_policy::authority::{Effect, Reason, Why};
 use pinfold_policy::path::Escaped;
+use pinfold_terminal::notify;
 
 use super::Guard;
 use crate::RunError;
@@ -64,7 +65,7 @@ impl Guard {
                 let _ = fs::remove_dir_all(directory.join(number.to_string()));
                 // What git does not track it does not write either.
                 if self.is_tracked(path) {
-                    tell!("pinfold: note: {} is read-only: {why}", Escaped(path));
+                    notify!("pinfold: note: {} is read-only: {why}", Escaped(path));
                 }
             }
         }

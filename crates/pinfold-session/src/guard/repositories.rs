@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use pinfold_host::directories::Places;
 use pinfold_policy::authority::{Effect, Reason, Why};
 use pinfold_policy::protect::{BARE_REPOSITORIES, Class, Site};
 use rustix::fs::FileType;
@@ -12,7 +13,6 @@ use crate::broker::Known;
 use crate::git::layout::{CONFIGS, PRIVATE};
 use crate::git::named::Scope;
 use crate::git::pointer;
-use crate::places::Places;
 use crate::protect::{Rules, Zone};
 use crate::restrict::{Substitute, follow};
 use crate::tracked;

@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use pinfold_host::directories::Places;
+use pinfold_host::file_id::Moment;
 use pinfold_policy::settings::Settings;
 
 use super::Guard;
 use crate::after::{self, Looked};
-use crate::file_id::Moment;
 use crate::git::collect::Phase;
 use crate::git::dropped;
 use crate::git::modules::GitFiles;
@@ -16,7 +17,6 @@ use crate::git::settle::{Kept, Settled};
 use crate::git::state::State;
 use crate::git::sync::Synced;
 use crate::patience::Patience;
-use crate::places::Places;
 use crate::protected_dirs::{self, Settling};
 use crate::set_aside::SetAside;
 

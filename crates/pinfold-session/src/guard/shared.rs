@@ -96,6 +96,6 @@ impl Guard {
     /// The host's git, found where the session could not write.
     pub(crate) fn host_git(&self) -> Option<PathBuf> {
         let writable: Vec<PathBuf> = self.roots.iter().map(|root| root.path.clone()).collect();
-        crate::launcher::find("git", &writable)
+        pinfold_host::launcher::find("git", &writable)
     }
 }

@@ -12,15 +12,15 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use pinfold_host::beneath::open_directory;
+use pinfold_host::directories::Places;
+use pinfold_host::session_id::SessionId;
 use rustix::fs::{AtFlags, CWD, FileType, RenameFlags, Stat};
 use rustix::fs::{renameat_with, statat, symlinkat, unlinkat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::{Hidden, copy, sync};
-use crate::git::read::open_directory;
-use crate::places::Places;
-use crate::state::SessionId;
 
 /// The record's name. No hidden file has it: the file lies one level below.
 const RECORD: &str = "record.json";

@@ -8,6 +8,7 @@
 use std::os::unix::ffi::OsStrExt as _;
 
 use pinfold_policy::env::{EnvLayer, EnvName, EnvVar, Owner, reserved};
+use pinfold_terminal::notify;
 
 use super::ORIGIN;
 use crate::RunError;
@@ -93,7 +94,7 @@ fn unquoted(value: &str) -> Option<&str> {
 /// A variable of the identity; none where the name is not free for it, which is said.
 pub(super) fn variable(name: EnvName, value: &str) -> Option<EnvVar> {
     if let Some(rule) = reserved(&name).filter(|rule| rule.owner >= Owner::Administrator) {
-        tell!("pinfold: note: the identity's {name} does not enter: {}", rule.reason);
+        notify!("pinfold: note: the identity's {name} does not enter: {}", rule.reason);
         return None;
     }
     let value = std::ffi::OsStr::from_bytes(value.as_bytes()).to_owned();

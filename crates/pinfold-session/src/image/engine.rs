@@ -8,6 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use pinfold_host::launcher::{Launcher, find};
 use pinfold_image::{BASE_ARGUMENT, Reference, USER_ARGUMENT};
 use pinfold_policy::path::Escaped;
 use pinfold_policy::project::ImageEngine;
@@ -15,7 +16,6 @@ use serde::Deserialize;
 
 pub use self::stored::Stored;
 use super::error::ImageError;
-use crate::launcher::{Launcher, find};
 
 /// Variables by which a person says where their engine is, how it is set up and by which way it reaches
 /// registries. Nothing else of the environment does an engine need.

@@ -3,12 +3,11 @@
 use std::io;
 use std::path::PathBuf;
 
+use pinfold_host::digest::ContentHash;
 use pinfold_image::{ContextError, DockerfileError, LayerError, NoContext, NoName, Reference};
 use pinfold_policy::path::Escaped;
 use pinfold_policy::project::ImageEngine;
 use thiserror::Error;
-
-use crate::repository::ContentHash;
 
 /// An engine as one that is missing.
 const fn is_not(engine: ImageEngine) -> &'static str {
@@ -27,7 +26,7 @@ pub enum ImageError {
     NoEngine(Option<ImageEngine>),
     /// Files that others could change.
     #[error(transparent)]
-    NotOwned(#[from] crate::owned::OwnedError),
+    NotOwned(#[from] pinfold_host::owned::OwnedError),
     /// It is there and nobody serves it.
     #[error("{engine} does not run: {said}")]
     NotRunning {

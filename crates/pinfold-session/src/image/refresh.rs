@@ -5,12 +5,12 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
+use pinfold_host::digest::name_of;
+use pinfold_host::directories::Places;
 use pinfold_image::Reference;
 
 use super::engine::{Engine, Inspected};
 use super::error::ImageError;
-use crate::places::Places;
-use crate::repository::name_of;
 
 /// How old what is built on may be.
 const MOST: Duration = Duration::from_secs(7 * 24 * 60 * 60);

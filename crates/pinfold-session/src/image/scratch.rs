@@ -6,11 +6,11 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use pinfold_host::directories::Places;
 use pinfold_provision::remove_tree;
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 
 use super::error::ImageError;
-use crate::places::Places;
 
 /// An empty directory of one's own. It is removed when this value is dropped; what somebody left who
 /// was killed goes when the next one is made, since nobody holds its lock.

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 
 use pinfold_boundary::managed::{Container, Lacks, Manager, Mount};
 use pinfold_boundary::{Finding, LaunchError};
+use pinfold_host::launcher::{Launcher, find};
 
 use super::{EMPTY, LABEL, leftovers};
-use crate::launcher::{Launcher, find};
 
 /// Its program.
 const PROGRAM: &str = "container";

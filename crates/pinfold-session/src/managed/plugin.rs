@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use pinfold_boundary::managed::{Container, Lacks, Manager};
 use pinfold_boundary::{Finding, LaunchError};
+use pinfold_host::process;
 use pinfold_policy::path::HostPath;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::leftovers;
-use crate::launcher::Launcher;
 
 /// The protocol's version, in every question and every answer.
 const VERSION: u64 = 1;
@@ -91,7 +91,7 @@ impl Plugin {
         let arguments = [verb.to_owned()];
         let question = question.to_string();
         let answer =
-            Launcher::ask((&file, &file), &arguments, question.as_bytes(), (patience, MOST));
+            process::ask((&file, &file), &arguments, question.as_bytes(), (patience, MOST));
         let answer = answer.map_err(|error| match error.kind() {
             std::io::ErrorKind::TimedOut => failed("it does not answer"),
             std::io::ErrorKind::FileTooLarge => failed("it says more than 64 KiB"),

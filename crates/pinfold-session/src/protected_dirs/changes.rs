@@ -7,11 +7,11 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use pinfold_host::file_id::Moment;
 use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::{Content, Entry};
-use crate::file_id::Moment;
 use crate::git::committed::{Committed, Kind};
 use crate::review::tree::{Tree, node_at};
 

@@ -6,12 +6,12 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
+use pinfold_host::anchor::Anchor;
+use pinfold_host::file_id::Moment;
 use ring::digest::{SHA256, digest};
 use rustix::fs::FileType;
 
 use super::{Content, Entry};
-use crate::anchor::Anchor;
-use crate::file_id::Moment;
 use crate::review::tree::{Node, Tree, names, node_at};
 
 /// Bytes that are copied for one session at most, so that a start stays short.

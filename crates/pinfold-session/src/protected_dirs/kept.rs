@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use pinfold_host::beneath::open_directory;
 use rustix::fs::FileType;
 
 use super::apply::{Expected, Target};
 use super::changes::{File, Found};
 use super::settle::{Settling, units};
-use crate::git::read::open_directory;
 use crate::review::tree::Tree;
 
 /// Keeps what commits of the start have of a new protected file or directory below a granted root:

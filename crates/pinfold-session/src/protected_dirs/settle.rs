@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
+use pinfold_host::beneath::open_directory;
 use pinfold_policy::path::Escaped;
 
 use super::apply::{Expected, Refused, Target};
@@ -10,7 +11,6 @@ use super::changes::{File, Found};
 use super::{Content, ProtectedDir};
 use crate::git::committed::{Committed, Repository};
 use crate::git::private::Copied;
-use crate::git::read::open_directory;
 use crate::git::settle::{Kept, Settled};
 use crate::guard;
 use crate::review::tree::Tree;

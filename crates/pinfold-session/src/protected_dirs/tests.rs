@@ -3,6 +3,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
+use pinfold_host::anchor::Anchor;
 use tempfile::TempDir;
 
 use super::apply::{Expected, Refused, Target};
@@ -10,7 +11,6 @@ use super::changes::{File, Found};
 use super::copy::{Budget, copy};
 use super::settle::units;
 use super::{Content, Entry};
-use crate::anchor::Anchor;
 use crate::git::committed::Kind;
 use crate::review::tree::Tree;
 
@@ -41,7 +41,7 @@ impl Case {
         copied.map(|mut entries| {
             for (path, entry) in &mut entries {
                 let own = self.path("copy").join(path);
-                entry.own = crate::file_id::Moment::of(&own).unwrap();
+                entry.own = pinfold_host::file_id::Moment::of(&own).unwrap();
             }
             entries
         })

@@ -12,6 +12,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use pinfold_host::digest::Hex;
+use pinfold_host::directories::Places;
 use pinfold_policy::project::Base;
 use ring::digest::{Context, SHA256};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat};
@@ -19,7 +21,6 @@ use rustix::io::Errno;
 
 use super::RepositoryError;
 use super::content::feed;
-use crate::places::Places;
 use crate::system::{Memo, digest_of_file, version_of};
 
 /// The most names and bytes of a directory: what an image may have.
@@ -129,8 +130,7 @@ impl Tree {
     }
 
     fn digest(self) -> String {
-        let digest = self.context.finish();
-        digest.as_ref().iter().fold("sha256:".to_owned(), |text, byte| format!("{text}{byte:02x}"))
+        format!("sha256:{}", Hex(self.context.finish().as_ref()))
     }
 
     /// What a digest of this version is kept by.

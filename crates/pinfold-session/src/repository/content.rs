@@ -7,71 +7,19 @@
 //! `.agent-loop/`, if it asks for something. Last comes a base that lies in
 //! the repository, with a slash before its path and with its digest as content.
 
-use std::fmt::{self, Write as _};
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
-use ring::digest::{Context, SHA256, SHA256_OUTPUT_LEN};
+use pinfold_host::digest::ContentHash;
+use ring::digest::{Context, SHA256};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::{BaseContent, RepositoryError};
 
 const VERSION: &[u8] = b"pinfold-trust-1";
-
-/// The hash of a content, shown as 64 hexadecimal digits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ContentHash([u8; SHA256_OUTPUT_LEN]);
-
-/// A text is no hash.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("expected the 64 hexadecimal digits that `pinfold trust --hash` prints")]
-pub struct InvalidHash;
-
-impl ContentHash {
-    /// The hash of what a repository adds to agents' images ([`pinfold_image::Layer`]).
-    #[must_use]
-    pub fn of_layer(whole: pinfold_image::Sha256) -> Self {
-        Self(whole.bytes())
-    }
-}
-
-impl fmt::Display for ContentHash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl FromStr for ContentHash {
-    type Err = InvalidHash;
-
-    fn from_str(text: &str) -> Result<Self, InvalidHash> {
-        let text = text.strip_prefix("sha256:").unwrap_or(text);
-        if text.len() != 2 * SHA256_OUTPUT_LEN || !text.bytes().all(|byte| byte.is_ascii_hexdigit())
-        {
-            return Err(InvalidHash);
-        }
-        let mut hash = [0; SHA256_OUTPUT_LEN];
-        for (byte, digits) in hash.iter_mut().zip(text.as_bytes().chunks(2)) {
-            let digits = std::str::from_utf8(digits).map_err(|_| InvalidHash)?;
-            *byte = u8::from_str_radix(digits, 16).map_err(|_| InvalidHash)?;
-        }
-        Ok(Self(hash))
-    }
-}
-
-/// SHA-256 of a text, as hexadecimal digits: a name for a file about something with any name.
-pub(crate) fn name_of(text: &[u8]) -> String {
-    let digest = ring::digest::digest(&SHA256, text);
-    digest.as_ref().iter().fold(String::new(), |mut name, byte| {
-        // Writing to a string does not fail.
-        let _ = write!(name, "{byte:02x}");
-        name
-    })
-}
 
 /// Hashes a settings file with the files that its commands name.
 ///
@@ -110,10 +58,7 @@ pub(super) fn hash(
         entry(&mut context, &name, digest.len() as u64);
         context.update(digest.as_bytes());
     }
-    let digest = context.finish();
-    let mut hash = [0; SHA256_OUTPUT_LEN];
-    hash.copy_from_slice(digest.as_ref());
-    Ok(ContentHash(hash))
+    Ok(ContentHash::of(context))
 }
 
 fn entry(context: &mut Context, name: &[u8], length: u64) {

@@ -7,11 +7,11 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use pinfold_host::digest::{ContentHash, name_of};
+use pinfold_host::directories::Places;
+use pinfold_host::owned;
 use serde::{Deserialize, Serialize};
 
-use super::content::{ContentHash, name_of};
-use crate::owned;
-use crate::places::Places;
 use crate::workspace::Workspace;
 
 /// How many contents of one repository are trusted at most: its branches may differ.

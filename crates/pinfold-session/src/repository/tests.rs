@@ -3,8 +3,9 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use pinfold_host::directories::Places;
+
 use super::*;
-use crate::places::Places;
 
 struct World {
     directory: tempfile::TempDir,

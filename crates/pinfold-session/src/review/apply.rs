@@ -5,6 +5,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use pinfold_host::anchor::Anchor;
+use pinfold_host::launcher;
 use pinfold_policy::protect::Protection;
 
 use super::changes::{Change, Changes, Left, What, is_within};
@@ -13,13 +15,11 @@ use super::error::ReviewError;
 use super::journal::{Action, Journal, OWNER, Skipped, Step, identity, written};
 use super::stage::{self, Staging};
 use super::tree::{Node, Tree, attributes};
-use crate::anchor::Anchor;
 use crate::git::collect::{Collect, Phase};
 use crate::git::private::Copied;
 use crate::git::settle::{Kept, Settled};
 use crate::git::stamp::Stamps;
 use crate::git::state::State;
-use crate::launcher;
 
 /// What is to be taken over.
 #[derive(Debug, Clone, Default)]

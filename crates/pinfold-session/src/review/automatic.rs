@@ -10,6 +10,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use pinfold_host::audit::{Audit, Event};
+use pinfold_host::launcher::{self, Launcher};
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::{ApplyMode, Settings};
 
@@ -17,8 +19,6 @@ use super::apply::Selection;
 use super::changes::{Changes, Left};
 use super::ended::Review;
 use super::error::ReviewError;
-use crate::audit::{Audit, Event};
-use crate::launcher::{self, Launcher};
 use crate::outcome::Outcome;
 
 /// Paths that are named one by one at most.

@@ -1,14 +1,14 @@
 //! The end of a session with a copy-on-write view.
 
+use pinfold_host::audit::Audit;
+use pinfold_host::directories::Places;
+use pinfold_host::session_id::SessionId;
 use pinfold_policy::settings::Settings;
 
 use super::automatic;
 use super::ended::Review;
 use super::error::ReviewError;
-use crate::audit::Audit;
 use crate::outcome::Outcome;
-use crate::places::Places;
-use crate::state::SessionId;
 
 /// Looks at what a session that has just ended changed, so that what others change from now on is
 /// told from it, and says what a person can do with it. What is empty goes.

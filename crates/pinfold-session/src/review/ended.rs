@@ -7,7 +7,10 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use pinfold_host::directories::Places;
+use pinfold_host::sessions;
 use pinfold_policy::path::Escaped;
+use pinfold_terminal::notify;
 use rustix::fs::{FileType, FlockOperation};
 
 use super::apply::Applied;
@@ -22,8 +25,6 @@ use super::scan::scan;
 use super::seen::{Seen, write_whole};
 use super::tree::Tree;
 use super::whole::{boot, find_lost};
-use crate::places::Places;
-use crate::state;
 
 const SEEN: &str = "seen";
 const APPLIED: &str = "applied";
@@ -91,15 +92,15 @@ impl Review {
                         Ok(record) => record,
                         Err(error) => {
                             // One that nobody can read hides no other.
-                            tell!("pinfold: note: {error}");
+                            notify!("pinfold: note: {error}");
                             continue;
                         }
                     };
-                    let is_live = state::is_live(places, &session);
+                    let is_live = sessions::is_live(places, &session);
                     let Record { workspace, subject, command, .. } = record;
                     found.push(Summary { session, workspace, subject, command, started, is_live });
                 }
-                _ if state::is_live(places, &session) => {}
+                _ if sessions::is_live(places, &session) => {}
                 _ => remove(&entry.path()),
             }
         }
@@ -118,7 +119,7 @@ impl Review {
             File::open(directory.join(LOCK)).map_err(ReviewError::system(directory.display()))?;
         rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)
             .map_err(|_| ReviewError::Busy(session.to_owned()))?;
-        let is_live = state::is_live(places, session);
+        let is_live = sessions::is_live(places, session);
         let session = session.to_owned();
         let mut review = Self { directory, session, record, is_live, resumed: None, _lock: lock };
         if review.journal().exists() {

@@ -6,6 +6,9 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
+use pinfold_host::directories::Places;
+use pinfold_host::session_id::SessionId;
+use pinfold_host::sessions;
 use pinfold_policy::authority::Subject;
 use pinfold_policy::path::{Escaped, HostPath};
 use pinfold_policy::settings::Settings;
@@ -16,9 +19,7 @@ use super::tree::Tree;
 use super::whole::boot;
 use crate::RunError;
 use crate::mount_points;
-use crate::places::Places;
 use crate::shadow::Shadow;
-use crate::state::{self, SessionId};
 
 /// The changes of a session that runs.
 #[derive(Debug)]
@@ -218,5 +219,5 @@ pub(super) fn reviews(places: &Places) -> PathBuf {
 /// Without its record there is nothing to look at, whatever ends this process meanwhile.
 pub(super) fn remove(directory: &Path) {
     let _ = fs::remove_file(directory.join(RECORD));
-    state::remove_private(directory);
+    sessions::remove_private(directory);
 }

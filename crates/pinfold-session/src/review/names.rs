@@ -7,7 +7,8 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use crate::places::Places;
+use pinfold_host::directories::Places;
+
 use crate::survey::Listing;
 
 /// Collects names during the walk over a workspace: for each directory its path and its entries,

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use pinfold_host::directories::homes;
 use pinfold_policy::protect::misleading::{
     LARGEST_HOLES, ODD_NAMES, OUTWARD_LINKS, SPARSE_FILES, has_controls,
 };
@@ -19,7 +20,6 @@ use super::tree::Node;
 use crate::git::stamp::Stamps;
 use crate::git::start::Start;
 use crate::misleading::{ODD, Roots, claims_too_much, leads_away};
-use crate::places::homes;
 use crate::protect::INSTALLED;
 
 /// The form of the record that this version writes and reads.

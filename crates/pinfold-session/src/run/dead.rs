@@ -3,11 +3,14 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use pinfold_host::session_id::SessionId;
+use pinfold_host::sessions::AfterDead;
+use pinfold_terminal::notify;
+
 use super::Request;
 use crate::git::settle::Settled;
 use crate::guard::{settle_dead, shares};
 use crate::patience::Patience;
-use crate::state::{AfterDead, SessionId};
 
 /// Settles what a dead session left, before this one looks at anything.
 ///
@@ -23,7 +26,7 @@ pub(super) fn settle_before(
     let patience = if is_shared { Patience::at_start() } else { Patience::at_end() };
     let settled = settle_dead(dead, private, &request.settings, &request.places, &patience);
     for note in settled.iter().flat_map(Settled::notes) {
-        tell!("pinfold: after a session that was killed: {note}");
+        notify!("pinfold: after a session that was killed: {note}");
     }
     match settled.is_some_and(|settled| settled.is_cut) {
         false => Ok(AfterDead::Settled),

@@ -7,6 +7,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pinfold_boundary::{Boundary, LaunchPlan};
+use pinfold_host::directories::Places;
+use pinfold_host::session_id::SessionId;
+use pinfold_host::sessions::SessionState;
 use pinfold_policy::authority::Authority;
 use pinfold_policy::origin::Origin;
 
@@ -17,12 +20,10 @@ use crate::generated::{self, Generated};
 use crate::guard::{self, Guard};
 use crate::outcome::RunError;
 use crate::own::Own;
-use crate::places::Places;
 use crate::review::Layer;
 use crate::shadow::{self, Shadow};
 use crate::ssh::Ssh;
 use crate::stand_in::StandIns;
-use crate::state::{SessionId, SessionState};
 use crate::trust::{self, Trust};
 use crate::view::View;
 use crate::{gitconfig, github, wall};
@@ -112,7 +113,7 @@ impl Design {
         plan.tree.extend(broker::entries(&settings.host_exec)?);
         let generated = Generated::take_out(&mut plan.tree, &authority, over)?;
         guard.put_over(generated);
-        plan.doors = broker::door(&settings.host_exec)?.into_iter().collect();
+        plan.doors = broker::door(&settings.host_exec).into_iter().collect();
         let (with_gateway, lives_on) = (request.provider.is_some(), request.lives_on());
         plan.doors.extend(door::wanted(with_gateway, lives_on, &settings.network, ssh)?);
         Ok((Self { view, authority, layer, guard, trust, stand_ins }, plan))

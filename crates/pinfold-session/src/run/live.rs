@@ -8,6 +8,7 @@ use std::path::Path;
 
 use pinfold_boundary::namespace::LiveView;
 use pinfold_boundary::{Cover, Inside};
+use pinfold_terminal::notify;
 
 use crate::broker::Ground;
 use crate::door::Opened;
@@ -74,7 +75,7 @@ pub(super) fn keep(
     let has_live = covers.iter().any(is_live);
     let kept = masks.keep(covers, &mounts, inside.init.try_clone()?);
     if let Some(error) = kept.as_ref().err().filter(|_| has_live) {
-        tell!(
+        notify!(
             "pinfold: note: a hidden or protected file that you save on the host stays open to this \
              session from then on, since the helper that masks it again cannot join the sandbox \
              ({error}); work in a view (--workspace overlay), or move secrets out (`pinfold hide`)"

@@ -51,11 +51,7 @@ pub(super) fn plan(
     let limits = &settings.limits;
     Ok(LaunchPlan {
         tree,
-        identity: Identity {
-            uid,
-            gid,
-            home: InsidePath::new(userland::HOME).map_err(RunError::path)?,
-        },
+        identity: Identity { uid, gid, home: InsidePath::from_static(userland::HOME) },
         hostname: userland::HOST_NAME.to_owned(),
         doors: Vec::new(),
         limits: ResourceLimits {

@@ -4,16 +4,16 @@ use std::io;
 use std::path::Path;
 
 use pinfold_boundary::{Feature, Inside};
+use pinfold_host::audit::{Audit, Event};
 use pinfold_policy::authority::{Authority, Effect, Reason, Restriction, Why};
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::Settings;
+use pinfold_terminal::notify;
 use serde_json::json;
 
-use crate::audit::{Audit, Event, Purpose};
 use crate::git::refs::shell_word;
 use crate::git::settle::{Kept, Settled};
 use crate::workspace::Workspace;
-use crate::wrappers::Launch;
 
 /// Restrictions in the record of a session: a repository can have very many protected names.
 const MOST_RESTRICTIONS: usize = 256;
@@ -25,12 +25,12 @@ const MOST_HIDDEN: usize = 3;
 pub(super) fn say_what_is_less(settings: &Settings, inside: &Inside, lacks: &[Feature]) {
     if inside.enforced.landlock == 0 && !lacks.contains(&Feature::Landlock) {
         // The mounts carry the same verdicts; that one wall less stands is said and recorded.
-        tell!("pinfold: note: this run has no Landlock wall (`pinfold doctor` says why)");
+        notify!("pinfold: note: this run has no Landlock wall (`pinfold doctor` says why)");
     }
     if let Some(cpus) = &settings.limits.cpus
         && !inside.enforced.cpus
     {
-        tell!("pinfold: note: resources.cpus, {cpus}, cannot be enforced for this user");
+        notify!("pinfold: note: resources.cpus, {cpus}, cannot be enforced for this user");
     }
 }
 
@@ -55,7 +55,9 @@ pub(super) fn say_what_is_hidden(authority: &Authority, workspace: &Workspace) {
         named.push_str(&format!(" and {} more", hidden.len() - MOST_HIDDEN));
     }
     let first = shell_word(&Escaped(first).to_string());
-    tell!("pinfold: note: hidden in the sandbox: {named} (`pinfold check read {first}` says why)");
+    notify!(
+        "pinfold: note: hidden in the sandbox: {named} (`pinfold check read {first}` says why)"
+    );
 }
 
 /// The record of a session that is about to begin.
@@ -89,17 +91,4 @@ pub(super) fn record_settled(settled: &Settled, audit: &Audit) -> io::Result<Vec
         audit.record(&Event::Kept { what: what.clone(), reason: why.to_string() })?;
     }
     Ok(settled.notes())
-}
-
-/// Records that a command is about to be started.
-///
-/// # Errors
-/// A log that cannot be written: then nothing is started.
-pub(crate) fn record_launch(audit: &Audit, purpose: Purpose, launch: &Launch) -> io::Result<()> {
-    audit.record(&Event::Launch {
-        purpose,
-        argv: launch.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-        cwd: launch.cwd.to_string_lossy().into_owned(),
-        handled_by: launch.handled_by.clone(),
-    })
 }

@@ -7,6 +7,8 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::sync::Arc;
 
+use pinfold_host::launcher::Launcher;
+use pinfold_host::sys;
 use pinfold_policy::limits::Limits;
 use pinfold_policy::network::NetworkRule;
 use pinfold_policy::origin::Valued;
@@ -17,10 +19,8 @@ use rustix::event::{PollFd, PollFlags};
 use super::step::{self, Step, StepLimits};
 use super::{LOG, SnapshotError, Summary, TREE, build_hosts};
 use crate::filling::Bound;
-use crate::launcher::Launcher;
 use crate::outcome::LimitReached;
 use crate::resume::shown;
-use crate::sys;
 use crate::system::{Landing, Stack, System};
 
 /// Where changes land while commands run.

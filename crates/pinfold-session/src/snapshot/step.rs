@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pinfold_boundary::{Entry, Place};
+use pinfold_host::directories::Places;
 use pinfold_policy::authority::Subject;
 use pinfold_policy::limits::{ByteSize, Limits, MilliCpus, WallTime};
 use pinfold_policy::origin::{self, Origin, Valued};
@@ -18,7 +19,6 @@ use crate::caller_trust::CallerTrust;
 use crate::door;
 use crate::filling::Bound;
 use crate::outcome::{LimitReached, Outcome, RunError};
-use crate::places::Places;
 use crate::resume::SHELL;
 use crate::run::{Request, run};
 use crate::system::{Landing, Stack};

@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 
 use pinfold_boundary::{Capabilities, Inside};
 use pinfold_egress::Egress;
+use pinfold_host::audit::Audit;
+use pinfold_host::directories::Places;
 use pinfold_policy::origin::{Origin, Valued};
 use pinfold_wire::{Channel, Ended, Limit, Order, Program, Report, Step, Wire};
 use proptest::prelude::any;
@@ -26,10 +28,8 @@ use rustix::pty::OpenptFlags;
 use tempfile::TempDir;
 
 use super::*;
-use crate::audit::Audit;
 use crate::control::{Base, Change, change, stop};
 use crate::door::Records;
-use crate::places::Places;
 use crate::publish;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -322,7 +322,7 @@ fn an_init_that_takes_no_orders_is_ended() {
     let begun = Instant::now();
     while !rig.loops.is_finished() {
         assert!(begun.elapsed() < PATIENCE, "it goes on");
-        let Ok(client) = crate::talk::connect(&private, "control", HASTE) else { continue };
+        let Ok(client) = pinfold_host::ipc::connect(&private, "control", HASTE) else { continue };
         let (reader, _) = pipe().unwrap();
         let _ = client.send(&Raw(exec("null")), &[]);
         let program = Program {
@@ -358,7 +358,7 @@ fn a_silent_one_is_ended_when_somebody_wants_it() {
 fn clients_that_talk_nonsense_are_let_go() {
     let rig = Rig::new();
     let private = rig.places.state.join("private").join(ID);
-    let connect = || crate::talk::connect(&private, "control", HASTE).unwrap();
+    let connect = || pinfold_host::ipc::connect(&private, "control", HASTE).unwrap();
     let silent: Vec<Channel> = (0..100).map(|_| connect()).collect();
     let (reader, _writer) = pipe().unwrap();
     let ends = [pinfold_wire::StreamEnd::Descriptor; 3];

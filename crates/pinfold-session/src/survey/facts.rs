@@ -19,12 +19,12 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use pinfold_host::directories::Places;
+use pinfold_host::owned;
 use rustix::fs::{AtFlags, FileType, Statx, StatxAttributes, StatxFlags, fstatfs, fstatvfs, statx};
 use rustix::io::Errno;
 
 use super::{Entry, Listing};
-use crate::owned;
-use crate::places::Places;
 
 const FORMAT: &[u8] = b"pinfold: entries of directories, 1\n";
 /// The types of ext4, XFS, Btrfs, F2FS and tmpfs (`f_type`, statfs(2)).

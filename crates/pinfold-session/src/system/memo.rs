@@ -5,10 +5,11 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use pinfold_egress::Integrity;
-use ring::digest::{Context, SHA256, digest};
+use pinfold_host::digest::{Hex, name_of};
+use pinfold_host::directories::Places;
+use ring::digest::{Context, SHA256};
 
 use super::SystemError;
-use crate::places::Places;
 
 /// Digests by name, each in a file of its own. One that is lost is looked up again.
 #[derive(Debug)]
@@ -52,13 +53,8 @@ impl Memo {
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.0.join(hex(digest(&SHA256, name.as_bytes()).as_ref()))
+        self.0.join(name_of(name.as_bytes()))
     }
-}
-
-/// Bytes as hexadecimal digits.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The digest of a file's content.
@@ -71,7 +67,7 @@ pub(crate) fn digest_of_file(path: &Path) -> io::Result<String> {
     let mut buffer = vec![0; 128 * 1024];
     loop {
         match file.read(&mut buffer)? {
-            0 => return Ok(format!("sha256:{}", hex(context.finish().as_ref()))),
+            0 => return Ok(format!("sha256:{}", Hex(context.finish().as_ref()))),
             count => context.update(&buffer[..count]),
         }
     }

@@ -7,11 +7,11 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 
+use pinfold_host::digest::Hex;
 use pinfold_policy::project::ImageEngine;
 use pinfold_snapshot::disk::Disk;
 use ring::digest::{Context, SHA256};
 
-use super::memo::hex;
 use super::{Doing, System, SystemError, Systems};
 use crate::image::{Engine, ImageError, Stored};
 use crate::provision::SAVED;
@@ -73,5 +73,5 @@ fn digest(layers: &[String]) -> String {
         context.update(part.as_bytes());
         context.update(b"\0");
     }
-    format!("sha256:{}", hex(context.finish().as_ref()))
+    format!("sha256:{}", Hex(context.finish().as_ref()))
 }

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
+use pinfold_host::digest::ContentHash;
+use pinfold_host::session_id::SessionName;
 use pinfold_policy::env::EnvName;
 use pinfold_policy::limits::{ByteSize, MilliCpus, WallTime};
 use pinfold_policy::network::{HostPattern, NetworkRule, Preset};
@@ -13,8 +15,6 @@ use pinfold_policy::settings::{
     AgentState, ApplyMode, BoundaryName, BranchName, EngineName, IdentityMode, LandlockMode, Usd,
     WorkspaceMode, parse_publish,
 };
-use pinfold_session::SessionName;
-use pinfold_session::repository::ContentHash;
 
 use super::choice;
 

@@ -4,12 +4,12 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Args;
+use pinfold_host::audit::{Audit, Event};
+use pinfold_host::directories::Places;
+use pinfold_host::session_id::SessionId;
 use pinfold_policy::path::Escaped;
-use pinfold_session::SessionId;
-use pinfold_session::audit::{Audit, Event};
-use pinfold_session::places::Places;
 use pinfold_session::review::{Applied, Change, Changes, Left, Review, Selection};
-use pinfold_session::tell;
+use pinfold_terminal::notify;
 
 use super::{Chosen, choose};
 use crate::exit::Failure;
@@ -61,24 +61,24 @@ pub(crate) fn apply(args: &ApplyArgs) -> Result<ExitCode, Failure> {
     let applied = review.apply(&changes, &selection)?;
     let paths =
         if applied.done == 1 { "1 path".to_owned() } else { format!("{} paths", applied.done) };
-    tell!("pinfold: took {paths} over into {workspace}");
+    notify!("pinfold: took {paths} over into {workspace}");
     tell(&applied);
     for change in left.iter().take(MOST_LISTED) {
         let path = Escaped(&change.path);
         match &change.left {
-            Some(Left::Protected(protected)) => tell!(
+            Some(Left::Protected(protected)) => notify!(
                 "pinfold: left: {path}: {} (`pinfold apply {session} --protected PATH` takes it)",
                 protected.reason
             ),
-            Some(Left::Never(why)) => tell!("pinfold: left: {path}: {why}"),
+            Some(Left::Never(why)) => notify!("pinfold: left: {path}: {why}"),
             None => {}
         }
     }
     if left.len() > MOST_LISTED {
-        tell!("pinfold: left: {} more", left.len() - MOST_LISTED);
+        notify!("pinfold: left: {} more", left.len() - MOST_LISTED);
     }
     if !applied.complete {
-        tell!(
+        notify!(
             "pinfold: the rest waits: `pinfold diff {session}` shows it, `pinfold discard \
              {session}` drops it"
         );
@@ -118,10 +118,10 @@ fn refuse(conflicts: &[&Change], session: &str) -> Failure {
 /// Says what could not be taken over, and what came of commits.
 pub(super) fn tell(applied: &Applied) {
     for skipped in &applied.skipped {
-        tell!("pinfold: not taken over: {}: {}", Escaped(&skipped.path), skipped.why);
+        notify!("pinfold: not taken over: {}: {}", Escaped(&skipped.path), skipped.why);
     }
     for note in &applied.notes {
-        tell!("pinfold: {note}");
+        notify!("pinfold: {note}");
     }
 }
 
@@ -137,7 +137,7 @@ pub(crate) fn discard(args: &DiscardArgs) -> Result<ExitCode, Failure> {
     record(&places, &review, "discard", &changes, &Selection::default())?;
     let session = review.session().to_owned();
     review.discard()?;
-    tell!("pinfold: dropped what session {session} changed");
+    notify!("pinfold: dropped what session {session} changed");
     Ok(ExitCode::SUCCESS)
 }
 

@@ -4,12 +4,12 @@ use std::collections::HashSet;
 use std::process::ExitCode;
 
 use clap::Args;
+use pinfold_host::audit::Reader;
+use pinfold_host::directories::Places;
+use pinfold_host::sessions::{live_sessions, names};
 use pinfold_policy::path::Escaped;
-use pinfold_session::audit::Reader;
-use pinfold_session::places::Places;
 use pinfold_session::review::Review;
-use pinfold_session::tell;
-use pinfold_session::{live_sessions, names};
+use pinfold_terminal::notify;
 use serde::Serialize;
 
 use crate::cli::Output;
@@ -65,7 +65,7 @@ pub(crate) fn ps(args: &PsArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     if rows.is_empty() {
-        tell!("pinfold: no sessions{}", if args.all { "" } else { " run" });
+        notify!("pinfold: no sessions{}", if args.all { "" } else { " run" });
         return Ok(ExitCode::SUCCESS);
     }
     say!(

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use pinfold_host::launcher::Launcher;
 use pinfold_policy::path::Escaped;
-use pinfold_session::launcher::Launcher;
 use pinfold_session::review::{Change, Changes, Content, Left, Review, What};
-use pinfold_session::tell;
+use pinfold_terminal::notify;
 use serde_json::json;
 
 use super::lines::{Printer, Texts, quoted};
@@ -84,7 +84,7 @@ pub(crate) fn diff(args: &DiffArgs) -> Result<ExitCode, Failure> {
     }
     if !is_terminal {
         for note in notes {
-            tell!("pinfold: {note}");
+            notify!("pinfold: {note}");
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use pinfold_secrets::{Secret, SecretId};
-use pinfold_session::tell;
+use pinfold_terminal::notify;
 use rustix::io::Errno;
 use rustix::termios::{
     LocalModes, OptionalActions, SpecialCodeIndex, Termios, isatty, tcgetattr, tcsetattr,
@@ -31,10 +31,10 @@ pub(super) fn read_from(input: BorrowedFd<'_>, id: &SecretId) -> Result<Secret, 
     let failed = |cause| SecretError::Io { action: "read the secret", cause };
     let value = if isatty(input) {
         let quiet = Quiet::start(input).map_err(failed)?;
-        tell::put(format_args!("{id} (not shown): "));
+        notify::put(format_args!("{id} (not shown): "));
         let line = read_until(input, |so_far| matches!(so_far.last(), Some(b'\n' | &INTERRUPT)));
         drop(quiet);
-        tell!("");
+        notify!("");
         line
     } else {
         read_until(input, |_| false)

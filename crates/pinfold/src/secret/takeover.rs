@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use pinfold_secrets::{Client, Entry, Foreign, Found, RunCommand, Store, read_foreign};
-use pinfold_session::tell;
+use pinfold_terminal::notify;
 use zeroize::Zeroizing;
 
 use super::SecretError;
@@ -86,16 +86,16 @@ pub(super) fn import(
         let entry = match entry {
             Ok(entry) => entry,
             Err(what) => {
-                tell!("passed over {provider}: it is {what}");
+                notify!("passed over {provider}: it is {what}");
                 continue;
             }
         };
         let login = matches!(entry, Entry::Login(_));
         let Found { place, auth } = store.set(&id, entry, None, runner)?;
         kept += 1;
-        tell!("{id} ({auth}) is now taken from {place}");
+        notify!("{id} ({auth}) is now taken from {place}");
         if login {
-            tell!(
+            notify!(
                 "pinfold refreshes this login from now on, and the copy in {} may end when it does: \
                  log in there again for one of its own",
                 path.display()

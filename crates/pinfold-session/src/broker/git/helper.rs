@@ -9,13 +9,13 @@ use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 
+use pinfold_host::directories::Places;
+use pinfold_host::launcher::Launcher;
 use pinfold_secrets::{CommandOutput, Entry, EnvName, SecretId, Store};
 
 use super::super::ground::Ground;
 use crate::git::config::Setting;
-use crate::launcher::Launcher;
 use crate::outcome::RunError;
-use crate::places::Places;
 
 /// The login's name as a secret of that one pen.
 pub(super) const ID: &str = "host-git";

@@ -5,11 +5,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use pinfold_host::directories::Places;
+
 use crate::git::config::{Config, Setting, split, write};
 use crate::git::keys::{Verdict, judge};
 use crate::git::pointer::{line, normal};
 use crate::guard::of_the_user;
-use crate::places::Places;
 
 /// A working tree with its repository, as it was when the session began.
 #[derive(Debug, Clone)]

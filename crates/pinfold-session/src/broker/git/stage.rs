@@ -8,6 +8,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use pinfold_boundary::{Entry, Place};
+use pinfold_host::directories::Places;
 use pinfold_policy::authority::Subject;
 use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_policy::settings::{Layers, Settings};
@@ -24,7 +25,6 @@ use crate::git::pen::{Access, Pen};
 use crate::git::refs::{is_component, is_object};
 use crate::guard::hand_over;
 use crate::outcome::{Outcome, RunError};
-use crate::places::Places;
 use crate::run::{Request, run};
 use crate::ssh::Ssh;
 use crate::timeline::Timeline;

@@ -7,12 +7,14 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use pinfold_host::io::timespec;
+use pinfold_host::launcher::Launcher;
 use pinfold_wire::{MAX_DATA, Reply};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags};
 use serde::{Deserialize, Serialize};
 
-use super::super::client::{Client, timespec};
+use super::super::client::Client;
 use super::super::ground::Ground;
 use super::super::request::Refusal;
 use super::super::serve::Setting;
@@ -24,7 +26,6 @@ use super::words::{self, Doing};
 use crate::git::config::{Config, Setting as GitSetting, split};
 use crate::git::pointer;
 use crate::git::refs::{is_component, is_object};
-use crate::launcher::Launcher;
 
 /// Commits that a question names.
 const MOST_NAMED: usize = 20;
@@ -248,10 +249,10 @@ impl Task {
 
     fn read_out(&self, name: &str) -> Result<String, Refusal> {
         const LONGEST: u64 = 16 << 20;
-        let bytes = crate::git::read::open_directory(&self.place.join("out"))
+        let bytes = pinfold_host::beneath::open_directory(&self.place.join("out"))
             .map_err(|errno| errno.to_string())
             .and_then(|out| {
-                let read = crate::git::read::read_bounded(out, Path::new(name), LONGEST);
+                let read = pinfold_host::beneath::read_bounded(out, Path::new(name), LONGEST);
                 read.map_err(|unread| format!("{name} {unread}"))
             })
             .map_err(Refusal::new)?;

@@ -2,12 +2,12 @@
 
 use std::os::fd::AsFd as _;
 
+use pinfold_host::ipc::Json;
+use pinfold_terminal::screen::{Screen, Seat};
 use pinfold_wire::Window;
 
 use super::{Client, Control, State};
 use crate::control::message::{Answer, Request};
-use crate::screen::{Screen, Seat};
-use crate::talk::Json;
 
 impl Control {
     /// From now on there is a terminal that can be attached to.

@@ -4,6 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use pinfold_boundary::Inside;
+use pinfold_host::ipc::Json;
 use pinfold_wire::{Bounds, Channel, Ended, Order};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
@@ -13,7 +14,6 @@ use crate::control::Limits;
 use crate::control::bounds::Bounded;
 use crate::control::message::Answer;
 use crate::outcome::LimitReached;
-use crate::talk::Json;
 
 pub(super) struct Client {
     pub(super) channel: Channel,

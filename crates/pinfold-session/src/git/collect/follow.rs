@@ -3,10 +3,10 @@
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use pinfold_host::beneath::{kind_at, open_directory};
 use rustix::fs::{AtFlags, unlinkat};
 
 use super::super::host::HostGit;
-use super::super::read::{kind_at, open_directory};
 use super::super::refs::{Head, shell_word};
 use super::super::settle::Settled;
 use super::super::staging::Staging;

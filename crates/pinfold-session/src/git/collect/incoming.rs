@@ -5,12 +5,13 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use pinfold_host::beneath::{open_directory, owner_at};
+use pinfold_host::digest::Hex;
 use ring::digest::{Context, SHA256};
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, mkdirat, openat, renameat_with, unlinkat};
 use rustix::io::Errno;
 
 use super::super::import::CHECKED;
-use super::super::read::{open_directory, owner_at};
 use super::Collect;
 
 /// Bytes of one file of objects.
@@ -146,7 +147,7 @@ fn copy_if(from: &OwnedFd, to: &OwnedFd, name: &str, digest: Option<&str>) -> io
     let mut hashed = Hashed { file: &mut new, context: Context::new(&SHA256) };
     let copied = io::copy(&mut io::Read::take(file, LARGEST), &mut hashed)
         .and_then(|_| {
-            let found = hex(hashed.context.finish().as_ref());
+            let found = Hex(hashed.context.finish().as_ref()).to_string();
             match digest.is_none_or(|digest| digest == found) {
                 true => give(to, &temporary),
                 false => Err(io::Error::other(format!("{name} is not what its name says"))),
@@ -178,10 +179,6 @@ impl io::Write for Hashed<'_> {
     fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Gives a new entry to the owner of its directory, where that is not the caller.

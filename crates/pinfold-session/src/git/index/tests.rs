@@ -1,10 +1,10 @@
 use std::path::{Path, PathBuf};
 
+use pinfold_host::launcher::Launcher;
 use proptest::prelude::*;
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA256};
 
 use super::Index;
-use crate::launcher::Launcher;
 
 /// Runs a script over a new repository; `None` where there is no git, which is said.
 fn repository(script: &str) -> Option<tempfile::TempDir> {

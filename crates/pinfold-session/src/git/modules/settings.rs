@@ -2,14 +2,15 @@
 
 use std::path::Path;
 
+use pinfold_host::anchor::Anchor;
+use pinfold_host::beneath::read_beneath;
+
 use super::super::config::Config;
 use super::super::host::HostGit;
 use super::super::layout::REBUILT;
-use super::super::read::read_beneath;
 use super::super::rebuild::words;
 use super::super::start::Start;
 use super::{Made, Module, Modules};
-use crate::anchor::Anchor;
 
 impl Modules<'_> {
     /// Writes the host's settings for the submodule, unless the host has them. Without

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
+use pinfold_host::beneath::{open_directory, read_bounded};
 use pinfold_policy::path::Escaped;
 
 use super::super::config::Setting;
 use super::super::layout::REBUILT;
-use super::super::read::{open_directory, read_bounded};
 use super::super::refs::{is_branch, is_object, is_reference};
 use super::super::remotes::remotes;
 use super::words;

@@ -81,8 +81,9 @@ fn give(made: &OwnedFd, owner: Option<(u32, u32)>) -> Result<(), String> {
 mod tests {
     use std::os::unix::fs::symlink;
 
+    use pinfold_host::beneath::open_directory;
+
     use super::*;
-    use crate::git::read::open_directory;
 
     #[test]
     fn nothing_is_written_through_a_link_that_took_a_place() {

@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 
+use pinfold_terminal::notify;
 use rustix::fs::XattrFlags;
 
 use crate::system::OPAQUE;
@@ -66,7 +67,7 @@ pub(super) fn public(from: &Path, to: &Path) -> io::Result<()> {
         }
     } else if found.is_file() {
         if from.starts_with("/etc/apt") && tells(from, &found)? {
-            tell!(
+            notify!(
                 "pinfold: note: {} names a proxy or a login, so set-up commands do not see it",
                 from.display()
             );

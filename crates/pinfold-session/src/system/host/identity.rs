@@ -6,13 +6,13 @@
 //! manager's database. Of links there are only the directories' times. What
 //! changes deeper is not noticed; a package manager's work is.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
+use pinfold_host::digest::Hex;
 use ring::digest::{Context, SHA256};
 
 use super::copied;
@@ -43,13 +43,7 @@ pub(in crate::system) fn id() -> io::Result<String> {
     for file in ["/etc/passwd", "/etc/group"] {
         take(Path::new(file), 0, false, &mut context)?;
     }
-    let digest = context.finish();
-    let mut id = String::from(PREFIX);
-    for byte in digest.as_ref() {
-        // Writing to a string does not fail.
-        let _ = write!(id, "{byte:02x}");
-    }
-    Ok(id)
+    Ok(format!("{PREFIX}{}", Hex(context.finish().as_ref())))
 }
 
 /// Takes in what lies at a path and, to a depth, what lies below it.

@@ -1,0 +1,70 @@
+//! How processes of this program and of one user talk to each other: sockets that keep messages
+//! apart and carry descriptors, with messages as JSON.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pinfold_wire::{Channel, DecodeError, Wire};
+use rustix::fs::{AtFlags, Mode};
+use rustix::net::sockopt::Timeout;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Who may wait to be accepted.
+const BACKLOG: i32 = 64;
+
+/// Listens at a name in a directory. Accepting does not wait.
+///
+/// # Errors
+/// What open(2), bind(2) and listen(2) say.
+pub fn listen(directory: &Path, name: &str) -> io::Result<OwnedFd> {
+    let (directory, socket) = (File::open(directory)?, socket()?);
+    rustix::net::bind(&socket, &SocketAddrUnix::new(in_directory(&directory, name))?)?;
+    // Before anybody can connect.
+    let mode = Mode::from_raw_mode(0o600);
+    rustix::fs::chmodat(&directory, name, mode, AtFlags::empty())?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    rustix::io::ioctl_fionbio(&socket, true)?;
+    Ok(socket)
+}
+
+/// Connects to who listens there, who may take so long to have a place free, and later to take a
+/// message.
+///
+/// # Errors
+/// What open(2) and connect(2) say.
+pub fn connect(directory: &Path, name: &str, patience: Duration) -> io::Result<Channel> {
+    let (directory, socket) = (File::open(directory)?, socket()?);
+    rustix::net::sockopt::set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(in_directory(&directory, name))?)?;
+    Ok(Channel::from(socket))
+}
+
+fn socket() -> io::Result<OwnedFd> {
+    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    Ok(rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?)
+}
+
+/// A socket's path has room for 107 bytes (unix(7)); by way of a descriptor any directory fits.
+fn in_directory(directory: &File, name: &str) -> PathBuf {
+    format!("/proc/self/fd/{}/{name}", directory.as_raw_fd()).into()
+}
+
+/// A message as JSON.
+#[derive(Debug)]
+pub struct Json<M>(pub M);
+
+impl<M: Serialize + DeserializeOwned> Wire for Json<M> {
+    /// An empty message is none: it ends the conversation.
+    fn encode(&self) -> Vec<u8> {
+        serde_json::to_vec(&self.0).unwrap_or_default()
+    }
+
+    fn decode(message: &[u8]) -> Result<Self, DecodeError> {
+        serde_json::from_slice(message).map(Self).map_err(|_| DecodeError::CutShort)
+    }
+}

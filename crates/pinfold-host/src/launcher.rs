@@ -1,0 +1,336 @@
+//! The one place where programs are started on the host (requirement 8.1). What runs inside is
+//! started by init; everything else goes through here, and a lint forbids any other way.
+
+mod own_program;
+mod record;
+mod watched;
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use pinfold_secrets::{CommandOutput, RunCommand, Secret};
+
+pub use self::own_program::own_program;
+pub use self::record::record_launch;
+use crate::audit::{Audit, Purpose};
+use crate::directories::Places;
+use crate::io::lock;
+use crate::process::{ENVIRONMENT, command, see_to_end};
+use crate::wrappers::{self, Launch};
+
+/// How long a program on the host may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Starts programs on the host: no shell, an environment that is built, a time limit.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Launcher;
+
+/// What launches on the host are shown as handled by, before the wrappers.
+pub const HOST: &str = "host";
+
+/// Where launches on the host are recorded, once the session has its log.
+static RECORD: Mutex<Option<Arc<Audit>>> = Mutex::new(None);
+
+/// Launches are recorded in this log from now on.
+pub fn record_in(audit: &Arc<Audit>) {
+    *lock(&RECORD) = Some(Arc::clone(audit));
+}
+
+/// The log, of no session where there is none yet.
+fn record() -> io::Result<Arc<Audit>> {
+    let mut record = lock(&RECORD);
+    if let Some(audit) = &*record {
+        return Ok(Arc::clone(audit));
+    }
+    let places = Places::find().map_err(io::Error::other)?;
+    let audit = Arc::new(Audit::open(&places.state, None)?);
+    Ok(Arc::clone(record.insert(audit)))
+}
+
+impl Launcher {
+    /// Has the wrappers handle a launch on the host, and records it. The environment is what lets a
+    /// program find its own configuration, and `variables`.
+    fn prepare<'v>(
+        argv: Vec<OsString>,
+        kept: impl Iterator<Item = &'v &'v str>,
+        variables: &[(&str, &str)],
+        spot: Option<Spot<'_>>,
+    ) -> io::Result<Command> {
+        let given = variables.iter().map(|(name, value)| (name.into(), value.into()));
+        let mut env: Vec<(OsString, OsString)> = given.collect();
+        for name in kept.filter(|name| variables.iter().all(|(given, _)| given != *name)) {
+            env.extend(std::env::var_os(name).map(|value| (name.into(), value)));
+        }
+        let cwd = spot.map_or(Path::new("/"), |spot| spot.path);
+        let launch = Launch { argv, env, cwd: cwd.to_owned(), handled_by: Vec::new() };
+        let launch = wrappers::wrap(HOST, launch)?;
+        record_launch(&*record()?, Purpose::Host, &launch)?;
+        let here = match spot {
+            Some(spot) if launch.cwd == spot.path => of_descriptor(spot.opened.as_fd()),
+            _ => launch.cwd,
+        };
+        let (program, arguments) = launch
+            .argv
+            .split_first()
+            .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+        let mut command = command(program);
+        command.args(arguments).env_clear().envs(launch.env).current_dir(here);
+        Ok(command)
+    }
+
+    fn spawn(
+        argv: &[impl AsRef<OsStr>],
+        variables: &[(&str, &str)],
+        input: bool,
+        owner: Option<(u32, u32)>,
+        spot: Option<Spot<'_>>,
+    ) -> io::Result<Child> {
+        let argv = argv.iter().map(|word| word.as_ref().to_owned()).collect();
+        let mut command = Self::prepare(argv, ENVIRONMENT.iter(), variables, spot)?;
+        if let Some((uid, gid)) = owner {
+            command.uid(uid).gid(gid);
+        }
+        command
+            .stdin(if input { Stdio::piped() } else { Stdio::null() })
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+    }
+
+    /// Starts this very program with other arguments, in its own environment, with what it says on
+    /// both outputs going to one place.
+    ///
+    /// # Errors
+    /// What starting it says.
+    pub fn start_own(self, arguments: &[&OsStr], output: OwnedFd) -> io::Result<Child> {
+        command(std::env::current_exe()?)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .spawn()
+    }
+
+    /// Starts this very program in a directory, in its own environment, with pipes for all three
+    /// streams.
+    ///
+    /// # Errors
+    /// What starting it says.
+    pub fn start_session(self, arguments: &[OsString], directory: &Path) -> io::Result<Child> {
+        command(std::env::current_exe()?)
+            .args(arguments)
+            .current_dir(directory)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+    }
+
+    /// Starts this very program with other arguments, without an environment, to be talked to by its
+    /// streams. What it says beside its answers is nobody's.
+    ///
+    /// # Errors
+    /// What starting it says.
+    pub fn start_reader(self, arguments: &[&OsStr]) -> io::Result<Child> {
+        command(std::env::current_exe()?)
+            .args(arguments)
+            .env_clear()
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+    }
+
+    /// Has the wrappers handle a command that an inside asks for, and records it. Its environment is
+    /// what lets a program find its own configuration, and `variables`.
+    ///
+    /// # Errors
+    /// A wrapper that refuses or fails, or a log that cannot be written: then nothing is started.
+    pub fn for_inside(
+        self,
+        argv: Vec<OsString>,
+        cwd: &Path,
+        variables: Vec<(&str, OsString)>,
+    ) -> io::Result<Launch> {
+        let env = Self::environment_with(variables);
+        let launch = Launch { argv, env, cwd: cwd.to_owned(), handled_by: Vec::new() };
+        let launch = wrappers::wrap(HOST, launch)?;
+        record_launch(&*record()?, Purpose::Host, &launch)?;
+        Ok(launch)
+    }
+
+    /// What lets a program find its own configuration, and these variables.
+    pub fn environment_with(variables: Vec<(&str, OsString)>) -> Vec<(OsString, OsString)> {
+        let is_given = |name: &&str| variables.iter().any(|(given, _)| given == name);
+        let kept = ENVIRONMENT.iter().filter(|name| !is_given(name));
+        let kept = kept.filter_map(|name| Some(((*name).into(), std::env::var_os(name)?)));
+        let kept: Vec<(OsString, OsString)> = kept.collect();
+        kept.into_iter()
+            .chain(variables.into_iter().map(|(name, value)| (name.into(), value)))
+            .collect()
+    }
+
+    /// Starts this very program for an inside, in an environment that was built, in a directory that is
+    /// held open, with pipes for all three streams.
+    ///
+    /// # Errors
+    /// What starting it says.
+    pub fn start_for_inside(
+        self,
+        arguments: &[OsString],
+        env: Vec<(OsString, OsString)>,
+        directory: BorrowedFd<'_>,
+    ) -> io::Result<Child> {
+        command(std::env::current_exe()?)
+            .args(arguments)
+            .env_clear()
+            .envs(env)
+            .current_dir(of_descriptor(directory))
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+    }
+
+    /// Starts a program that the wrappers have handled, with all that this process has, its streams
+    /// included, under a name of its own.
+    ///
+    /// # Errors
+    /// What starting it says.
+    pub fn start_minded(
+        self,
+        program: &OsStr,
+        name: &OsStr,
+        args: &[OsString],
+    ) -> io::Result<Child> {
+        let mut command = command(program);
+        crate::sys::unblock_signals_of(&mut command);
+        crate::sys::end_with_this_thread(&mut command);
+        command.arg0(name).args(args).spawn()
+    }
+
+    /// Inside: replaces this program by another, for which it stands. Returns only if that fails.
+    #[expect(clippy::disallowed_methods, reason = "inside, and nothing of the host's")]
+    pub fn become_program(self, program: &Path, args: &[OsString]) -> io::Error {
+        command(program).args(args).exec()
+    }
+
+    /// Inside: runs a program to its end with this process's environment and directory.
+    ///
+    /// # Errors
+    /// What starting it says; `TimedOut` after a minute.
+    pub fn run_here(self, argv: &[OsString], input: Option<&[u8]>) -> io::Result<CommandOutput> {
+        let (program, arguments) =
+            argv.split_first().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+        let child = command(program)
+            .args(arguments)
+            .stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() })
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        see_to_end(child, input, Instant::now() + PATIENCE, usize::MAX)
+    }
+
+    /// Runs a program to its end in `/`, with these variables besides the few that let it find
+    /// its configuration.
+    ///
+    /// # Errors
+    /// What starting it says; `TimedOut` after a minute.
+    pub fn run_to_end(
+        self,
+        argv: &[impl AsRef<OsStr>],
+        variables: &[(&str, &str)],
+        input: Option<&[u8]>,
+    ) -> io::Result<CommandOutput> {
+        let child = Self::spawn(argv, variables, input.is_some(), None, None)?;
+        see_to_end(child, input, Instant::now() + PATIENCE, usize::MAX)
+    }
+
+    /// Runs a program to its end in `/`, with these of the caller's variables besides the few that let
+    /// it find its configuration.
+    ///
+    /// # Errors
+    /// What starting it says; `TimedOut` after a minute.
+    pub fn run_keeping(self, argv: Vec<OsString>, kept: &[&str]) -> io::Result<CommandOutput> {
+        let mut command = Self::prepare(argv, ENVIRONMENT.iter().chain(kept), &[], None)?;
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        see_to_end(command.spawn()?, None, Instant::now() + PATIENCE, usize::MAX)
+    }
+
+    /// Starts the person's pager, a line for a shell as environ(7) has it. It shows on the caller's
+    /// terminal what is written to its input, and ends when that does. Keys are the pager's from here
+    /// on: Ctrl-C ends a search in it, and would end this process beside it.
+    ///
+    /// # Errors
+    /// What starting it says.
+    pub fn pager(self, line: &OsStr) -> io::Result<Child> {
+        /// What a pager asks for its terminal; what names programs for its input is none of it.
+        const TERMINAL: [&str; 5] = ["TERM", "COLUMNS", "LINES", "LC_ALL", "LC_CTYPE"];
+        // The shell lives as long as the pager, and the pager decides about its keys itself.
+        let mut script = OsString::from("trap : INT QUIT\n");
+        script.push(line);
+        let argv = vec!["/bin/sh".into(), "-c".into(), script];
+        let kept = ENVIRONMENT.iter().chain(&TERMINAL);
+        let variables = [("LESSSECURE", "1")];
+        let pager = Self::prepare(argv, kept, &variables, None)?.stdin(Stdio::piped()).spawn()?;
+        crate::sys::leave_keys_to_others();
+        Ok(pager)
+    }
+
+    /// Runs a program to its end in a directory that is held open, for the owner of what it writes: a
+    /// caller who is root becomes that user, so that the files stay theirs.
+    ///
+    /// # Errors
+    /// As [`Self::run_to_end`].
+    pub fn run_in(
+        self,
+        spot: Spot<'_>,
+        owner: Option<(u32, u32)>,
+        argv: &[OsString],
+        variables: &[(&str, &str)],
+        input: Option<&[u8]>,
+    ) -> io::Result<CommandOutput> {
+        let owner = owner.filter(|_| rustix::process::geteuid().is_root());
+        let child = Self::spawn(argv, variables, input.is_some(), owner, Some(spot))?;
+        see_to_end(child, input, Instant::now() + PATIENCE, usize::MAX)
+    }
+}
+
+/// A directory that a program is started in: whatever its path leads to meanwhile.
+#[derive(Debug, Clone, Copy)]
+pub struct Spot<'a> {
+    /// As wrappers and the log see it.
+    pub path: &'a Path,
+    /// The directory itself.
+    pub opened: &'a OwnedFd,
+}
+
+/// The directory that is held open, for a child: it has the descriptor until it executes.
+fn of_descriptor(directory: BorrowedFd<'_>) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd()))
+}
+
+/// The program of this name that the user's `PATH` finds, but for directories in which an inside
+/// may have written: an activated environment in a workspace puts such a directory first.
+pub fn find(name: &str, not_in: &[PathBuf]) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let candidates = std::env::split_paths(&path).filter(|directory| directory.is_absolute());
+    let real = candidates.filter_map(|directory| fs::canonicalize(directory.join(name)).ok());
+    let mut safe = real.filter(|file| !not_in.iter().any(|root| file.starts_with(root)));
+    safe.find(|file| file.is_file())
+}
+
+impl RunCommand for Launcher {
+    fn run(&self, argv: &[String], stdin: Option<&Secret>) -> io::Result<CommandOutput> {
+        self.run_to_end(argv, &[], stdin.map(|secret| secret.expose().as_bytes()))
+    }
+}

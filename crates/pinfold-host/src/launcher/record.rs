@@ -1,0 +1,19 @@
+//! The record of what is started.
+
+use std::io;
+
+use crate::audit::{Audit, Event, Purpose};
+use crate::wrappers::Launch;
+
+/// Records that a command is about to be started.
+///
+/// # Errors
+/// A log that cannot be written: then nothing is started.
+pub fn record_launch(audit: &Audit, purpose: Purpose, launch: &Launch) -> io::Result<()> {
+    audit.record(&Event::Launch {
+        purpose,
+        argv: launch.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        cwd: launch.cwd.to_string_lossy().into_owned(),
+        handled_by: launch.handled_by.clone(),
+    })
+}

@@ -1,0 +1,23 @@
+//! The user's machine: directories, programs, the audit log, live sessions.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
+pub mod anchor;
+pub mod audit;
+pub mod beneath;
+pub mod digest;
+pub mod directories;
+pub mod file_id;
+pub mod io;
+pub mod ipc;
+pub mod launcher;
+pub mod owned;
+pub mod placeholder;
+pub mod process;
+pub mod rate_limit;
+mod refusal;
+pub mod session_id;
+pub mod sessions;
+pub mod sys;
+pub mod wrappers;
+
+pub use refusal::Refusal;

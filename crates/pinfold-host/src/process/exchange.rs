@@ -1,0 +1,118 @@
+//! What goes into a program and comes out of it, until it ends.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::process::Child;
+use std::time::Instant;
+
+use pinfold_secrets::CommandOutput;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::process::{PidfdFlags, Signal};
+use zeroize::Zeroizing;
+
+/// Sees a program to its end, without a thread: a boundary may be started right after.
+pub(crate) fn see_to_end(
+    mut child: Child,
+    input: Option<&[u8]>,
+    deadline: Instant,
+    most: usize,
+) -> io::Result<CommandOutput> {
+    let exchanged = exchange(&mut child, input.unwrap_or_default(), deadline, most);
+    let ended = exchanged.and_then(|read| wait_for_end(&child, deadline).map(|()| read));
+    if ended.is_err() {
+        // It has not been waited for, so the id is its own, and its group's if it leads one.
+        let id = rustix::process::Pid::from_child(&child);
+        let _ = match rustix::process::getpgid(Some(id)) {
+            Ok(group) if group == id => {
+                rustix::process::kill_process_group(id, Signal::KILL).map_err(io::Error::from)
+            }
+            _ => child.kill(),
+        };
+    }
+    let status = child.wait()?;
+    let [stdout, mut stderr] = ended?;
+    Ok(CommandOutput { code: status.code(), stdout, stderr: std::mem::take(&mut *stderr) })
+}
+
+/// Writes a program's input and reads its two outputs until they are closed.
+///
+/// # Errors
+/// `TimedOut` at the deadline; `FileTooLarge` when one of them has more than the most bytes.
+fn exchange(
+    child: &mut Child,
+    mut input: &[u8],
+    deadline: Instant,
+    most: usize,
+) -> io::Result<[Zeroizing<Vec<u8>>; 2]> {
+    let mut stdin = child.stdin.take().map(OwnedFd::from).filter(|_| !input.is_empty());
+    if let Some(stdin) = &stdin {
+        rustix::io::ioctl_fionbio(stdin, true)?;
+    }
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let mut streams = [stdout.map(OwnedFd::from), stderr.map(OwnedFd::from)];
+    let mut read = [Zeroizing::new(Vec::new()), Zeroizing::new(Vec::new())];
+    while streams.iter().any(Option::is_some) {
+        let outputs = streams.iter().flatten().map(|stream| PollFd::new(stream, PollFlags::IN));
+        let inputs = stdin.iter().map(|stream| PollFd::new(stream, PollFlags::OUT));
+        wait_until(deadline, &mut outputs.chain(inputs).collect::<Vec<_>>())?;
+        for (stream, read) in streams.iter_mut().zip(&mut read) {
+            if stream.as_ref().is_some_and(|stream| !read_some(stream, read)) {
+                *stream = None;
+            }
+            if read.len() > most {
+                return Err(io::ErrorKind::FileTooLarge.into());
+            }
+        }
+        if let Some(stream) = &stdin {
+            match rustix::io::write(stream, input) {
+                Ok(count) => input = &input[count..],
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                // A program that does not read its input may still do its work.
+                Err(_) => input = &[],
+            }
+        }
+        stdin = stdin.filter(|_| !input.is_empty());
+    }
+    Ok(read)
+}
+
+/// Reads what is there; whether more may come. What was read before an error is what there is.
+fn read_some(stream: &OwnedFd, into: &mut Vec<u8>) -> bool {
+    let mut buffer = Zeroizing::new([0; 16 << 10]);
+    let now = Timespec::default();
+    let is_ready = rustix::event::poll(&mut [PollFd::new(stream, PollFlags::IN)], Some(&now));
+    if is_ready == Ok(0) {
+        return true;
+    }
+    match rustix::io::retry_on_intr(|| rustix::io::read(stream, &mut buffer[..])) {
+        Ok(0) | Err(_) => false,
+        Ok(count) => {
+            into.extend_from_slice(&buffer[..count]);
+            true
+        }
+    }
+}
+
+fn wait_for_end(child: &Child, deadline: Instant) -> io::Result<()> {
+    let process = rustix::process::Pid::from_child(child);
+    let process = rustix::process::pidfd_open(process, PidfdFlags::empty())?;
+    wait_until(deadline, &mut [PollFd::new(&process, PollFlags::IN)])
+}
+
+/// Waits for one of these.
+///
+/// # Errors
+/// `TimedOut` at the deadline.
+fn wait_until(deadline: Instant, wanted: &mut [PollFd<'_>]) -> io::Result<()> {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let left = Timespec::try_from(left).map_err(io::Error::other)?;
+        match rustix::event::poll(wanted, Some(&left)) {
+            Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
+            Ok(_) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}

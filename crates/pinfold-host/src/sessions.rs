@@ -1,0 +1,346 @@
+//! What a live session keeps on disk, and what a dead one left there.
+//!
+//! `<state>/sessions/<id>` belongs to one session. It is locked (flock(2)) as long as the
+//! session's supervisor lives, whatever kills it, and it lists the placeholders: the empty files
+//! and directories that were made in repositories so that a protected path exists to be
+//! covered. They go with the last session that uses them, or at the next start after a crash.
+//! Private copies lie in a directory of their own beside it, on the same disk: the inside can
+//! write there as much as it can in the workspace, and a directory in memory is not its to fill.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, FlockOperation};
+
+use crate::directories::Places;
+use crate::io::AtPath as _;
+use crate::placeholder::{Located, Placeholder, Pool};
+use crate::session_id::{SessionId, SessionName};
+
+/// A live session's record; dropping it cleans up.
+#[derive(Debug)]
+pub struct SessionState {
+    sessions: PathBuf,
+    id: SessionId,
+    /// Locked until the end, which is what says that the session lives.
+    record: File,
+    private: PathBuf,
+    placeholders: Vec<Located>,
+    /// Empty directories for placeholders.
+    pool: PathBuf,
+    /// Whether the next start cleans up.
+    is_left: bool,
+}
+
+/// What becomes of what a dead session left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AfterDead {
+    /// It is settled and can be removed.
+    Settled,
+    /// There was no time for it, and it waits for another start.
+    Waits,
+}
+
+impl SessionState {
+    /// Makes the record of a new session and its directory of private copies.
+    ///
+    /// # Errors
+    /// What the file system says, with the path.
+    pub fn create(places: &Places) -> io::Result<Self> {
+        let sessions = places.state.join("sessions");
+        Places::make_private(&sessions)?;
+        let id = SessionId::generate()?;
+        let private = Self::private_of(places, &id);
+        private.parent().map_or(Ok(()), Places::make_private)?;
+        // Under the common lock, so that no cleaner sees a record that is not locked yet.
+        let _common = lock(&sessions.join(COMMON), FlockOperation::LockExclusive)?;
+        let record = lock(&sessions.join(id.as_str()), FlockOperation::LockExclusive)?;
+        let (placeholders, pool) = (Vec::new(), places.state.join("empty"));
+        Pool::open(&pool).lend(CWD, &private).at("make", &private)?;
+        Ok(Self { sessions, id, record, private, placeholders, pool, is_left: false })
+    }
+
+    /// Gives the session a name that no other live one has.
+    ///
+    /// # Errors
+    /// A name that is taken, or what the file system says, with the path.
+    pub fn set_name(&self, places: &Places, name: &SessionName) -> io::Result<()> {
+        let _common = lock(&self.sessions.join(COMMON), FlockOperation::LockExclusive)?;
+        if let Some((session, _)) =
+            names(places).into_iter().find(|(_, other)| *other == name.as_str())
+        {
+            let what = format!("the session {session} is called {} already", name.as_str());
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, what));
+        }
+        self.note(NAME, name.as_str())
+    }
+
+    /// Keeps how the session's boundary is called, for [`boundary_of`].
+    ///
+    /// # Errors
+    /// What the file system says, with the path.
+    pub fn set_boundary(&self, name: &str) -> io::Result<()> {
+        self.note(BOUNDARY, name)
+    }
+
+    fn note(&self, file: &str, content: &str) -> io::Result<()> {
+        Places::write_private(&self.private.join(file), content.as_bytes())
+    }
+
+    /// Where a session's private copies lie.
+    pub fn private_of(places: &Places, id: &SessionId) -> PathBuf {
+        places.state.join("private").join(id.as_str())
+    }
+
+    /// The session's name.
+    pub fn id(&self) -> &SessionId {
+        &self.id
+    }
+
+    /// The session's directory of private copies. Only directories in it are shown inside: what the
+    /// inside may change does not come back to the pool.
+    pub fn private(&self) -> &Path {
+        &self.private
+    }
+
+    /// Makes what is missing of these paths: a directory, or a file that holds `content`. A
+    /// path that another live session made is shared with it. Each is recorded before it is
+    /// made, so that a crash leaves nothing unknown.
+    ///
+    /// # Errors
+    /// What the file system says, with the path.
+    pub fn make_placeholders(&mut self, wanted: &[Placeholder]) -> io::Result<()> {
+        let _common = lock(&self.sessions.join(COMMON), FlockOperation::LockExclusive)?;
+        let others = self.other_placeholders();
+        let is_ours = |place: &&Placeholder| {
+            others.contains(&place.path) || fs::symlink_metadata(&place.path).is_err()
+        };
+        let ours: Vec<&Placeholder> = wanted.iter().filter(is_ours).collect();
+        if ours.is_empty() {
+            return Ok(());
+        }
+        let located: io::Result<Vec<Located>> = ours.iter().map(|place| place.locate()).collect();
+        self.placeholders = located?;
+        let list = Located::write_all(&self.placeholders);
+        (&self.record).write_all(&list).at("write", self.sessions.join(self.id.as_str()))?;
+        let mut pool = Pool::open(&self.pool);
+        let mut each = ours.into_iter().zip(&self.placeholders);
+        each.try_for_each(|(placeholder, located)| placeholder.make(located, &mut pool))
+    }
+
+    /// Placeholders of the other live sessions.
+    fn other_placeholders(&self) -> HashSet<PathBuf> {
+        let live = |record: &PathBuf| is_alive(record);
+        self.other_records()
+            .filter(live)
+            .flat_map(|record| read_list(&record))
+            .map(|it| it.path())
+            .collect()
+    }
+
+    fn other_records(&self) -> impl Iterator<Item = PathBuf> {
+        let own = self.id.0.clone();
+        let entries = fs::read_dir(&self.sessions).into_iter().flatten().flatten();
+        let other = move |name: &OsStr| name != COMMON && name != own.as_str();
+        entries.filter(move |entry| other(&entry.file_name())).map(|entry| entry.path())
+    }
+
+    /// Ends the session as a kill would: the next start settles what it left.
+    pub fn leave(mut self) {
+        self.is_left = true;
+    }
+
+    /// Removes what dead sessions left, after `settle` has dealt with what is in the directory of
+    /// each. `sweep` gets the boundary and the name of a dead session and removes what an engine kept.
+    ///
+    /// # Errors
+    /// What locking or `settle` says; a thing that cannot be removed is left for the next start.
+    pub fn clean_dead(
+        &self,
+        sweep: &dyn Fn(&str, &str),
+        settle: &dyn Fn(&SessionId, &Path) -> io::Result<AfterDead>,
+    ) -> io::Result<()> {
+        if self.other_records().all(|record| is_alive(&record)) {
+            return Ok(());
+        }
+        let mut waits = HashSet::new();
+        // An engine takes its time, and nobody is to wait for that.
+        for record in self.other_records().filter(|record| !is_alive(record)) {
+            let session = record.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let private = self.private.with_file_name(session);
+            if let Ok(boundary) = fs::read_to_string(private.join(BOUNDARY)) {
+                sweep(&boundary, session);
+            }
+            // Locked, so that another start leaves it alone; to that one it seems to live.
+            let Ok(opened) = File::open(&record) else { continue };
+            let lock = FlockOperation::NonBlockingLockExclusive;
+            if rustix::fs::flock(&opened, lock).is_ok()
+                && let Some(id) = SessionId::parse(session)
+                && settle(&id, &private)? == AfterDead::Waits
+            {
+                waits.insert(record);
+            }
+        }
+        let _common = lock(&self.sessions.join(COMMON), FlockOperation::LockExclusive)?;
+        let mut kept = self.other_placeholders();
+        kept.extend(self.placeholders.iter().map(Located::path));
+        let is_done = |record: &PathBuf| !waits.contains(record) && !is_alive(record);
+        let dead: Vec<PathBuf> = self.other_records().filter(is_done).collect();
+        let mut pool = Pool::open(&self.pool);
+        for record in dead {
+            remove_placeholders(&read_list(&record), &kept, &mut pool);
+            if let (Some(name), Some(private)) = (record.file_name(), self.private.parent()) {
+                remove_private(&private.join(name));
+            }
+            let _ = fs::remove_file(&record);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for SessionState {
+    fn drop(&mut self) {
+        if self.is_left {
+            return;
+        }
+        for copies in fs::read_dir(&self.private).into_iter().flatten().flatten() {
+            remove_private(&copies.path());
+        }
+        // Without the common lock another session may be about to share a placeholder: then
+        // the record stays, unlocked, and the next start cleans up.
+        let Ok(_common) = lock(&self.sessions.join(COMMON), FlockOperation::LockExclusive) else {
+            return;
+        };
+        let mut pool = Pool::open(&self.pool);
+        pool.take_back(CWD, &self.private);
+        if !self.placeholders.is_empty() {
+            remove_placeholders(&self.placeholders, &self.other_placeholders(), &mut pool);
+        }
+        let _ = fs::remove_file(self.sessions.join(self.id.as_str()));
+    }
+}
+
+/// The lock that all sessions of a user share.
+const COMMON: &str = "lock";
+/// What a session is called, in its private directory.
+const BOUNDARY: &str = "boundary";
+const NAME: &str = "name";
+
+fn remove_placeholders(placeholders: &[Located], kept: &HashSet<PathBuf>, pool: &mut Pool) {
+    // Inner ones first.
+    for located in placeholders.iter().rev().filter(|it| !kept.contains(&it.path())) {
+        located.remove(pool);
+    }
+}
+
+/// Removes private copies, also where the inside took away the permissions to do so.
+pub fn remove_private(path: &Path) {
+    let is_directory = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
+    if !is_directory {
+        // The socket by which a session is changed.
+        let _ = fs::remove_file(path);
+        return;
+    }
+    let removed = fs::remove_dir_all(path);
+    if removed.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied) {
+        open_up(path);
+        let _ = fs::remove_dir_all(path);
+    }
+}
+
+/// Nothing inside runs any more that could make a directory a link meanwhile.
+fn open_up(path: &Path) {
+    if !fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir()) {
+        return;
+    }
+    let _ = fs::set_permissions(path, fs::Permissions::from_mode(0o700));
+    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+        open_up(&entry.path());
+    }
+}
+
+/// The names of the sessions that run.
+pub fn live_sessions(places: &Places) -> HashSet<String> {
+    let entries = fs::read_dir(places.state.join("sessions")).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter(|name| name != COMMON && is_live(places, name)).collect()
+}
+
+/// Returns the paths of the placeholders that live sessions use.
+pub fn live_placeholders(places: &Places) -> HashSet<PathBuf> {
+    let live = live_sessions(places).into_iter();
+    let records = live.map(|session| places.state.join("sessions").join(session));
+    records.flat_map(|record| read_list(&record)).map(|located| located.path()).collect()
+}
+
+/// How the boundary of a session is called that lives.
+#[must_use]
+pub fn boundary_of(places: &Places, id: &SessionId) -> Option<String> {
+    fs::read_to_string(SessionState::private_of(places, id).join(BOUNDARY)).ok()
+}
+
+/// The live sessions that a person gave a name, with it.
+#[must_use]
+pub fn names(places: &Places) -> Vec<(String, String)> {
+    let named = |session: String| {
+        let private = SessionState::private_of(places, &SessionId(session.clone()));
+        Some((session, fs::read_to_string(private.join(NAME)).ok()?))
+    };
+    live_sessions(places).into_iter().filter_map(named).collect()
+}
+
+/// Whether a session of this name runs.
+pub fn is_live(places: &Places, session: &str) -> bool {
+    is_alive(&places.state.join("sessions").join(session))
+}
+
+/// Waits until a session has cleaned up.
+///
+/// # Errors
+/// What flock(2) says.
+pub fn wait_for_end(places: &Places, session: &str) -> io::Result<()> {
+    let Ok(record) = File::open(places.state.join("sessions").join(session)) else {
+        return Ok(());
+    };
+    rustix::io::retry_on_intr(|| rustix::fs::flock(&record, FlockOperation::LockShared))?;
+    Ok(())
+}
+
+/// Whether a session's supervisor holds its record. Where that cannot be told it is taken to: what
+/// is done to the dead cannot be undone.
+fn is_alive(record: &Path) -> bool {
+    match File::open(record) {
+        Ok(file) => rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_err(),
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    }
+}
+
+/// Opens a file, which is made if it is not there, and locks it (flock(2)).
+///
+/// # Errors
+/// What the file system says, with the path.
+pub fn lock(path: &Path, operation: FlockOperation) -> io::Result<File> {
+    let open = || -> io::Result<File> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(path)?;
+        rustix::io::retry_on_intr(|| rustix::fs::flock(&file, operation))?;
+        Ok(file)
+    };
+    open().at("lock", path)
+}
+
+fn read_list(path: &Path) -> Vec<Located> {
+    Located::read_all(&fs::read(path).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,75 @@
+use std::fs;
+use std::path::Path;
+
+use super::{AfterDead, SessionName, SessionState};
+use crate::directories::Places;
+use crate::placeholder::{COMMONDIR, Placeholder};
+
+fn places(at: &Path) -> Places {
+    let inside = |name: &str| at.join(name);
+    Places { home: at.into(), config: inside("c"), state: inside("s"), cache: inside("x") }
+}
+
+fn wanted(at: &Path) -> Vec<Placeholder> {
+    vec![
+        Placeholder { path: at.join("d"), content: None },
+        Placeholder { path: at.join("f"), content: Some(COMMONDIR) },
+    ]
+}
+
+#[test]
+fn placeholders_go_with_the_last_session_that_uses_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let places = places(dir.path());
+    let mut first = SessionState::create(&places).unwrap();
+    first.make_placeholders(&wanted(dir.path())).unwrap();
+    let mut second = SessionState::create(&places).unwrap();
+    second.make_placeholders(&wanted(dir.path())).unwrap();
+    drop(first);
+    assert!(dir.path().join("d").is_dir() && dir.path().join("f").is_file());
+    drop(second);
+    assert!(!dir.path().join("d").exists() && !dir.path().join("f").exists());
+}
+
+#[test]
+fn what_was_there_before_or_was_filled_since_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let places = places(dir.path());
+    fs::write(dir.path().join("f"), b"mine").unwrap();
+    let mut state = SessionState::create(&places).unwrap();
+    state.make_placeholders(&wanted(dir.path())).unwrap();
+    fs::write(dir.path().join("d/new"), b"").unwrap();
+    drop(state);
+    assert_eq!(fs::read(dir.path().join("f")).unwrap(), b"mine");
+    assert!(dir.path().join("d/new").exists());
+}
+
+#[test]
+fn a_killed_session_is_cleaned_by_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let places = places(dir.path());
+    let mut dead = SessionState::create(&places).unwrap();
+    dead.make_placeholders(&wanted(dir.path())).unwrap();
+    let left = dead.private().to_owned();
+    // What SIGKILL does: the lock goes, nothing else happens.
+    rustix::fs::flock(&dead.record, rustix::fs::FlockOperation::Unlock).unwrap();
+    std::mem::forget(dead);
+    let next = SessionState::create(&places).unwrap();
+    next.clean_dead(&|_, _| {}, &|_, _| Ok(AfterDead::Settled)).unwrap();
+    assert!(!left.exists() && !dir.path().join("d").exists() && !dir.path().join("f").exists());
+    drop(next);
+    let names = fs::read_dir(places.state.join("sessions")).unwrap();
+    let names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["lock"], "no record is left");
+}
+
+#[test]
+fn a_name_is_never_what_could_be_an_id() {
+    let accepted = |name: &str| name.parse::<SessionName>().is_ok();
+    for name in ["a", "0", "cafe", "DEADBEEF", "0123456789ab", ".", "..", "lock", "", "-x", "a/b"] {
+        assert!(!accepted(name), "{name}");
+    }
+    for name in ["night.1", "box", "0123456789abc", "cafe-1", "locks", "..x", "x"] {
+        assert!(accepted(name), "{name}");
+    }
+}

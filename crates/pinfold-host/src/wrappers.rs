@@ -1,0 +1,165 @@
+//! Wrappers (requirement 8.2): what every launch goes through before it is made, in the order in which
+//! they were registered. Each takes what is to be launched and gives what is launched instead.
+//!
+//! What counts as a launch is a command of a session (its own, `resumeCommands`, what `pinfold exec`
+//! brings) and a program that pinfold starts on the host. A wrapper's own program is none, and neither
+//! is this very program, which pinfold starts in processes of its own.
+//!
+//! One process of pinfold has one list, and acts for one session at most.
+
+mod bearer;
+mod context;
+mod error;
+mod launch;
+mod program;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use pinfold_policy::authority::Authority;
+use pinfold_policy::settings::WrapperSetting;
+
+use crate::io::lock;
+
+use self::bearer::Bearer;
+pub use self::context::{Context, Subject};
+pub use self::context::{Launch, split_variable};
+pub use self::error::{WrapError, Wrong};
+pub use self::launch::wrapped;
+use self::program::Program;
+
+/// A wrapper in the program that embeds this crate. It gives what is launched instead, or why nothing
+/// may be.
+pub type Function =
+    dyn Fn(Context, Option<&Subject>) -> Result<Context, String> + Send + Sync + 'static;
+
+#[derive(Clone)]
+enum How {
+    Function(Arc<Function>),
+    Program(Arc<Program>),
+}
+
+#[derive(Clone)]
+struct Wrapper {
+    id: String,
+    label: Option<String>,
+    how: How,
+}
+
+impl fmt::Debug for Wrapper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wrapper").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// Where the wrappers of the settings come from; the error says which file is wrong.
+pub type Source = fn() -> Result<Vec<WrapperSetting>, String>;
+
+#[derive(Debug, Default)]
+struct Registry {
+    /// Read with the first launch: most commands launch nothing.
+    source: Option<Source>,
+    wrappers: Vec<Wrapper>,
+    bearer: Option<Arc<Bearer>>,
+}
+
+static REGISTRY: Mutex<Registry> =
+    Mutex::new(Registry { source: None, wrappers: Vec::new(), bearer: None });
+
+fn registry() -> MutexGuard<'static, Registry> {
+    lock(&REGISTRY)
+}
+
+/// Says where the wrappers of the settings come from. They are before those that are registered by
+/// [`register`] afterwards.
+pub fn come_from(source: Source) {
+    registry().source = Some(source);
+}
+
+/// Registers a function. One of the same id is replaced, and keeps its place; launches show the
+/// label, or the id where there is none.
+///
+/// # Errors
+/// Settings that cannot be read: their wrappers come first.
+pub fn register(
+    id: &str,
+    function: impl Fn(Context, Option<&Subject>) -> Result<Context, String> + Send + Sync + 'static,
+    label: Option<&str>,
+) -> Result<(), WrapError> {
+    let mut registry = registry();
+    registry.read_settings()?;
+    registry.put(Wrapper {
+        id: id.to_owned(),
+        label: label.map(str::to_owned),
+        how: How::Function(Arc::new(function)),
+    });
+    Ok(())
+}
+
+/// From now on launches are made for a session of this authority.
+pub fn act_for(authority: &Authority) {
+    registry().bearer = Some(Arc::new(Bearer::of(authority)));
+}
+
+/// Has all of them handle a launch in a boundary, or on the `host`.
+///
+/// # Errors
+/// One that refuses, or fails in whatever way: then nothing is launched.
+pub fn wrap(boundary: &str, mut launch: Launch) -> Result<Launch, WrapError> {
+    let (wrappers, bearer) = {
+        let mut registry = registry();
+        registry.read_settings()?;
+        (registry.wrappers.clone(), registry.bearer.clone())
+    };
+    launch.handled_by = vec![boundary.to_owned()];
+    let Some(first) = wrappers.first() else { return Ok(launch) };
+    let mut context = Context::of(&launch).map_err(|wrong| first.failed(wrong))?;
+    for wrapper in &wrappers {
+        let given = context.clone();
+        let answer = match &wrapper.how {
+            How::Function(function) => {
+                let subject = bearer.as_ref().map(|bearer| &bearer.subject);
+                function(context, subject).map_err(Wrong::Refused)
+            }
+            How::Program(program) => program.ask(&context, boundary, bearer.as_deref()),
+        };
+        context = answer
+            .and_then(|answer| answer.checked(&given))
+            .map_err(|wrong| wrapper.failed(wrong))?;
+        context.wrappers.push(wrapper.shown().to_owned());
+    }
+    launch.handled_by.append(&mut context.wrappers.clone());
+    Ok(context.into_launch(launch.handled_by))
+}
+
+impl Registry {
+    fn read_settings(&mut self) -> Result<(), WrapError> {
+        let Some(source) = self.source else { return Ok(()) };
+        for setting in source().map_err(WrapError::Settings)? {
+            let (id, label) = (setting.id.clone(), setting.label.clone());
+            self.put(Wrapper { id, label, how: How::Program(Arc::new(Program::of(setting))) });
+        }
+        self.source = None;
+        Ok(())
+    }
+
+    fn put(&mut self, wrapper: Wrapper) {
+        match self.wrappers.iter_mut().find(|other| other.id == wrapper.id) {
+            Some(other) => *other = wrapper,
+            None => self.wrappers.push(wrapper),
+        }
+    }
+}
+
+impl Wrapper {
+    fn shown(&self) -> &str {
+        self.label.as_ref().unwrap_or(&self.id)
+    }
+
+    fn failed(&self, wrong: Wrong) -> WrapError {
+        WrapError::Wrapper { id: self.id.clone(), wrong }
+    }
+}
+
+#[cfg(test)]
+mod tests;

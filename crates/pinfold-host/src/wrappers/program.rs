@@ -1,0 +1,144 @@
+//! A wrapper that is a program: asked by JSON on its standard input, it answers by JSON on its output.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pinfold_policy::path::HostPath;
+use pinfold_policy::settings::WrapperSetting;
+use serde_json::{Value, json};
+
+use super::Wrong;
+use super::bearer::Bearer;
+use super::context::{Answer, Context};
+use crate::process;
+
+/// How long it may take to answer: whoever launches waits for it.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+/// Bytes that it may answer: what execve(2) takes at most, escaped.
+pub(super) const LARGEST: usize = 8 << 20;
+/// Names on the way to a file: more than path_resolution(7) goes.
+const MOST_STEPS: usize = 4096;
+/// Characters of what it says that are shown when it fails.
+const SHOWN: usize = 400;
+
+#[derive(Debug)]
+pub(super) struct Program {
+    setting: WrapperSetting,
+    patience: Duration,
+}
+
+impl Program {
+    pub(super) fn of(setting: WrapperSetting) -> Self {
+        Self { setting, patience: PATIENCE }
+    }
+
+    /// Asks it about a launch.
+    pub(super) fn ask(
+        &self,
+        context: &Context,
+        boundary: &str,
+        bearer: Option<&Bearer>,
+    ) -> Result<Context, Wrong> {
+        let subject = json!(bearer.map(|bearer| &bearer.subject));
+        let mut question = json!(context);
+        question["boundary"] = json!(boundary);
+        question["subject"] = subject.clone();
+        let program = self.trusted(bearer)?;
+        let output = process::ask(
+            (&program, self.setting.program.as_path()),
+            &self.setting.arguments,
+            question.to_string().as_bytes(),
+            (self.patience, LARGEST),
+        );
+        let output = output.map_err(|error| match error.kind() {
+            std::io::ErrorKind::TimedOut => Wrong::TimedOut,
+            std::io::ErrorKind::FileTooLarge => Wrong::TooLarge,
+            _ => Wrong::Io(error),
+        })?;
+        match output.code {
+            Some(0) => {}
+            Some(status) => {
+                let said = String::from_utf8_lossy(&output.stderr);
+                let said = said.trim().escape_debug().take(SHOWN).collect();
+                return Err(Wrong::Failed { status, said });
+            }
+            None => return Err(Wrong::Signal),
+        }
+        let answer: Answer = serde_json::from_slice(&output.stdout)
+            .map_err(|error| Wrong::Malformed(error.to_string()))?;
+        let is_same =
+            |said: &Option<Value>, told: &Value| said.as_ref().is_none_or(|said| said == told);
+        if !is_same(&answer.subject, &subject)
+            || answer.boundary.as_ref().is_some_and(|said| said != boundary)
+        {
+            return Err(Wrong::Malformed(
+                "another subject or boundary than it was told".to_owned(),
+            ));
+        }
+        Ok(answer.into())
+    }
+
+    /// The program's file, if nobody can have changed it whom a wrapper is to keep an eye on: the
+    /// inside, and other users. Files among its arguments are held against the inside, too: an
+    /// interpreter's script is one.
+    fn trusted(&self, bearer: Option<&Bearer>) -> Result<PathBuf, Wrong> {
+        let named = |path: &Path, what: &str| {
+            Wrong::Untrusted(format!("{} {what}", pinfold_policy::path::Escaped(path)))
+        };
+        let program = self.setting.program.as_path();
+        let real = fs::canonicalize(program).map_err(Wrong::Io)?;
+        if !fs::metadata(&real).map_err(Wrong::Io)?.is_file() {
+            return Err(named(&real, "is no file"));
+        }
+        let own = rustix::process::geteuid().as_raw();
+        for path in real.ancestors() {
+            let data = fs::metadata(path).map_err(Wrong::Io)?;
+            // In a directory with the sticky bit names belong to their owners.
+            let is_shared =
+                data.mode() & 0o022 != 0 && !(data.is_dir() && data.mode() & 0o1000 != 0);
+            if is_shared || ![0, own].contains(&data.uid()) {
+                return Err(named(path, "can be changed by other users"));
+            }
+        }
+        let arguments = self.setting.arguments.iter().map(Path::new);
+        let named_files = arguments.filter(|argument| argument.is_absolute()).chain([program]);
+        for path in named_files.flat_map(steps) {
+            let host = HostPath::new(&path).map_err(|error| Wrong::Untrusted(error.to_string()))?;
+            if bearer.is_some_and(|bearer| bearer.may_change(&host)) {
+                return Err(named(&path, "can be changed from the inside"));
+            }
+        }
+        Ok(real)
+    }
+}
+
+/// Every name on the way to what a path leads to, links and what they lead to included: who may change
+/// one of them decides where it leads.
+fn steps(path: &Path) -> Vec<PathBuf> {
+    let own = |path: &Path| path.iter().rev().map(OsString::from).collect::<Vec<_>>();
+    let (mut waiting, mut at, mut steps) = (own(path), PathBuf::from("/"), Vec::new());
+    while let Some(name) = waiting.pop().filter(|_| steps.len() < MOST_STEPS) {
+        if name == ".." {
+            at.pop();
+            continue;
+        }
+        let next = at.join(&name);
+        steps.push(next.clone());
+        match fs::read_link(&next) {
+            Ok(target) => {
+                if target.is_absolute() {
+                    at = PathBuf::from("/");
+                }
+                waiting.extend(own(&target));
+            }
+            Err(_) => at = next,
+        }
+    }
+    steps
+}
+
+#[cfg(test)]
+mod tests;

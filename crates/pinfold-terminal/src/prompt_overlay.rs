@@ -1,0 +1,277 @@
+//! The caller's terminal with a question over it: what the inside writes waits meanwhile, and keys do
+//! not reach it.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use pinfold_host::io::lock;
+use pinfold_host::io::{small_thread, timespec};
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use rustix::termios::Winsize;
+
+use crate::screen::{Modes, UNFINISHED};
+
+/// Bytes that are moved at once.
+const CHUNK: usize = 64 * 1024;
+/// Takes away what could hide a question or move it, whoever asked the terminal for it: rows that scroll by
+/// themselves, an origin that moves with them, margins, text that pushes other text away, other characters,
+/// attributes, and waiting with what is drawn (ECMA-48, xterm's control sequences, synchronized output).
+const PLAIN: &str = "\x1b[?6l\x1b[?69l\x1b[r\x1b[4l\x1b(B\x0f\x1b[0m\x1b[?2026l";
+/// Keys that wait for an inside that does not read.
+const MOST_KEYS: usize = 64 * 1024;
+
+/// What a person typed while a question was shown, as it came.
+#[derive(Debug)]
+pub struct Typed {
+    /// When.
+    pub at: Instant,
+    /// What.
+    pub bytes: Vec<u8>,
+}
+
+/// Between the caller's terminal and the inside's.
+#[derive(Debug, Default)]
+pub struct Passage {
+    ends: OnceLock<Ends>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct Ends {
+    caller: OwnedFd,
+    inside: OwnedFd,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// A question is shown.
+    is_held: bool,
+    typed: Vec<Typed>,
+    modes: Modes,
+    is_over: bool,
+}
+
+impl Passage {
+    /// Moves bytes in both directions from now on. The handle is for output: its end has to be
+    /// waited for.
+    ///
+    /// # Errors
+    /// What fcntl(2) and starting a thread say.
+    pub fn start(
+        self: &Arc<Self>,
+        caller: BorrowedFd<'_>,
+        inside: BorrowedFd<'_>,
+    ) -> io::Result<JoinHandle<()>> {
+        let duplicate = |fd: BorrowedFd<'_>| rustix::io::fcntl_dupfd_cloexec(fd, 3);
+        rustix::io::ioctl_fionbio(inside, true)?;
+        let ends = Ends { caller: duplicate(caller)?, inside: duplicate(inside)? };
+        if self.ends.set(ends).is_err() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let input = Arc::clone(self);
+        small_thread("terminal", move || input.move_keys())?;
+        let output = Arc::clone(self);
+        small_thread("terminal", move || output.move_output())
+    }
+
+    /// Whether this process may use the terminal now: it belongs to its foreground job.
+    pub fn is_foreground(&self) -> bool {
+        let Some(ends) = self.ends.get() else { return false };
+        let own = rustix::process::getpgrp();
+        rustix::termios::tcgetpgrp(&ends.caller).is_ok_and(|group| group == own)
+    }
+
+    /// The session ends: nothing waits any more.
+    pub fn end(&self) {
+        self.state().is_over = true;
+        self.changed.notify_all();
+    }
+
+    /// Takes the screen for a question. What the inside has written is on it whole.
+    pub fn hold(&self) -> Held<'_> {
+        let mut state = self.state();
+        state.is_held = true;
+        state.typed.clear();
+        let is_alternate = state.modes.is_alternate();
+        drop(state);
+        Held { passage: self, is_alternate }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    fn move_output(&self) {
+        let Some(ends) = self.ends.get() else { return };
+        let mut buffer = vec![0; CHUNK];
+        loop {
+            let count = match rustix::io::read(&ends.inside, &mut buffer[..]) {
+                Ok(0) => return,
+                Ok(count) => count,
+                Err(Errno::INTR) => continue,
+                Err(Errno::AGAIN) => {
+                    if ready(&ends.inside, PollFlags::IN).is_err() {
+                        return;
+                    }
+                    continue;
+                }
+                // EIO is how a terminal whose other side is closed says so (pty(7)).
+                Err(_) => return,
+            };
+            let mut state = self.state();
+            while state.is_held && !state.is_over {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+            state.modes.follow(&buffer[..count]);
+            crate::notify::follow(&buffer[..count]);
+            // Under the lock, so that no question comes in the middle of it.
+            if write_all(ends.caller.as_fd(), &buffer[..count]).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn move_keys(&self) {
+        let Some(ends) = self.ends.get() else { return };
+        let (mut keys, mut buffer) = (Vec::new(), [0; 4096]);
+        loop {
+            let mut wanted = Vec::new();
+            if keys.len() < MOST_KEYS {
+                wanted.push(PollFd::new(&ends.caller, PollFlags::IN));
+            }
+            let first = wanted.len();
+            if !keys.is_empty() {
+                wanted.push(PollFd::new(&ends.inside, PollFlags::OUT));
+            }
+            if rustix::io::retry_on_intr(|| rustix::event::poll(&mut wanted, None)).is_err() {
+                return;
+            }
+            let is = |index: usize| wanted.get(index).is_some_and(|it| !it.revents().is_empty());
+            let (is_typed, takes) = (first == 1 && is(0), is(first));
+            if is_typed {
+                match rustix::io::read(&ends.caller, &mut buffer[..]) {
+                    Ok(0) => return,
+                    Ok(count) => self.typed(&buffer[..count], &mut keys),
+                    Err(Errno::INTR | Errno::AGAIN) => {}
+                    Err(_) => return,
+                }
+            }
+            if takes {
+                match rustix::io::write(&ends.inside, &keys) {
+                    Ok(count) => drop(keys.drain(..count)),
+                    Err(Errno::INTR | Errno::AGAIN) => {}
+                    Err(_) => return,
+                }
+            }
+        }
+    }
+
+    /// Gives what was typed to the question, or to the inside if there is none.
+    fn typed(&self, bytes: &[u8], keys: &mut Vec<u8>) {
+        let mut state = self.state();
+        if state.is_held {
+            state.typed.push(Typed { at: Instant::now(), bytes: bytes.to_vec() });
+            self.changed.notify_all();
+        } else {
+            keys.extend_from_slice(bytes);
+        }
+    }
+}
+
+/// The screen while a question is on it; given back with the value.
+pub struct Held<'a> {
+    passage: &'a Passage,
+    is_alternate: bool,
+}
+
+impl Held<'_> {
+    /// Begins to draw. A program that draws on the whole screen is asked to draw again afterwards;
+    /// what other programs have written lies beneath the alternate screen, untouched.
+    pub fn open(&self) {
+        // Keys come as themselves, whatever the program asked the terminal for (kitty's protocol;
+        // other terminals pass over it).
+        let enter = if self.is_alternate { "\x1b7" } else { "\x1b[?1049h" };
+        self.draw(format!("{UNFINISHED}{enter}\x1b[>0u{PLAIN}").as_bytes());
+    }
+
+    /// Writes to the terminal.
+    pub fn draw(&self, bytes: &[u8]) {
+        if let Some(ends) = self.passage.ends.get() {
+            // A terminal that is gone shows nothing, and answers nothing.
+            let _ = write_all(ends.caller.as_fd(), bytes);
+        }
+    }
+
+    /// Rows and columns; what a terminal has that does not say.
+    pub fn size(&self) -> (usize, usize) {
+        let size = self.passage.ends.get().map(|ends| rustix::termios::tcgetwinsize(&ends.caller));
+        match size {
+            Some(Ok(size)) if size.ws_row > 0 && size.ws_col > 0 => {
+                (size.ws_row.into(), size.ws_col.into())
+            }
+            _ => (24, 80),
+        }
+    }
+
+    /// What was typed next; `None` if nothing was for so long.
+    pub fn typed(&self, patience: Duration) -> Option<Typed> {
+        let mut state = self.passage.state();
+        if state.typed.is_empty() && !state.is_over {
+            let waited = self.passage.changed.wait_timeout(state, patience);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        if state.typed.is_empty() { None } else { Some(state.typed.remove(0)) }
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        let leave = if self.is_alternate { "\x1b[2J\x1b8" } else { "\x1b[?1049l" };
+        self.draw(format!("{UNFINISHED}\x1b[0m\x1b[<1u{leave}").as_bytes());
+        if let Some(ends) = self.passage.ends.get().filter(|_| self.is_alternate) {
+            draw_again(&ends.inside);
+        }
+        let mut state = self.passage.state();
+        state.is_held = false;
+        state.typed.clear();
+        drop(state);
+        self.passage.changed.notify_all();
+    }
+}
+
+/// Has the program inside draw its screen again: it is told another size, and the right one after it
+/// (SIGWINCH twice; programs pass over one that changes nothing).
+fn draw_again(inside: &OwnedFd) {
+    if let Ok(size) = rustix::termios::tcgetwinsize(inside) {
+        let other = Winsize { ws_row: size.ws_row.saturating_sub(1).max(1), ..size };
+        // A terminal that is gone has no size.
+        let _ = rustix::termios::tcsetwinsize(inside, other);
+        let _ = rustix::termios::tcsetwinsize(inside, size);
+    }
+}
+
+fn ready(fd: &OwnedFd, flags: PollFlags) -> Result<(), Errno> {
+    rustix::io::retry_on_intr(|| rustix::event::poll(&mut [PollFd::new(fd, flags)], None))?;
+    Ok(())
+}
+
+fn write_all(to: BorrowedFd<'_>, mut bytes: &[u8]) -> Result<(), Errno> {
+    while !bytes.is_empty() {
+        match rustix::io::write(to, bytes) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => {
+                let patience = timespec(Duration::from_secs(1));
+                let mut wanted = [PollFd::from_borrowed_fd(to, PollFlags::OUT)];
+                rustix::event::poll(&mut wanted, Some(&patience))?;
+            }
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,199 @@
+//! `cargo xtask crates`: the table of crates in ARCHITECTURE.md.
+//!
+//! Descriptions come from each crate's manifest, sizes and dependencies from the code. The check takes a
+//! count of lines for current until it is a tenth off, so that not every change touches the table.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::Outcome;
+use crate::cargo::{command, output};
+
+const DOCUMENT: &str = "ARCHITECTURE.md";
+const BEGIN: &str = "<!-- crates: written by `cargo xtask crates` -->\n";
+const END: &str = "<!-- end of crates -->\n";
+const HEADING: &str = "\
+| crate | what lives there | what never does | lines | uses |
+|---|---|---|---:|---|
+";
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+    workspace_root: PathBuf,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    manifest_path: PathBuf,
+    description: Option<String>,
+    metadata: Option<Sections>,
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(Deserialize)]
+struct Sections {
+    architecture: Option<Architecture>,
+}
+
+/// `[package.metadata.architecture]` of a manifest.
+#[derive(Deserialize)]
+struct Architecture {
+    never: String,
+}
+
+#[derive(Deserialize)]
+struct Dependency {
+    name: String,
+    path: Option<PathBuf>,
+    /// None for what the crate itself links; else `dev` or `build`.
+    kind: Option<String>,
+}
+
+/// One row of the table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Crate {
+    name: String,
+    description: String,
+    never: String,
+    lines: usize,
+    uses: Vec<String>,
+}
+
+/// Writes the table, or checks that it is as it would be written.
+///
+/// # Errors
+/// Returns an error for a table that is not current, or a file that cannot be read or written.
+pub(crate) fn run(words: &[&str]) -> Outcome {
+    let is_check = match words {
+        [] => false,
+        ["--check"] => true,
+        _ => return Err("usage: cargo xtask crates [--check]".into()),
+    };
+    let words = ["metadata", "--no-deps", "--format-version", "1", "--locked"];
+    let metadata: Metadata = serde_json::from_str(&output(command("cargo").args(words))?)?;
+    let path = metadata.workspace_root.join(DOCUMENT);
+    let document = fs::read_to_string(&path)?;
+    let (before, table, after) = parts(&document)?;
+    let crates = sorted(crates(metadata)?);
+    if is_check {
+        let is_current = render(&crates, &shown_lines(table)) == table;
+        let stale = || format!("{DOCUMENT} is not current; `cargo xtask crates` writes it").into();
+        return if is_current { Ok(()) } else { Err(stale()) };
+    }
+    let written = render(&crates, &BTreeMap::new());
+    Ok(fs::write(path, [before, &written, after].concat())?)
+}
+
+/// Splits the document around the table.
+fn parts(document: &str) -> Result<(&str, &str, &str), String> {
+    let missing = |marker: &str| format!("{DOCUMENT} has no line `{}`", marker.trim_end());
+    let begin = document.find(BEGIN).ok_or_else(|| missing(BEGIN))? + BEGIN.len();
+    let length = document[begin..].find(END).ok_or_else(|| missing(END))?;
+    let (before, rest) = document.split_at(begin);
+    let (table, after) = rest.split_at(length);
+    Ok((before, table, after))
+}
+
+/// Returns the crates of the product; tools of developers are none.
+fn crates(metadata: Metadata) -> Result<Vec<Crate>, Box<dyn Error>> {
+    let top = metadata.workspace_root.join("crates");
+    let shipped = metadata.packages.into_iter().filter(|it| it.manifest_path.starts_with(&top));
+    shipped
+        .map(|package| {
+            let name = package.name;
+            let source = package.manifest_path.with_file_name("src");
+            let never = package.metadata.and_then(|sections| sections.architecture);
+            let uses = package.dependencies.into_iter();
+            let uses = uses.filter(|other| other.path.is_some() && other.kind.is_none());
+            let mut uses: Vec<String> = uses.map(|other| other.name).collect();
+            uses.sort();
+            uses.dedup();
+            Ok(Crate {
+                description: package.description.ok_or(format!("{name} has no description"))?,
+                never: never.map(|section| section.never).unwrap_or_default(),
+                lines: lines_below(&source)?,
+                uses,
+                name,
+            })
+        })
+        .collect()
+}
+
+/// Counts the lines of source files below a directory, tests left out.
+fn lines_below(directory: &Path) -> std::io::Result<usize> {
+    let mut lines = 0;
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.file_stem().is_some_and(|name| name == "tests") {
+            continue;
+        }
+        if path.is_dir() {
+            lines += lines_below(&path)?;
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            lines += lines_without_tests(&fs::read_to_string(&path)?);
+        }
+    }
+    Ok(lines)
+}
+
+/// Counts the lines of a formatted file that are not part of a module of tests.
+fn lines_without_tests(text: &str) -> usize {
+    let mut count = 0;
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        match lines.next_if(|next| line == "#[cfg(test)]" && next.starts_with("mod ")) {
+            None => count += 1,
+            // Its brace is the next one that is not indented.
+            Some(module) if module.ends_with('{') => drop(lines.by_ref().find(|it| *it == "}")),
+            Some(_) => {}
+        }
+    }
+    count
+}
+
+/// Sorts crates so that each stands above all that it uses.
+fn sorted(mut crates: Vec<Crate>) -> Vec<Crate> {
+    let mut heights: BTreeMap<String, usize> =
+        crates.iter().map(|each| (each.name.clone(), 0)).collect();
+    // Cargo lets no two crates use each other, so no path is longer than there are crates.
+    for _ in 0..crates.len() {
+        for each in &crates {
+            let used = each.uses.iter().filter_map(|name| heights.get(name));
+            let height = used.max().map_or(0, |highest| highest + 1);
+            heights.insert(each.name.clone(), height);
+        }
+    }
+    crates.sort_by(|a, b| (heights[&b.name], &a.name).cmp(&(heights[&a.name], &b.name)));
+    crates
+}
+
+/// Returns the counts of lines that a table has, by crate.
+fn shown_lines(table: &str) -> BTreeMap<&str, usize> {
+    let rows = table.lines().map(|row| row.split('|').map(str::trim).collect::<Vec<_>>());
+    let counts = rows
+        .filter_map(|cells| Some((cells.get(1)?.trim_matches('`'), cells.get(4)?.parse().ok()?)));
+    counts.collect()
+}
+
+/// Returns the table. A count that is shown already stays if it is about right.
+fn render(crates: &[Crate], shown: &BTreeMap<&str, usize>) -> String {
+    let mut table = HEADING.to_owned();
+    for Crate { name, description, never, lines, uses } in crates {
+        let is_close = |shown: &&usize| shown.abs_diff(*lines) <= (lines / 10).max(100);
+        let rounded = lines.next_multiple_of(100);
+        let lines = shown.get(name.as_str()).filter(is_close).unwrap_or(&rounded);
+        let uses = uses.iter().map(|name| name.trim_start_matches("pinfold-"));
+        let uses = uses.collect::<Vec<_>>().join(", ");
+        table += &format!("| `{name}` | {description} | {never} | {lines} | {uses} |\n");
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests;

@@ -23,7 +23,7 @@ pub use command::Command;
 pub use doors::{datagrams, listen, listen_at, outlet, unix};
 pub use fds::close_all_but;
 pub use panics::{PANICKED, end_on_panic};
-pub use proc::kernel_text;
+pub use proc::{HOST_MEMINFO, kernel_text};
 pub use run::{Start, now, run};
 pub use signals::block_signals;
 pub use stdio::Streams;

@@ -4,6 +4,9 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 
+/// The machine's own /proc/meminfo, in a session that sees its limit as the machine's memory.
+pub const HOST_MEMINFO: &str = "/run/pinfold/host-meminfo";
+
 /// Reads a file of proc(5) or of control groups. Names in it need not be UTF-8: a process's is cut
 /// after 15 bytes, wherever that is. Such bytes are escaped.
 ///

@@ -55,7 +55,7 @@ use crate::system::Stack;
 use crate::timeline::Timeline;
 use crate::view::Extra;
 use crate::workspace::Workspace;
-use crate::{hide, idle, managed, wall};
+use crate::{hide, idle, managed, userland, wall};
 
 use dead::settle_before;
 use design::Design;
@@ -405,12 +405,13 @@ impl Session {
         Broker::new(listener, setting)
     }
 
-    /// Where tools may go: the workspace, and whatever else was granted. What is private and gone with
-    /// the session is for commands: a file that a tool writes is to be there afterwards.
+    /// Returns the directories whose missing files tools report as missing: the workspace, the grants and the
+    /// session's private directories. A missing path elsewhere may exist on the host, and escapes.
     fn roots(&self, workspace: &Workspace) -> Vec<Vec<u8>> {
         let granted = self.design.authority.grants().map(|grant| grant.root.inside.as_path());
-        // One that is empty at its start is granted by nobody.
-        let all = granted.chain([workspace.root.as_path()]);
+        // An empty workspace and the private directories are no grants.
+        let private = userland::PRIVATE.iter().map(Path::new);
+        let all = granted.chain([workspace.root.as_path()]).chain(private);
         all.map(|path| path.as_os_str().as_bytes().to_vec()).collect()
     }
 

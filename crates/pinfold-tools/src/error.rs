@@ -12,7 +12,7 @@ use crate::Bytes;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ErrorKind {
-    /// The path lies outside every grant.
+    /// The path does not exist in the sandbox, and lies outside everything that the session has.
     Escapes,
     /// There is nothing at the path.
     NotFound,

@@ -1,9 +1,12 @@
-//! Where tools may go: the paths of the session's grants, and nothing beside them.
+//! Where tools may go: everywhere a command of the same sandbox may go.
 //!
-//! The walls around the session decide what can be reached at all. What is held against the roots is
-//! where an open file really lies, which the kernel tells (`/proc/self/fd`, proc(5)): whatever links
-//! were on the way, and whoever changed them meanwhile, it is about the very file that is used.
-//! (openat2(2) is not to be had behind the filter, which cannot read its flags.)
+//! The walls around the session decide what can be opened, so a tool sees what `exec` sees. The roots only
+//! decide how a missing path is reported: as missing below a root, where the session's own files are, and as
+//! an escape elsewhere, where the host may have a file that the session was not given.
+//!
+//! Where an open file really lies is read from the kernel (`/proc/self/fd`, proc(5)), so a symbolic link that
+//! changes in between does not separate what was judged from what is used. (openat2(2) is not available
+//! behind the filter, which cannot read its flags.)
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -19,8 +22,10 @@ use crate::error::{ErrorKind, ToolError};
 
 /// With these an open(2) waits for nobody, and gives what it opens to no program.
 const CALM: OFlags = OFlags::CLOEXEC.union(OFlags::NOCTTY).union(OFlags::NONBLOCK);
+/// Opens a directory only to reach what lies in it.
+const ABOVE: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
 
-/// The paths of the session's grants, and where relative ones begin.
+/// The session's granted and private directories, and the directory that relative paths start from.
 #[derive(Debug, Clone)]
 pub struct Roots {
     roots: Vec<PathBuf>,
@@ -59,24 +64,22 @@ impl Roots {
     /// Opens what lies at a path. What is no file or directory does not make this wait.
     ///
     /// # Errors
-    /// A path outside every root, or what open(2) says.
+    /// The error of open(2), or an escape if a missing path lies outside every root.
     pub(crate) fn open(&self, path: &Bytes, flags: OFlags) -> Result<Opened, ToolError> {
         self.open_at(&self.absolute(path)?, path, flags)
     }
 
     fn open_at(&self, at: &Path, path: &Bytes, flags: OFlags) -> Result<Opened, ToolError> {
-        match open(at, flags) {
-            Ok(opened) if self.contains(&opened.real) => Ok(opened),
-            Ok(_) => Err(ToolError::escapes(path)),
-            Err(_) if self.leads_out(at) => Err(ToolError::escapes(path)),
-            Err(errno) => Err(ToolError::system(path)(errno)),
-        }
+        open(at, flags).map_err(|errno| match errno {
+            Errno::NOENT if self.leads_out(at) => ToolError::escapes(path),
+            errno => ToolError::system(path)(errno),
+        })
     }
 
     /// A place where a file is, or can be made. A symbolic link is followed to where it leads.
     ///
     /// # Errors
-    /// A path outside every root; a directory above it that is not there, unless it is to be made;
+    /// A missing path outside every root; a directory above it that is not there, unless it is to be made;
     /// anything there that is no regular file.
     pub(crate) fn spot(&self, path: &Bytes, parents: bool) -> Result<Spot, ToolError> {
         let at = self.absolute(path)?;
@@ -95,7 +98,7 @@ impl Roots {
                 let (above, name) = divided(&at, path)?;
                 let directory = match parents {
                     true => self.make(above, path)?,
-                    false => self.above(above, &at, path)?,
+                    false => self.open_at(above, path, ABOVE)?,
                 };
                 Ok(Spot { directory, name: name.to_owned(), there: None })
             }
@@ -109,34 +112,23 @@ impl Roots {
     /// As [`Self::spot`].
     pub(crate) fn spot_of(&self, there: There, path: &Bytes) -> Result<Spot, ToolError> {
         let (above, name) = divided(&there.real, path)?;
-        let directory = self.above(above, &there.real, path)?;
+        let directory = self.open_at(above, path, ABOVE)?;
         Ok(Spot { directory, name: name.to_owned(), there: Some(there) })
-    }
-
-    /// The directory of a file.
-    fn above(&self, above: &Path, file: &Path, path: &Bytes) -> Result<Opened, ToolError> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY;
-        // A file that is granted by itself lies where nothing else is granted.
-        match self.roots.iter().any(|root| root == file) {
-            true => open(above, flags).map_err(ToolError::system(path)),
-            false => self.open_at(above, path, flags),
-        }
     }
 
     /// Makes a directory, and those above it, where they are not there yet.
     ///
     /// # Errors
-    /// A path outside every root, or what mkdir(2) says.
+    /// A missing path outside every root, or the error of mkdir(2).
     pub(crate) fn make_directory(&self, path: &Bytes) -> Result<Opened, ToolError> {
         self.make(&self.absolute(path)?, path)
     }
 
     fn make(&self, at: &Path, path: &Bytes) -> Result<Opened, ToolError> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY;
         let mut missing: Vec<&OsStr> = Vec::new();
         let mut above = at;
         let mut directory = loop {
-            match self.open_at(above, path, flags) {
+            match self.open_at(above, path, ABOVE) {
                 Err(error) if error.kind == ErrorKind::NotFound => {}
                 done => break done?,
             }
@@ -156,15 +148,12 @@ impl Roots {
             let below = rustix::fs::openat(
                 &directory.file,
                 name,
-                flags | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+                ABOVE | OFlags::NOFOLLOW | OFlags::CLOEXEC,
                 Mode::empty(),
             );
             let file = below.map_err(ToolError::system(path))?;
             let real = real_path(&file).map_err(ToolError::system(path))?;
             directory = Opened { file, real };
-            if !self.contains(&directory.real) {
-                return Err(ToolError::escapes(path));
-            }
         }
         Ok(directory)
     }
@@ -178,18 +167,18 @@ impl Roots {
         Ok(self.cwd.join(path.as_path()))
     }
 
-    fn contains(&self, real: &Path) -> bool {
-        self.roots.iter().any(|root| real.starts_with(root))
+    fn is_outside(&self, real: &Path) -> bool {
+        !self.roots.iter().any(|root| real.starts_with(root))
     }
 
-    /// Whether what there is of a path lies outside, by way of links that lead nowhere, too.
+    /// Returns whether the existing part of a path lies outside every root. Dangling links are followed.
     fn leads_out(&self, at: &Path) -> bool {
         /// As many links as the kernel follows (path_resolution(7)).
         const LINKS: usize = 40;
         let mut at = at.to_owned();
         for _ in 0..LINKS {
             let Some(link) = at.ancestors().find_map(|above| match open(above, OFlags::PATH) {
-                Ok(opened) => Some(Err(!self.contains(&opened.real))),
+                Ok(opened) => Some(Err(self.is_outside(&opened.real))),
                 Err(_) => rustix::fs::readlink(above, Vec::new()).ok().map(|target| {
                     let target = OsString::from_vec(target.into_bytes());
                     Ok(above.parent().unwrap_or(above).join(target))

@@ -31,7 +31,7 @@ pub(crate) struct ServeArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct McpArgs {
-    /// Options of `pinfold run` for its sandboxes, such as `--allow example.com`
+    /// Options of `pinfold run` for its sandboxes, such as `--allow-host example.com`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS")]
     options: Vec<OsString>,
 }

@@ -16,7 +16,7 @@ use super::detached::Source;
 use super::last::{self, Clock};
 use super::network::Network;
 use super::root::Root;
-use super::{Wall, covers, group};
+use super::{Wall, covers, group, limits_view};
 use crate::plan::LaunchPlan;
 use crate::sys;
 
@@ -67,6 +67,12 @@ fn become_inside(birth: Birth) -> Result<(), (Failure, Channel)> {
         sys::wipe_arguments(INIT_NAME).map_err(Failure::at(Step::Identity))?;
         close_inherited(&sources, &wall, &channel).map_err(Failure::at(Step::Identity))?;
         take_identity((&plan, ids), own_ids, &channel)?;
+        let is_own_wall = matches!(wall, Wall::Own);
+        if is_own_wall {
+            // The new namespace begins at the group that this process joined, and hides where it lies.
+            sys::unshare(libc::CLONE_NEWCGROUP).map_err(Failure::at(Step::Identity))?;
+        }
+        limits_view::narrow_cpus(&plan.limits).map_err(Failure::at(Step::Limits))?;
         clock.done(Step::Identity);
 
         let network = Network::begin(plan.doors.clone())?;
@@ -78,6 +84,7 @@ fn become_inside(birth: Birth) -> Result<(), (Failure, Channel)> {
         clock.done(Step::Grants);
 
         root.write_files(&plan.tree)?;
+        limits_view::show(&root, &plan, is_own_wall).map_err(Failure::at(Step::Files))?;
         clock.done(Step::Files);
 
         // Nothing of the host is needed by its name any more. The kernel's grace period for the old
@@ -93,12 +100,7 @@ fn become_inside(birth: Birth) -> Result<(), (Failure, Channel)> {
         clock.done(Step::Covers);
 
         match wall {
-            Wall::Own => {
-                // The new namespace begins at the group that this process joined, and hides where
-                // it lies.
-                sys::unshare(libc::CLONE_NEWCGROUP).map_err(Failure::at(Step::Identity))?;
-                last::take(last_steps, asked, &channel, clock)
-            }
+            Wall::Own => last::take(last_steps, asked, &channel, clock),
             Wall::Engine(engine) => match engine.take_over(&root, &plan, &channel)? {},
         }
     };

@@ -14,6 +14,7 @@ mod idmap;
 pub mod keeper;
 mod landlock;
 mod last;
+mod limits_view;
 mod netlink;
 mod network;
 mod overlay;
@@ -97,7 +98,7 @@ pub(crate) enum Wall {
 ///
 /// # Errors
 /// Whatever kept the inside from being made; nothing is left behind then.
-pub(crate) fn launch(plan: LaunchPlan, wall: Wall) -> Result<Inside, LaunchError> {
+pub(crate) fn launch(mut plan: LaunchPlan, wall: Wall) -> Result<Inside, LaunchError> {
     refuse_threads()?;
     let abi = check_landlock(&plan)?;
     let as_root = identity::caller_is_root();
@@ -116,6 +117,8 @@ pub(crate) fn launch(plan: LaunchPlan, wall: Wall) -> Result<Inside, LaunchError
         pids: plan.limits.pids.is_some(),
         landlock: abi,
     };
+    // What is not enforced is not shown either.
+    plan.limits.cpus = plan.limits.cpus.filter(|_| enforced.cpus);
     let mut last_steps = last::of_plan(&plan, &watched, as_root);
     // An engine takes the root of the namespace that it runs in for its user.
     let (ids, engine) = match &wall {

@@ -24,7 +24,7 @@ use super::overlay::LiveView;
 use crate::plan::{Changes, Entry, LaunchPlan, Place};
 use crate::sys;
 
-const NO_EXEC: u64 = libc::MOUNT_ATTR_NOEXEC;
+pub(super) const NO_EXEC: u64 = libc::MOUNT_ATTR_NOEXEC;
 /// A device on a read-only mount is written to as ever; its times and modes, which are the
 /// host's, stay.
 const DEVICE: u64 = READ_ONLY | NO_SUID | NO_EXEC;
@@ -379,7 +379,7 @@ impl Root {
 
     /// Writes a new file. What an earlier run left there in a persistent directory goes first;
     /// it may be a link.
-    fn create(&self, path: &Path, mode: u32, content: &[u8]) -> Result<(), Errno> {
+    pub(super) fn create(&self, path: &Path, mode: u32, content: &[u8]) -> Result<(), Errno> {
         let (above, name) = self.above(path)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(mode);

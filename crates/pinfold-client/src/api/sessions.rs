@@ -17,7 +17,7 @@ pub struct SessionStart {
     /// Whether it goes on when this connection is closed.
     #[serde(default)]
     pub detached: bool,
-    /// Options of `pinfold run`, such as `["--allow", "example.com"]`.
+    /// Options of `pinfold run`, such as `["--allow-host", "example.com"]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
 }

@@ -12,7 +12,7 @@ use std::io::{self, BufRead as _, BufReader};
 use std::os::unix::ffi::OsStrExt as _;
 use std::time::{Duration, Instant};
 
-use crate::kernel_text;
+use crate::{HOST_MEMINFO, kernel_text};
 
 /// Names that the kernel gives to files of its own shared memory (mm/shmem.c, ipc/shm.c,
 /// mm/memfd.c). The root inside is read-only, so no other file has one.
@@ -87,7 +87,8 @@ fn of_machine() -> io::Result<u64> {
 
 /// A number of bytes that the kernel tells of the whole machine (proc_meminfo(5)).
 pub(super) fn in_meminfo(key: &str) -> io::Result<u64> {
-    let text = kernel_text("/proc/meminfo")?;
+    // A session that sees its limit as the machine's memory has the machine's own numbers elsewhere.
+    let text = kernel_text(HOST_MEMINFO).or_else(|_| kernel_text("/proc/meminfo"))?;
     let line = text.lines().find_map(|line| line.strip_prefix(key));
     let number = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
     let kilobytes = number.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;

@@ -8,10 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use super::{Place, place};
-use crate::{
-    Edit, ErrorKind, Find, Grep, GrepMode, List, MakeDirectory, Range, Read, Replacement, Watch,
-    Write,
-};
+use crate::{Edit, ErrorKind, Find, Grep, GrepMode, List, Range, Read, Replacement, Watch};
 
 fn fifo(place: &Place, name: &str) {
     let path = place.granted.join(name);
@@ -130,34 +127,6 @@ fn rules_that_cannot_be_read_end_an_answer_only_where_it_comes_to_them() {
     for limit in [101, 1_000] {
         assert_eq!(some(limit).expect_err("not enough").kind, ErrorKind::Special);
     }
-}
-
-#[test]
-fn what_is_made_while_directories_become_links_is_made_inside() {
-    let place = place();
-    let path = place.granted.join("d");
-    let swap = || {
-        let _ = fs::remove_file(&path);
-        let _ = fs::remove_dir_all(&path);
-        let _ = fs::create_dir(&path);
-        let _ = fs::rename(&path, place.granted.join("kept"));
-        let _ = symlink(&place.outside, &path);
-    };
-    let before = fs::read_dir(&place.outside).expect("a directory").count();
-    meanwhile(swap, || {
-        for turn in 0..500 {
-            let write = Write { path: "d/file".into(), parents: turn % 2 == 0, new: false };
-            let _ = place.tools.write(write, b"x");
-            let _ = place.tools.make_directory(MakeDirectory { path: "d/e/f".into() });
-            let secret = Replacement { old: "secret".into(), new: "x".into(), all: true };
-            let _ = place.tools.edit(Edit { path: "d/secret".into(), edits: vec![secret] });
-            let read = place.tools.read(Read { path: "d/secret".into(), range: None });
-            assert!(read.is_err(), "{read:?}");
-        }
-    });
-    assert_eq!(fs::read_dir(&place.outside).expect("a directory").count(), before);
-    let secret = fs::read_to_string(place.outside.join("secret")).expect("a file");
-    assert_eq!(secret, "secret");
 }
 
 #[test]

@@ -4,3 +4,4 @@
 mod bounded;
 mod limits;
 mod memory;
+mod seen;

@@ -9,6 +9,7 @@ use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -59,6 +60,12 @@ impl<'a> Served<'a> {
     fn read(&self, session: &str, path: &str) -> Result<Bytes, ClientError> {
         let read = Read { path: path.into(), range: None };
         self.client.call(&FilesRead { session: session.to_owned(), read }).map(|file| file.content)
+    }
+
+    fn write(&self, session: &str, path: &str, content: &str) -> Result<(), ClientError> {
+        let write = Write { path: path.into(), ..Write::default() };
+        let call = FilesWrite { session: session.to_owned(), write, content: content.into() };
+        self.client.call(&call).map(drop)
     }
 
     /// Ends the client, and waits until the server has cleaned up.
@@ -127,7 +134,7 @@ fn a_session_is_used_through_the_api_and_ends_with_its_client() {
 }
 
 #[test]
-fn what_the_session_was_not_given_escapes_or_does_not_exist() {
+fn files_of_the_host_that_the_session_was_not_given_escape() {
     for person in people() {
         let stage = Stage::new(person);
         fs::write(stage.path("secret"), "secret").unwrap();
@@ -135,37 +142,88 @@ fn what_the_session_was_not_given_escapes_or_does_not_exist() {
         stage.write("ws/.env", "KEY=secret\n");
         let served = Served::new(&stage);
         let session = served.start(&[]);
-        let secret = stage.path("secret");
-        for path in [
-            secret.to_str().unwrap(),
-            "link",
-            "../secret",
-            "/etc/passwd",
-            "/etc/shadow",
-            "/root/.ssh/id_ed25519",
-            "/proc/self/environ",
-            "/proc/1/root/etc/passwd",
-            "/dev/tty",
-            "/run/pinfold",
-        ] {
+        for path in ["/etc/shadow", "/root/.ssh/id_ed25519", "/srv/a"] {
             let error = served.read(&session, path).unwrap_err().to_string();
             assert_eq!(error, format!("path escapes workspace: {path}"));
         }
-        // What the policy hides within the workspace is the kernel's to refuse, as for a command.
+        // The sandbox has a /tmp of its own, without the host's files.
+        for path in [stage.path("secret").to_str().unwrap(), "link", "../secret"] {
+            let error = served.read(&session, path).unwrap_err().to_string();
+            assert_eq!(error, format!("no such file or directory: {path}"));
+        }
+        // Everything else is the kernel's to refuse, as for a command.
+        for path in
+            ["/proc/1/root/etc/passwd", "/proc/1/mem", "/dev/tty", "/dev/zero", "/run/pinfold"]
+        {
+            served.read(&session, path).unwrap_err();
+        }
         let hidden = served.read(&session, ".env");
         assert!(hidden.is_err() || hidden.is_ok_and(|content| content == "".into()));
         assert!(served.read(&session, "/usr/bin/env").is_ok(), "what is granted is read");
-        let write = |path: &str| {
-            let write = Write { path: path.into(), ..Write::default() };
-            let call = FilesWrite { session: session.clone(), write, content: "x".into() };
-            served.client.call(&call).unwrap_err().to_string()
-        };
-        for path in ["/usr/bin/new", "/usr/bin/env"] {
-            let said = write(path);
+        for path in ["/usr/bin/new", "/usr/bin/env", "/etc/passwd"] {
+            let said = served.write(&session, path, "x").unwrap_err().to_string();
             assert!(said.contains("read-only") || said.contains("permission denied"), "{said}");
         }
         assert_eq!(fs::read_to_string(stage.path("secret")).unwrap(), "secret");
         served.end();
+    }
+}
+
+#[test]
+fn files_of_the_api_are_those_of_a_command() {
+    for person in people() {
+        let stage = Stage::new(person);
+        let served = Served::new(&stage);
+        let session = served.start(&[]);
+        let script = "echo command > /tmp/a; echo command > ~/a; cat /etc/passwd; echo ~";
+        let (_, said) = served.shell(&session, script);
+        let (users, home) = said.trim_end().rsplit_once('\n').unwrap();
+        for path in ["/tmp/a", &format!("{home}/a")] {
+            assert_eq!(served.read(&session, path).unwrap(), "command\n".into());
+            served.write(&session, path, "api\n").unwrap();
+            assert_eq!(served.shell(&session, &format!("cat {path}")).1, "api\n");
+        }
+        assert_eq!(
+            served.read(&session, "/etc/passwd").unwrap(),
+            format!("{users}\n").as_str().into()
+        );
+        // What is missing where the session has files of its own is missing, and no escape.
+        let missing = served.read(&session, "/tmp/none").unwrap_err().to_string();
+        assert_eq!(missing, "no such file or directory: /tmp/none");
+        assert!(!Path::new("/tmp/a").exists(), "nothing of it is on the host");
+        served.end();
+    }
+}
+
+/// A command swaps a link while the API uses it: the API reaches no more than the command.
+#[test]
+fn a_link_that_a_command_swaps_leads_the_api_to_nothing_of_the_host() {
+    for person in people() {
+        let stage = Stage::new(person);
+        stage.write("other/file", "secret");
+        let other = stage.path("other");
+        let served = Served::new(&stage);
+        let session = served.start(&[]);
+        let script = format!(
+            "mkdir /tmp/own; echo own > /tmp/own/file; while :; do \
+             ln -sfn {} d; ln -sfn /proc/1/root{0} d; ln -sfn /tmp/own d; done",
+            other.display()
+        );
+        let program = shell(&script);
+        let start = ExecStart { session: session.clone(), program, ..ExecStart::default() };
+        let exec = served.client.exec(&start).unwrap();
+        until("the command works", || served.read(&session, "d/file").is_ok());
+        for _ in 0..300 {
+            if let Ok(content) = served.read(&session, "d/file") {
+                assert_ne!(content, "secret".into());
+            }
+            let _ = served.write(&session, "d/file", "own");
+            let _ = served.write(&session, "d/new", "own");
+        }
+        drop(exec);
+        served.end();
+        assert_eq!(fs::read_to_string(other.join("file")).unwrap(), "secret");
+        assert_eq!(fs::read_dir(&other).unwrap().count(), 1);
     }
 }
 

@@ -230,8 +230,8 @@ fn an_agent_without_tools_of_its_own_works_inside_and_its_key_stays_outside() {
             agent.call("find", json!({ "pattern": "*.txt" })),
             agent.call("ls", json!({ "path": "new" })),
             agent.call("stat", json!({ "path": "new" })),
-            agent.call("read", json!({ "path": "/etc/passwd" })),
-            agent.call("write", json!({ "path": "/var/tmp/outside", "content": "x" })),
+            agent.call("read", json!({ "path": "/etc/shadow" })),
+            agent.call("write", json!({ "path": "/srv/outside", "content": "x" })),
             agent.call("session_list", json!({})),
             json!({ "text": "DONE" }),
         ];
@@ -245,7 +245,7 @@ fn an_agent_without_tools_of_its_own_works_inside_and_its_key_stays_outside() {
         assert!(told.contains("hello"), "{agent:?}: {told}");
         assert!(told.contains("a.txt:1:bye") && told.contains("new/b.txt"), "{agent:?}: {told}");
         assert!(told.contains("b.txt\\n") && told.contains("directory"), "{agent:?}: {told}");
-        for path in ["/etc/passwd", "/var/tmp/outside"] {
+        for path in ["/etc/shadow", "/srv/outside"] {
             let refused = format!("path escapes workspace: {path}");
             assert!(told.contains(&refused), "{agent:?}: {told}");
         }
@@ -253,7 +253,7 @@ fn an_agent_without_tools_of_its_own_works_inside_and_its_key_stays_outside() {
         assert!(!scene.repo.path().join("made-outside").exists(), "{agent:?}: a hook ran");
         assert_eq!(scene.repo.read("a.txt"), "bye\n");
         assert_eq!(scene.repo.read("new/b.txt"), "written\n");
-        assert!(!Path::new("/var/tmp/outside").exists());
+        assert!(!Path::new("/srv/outside").exists());
         let (own, others) = scene.offered();
         assert_eq!(others, TOOLS.map(str::to_owned).into());
         let harmless: &[&str] = match agent {

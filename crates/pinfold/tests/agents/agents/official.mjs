@@ -54,9 +54,9 @@ const named = tools.map((tool) => tool.name).sort();
 const known = [...results.keys(), "session_stop", "snapshot_build"].sort();
 assert.deepEqual(named, known);
 
-const outside = await call("read", { path: "/etc/passwd" });
+const outside = await call("read", { path: "/etc/shadow" });
 assert.ok(outside.isError);
-assert.equal(text(outside), "path escapes workspace: /etc/passwd");
+assert.equal(text(outside), "path escapes workspace: /etc/shadow");
 const failed = await call("bash", { command: "exit 3" });
 assert.ok(failed.isError && text(failed).includes("[status 3]"));
 for (const wrong of [{}, { path: 1 }, { path: "a", more: 1 }]) {

@@ -143,13 +143,14 @@ fn all_seven_tools_of_pi_work_inside_and_the_key_stays_outside() {
     let calls = json!([
         { "bash": "hostname; echo key=$ANTHROPIC_API_KEY; env | sort; cat ~/secret ../../home/secret" },
         { "read": { "path": "a.txt" } },
-        { "read": { "path": "/etc/passwd" } },
+        { "read": { "path": "/etc/shadow" } },
         { "write": { "path": "new/b.txt", "content": "written\n" } },
         { "write": { "path": "/var/tmp/outside", "content": "x" } },
+        { "write": { "path": "/srv/outside", "content": "x" } },
     ]);
     let searches = json!([
         { "tool": { "name": "grep", "input": { "pattern": "b.e", "context": 1 } } },
-        { "tool": { "name": "grep", "input": { "pattern": "root", "path": "/etc" } } },
+        { "tool": { "name": "grep", "input": { "pattern": "root", "path": "/srv" } } },
         { "tool": { "name": "find", "input": { "pattern": "**/*.txt" } } },
         { "tool": { "name": "ls", "input": { "path": "new" } } },
         { "tool": { "name": "ls", "input": { "path": "/root" } } },
@@ -169,7 +170,7 @@ fn all_seven_tools_of_pi_work_inside_and_the_key_stays_outside() {
         let told = scene.told();
         assert!(told.contains("pinfold\\nkey=\\n"), "{version}: {told}");
         assert!(!told.contains(KEY) && !told.contains("HOST-SECRET"), "{version}: {told}");
-        for path in ["/etc/passwd", "/var/tmp", "/etc", "/root"] {
+        for path in ["/etc/shadow", "/srv", "/root"] {
             let refused = format!("path escapes workspace: {path}");
             assert!(told.contains(&refused), "{version} {path}: {told}");
         }

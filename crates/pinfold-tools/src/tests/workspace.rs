@@ -8,10 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use super::{Place, place};
-use crate::{
-    Edit, ErrorKind, Find, Grep, GrepMode, List, MakeDirectory, Range, Read, Replacement, Watch,
-    Write,
-};
+use crate::{Edit, ErrorKind, Find, Grep, GrepMode, List, Range, Read, Replacement, Watch};
 
 fn fifo(place: &Place, name: &str) {
     let path = place.granted.join(name);

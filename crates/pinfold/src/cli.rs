@@ -1,7 +1,6 @@
 //! The command line.
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand};
@@ -10,8 +9,8 @@ use pinfold_policy::limits::{ByteSize, MilliCpus, WallTime};
 use pinfold_policy::network::{HostPattern, NetworkRule, Preset};
 use pinfold_policy::project::Base;
 use pinfold_policy::settings::{
-    AgentState, ApplyMode, BoundaryName, BranchName, EngineName, IdentityMode, LandlockMode, Usd,
-    WorkspaceMode, parse_publish,
+    AgentState, ApplyMode, BoundaryName, BranchName, EngineName, IdentityMode, LandlockMode,
+    PublishedPort, Usd, WorkspaceMode,
 };
 use pinfold_session::SessionName;
 use pinfold_session::repository::ContentHash;
@@ -331,11 +330,11 @@ pub(crate) struct PolicyArgs {
     /// Let the host reach a port inside.
     #[arg(
         long,
-        value_name = "ADDRESS",
-        value_parser = parse_publish,
-        help = "Let the host, and every user of it, reach a port inside: [HOST:]PORT; may be repeated"
+        value_name = "PORT",
+        help = "Let the host, and every user of it, reach a port of the sandbox: \
+                [ADDRESS:][HOST_PORT:]PORT, such as 8080:3000; may be repeated"
     )]
-    pub(crate) publish: Vec<SocketAddr>,
+    pub(crate) publish: Vec<PublishedPort>,
     /// Let the inside ask for git, gh and moltnet to be run on this machine; each call is approved
     #[arg(long)]
     pub(crate) host_exec: bool,

@@ -1,10 +1,11 @@
 //! The repository's files, read into what they say. Nothing is merged here.
 
-use std::net::SocketAddr;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::host_exec::{self, HostExecFile};
 use super::keys::{self, sub_keys};
+use super::publish::PublishedPort;
 use super::read::{Layer, env, limits, list, sub_table, whole, word};
 use super::words::{BoundaryName, ShadowMode, WorkspaceMode};
 use super::{EnvSetting, SettingsError, network};
@@ -29,8 +30,10 @@ pub struct Project {
     pub(super) boundary: Option<Valued<BoundaryName>>,
     pub(super) network: NetworkPolicy,
     pub(super) secrets: Vec<Valued<SecretRule>>,
-    pub(super) publish: Vec<Valued<SocketAddr>>,
+    pub(super) publish: Vec<Valued<PublishedPort>>,
     pub(super) workspace_mode: Option<Valued<WorkspaceMode>>,
+    /// The file without its limits, as [`Document::canonical_without`] has it.
+    without_limits: Vec<u8>,
 }
 
 impl Project {

@@ -8,6 +8,7 @@ use super::agent_loop::AgentLoop;
 use super::host_exec::{HostExecFile, LISTED};
 use super::layers::{FlagNetwork, Trust};
 use super::project::Project;
+use super::publish::PublishedPort;
 use super::read::UserFile;
 use super::resolve::Settings;
 use super::words::BoundaryName;
@@ -134,12 +135,15 @@ impl Asked {
     /// The repository's ports.
     pub(super) fn publish(
         &mut self,
-        asked: Vec<Valued<SocketAddr>>,
-        mut user: Vec<Valued<SocketAddr>>,
-    ) -> Vec<Valued<SocketAddr>> {
-        let given = |address: &SocketAddr| user.iter().any(|its| its.value == *address);
-        let taken = self.each("publish", asked, given, |address| {
-            format!("let {address} on this machine lead to port {} inside", address.port())
+        asked: Vec<Valued<PublishedPort>>,
+        mut user: Vec<Valued<PublishedPort>>,
+    ) -> Vec<Valued<PublishedPort>> {
+        let given = |port: &PublishedPort| user.iter().any(|its| its.value == *port);
+        let taken = self.each("publish", asked, given, |port| {
+            format!(
+                "let {} on this machine lead to port {} in the sandbox",
+                port.host, port.sandbox
+            )
         });
         user.extend(taken);
         user
@@ -260,7 +264,7 @@ impl Settings {
 pub(super) struct Shared {
     pub(super) network: NetworkPolicy,
     pub(super) secrets: Vec<Valued<SecretRule>>,
-    pub(super) publish: Vec<Valued<SocketAddr>>,
+    pub(super) publish: Vec<Valued<PublishedPort>>,
 }
 
 /// Takes what both files can say out of them, merged.

@@ -76,7 +76,7 @@ fn commands_of_a_repository_wait_in_a_session_with_something_to_lose() {
     let something: [(&str, Give); 6] = [
         ("an agent", |flags| flags.agent = Some("pi".to_owned())),
         ("a host", |flags| flags.network.allow.push("a.example".parse().unwrap())),
-        ("a port", |flags| flags.network.publish.push(([127, 0, 0, 1], 80).into())),
+        ("a port", |flags| flags.network.publish.push("80".parse().expect("a port"))),
         ("a path", |flags| flags.read.push(HostPath::new("/srv").unwrap())),
         ("a variable", |flags| flags.forward_env.push("TOKEN".parse().unwrap())),
         ("an identity", |flags| flags.identity = Some("me".to_owned())),

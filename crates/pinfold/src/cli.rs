@@ -75,7 +75,7 @@ pub(crate) enum Command {
     Apply(Deferred<ApplyArgs>),
     /// Drop what a session changed in a view of its workspace
     Discard(Deferred<DiscardArgs>),
-    /// Say whether an access would be allowed inside, and why
+    /// Check whether a sandbox may access a path, reach a host or use a secret, and explain why
     Check(Deferred<CheckArgs>),
     /// Show the settings that a run here would have
     Config(Deferred<ConfigArgs>),

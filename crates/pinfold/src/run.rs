@@ -15,6 +15,7 @@ use pinfold_session::container_tools;
 use pinfold_session::detach::{self, Background, Front, Side, Started};
 use pinfold_session::group::{Group, Missing};
 use pinfold_session::identity::{self, Identity};
+use pinfold_session::node_tools::NodeTools;
 use pinfold_session::places::Places;
 use pinfold_session::search_path::{SearchPath, Shown, VIRTUAL_ENV};
 use pinfold_session::ssh::Ssh;
@@ -214,9 +215,12 @@ pub(crate) fn request(
     let shown = Shown::of(&settings, &workspace, &toolchains.extra, stack.as_ref());
     let container_tools = container_tools::entries(stack.as_ref()).map_err(Failure::own)?;
     let explaining = (!container_tools.is_empty()).then(|| container_tools::DIRECTORY.to_owned());
+    let node_tools = NodeTools::find(stack.as_ref()).map_err(Failure::own)?;
+    let mut search = SearchPath::find(std::env::var_os("PATH").as_deref(), &shown, toolchains.path);
+    search.before.extend(node_tools.path);
     let caller = Caller {
         first: explaining.into_iter().chain(run.path).collect(),
-        search: SearchPath::find(std::env::var_os("PATH").as_deref(), &shown, toolchains.path),
+        search,
         virtual_environment: shown.virtual_environment(active.as_deref()),
         trust: CallerTrust::find(),
     };
@@ -250,6 +254,7 @@ pub(crate) fn request(
             .chain(identity_files)
             .chain(group.files)
             .chain(container_tools)
+            .chain(node_tools.entries)
             .collect(),
         provider: run.provider,
         ssh,

@@ -281,6 +281,10 @@ fn say_what_waits(settings: &Settings) {
         };
         tell!("pinfold: note: waits for `pinfold trust`: {first}{more}");
     }
+    let skipped = settings.waiting().filter(|waits| waits.key == "resumeCommands");
+    for command in skipped {
+        tell!("pinfold: note: skipped at this start until you trust it: {}", command.asks);
+    }
 }
 
 /// One line on standard error that is written over, or a few lines when it is no terminal.

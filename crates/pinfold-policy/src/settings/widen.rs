@@ -1,7 +1,6 @@
 //! What of a repository's file takes effect: what narrows always, what widens once its user trusts
 //! the file as it is.
 
-use std::net::SocketAddr;
 use std::path::Path;
 
 use super::agent_loop::AgentLoop;
@@ -197,13 +196,18 @@ impl Asked {
         Snapshot { base: base.into_iter().next(), setup, hosts, size: size.into_iter().next() }
     }
 
-    /// What runs inside before the command. In a session with nothing to lose it may as well.
+    /// What runs inside before the command. In a session with nothing to lose it may as well, unless it may
+    /// need set-up that waits for trust: it would fail for a lack of programs, or work on others.
     pub(super) fn resume(
         &mut self,
         asked: Vec<Valued<ResumeCommand>>,
         settings: &Settings,
     ) -> Vec<Valued<ResumeCommand>> {
-        let harmless = !settings.has_something_to_lose();
+        let waits = |one: &Widening| {
+            !one.in_effect && ["snapshot.base", "snapshot.setupCommands"].contains(&&*one.key)
+        };
+        let is_set_up = !self.widenings.iter().any(waits);
+        let harmless = is_set_up && !settings.has_something_to_lose();
         let takes = |one: &Valued<ResumeCommand>| {
             let says = format!("run inside at each start: {}", Escaped(one.value.run.as_ref()));
             self.note("resumeCommands", says, &one.origin, harmless)

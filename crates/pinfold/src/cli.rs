@@ -284,7 +284,7 @@ pub(crate) struct PolicyArgs {
     /// Run although a wall that the policy counts on is missing
     #[arg(long)]
     pub(crate) allow_weaker: bool,
-    /// Run without anyone watching: the agent works in a view without its own permission prompts, and
+    /// Run without anyone watching: the agent's own permission prompts are off, it works in a view, and
     /// harmless changes are applied at the end if it succeeded
     #[arg(long)]
     pub(crate) unattended: bool,

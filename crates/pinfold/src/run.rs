@@ -70,7 +70,8 @@ pub(crate) fn run(mut args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
         tell!("pinfold: note: {note}");
     }
     let RunArgs { agent, rest, idle, policy, timings, name, agent_image, .. } = args;
-    let unattended = policy.unattended;
+    // Without a terminal to attach to, nobody could answer.
+    let unattended = policy.unattended || policy.is_alone && window.is_none();
     let wanted = Wanted { agent, rest, idle, unattended, name, background, window, agent_image };
     let asks = settings.apply.value == ApplyMode::Ask;
     let outcome = session(wanted, settings, workspace, places, timeline);
@@ -187,6 +188,9 @@ pub(crate) fn request(
                 false => ProgramSource::Layer(&progress),
             };
             let (rest, unattended) = (wanted.rest, wanted.unattended);
+            if unattended {
+                say_that_nobody_is_asked(&name, &resolved.0.profile.unattended_flags);
+            }
             (name, agent::prepare(resolved, rest, unattended, context, source)?)
         }
         _ => {
@@ -284,6 +288,16 @@ fn say_what_waits(settings: &Settings) {
     let skipped = settings.waiting().filter(|waits| waits.key == "resumeCommands");
     for command in skipped {
         tell!("pinfold: note: skipped at this start until you trust it: {}", command.asks);
+    }
+}
+
+/// Says that an agent does not ask for permissions, and by which of its options.
+fn say_that_nobody_is_asked(agent: &str, flags: &[String]) {
+    if !flags.is_empty() {
+        let flags = flags.join(" ");
+        tell!(
+            "pinfold: note: {agent} asks for no permissions in this run ({flags}); the sandbox bounds it"
+        );
     }
 }
 

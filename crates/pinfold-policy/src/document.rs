@@ -4,6 +4,7 @@
 //! `Item`, so that each mistake is reported with file, line and key, in one form. `serde` is
 //! not used for this: it loses the line of a value that is well formed but not allowed.
 
+mod canonical;
 mod error;
 mod json;
 mod keys;

@@ -18,6 +18,7 @@ mod layers;
 mod network;
 mod origins;
 mod project;
+mod publish;
 mod read;
 mod resolve;
 mod ssh;
@@ -35,9 +36,9 @@ pub use group_home::{ExtraName, GroupFiles, GroupHome, GroupMount, InvalidGroup}
 pub use group_import::import_group;
 pub use host_exec::{FlagHostExec, HostExec, HostExecVerdict, LISTED};
 pub use layers::{Attendance, FlagBudget, FlagLimits, FlagNetwork, Flags, Layers, Trust};
-pub use network::parse_publish;
 pub use origins::OriginRow;
 pub use project::Project;
+pub use publish::{InvalidPublishedPort, PublishedPort};
 pub(crate) use read::path;
 pub use resolve::{EnvSetting, FileSettings, ProviderSettings, Settings};
 pub use url::{BaseUrl, BaseUrlError};

@@ -166,9 +166,9 @@ pub(crate) fn open(
     let (door, policy) = NetworkDoor::new(config, DoorSockets { names, outward, loopback });
     let (publishing, sockets) = match settings.publish.as_slice() {
         [] => (None, None),
-        addresses => {
+        ports => {
             let journal = Arc::clone(records) as Arc<dyn Journal>;
-            let (publishing, sockets) = publish::open(addresses, journal)?;
+            let (publishing, sockets) = publish::open(ports, journal)?;
             (Some(publishing), Some(sockets))
         }
     };

@@ -39,6 +39,7 @@ mod masks;
 mod misleading;
 mod mount_points;
 pub mod mounts;
+pub mod node_tools;
 mod outcome;
 mod own;
 mod patience;

@@ -1,12 +1,13 @@
 //! Ports inside that the host can reach: the listeners, and sockets for their connections.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use pinfold_egress::{Journal, Published, Publishing, SocketSupply, socket_supply};
 use pinfold_policy::origin::Valued;
+use pinfold_policy::settings::PublishedPort;
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::RunError;
@@ -41,19 +42,18 @@ impl Sockets {
 /// # Errors
 /// An address that cannot be listened on, with the way out.
 pub(crate) fn open(
-    addresses: &[Valued<SocketAddr>],
+    ports: &[Valued<PublishedPort>],
     journal: Arc<dyn Journal>,
 ) -> Result<(Publishing, Sockets), RunError> {
-    let listen = |address: &Valued<SocketAddr>| {
-        let listener = TcpListener::bind(address.value).map_err(|error| {
-            RunError::refused(
-                format!("{} by {}: {error}", address.value, address.origin),
-                Some("end what listens there, or publish another port".to_owned()),
-            )
+    let listen = |port: &Valued<PublishedPort>| {
+        let PublishedPort { host, sandbox } = port.value;
+        let listener = TcpListener::bind(host).map_err(|error| {
+            let hint = format!("end what listens there, or publish another port (8080:{sandbox})");
+            RunError::refused(format!("{host} by {}: {error}", port.origin), Some(hint))
         })?;
-        Ok(Published { listener, port: address.value.port() })
+        Ok(Published { listener, port: sandbox })
     };
-    let published = addresses.iter().map(listen).collect::<Result<_, RunError>>()?;
+    let published = ports.iter().map(listen).collect::<Result<_, RunError>>()?;
     let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
     let system = |error: io::Error| RunError::System(error);
     let wishes = eventfd(0, flags).map_err(|errno| system(errno.into()))?;

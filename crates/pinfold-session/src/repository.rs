@@ -24,7 +24,7 @@ use rustix::io::Errno;
 use thiserror::Error;
 
 pub use base::BaseContent;
-pub use kept::{TrustStore, Trusted, TrustedContent};
+pub use kept::{Limited, TrustStore, Trusted, TrustedContent};
 
 use crate::workspace::Workspace;
 
@@ -164,8 +164,24 @@ impl RepositoryFile {
         base: Option<&BaseContent>,
     ) -> Result<ContentHash, RepositoryError> {
         let named = self.runs(workspace)?;
-        let files = (self.path.as_path(), self.bytes.as_slice(), self.beside.as_deref());
+        let format = content::format(&self.path);
+        let files = (format, self.bytes.as_slice(), self.beside.as_deref());
         content::hash(files, &named, base, workspace.root.as_path())
+    }
+
+    /// The hash of what is trusted without the file's limits, and these.
+    ///
+    /// # Errors
+    /// A file that its commands name and that cannot be read.
+    pub fn limited(
+        &self,
+        workspace: &Workspace,
+        base: Option<&BaseContent>,
+    ) -> Result<Limited, RepositoryError> {
+        let named = self.runs(workspace)?;
+        let files = (&b"values"[..], self.project.without_limits(), self.beside.as_deref());
+        let rest = content::hash(files, &named, base, workspace.root.as_path())?.to_string();
+        Ok(Limited { rest, limits: self.project.limits() })
     }
 
     /// What the base holds that sessions run on, if it lies in the repository.

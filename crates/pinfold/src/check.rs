@@ -1,6 +1,8 @@
 //! `pinfold check`: would it be allowed, and why.
 
-use std::path::{Path, PathBuf};
+mod network;
+
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
@@ -10,6 +12,7 @@ use pinfold_policy::access::Access;
 use pinfold_policy::authority::{Explanation, HostTree, Subject, Verdict};
 use pinfold_policy::path::{Escaped, HostPath};
 use pinfold_policy::settings::Settings;
+use pinfold_secrets::Store;
 use pinfold_session::agent::{AgentFiles, read_grants};
 use pinfold_session::group::{Group, Missing};
 use pinfold_session::system::Stack;
@@ -25,9 +28,12 @@ use crate::{policy, snapshot};
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
     /// The kind of access
-    access: Asked,
-    /// The path, as it is in the sandbox
-    path: PathBuf,
+    #[arg(value_name = "ACCESS")]
+    asked: Asked,
+    /// A path as it is in the sandbox, HOST[:PORT], or a secret's name
+    target: OsString,
+    #[command(flatten)]
+    request: RequestArgs,
     /// Check for a session of this agent
     #[arg(long, value_name = "AGENT")]
     profile: Option<String>,
@@ -37,14 +43,39 @@ pub(crate) struct CheckArgs {
     output: Output,
 }
 
+#[derive(Debug, Args)]
+struct RequestArgs {
+    /// With `host`: the method of a request
+    #[arg(long)]
+    method: Option<String>,
+    /// With `host`: the path of a request, without its query
+    #[arg(long, value_name = "PATH")]
+    url_path: Option<String>,
+}
+
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Asked {
+    /// Read a path
+    Read,
+    /// Write a path
+    Write,
+    /// Execute a path
+    Exec,
+    /// Reach a host
+    Host,
+    /// Use a secret
+    Secret,
+}
+
+/// What may be done to a path.
+#[derive(Debug, Clone, Copy)]
+enum PathAccess {
     Read,
     Write,
     Exec,
 }
 
-impl Asked {
+impl PathAccess {
     fn access(self) -> Access {
         match self {
             Self::Read => Access::READ,
@@ -67,26 +98,65 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(|error| Failure::places(error).plain())?;
     let workspace = policy::workspace(&places)?;
     let settings = policy::settings(&args.policy, args.profile.as_deref(), &places, &workspace)?;
+    let access = match args.asked {
+        Asked::Read => PathAccess::Read,
+        Asked::Write => PathAccess::Write,
+        Asked::Exec => PathAccess::Exec,
+        Asked::Host | Asked::Secret => return check_network(args, &settings, &places),
+    };
+    if args.request.method.is_some() || args.request.url_path.is_some() {
+        return Err(Failure::new("--method and --url-path are about a host")
+            .hint(Some("`pinfold check host NAME --method GET --url-path /`".to_owned())));
+    }
+    check_path(args, access, &settings, (&places, workspace))
+}
+
+/// Answers for a host or a secret.
+fn check_network(
+    args: &CheckArgs,
+    settings: &Settings,
+    places: &Places,
+) -> Result<ExitCode, Failure> {
+    let target = args.target.to_string_lossy();
+    let answer = match args.asked {
+        Asked::Secret => network::secret(&target, settings, &Store::new(places.secrets()))?,
+        _ => network::host(&target, &args.request, settings)?,
+    };
+    let (allowed, reason) = (answer.is_allowed(), answer.reason.as_deref());
+    record(places, (answer.access, &answer.asked), allowed, reason).map_err(Failure::new)?;
+    match args.output.json {
+        true => print::json_line(&answer)?,
+        false => say!("{answer}"),
+    }
+    Ok(ExitCode::from(u8::from(!allowed)))
+}
+
+fn check_path(
+    args: &CheckArgs,
+    asked: PathAccess,
+    settings: &Settings,
+    (places, workspace): (&Places, Workspace),
+) -> Result<ExitCode, Failure> {
     // What is not made yet is not made for a question, and has no answer.
     let stack = match settings.snapshot.is_host() {
         true => None,
-        false => Some(there(&settings, &places, &workspace)?),
+        false => Some(there(settings, places, &workspace)?),
     };
-    let workspace = policy::in_mode(workspace, &settings, &places)?;
+    let workspace = policy::in_mode(workspace, settings, places)?;
     let agent = settings.agent.as_ref().map_or("command", |agent| agent.value.as_str());
     let mut extra = Vec::new();
     if args.profile.is_some() {
-        let files = AgentFiles::read(&places)?;
+        let files = AgentFiles::read(places)?;
         let profile = files.registry().load(agent).map_err(Failure::new)?;
-        extra = read_grants(&profile, &settings, &places)?;
+        extra = read_grants(&profile, settings, places)?;
     }
-    let group = Group::find(&settings, &workspace, &places, Missing::LeaveOut, &mut extra)?;
+    let group = Group::find(settings, &workspace, places, Missing::LeaveOut, &mut extra)?;
     extra.extend(group.extra);
     let subject = Subject::AgentSession { agent: agent.into() };
-    let view = View::collect(subject, &settings, &workspace, stack.as_ref(), extra)?;
-    let prospect = prospect(&view, &settings, &workspace, &places)?;
-    let path = workspace.cwd.as_path().join(&args.path);
-    let access = args.access.access();
+    let view = View::collect(subject, settings, &workspace, stack.as_ref(), extra)?;
+    let prospect = prospect(&view, settings, &workspace, places)?;
+    let path = workspace.cwd.as_path().join(&args.target);
+    let access = asked.access();
     let mut explanation =
         prospect.authority.explain(&HostTree, access, &path).map_err(Failure::new)?;
     let host = explanation.host.as_ref().filter(|_| explanation.restriction.is_none());
@@ -97,7 +167,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     // In a system of its own these lie in what is granted.
     let is_generated = explanation.grant.is_none() && userland::is_generated(&path);
     if is_generated {
-        say_generated(&mut explanation, args.access);
+        say_generated(&mut explanation, asked);
     }
     let private = explanation.grant.is_none()
         && (userland::is_private(&path)
@@ -108,14 +178,15 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     } else {
         explanation.reason.clone()
     };
-    record(&places, args.access, &path, allowed, reason.as_deref()).map_err(Failure::new)?;
+    let shown = Escaped(&path).to_string();
+    record(places, (asked.word(), &shown), allowed, reason.as_deref()).map_err(Failure::new)?;
     match (args.output.json, private) {
         (true, true) => print::json_line(&json!({ "verdict": "allow", "reason": reason }))?,
         (true, false) => print::json_line(&explanation)?,
         (false, true) => say!(
             "{} {}: allowed: it is private to the session, empty at its start and gone at its end",
-            args.access.word(),
-            Escaped(&path)
+            asked.word(),
+            shown
         ),
         (false, false) => say!("{explanation}"),
     }
@@ -123,15 +194,17 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
 }
 
 /// A file that is no grant of anybody's: pinfold makes it for the session, read-only.
-fn say_generated(explanation: &mut Explanation, access: Asked) {
+fn say_generated(explanation: &mut Explanation, access: PathAccess) {
     let text = "pinfold makes it for the session, in place of the host's";
     (explanation.cure, explanation.exists) = (None, true);
     match access {
-        Asked::Read => {
+        PathAccess::Read => {
             (explanation.verdict, explanation.reason) = (Verdict::Allow, None);
             explanation.note = Some(text.to_owned());
         }
-        Asked::Write | Asked::Exec => explanation.reason = Some(format!("{text}, read-only")),
+        PathAccess::Write | PathAccess::Exec => {
+            explanation.reason = Some(format!("{text}, read-only"))
+        }
     }
 }
 
@@ -158,14 +231,13 @@ fn in_trees(explanation: &mut Explanation, stack: &Stack) {
 
 fn record(
     places: &Places,
-    access: Asked,
-    path: &Path,
+    (access, asked): (&'static str, &str),
     allowed: bool,
     reason: Option<&str>,
 ) -> std::io::Result<()> {
     Audit::open(&places.state, None)?.record(&Event::Decision {
-        access: access.word(),
-        path: Escaped(path).to_string(),
+        access,
+        path: asked.to_owned(),
         outcome: if allowed { "allow" } else { "deny" },
         reason: reason.unwrap_or("granted").to_owned(),
     })

@@ -75,7 +75,7 @@ pub(crate) enum Command {
     Apply(Deferred<ApplyArgs>),
     /// Discard a session's changes
     Discard(Deferred<DiscardArgs>),
-    /// Check whether the sandbox may access a path, and explain why
+    /// Check what a sandbox may access, reach or use, and explain why
     Check(Deferred<CheckArgs>),
     /// Show the settings of a run in this directory
     Config(Deferred<ConfigArgs>),

@@ -168,7 +168,12 @@ pub(crate) fn is_trusted(
         Err(RepositoryError::TooWide { .. } | RepositoryError::Read { .. }) => return Ok(false),
         hash => hash.map_err(told)?,
     };
-    TrustStore::new(places).is_trusted(workspace, hash).map_err(Failure::own)
+    let store = TrustStore::new(places);
+    if store.is_trusted(workspace, hash).map_err(Failure::own)? {
+        return Ok(true);
+    }
+    let limited = file.limited(workspace, base.as_ref()).map_err(told)?;
+    store.is_trusted_with_higher_limits(workspace, &limited).map_err(Failure::own)
 }
 
 /// The settings of this workspace without a flag, and with everything that its repository asks for:

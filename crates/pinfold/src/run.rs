@@ -17,6 +17,7 @@ use pinfold_session::container_tools;
 use pinfold_session::detach::{self, Background, Front, Side, Started};
 use pinfold_session::group::{Group, Missing};
 use pinfold_session::identity::{self, Identity};
+use pinfold_session::node_tools::NodeTools;
 use pinfold_session::search_path::{SearchPath, Shown, VIRTUAL_ENV};
 use pinfold_session::ssh::Ssh;
 use pinfold_session::toolchains::Toolchains;
@@ -70,7 +71,8 @@ pub(crate) fn run(mut args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
         notify!("pinfold: note: {note}");
     }
     let RunArgs { agent, rest, idle, policy, timings, name, agent_image, .. } = args;
-    let unattended = policy.unattended;
+    // Without a terminal to attach to, nobody could answer.
+    let unattended = policy.unattended || policy.is_alone && window.is_none();
     let wanted = Wanted { agent, rest, idle, unattended, name, background, window, agent_image };
     let asks = settings.apply.value == ApplyMode::Ask;
     let outcome = session(wanted, settings, workspace, places, timeline);
@@ -187,6 +189,9 @@ pub(crate) fn request(
                 false => ProgramSource::Layer(&progress),
             };
             let (rest, unattended) = (wanted.rest, wanted.unattended);
+            if unattended {
+                say_that_nobody_is_asked(&name, &resolved.0.profile.unattended_flags);
+            }
             (name, agent::prepare(resolved, rest, unattended, context, source)?)
         }
         _ => {
@@ -215,9 +220,12 @@ pub(crate) fn request(
     let shown = Shown::of(&settings, &workspace, &toolchains.extra, stack.as_ref());
     let container_tools = container_tools::entries(stack.as_ref()).map_err(Failure::own)?;
     let explaining = (!container_tools.is_empty()).then(|| container_tools::DIRECTORY.to_owned());
+    let node_tools = NodeTools::find(stack.as_ref()).map_err(Failure::own)?;
+    let mut search = SearchPath::find(std::env::var_os("PATH").as_deref(), &shown, toolchains.path);
+    search.before.extend(node_tools.path);
     let caller = Caller {
         first: explaining.into_iter().chain(run.path).collect(),
-        search: SearchPath::find(std::env::var_os("PATH").as_deref(), &shown, toolchains.path),
+        search,
         virtual_environment: shown.virtual_environment(active.as_deref()),
         trust: CallerTrust::find(),
     };
@@ -251,6 +259,7 @@ pub(crate) fn request(
             .chain(identity_files)
             .chain(group.files)
             .chain(container_tools)
+            .chain(node_tools.entries)
             .collect(),
         provider: run.provider,
         ssh,
@@ -276,6 +285,20 @@ fn say_what_waits(settings: &Settings) {
             more => format!(" ({more} more)"),
         };
         notify!("pinfold: note: waits for `pinfold trust`: {first}{more}");
+    }
+    let skipped = settings.waiting().filter(|waits| waits.key == "resumeCommands");
+    for command in skipped {
+        notify!("pinfold: note: skipped at this start until you trust it: {}", command.asks);
+    }
+}
+
+/// Says that an agent does not ask for permissions, and by which of its options.
+fn say_that_nobody_is_asked(agent: &str, flags: &[String]) {
+    if !flags.is_empty() {
+        let flags = flags.join(" ");
+        notify!(
+            "pinfold: note: {agent} asks for no permissions in this run ({flags}); the sandbox bounds it"
+        );
     }
 }
 

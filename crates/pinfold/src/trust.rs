@@ -11,7 +11,7 @@ use pinfold_host::directories::Places;
 use pinfold_policy::path::Escaped;
 use pinfold_policy::project::Widening;
 use pinfold_policy::settings::{Attendance, Settings, Trust};
-use pinfold_session::repository::{Repository, TrustStore};
+use pinfold_session::repository::{Limited, Repository, TrustStore};
 use pinfold_session::workspace::Workspace;
 use pinfold_terminal::notify;
 use serde_json::json;
@@ -79,13 +79,15 @@ pub(crate) fn trust(args: &TrustArgs) -> Result<ExitCode, Failure> {
         &repository,
         Trust::Untrusted,
     )?;
-    let known = store.is_trusted(&workspace, hash).map_err(Failure::new)?;
+    let limited = file.limited(&workspace, base.as_ref()).map_err(told)?;
+    let known = store.is_trusted(&workspace, hash).map_err(Failure::new)?
+        || store.is_trusted_with_higher_limits(&workspace, &limited).map_err(Failure::new)?;
     let runs = Runs { files: file.runs(&workspace).map_err(told)?, on: base.map(|base| base.path) };
     show(&settings, &file.path, &runs, (hash, known), args.output.json)?;
     if known || settings.widenings.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
-    ask(args, &workspace, &store, &places, (&file.path, hash))
+    ask(args, &workspace, &store, &places, (&file.path, hash, Some(limited)))
 }
 
 /// Looks at what a repository adds to agents' images. Building executes it.
@@ -133,7 +135,7 @@ fn trust_image(
     if known {
         return Ok(ExitCode::SUCCESS);
     }
-    ask(args, workspace, store, places, (&path, hash))
+    ask(args, workspace, store, places, (&path, hash, None))
 }
 
 /// Trusts a content from now on, if the person agrees.
@@ -142,7 +144,7 @@ fn ask(
     workspace: &Workspace,
     store: &TrustStore,
     places: &Places,
-    (path, hash): (&Path, ContentHash),
+    (path, hash, limited): (&Path, ContentHash, Option<Limited>),
 ) -> Result<ExitCode, Failure> {
     if !args.yes && !agreed()? {
         notify!("pinfold: not trusted");
@@ -151,7 +153,7 @@ fn ask(
     let audit = Audit::open(&places.state, None).map_err(Failure::new)?;
     let event = Event::Trust { workspace: workspace.root.to_string(), content: hash.to_string() };
     audit.record(&event).map_err(Failure::new)?;
-    store.trust(workspace, path, hash).map_err(Failure::new)?;
+    store.trust(workspace, (path, hash), limited).map_err(Failure::new)?;
     notify!("pinfold: trusted until it changes");
     Ok(ExitCode::SUCCESS)
 }

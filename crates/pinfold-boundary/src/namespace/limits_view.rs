@@ -11,7 +11,6 @@
 //! The JVM and Go look for a mount of type `cgroup2`. There is one, below ours: it shows the names of the
 //! caller's other groups, so nothing may reach it.
 
-use std::os::fd::AsFd as _;
 use std::path::Path;
 
 use pinfold_init::{HOST_MEMINFO, kernel_text};
@@ -21,11 +20,10 @@ use rustix::thread::CpuSet;
 use super::detached::{NO_DEVICES, NO_SUID, READ_ONLY, clone_tree, new_filesystem};
 use super::root::{Kind, NO_EXEC, Root};
 use crate::plan::{LaunchPlan, ResourceLimits};
-use crate::sys;
 
 const CGROUPS: &str = "sys/fs/cgroup";
 const CPUS: &str = "sys/devices/system/cpu";
-/// Where the files lie that are put over those of /proc.
+/// Where the files lie that are put over the kernel's.
 const OWN: &str = "run/pinfold/limits";
 /// The period of a CPU share in microseconds, as the kernel's default (cgroups(7), `cpu.max`).
 const PERIOD: u64 = 100_000;
@@ -116,37 +114,45 @@ fn show_groups(root: &Root, limits: &ResourceLimits, is_own_wall: bool) -> Resul
             root.put(kernels, CGROUPS.as_ref(), Kind::Directory)?;
         }
     }
-    let options = [("mode", "0755"), ("size", "64k"), ("nr_inodes", "64")];
-    let ours = new_filesystem("tmpfs", &options, NO_SUID | NO_DEVICES | NO_EXEC)?;
-    root.put(&ours, CGROUPS.as_ref(), Kind::Directory)?;
-    for (name, content) in group_files(limits) {
-        root.create(&Path::new(CGROUPS).join(name), 0o444, content.as_bytes())?;
+    let ours = Path::new(OWN).join("cgroup");
+    // Programs look for these by what /proc/self/cgroup lists, which is the kernel's.
+    let has_version_1 = Path::new("/sys/fs/cgroup/memory").is_dir();
+    let old = has_version_1.then(|| version_1_files(limits));
+    for (name, content) in group_files(limits).into_iter().chain(old.into_iter().flatten()) {
+        root.create(&ours.join(name), 0o444, content.as_bytes())?;
     }
-    sys::mount_setattr(ours.as_fd(), false, &sys::attributes(READ_ONLY, 0))
+    root.cover_with(root.resolve(CGROUPS.as_ref())?, &ours, true)
 }
 
-/// Returns the files of control groups and their content.
+/// Returns the files of control groups of version 2 and their content.
 fn group_files(limits: &ResourceLimits) -> Vec<(&'static str, String)> {
     let max =
         |limit: Option<u64>| limit.map_or_else(|| "max\n".to_owned(), |most| format!("{most}\n"));
-    let quota = limits.cpus.map(|share| u64::from(share.thousandths) * PERIOD / 1000);
-    let memory = limits.memory.unwrap_or(NO_LIMIT);
+    // Memory is bounded with what is swapped out.
+    let swap = max(limits.memory.map(|_| 0));
     vec![
         ("cgroup.controllers", "cpuset cpu memory pids\n".to_owned()),
         ("memory.max", max(limits.memory)),
         ("memory.high", max(None)),
-        ("memory.swap.max", if limits.memory.is_some() { "0\n".to_owned() } else { max(None) }),
-        ("cpu.max", format!("{} {PERIOD}\n", max(quota).trim_end())),
-        ("pids.max", max(limits.pids)),
-        // Of version 1, by which libuv goes on machines that have both.
-        ("memory/memory.limit_in_bytes", format!("{memory}\n")),
+        ("memory.swap.max", swap),
+        ("cpu.max", format!("{} {PERIOD}\n", max(quota(limits)).trim_end())),
+    ]
+}
+
+/// Returns the files of version 1 that libuv reads on machines that have both versions.
+fn version_1_files(limits: &ResourceLimits) -> Vec<(&'static str, String)> {
+    let quota = quota(limits).map_or_else(|| "-1".to_owned(), |quota| quota.to_string());
+    vec![
+        ("memory/memory.limit_in_bytes", format!("{}\n", limits.memory.unwrap_or(NO_LIMIT))),
         ("memory/memory.soft_limit_in_bytes", format!("{NO_LIMIT}\n")),
-        (
-            "cpu/cpu.cfs_quota_us",
-            quota.map_or_else(|| "-1\n".to_owned(), |quota| format!("{quota}\n")),
-        ),
+        ("cpu/cpu.cfs_quota_us", format!("{quota}\n")),
         ("cpu/cpu.cfs_period_us", format!("{PERIOD}\n")),
     ]
+}
+
+/// Returns the CPU share in microseconds for each period.
+fn quota(limits: &ResourceLimits) -> Option<u64> {
+    limits.cpus.map(|share| u64::from(share.thousandths) * PERIOD / 1000)
 }
 
 /// Covers files of /proc that show the machine's resources.

@@ -61,7 +61,11 @@ pub(crate) const PROJECT: &[Key] = &[
         Shape::List(&Shape::Table(SECRET)),
         "Secrets of which the inside has placeholders.",
     ),
-    Key::new("publish", TEXTS, "Ports inside that the host can reach: [HOST:]PORT."),
+    Key::new(
+        "publish",
+        TEXTS,
+        "Ports of the sandbox that the host can reach: [ADDRESS:][HOST_PORT:]PORT.",
+    ),
     Key::new("workspaceMode", Shape::Choice(WorkspaceMode::WORDS), "How the workspace enters."),
 ];
 
@@ -368,7 +372,11 @@ pub(crate) const USER: &[Key] = &[
     Key::new("resources", Shape::Table(RESOURCES), "Limits."),
     Key::new("files", Shape::Table(USER_FILES), "Grants and denials beyond the workspace."),
     Key::new("network", Shape::Table(NETWORK), "What may be reached."),
-    Key::new("publish", TEXTS, "Ports inside that the host can reach: [HOST:]PORT."),
+    Key::new(
+        "publish",
+        TEXTS,
+        "Ports of the sandbox that the host can reach: [ADDRESS:][HOST_PORT:]PORT.",
+    ),
     Key::new(
         "hostExec",
         Shape::Table(USER_HOST_EXEC),

@@ -1,12 +1,11 @@
 //! What settings are made from.
 
-use std::net::SocketAddr;
-
 use super::agent_loop::AgentLoop;
 use super::branch::BranchName;
 use super::budget::Usd;
 use super::host_exec::FlagHostExec;
 use super::project::Project;
+use super::publish::PublishedPort;
 use super::words::{
     AgentState, ApplyMode, BoundaryName, EngineName, IdentityMode, LandlockMode, WorkspaceMode,
 };
@@ -137,8 +136,8 @@ pub struct FlagNetwork {
     pub internal: Vec<NetworkRule>,
     /// `--intercept HOST`.
     pub intercept: Vec<HostPattern>,
-    /// `--publish [HOST:]PORT`.
-    pub publish: Vec<SocketAddr>,
+    /// `--publish [ADDRESS:][HOST_PORT:]PORT`.
+    pub publish: Vec<PublishedPort>,
 }
 
 /// The limits on the command line.

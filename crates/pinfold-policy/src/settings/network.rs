@@ -1,10 +1,9 @@
 //! What the settings say about the network and its secrets.
 
-use std::net::{Ipv4Addr, SocketAddr};
-
 use super::SettingsError;
 use super::keys::{self, REQUESTS, SECRET};
 use super::layers::FlagNetwork;
+use super::publish::PublishedPort;
 use super::read::{Layer, check_reserved, list, sub_table};
 use crate::document::{FileError, Item, Section};
 use crate::env::Owner;
@@ -137,39 +136,22 @@ fn port(item: &Item<'_>) -> Result<u16, FileError> {
     u16::try_from(item.count()?).map_err(|_| item.invalid("expected at most 65535"))
 }
 
-/// Reads `[HOST:]PORT`; without a host it is this machine alone.
-///
-/// # Errors
-/// What is no address of this machine's with a port.
-pub fn parse_publish(text: &str) -> Result<SocketAddr, &'static str> {
-    let local = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let address = match text.parse::<u16>() {
-        Ok(port) => Some(local(port)),
-        Err(_) => text.parse().ok(),
-    };
-    address
-        .filter(|address| address.port() != 0)
-        .ok_or("expected [HOST:]PORT, the host as an address of this machine")
-}
-
 /// `publish` of the user's or a repository's file.
 pub(super) fn publish(
     section: &Section<'_>,
     layer: Layer,
-) -> Result<Vec<Valued<SocketAddr>>, FileError> {
-    list(Some(section), "publish", layer, |item| {
-        parse_publish(item.text()?).map_err(|error| item.invalid(error))
-    })
+) -> Result<Vec<Valued<PublishedPort>>, FileError> {
+    list(Some(section), "publish", layer, |item| item.parsed())
 }
 
-/// The user's addresses and those of the flags.
+/// The user's ports and those of the flags.
 pub(super) fn published(
-    mut addresses: Vec<Valued<SocketAddr>>,
+    mut ports: Vec<Valued<PublishedPort>>,
     flags: &mut FlagNetwork,
-) -> Vec<Valued<SocketAddr>> {
-    let origin = |address| Valued::new(address, Origin::Flag { name: "--publish" });
-    addresses.extend(std::mem::take(&mut flags.publish).into_iter().map(origin));
-    addresses
+) -> Vec<Valued<PublishedPort>> {
+    let origin = |port| Valued::new(port, Origin::Flag { name: "--publish" });
+    ports.extend(std::mem::take(&mut flags.publish).into_iter().map(origin));
+    ports
 }
 
 /// The user's policy with what logins need and the flags add. A host that is allowed as an internal

@@ -1,16 +1,17 @@
 //! The repository's files, read into what they say. Nothing is merged here.
 
-use std::net::SocketAddr;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::host_exec::{self, HostExecFile};
 use super::keys::{self, sub_keys};
+use super::publish::PublishedPort;
 use super::read::{Layer, env, limits, list, sub_table, whole, word};
 use super::words::{BoundaryName, ShadowMode, WorkspaceMode};
 use super::{EnvSetting, SettingsError, network};
 use crate::document::{Document, FileError, Item, Section, SettingsFile};
 use crate::env::Owner;
-use crate::limits::Limits;
+use crate::limits::{ByteSize, Limits, WallTime};
 use crate::network::{NetworkPolicy, SecretRule};
 use crate::origin::{Origin, Valued};
 use crate::path::Escaped;
@@ -29,8 +30,10 @@ pub struct Project {
     pub(super) boundary: Option<Valued<BoundaryName>>,
     pub(super) network: NetworkPolicy,
     pub(super) secrets: Vec<Valued<SecretRule>>,
-    pub(super) publish: Vec<Valued<SocketAddr>>,
+    pub(super) publish: Vec<Valued<PublishedPort>>,
     pub(super) workspace_mode: Option<Valued<WorkspaceMode>>,
+    /// The file without its limits, as [`Document::canonical_without`] has it.
+    without_limits: Vec<u8>,
 }
 
 impl Project {
@@ -52,6 +55,31 @@ impl Project {
     /// What its snapshot begins with, if it says so.
     pub fn base(&self) -> Option<&Base> {
         self.snapshot.base.as_ref().map(|base| &base.value)
+    }
+
+    /// Everything that it says except its limits, as bytes that differ where what it says does.
+    pub fn without_limits(&self) -> &[u8] {
+        &self.without_limits
+    }
+
+    /// Its limits by their keys, each in the smallest unit of its kind.
+    pub fn limits(&self) -> BTreeMap<String, u64> {
+        let Limits { cpus, memory, pids, disk, files, timeout, build } = &self.limits;
+        let bytes = |size: &Option<Valued<ByteSize>>| size.as_ref().map(|size| size.value.bytes());
+        let count = |count: &Option<Valued<u64>>| count.as_ref().map(|count| count.value);
+        let time = |time: &Valued<WallTime>| {
+            u64::try_from(time.value.duration().as_nanos()).unwrap_or(u64::MAX)
+        };
+        let limits = [
+            ("cpus", cpus.as_ref().map(|share| u64::from(share.value.thousandths()))),
+            ("memory", bytes(memory)),
+            ("pids", count(pids)),
+            ("disk", bytes(disk)),
+            ("files", count(files)),
+            ("timeout", timeout.as_ref().map(time)),
+            ("build", bytes(build)),
+        ];
+        limits.into_iter().filter_map(|(key, limit)| Some((key.to_owned(), limit?))).collect()
     }
 
     /// The values of its variables, which may name files for its commands.
@@ -86,6 +114,7 @@ fn one(file: SettingsFile<'_>) -> Result<Project, SettingsError> {
         secrets: network::secrets(&section, Origin::Project)?,
         publish: network::publish(&section, Origin::Project)?,
         workspace_mode: word(&section, "workspaceMode", Origin::Project)?,
+        without_limits: document.canonical_without("resources"),
     })
 }
 

@@ -1,13 +1,13 @@
 //! The three files, read into what they say. Nothing is merged here.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 
 use super::budget::{self, Budget};
 use super::group::GroupSettings;
 use super::group_home::{self, GroupHome};
 use super::host_exec::{self, HostExecFile};
 use super::keys::{self, sub_keys};
+use super::publish::PublishedPort;
 use super::words::{
     AgentState, ApplyMode, BoundaryName, EngineName, GroupTrust, IdentityMode, LandlockMode,
     WorkspaceMode,
@@ -45,7 +45,7 @@ pub(super) struct UserFile {
     pub(super) network: NetworkPolicy,
     pub(super) host_exec: HostExecFile,
     pub(super) secrets: Vec<Valued<SecretRule>>,
-    pub(super) publish: Vec<Valued<SocketAddr>>,
+    pub(super) publish: Vec<Valued<PublishedPort>>,
     pub(super) identity_mode: Option<Valued<IdentityMode>>,
     pub(super) ssh: SshSettings,
     pub(super) providers: Vec<(String, ProviderSettings)>,

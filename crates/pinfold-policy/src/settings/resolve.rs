@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::net::SocketAddr;
 
 use super::agent_loop::AgentLoop;
 use super::branch::BranchName;
@@ -13,6 +12,7 @@ use super::group_home::{GroupFiles, GroupHome};
 use super::host_exec::{self, HostExec};
 use super::layers::{Attendance, FlagLimits, Flags, Layers, Trust};
 use super::project::Project;
+use super::publish::PublishedPort;
 use super::read::{self, CeilingFile, UserFile, UserFiles, check_reserved};
 use super::url::BaseUrl;
 use super::widen::{self, Asked};
@@ -114,7 +114,7 @@ pub struct Settings {
     /// What may be reached.
     pub network: NetworkPolicy,
     /// Where the host can reach ports inside: the port is the same on both sides.
-    pub publish: Vec<Valued<SocketAddr>>,
+    pub publish: Vec<Valued<PublishedPort>>,
     /// Secrets of which the inside has placeholders.
     pub secrets: Vec<Valued<SecretRule>>,
     /// Whose name the inside works in.

@@ -1,13 +1,13 @@
 //! What of a repository's file takes effect: what narrows always, what widens once its user trusts
 //! the file as it is.
 
-use std::net::SocketAddr;
 use std::path::Path;
 
 use super::agent_loop::AgentLoop;
 use super::host_exec::{HostExecFile, LISTED};
 use super::layers::{FlagNetwork, Trust};
 use super::project::Project;
+use super::publish::PublishedPort;
 use super::read::UserFile;
 use super::resolve::Settings;
 use super::words::BoundaryName;
@@ -134,12 +134,15 @@ impl Asked {
     /// The repository's ports.
     pub(super) fn publish(
         &mut self,
-        asked: Vec<Valued<SocketAddr>>,
-        mut user: Vec<Valued<SocketAddr>>,
-    ) -> Vec<Valued<SocketAddr>> {
-        let given = |address: &SocketAddr| user.iter().any(|its| its.value == *address);
-        let taken = self.each("publish", asked, given, |address| {
-            format!("let {address} on this machine lead to port {} inside", address.port())
+        asked: Vec<Valued<PublishedPort>>,
+        mut user: Vec<Valued<PublishedPort>>,
+    ) -> Vec<Valued<PublishedPort>> {
+        let given = |port: &PublishedPort| user.iter().any(|its| its.value == *port);
+        let taken = self.each("publish", asked, given, |port| {
+            format!(
+                "let {} on this machine lead to port {} in the sandbox",
+                port.host, port.sandbox
+            )
         });
         user.extend(taken);
         user
@@ -193,13 +196,18 @@ impl Asked {
         Snapshot { base: base.into_iter().next(), setup, hosts, size: size.into_iter().next() }
     }
 
-    /// What runs inside before the command. In a session with nothing to lose it may as well.
+    /// What runs inside before the command. In a session with nothing to lose it may as well, unless it may
+    /// need set-up that waits for trust: it would fail for a lack of programs, or work on others.
     pub(super) fn resume(
         &mut self,
         asked: Vec<Valued<ResumeCommand>>,
         settings: &Settings,
     ) -> Vec<Valued<ResumeCommand>> {
-        let harmless = !settings.has_something_to_lose();
+        let waits = |one: &Widening| {
+            !one.in_effect && ["snapshot.base", "snapshot.setupCommands"].contains(&&*one.key)
+        };
+        let is_set_up = !self.widenings.iter().any(waits);
+        let harmless = is_set_up && !settings.has_something_to_lose();
         let takes = |one: &Valued<ResumeCommand>| {
             let says = format!("run inside at each start: {}", Escaped(one.value.run.as_ref()));
             self.note("resumeCommands", says, &one.origin, harmless)
@@ -260,7 +268,7 @@ impl Settings {
 pub(super) struct Shared {
     pub(super) network: NetworkPolicy,
     pub(super) secrets: Vec<Valued<SecretRule>>,
-    pub(super) publish: Vec<Valued<SocketAddr>>,
+    pub(super) publish: Vec<Valued<PublishedPort>>,
 }
 
 /// Takes what both files can say out of them, merged.

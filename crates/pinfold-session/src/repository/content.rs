@@ -6,6 +6,9 @@
 //! format, `json` or `toml`, so that it is the same wherever it lies. Ralph's file follows it, as
 //! `.agent-loop/`, if it asks for something. Last comes a base that lies in
 //! the repository, with a slash before its path and with its digest as content.
+//!
+//! A second hash leaves the file's limits out. It begins with the file as its values, as `values`, so it
+//! equals no hash of the first kind.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -21,12 +24,18 @@ use super::{BaseContent, RepositoryError};
 
 const VERSION: &[u8] = b"pinfold-trust-1";
 
+/// The name of a settings file's own content in its hash: its format.
+pub(super) fn format(path: &Path) -> &'static [u8] {
+    let is_json = path.extension().is_some_and(|extension| extension == "json");
+    if is_json { b"json" } else { b"toml" }
+}
+
 /// Hashes a settings file with the files that its commands name.
 ///
 /// # Errors
 /// A file that cannot be read.
 pub(super) fn hash(
-    (path, bytes, beside): (&Path, &[u8], Option<&[u8]>),
+    (format, bytes, beside): (&[u8], &[u8], Option<&[u8]>),
     named: &[PathBuf],
     base: Option<&BaseContent>,
     root: &Path,
@@ -37,8 +46,7 @@ pub(super) fn hash(
     };
     let mut context = Context::new(&SHA256);
     context.update(VERSION);
-    let is_json = path.extension().is_some_and(|extension| extension == "json");
-    entry(&mut context, if is_json { b"json" } else { b"toml" }, bytes.len() as u64);
+    entry(&mut context, format, bytes.len() as u64);
     context.update(bytes);
     if let Some(beside) = beside {
         // No name that a command gives has a slash at its end.

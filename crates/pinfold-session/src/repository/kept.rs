@@ -1,5 +1,6 @@
 //! Which contents the user trusts, for each repository.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
@@ -36,6 +37,29 @@ pub struct TrustedContent {
     pub file: PathBuf,
     /// When (RFC 3339, UTC).
     pub since: String,
+    /// The same content with its limits apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limited: Option<Limited>,
+}
+
+/// A content with its limits apart: lower ones need no trust anew.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limited {
+    /// The hash of everything but the limits.
+    pub rest: String,
+    /// The limits by their keys.
+    pub limits: BTreeMap<String, u64>,
+}
+
+impl Limited {
+    /// Whether this is another one, or that with lower limits. A limit that the other does not have may
+    /// raise the user's.
+    fn is_within(&self, other: &Self) -> bool {
+        let is_lower = |(key, limit): (&String, &u64)| {
+            other.limits.get(key).is_some_and(|trusted| limit <= trusted)
+        };
+        self.rest == other.rest && self.limits.iter().all(is_lower)
+    }
 }
 
 /// The user's directory of trusted contents, one file for each repository.
@@ -61,11 +85,30 @@ impl TrustStore {
         Ok(record.is_some_and(|record| record.contents.iter().any(|content| content.hash == hash)))
     }
 
-    /// Trusts a content from now on.
+    /// Whether a content is trusted that differs from this one by higher limits alone.
+    ///
+    /// # Errors
+    /// What reading says; a record that cannot be read is not taken for none.
+    pub fn is_trusted_with_higher_limits(
+        &self,
+        workspace: &Workspace,
+        limited: &Limited,
+    ) -> io::Result<bool> {
+        let record = self.record(&repository(workspace))?;
+        let trusted = record.iter().flat_map(|record| &record.contents);
+        Ok(trusted.filter_map(|one| one.limited.as_ref()).any(|other| limited.is_within(other)))
+    }
+
+    /// Trusts a content from now on, and with lower limits if it is given with its limits apart.
     ///
     /// # Errors
     /// What writing says.
-    pub fn trust(&self, workspace: &Workspace, file: &Path, hash: ContentHash) -> io::Result<()> {
+    pub fn trust(
+        &self,
+        workspace: &Workspace,
+        (file, hash): (&Path, ContentHash),
+        limited: Option<Limited>,
+    ) -> io::Result<()> {
         Places::make_private(&self.directory)?;
         let repository = repository(workspace);
         let path = self.path(&repository);
@@ -74,7 +117,8 @@ impl TrustStore {
         contents.retain(|content| content.hash != hash);
         contents.truncate(MOST - 1);
         let since = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-        contents.insert(0, TrustedContent { hash, file: fs::canonicalize(file)?, since });
+        let file = fs::canonicalize(file)?;
+        contents.insert(0, TrustedContent { hash, file, since, limited });
         let record = Trusted { repository, contents };
         let new = path.with_extension(format!("new-{}", std::process::id()));
         let mut options = OpenOptions::new();

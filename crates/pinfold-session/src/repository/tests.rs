@@ -65,7 +65,7 @@ fn trust_lapses_with_every_byte_that_is_trusted() {
     let store = TrustStore::new(&world.places());
     let trusted = || store.is_trusted(&world.workspace(), world.hash()).unwrap();
     assert!(!trusted());
-    store.trust(&world.workspace(), &world.file().path, world.hash()).unwrap();
+    store.trust(&world.workspace(), (&world.file().path, world.hash()), None).unwrap();
     assert!(trusted());
     world.write("other.sh", "changed");
     assert!(trusted(), "what no command names counts for nothing");
@@ -333,7 +333,7 @@ fn what_is_no_settings_file_is_refused_by_name() {
 fn a_broken_record_is_no_trust_and_no_silence() {
     let world = World::new("{}");
     let store = TrustStore::new(&world.places());
-    store.trust(&world.workspace(), &world.file().path, world.hash()).unwrap();
+    store.trust(&world.workspace(), (&world.file().path, world.hash()), None).unwrap();
     let record = fs::read_dir(world.directory.path().join("trust")).unwrap().next().unwrap();
     fs::write(record.unwrap().path(), "{").unwrap();
     assert!(store.is_trusted(&world.workspace(), world.hash()).is_err());
@@ -430,4 +430,56 @@ fn a_provider_that_ralphs_file_chooses_is_trusted_with_it() {
     assert!(world.file().path.ends_with(".agent-loop/config.json"));
     fs::remove_file(world.root().join(".agent-loop/config.json")).unwrap();
     assert!(Repository::read(&world.workspace(), None).unwrap().file.is_none());
+}
+
+#[test]
+fn lower_limits_need_no_trust_anew_and_anything_else_does() {
+    let trusted =
+        r#"{ "resources": { "memory": "4G", "timeout": "9m" }, "resumeCommands": ["a"] }"#;
+    let world = World::new(trusted);
+    world.write("a.sh", "one");
+    let store = TrustStore::new(&world.places());
+    let limited = || world.file().limited(&world.workspace(), None).unwrap();
+    let path = world.file().path;
+    store.trust(&world.workspace(), (&path, world.hash()), Some(limited())).unwrap();
+    for (settings, expected) in [
+        (r#"{ "resources": { "memory": "3G", "timeout": "9m" }, "resumeCommands": ["a"] }"#, true),
+        (r#"{"resources":{"memory":"4G"},"resumeCommands":["a"]}"#, true),
+        (r#"{ "resumeCommands": ["a"] }"#, true),
+        (r#"{ "resources": { "memory": "5G", "timeout": "9m" }, "resumeCommands": ["a"] }"#, false),
+        (r#"{ "resources": { "memory": "3G", "pids": 9 }, "resumeCommands": ["a"] }"#, false),
+        (r#"{ "resources": { "memory": "3G" }, "resumeCommands": ["b"] }"#, false),
+        (r#"{ "resources": { "memory": "3G" }, "resumeCommands": ["a", "b"] }"#, false),
+        (
+            r#"{ "resources": { "memory": "3G" }, "resumeCommands": ["a"], "env": { "A": "b" } }"#,
+            false,
+        ),
+        (
+            r#"{ "resources": { "memory": "3G" }, "resumeCommands": ["a"], "publish": ["1"] }"#,
+            false,
+        ),
+    ] {
+        world.write("sandbox.json", settings);
+        let is = store.is_trusted_with_higher_limits(&world.workspace(), &limited()).unwrap();
+        assert_eq!(is, expected, "{settings}");
+        assert!(!store.is_trusted(&world.workspace(), world.hash()).unwrap(), "{settings}");
+    }
+}
+
+#[test]
+fn a_script_that_changes_is_not_trusted_with_lower_limits() {
+    let settings = |memory: &str| {
+        format!(r#"{{ "resources": {{ "memory": "{memory}" }}, "resumeCommands": ["sh run.sh"] }}"#)
+    };
+    let world = World::new(&settings("4G"));
+    world.write("run.sh", "one");
+    let store = TrustStore::new(&world.places());
+    let limited = || world.file().limited(&world.workspace(), None).unwrap();
+    let path = world.file().path;
+    store.trust(&world.workspace(), (&path, world.hash()), Some(limited())).unwrap();
+    world.write("sandbox.json", &settings("3G"));
+    let is = || store.is_trusted_with_higher_limits(&world.workspace(), &limited()).unwrap();
+    assert!(is());
+    world.write("run.sh", "two");
+    assert!(!is());
 }

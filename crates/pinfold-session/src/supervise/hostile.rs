@@ -18,6 +18,7 @@ use pinfold_egress::Egress;
 use pinfold_host::audit::Audit;
 use pinfold_host::directories::Places;
 use pinfold_policy::origin::{Origin, Valued};
+use pinfold_policy::settings::PublishedPort;
 use pinfold_wire::{Channel, Ended, Limit, Order, Program, Report, Step, Wire};
 use proptest::prelude::any;
 use proptest::strategy::{Strategy as _, ValueTree as _};
@@ -65,7 +66,10 @@ impl Rig {
             Control::open(&private, Err("not tried".to_owned()), base, Arc::clone(&audit)).unwrap();
         let records = Arc::new(Records::new(audit, false, Vec::new()));
         let origin = Origin::Flag { name: "--publish" };
-        let published = [Valued::new("127.0.0.1:0".parse().unwrap(), origin)];
+        let published = [Valued::new(
+            PublishedPort { host: "127.0.0.1:0".parse().unwrap(), sandbox: 1 },
+            origin,
+        )];
         let (_publishing, sockets) = publish::open(&published, Arc::clone(&records) as _).unwrap();
 
         let inside = Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn().unwrap();

@@ -1,7 +1,6 @@
 //! The options of `pinfold run`, and those that every command with a policy has.
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -12,8 +11,8 @@ use pinfold_policy::limits::{ByteSize, MilliCpus, WallTime};
 use pinfold_policy::network::{HostPattern, NetworkRule, Preset};
 use pinfold_policy::project::Base;
 use pinfold_policy::settings::{
-    AgentState, ApplyMode, BoundaryName, BranchName, EngineName, IdentityMode, LandlockMode, Usd,
-    WorkspaceMode, parse_publish,
+    AgentState, ApplyMode, BoundaryName, BranchName, EngineName, IdentityMode, LandlockMode,
+    PublishedPort, Usd, WorkspaceMode,
 };
 
 use super::choice;
@@ -168,13 +167,12 @@ pub(crate) struct PolicyArgs {
     /// Publish a port.
     #[arg(
         long,
-        value_name = "ADDRESS",
-        value_parser = parse_publish,
+        value_name = "PORT",
         help_heading = NETWORK,
-        help = "Publish a port of the sandbox to the host and all its users: [HOST:]PORT; may be \
-                repeated"
+        help = "Publish a port of the sandbox to the host and all its users: \
+                [ADDRESS:][HOST_PORT:]PORT, such as 8080:3000; may be repeated"
     )]
-    pub(crate) publish: Vec<SocketAddr>,
+    pub(crate) publish: Vec<PublishedPort>,
     /// Allow requests to run git, gh and moltnet on this machine; each one is approved
     #[arg(long, help_heading = HOST)]
     pub(crate) host_exec: bool,

@@ -99,6 +99,35 @@ fn opencode_reads_edits_tests_and_is_done() {
     completes_the_loop("opencode");
 }
 
+/// The README's example, as it stands there.
+#[test]
+fn the_overnight_example_of_the_readme_changes_files_without_asking() {
+    let readme = include_str!("../../../../README.md");
+    let example = readme.lines().find(|line| line.contains("--name night"));
+    let words = example.and_then(|line| line.strip_prefix("$ pinfold run ")).unwrap();
+    let words = words.split(" -- ").next().unwrap();
+    for options in [words, "--detach --name night claude"] {
+        let Some(scene) = AgentScene::ready("the overnight example") else { return };
+        let words: Vec<&str> =
+            options.split_whitespace().chain(["--", "-p", "Mend the bug."]).collect();
+        let pinfold = |args: &[&str]| {
+            let mut pinfold = scene.stage.pinfold(args);
+            pinfold.current_dir(scene.repo.path()).env("XDG_CACHE_HOME", cache(scene.stage.person));
+            pinfold.output().unwrap()
+        };
+        let started = pinfold(&[&["run"], &words[..]].concat());
+        let said = String::from_utf8_lossy(&started.stderr).into_owned();
+        assert!(started.status.success(), "{said}");
+        assert!(said.contains("asks for no permissions"), "{said}");
+        let followed = pinfold(&["logs", "-f", "night"]);
+        let log = String::from_utf8_lossy(&followed.stdout);
+        assert!(log.contains("DONE"), "{options}: {log}");
+        // It works in a view, whose changes are applied at the end.
+        let fixed = scene.repo.run("sh", &["test.sh"]);
+        assert!(fixed.status.success(), "{options}: {log}");
+    }
+}
+
 #[test]
 fn an_agent_of_the_users_own_brings_another_version() {
     let Some(scene) = AgentScene::ready("pi 0.74") else { return };

@@ -1,4 +1,4 @@
-use super::{cpuinfo, group_files, meminfo};
+use super::{cpuinfo, group_files, meminfo, version_1_files};
 use crate::plan::{CpuShare, ResourceLimits};
 
 #[test]
@@ -21,8 +21,8 @@ fn meminfo_has_the_limit_as_the_machines_memory() {
 fn group_files_say_what_is_limited_and_what_is_not() {
     let share = CpuShare { thousandths: 1500, required: true };
     let file = |limits: &ResourceLimits, name: &str| {
-        let files = group_files(limits);
-        files.into_iter().find(|(known, _)| *known == name).map(|(_, content)| content)
+        let mut files = group_files(limits).into_iter().chain(version_1_files(limits));
+        files.find(|(known, _)| *known == name).map(|(_, content)| content)
     };
     let cpus = ResourceLimits { cpus: Some(share), ..ResourceLimits::default() };
     assert_eq!(file(&cpus, "cpu.max").as_deref(), Some("150000 100000\n"));

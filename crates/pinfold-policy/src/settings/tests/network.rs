@@ -10,7 +10,7 @@ fn endpoint(text: &str) -> Endpoint {
 #[test]
 fn a_secrets_hosts_may_be_reached_and_a_rule_on_requests_still_decides() {
     let settings = user(
-        "publish = [\"3000\", \"[::1]:3001\"]\n\
+        "publish = [\"3000\", \"[::1]:3001\", \"8080:3000\", \"[::1]:8081:3001\"]\n\
          [[secrets]]\nid = \"github\"\nenv = \"GH_TOKEN\"\n\
          hosts = [\"api.github.com\", \"*.example.com\"]\nports = [443, 8443]\n\
          [network]\nrequests = [{ host = \"api.github.com\", methods = [\"GET\"] }]\n",
@@ -27,7 +27,9 @@ fn a_secrets_hosts_may_be_reached_and_a_rule_on_requests_still_decides() {
     assert_eq!(secret.spots, Spots::USUAL);
     let published: Vec<String> =
         settings.publish.iter().map(|address| address.value.to_string()).collect();
-    assert_eq!(published, ["127.0.0.1:3000", "[::1]:3001"]);
+    let expected = ["127.0.0.1:3000", "[::1]:3001", "127.0.0.1:8080:3000", "[::1]:8081:3001"];
+    assert_eq!(published, expected);
+    assert_eq!(settings.publish[3].value.sandbox, 3001);
 }
 
 #[test]
@@ -62,8 +64,11 @@ fn mistakes_name_the_place_and_what_is_expected() {
         ("[network]\nrequests = [{ host = \"a.com\", paths = [] }]\n", "an empty list"),
         ("[network]\nrequests = [{ host = \"a.com\", methods = [\"get\"] }]\n", "capital"),
         ("[network]\nrequests = [{ host = \"a.com\", paths = [\"x\"] }]\n", "begins with /"),
-        ("publish = [\"localhost:80\"]\n", "[HOST:]PORT"),
-        ("publish = [\"0\"]\n", "[HOST:]PORT"),
+        ("publish = [\"localhost:80\"]\n", "[ADDRESS:][HOST_PORT:]PORT"),
+        ("publish = [\"0\"]\n", "[ADDRESS:][HOST_PORT:]PORT"),
+        ("publish = [\"8080:0\"]\n", "[ADDRESS:][HOST_PORT:]PORT"),
+        ("publish = [\"1:2:3\"]\n", "[ADDRESS:][HOST_PORT:]PORT"),
+        ("publish = [\"::1:3000\"]\n", "[ADDRESS:][HOST_PORT:]PORT"),
         (secret(""), "hosts"),
         (secret("hosts = []\n"), "at least one host"),
         (secret("hosts = [\"*\"]\n"), "by name"),

@@ -61,11 +61,31 @@ fn what_widens_waits_and_what_narrows_does_not() {
              without --mirror, --all",
             "sandbox.json:18: hostExec.autoApprove: run on this machine without asking: gh pr \
              create …",
+            "sandbox.json:10: resumeCommands: run inside at each start: git config --global \
+             init.defaultBranch main",
+            "sandbox.json:11: resumeCommands: run inside at each start: cd \"$MOLTNET_GUEST_WORKSPACE\" \
+             && npm ci",
         ]
     );
     assert!(settings.snapshot.is_host() && settings.approve.is_empty());
-    assert_eq!(settings.resume.len(), 2, "in a session with nothing to lose they run");
+    assert!(settings.resume.is_empty(), "what they need is not set up");
     assert_eq!(settings.shadow.len(), 1);
+}
+
+#[test]
+fn commands_that_need_no_set_up_run_in_a_session_with_nothing_to_lose() {
+    for (text, runs) in [
+        (r#"{ "resumeCommands": ["make"] }"#, 1),
+        (r#"{ "snapshot": { "overlaySize": "8G" }, "resumeCommands": ["make"] }"#, 1),
+        (r#"{ "snapshot": { "setupCommands": ["apk add go"] }, "resumeCommands": ["make"] }"#, 0),
+        (
+            r#"{ "snapshot": { "base": "docker.io/library/alpine:3" }, "resumeCommands": ["make"] }"#,
+            0,
+        ),
+    ] {
+        assert_eq!(project(text).resolve().unwrap().resume.len(), runs, "{text}");
+        assert_eq!(trusted(text).resolve().unwrap().resume.len(), 1, "{text}");
+    }
 }
 
 /// Gives a session something to lose.
@@ -76,7 +96,7 @@ fn commands_of_a_repository_wait_in_a_session_with_something_to_lose() {
     let something: [(&str, Give); 6] = [
         ("an agent", |flags| flags.agent = Some("pi".to_owned())),
         ("a host", |flags| flags.network.allow.push("a.example".parse().unwrap())),
-        ("a port", |flags| flags.network.publish.push(([127, 0, 0, 1], 80).into())),
+        ("a port", |flags| flags.network.publish.push("80".parse().expect("a port"))),
         ("a path", |flags| flags.read.push(HostPath::new("/srv").unwrap())),
         ("a variable", |flags| flags.forward_env.push("TOKEN".parse().unwrap())),
         ("an identity", |flags| flags.identity = Some("me".to_owned())),

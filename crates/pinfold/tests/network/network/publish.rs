@@ -91,6 +91,29 @@ fn a_port_that_was_asked_for_is_reached_and_no_other() {
 }
 
 #[test]
+fn two_sessions_serve_at_the_same_port_by_different_ports_of_the_host() {
+    if !possible("two_sessions_serve") {
+        return;
+    }
+    for person in people() {
+        let inside = port();
+        let stages = [Stage::new(person), Stage::new(person)];
+        let mut runs = stages.each_ref().map(|stage| {
+            let host = port();
+            (host, serve(stage, &[format!("{host}:{inside}")], "127.0.0.1", &[inside]))
+        });
+        for (host, _) in &runs {
+            assert_eq!(ask(*host, b"abc").unwrap(), b"cba");
+        }
+        assert!(ask(inside, b"abc").is_err(), "the sandbox's own number is not published");
+        for (_, run) in &mut runs {
+            drop(run.stdin.take());
+            assert!(run.wait().unwrap().success());
+        }
+    }
+}
+
+#[test]
 fn a_port_where_nobody_serves_ends_and_one_that_is_taken_is_named() {
     if !possible("a_port_where_nobody_serves") {
         return;

@@ -9,6 +9,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
+use pinfold_git::settled::{Kept, Settled};
 use pinfold_host::directories::Places;
 use pinfold_host::file_id::{FileId, Moment};
 use pinfold_host::placeholder::is_empty;
@@ -22,7 +23,6 @@ use rustix::io::Errno;
 
 use crate::git::modules::GitFiles;
 use crate::git::rebuild::{Rebuild, Rebuilt};
-use crate::git::settle::{Kept, Settled};
 use crate::guard::{Guard, Walked};
 use crate::misleading::{Finder, Misleading};
 use crate::patience::Patience;

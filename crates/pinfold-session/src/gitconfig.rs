@@ -2,12 +2,12 @@
 //! https where a secret is for that.
 
 use pinfold_boundary::{Entry, Place};
+use pinfold_git::config::{Setting, write};
 use pinfold_policy::network::{Endpoint, HostPattern, Repository, SecretRule, Spots};
 use pinfold_policy::path::InsidePath;
 use pinfold_policy::settings::Settings;
 
 use crate::RunError;
-use crate::git::config::{Setting, write};
 use crate::ssh::Ssh;
 use crate::userland::HOME;
 

@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 use pinfold_boundary::namespace::inside_owner;
 use pinfold_boundary::{Cover, CoverKind, Entry, Place};
+use pinfold_git::layout::PRIVATE;
+use pinfold_git::user_config::{self, Owners};
 use pinfold_host::directories::Places;
 use pinfold_host::file_id::FileId;
 use pinfold_host::session_id::SessionId;
@@ -25,8 +27,6 @@ use crate::began::Began;
 use crate::built::Built;
 use crate::generated::Generated;
 use crate::git::bytes;
-use crate::git::layout::PRIVATE;
-use crate::git::person::{self, Owners};
 use crate::git::private::Copies;
 use crate::misleading::Before;
 use crate::mounts;
@@ -196,7 +196,7 @@ impl Guard {
         let path = Path::new(HOME).join(".config/git/ignore");
         let ignore = Entry { path: InsidePath::new(path).map_err(RunError::path)?, place };
         let owners = if inside_owner().is_some() { Owners::Other } else { Owners::Same };
-        let content = person::settings(&of_the_user(places), owners);
+        let content = user_config::settings(&of_the_user(places), owners);
         let place = Place::File { content, mode: 0o644, keep: true };
         let path = Path::new(HOME).join(".config/git/config");
         let person = Entry { path: InsidePath::new(path).map_err(RunError::path)?, place };

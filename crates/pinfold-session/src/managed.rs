@@ -12,16 +12,16 @@ use std::path::{Path, PathBuf};
 
 use pinfold_boundary::managed::{Container, Lacks, Manager};
 use pinfold_boundary::{Finding, LaunchError};
+use pinfold_host::directories::Places;
+use pinfold_host::session_id::SessionId;
+use pinfold_host::sessions::live_sessions;
+use pinfold_policy::project::ImageEngine;
 
 pub(crate) use self::apple::Apple;
 use self::arguments::Machine;
 use self::known::{Daemon, Known};
 pub(crate) use self::plugin::Plugin;
 use crate::image::{Engine, ImageError};
-use pinfold_host::directories::Places;
-use pinfold_host::session_id::SessionId;
-use pinfold_host::sessions::live_sessions;
-use pinfold_policy::project::ImageEngine;
 
 /// The label that says whose session a container is.
 const LABEL: &str = "dev.pinfold.session";

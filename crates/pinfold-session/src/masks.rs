@@ -17,14 +17,13 @@ use std::time::Duration;
 
 use pinfold_boundary::namespace::keeper::{self, Fallen};
 use pinfold_boundary::{Cover, CoverKind, LaunchError};
+use pinfold_git::layout::{PRIVATE, PROTECTED};
 use pinfold_host::file_id::Moment;
 use pinfold_policy::path::Escaped;
 use pinfold_wire::Channel;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::PipeFlags;
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
-
-use crate::git::layout::{PRIVATE, PROTECTED};
 
 /// Where the private git directories lie in the sandbox.
 const GIT: &[u8] = PRIVATE.as_bytes();

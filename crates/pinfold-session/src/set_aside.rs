@@ -14,13 +14,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::SystemTime;
 
+use pinfold_git::refs::shell_word;
 use pinfold_host::directories::Places;
 use pinfold_policy::path::Escaped;
 use rustix::fs::{FileType, Mode, OFlags, RenameFlags, ResolveFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-
-use crate::git::refs::shell_word;
 
 /// What stays in the workspace has this added to its name.
 const SUFFIX: &str = "pinfold-quarantine";

@@ -13,6 +13,7 @@ use pinfold_egress::{
     Journal, SshConfig, SshDoor, SshHost, SshPrivateKey, SshPublicKey, SshSigner, host_keys,
     host_label,
 };
+use pinfold_git::config::Setting;
 use pinfold_host::beneath::{open_directory, read_beneath};
 use pinfold_host::directories::Places;
 use pinfold_policy::origin::{Origin, Valued};
@@ -23,7 +24,6 @@ use rustix::fs::{Mode, OFlags, ResolveFlags};
 use zeroize::Zeroizing;
 
 use crate::RunError;
-use crate::git::config::Setting;
 use crate::identity::Identity;
 use crate::userland::HOME;
 

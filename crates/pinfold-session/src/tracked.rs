@@ -10,11 +10,11 @@ use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use pinfold_git::index::Index;
+use pinfold_git::pointer::{self, line, normal};
 use pinfold_host::beneath::{open_directory, read_beneath};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, mkdirat, openat, unlinkat};
 
-use crate::git::index::Index;
-use crate::git::pointer::{self, line, normal};
 use crate::restrict::follow;
 
 /// What git knows of some files.

@@ -10,11 +10,11 @@ use pinfold_boundary::{Boundary, Feature};
 use pinfold_host::launcher::own_program;
 use pinfold_policy::origin::Valued;
 use pinfold_policy::path::HostPath;
+use pinfold_policy::project::ImageEngine;
 use pinfold_policy::settings::{BoundaryName, EngineName, Settings};
 
 use crate::managed::{Apple, CommandLine, Plugin};
 use crate::outcome::RunError;
-use pinfold_policy::project::ImageEngine;
 
 /// The boundary that the settings choose: `namespace` unless they say something else, or the
 /// administrator something less. No program of an engine's is taken from these directories.

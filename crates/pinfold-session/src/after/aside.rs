@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
+use pinfold_git::settled::Kept;
 use pinfold_host::beneath::open_directory;
 use pinfold_policy::path::Escaped;
 use pinfold_policy::protect::misleading::SPARSE_FILES;
 
 use super::After;
-use crate::git::settle::Kept;
 use crate::misleading::Misleading;
 use crate::protected_dirs::keep_committed;
 use crate::set_aside;

@@ -5,13 +5,13 @@ use std::fs;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use pinfold_git::index::Index;
 use pinfold_policy::authority::{Effect, Reason, Why};
 use pinfold_policy::path::Escaped;
 use pinfold_terminal::notify;
 
 use super::Guard;
 use crate::RunError;
-use crate::git::index::Index;
 use crate::protected_dirs::{Budget, DIRECTORY, ProtectedDir};
 use crate::restrict::Substitute;
 

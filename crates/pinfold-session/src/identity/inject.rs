@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use pinfold_boundary::{Entry, Place};
+use pinfold_git::config::{Config, write};
 use pinfold_policy::path::InsidePath;
 use serde_json::Value;
 
@@ -11,7 +12,6 @@ use super::directory::Directory;
 use super::{Identity, variables};
 use crate::RunError;
 use crate::git::bytes;
-use crate::git::config::{Config, write};
 use crate::userland::HOME;
 
 const SECRET: u32 = 0o600;

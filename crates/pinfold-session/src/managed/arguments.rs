@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use pinfold_boundary::managed::{Container, Mount};
+use pinfold_policy::project::ImageEngine;
 use rustix::process::{Resource, Rlimit, getrlimit};
 
 use super::LABEL;
 use super::known::{Daemon, Known};
-use pinfold_policy::project::ImageEngine;
 
 /// Tasks that podman 4.3 can always give: it lowers its own limit to 32 768 on the way.
 const PODMANS_TASKS: u64 = 30_000;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
+use pinfold_git::settled::{Kept, Settled};
 use pinfold_host::beneath::open_directory;
 use pinfold_policy::path::Escaped;
 
@@ -11,7 +12,6 @@ use super::changes::{File, Found};
 use super::{Content, ProtectedDir};
 use crate::git::committed::{Committed, Repository};
 use crate::git::private::Copied;
-use crate::git::settle::{Kept, Settled};
 use crate::guard;
 use crate::review::tree::Tree;
 use crate::set_aside::{SetAside, named};

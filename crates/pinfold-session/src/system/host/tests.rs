@@ -1,6 +1,7 @@
+use ring::digest::{Context, SHA256};
+
 use super::copy::names_a_login;
 use super::users::{groups, users};
-use ring::digest::{Context, SHA256};
 
 use super::*;
 

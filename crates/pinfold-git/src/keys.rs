@@ -4,11 +4,11 @@
 //! value of it makes git run a program, read a file as configuration, leave the repository, or
 //! weaken a check (git-config(1) of git 2.47, reviewed key by key).
 
-use super::config::{Setting, split};
+use crate::config::{Setting, split};
 
 /// What becomes of a setting that the inside changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// The host takes it over.
     Take,
     /// git wrote it by itself about the place it ran in; the host has its own.
@@ -143,7 +143,7 @@ const TRANSPORTS: [&str; 5] = ["https", "http", "ssh", "git", "file"];
 const LONGEST: usize = 4096;
 
 /// What becomes of a setting.
-pub(crate) fn judge(setting: &Setting) -> Verdict {
+pub fn judge(setting: &Setting) -> Verdict {
     let value = setting.value.as_deref().unwrap_or(b"true");
     let is_of_the_place = OF_THE_PLACE.iter().any(|(key, values)| {
         *key == setting.key && values.iter().any(|known| known.as_bytes() == value)

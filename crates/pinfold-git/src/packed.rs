@@ -17,7 +17,7 @@ struct Entry<'a> {
 
 /// Merges packed references with loose ones, which count more. Loose ones are by their full names, each
 /// with its object.
-pub(crate) fn with_loose(packed: &[u8], loose: &BTreeMap<Vec<u8>, Vec<u8>>) -> Vec<u8> {
+pub fn with_loose(packed: &[u8], loose: &BTreeMap<Vec<u8>, Vec<u8>>) -> Vec<u8> {
     let made: Vec<(&[u8], Vec<u8>)> = loose
         .iter()
         .map(|(name, object)| (name.as_slice(), [object.as_slice(), b" ", name].concat()))

@@ -1,14 +1,14 @@
 //! Remotes of a foreign repository: settings that are rebuilt from checked words.
 
-use super::config::{Setting, split};
-use super::refs::{is_branch, is_component};
+use crate::config::{Setting, split};
+use crate::refs::{is_branch, is_component};
 
 /// Remotes that are taken at most, and settings of branches.
 const MOST: usize = 256;
 
 /// What of these settings is harmless. `bytes` are what `git config --null --get-regexp` prints:
 /// key, line feed, value, NUL. Returns the settings, and the keys that were dropped.
-pub(crate) fn remotes(bytes: &[u8]) -> (Vec<Setting>, Vec<String>) {
+pub fn remotes(bytes: &[u8]) -> (Vec<Setting>, Vec<String>) {
     let entries = bytes.split(|byte| *byte == 0).filter(|entry| !entry.is_empty());
     let (mut taken, mut dropped) = (Vec::new(), Vec::new());
     for entry in entries.take(MOST) {

@@ -3,7 +3,7 @@
 //! Git inside, and git that fills a worktree, is told the filter that everybody knows by this name, not
 //! what a configuration says: that could name any program.
 
-use super::config::{Config, Setting};
+use crate::config::{Config, Setting};
 
 /// What `git lfs install --system` writes to.
 const OF_THE_MACHINE: &str = "/etc/gitconfig";
@@ -18,7 +18,7 @@ const FILTER: [(&str, &str); 3] = [
 ];
 
 /// The filter, if the user's configuration or the machine's has it.
-pub(crate) fn settings(of_the_user: &[Setting]) -> Vec<Setting> {
+pub fn settings(of_the_user: &[Setting]) -> Vec<Setting> {
     let is_set_up = |settings: &[Setting]| settings.iter().any(|setting| setting.key == PROCESS);
     if !is_set_up(of_the_user) && !is_set_up(&Config::of([OF_THE_MACHINE]).settings) {
         return Vec::new();

@@ -4,37 +4,38 @@ use std::collections::{BTreeMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::state::Side;
+use crate::state::Side;
 
 /// References and the objects that they name, sorted.
-pub(crate) type Refs = BTreeMap<String, String>;
+pub type Refs = BTreeMap<String, String>;
 
 /// Where a HEAD is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Head {
+pub struct Head {
     /// The branch; none where HEAD is detached.
-    pub(crate) branch: Option<String>,
+    pub branch: Option<String>,
     /// The commit; none on a branch without one.
-    pub(crate) commit: Option<String>,
+    pub commit: Option<String>,
 }
 
 /// An entry of the stash.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Stash {
-    pub(crate) commit: String,
+pub struct Stash {
+    /// The commit that it is.
+    pub commit: String,
     /// What `git stash list` shows.
-    pub(crate) message: String,
+    pub message: String,
 }
 
 /// Lines of object and reference; what is neither is left out.
-pub(crate) fn parse_refs(listed: &str) -> Refs {
+pub fn parse_refs(listed: &str) -> Refs {
     let pairs = listed.lines().filter_map(|line| line.split_once(' '));
     let valid = pairs.filter(|(object, name)| is_object(object) && is_name(name));
     valid.map(|(object, name)| (name.to_owned(), object.to_owned())).collect()
 }
 
 /// Lines of number, commit, tree of the index and branch, `-` where there is none; by number.
-pub(crate) fn parse_sides(listed: &str) -> BTreeMap<usize, Side> {
+pub fn parse_sides(listed: &str) -> BTreeMap<usize, Side> {
     let side = |line: &str| {
         let mut words = line.split(' ');
         let number = words.next()?.parse().ok()?;
@@ -50,7 +51,7 @@ pub(crate) fn parse_sides(listed: &str) -> BTreeMap<usize, Side> {
 }
 
 /// Lines of commit and message, the newest first.
-pub(crate) fn parse_stashes(listed: &str) -> Vec<Stash> {
+pub fn parse_stashes(listed: &str) -> Vec<Stash> {
     /// What `git stash` itself writes is far shorter.
     const LONGEST: usize = 400;
     let entry = |line: &str| {
@@ -65,33 +66,34 @@ pub(crate) fn parse_stashes(listed: &str) -> Vec<Stash> {
     listed.lines().filter_map(entry).collect()
 }
 
-pub(crate) fn is_object(text: &str) -> bool {
+/// Returns whether this is the name of an object: a hash of SHA-1 or SHA-256.
+pub fn is_object(text: &str) -> bool {
     matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// A branch or a tag, by the strict part of git-check-ref-format(1).
-pub(crate) fn is_name(name: &str) -> bool {
+pub fn is_name(name: &str) -> bool {
     let kinds = ["refs/heads/", "refs/tags/"];
     kinds.iter().any(|kind| name.starts_with(kind)) && name.split('/').all(is_component)
 }
 
 /// Whether this is the full name of a branch.
-pub(crate) fn is_branch(name: &str) -> bool {
+pub fn is_branch(name: &str) -> bool {
     name.starts_with("refs/heads/") && is_name(name)
 }
 
 /// Whether this is a branch or tag, of the repository or of a remote.
-pub(crate) fn is_reference(name: &str) -> bool {
+pub fn is_reference(name: &str) -> bool {
     is_remote(name) || is_name(name)
 }
 
 /// Whether this is a remote-tracking branch.
-pub(crate) fn is_remote(name: &str) -> bool {
+pub fn is_remote(name: &str) -> bool {
     name.starts_with("refs/remotes/") && name.split('/').all(is_component)
 }
 
 /// One component of a reference, or the name of a linked worktree.
-pub(crate) fn is_component(part: &str) -> bool {
+pub fn is_component(part: &str) -> bool {
     !part.is_empty()
         && !part.starts_with(['.', '-'])
         && !part.ends_with('.')
@@ -102,19 +104,19 @@ pub(crate) fn is_component(part: &str) -> bool {
 }
 
 /// Names that a new reference may not have: a reference is a file or a directory, never both.
-pub(crate) struct Taken<'a> {
+pub struct Taken<'a> {
     refs: &'a Refs,
     above: HashSet<&'a str>,
 }
 
 impl<'a> Taken<'a> {
     /// By these references.
-    pub(crate) fn new(refs: &'a Refs) -> Self {
+    pub fn new(refs: &'a Refs) -> Self {
         Self { refs, above: refs.keys().flat_map(|name| above(name)).collect() }
     }
 
     /// Whether this new name stands above or below one of them.
-    pub(crate) fn is_in_the_way_of(&self, name: &str) -> bool {
+    pub fn is_in_the_way_of(&self, name: &str) -> bool {
         self.above.contains(name) || above(name).any(|above| self.refs.contains_key(above))
     }
 }
@@ -124,7 +126,7 @@ fn above(name: &str) -> impl Iterator<Item = &str> {
 }
 
 /// A word for a shell, as a person copies it from a message.
-pub(crate) fn shell_word(word: &str) -> String {
+pub fn shell_word(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=@%,".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
         return word.to_owned();

@@ -11,13 +11,13 @@ use pinfold_host::beneath::{list_beneath, open_directory, read_bounded};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::dropped::Settings;
-use super::refs::{Head, Refs, is_name, is_object, is_remote, parse_refs};
+use crate::dropped::Settings;
+use crate::refs::{Head, Refs, is_name, is_object, is_remote, parse_refs};
 
 /// References, HEADs and stashes by name. Of a repository that keeps its references in tables
 /// (`reftable`) nothing is known, so nothing is said of deletions in it.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(crate) struct Start {
+pub struct Start {
     /// What the HEAD of each worktree holds.
     heads: HashMap<String, String>,
     loose: HashMap<String, String>,
@@ -42,7 +42,7 @@ const DEEPEST: usize = 64;
 impl Start {
     /// Reads a git directory. It may hold anything, links to anywhere among it: what is no regular
     /// file in a directory beneath it, and what is too much, is not known.
-    pub(crate) fn read(git: &Path) -> Self {
+    pub fn read(git: &Path) -> Self {
         let mut start = Self { settings: Settings::read(git), ..Self::default() };
         let Ok(top) = open_directory(git) else { return Self { is_partial: true, ..start } };
         let mut left = LARGEST;
@@ -121,7 +121,7 @@ impl Start {
     }
 
     /// The references with the objects that they name. A symbolic one is left out.
-    pub(crate) fn refs(&self) -> Refs {
+    pub fn refs(&self) -> Refs {
         let mut refs = parse_refs(&self.packed);
         for (name, value) in self.loose.iter().filter(|(name, _)| is_name(name)) {
             match is_object(value) {
@@ -133,7 +133,7 @@ impl Start {
     }
 
     /// The same of remote-tracking branches.
-    pub(crate) fn remotes(&self) -> Refs {
+    pub fn remotes(&self) -> Refs {
         let packed = self.packed.lines().filter_map(|line| line.split_once(' '));
         let packed = packed.filter(|(object, name)| is_object(object) && is_remote(name));
         let mut remotes: Refs =
@@ -148,7 +148,7 @@ impl Start {
     }
 
     /// What a HEAD held: the branch, or the commit.
-    pub(crate) fn head(&self, name: &str) -> Option<Head> {
+    pub fn head(&self, name: &str) -> Option<Head> {
         let content = self.heads.get(name)?.trim();
         let branch = content.strip_prefix("ref: ").map(str::to_owned);
         let commit = match &branch {
@@ -160,7 +160,7 @@ impl Start {
 
     /// Whether a branch, of the repository or of a remote, names another commit than HEAD does. It is
     /// found out once.
-    pub(crate) fn has_other_commits(&self) -> bool {
+    pub fn has_other_commits(&self) -> bool {
         *self.has_other_commits.get_or_init(|| {
             let head = self.head("HEAD").and_then(|head| head.commit);
             self.names_another(head.as_deref())
@@ -190,7 +190,7 @@ impl Start {
     }
 
     /// Whether references, HEADs and stashes are known to be the same.
-    pub(crate) fn names_the_same(&self, other: &Self) -> bool {
+    pub fn names_the_same(&self, other: &Self) -> bool {
         if self.is_partial || other.is_partial {
             return false;
         }
@@ -200,7 +200,7 @@ impl Start {
 
     /// Whether everything that the other one names is known to be the same here, wherever a reference lies.
     /// Other working trees may be there besides.
-    pub(crate) fn has_all_of(&self, other: &Self) -> bool {
+    pub fn has_all_of(&self, other: &Self) -> bool {
         let has = |(name, content)| self.heads.get(name) == Some(content);
         !(self.is_partial || other.is_partial)
             && self.stash == other.stash
@@ -210,12 +210,12 @@ impl Start {
     }
 
     /// The configuration and the hooks.
-    pub(crate) fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
     /// Whether this commit was an entry of the stash.
-    pub(crate) fn had_stash(&self, commit: &str) -> bool {
+    pub fn had_stash(&self, commit: &str) -> bool {
         self.stash.lines().any(|line| word(line, 1) == Some(commit))
     }
 }

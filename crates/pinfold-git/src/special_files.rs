@@ -17,7 +17,7 @@ const MOST: usize = 2_000_000;
 ///
 /// # Errors
 /// Which one it is, that there is too much to look at, or what the file system says.
-pub(crate) fn refuse(git: &Path) -> io::Result<()> {
+pub fn refuse(git: &Path) -> io::Result<()> {
     let linked = LINKED.map(|name| git.join(name));
     let mut look = Look { git, objects: git.join("objects"), left: MOST };
     look.at(git, DEEPEST, false)?;

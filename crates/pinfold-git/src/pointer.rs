@@ -8,13 +8,13 @@ use pinfold_host::beneath::{open_directory, read_beneath};
 
 /// Where a `.git` file says that the git directory is (gitrepository-layout(5)), if it can be
 /// read as git reads it.
-pub(crate) fn gitdir(file: &Path) -> Option<PathBuf> {
+pub fn gitdir(file: &Path) -> Option<PathBuf> {
     let named = line(file, b"gitdir: ")?;
     Some(normal(&file.parent()?.join(named)))
 }
 
 /// The one line of a pointer file, after a prefix.
-pub(crate) fn line(file: &Path, prefix: &[u8]) -> Option<PathBuf> {
+pub fn line(file: &Path, prefix: &[u8]) -> Option<PathBuf> {
     let directory = open_directory(file.parent()?).ok()?;
     let content = read_beneath(directory, Path::new(file.file_name()?)).ok()??;
     let line = content.bytes.strip_prefix(prefix)?;
@@ -23,7 +23,7 @@ pub(crate) fn line(file: &Path, prefix: &[u8]) -> Option<PathBuf> {
 }
 
 /// Removes `.` and `..` from an absolute path by its spelling.
-pub(crate) fn normal(path: &Path) -> PathBuf {
+pub fn normal(path: &Path) -> PathBuf {
     let mut out = PathBuf::from("/");
     for component in path.components() {
         match component {

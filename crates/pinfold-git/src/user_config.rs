@@ -8,9 +8,9 @@
 
 use std::path::Path;
 
-use super::config::{Config, Setting, split, write};
-use super::keys::{Verdict, judge};
-use super::lfs;
+use crate::config::{Config, Setting, split, write};
+use crate::keys::{Verdict, judge};
+use crate::lfs;
 
 /// Sections that say something about a person. Signing is none: no key is inside.
 const SECTIONS: [&str; 13] = [
@@ -20,7 +20,7 @@ const SECTIONS: [&str; 13] = [
 
 /// Whose the files of the workspace are, as the sandbox sees them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Owners {
+pub enum Owners {
     /// The same as on the host.
     Same,
     /// Others: a session of root is another user.
@@ -28,7 +28,7 @@ pub(crate) enum Owners {
 }
 
 /// The settings of these files that are taken inside, as a file.
-pub(crate) fn settings(files: &[impl AsRef<Path>], owners: Owners) -> Vec<u8> {
+pub fn settings(files: &[impl AsRef<Path>], owners: Owners) -> Vec<u8> {
     let all = Config::of(files).settings;
     let lfs = lfs::settings(&all);
     // First, so that the user's own value wins, and the repository's, too.

@@ -10,27 +10,27 @@ use std::path::{Path, PathBuf};
 use pinfold_host::anchor::Anchor;
 use pinfold_host::beneath::{list_beneath, open_directory, read_beneath};
 
-use super::config::Config;
-use super::layout::CONFIGS;
-use super::pointer::{line, normal};
-use super::refs::is_component;
+use crate::config::Config;
+use crate::layout::CONFIGS;
+use crate::pointer::{line, normal};
+use crate::refs::is_component;
 
 /// One working tree, as the host knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Worktree {
+pub struct Worktree {
     /// Its git directory.
-    pub(crate) git: Anchor,
+    pub git: Anchor,
     /// How the repository calls its HEAD (gitrevisions(7), git-worktree(1), "Refs").
-    pub(crate) head: String,
+    pub head: String,
     /// Its top, for people.
-    pub(crate) top: PathBuf,
+    pub top: PathBuf,
     /// Whether the inside worked in it.
-    pub(crate) within: bool,
+    pub within: bool,
 }
 
 impl Worktree {
     /// Returns the path of a file of its git directory, from the repository's git directory.
-    pub(crate) fn path_of(&self, name: &str) -> String {
+    pub fn path_of(&self, name: &str) -> String {
         self.head.strip_suffix("HEAD").unwrap_or_default().to_owned() + name
     }
 }
@@ -38,7 +38,7 @@ impl Worktree {
 /// Lists the working trees of the repository at `git`, the main one first. `tops` are those that
 /// the inside could write, each with the git directory that its `.git` leads to: a file that
 /// anyone may have written, so it counts only where the repository says the same.
-pub(crate) fn list(git: &Anchor, tops: &[(PathBuf, PathBuf)]) -> Vec<Worktree> {
+pub fn list(git: &Anchor, tops: &[(PathBuf, PathBuf)]) -> Vec<Worktree> {
     let mut all: Vec<Worktree> = main(git, tops).into_iter().collect();
     let linked = fs::read_dir(git.path().join("worktrees")).into_iter().flatten().flatten();
     let mut linked: Vec<Worktree> =
@@ -89,7 +89,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
 }
 
 /// Names of linked worktrees that the copy has and the host has not.
-pub(crate) fn made(copy: &Path, git: &Path) -> Vec<String> {
+pub fn made(copy: &Path, git: &Path) -> Vec<String> {
     /// More are not listed.
     const MOST: usize = 64;
     let listed = open_directory(copy).and_then(|copy| list_beneath(copy, Path::new("worktrees")));

@@ -17,12 +17,12 @@ use pinfold_host::beneath::{open_directory, owner_at, read_beneath, read_bounded
 use ring::digest::{Algorithm, Context, SHA1_FOR_LEGACY_USE_ONLY, SHA256};
 use rustix::fs::{AtFlags, Mode, OFlags, openat, renameat, unlinkat};
 
-use super::config::Config;
-use super::layout::CONFIGS;
-use super::pointer::{line, normal};
+use crate::config::Config;
+use crate::layout::CONFIGS;
+use crate::pointer::{line, normal};
 
 /// An index of more bytes is not read; a million files take some hundred million.
-pub(crate) const LARGEST: u64 = 256 << 20;
+pub const LARGEST: u64 = 256 << 20;
 /// What precedes the object id in an entry: times, device, inode, mode, owner and size.
 const STAT: usize = 40;
 /// Where the mode is in an entry.
@@ -42,7 +42,7 @@ const INTENT_TO_ADD: u16 = 0x2000;
 ///
 /// # Errors
 /// What the file system says.
-pub(crate) fn install(git: &OwnedFd, bytes: &[u8], mark: &str) -> io::Result<()> {
+pub fn install(git: &OwnedFd, bytes: &[u8], mark: &str) -> io::Result<()> {
     let new = format!("index.pinfold-{mark}");
     // What an interrupted attempt left.
     let _ = unlinkat(git, &new, AtFlags::empty());
@@ -56,7 +56,7 @@ pub(crate) fn install(git: &OwnedFd, bytes: &[u8], mark: &str) -> io::Result<()>
 }
 
 /// An index as it was read.
-pub(crate) struct Index {
+pub struct Index {
     bytes: Vec<u8>,
     hash: &'static Algorithm,
 }
@@ -75,7 +75,7 @@ struct Entry {
 
 impl Index {
     /// The index in a git directory; `None` where there is none that can be read.
-    pub(crate) fn open(git: &Path) -> Option<Self> {
+    pub fn open(git: &Path) -> Option<Self> {
         let hash = hash_of(git)?;
         let content =
             read_bounded(open_directory(git).ok()?, Path::new("index"), LARGEST).ok()??;
@@ -83,13 +83,13 @@ impl Index {
     }
 
     /// An index that git wrote for the repository of this git directory.
-    pub(crate) fn of(git: &Path, bytes: Vec<u8>) -> Option<Self> {
+    pub fn of(git: &Path, bytes: Vec<u8>) -> Option<Self> {
         Some(Self { bytes, hash: hash_of(git)? })
     }
 
     /// Says of each of these paths, relative to the top, whether it is tracked, and if so whether
     /// what `content` reads is what git has of it, byte for byte.
-    pub(crate) fn compare<'p>(
+    pub fn compare<'p>(
         &self,
         paths: impl Iterator<Item = &'p Path>,
         content: impl Fn(&Path) -> Option<Vec<u8>>,
@@ -110,7 +110,7 @@ impl Index {
 
     /// Returns whether it tracks anything in this directory, relative to the top, the directory itself,
     /// or a directory above it: as a submodule, or in a sparse index. `None` where that cannot be read, or some of it is in another file (`core.splitIndex`).
-    pub(crate) fn holds(&self, directory: &Path) -> Option<bool> {
+    pub fn holds(&self, directory: &Path) -> Option<bool> {
         let directory = directory.as_os_str().as_bytes();
         let mut found = false;
         let end = self.each(&mut |name, _| {
@@ -128,7 +128,7 @@ impl Index {
     /// The index in which these paths, and what lies in them, are marked as not checked out, so
     /// that git neither looks at them nor writes them. `None` where none is tracked, or where the
     /// rest of the index is in another file (`core.splitIndex`).
-    pub(crate) fn without<'p>(&self, paths: impl Iterator<Item = &'p Path>) -> Option<Vec<u8>> {
+    pub fn without<'p>(&self, paths: impl Iterator<Item = &'p Path>) -> Option<Vec<u8>> {
         let paths: HashSet<&[u8]> = paths.map(|path| path.as_os_str().as_bytes()).collect();
         let is_one = |name: &[u8]| {
             let above = name.iter().enumerate().filter(|(_, byte)| **byte == b'/');
@@ -159,14 +159,14 @@ impl Index {
     }
 
     /// Returns how many entries it says that it has.
-    pub(crate) fn count(&self) -> Option<u32> {
+    pub fn count(&self) -> Option<u32> {
         self.number(8)
     }
 
     /// Returns a digest (SHA-256) of what it holds: of each entry its path, mode, object and side in
     /// a conflict, and whether only the intent to add it is staged. `None` where that cannot be
     /// read, or some of it is in another file (`core.splitIndex`).
-    pub(crate) fn entries(&self) -> Option<Vec<u8>> {
+    pub fn entries(&self) -> Option<Vec<u8>> {
         let mut context = Context::new(&SHA256);
         let end = self.each(&mut |name, entry| {
             context.update(&name.len().to_be_bytes());

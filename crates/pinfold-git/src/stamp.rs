@@ -9,18 +9,18 @@ use pinfold_host::beneath::{list_beneath, open_directory};
 use serde::{Deserialize, Serialize};
 
 /// Files that say that a merge, cherry-pick or revert was stopped.
-pub(super) const STOPPED: [&str; 3] = ["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"];
+pub const STOPPED: [&str; 3] = ["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"];
 /// Files that such a command leaves besides (`remove_branch_state` in git's branch.c).
-pub(super) const OF_STOPPED: [&str; 5] =
+pub const OF_STOPPED: [&str; 5] =
     ["MERGE_RR", "MERGE_MSG", "MERGE_MODE", "SQUASH_MSG", "AUTO_MERGE"];
 
 /// A file's inode number, change time in nanoseconds, and size in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Stamp(u64, i128, u64);
+pub struct Stamp(u64, i128, u64);
 
 impl Stamp {
     /// Returns the stamp of the file at a path, if there is one.
-    pub(crate) fn of(path: &Path) -> Option<Self> {
+    pub fn of(path: &Path) -> Option<Self> {
         let found = fs::symlink_metadata(path).ok()?;
         let changed = i128::from(found.ctime()) * 1_000_000_000 + i128::from(found.ctime_nsec());
         Some(Self(found.ino(), changed, found.size()))
@@ -29,11 +29,11 @@ impl Stamp {
 
 /// Stamps of files, by their paths in the git directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Stamps(BTreeMap<String, Stamp>);
+pub struct Stamps(BTreeMap<String, Stamp>);
 
 impl Stamps {
     /// Returns the stamps of each index of a repository, and of what stopped commands left.
-    pub(crate) fn of(git: &Path) -> Self {
+    pub fn of(git: &Path) -> Self {
         let listed = open_directory(git).and_then(|git| list_beneath(git, Path::new("worktrees")));
         let worktrees = listed.into_iter().flatten().flatten();
         let ids = worktrees.filter_map(|entry| entry.file_name().into_string().ok());
@@ -43,7 +43,7 @@ impl Stamps {
     }
 
     /// Returns the stamps of the same files in a copy of that git directory.
-    pub(crate) fn of_copy(&self, copy: &Path) -> Self {
+    pub fn of_copy(&self, copy: &Path) -> Self {
         Self::at(copy, self.0.keys().cloned())
     }
 
@@ -53,18 +53,18 @@ impl Stamps {
     }
 
     /// Returns the stamp of one file, if it was there.
-    pub(crate) fn get(&self, name: &str) -> Option<Stamp> {
+    pub fn get(&self, name: &str) -> Option<Stamp> {
         self.0.get(name).copied()
     }
 
     /// Returns the names of files that have another stamp in the other list, or none.
-    pub(crate) fn differences<'s>(&'s self, other: &'s Self) -> impl Iterator<Item = &'s str> {
+    pub fn differences<'s>(&'s self, other: &'s Self) -> impl Iterator<Item = &'s str> {
         let names = self.0.keys().chain(other.0.keys().filter(|name| !self.0.contains_key(*name)));
         names.filter(|name| self.0.get(*name) != other.0.get(*name)).map(String::as_str)
     }
 
     /// Whether no file was there.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }

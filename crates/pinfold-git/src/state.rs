@@ -3,39 +3,40 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::refs::{Head, Refs};
-use super::start::Start;
+use crate::baseline::Start;
+use crate::refs::{Head, Refs};
 
 /// The last common state. A reference that differs from it on one side was moved by that side.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct State {
+pub struct State {
     /// Branches, tags and the stash.
-    pub(crate) refs: Refs,
+    pub refs: Refs,
     /// Remote-tracking branches, which only the host moves.
-    pub(crate) remotes: Refs,
+    pub remotes: Refs,
     /// Each working tree, by what the repository calls its HEAD.
-    pub(crate) trees: BTreeMap<String, Side>,
+    pub trees: BTreeMap<String, Side>,
     /// The branches and tags at the start.
-    pub(crate) start: Refs,
+    pub start: Refs,
     /// What both sides moved: the session's side is kept below `refs/pinfold` from then on.
-    pub(crate) held: BTreeSet<String>,
+    pub held: BTreeSet<String>,
     /// What the session made and the host took over: the session may move and delete it.
-    pub(crate) made: BTreeSet<String>,
+    pub made: BTreeSet<String>,
     /// Whether the working trees are known.
-    pub(crate) is_complete: bool,
+    pub is_complete: bool,
 }
 
 /// A working tree as git sees it: where HEAD is, and the tree that the index holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Side {
-    pub(crate) head: Head,
+pub struct Side {
+    /// Where HEAD is.
+    pub head: Head,
     /// None where the index holds a conflict.
-    pub(crate) tree: Option<String>,
+    pub tree: Option<String>,
 }
 
 impl State {
     /// The state at the start of a session, as far as the files of the private directory tell it.
-    pub(crate) fn at(start: &Start) -> Self {
+    pub fn at(start: &Start) -> Self {
         let refs = start.refs();
         Self { start: refs.clone(), refs, remotes: start.remotes(), ..Self::default() }
     }

@@ -4,10 +4,10 @@
 //! the URLs of remotes. The host's file is not touched, and what is only missing from the copy is
 //! no change of it, so nothing of this is carried back.
 
-use super::config::{Config, Setting, split, write};
+use crate::config::{Config, Setting, split, write};
 
 /// The configuration without credentials; `None` when there are none in it.
-pub(crate) fn without_secrets(bytes: &[u8]) -> Option<Vec<u8>> {
+pub fn without_secrets(bytes: &[u8]) -> Option<Vec<u8>> {
     let config = Config::parse(bytes);
     let clean: Vec<Setting> = config.settings.iter().filter_map(clean).collect();
     (!config.broken && clean != config.settings).then(|| write(&clean))

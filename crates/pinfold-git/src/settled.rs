@@ -4,36 +4,38 @@ use std::borrow::Cow;
 
 /// Something that the sandbox wrote and the host did not take.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Kept {
+pub struct Kept {
     /// What.
-    pub(crate) what: String,
+    pub what: String,
     /// Why.
-    pub(crate) why: Cow<'static, str>,
+    pub why: Cow<'static, str>,
     /// The opt-in that lets it through another time.
-    pub(crate) opt_in: Option<Cow<'static, str>>,
+    pub opt_in: Option<Cow<'static, str>>,
 }
 
 impl Kept {
-    pub(crate) fn new(what: String, why: impl Into<Cow<'static, str>>) -> Self {
+    /// Names what was not taken over and why, without an opt-in.
+    pub fn new(what: String, why: impl Into<Cow<'static, str>>) -> Self {
         Self { what, why: why.into(), opt_in: None }
     }
 }
 
 /// What came of a session's changes.
 #[derive(Debug, Default)]
-pub(crate) struct Settled {
+pub struct Settled {
     /// What the host has now and the user should look at.
-    pub(crate) taken: Vec<String>,
-    pub(crate) kept: Vec<Kept>,
+    pub taken: Vec<String>,
+    /// What the host did not take.
+    pub kept: Vec<Kept>,
     /// A line about what was changed that tools run.
-    pub(crate) built: Option<String>,
+    pub built: Option<String>,
     /// Whether the time was over before everything was looked at.
-    pub(crate) is_cut: bool,
+    pub is_cut: bool,
 }
 
 impl Settled {
     /// What the user should know, one line each.
-    pub(crate) fn notes(&self) -> Vec<String> {
+    pub fn notes(&self) -> Vec<String> {
         let taken = self.taken.iter().map(|what| format!("taken over: {what}"));
         let kept = self.kept.iter().map(|Kept { what, why, opt_in }| match opt_in {
             Some(opt_in) => format!("not taken over: {what}: {why} (--opt-in {opt_in} allows it)"),

@@ -12,11 +12,11 @@ const NO_MONITOR: &str = "core.fsmonitor=false";
 
 /// The host's git, for one git directory.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct HostGit<'a> {
+pub struct HostGit<'a> {
     /// The program.
-    pub(crate) program: &'a Path,
+    pub program: &'a Path,
     /// The git directory: a repository's, or a linked worktree's.
-    pub(crate) directory: &'a Anchor,
+    pub directory: &'a Anchor,
 }
 
 impl HostGit<'_> {
@@ -25,7 +25,7 @@ impl HostGit<'_> {
     ///
     /// # Errors
     /// What it says when it fails, or why the directory is not opened.
-    pub(crate) fn run(self, arguments: &[&str], input: Option<&[u8]>) -> Result<String, String> {
+    pub fn run(self, arguments: &[&str], input: Option<&[u8]>) -> Result<String, String> {
         let said = self.run_with(arguments, &[], input)?;
         Ok(String::from_utf8_lossy(&said).into_owned())
     }
@@ -34,7 +34,7 @@ impl HostGit<'_> {
     ///
     /// # Errors
     /// As [`Self::run`].
-    pub(crate) fn run_with(
+    pub fn run_with(
         self,
         arguments: &[&str],
         more: &[(&str, &str)],
@@ -63,7 +63,7 @@ impl HostGit<'_> {
     }
 
     /// One line of what it writes; `None` when it fails or writes none.
-    pub(crate) fn line(self, arguments: &[&str]) -> Option<String> {
+    pub fn line(self, arguments: &[&str]) -> Option<String> {
         let line = self.run(arguments, None).ok()?.trim().to_owned();
         (!line.is_empty()).then_some(line)
     }

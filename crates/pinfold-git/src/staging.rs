@@ -19,13 +19,13 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::host::HostGit;
+use crate::host_git::HostGit;
 
 const INDEX: &str = "index";
 const LOCK: &str = "index.lock";
 
 /// A copy of an index beside it, which git changes.
-pub(crate) struct Staging<'a> {
+pub struct Staging<'a> {
     git: HostGit<'a>,
     directory: OwnedFd,
     /// The repository's directory of objects, where the copy lies: nobody watches it for changes.
@@ -43,7 +43,7 @@ impl<'a> Staging<'a> {
     ///
     /// # Errors
     /// Returns what the file system says, in words.
-    pub(crate) fn copy(git: HostGit<'a>, common: &Anchor, session: &str) -> Result<Self, String> {
+    pub fn copy(git: HostGit<'a>, common: &Anchor, session: &str) -> Result<Self, String> {
         let directory = git.directory.open().map_err(|error| error.to_string())?;
         let objects = common.open_below(Path::new("objects")).map_err(|error| error.to_string())?;
         // git removes what is left of it with other temporary files (git-prune(1)).
@@ -89,7 +89,7 @@ impl<'a> Staging<'a> {
     }
 
     /// The tree that is staged; none where the index holds a conflict.
-    pub(crate) fn tree(&self) -> Option<String> {
+    pub fn tree(&self) -> Option<String> {
         if self.before.is_none() {
             self.run(&["read-tree", "--empty"]).ok()?;
         }
@@ -100,7 +100,7 @@ impl<'a> Staging<'a> {
     ///
     /// # Errors
     /// Returns what git says where the user staged something else.
-    pub(crate) fn merge(&self, from: Option<&str>, to: &str) -> Result<(), String> {
+    pub fn merge(&self, from: Option<&str>, to: &str) -> Result<(), String> {
         match from {
             Some(from) if self.before.is_some() => self.run(&["read-tree", "-i", "-m", from, to]),
             _ => self.run(&["read-tree", "-i", "-m", to]),
@@ -112,7 +112,7 @@ impl<'a> Staging<'a> {
     ///
     /// # Errors
     /// Returns what git says.
-    pub(crate) fn reset(&self, tree: &str) -> Result<(), String> {
+    pub fn reset(&self, tree: &str) -> Result<(), String> {
         self.run(&["read-tree", "-i", "--reset", tree]).map(|_| ())
     }
 
@@ -122,7 +122,7 @@ impl<'a> Staging<'a> {
     /// # Errors
     /// Returns why nothing was changed: git works there, somebody changed the index since it was
     /// copied, or what `act` says.
-    pub(crate) fn install(self, act: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+    pub fn install(self, act: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
         self.lock().map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => "git is working there".to_owned(),
             _ => format!("{LOCK}: {error}"),

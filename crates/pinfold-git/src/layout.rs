@@ -1,16 +1,16 @@
 //! Names that git gives to things, as far as several modules need them.
 
 /// Where the private git directories appear in the sandbox.
-pub(crate) const PRIVATE: &str = "/run/pinfold/git";
+pub const PRIVATE: &str = "/run/pinfold/git";
 
 /// Where the objects of the host's git directories appear in the sandbox.
-pub(crate) const OBJECTS: &str = "/run/pinfold/objects";
+pub const OBJECTS: &str = "/run/pinfold/objects";
 
 /// Where private copies of protected directories appear in the sandbox.
-pub(crate) const PROTECTED: &str = "/run/pinfold/git/protected";
+pub const PROTECTED: &str = "/run/pinfold/git/protected";
 
 /// The setting that marks repositories that sessions made.
-pub(crate) const REBUILT: &str = "pinfold.rebuilt";
+pub const REBUILT: &str = "pinfold.rebuilt";
 
 /// The files that git reads its configuration from.
-pub(crate) const CONFIGS: [&str; 2] = ["config", "config.worktree"];
+pub const CONFIGS: [&str; 2] = ["config", "config.worktree"];

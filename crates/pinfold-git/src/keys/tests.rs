@@ -1,5 +1,5 @@
 use super::{TAKEN, Verdict, judge};
-use crate::git::config::Setting;
+use crate::config::Setting;
 
 fn verdict(key: &str, value: &str) -> Verdict {
     judge(&Setting { key: key.to_owned(), value: Some(value.as_bytes().to_vec()) })

@@ -14,9 +14,11 @@ use zeroize::{Zeroize as _, Zeroizing};
 /// One setting: the canonical key (section and name in lower case, the subsection as written)
 /// and its value; `None` is a name without a value, which means true. Overwritten when dropped.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Setting {
-    pub(crate) key: String,
-    pub(crate) value: Option<Vec<u8>>,
+pub struct Setting {
+    /// The canonical key.
+    pub key: String,
+    /// The value.
+    pub value: Option<Vec<u8>>,
 }
 
 impl Drop for Setting {
@@ -28,15 +30,16 @@ impl Drop for Setting {
 
 /// A parsed file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Config {
-    pub(crate) settings: Vec<Setting>,
+pub struct Config {
+    /// The settings, in the order of the file.
+    pub settings: Vec<Setting>,
     /// Whether something could not be read: then nothing of the file may be taken over.
-    pub(crate) broken: bool,
+    pub broken: bool,
 }
 
 impl Config {
     /// What files say, in this order. One that is not there, or cannot be read, says nothing.
-    pub(crate) fn of<P: AsRef<Path>>(files: impl IntoIterator<Item = P>) -> Self {
+    pub fn of<P: AsRef<Path>>(files: impl IntoIterator<Item = P>) -> Self {
         let mut all = Self::default();
         for file in files {
             let bytes = fs::read(file).unwrap_or_default();
@@ -46,12 +49,12 @@ impl Config {
     }
 
     /// Parses a file that nobody needs any more.
-    pub(crate) fn parse_last(bytes: Vec<u8>) -> Self {
+    pub fn parse_last(bytes: Vec<u8>) -> Self {
         Self::parse(&Zeroizing::new(bytes))
     }
 
     /// Parses a file.
-    pub(crate) fn parse(bytes: &[u8]) -> Self {
+    pub fn parse(bytes: &[u8]) -> Self {
         let mut parser = Parser { rest: bytes, section: None };
         let mut config = Self::default();
         loop {
@@ -67,14 +70,14 @@ impl Config {
     }
 
     /// The last value of a key, as git takes it.
-    pub(crate) fn last(&self, key: &str) -> Option<OsString> {
+    pub fn last(&self, key: &str) -> Option<OsString> {
         let setting = self.settings.iter().rfind(|setting| setting.key == key)?;
         Some(OsString::from_vec(setting.value.clone()?))
     }
 }
 
 /// Settings as a file that reads back as the same settings.
-pub(crate) fn write(settings: &[Setting]) -> Vec<u8> {
+pub fn write(settings: &[Setting]) -> Vec<u8> {
     let mut file = Vec::new();
     let mut last = None;
     for setting in settings {
@@ -108,7 +111,7 @@ pub(crate) fn write(settings: &[Setting]) -> Vec<u8> {
 }
 
 /// A canonical key's section, subsection and name.
-pub(crate) fn split(key: &str) -> Option<(&str, Option<&str>, &str)> {
+pub fn split(key: &str) -> Option<(&str, Option<&str>, &str)> {
     let (section, rest) = key.split_once('.')?;
     match rest.rsplit_once('.') {
         Some((subsection, name)) => Some((section, Some(subsection), name)),

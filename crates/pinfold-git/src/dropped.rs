@@ -8,10 +8,10 @@ use std::path::Path;
 use pinfold_host::beneath::{open_directory, read_beneath};
 use serde::{Deserialize, Serialize};
 
-use super::config::{Config, Setting};
-use super::keys::{Verdict, judge};
-use super::layout::CONFIGS;
-use super::settle::Kept;
+use crate::config::{Config, Setting};
+use crate::keys::{Verdict, judge};
+use crate::layout::CONFIGS;
+use crate::settled::Kept;
 
 /// Hooks that are compared at most; a directory with more holds no hooks.
 const MOST_HOOKS: usize = 512;
@@ -20,7 +20,7 @@ const MOST_LISTED: usize = 16;
 
 /// The configuration files and hooks of a private git directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Settings {
+pub struct Settings {
     configs: BTreeMap<String, Vec<u8>>,
     hooks: BTreeMap<String, Vec<u8>>,
 }
@@ -28,7 +28,7 @@ pub(crate) struct Settings {
 impl Settings {
     /// Reads them. The sandbox may have written anything there: what is not a regular file of
     /// reasonable size counts as empty.
-    pub(crate) fn read(private: &Path) -> Self {
+    pub fn read(private: &Path) -> Self {
         let Ok(directory) = open_directory(private) else { return Self::default() };
         let content = |name: &Path| {
             let content = read_beneath(&directory, name).ok().flatten();
@@ -48,7 +48,7 @@ impl Settings {
     }
 
     /// Names what differs from the state at the start.
-    pub(crate) fn report(&self, now: &Self, repository: &Path, kept: &mut Vec<Kept>) {
+    pub fn report(&self, now: &Self, repository: &Path, kept: &mut Vec<Kept>) {
         let mut keys = BTreeSet::new();
         for (name, after) in &now.configs {
             let before = self.configs.get(name).map_or(&[][..], Vec::as_slice);

@@ -17,6 +17,7 @@ use std::time::Instant;
 
 use pinfold_boundary::namespace::explain;
 use pinfold_boundary::{Boundary, Entry, Feature, Inside, Program, Session as OfSession};
+use pinfold_engines::managed;
 use pinfold_host::audit::{Audit, Event, Purpose};
 use pinfold_host::directories::Places;
 use pinfold_host::launcher;
@@ -55,7 +56,7 @@ use crate::system::Stack;
 use crate::timeline::Timeline;
 use crate::view::Extra;
 use crate::workspace::Workspace;
-use crate::{hide, idle, managed, wall};
+use crate::{hide, idle, wall};
 
 use dead::settle_before;
 use design::Design;

@@ -7,7 +7,6 @@
 
 mod error;
 mod host;
-mod memo;
 mod stack;
 mod stored;
 mod tarball;
@@ -18,6 +17,7 @@ use std::sync::Arc;
 
 use pinfold_egress::{Downloader, Progress, Reference, Registry};
 use pinfold_host::directories::Places;
+use pinfold_host::memo::Memo;
 use pinfold_policy::limits::{ByteSize, Limits};
 use pinfold_policy::project::Base;
 use pinfold_provision::{Lock, Shelf, StepError};
@@ -29,8 +29,6 @@ pub(crate) use host::is_nested;
 pub use stack::{Landing, Stack};
 pub(crate) use stack::{OPAQUE, Seen};
 pub(crate) use tarball::version_of;
-
-pub(crate) use memo::{Memo, digest_of_file};
 
 use crate::provision::unpack_in_pen;
 use crate::proxy::way_out;
@@ -275,7 +273,7 @@ impl<'a> Systems<'a> {
             let mut tell = |progress| doing(Doing::Fetching(progress));
             registry.fetch(&wanted, &image, archives, &mut tell).map_err(failed)
         })?;
-        self.memo.put(&reference.to_string(), &image.digest)?;
+        self.memo.put(&reference.to_string(), &image.digest).map_err(SystemError::Memo)?;
         Ok(system)
     }
 

@@ -5,13 +5,13 @@ use std::io;
 use std::path::PathBuf;
 
 use pinfold_egress::{InvalidReference, RegistryError};
+use pinfold_engines::image::ImageError;
 use pinfold_policy::limits::ByteSize;
 use pinfold_policy::path::Escaped;
 use pinfold_provision::ShelfError;
 use thiserror::Error;
 
 use crate::RunError;
-use crate::image::ImageError;
 
 /// Why a system cannot be had.
 #[derive(Debug, Error)]
@@ -102,13 +102,8 @@ pub enum SystemError {
         dir: PathBuf,
     },
     /// What a name stood for cannot be read or written.
-    #[error("cannot use {}: {source}", Escaped(.path))]
-    Memo {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Memo(io::Error),
 }
 
 impl SystemError {

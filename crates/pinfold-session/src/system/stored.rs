@@ -7,13 +7,13 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 
+use pinfold_engines::image::{Engine, ImageError, Stored};
 use pinfold_host::digest::Hex;
 use pinfold_policy::project::ImageEngine;
 use pinfold_snapshot::disk::Disk;
 use ring::digest::{Context, SHA256};
 
 use super::{Doing, System, SystemError, Systems};
-use crate::image::{Engine, ImageError, Stored};
 use crate::provision::SAVED;
 
 impl Systems<'_> {

@@ -4,7 +4,9 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use super::{System, SystemError, Systems, digest_of_file};
+use pinfold_host::digest::digest_of_file;
+
+use super::{System, SystemError, Systems};
 
 impl Systems<'_> {
     /// A tarball.
@@ -29,7 +31,7 @@ impl Systems<'_> {
                 false => Err(SystemError::Changing { path: path.to_owned() }),
             }
         })?;
-        self.memo.put(&version, &digest)?;
+        self.memo.put(&version, &digest).map_err(SystemError::Memo)?;
         Ok(system)
     }
 }

@@ -17,17 +17,19 @@ const MIB: u64 = 1 << 20;
 
 /// Apple's `container`.
 #[derive(Debug)]
-pub(crate) struct Apple {
+pub struct Apple {
     /// Directories in which an inside may have written.
     not_in: Vec<PathBuf>,
 }
 
 impl Apple {
-    pub(crate) fn new(not_in: Vec<PathBuf>) -> Self {
+    /// Returns it; its program is not taken from these directories.
+    pub fn new(not_in: Vec<PathBuf>) -> Self {
         Self { not_in }
     }
 
-    pub(crate) fn is_installed() -> bool {
+    /// Whether its program is on this machine.
+    pub fn is_installed() -> bool {
         find(PROGRAM, &[]).is_some()
     }
 

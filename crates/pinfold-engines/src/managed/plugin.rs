@@ -31,7 +31,7 @@ struct Patience {
 
 /// A plug-in.
 #[derive(Debug)]
-pub(crate) struct Plugin {
+pub struct Plugin {
     program: HostPath,
     patience: Patience,
     /// Directories in which an inside may have written.
@@ -73,7 +73,8 @@ struct Asked<'a> {
 }
 
 impl Plugin {
-    pub(crate) fn new(program: HostPath, not_in: Vec<PathBuf>) -> Self {
+    /// Returns a plug-in; its program is not taken from these directories.
+    pub fn new(program: HostPath, not_in: Vec<PathBuf>) -> Self {
         Self { program, patience: PATIENCE, not_in }
     }
 

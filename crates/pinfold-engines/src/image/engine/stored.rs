@@ -24,7 +24,7 @@ impl Engine {
     ///
     /// # Errors
     /// None of this name; an engine that cannot be asked.
-    pub(crate) fn stored(&self, name: &str) -> Result<Stored, ImageError> {
+    pub fn stored(&self, name: &str) -> Result<Stored, ImageError> {
         let engine = self.name;
         let named = || name.to_owned();
         let found = self.look_at(name)?;
@@ -41,7 +41,7 @@ impl Engine {
     ///
     /// # Errors
     /// Why it cannot.
-    pub(crate) fn save(&self, image: &Stored, into: &Path) -> Result<(), ImageError> {
+    pub fn save(&self, image: &Stored, into: &Path) -> Result<(), ImageError> {
         let doing = format!("save the image {}", image.id);
         let format: &[&str] = match self.name {
             ImageEngine::Docker => &[],

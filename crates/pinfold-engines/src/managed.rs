@@ -17,10 +17,10 @@ use pinfold_host::session_id::SessionId;
 use pinfold_host::sessions::live_sessions;
 use pinfold_policy::project::ImageEngine;
 
-pub(crate) use self::apple::Apple;
+pub use self::apple::Apple;
 use self::arguments::Machine;
 use self::known::{Daemon, Known};
-pub(crate) use self::plugin::Plugin;
+pub use self::plugin::Plugin;
 use crate::image::{Engine, ImageError};
 
 /// The label that says whose session a container is.
@@ -30,19 +30,20 @@ const EMPTY: &str = "pinfold-empty:1";
 
 /// Docker or Podman.
 #[derive(Debug)]
-pub(crate) struct CommandLine {
+pub struct CommandLine {
     engine: ImageEngine,
     /// Directories in which an inside may have written.
     not_in: Vec<PathBuf>,
 }
 
 impl CommandLine {
-    pub(crate) fn new(engine: ImageEngine, not_in: Vec<PathBuf>) -> Self {
+    /// Returns an engine; no program of it is taken from these directories.
+    pub fn new(engine: ImageEngine, not_in: Vec<PathBuf>) -> Self {
         Self { engine, not_in }
     }
 
     /// Whether its program is on this machine.
-    pub(crate) fn is_installed(engine: ImageEngine) -> bool {
+    pub fn is_installed(engine: ImageEngine) -> bool {
         Engine::find(Some(engine), &[]).is_ok()
     }
 
@@ -123,7 +124,7 @@ impl CommandLine {
 
 /// Removes the container of a session that is no more, where an engine was kept from doing so. No program
 /// of an engine's is taken from these directories.
-pub(crate) fn sweep(boundary: &str, session: &str, not_in: &[PathBuf]) {
+pub fn sweep(boundary: &str, session: &str, not_in: &[PathBuf]) {
     let of = |engine| CommandLine::new(engine, not_in.to_vec());
     let all = [ImageEngine::Docker, ImageEngine::Podman].map(of);
     if let Some(engine) = all.into_iter().find(|engine| engine.label() == boundary) {

@@ -148,7 +148,7 @@ impl Engine {
     }
 
     /// Where it is, as far as its user says: what it has there it may not have elsewhere.
-    pub(crate) fn place(&self) -> String {
+    pub fn place(&self) -> String {
         const SAID: [&str; 6] = [
             "CONTAINERS_STORAGE_CONF",
             "CONTAINER_HOST",
@@ -205,7 +205,7 @@ impl Engine {
     ///
     /// # Errors
     /// An engine that cannot be asked, or that does not do it.
-    pub(crate) fn command(&self, doing: &str, words: &[&str]) -> Result<String, ImageError> {
+    pub fn command(&self, doing: &str, words: &[&str]) -> Result<String, ImageError> {
         let answer = self.ask(doing, words)?;
         match answer.is_good {
             true => Ok(answer.text),

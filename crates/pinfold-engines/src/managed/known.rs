@@ -1,10 +1,10 @@
 //! What is known of an engine before it is asked: each question costs as much as a container's start.
 
 use pinfold_host::directories::Places;
+use pinfold_host::memo::Memo;
 use pinfold_policy::project::ImageEngine;
 
 use crate::image::{Engine, ImageError};
-use crate::system::Memo;
 
 /// Whose the daemon is that makes containers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

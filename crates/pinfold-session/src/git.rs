@@ -5,7 +5,6 @@ pub(crate) mod committed;
 pub mod import;
 pub(crate) mod modules;
 pub(crate) mod named;
-pub(crate) mod pen;
 pub(crate) mod private;
 pub(crate) mod rebuild;
 pub(crate) mod sync;

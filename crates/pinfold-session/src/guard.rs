@@ -21,6 +21,7 @@ use pinfold_policy::authority::{Authority, Effect, Reason, Restriction, Why};
 use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_policy::protect::{Protection, Site};
 use pinfold_policy::settings::{FileSettings, Settings};
+use pinfold_rootfs::userland::HOME;
 
 use crate::RunError;
 use crate::began::Began;
@@ -39,7 +40,6 @@ use crate::shadow::Shadow;
 use crate::stand_in::StandIns;
 use crate::survey::{Obstacle, Walk, walk};
 use crate::tracked::Tracked;
-use crate::userland::HOME;
 use crate::view::View;
 
 mod findings;

@@ -10,13 +10,13 @@ use std::collections::HashSet;
 
 use pinfold_host::directories::{OWN_NAME, Places, absolute_variable, account_home, resolved};
 use pinfold_host::io::AtPath as _;
+use pinfold_rootfs::mount_points::{self, Alias, Mount};
 
 use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::mount_points::{self, Alias, Mount};
 use crate::restrict::follow;
 
 /// The default directories in a home (XDG Base Directory Specification 0.8).

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use pinfold_host::beneath::join_beneath;
 use pinfold_policy::authority::{Effect, Reason, Why};
 use pinfold_policy::origin::Origin;
 use pinfold_policy::protect::{Class, Folded, Protection, Site, may_be_on_build, on_build};
@@ -12,7 +13,7 @@ use rustix::fs::FileType;
 
 use crate::own::Own;
 use crate::set_aside::is_set_aside;
-use crate::survey::{Listing, Tag, beneath};
+use crate::survey::{Listing, Tag};
 
 /// Where packages are installed. What lies in them is code that the host runs as soon as it uses
 /// them, so their editor settings add nothing; the keys in them were published with them; and
@@ -170,7 +171,7 @@ impl<'a> Surveyor<'a> {
             if kind != FileType::RegularFile || !self.rules.own.may_hold(number) {
                 continue;
             }
-            let relative = beneath(listing.path(), Path::new(OsStr::from_bytes(name)));
+            let relative = join_beneath(listing.path(), Path::new(OsStr::from_bytes(name)));
             if self.rules.own.has_several(&self.root.join(&relative)) {
                 self.found(relative, kind, What::Own);
             }
@@ -200,9 +201,9 @@ impl<'a> Surveyor<'a> {
     fn note_built(&mut self, directory: &Path, (name, folded): (&[u8], &Folded<'_>), zone: Zone) {
         let is_seen = zone == Zone::Tree || (zone == Zone::Installed && name == b".bin");
         if self.writable && is_seen && may_be_on_build(folded) {
-            let relative = beneath(directory, Path::new(OsStr::from_bytes(name)));
+            let relative = join_beneath(directory, Path::new(OsStr::from_bytes(name)));
             if on_build(&relative).is_some() {
-                self.built.push(beneath(self.root, &relative));
+                self.built.push(join_beneath(self.root, &relative));
             }
         }
     }
@@ -230,7 +231,7 @@ impl<'a> Surveyor<'a> {
         {
             return Judged::Stays;
         }
-        let relative = beneath(directory, Path::new(OsStr::from_bytes(name)));
+        let relative = join_beneath(directory, Path::new(OsStr::from_bytes(name)));
         let host = self.root.join(&relative);
         if kind != FileType::Symlink && self.rules.roots.contains(&host) {
             return Judged::Gone;
@@ -263,7 +264,7 @@ impl<'a> Surveyor<'a> {
     }
 
     fn found(&mut self, relative: PathBuf, kind: FileType, what: What) {
-        let path = beneath(self.root, &relative);
+        let path = join_beneath(self.root, &relative);
         self.findings.push(Finding { path, kind, what });
     }
 }

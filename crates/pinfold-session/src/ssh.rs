@@ -20,12 +20,12 @@ use pinfold_policy::origin::{Origin, Valued};
 use pinfold_policy::path::{InsidePath, PathError};
 use pinfold_policy::settings::Settings;
 use pinfold_policy::ssh::{SshHostRule, SshKey};
+use pinfold_rootfs::userland::HOME;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use zeroize::Zeroizing;
 
 use crate::RunError;
 use crate::identity::Identity;
-use crate::userland::HOME;
 
 /// Where the door is, inside.
 pub const SOCKET: &str = "/run/pinfold/ssh-agent";

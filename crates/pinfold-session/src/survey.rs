@@ -380,8 +380,3 @@ fn joined(parent: &[u8], name: &[u8]) -> Vec<u8> {
     path.extend_from_slice(name);
     path
 }
-
-/// Joins a relative path to the walk's root.
-pub(crate) fn beneath(root: &Path, relative: &Path) -> PathBuf {
-    if relative.as_os_str().is_empty() { root.to_owned() } else { root.join(relative) }
-}

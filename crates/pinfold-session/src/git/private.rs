@@ -14,10 +14,9 @@ use std::path::{Path, PathBuf};
 use pinfold_boundary::{Cover, CoverKind};
 use pinfold_git::baseline::Start;
 use pinfold_git::layout::{CONFIGS, OBJECTS};
-use pinfold_git::packed;
 use pinfold_git::secrets::without_secrets;
-use pinfold_git::special_files;
 use pinfold_git::stamp::{Stamp, Stamps};
+use pinfold_git::{packed, special_files};
 use pinfold_host::anchor::Anchor;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 

@@ -8,6 +8,7 @@ use pinfold_host::directories::Places;
 use pinfold_host::sessions::SessionState;
 use pinfold_policy::authority::Authority;
 use pinfold_policy::settings::Settings;
+use pinfold_rootfs::userland;
 
 use super::{Guard, refuse};
 use crate::RunError;
@@ -15,7 +16,6 @@ use crate::generated::{self, Generated};
 use crate::own::Own;
 use crate::shadow;
 use crate::tracked::Tracked;
-use crate::userland;
 use crate::view::View;
 use crate::workspace::Workspace;
 

@@ -12,18 +12,17 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use pinfold_host::digest::Hex;
-use pinfold_host::digest::digest_of_file;
+use pinfold_host::digest::{Hex, digest_of_file};
 use pinfold_host::directories::Places;
 use pinfold_host::memo::Memo;
 use pinfold_policy::project::Base;
+use pinfold_rootfs::system::version_of;
 use ring::digest::{Context, SHA256};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::RepositoryError;
 use super::content::feed;
-use crate::system::version_of;
 
 /// The most names and bytes of a directory: what an image may have.
 const MOST_NAMES: u64 = 1_000_000;

@@ -14,6 +14,8 @@ use pinfold_host::directories::Places;
 use pinfold_policy::authority::Subject;
 use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_policy::settings::{Layers, Settings};
+use pinfold_rootfs::scratch::{Access, Pen};
+use pinfold_rootfs::userland;
 
 use super::helper;
 use super::known::safe;
@@ -22,13 +24,11 @@ use super::task::Task;
 use super::words::Doing;
 use crate::caller_trust::CallerTrust;
 use crate::door;
-use crate::git::pen::{Access, Pen};
 use crate::guard::hand_over;
 use crate::outcome::{Outcome, RunError};
 use crate::run::{Request, run};
 use crate::ssh::Ssh;
 use crate::timeline::Timeline;
-use crate::userland;
 use crate::workspace::Workspace;
 
 /// Which part of a command this process does.

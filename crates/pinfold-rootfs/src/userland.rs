@@ -12,7 +12,7 @@ use pinfold_policy::path::{HostPath, InsidePath, PathError};
 use crate::system::Stack;
 
 /// Directories of programs and libraries (Filesystem Hierarchy Standard 3.0; Nix).
-pub(crate) const PROGRAMS: [&str; 9] =
+pub const PROGRAMS: [&str; 9] =
     ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store"];
 
 /// Of /etc: the loader's cache, certificates, alternatives, time zone, shells' and tools'
@@ -49,13 +49,13 @@ pub(crate) const CONFIGURATION: [&str; 28] = [
 ];
 
 /// Private, writable, empty: gone with the session.
-pub(crate) const PRIVATE: [&str; 4] = ["/tmp", "/var/tmp", "/dev/shm", HOME];
+pub const PRIVATE: [&str; 4] = ["/tmp", "/var/tmp", "/dev/shm", HOME];
 
 /// Home inside, for every agent.
 pub const HOME: &str = "/home/agent";
 
 /// The name of the host that a sandbox has (sethostname(2)).
-pub(crate) const HOST_NAME: &str = "pinfold";
+pub const HOST_NAME: &str = "pinfold";
 
 /// The first directories of `PATH` inside, before an agent's own.
 pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -75,7 +75,7 @@ pub fn shell(stack: Option<&Stack>) -> &'static str {
 ///
 /// # Errors
 /// A shell that cannot be read.
-pub(crate) fn is_musl(stack: Option<&Stack>) -> io::Result<bool> {
+pub fn is_musl(stack: Option<&Stack>) -> io::Result<bool> {
     const LOADER: &[u8] = b"/ld-musl-";
     const PAGE: u64 = 4096;
     let shell = Path::new("/bin/sh");
@@ -100,7 +100,7 @@ pub fn is_private(path: &Path) -> bool {
 }
 
 /// One place of the userland as it lies on the host.
-pub(crate) enum Piece {
+pub enum Piece {
     /// To be granted for reading.
     Granted(HostPath, InsidePath),
     /// A symbolic link, which is made again: what it leads to is granted or is not there.
@@ -111,7 +111,7 @@ pub(crate) enum Piece {
 ///
 /// # Errors
 /// Never on a system whose own paths are valid.
-pub(crate) fn pieces() -> Result<Vec<Piece>, PathError> {
+pub fn pieces() -> Result<Vec<Piece>, PathError> {
     let programs = PROGRAMS.iter().map(PathBuf::from);
     let configuration = CONFIGURATION.iter().map(|name| Path::new("/etc").join(name));
     let mut pieces = Vec::with_capacity(PROGRAMS.len() + CONFIGURATION.len());
@@ -131,7 +131,7 @@ pub(crate) fn pieces() -> Result<Vec<Piece>, PathError> {
 }
 
 /// Where a piece lies without links: one that is no directory's first may lie behind one (`/nix`).
-pub(crate) fn real(path: &Path) -> PathBuf {
+pub fn real(path: &Path) -> PathBuf {
     match path.components().count() {
         0..=2 => path.to_owned(),
         _ => fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()),
@@ -159,11 +159,7 @@ pub fn is_generated(path: &Path) -> bool {
 ///
 /// # Errors
 /// Never: the paths are constants.
-pub(crate) fn generated(
-    uid: u32,
-    gid: u32,
-    stack: Option<&Stack>,
-) -> Result<Vec<Entry>, PathError> {
+pub fn generated(uid: u32, gid: u32, stack: Option<&Stack>) -> Result<Vec<Entry>, PathError> {
     let shell = shell(stack);
     let known = |file: &str, id: u32| others(stack, file, id);
     let files: [(&str, String); 6] = [

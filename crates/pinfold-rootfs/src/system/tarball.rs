@@ -37,7 +37,7 @@ impl Systems<'_> {
 }
 
 /// What changes with a tarball's content: to read a large one takes longer than a start may.
-pub(crate) fn version_of(found: &fs::Metadata) -> String {
+pub fn version_of(found: &fs::Metadata) -> String {
     format!(
         "{}:{}:{}:{}.{}:{}.{}",
         found.dev(),

@@ -4,10 +4,13 @@
 //! program of the layer asks the kernel for a loader (`PT_INTERP`, elf(5)), which is the system's.
 
 use std::fs::File;
+
+use pinfold_host::Refusal;
+use pinfold_policy::path::Escaped;
+
 use std::io::{self, Read as _};
 use std::path::Path;
 
-use crate::RunError;
 use crate::system::Stack;
 use crate::userland::PATH;
 
@@ -26,7 +29,7 @@ const HINT: &str = "name a base that has it (debian, or a tarball of such a syst
 ///
 /// # Errors
 /// A program that cannot be read, or something that is not there.
-pub(crate) fn check(commands: &Path, name: &str, stack: Option<&Stack>) -> Result<(), RunError> {
+pub fn check(commands: &Path, name: &str, stack: Option<&Stack>) -> Result<(), Refusal> {
     let Some(stack) = stack.filter(|stack| !stack.over_host) else { return Ok(()) };
     let has = |path: &Path| stack.file(path).is_some();
     let mut wanted = name.to_owned();
@@ -34,7 +37,7 @@ pub(crate) fn check(commands: &Path, name: &str, stack: Option<&Stack>) -> Resul
         let own = commands.join(&wanted);
         let is_there = match wanted.starts_with('/') {
             true => has(Path::new(&wanted)),
-            false if own.exists() => match of(&own).map_err(RunError::System)? {
+            false if own.exists() => match of(&own).map_err(|error| unreadable(&own, error))? {
                 Some(next) => {
                     wanted = next;
                     continue;
@@ -49,7 +52,11 @@ pub(crate) fn check(commands: &Path, name: &str, stack: Option<&Stack>) -> Resul
         break;
     }
     let what = format!("{name} is run by {wanted}, which the session's system lacks");
-    Err(RunError::refused(what, Some(HINT.to_owned())))
+    Err(Refusal::new(what).with_hint(HINT.to_owned()))
+}
+
+fn unreadable(program: &Path, error: io::Error) -> Refusal {
+    Refusal::new(format!("cannot read {}", Escaped(program))).because(error)
 }
 
 /// What runs a program: the path of a loader or an interpreter, or for env(1) a name to look for; none

@@ -11,13 +11,12 @@ use pinfold_boundary::{
     Entry, Identity, Landlock, LaunchPlan, Place, Program, ResourceLimits, Stdio, StdioEnd,
     step_failed,
 };
-use pinfold_egress::{Download, Downloader, Integrity, Progress};
+use pinfold_egress::{Download, Downloader, Integrity, Progress, WayOut};
 use pinfold_host::launcher::own_program;
 use pinfold_policy::path::{Escaped, HostPath, InsidePath};
 use pinfold_provision::{Fetch, Fetched, Job, StepError, Unpack};
 use pinfold_wire::{Ended, Order, Report};
 
-use crate::proxy::way_out;
 use crate::userland;
 
 /// The largest tarball of a recipe that does not say: native agents come near 200 MB.
@@ -31,7 +30,7 @@ pub const SAVED: &str = "saved";
 pub const DISK_FULL: u8 = 28;
 
 /// Downloads tarballs from the registry.
-pub(crate) struct Registry;
+pub struct Registry;
 
 impl Fetch for Registry {
     fn fetch_all(&self, jobs: &[Job], progress: &dyn Fn(Fetched)) -> Result<(), StepError> {
@@ -49,14 +48,14 @@ impl Fetch for Registry {
         let mut forward = |Progress { done, bytes, .. }: Progress| {
             report.borrow()(Fetched { packages: done, bytes });
         };
-        let downloader = Downloader::new(way_out().map_err(StepError::failed)?);
+        let downloader = Downloader::new(WayOut::from_environment().map_err(StepError::failed)?);
         downloader.fetch_all(&mut downloads, &mut forward).map_err(StepError::failed)
     }
 }
 
 /// Unpacks in a boundary that holds the tarballs, the output directory and this program, and
 /// has no network.
-pub(crate) struct Pen;
+pub struct Pen;
 
 const TARBALLS: &str = "/tmp/tarballs";
 const TREE: &str = "/tmp/tree";
@@ -122,7 +121,8 @@ fn plan(tarballs: &Path, tree: &Path) -> Result<LaunchPlan, Error> {
     })
 }
 
-pub(crate) type Error = Box<dyn std::error::Error + Send + Sync>;
+/// Why a scratch sandbox did not do what it was for.
+pub type Error = Box<dyn std::error::Error + Send + Sync>;
 
 /// Streams for what nobody reads but for its errors.
 ///

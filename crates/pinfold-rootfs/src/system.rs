@@ -15,7 +15,7 @@ use std::fs::{self, File};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use pinfold_egress::{Downloader, Progress, Reference, Registry};
+use pinfold_egress::{Downloader, Progress, Reference, Registry, WayOut};
 use pinfold_host::directories::Places;
 use pinfold_host::memo::Memo;
 use pinfold_policy::limits::{ByteSize, Limits};
@@ -25,13 +25,12 @@ use pinfold_snapshot::disk::Disk;
 use serde::{Deserialize, Serialize};
 
 pub use error::SystemError;
-pub(crate) use host::is_nested;
-pub use stack::{Landing, Stack};
-pub(crate) use stack::{OPAQUE, Seen};
-pub(crate) use tarball::version_of;
+pub use host::is_nested;
+pub(crate) use stack::OPAQUE;
+pub use stack::{Landing, Seen, Stack};
+pub use tarball::version_of;
 
-use crate::provision::unpack_in_pen;
-use crate::proxy::way_out;
+use crate::unpack::unpack_in_pen;
 
 /// What `alpine` and `debian` stand for.
 const ALPINE: &str = "docker.io/library/alpine:3.22";
@@ -259,7 +258,9 @@ impl<'a> Systems<'a> {
             other => other,
         };
         let failed = |source| SystemError::Image { base: asked.to_owned(), source };
-        let registry = Registry::new(Downloader::new(way_out().map_err(SystemError::way_out)?));
+        let registry = Registry::new(Downloader::new(
+            WayOut::from_environment().map_err(SystemError::way_out)?,
+        ));
         // What was removed meanwhile comes again as what it was.
         let wanted = match &remembered {
             Some(digest) => reference.pinned(digest)?,

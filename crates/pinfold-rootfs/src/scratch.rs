@@ -9,7 +9,7 @@ use pinfold_boundary::{Entry, Identity, Landlock, LaunchPlan, Place, Program, Re
 use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_wire::Ended;
 
-use crate::provision::{Error, errors_only, read_errors, run_quietly};
+use crate::unpack::{Error, errors_only, read_errors, run_quietly};
 use crate::userland::{self, Piece};
 
 /// What git may use of the machine on what an agent wrote: bytes, and processes and threads.
@@ -20,8 +20,10 @@ const TIME: u64 = 600;
 
 /// How a directory of the host is seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Access {
+pub enum Access {
+    /// Its files can be read.
     Read,
+    /// They can be changed, too.
     Write,
 }
 
@@ -36,7 +38,7 @@ enum Shown {
 
 /// A shell script with what it works on.
 #[derive(Debug)]
-pub(crate) struct Pen {
+pub struct Pen {
     script: String,
     arguments: Vec<OsString>,
     places: Vec<(String, Shown, Access)>,
@@ -46,7 +48,7 @@ pub(crate) struct Pen {
 impl Pen {
     /// A script with its one argument. It sees the host's programs, an empty `/tmp` and nothing
     /// else.
-    pub(crate) fn new(script: impl Into<String>, argument: impl Into<String>) -> Self {
+    pub fn new(script: impl Into<String>, argument: impl Into<String>) -> Self {
         let env = [
             ("PATH", userland::PATH),
             ("HOME", "/tmp"),
@@ -63,26 +65,26 @@ impl Pen {
     }
 
     /// Gives the script more arguments, whatever bytes they are.
-    pub(crate) fn arguments(mut self, more: impl Iterator<Item = OsString>) -> Self {
+    pub fn arguments(mut self, more: impl Iterator<Item = OsString>) -> Self {
         self.arguments.extend(more);
         self
     }
 
     /// Shows a directory of the host, which its path may reach through links.
-    pub(crate) fn place(mut self, inside: &str, host: &Path, access: Access) -> Self {
+    pub fn place(mut self, inside: &str, host: &Path, access: Access) -> Self {
         self.places.push((inside.to_owned(), Shown::End(host.to_owned()), access));
         self
     }
 
     /// The same for one that somebody hostile may replace by a link at any time: through a link the
     /// boundary mounts nothing.
-    pub(crate) fn place_itself(mut self, inside: &str, host: &Path, access: Access) -> Self {
+    pub fn place_itself(mut self, inside: &str, host: &Path, access: Access) -> Self {
         self.places.push((inside.to_owned(), Shown::Itself(host.to_owned()), access));
         self
     }
 
     /// Has git run no hook and no monitor, whatever an agent wrote: even `git write-tree` runs a hook.
-    pub(crate) fn without_programs(self) -> Self {
+    pub fn without_programs(self) -> Self {
         self.env("GIT_CONFIG_COUNT", "2")
             .env("GIT_CONFIG_KEY_0", "core.hooksPath")
             .env("GIT_CONFIG_VALUE_0", "/dev/null")
@@ -91,7 +93,7 @@ impl Pen {
     }
 
     /// Sets a variable.
-    pub(crate) fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
+    pub fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
         self.env.push((name.into(), value.into()));
         self
     }
@@ -100,7 +102,7 @@ impl Pen {
     ///
     /// # Errors
     /// What went wrong, in words.
-    pub(crate) fn run(self) -> Result<(), String> {
+    pub fn run(self) -> Result<(), String> {
         let pipe = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC);
         let (errors, writer) = pipe.map_err(|errno| errno.to_string())?;
         let words = |error: Error| error.to_string();

@@ -93,7 +93,7 @@ pub(super) fn make(tree: &Path) -> io::Result<()> {
 }
 
 /// Whether it is one part of a directory the rest of which stays unseen: sessions have it as it is.
-pub(crate) fn is_nested(program: &Path) -> bool {
+pub fn is_nested(program: &Path) -> bool {
     program.parent() != Some(Path::new("/"))
 }
 

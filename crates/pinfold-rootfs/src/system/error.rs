@@ -4,14 +4,12 @@ use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 
-use pinfold_egress::{InvalidReference, RegistryError};
+use pinfold_egress::{InvalidReference, RegistryError, UnusableProxy};
 use pinfold_engines::image::ImageError;
 use pinfold_policy::limits::ByteSize;
 use pinfold_policy::path::Escaped;
 use pinfold_provision::ShelfError;
 use thiserror::Error;
-
-use crate::RunError;
 
 /// Why a system cannot be had.
 #[derive(Debug, Error)]
@@ -107,8 +105,8 @@ pub enum SystemError {
 }
 
 impl SystemError {
-    pub(super) fn way_out(error: RunError) -> Self {
-        Self::WayOut { hint: error.hint(), message: error.to_string() }
+    pub(super) fn way_out(error: UnusableProxy) -> Self {
+        Self::WayOut { hint: Some(error.hint()), message: error.to_string() }
     }
 
     /// The signal by which a person ended what an engine did.

@@ -6,11 +6,11 @@ use std::io;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::survey::beneath;
+use pinfold_host::beneath::join_beneath;
 
 /// A mount: a directory or file of a file system, and where it is attached.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Mount {
+pub struct Mount {
     /// The device of the file system, as `major:minor`.
     device: Vec<u8>,
     /// What of the file system is mounted, from its own root.
@@ -20,8 +20,9 @@ pub(crate) struct Mount {
 }
 
 impl Mount {
-    #[cfg(test)]
-    pub(crate) fn of(device: &str, root: &Path, point: PathBuf) -> Self {
+    /// Returns a mount of what lies at `root` in the file system of a device.
+    #[must_use]
+    pub fn of(device: &str, root: &Path, point: PathBuf) -> Self {
         Self { device: device.as_bytes().to_vec(), root: root.to_owned(), point }
     }
 }
@@ -30,7 +31,7 @@ impl Mount {
 ///
 /// # Errors
 /// Returns the error of reading the list.
-pub(crate) fn all() -> io::Result<Vec<Mount>> {
+pub fn all() -> io::Result<Vec<Mount>> {
     let mounts = fs::read("/proc/self/mountinfo")?;
     let parse = |line: &[u8]| {
         let mut fields = line.split(|byte| *byte == b' ').skip(2);
@@ -44,15 +45,15 @@ pub(crate) fn all() -> io::Result<Vec<Mount>> {
 ///
 /// # Errors
 /// What reading the list says.
-pub(crate) fn within(directory: &Path) -> io::Result<Option<PathBuf>> {
+pub fn within(directory: &Path) -> io::Result<Option<PathBuf>> {
     let mut points = all()?.into_iter().map(|mount| mount.point);
     Ok(points.find(|point| point != directory && point.starts_with(directory)))
 }
 
 /// Returns where a path without links lies in its file system, from the root of that.
-pub(crate) fn place(mounts: &[Mount], path: &Path) -> Option<PathBuf> {
+pub fn place(mounts: &[Mount], path: &Path) -> Option<PathBuf> {
     let (mount, below) = holding(mounts, path)?;
-    Some(beneath(&mount.root, below))
+    Some(join_beneath(&mount.root, below))
 }
 
 /// The mount that a path lies in, and the rest of the path.
@@ -65,7 +66,7 @@ fn holding<'m, 'p>(mounts: &'m [Mount], path: &'p Path) -> Option<(&'m Mount, &'
 
 /// Another path by which something can be reached.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Alias {
+pub enum Alias {
     /// By which all of it can be reached.
     Whole(PathBuf),
     /// By which a part of it can be reached.
@@ -74,9 +75,9 @@ pub(crate) enum Alias {
 
 /// Returns the other paths by which what lies at `path` can be reached: the same directory or file
 /// may be mounted elsewhere (mount(8), "Bind mounts"). Something else may be mounted over them.
-pub(crate) fn aliases(mounts: &[Mount], path: &Path) -> Vec<Alias> {
+pub fn aliases(mounts: &[Mount], path: &Path) -> Vec<Alias> {
     let Some((own, below)) = holding(mounts, path) else { return Vec::new() };
-    let place = beneath(&own.root, below);
+    let place = join_beneath(&own.root, below);
     let same = mounts.iter().filter(|mount| mount.device == own.device);
     let alias = |mount: &Mount| match place.strip_prefix(&mount.root) {
         Ok(rest) if rest.as_os_str().is_empty() => Some(Alias::Whole(mount.point.clone())),

@@ -14,7 +14,7 @@ use pinfold_snapshot::disk::Disk;
 use ring::digest::{Context, SHA256};
 
 use super::{Doing, System, SystemError, Systems};
-use crate::provision::SAVED;
+use crate::unpack::SAVED;
 
 impl Systems<'_> {
     /// The image that an engine has under a name now.

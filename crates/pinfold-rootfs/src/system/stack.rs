@@ -47,11 +47,11 @@ pub enum Landing {
 
 /// A stack as a session sees it.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub struct Seen {
     /// Directories, each with what is put over each other there, the uppermost first.
-    pub(crate) views: Vec<(InsidePath, Vec<Lower>)>,
+    pub views: Vec<(InsidePath, Vec<Lower>)>,
     /// Links, each with where it leads.
-    pub(crate) links: Vec<(InsidePath, OsString)>,
+    pub links: Vec<(InsidePath, OsString)>,
 }
 
 impl Stack {
@@ -60,7 +60,7 @@ impl Stack {
     ///
     /// # Errors
     /// A tree that cannot be read.
-    pub(crate) fn seen(&self) -> io::Result<Seen> {
+    pub fn seen(&self) -> io::Result<Seen> {
         let mut names = BTreeSet::new();
         for tree in &self.trees {
             for entry in fs::read_dir(tree)? {
@@ -99,7 +99,7 @@ impl Stack {
     ///
     /// # Errors
     /// A directory that cannot be made.
-    pub(crate) fn changes(&self, path: &InsidePath) -> io::Result<Changes> {
+    pub fn changes(&self, path: &InsidePath) -> io::Result<Changes> {
         match &self.landing {
             Landing::Memory(_) => Ok(Changes::Private),
             Landing::Kept(dir) => {
@@ -121,7 +121,7 @@ impl Stack {
     ///
     /// # Errors
     /// A tree that cannot be read.
-    pub(crate) fn landed(&self) -> io::Result<Vec<(PathBuf, PathBuf)>> {
+    pub fn landed(&self) -> io::Result<Vec<(PathBuf, PathBuf)>> {
         let Landing::Kept(dir) = &self.landing else { return Ok(Vec::new()) };
         let landed = |path: &InsidePath| {
             let place = path.as_path().strip_prefix("/").unwrap_or(path.as_path());
@@ -131,12 +131,12 @@ impl Stack {
     }
 
     /// Whether it is being built: then what is inside is root by name.
-    pub(crate) fn is_built(&self) -> bool {
+    pub fn is_built(&self) -> bool {
         matches!(self.landing, Landing::Kept(_))
     }
 
     /// How many bytes of changes memory may hold.
-    pub(crate) fn bytes(&self) -> Option<u64> {
+    pub fn bytes(&self) -> Option<u64> {
         match self.landing {
             Landing::Memory(size) => Some(size.bytes()),
             Landing::Kept(_) => None,
@@ -160,7 +160,7 @@ impl Stack {
     ///
     /// # Errors
     /// A file that cannot be read, or that another one replaces just now.
-    pub(crate) fn read(&self, path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
+    pub fn read(&self, path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
         let Some(file) = self.file(path) else { return Ok(None) };
         // What another session makes of the path meanwhile leads nowhere.
         let how = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;

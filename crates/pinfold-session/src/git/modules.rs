@@ -22,13 +22,13 @@ use pinfold_host::beneath::{kind_at, open_directory, owner_at};
 use pinfold_host::file_id::FileId;
 use pinfold_host::sessions::remove_private;
 use pinfold_policy::path::Escaped;
+use pinfold_protect::set_aside::SetAside;
 use rustix::fs::{RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use super::collect::Phase;
 use super::private::Copied;
 use super::rebuild::{New, Read, Reader, WorkTree, held, index, words};
-use crate::set_aside::SetAside;
 
 mod find;
 mod name;

@@ -14,8 +14,7 @@ use pinfold_git::pointer::normal;
 use pinfold_host::beneath::{open_directory, read_beneath};
 use pinfold_policy::authority::{Effect, Reason, Why};
 use pinfold_policy::protect::GIT_CONFIG;
-
-use crate::restrict::{Protect, follow};
+use pinfold_protect::restrict::{Protect, follow};
 
 /// How deep includes go (`MAX_INCLUDE_DEPTH` in git's config.c).
 const DEEPEST: usize = 10;

@@ -18,10 +18,10 @@ use pinfold_git::secrets::without_secrets;
 use pinfold_git::stamp::{Stamp, Stamps};
 use pinfold_git::{packed, special_files};
 use pinfold_host::anchor::Anchor;
+use pinfold_protect::restrict::{Protect, follow};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
 use crate::RunError;
-use crate::restrict::{Protect, follow};
 
 mod loose;
 

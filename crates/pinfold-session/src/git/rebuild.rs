@@ -22,10 +22,10 @@ use pinfold_host::beneath::open_directory;
 use pinfold_host::launcher::Launcher;
 use pinfold_host::sessions::remove_private;
 use pinfold_policy::path::Escaped;
+use pinfold_protect::set_aside::SetAside;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, openat, renameat_with, statat};
 
 use super::modules::{GitFiles, Modules};
-use crate::set_aside::SetAside;
 
 mod foreign;
 mod new;

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 
 use pinfold_host::beneath::join_beneath;
 use pinfold_policy::authority::{Effect, Reason, Why};
+use pinfold_protect::survey::walk;
+use pinfold_protect::tracked::Tracked;
 use rustix::fs::FileType;
 
 use super::{Git, Granted, Guard};
-use crate::survey::walk;
-use crate::tracked::Tracked;
 
 impl Guard {
     /// Hides the files that are secret by name, but for those of which git has this very content.

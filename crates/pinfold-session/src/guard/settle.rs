@@ -9,6 +9,8 @@ use pinfold_git::state::State;
 use pinfold_host::directories::Places;
 use pinfold_host::file_id::Moment;
 use pinfold_policy::settings::Settings;
+use pinfold_protect::patience::Patience;
+use pinfold_protect::set_aside::SetAside;
 
 use super::Guard;
 use crate::after::{self, Looked};
@@ -16,9 +18,7 @@ use crate::git::collect::Phase;
 use crate::git::modules::GitFiles;
 use crate::git::rebuild::Rebuild;
 use crate::git::sync::Synced;
-use crate::patience::Patience;
 use crate::protected_dirs::{self, Settling};
-use crate::set_aside::SetAside;
 
 impl Guard {
     /// Takes over what is harmless of the session's changes. Call it when everything in the

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use pinfold_git::settled::{Kept, Settled};
 use pinfold_host::beneath::open_directory;
 use pinfold_policy::path::Escaped;
+use pinfold_protect::set_aside::{SetAside, named};
 
 use super::apply::{Expected, Refused, Target};
 use super::changes::{File, Found};
@@ -14,7 +15,6 @@ use crate::git::committed::{Committed, Repository};
 use crate::git::private::Copied;
 use crate::guard;
 use crate::review::tree::Tree;
-use crate::set_aside::{SetAside, named};
 
 /// What is set aside of one directory one by one at most. More than that is set aside as a whole.
 const MOST_NAMED: usize = 64;

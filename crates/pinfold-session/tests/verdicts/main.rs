@@ -30,7 +30,7 @@ use pinfold_boundary::{
 };
 use pinfold_policy::authority::Authority;
 use pinfold_policy::path::{HostPath, InsidePath};
-use pinfold_session::mounts;
+use pinfold_protect::mounts;
 use pinfold_testkit::podman::end_podman;
 use pinfold_wire::{Ended, Order, Report};
 

@@ -8,7 +8,7 @@ use rustix::fs::FileType;
 
 /// The entries of one directory.
 #[derive(Debug, Default)]
-pub(crate) struct Listing {
+pub struct Listing {
     pub(super) path: Vec<u8>,
     pub(super) names: Vec<u8>,
     pub(super) entries: Vec<Entry>,
@@ -25,23 +25,23 @@ pub(super) struct Entry {
 
 impl Listing {
     /// The directory's path relative to the walk's root; empty for the root.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         Path::new(OsStr::from_bytes(&self.path))
     }
 
     /// Name and kind of each entry; a link is a link.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = (&[u8], FileType)> {
+    pub fn entries(&self) -> impl Iterator<Item = (&[u8], FileType)> {
         self.entries.iter().map(|entry| (&self.names[entry.start..entry.end], entry.kind))
     }
 
     /// Name, kind and inode number of each entry, as the directory has them (`d_ino`, readdir(3)).
-    pub(crate) fn inodes(&self) -> impl Iterator<Item = (&[u8], FileType, u64)> {
+    pub fn inodes(&self) -> impl Iterator<Item = (&[u8], FileType, u64)> {
         let name = |entry: &Entry| &self.names[entry.start..entry.end];
         self.entries.iter().map(move |entry| (name(entry), entry.kind, entry.inode))
     }
 
     /// What lies at a name, if anything does.
-    pub(crate) fn kind(&self, name: &[u8]) -> Option<FileType> {
+    pub fn kind(&self, name: &[u8]) -> Option<FileType> {
         self.entries().find(|(found, _)| *found == name).map(|(_, kind)| kind)
     }
 }

@@ -18,13 +18,13 @@ use crate::survey::{Listing, Tag};
 /// Where packages are installed. What lies in them is code that the host runs as soon as it uses
 /// them, so their editor settings add nothing; the keys in them were published with them; and
 /// package managers move and remove these directories, which a mount in them would forbid.
-pub(crate) const INSTALLED: [&[u8]; 2] = [b"node_modules", b"site-packages"];
+pub const INSTALLED: [&[u8]; 2] = [b"node_modules", b"site-packages"];
 /// Directories of a git directory that hold only what git made, or that are covered as a whole.
 const OF_GIT: [&[u8]; 7] = [b"objects", b"refs", b"logs", b"lfs", b"rr-cache", b"hooks", b"info"];
 
 /// What kind of place a directory is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Zone {
+pub enum Zone {
     /// Files that people and programs work with.
     Tree,
     /// Installed packages.
@@ -52,7 +52,7 @@ impl Tag for Zone {
 
 /// Which of the two looks at a granted directory it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Look {
+pub enum Look {
     /// Before the command starts: what is found will be masked, so what lies in something hidden
     /// need not be found.
     Before,
@@ -62,18 +62,18 @@ pub(crate) enum Look {
 
 /// Something that the walk found.
 #[derive(Debug, Clone)]
-pub(crate) struct Finding {
+pub struct Finding {
     /// Absolute, on the host.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// What it is; a link is a link.
-    pub(crate) kind: FileType,
+    pub kind: FileType,
     /// What it means.
-    pub(crate) what: What,
+    pub what: What,
 }
 
 /// What a finding means.
 #[derive(Debug, Clone)]
-pub(crate) enum What {
+pub enum What {
     /// A socket or FIFO: a bind mount leaves it connected to whoever listens on the host.
     Socket,
     /// Its name is protected.
@@ -94,30 +94,35 @@ pub(crate) enum What {
 
 /// The rules by which names are judged.
 #[derive(Debug)]
-pub(crate) struct Rules<'a> {
-    pub(crate) protection: Protection,
-    pub(crate) files: &'a FileSettings,
-    pub(crate) own: &'a Own,
+pub struct Rules<'a> {
+    /// Which names are protected.
+    pub protection: Protection,
+    /// What the settings say of files.
+    pub files: &'a FileSettings,
+    /// What is pinfold's own.
+    pub own: &'a Own,
     /// Granted roots: each is walked on its own, and what is granted by name is wanted.
-    pub(crate) roots: Vec<PathBuf>,
+    pub roots: Vec<PathBuf>,
 }
 
 /// Judges the listings of one granted root.
-pub(crate) struct Surveyor<'a> {
+pub struct Surveyor<'a> {
     rules: &'a Rules<'a>,
     root: &'a Path,
     site: &'a Site,
     writable: bool,
     look: Look,
-    pub(crate) findings: Vec<Finding>,
+    /// What was found.
+    pub findings: Vec<Finding>,
     /// What tools on the host run on a build, in a writable root.
-    pub(crate) built: Vec<PathBuf>,
+    pub built: Vec<PathBuf>,
     /// Last components of the granted roots.
     root_names: Vec<&'a [u8]>,
 }
 
 impl<'a> Surveyor<'a> {
-    pub(crate) fn new(
+    /// Judges names below a granted directory.
+    pub fn new(
         rules: &'a Rules<'a>,
         root: &'a Path,
         site: &'a Site,
@@ -133,12 +138,7 @@ impl<'a> Surveyor<'a> {
     }
 
     /// Judges one directory and names those below that are to be looked at.
-    pub(crate) fn visit(
-        &mut self,
-        listing: &Listing,
-        zone: Zone,
-        below: &mut Vec<(Vec<u8>, Zone)>,
-    ) {
+    pub fn visit(&mut self, listing: &Listing, zone: Zone, below: &mut Vec<(Vec<u8>, Zone)>) {
         match zone {
             Zone::Git => self.git_directory(listing, below),
             Zone::WithinGit if is_git_layout(listing) => self.git_directory(listing, below),

@@ -13,7 +13,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 /// The kernel is asked by connecting a datagram socket: it finds the bound socket first and then compares
 /// the types (`unix_find_bsd` in net/unix/af_unix.c). So a listener never hears of it, and nothing is sent
 /// to a datagram socket. Anything but "nobody is there" counts as bound.
-pub(crate) fn is_dead(path: &Path) -> bool {
+pub fn is_dead(path: &Path) -> bool {
     connect(path) == Err(Errno::CONNREFUSED)
 }
 

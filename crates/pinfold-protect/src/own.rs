@@ -66,7 +66,7 @@ type Inode = (u64, u64);
 
 /// pinfold's own directories and files.
 #[derive(Debug, Default)]
-pub(crate) struct Own {
+pub struct Own {
     /// Directories and files without a link on the way. Some may be missing.
     places: Vec<PathBuf>,
     /// Of those that are missing, files.
@@ -88,7 +88,7 @@ impl Own {
     ///
     /// # Errors
     /// A directory of settings that cannot be looked at, or that holds more than [`MOST`] entries.
-    pub(crate) fn find(places: &Places) -> io::Result<Self> {
+    pub fn find(places: &Places) -> io::Result<Self> {
         let homes = [Some(places.home.clone()), account_home()];
         let defaults = homes.into_iter().flatten().flat_map(|home| {
             DEFAULTS.map(|(relative, holds)| (home.join(relative).join(OWN_NAME), holds))
@@ -194,27 +194,27 @@ impl Own {
 
     /// Returns where a path without links lies in its file system: what is mounted a second time is
     /// the same there.
-    pub(crate) fn place_of(&self, path: &Path) -> Option<PathBuf> {
+    pub fn place_of(&self, path: &Path) -> Option<PathBuf> {
         mount_points::place(&self.mounts, path)
     }
 
     /// Directories and files, each without a link on the way; some may be missing.
-    pub(crate) fn places(&self) -> &[PathBuf] {
+    pub fn places(&self) -> &[PathBuf] {
         &self.places
     }
 
     /// Whether a place that is missing is one of a file.
-    pub(crate) fn is_file(&self, place: &Path) -> bool {
+    pub fn is_file(&self, place: &Path) -> bool {
         self.files.contains(place)
     }
 
     /// Links that lead to them.
-    pub(crate) fn links(&self) -> &[PathBuf] {
+    pub fn links(&self) -> &[PathBuf] {
         &self.links
     }
 
     /// Returns what of pinfold's own a path without links is or lies in.
-    pub(crate) fn holding(&self, path: &Path) -> Option<PathBuf> {
+    pub fn holding(&self, path: &Path) -> Option<PathBuf> {
         let by_path = self.places.iter().find(|place| path.starts_with(place)).cloned();
         // A file system may have several names for one directory.
         by_path.or_else(|| {

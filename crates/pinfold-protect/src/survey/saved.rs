@@ -6,7 +6,7 @@ use super::{Seen, State, Walk};
 
 impl<Z: Tag> Walk<Z> {
     /// The walk as bytes, for [`Self::from_bytes`].
-    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+    pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.seen.len() * 96);
         for Seen { path, state, zone } in &self.seen {
             bytes.extend_from_slice(&(path.len() as u32).to_le_bytes());
@@ -22,7 +22,7 @@ impl<Z: Tag> Walk<Z> {
 
     /// A walk that was written down; `None` if the bytes are no whole one. What it could not look
     /// into is among what the session masked.
-    pub(crate) fn from_bytes(mut bytes: &[u8]) -> Option<Self> {
+    pub fn from_bytes(mut bytes: &[u8]) -> Option<Self> {
         let mut seen = Vec::new();
         while !bytes.is_empty() {
             let length = u32::from_le_bytes(*bytes.first_chunk()?) as usize;
@@ -39,7 +39,7 @@ impl<Z: Tag> Walk<Z> {
 }
 
 /// A note about a directory that can be written down.
-pub(crate) trait Tag: Sized {
+pub trait Tag: Sized {
     /// The note as one byte.
     fn tag(&self) -> u8;
     /// The note of a byte.

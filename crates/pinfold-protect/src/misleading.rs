@@ -26,18 +26,18 @@ use crate::survey::Visited;
 
 /// What is known from before the session.
 #[derive(Debug, Default)]
-pub(crate) struct Before {
+pub struct Before {
     /// When it began.
-    pub(crate) began: Began,
+    pub began: Began,
     /// What had a name with control characters already.
-    pub(crate) odd: HashSet<(PathBuf, FileId)>,
+    pub odd: HashSet<(PathBuf, FileId)>,
     /// Places that the sandbox could read and not change.
-    pub(crate) fixed: Vec<PathBuf>,
+    pub fixed: Vec<PathBuf>,
 }
 
 impl Before {
     /// Notes names of a directory that are odd already.
-    pub(crate) fn note(&mut self, root: &Path, visited: &Visited<'_>) {
+    pub fn note(&mut self, root: &Path, visited: &Visited<'_>) {
         for (name, _) in visited.listing.entries().filter(|(name, _)| has_controls(name)) {
             if let Ok(id) = FileId::at(visited.directory, name) {
                 let directory = root.join(visited.listing.path());
@@ -49,14 +49,17 @@ impl Before {
 
 /// Something new that misleads, and why it may not stay.
 #[derive(Debug)]
-pub(crate) struct Misleading {
-    pub(crate) path: PathBuf,
-    pub(crate) why: String,
-    pub(crate) opt_in: &'static str,
+pub struct Misleading {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Why it misleads.
+    pub why: String,
+    /// The opt-in that lets it stay.
+    pub opt_in: &'static str,
 }
 
 /// Looks for it in one granted root.
-pub(crate) struct Finder<'a> {
+pub struct Finder<'a> {
     root: &'a Path,
     /// All granted roots.
     roots: Vec<&'a Path>,
@@ -66,11 +69,13 @@ pub(crate) struct Finder<'a> {
     links: bool,
     names: bool,
     holes: bool,
-    pub(crate) found: Vec<Misleading>,
+    /// What was found.
+    pub found: Vec<Misleading>,
 }
 
 impl<'a> Finder<'a> {
-    pub(crate) fn new(
+    /// Looks for what is new since the session began.
+    pub fn new(
         root: &'a Path,
         roots: Vec<&'a Path>,
         before: &'a Before,
@@ -84,7 +89,7 @@ impl<'a> Finder<'a> {
     }
 
     /// Looks at the entries of a directory that changed since the session began.
-    pub(crate) fn visit(&mut self, visited: &Visited<'_>, zone: Zone) {
+    pub fn visit(&mut self, visited: &Visited<'_>, zone: Zone) {
         if !matches!(zone, Zone::Tree | Zone::Installed) {
             return;
         }
@@ -133,15 +138,17 @@ impl<'a> Finder<'a> {
 
 /// A granted root and all of them.
 #[derive(Clone, Copy)]
-pub(crate) struct Roots<'a> {
-    pub(crate) root: &'a Path,
-    pub(crate) all: &'a [&'a Path],
+pub struct Roots<'a> {
+    /// The one that is looked at.
+    pub root: &'a Path,
+    /// All of them.
+    pub all: &'a [&'a Path],
 }
 
 /// Returns why a new link may not stay, if it leads out of what was granted. It lies at `link` below
 /// the root. `fixed` are places that the sandbox could read and not change, and `hidden` what it
 /// could not read.
-pub(crate) fn leads_away(
+pub fn leads_away(
     roots: Roots<'_>,
     link: &Path,
     text: &[u8],
@@ -187,12 +194,12 @@ fn has_holes(found: &Statx) -> Option<String> {
 }
 
 /// The same for an entry of a directory.
-pub(crate) fn claims_too_much(directory: impl AsFd, name: &[u8]) -> Option<String> {
+pub fn claims_too_much(directory: impl AsFd, name: &[u8]) -> Option<String> {
     has_holes(&look(directory.as_fd(), name)?)
 }
 
 /// Why a new file may not stay whose name has control characters.
-pub(crate) const ODD: &str = "its name has control characters, which terminals obey";
+pub const ODD: &str = "its name has control characters, which terminals obey";
 
 fn look(directory: BorrowedFd<'_>, name: &[u8]) -> Option<Statx> {
     let wanted = StatxFlags::CTIME | StatxFlags::SIZE | StatxFlags::BLOCKS;

@@ -29,11 +29,11 @@ mod listing;
 mod saved;
 
 use again::open_to_owner;
-pub(crate) use again::walk_changed;
+pub use again::walk_changed;
 use facts::Facts;
 use listing::Entry;
-pub(crate) use listing::Listing;
-pub(crate) use saved::Tag;
+pub use listing::Listing;
+pub use saved::Tag;
 
 /// A directory as it was seen, with the visitor's note about it.
 #[derive(Debug, Clone)]
@@ -74,7 +74,7 @@ impl State {
 
 /// What a walk saw.
 #[derive(Debug, Default)]
-pub(crate) struct Walk<Z> {
+pub struct Walk<Z> {
     /// The directories that it entered.
     seen: Vec<Seen<Z>>,
     /// Those that it could not look into.
@@ -85,30 +85,31 @@ pub(crate) struct Walk<Z> {
 
 impl<Z> Walk<Z> {
     /// Whether the walk entered the directory at this path, relative to its root.
-    pub(crate) fn has_seen(&self, path: &Path) -> bool {
+    pub fn has_seen(&self, path: &Path) -> bool {
         let paths = || self.seen.iter().map(|seen| seen.path.clone()).collect();
         self.paths.get_or_init(paths).contains(path.as_os_str().as_bytes())
     }
 
     /// The directories that it could not look into.
-    pub(crate) fn unseen(&self) -> &[Unseen] {
+    pub fn unseen(&self) -> &[Unseen] {
         &self.unseen
     }
 }
 
 /// A directory that a walk could not look into.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Unseen {
+pub struct Unseen {
     /// Relative to the walk's root.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// Which directory it is, if that can be told.
     id: Option<FileId>,
-    pub(crate) why: Obstacle,
+    /// Why.
+    pub why: Obstacle,
 }
 
 /// Why a directory was not looked into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Obstacle {
+pub enum Obstacle {
     /// It may not be read.
     Closed,
     /// It lies more than [`DEEPEST`] levels below the root.
@@ -124,12 +125,13 @@ fn open_root(root: &Path) -> Result<OwnedFd, Errno> {
 }
 
 /// A directory that is visited.
-pub(crate) struct Visited<'a> {
-    pub(crate) listing: &'a Listing,
+pub struct Visited<'a> {
+    /// Its entries.
+    pub listing: &'a Listing,
     /// Open on it, at least as a path.
-    pub(crate) directory: BorrowedFd<'a>,
+    pub directory: BorrowedFd<'a>,
     /// Whether an earlier walk found no directory or another one at its path.
-    pub(crate) is_new: bool,
+    pub is_new: bool,
 }
 
 /// What visits each directory: it gets the entries and the zone that was given to the directory,
@@ -141,7 +143,7 @@ pub(crate) type Visit<'a, Z> = dyn FnMut(&Visited<'_>, Z, &mut Vec<(Vec<u8>, Z)>
 ///
 /// # Errors
 /// Returns the error of opening or reading a directory.
-pub(crate) fn walk<Z: Copy>(
+pub fn walk<Z: Copy>(
     root: &Path,
     zone: Z,
     cache: &Path,

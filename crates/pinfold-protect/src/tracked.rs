@@ -19,17 +19,17 @@ use crate::restrict::follow;
 
 /// What git knows of some files.
 #[derive(Debug, Default)]
-pub(crate) struct Tracked {
+pub struct Tracked {
     /// Those of which git has this very content.
-    pub(crate) same: BTreeSet<PathBuf>,
+    pub same: BTreeSet<PathBuf>,
     /// Those that git tracks with another content.
-    pub(crate) other: BTreeSet<PathBuf>,
+    pub other: BTreeSet<PathBuf>,
 }
 
 impl Tracked {
     /// Looks files up in the indexes of the repositories that they lie in. `is_seen` says whether
     /// the inside sees a git directory.
-    pub(crate) fn look_up<'p>(
+    pub fn look_up<'p>(
         files: impl Iterator<Item = &'p PathBuf>,
         roots: &[PathBuf],
         is_seen: impl Fn(&Path) -> bool,
@@ -81,7 +81,7 @@ fn repository_of(file: &Path, roots: &[PathBuf]) -> Option<(PathBuf, PathBuf)> {
 ///
 /// # Errors
 /// What writing an index or a list of ignored files says.
-pub(crate) fn pass_over(
+pub fn pass_over(
     hidden: &[PathBuf],
     tops: impl Iterator<Item = (PathBuf, PathBuf)>,
     private: &Path,

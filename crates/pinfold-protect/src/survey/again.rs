@@ -18,7 +18,7 @@ use super::{
 ///
 /// # Errors
 /// As [`super::walk`]; `ECANCELED` if the time was not enough.
-pub(crate) fn walk_changed<Z: Copy>(
+pub fn walk_changed<Z: Copy>(
     root: &Path,
     before: &Walk<Z>,
     patience: &Patience,

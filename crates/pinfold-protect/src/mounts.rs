@@ -2,17 +2,16 @@
 //! held by the property test `verdicts`.
 
 use pinfold_boundary::{Cover, CoverKind, Entry, Place};
+use pinfold_host::Refusal;
 use pinfold_policy::access::Access;
 use pinfold_policy::authority::{Authority, Effect, Restriction};
 use pinfold_policy::path::HostPath;
-
-use crate::RunError;
 
 /// The granted roots, parents first.
 ///
 /// # Errors
 /// A grant of an access that no boundary enforces.
-pub fn grants(authority: &Authority) -> Result<Vec<Entry>, RunError> {
+pub fn grants(authority: &Authority) -> Result<Vec<Entry>, Refusal> {
     let entry = |grant: &pinfold_policy::authority::Grant| {
         let host = grant.root.host.clone();
         let place = if grant.access == Access::FULL {
@@ -22,7 +21,7 @@ pub fn grants(authority: &Authority) -> Result<Vec<Entry>, RunError> {
         } else {
             let what = format!("no boundary can grant {} exactly this access", grant.root.host);
             let hint = "grant it for reading or in full".to_owned();
-            return Err(RunError::refused(what, Some(hint)));
+            return Err(Refusal::new(what).with_hint(hint));
         };
         Ok(Entry { path: grant.root.inside.clone(), place })
     };

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// A moment, by the clock that file systems use and by one that nobody sets.
 #[derive(Debug, Default, Clone, Copy, Serialize, Deserialize)]
-pub(crate) struct Began {
+pub struct Began {
     /// Since 1970, as in a file's change time.
     real: Duration,
     /// Since the machine started, with the time that it slept.
@@ -16,13 +16,14 @@ pub(crate) struct Began {
 }
 
 impl Began {
-    pub(crate) fn now() -> Self {
+    /// Returns this moment.
+    pub fn now() -> Self {
         // The kernel's clock for files is never behind this one.
         Self { real: read(ClockId::RealtimeCoarse), boot: read(ClockId::Boottime) }
     }
 
     /// This moment by the clock as it is set now, if somebody has set it back since.
-    pub(crate) fn by_the_clock(self) -> Self {
+    pub fn by_the_clock(self) -> Self {
         self.by(Self { real: read(ClockId::RealtimeCoarse), boot: read(ClockId::Boottime) })
     }
 

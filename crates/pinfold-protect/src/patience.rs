@@ -21,7 +21,7 @@ const STEP: Duration = Duration::from_millis(50);
 
 /// Whether a look may go on.
 #[derive(Debug)]
-pub(crate) struct Patience {
+pub struct Patience {
     began: Instant,
     longest: Duration,
     /// SIGINT and SIGTERM, which the supervisor blocks.
@@ -31,11 +31,13 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
-    pub(crate) fn at_end() -> Self {
+    /// Returns that of a session's end.
+    pub fn at_end() -> Self {
         Self::of(AT_END)
     }
 
-    pub(crate) fn at_start() -> Self {
+    /// Returns that of a start that settles an earlier session.
+    pub fn at_start() -> Self {
         Self::of(AT_START)
     }
 
@@ -46,7 +48,7 @@ impl Patience {
     }
 
     /// Whether the look has to stop here.
-    pub(crate) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         let passed = self.began.elapsed();
         if passed < self.next.get() || self.is_over.get() {
             return self.is_over.get();

@@ -14,26 +14,26 @@ const MOST: usize = 5;
 
 /// Files and directories of the workspace that tools run on a build.
 #[derive(Debug)]
-pub(crate) struct Built {
+pub struct Built {
     began: Duration,
     paths: Vec<PathBuf>,
 }
 
 impl Built {
     /// Begins when the session does.
-    pub(crate) fn begin() -> Self {
+    pub fn begin() -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self { began: now.saturating_sub(TICK), paths: Vec::new() }
     }
 
     /// Adds paths that were found at the start.
-    pub(crate) fn add(&mut self, paths: impl IntoIterator<Item = PathBuf>) {
+    pub fn add(&mut self, paths: impl IntoIterator<Item = PathBuf>) {
         self.paths.extend(paths);
     }
 
     /// Returns a line that names what was changed or made since the start, whoever did it. `new` was
     /// found at the end.
-    pub(crate) fn note(&self, new: &[PathBuf], roots: &[PathBuf]) -> Option<String> {
+    pub fn note(&self, new: &[PathBuf], roots: &[PathBuf]) -> Option<String> {
         let mut changed: Vec<&PathBuf> = self.paths.iter().chain(new).collect();
         changed.retain(|path| self.is_changed(path));
         changed.sort();

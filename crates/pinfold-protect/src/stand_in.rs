@@ -6,16 +6,15 @@
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use pinfold_boundary::{CoverKind, Entry, Place};
+use pinfold_host::Refusal;
 use pinfold_host::beneath::{open_directory, read_beneath};
 use pinfold_policy::authority::{Authority, Effect, Restriction};
 use pinfold_policy::path::{HostPath, InsidePath};
-
-use crate::RunError;
-use crate::git::bytes;
 
 /// Where the files lie in the sandbox.
 const INSIDE: &str = "/run/pinfold/hidden";
@@ -25,7 +24,7 @@ const DOTENV: &str = "dotenv";
 /// The directory that the sandbox sees. It is filled when the placeholders are made, which must not
 /// be before init is cloned.
 #[derive(Debug)]
-pub(crate) struct StandIns {
+pub struct StandIns {
     directory: PathBuf,
     /// The hidden files, each with the path in the sandbox of what stands in for it.
     files: HashMap<PathBuf, PathBuf>,
@@ -33,7 +32,7 @@ pub(crate) struct StandIns {
 
 impl StandIns {
     /// In a session's private directory.
-    pub(crate) fn new(private: &Path) -> Self {
+    pub fn new(private: &Path) -> Self {
         Self { directory: private.join("hidden"), files: HashMap::new() }
     }
 
@@ -41,7 +40,7 @@ impl StandIns {
     ///
     /// # Errors
     /// Returns the error of `mkdir(2)`.
-    pub(crate) fn make(&self) -> io::Result<()> {
+    pub fn make(&self) -> io::Result<()> {
         fs::DirBuilder::new().mode(0o755).create(&self.directory)?;
         fs::set_permissions(&self.directory, fs::Permissions::from_mode(0o755))
     }
@@ -50,8 +49,8 @@ impl StandIns {
     ///
     /// # Errors
     /// Never: the paths are valid.
-    pub(crate) fn entry(&self) -> Result<Entry, RunError> {
-        let host = HostPath::new(&self.directory).map_err(RunError::path)?;
+    pub fn entry(&self) -> Result<Entry, Refusal> {
+        let host = HostPath::new(&self.directory).map_err(Refusal::new)?;
         let path = InsidePath::from_static(INSIDE);
         Ok(Entry { path, place: Place::ReadOnly(host) })
     }
@@ -60,7 +59,7 @@ impl StandIns {
     ///
     /// # Errors
     /// Returns the error of writing one.
-    pub(crate) fn fill(&mut self, authority: &Authority, variables: &[Vec<u8>]) -> io::Result<()> {
+    pub fn fill(&mut self, authority: &Authority, variables: &[Vec<u8>]) -> io::Result<()> {
         let is_dotenv = |hidden: &&Restriction| {
             hidden.effect == Effect::Hide && hidden.reason.opt_in.as_deref() == Some(DOTENV)
         };
@@ -82,8 +81,8 @@ impl StandIns {
     }
 
     /// What covers a hidden file, if one of these files stands in for it.
-    pub(crate) fn cover(&self, host: &Path) -> Option<CoverKind> {
-        Some(CoverKind::HideWith(bytes(self.files.get(host)?)))
+    pub fn cover(&self, host: &Path) -> Option<CoverKind> {
+        Some(CoverKind::HideWith(self.files.get(host)?.as_os_str().as_bytes().to_vec()))
     }
 }
 

@@ -5,68 +5,65 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
+use pinfold_host::Refusal;
 use pinfold_host::placeholder::Placeholder;
 use pinfold_policy::authority::{Effect, Reason, Restriction, Why};
 use pinfold_policy::origin::Origin;
 use pinfold_policy::path::HostPath;
-
-use crate::RunError;
 
 /// How many links one path may lead through (`MAXSYMLINKS` in Linux, path_resolution(7)).
 const MAX_LINKS: usize = 40;
 
 /// The directory in the sandbox that stands for one of which it has a private copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Substitute(pub(crate) PathBuf);
+pub struct Substitute(pub PathBuf);
 
 /// Everything that is to look different inside.
 #[derive(Debug, Default)]
-pub(crate) struct Protect {
+pub struct Protect {
     /// Granted roots; true where the inside may write.
     roots: Vec<(PathBuf, bool)>,
     restrictions: Vec<(PathBuf, Effect, Reason, Origin)>,
-    pub(crate) substitutes: HashMap<PathBuf, Substitute>,
+    /// What is shown in place of what.
+    pub substitutes: HashMap<PathBuf, Substitute>,
     /// What is hidden so that nobody may open it. Everything else that is hidden looks empty.
-    pub(crate) closed: HashSet<PathBuf>,
-    pub(crate) placeholders: Vec<Placeholder>,
+    pub closed: HashSet<PathBuf>,
+    /// What has to be made so that it can be restricted.
+    pub placeholders: Vec<Placeholder>,
     refused: Vec<String>,
 }
 
 impl Protect {
-    pub(crate) fn new(roots: Vec<(PathBuf, bool)>) -> Self {
+    /// Restricts within these roots; each says whether it can be written to.
+    pub fn new(roots: Vec<(PathBuf, bool)>) -> Self {
         Self { roots, ..Self::default() }
     }
 
     /// Restricts a path by what is built in.
-    pub(crate) fn restrict(&mut self, path: PathBuf, effect: Effect, reason: Reason) {
+    pub fn restrict(&mut self, path: PathBuf, effect: Effect, reason: Reason) {
         self.restrict_by(path, effect, reason, Origin::Default);
     }
 
-    pub(crate) fn restrict_by(
-        &mut self,
-        path: PathBuf,
-        effect: Effect,
-        reason: Reason,
-        origin: Origin,
-    ) {
+    /// Adds a restriction.
+    pub fn restrict_by(&mut self, path: PathBuf, effect: Effect, reason: Reason, origin: Origin) {
         self.restrictions.push((path, effect, reason, origin));
     }
 
     /// Hides a path so that nobody may open it.
-    pub(crate) fn close(&mut self, path: PathBuf, reason: Reason) {
+    pub fn close(&mut self, path: PathBuf, reason: Reason) {
         self.closed.insert(path.clone());
         self.restrict(path, Effect::Hide, reason);
     }
 
     /// Gives the inside a private copy of what lies at a path.
-    pub(crate) fn substitute(&mut self, path: PathBuf, substitute: Substitute, reason: Reason) {
+    pub fn substitute(&mut self, path: PathBuf, substitute: Substitute, reason: Reason) {
         self.substitutes.insert(path.clone(), substitute);
         self.restrict(path, Effect::Private, reason);
     }
 
     /// Protects a path that may be missing: an empty directory, or a file with this content,
     /// stands for it, in directories that are made where they are missing too.
-    pub(crate) fn restrict_missing(
+    pub fn restrict_missing(
         &mut self,
         path: &Path,
         content: Option<&'static [u8]>,
@@ -86,7 +83,7 @@ impl Protect {
     }
 
     /// Makes something stand for a path that is missing, if the inside could make it.
-    pub(crate) fn place_missing(&mut self, path: &Path, content: Option<&'static [u8]>) -> bool {
+    pub fn place_missing(&mut self, path: &Path, content: Option<&'static [u8]>) -> bool {
         let Some(root) = self.writable_root(path).map(Path::to_owned) else { return false };
         // Those above it too: one that is there may be another session's, and go with it.
         let above = path.ancestors().skip(1).take_while(|above| above.starts_with(&root));
@@ -99,12 +96,12 @@ impl Protect {
     }
 
     /// Takes back what was said of a path.
-    pub(crate) fn forget(&mut self, path: &Path) {
+    pub fn forget(&mut self, path: &Path) {
         self.restrictions.retain(|(known, ..)| known != path);
     }
 
     /// Puts something else in the place of whatever was found at a path.
-    pub(crate) fn shadow(
+    pub fn shadow(
         &mut self,
         path: &Path,
         effect: Effect,
@@ -121,7 +118,7 @@ impl Protect {
     }
 
     /// The writable root that a path lies in, if any.
-    pub(crate) fn writable_root(&self, path: &Path) -> Option<&Path> {
+    pub fn writable_root(&self, path: &Path) -> Option<&Path> {
         self.root_of(path, true)
     }
 
@@ -133,7 +130,7 @@ impl Protect {
     }
 
     /// If `path` leads through links: they stay, and what they lead to gets the restriction.
-    pub(crate) fn restrict_targets(&mut self, path: &Path, effect: Effect, reason: &Reason) {
+    pub fn restrict_targets(&mut self, path: &Path, effect: Effect, reason: &Reason) {
         let Some(followed) = follow(path) else { return };
         for link in followed.links.iter().filter(|link| *link != path) {
             if self.writable_root(link).is_some() {
@@ -155,19 +152,36 @@ impl Protect {
     }
 
     /// If a link lies at `path`: what it leads to stays as it is, because the host executes it.
-    pub(crate) fn keep_targets(&mut self, path: &Path) {
+    pub fn keep_targets(&mut self, path: &Path) {
         let text = "a program on the host runs it through a link".into();
         let reason = Reason { why: Why::HostExecutes, text, opt_in: None };
         self.restrict_targets(path, Effect::ReadOnly, &reason);
     }
 
     /// What is restricted, how and why.
-    pub(crate) fn restrictions(&self) -> impl Iterator<Item = (&Path, Effect, &Reason)> {
+    pub fn restrictions(&self) -> impl Iterator<Item = (&Path, Effect, &Reason)> {
         self.restrictions.iter().map(|(path, effect, reason, _)| (path.as_path(), *effect, reason))
     }
 
+    /// Whether something is made at this path, which is missing.
+    pub fn is_placed(&self, path: &Path) -> bool {
+        self.placeholders.iter().any(|made| made.path == path && made.content.is_none())
+    }
+
+    /// Whether a path is read-only because of its name, and nothing in it is pinfold's own.
+    pub fn is_only_protected(&self, path: &Path) -> bool {
+        let of_this = self.restrictions().filter(|(it, ..)| *it == path);
+        let mut is_any = false;
+        let is_by_name = of_this.into_iter().all(|(_, effect, reason)| {
+            is_any = true;
+            effect == Effect::ReadOnly && reason.why == Why::HostExecutes
+        });
+        let mut below = self.restrictions().filter(|(it, ..)| it.starts_with(path));
+        is_any && is_by_name && below.all(|(_, _, reason)| reason.why != Why::Own)
+    }
+
     /// What is hidden.
-    pub(crate) fn hidden(&self) -> HashSet<PathBuf> {
+    pub fn hidden(&self) -> HashSet<PathBuf> {
         let hidden = self.restrictions.iter().filter(|(_, effect, ..)| *effect == Effect::Hide);
         hidden.map(|(path, ..)| path.clone()).collect()
     }
@@ -177,9 +191,9 @@ impl Protect {
     ///
     /// # Errors
     /// A link that leads to a whole grant.
-    pub(crate) fn finish(&mut self) -> Result<Vec<Restriction>, RunError> {
+    pub fn finish(&mut self) -> Result<Vec<Restriction>, Refusal> {
         if let Some(what) = self.refused.first() {
-            return Err(RunError::refused(what, Some("remove the link".to_owned())));
+            return Err(Refusal::new(what).with_hint("remove the link".to_owned()));
         }
         let hidden = self.hidden();
         let substitutes = &self.substitutes;
@@ -192,7 +206,7 @@ impl Protect {
             .into_iter()
             .filter(|(path, ..)| !in_hidden(path))
             .map(|(path, effect, reason, source)| {
-                let host = HostPath::new(path).map_err(RunError::path)?;
+                let host = HostPath::new(path).map_err(Refusal::new)?;
                 Ok(Restriction { host, effect, reason, source })
             })
             .collect()
@@ -200,16 +214,16 @@ impl Protect {
 }
 
 /// Where a link leads.
-pub(crate) struct Followed {
+pub struct Followed {
     /// The links on the way.
-    pub(crate) links: Vec<PathBuf>,
+    pub links: Vec<PathBuf>,
     /// The end, which may be missing.
-    pub(crate) end: PathBuf,
+    pub end: PathBuf,
 }
 
 /// Follows the links that an absolute path leads through or to; `None` when there are none, or
 /// when they lead in circles and so nowhere.
-pub(crate) fn follow(path: &Path) -> Option<Followed> {
+pub fn follow(path: &Path) -> Option<Followed> {
     let mut links = Vec::new();
     let mut queue: VecDeque<OsString> = names(path);
     let mut here = PathBuf::from("/");

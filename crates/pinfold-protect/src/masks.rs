@@ -39,7 +39,7 @@ const ENDED: &str = "what keeps masks in place ended before the session, which w
 
 /// What keeps the masks of one session.
 #[derive(Debug)]
-pub(crate) struct Masks {
+pub struct Masks {
     /// The helper ends when this is closed.
     channel: Channel,
     helper: Helper,
@@ -48,7 +48,7 @@ pub(crate) struct Masks {
 
 /// Masks that are kept.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub struct Kept {
     channel: Arc<Channel>,
     helper: Helper,
     thread: JoinHandle<Fell>,
@@ -56,11 +56,11 @@ pub(crate) struct Kept {
 
 /// What became of masks.
 #[derive(Debug, Default)]
-pub(crate) struct Fell {
+pub struct Fell {
     /// What the user should know, one line each.
-    pub(crate) notes: Vec<String>,
+    pub notes: Vec<String>,
     /// Files that the host saved, as they were right after their masks were put back.
-    pub(crate) saved: HashMap<PathBuf, Moment>,
+    pub saved: HashMap<PathBuf, Moment>,
 }
 
 impl Masks {
@@ -69,7 +69,7 @@ impl Masks {
     ///
     /// # Errors
     /// Returns the error of `socketpair(2)`, of `pipe2(2)` or of starting it.
-    pub(crate) fn start() -> Result<Self, LaunchError> {
+    pub fn start() -> Result<Self, LaunchError> {
         let failed = |what| move |source| LaunchError::System { what, source };
         let (channel, inner) = Channel::pair()?;
         let (reports, out) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)
@@ -83,12 +83,7 @@ impl Masks {
     ///
     /// # Errors
     /// Returns that the helper cannot join the namespace, or the error of starting a thread.
-    pub(crate) fn keep(
-        self,
-        masks: Vec<Cover>,
-        mounts: &OwnedFd,
-        init: OwnedFd,
-    ) -> io::Result<Kept> {
+    pub fn keep(self, masks: Vec<Cover>, mounts: &OwnedFd, init: OwnedFd) -> io::Result<Kept> {
         let Self { channel, helper, mut reports } = self;
         let first = pinfold_wire::Order::Cover(Vec::new());
         channel.send(&first, &[mounts.as_fd()]).map_err(io::Error::other)?;
@@ -117,12 +112,12 @@ impl Masks {
 
 impl Kept {
     /// Takes further masks (`Order::Cover`). The helper lives until this is dropped.
-    pub(crate) fn channel(&self) -> Arc<Channel> {
+    pub fn channel(&self) -> Arc<Channel> {
         Arc::clone(&self.channel)
     }
 
     /// Ends it, once it has looked for a last time. Nobody else has the channel by now.
-    pub(crate) fn end(self) -> (Fell, Helper) {
+    pub fn end(self) -> (Fell, Helper) {
         let Self { channel, helper, thread } = self;
         drop(channel);
         let ended = |_| Fell { notes: vec![ENDED.to_owned()], ..Fell::default() };
@@ -133,7 +128,7 @@ impl Kept {
 /// The helper process. Once its channel is closed it ends, but it takes the kernel up to 20 ms to
 /// close its watch. Waits on drop.
 #[derive(Debug)]
-pub(crate) struct Helper(OwnedFd);
+pub struct Helper(OwnedFd);
 
 impl Drop for Helper {
     fn drop(&mut self) {

@@ -30,7 +30,7 @@ const LONGEST_RECORD: u64 = 64 << 10;
 
 /// What one session sets aside.
 #[derive(Debug)]
-pub(crate) struct SetAside {
+pub struct SetAside {
     directory: PathBuf,
     /// No record has this number or a higher one, unless another process makes it.
     next: AtomicU32,
@@ -51,7 +51,7 @@ struct Record {
 
 impl SetAside {
     /// For a session of this name.
-    pub(crate) fn of(places: &Places, session: &str) -> Self {
+    pub fn of(places: &Places, session: &str) -> Self {
         Self { directory: directory(places).join(session), next: AtomicU32::new(0) }
     }
 
@@ -59,7 +59,7 @@ impl SetAside {
     ///
     /// # Errors
     /// Returns the error of the call that failed. It may still be there, which the caller must say.
-    pub(crate) fn take_beneath(&self, root: &OwnedFd, path: &Path, whole: &Path) -> io::Result<()> {
+    pub fn take_beneath(&self, root: &OwnedFd, path: &Path, whole: &Path) -> io::Result<()> {
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -73,7 +73,7 @@ impl SetAside {
     ///
     /// # Errors
     /// As [`Self::take_beneath`].
-    pub(crate) fn take(&self, parent: &OwnedFd, name: &Path, path: &Path) -> io::Result<()> {
+    pub fn take(&self, parent: &OwnedFd, name: &Path, path: &Path) -> io::Result<()> {
         let opened = rustix::fs::openat(parent, name, ENTRY, Mode::empty())?;
         let mode = rustix::fs::fstat(&opened)?.st_mode;
         let kind = FileType::from_raw_mode(mode);
@@ -169,7 +169,7 @@ fn held(opened: &OwnedFd) -> PathBuf {
 ///
 /// # Errors
 /// Returns the error of `renameat2(2)`.
-pub(crate) fn rename_aside(parent: &OwnedFd, name: &Path) -> Result<OsString, Errno> {
+pub fn rename_aside(parent: &OwnedFd, name: &Path) -> Result<OsString, Errno> {
     for number in 0..MOST {
         let mut aside = name.as_os_str().to_owned();
         aside.push(format!(".{SUFFIX}"));
@@ -234,7 +234,7 @@ pub fn list(places: &Places) -> Vec<Aside> {
 }
 
 /// Names what was set aside, with the command that puts it back from where the user is.
-pub(crate) fn named(path: &Path) -> String {
+pub fn named(path: &Path) -> String {
     let current = std::env::current_dir().ok().filter(|it| it.parent().is_some());
     let near = current.as_ref().and_then(|it| path.strip_prefix(it).ok());
     let near = near.filter(|near| !near.as_os_str().as_bytes().starts_with(b"-"));

@@ -4,7 +4,7 @@
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -117,4 +117,10 @@ pub fn owner_at(directory: impl AsFd, name: &str) -> Option<(u32, u32)> {
     let stat = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW);
     let stat = stat.or_else(|_| rustix::fs::fstat(&directory));
     stat.ok().map(|stat| (stat.st_uid, stat.st_gid))
+}
+
+/// Joins a relative path to a root; an empty one gives the root.
+#[must_use]
+pub fn join_beneath(root: &Path, relative: &Path) -> PathBuf {
+    if relative.as_os_str().is_empty() { root.to_owned() } else { root.join(relative) }
 }

@@ -1,6 +1,9 @@
 //! SHA-256 digests (FIPS 180-4) and how they are shown.
 
 use std::fmt;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
 use std::str::FromStr;
 
 use ring::digest::{Context, SHA256, SHA256_OUTPUT_LEN};
@@ -71,12 +74,49 @@ pub fn name_of(text: &[u8]) -> String {
     Hex(ring::digest::digest(&SHA256, text).as_ref()).to_string()
 }
 
+/// The digest of a file's content.
+///
+/// # Errors
+/// What reading says.
+pub fn digest_of_file(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let mut context = Context::new(&SHA256);
+    let mut buffer = vec![0; 128 * 1024];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(format!("sha256:{}", Hex(context.finish().as_ref()))),
+            count => context.update(&buffer[..count]),
+        }
+    }
+}
+
+/// Returns whether a text is a SHA-256 digest as OCI writes it: `sha256:` and 64 digits in lower case.
+#[must_use]
+pub fn is_digest(text: &str) -> bool {
+    let is_lower = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    let digits = text.strip_prefix("sha256:");
+    digits.is_some_and(|digits| digits.len() == 64 && digits.bytes().all(is_lower))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Hex;
+    use super::{Hex, is_digest};
 
     #[test]
     fn hex_has_two_digits_for_each_byte() {
         assert_eq!(Hex(&[0, 0x0f, 0xa0]).to_string(), "000fa0");
+    }
+
+    #[test]
+    fn digest_has_an_algorithm_and_digits_in_lower_case() {
+        let digits = "0f".repeat(32);
+        assert!(is_digest(&format!("sha256:{digits}")));
+        for wrong in [
+            digits.clone(),
+            format!("sha256:{}", &digits[1..]),
+            format!("sha256:{}", digits.to_uppercase()),
+        ] {
+            assert!(!is_digest(&wrong), "{wrong}");
+        }
     }
 }

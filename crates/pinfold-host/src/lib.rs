@@ -10,6 +10,7 @@ pub mod file_id;
 pub mod io;
 pub mod ipc;
 pub mod launcher;
+pub mod memo;
 pub mod owned;
 pub mod placeholder;
 pub mod process;

@@ -7,14 +7,14 @@
 
 use std::path::{Path, PathBuf};
 
+use pinfold_git::host_git::HostGit;
+use pinfold_git::pointer;
+use pinfold_git::refs::{is_component, shell_word};
+use pinfold_git::staging::Staging;
 use pinfold_host::anchor::Anchor;
 use pinfold_host::launcher;
 use pinfold_policy::path::HostPath;
 
-use crate::git::host::HostGit;
-use crate::git::pointer;
-use crate::git::refs::{is_component, shell_word};
-use crate::git::staging::Staging;
 use crate::workspace::git_outside;
 
 /// A branch that waits.

@@ -9,6 +9,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
+use pinfold_git::settled::{Kept, Settled};
 use pinfold_host::directories::Places;
 use pinfold_host::file_id::{FileId, Moment};
 use pinfold_host::placeholder::is_empty;
@@ -17,19 +18,18 @@ use pinfold_policy::authority::{Reason, Why};
 use pinfold_policy::path::Escaped;
 use pinfold_policy::protect::Protection;
 use pinfold_policy::settings::FileSettings;
+use pinfold_protect::misleading::{Finder, Misleading};
+use pinfold_protect::patience::Patience;
+use pinfold_protect::protect::{Finding, Look, Rules, Surveyor, What};
+use pinfold_protect::set_aside::SetAside;
+use pinfold_protect::survey::{Obstacle, Unseen, walk_changed};
 use rustix::fs::{CWD, FileType};
 use rustix::io::Errno;
 
 use crate::git::modules::GitFiles;
 use crate::git::rebuild::{Rebuild, Rebuilt};
-use crate::git::settle::{Kept, Settled};
 use crate::guard::{Guard, Walked};
-use crate::misleading::{Finder, Misleading};
-use crate::patience::Patience;
-use crate::protect::{Finding, Look, Rules, Surveyor, What};
 use crate::protected_dirs::Settling;
-use crate::set_aside::SetAside;
-use crate::survey::{Obstacle, Unseen, walk_changed};
 
 mod aside;
 

@@ -24,14 +24,15 @@ use pinfold_policy::origin::Origin;
 use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_policy::settings::Settings;
 use pinfold_provision::{Cache, Event, Libc, Platform, Recipe};
+use pinfold_rootfs::interpreter;
+use pinfold_rootfs::system::Stack;
+use pinfold_rootfs::unpack::{Pen, Registry as Npm};
+use pinfold_rootfs::userland::{self, HOME};
 use pinfold_secrets::{SecretId, Store};
 
 use crate::gateway::{self, GATEWAY_URL, Provider};
-use crate::provision::{Pen, Registry as Npm};
-use crate::system::Stack;
-use crate::userland::{self, HOME};
 use crate::workspace::Workspace;
-use crate::{Extra, RunError, interpreter};
+use crate::{Extra, RunError};
 
 /// Where the agent's layer is mounted, and its commands.
 const LAYER: &str = "/run/pinfold/agent";

@@ -4,8 +4,7 @@ use std::path::Path;
 
 use pinfold_boundary::{Entry, Place};
 use pinfold_policy::path::{InsidePath, PathError};
-
-use crate::system::Stack;
+use pinfold_rootfs::system::Stack;
 
 /// The directory of these programs, for `PATH` in the sandbox.
 pub const DIRECTORY: &str = "/run/pinfold/container-tools";

@@ -12,6 +12,7 @@ mod repository;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use pinfold_git::refs::shell_word;
 use pinfold_host::anchor::Anchor;
 use pinfold_host::beneath::{kind_at, open_directory, owner_at};
 use pinfold_host::directories::Places;
@@ -19,7 +20,6 @@ use pinfold_host::launcher::{Launcher, Spot};
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::{BranchName, Settings, WorkspaceMode};
 
-use crate::git::refs::shell_word;
 use crate::workspace::Workspace;
 use record::Record;
 use repository::{Repository, Standing};

@@ -22,7 +22,6 @@ use pinfold_terminal::notify;
 use crate::RunError;
 use crate::gateway::{self, Provider};
 use crate::placed;
-use crate::proxy::way_out;
 use crate::publish::{self, Sockets};
 use crate::ssh::Ssh;
 use crate::trust::Trust;
@@ -150,11 +149,11 @@ pub(crate) fn open(
         }
         None => (None, Vec::new()),
     };
-    let (way, unreachable) = match way_out() {
+    let (way, unreachable) = match WayOut::from_environment() {
         Ok(way) => (way, None),
         // Nothing is reached in this session, so what is wrong matters only once a rule is added.
         Err(error) if is_closed => (WayOut::default(), Some(error.to_string())),
-        Err(error) => return Err(error),
+        Err(error) => return Err(RunError::refused(&error, Some(error.hint()))),
     };
     let config = DoorConfig {
         policy: policy.clone(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pinfold_egress::{
     AccountHeader, Api, BodyForm, Credential, CredentialKind, EphemeralKey, Gateway, GatewayConfig,
-    HeaderName, Journal, LoginTerms, ProviderId, Renewal, Route, Upstream,
+    HeaderName, Journal, LoginTerms, ProviderId, Renewal, Route, Upstream, WayOut,
 };
 use pinfold_host::directories::Places;
 use pinfold_policy::agents::{AuthMode, RefreshForm, RefreshTerms, ResolvedAgent};
@@ -16,7 +16,6 @@ use crate::RunError;
 use crate::agent::key_for;
 use crate::budget::Budgets;
 use crate::live::StoreSecret;
-use crate::proxy::way_out;
 
 /// The gateway's port inside. It lies below 1024, so nothing inside can take it (there is no
 /// CAP_NET_BIND_SERVICE), and is on no list of ports that clients refuse (fetch.spec.whatwg.org,
@@ -103,7 +102,8 @@ impl Provider {
         settings: &Settings,
         journal: Arc<dyn Journal>,
     ) -> Result<Gateway, RunError> {
-        let way = way_out()?;
+        let way = WayOut::from_environment();
+        let way = way.map_err(|error| RunError::refused(&error, Some(error.hint())))?;
         let id = self.secret;
         let secret = StoreSecret::new(id.clone(), places);
         let mut secret = secret.map_err(|error| RunError::refused(error, None))?;

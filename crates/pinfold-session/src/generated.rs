@@ -11,16 +11,16 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use pinfold_boundary::{Entry, Place};
+use pinfold_git::config::{Config, Setting, write};
 use pinfold_policy::access::Access;
 use pinfold_policy::authority::{Authority, Effect, Grant, Reason, RootKind, Why};
 use pinfold_policy::origin::Origin;
 use pinfold_policy::path::{HostPath, InsidePath};
+use pinfold_protect::restrict::{Protect, Substitute};
+use pinfold_rootfs::userland::{HOME, PRIVATE};
 
 use crate::RunError;
-use crate::git::config::{Config, Setting, write};
 use crate::guard::in_words;
-use crate::restrict::{Protect, Substitute};
-use crate::userland::{HOME, PRIVATE};
 
 /// Where the files lie in the sandbox before they are mounted over what they stand for.
 const STAGE: &str = "/run/pinfold/generated";

@@ -2,14 +2,14 @@
 //! https where a secret is for that.
 
 use pinfold_boundary::{Entry, Place};
+use pinfold_git::config::{Setting, write};
 use pinfold_policy::network::{Endpoint, HostPattern, Repository, SecretRule, Spots};
 use pinfold_policy::path::InsidePath;
 use pinfold_policy::settings::Settings;
+use pinfold_rootfs::userland::HOME;
 
 use crate::RunError;
-use crate::git::config::{Setting, write};
 use crate::ssh::Ssh;
-use crate::userland::HOME;
 
 /// The file that git reads as the user's own; none if there is nothing to say. The person's taste
 /// is in the other one (git-config(1), "FILES"), which this one wins over.

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use pinfold_git::config::{Config, Setting, split};
+use pinfold_git::layout::CONFIGS;
 use pinfold_host::beneath::{open_directory, read_beneath};
 use pinfold_policy::network::Repository;
 use pinfold_policy::settings::Settings;
 use pinfold_terminal::notify;
 
 use crate::RunError;
-use crate::git::config::{Config, Setting, split};
-use crate::git::layout::CONFIGS;
 use crate::workspace::Workspace;
 
 /// Lets git have the tokens that are brokered, for the remotes that the workspace's repository has

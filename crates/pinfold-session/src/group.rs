@@ -27,11 +27,11 @@ use pinfold_policy::env::{EnvLayer, EnvVar};
 use pinfold_policy::origin::{Origin, Valued};
 use pinfold_policy::path::{Escaped, HostPath, InsidePath};
 use pinfold_policy::settings::{GroupFiles, GroupHome, GroupTrust, Settings};
+use pinfold_rootfs::userland::HOME;
 
 use self::allowed::Allowed;
 use self::home::Home;
 use crate::identity::variables;
-use crate::userland::HOME;
 use crate::view::GIT_OUTSIDE;
 use crate::workspace::{Workspace, git_outside};
 use crate::{Extra, RunError};

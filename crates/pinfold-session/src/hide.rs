@@ -15,13 +15,13 @@ use pinfold_host::beneath::open_directory;
 use pinfold_host::directories::Places;
 use pinfold_host::sessions;
 use pinfold_policy::path::Escaped;
+use pinfold_protect::own::Own;
+use pinfold_protect::tracked::Tracked;
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use thiserror::Error;
 
 use crate::guard::session_with;
-use crate::own::Own;
-use crate::tracked::Tracked;
 
 mod copy;
 mod entry;

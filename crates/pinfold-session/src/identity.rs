@@ -11,6 +11,7 @@ pub(crate) mod variables;
 use std::path::{Path, PathBuf};
 
 use pinfold_boundary::Entry;
+use pinfold_git::config::{Config, Setting};
 use pinfold_host::directories::Places;
 use pinfold_policy::env::{EnvLayer, EnvVar};
 use pinfold_policy::origin::Origin;
@@ -19,7 +20,6 @@ use pinfold_terminal::notify;
 
 use self::directory::Directory;
 use crate::RunError;
-use crate::git::config::{Config, Setting};
 use crate::github::configuration;
 use crate::guard::of_the_user;
 use crate::workspace::Workspace;

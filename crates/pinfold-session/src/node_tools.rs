@@ -5,9 +5,8 @@ use std::path::Path;
 
 use pinfold_boundary::{Entry, Place};
 use pinfold_policy::path::{InsidePath, PathError};
-
-use crate::system::Stack;
-use crate::userland::HOME;
+use pinfold_rootfs::system::Stack;
+use pinfold_rootfs::userland::HOME;
 
 /// The directory of these programs in the sandbox.
 const DIRECTORY: &str = "/run/pinfold/node-tools";

@@ -9,12 +9,11 @@ use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use pinfold_git::layout::PROTECTED;
 use pinfold_host::anchor::Anchor;
 use pinfold_host::file_id::Moment;
 use pinfold_policy::authority::Reason;
 use serde::{Deserialize, Serialize};
-
-use crate::git::layout::PROTECTED;
 
 mod apply;
 mod changes;

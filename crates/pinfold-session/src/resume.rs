@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 
 use pinfold_host::audit::{Audit, Purpose};
 use pinfold_host::launcher::record_launch;
-use pinfold_host::wrappers::wrapped;
-use pinfold_host::wrappers::{Launch, split_variable};
+use pinfold_host::wrappers::{Launch, split_variable, wrapped};
 use pinfold_policy::origin::Valued;
 use pinfold_policy::path::{Brief, HostPath};
 use pinfold_policy::project::ResumeCommand;

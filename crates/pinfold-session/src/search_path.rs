@@ -6,10 +6,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use pinfold_policy::settings::Settings;
+use pinfold_rootfs::system::Stack;
+use pinfold_rootfs::userland;
 
 use crate::Extra;
-use crate::system::Stack;
-use crate::userland;
 use crate::workspace::Workspace;
 
 /// The variable that names an active virtual environment (PEP 405 and the venv documentation).

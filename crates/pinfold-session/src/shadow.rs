@@ -11,11 +11,11 @@ use pinfold_policy::authority::{Effect, Reason, Why};
 use pinfold_policy::origin::Origin;
 use pinfold_policy::path::{Escaped, InsidePath};
 use pinfold_policy::settings::{Settings, ShadowMode};
+use pinfold_protect::restrict::{Protect, Substitute};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use crate::RunError;
-use crate::restrict::{Protect, Substitute};
 use crate::workspace::Workspace;
 
 /// Where private shadows lie inside, before they are put over what they shadow.

@@ -22,13 +22,13 @@ use pinfold_policy::origin::{Origin, Valued};
 use pinfold_policy::project::{Base, Snapshot};
 use pinfold_policy::settings::Settings;
 use pinfold_provision::{Lock, Shelf};
+use pinfold_rootfs::system::{Doing, Landing, Stack, System, Systems};
 use serde::{Deserialize, Serialize};
 
 pub use build::Building;
 pub use error::SnapshotError;
 
 use self::build::Work;
-use crate::system::{Doing, Landing, Stack, System, Systems};
 
 const SUMMARY: &str = "snapshot.json";
 const TREE: &str = "tree";

@@ -13,19 +13,19 @@ use pinfold_egress::{
     Journal, SshConfig, SshDoor, SshHost, SshPrivateKey, SshPublicKey, SshSigner, host_keys,
     host_label,
 };
+use pinfold_git::config::Setting;
 use pinfold_host::beneath::{open_directory, read_beneath};
 use pinfold_host::directories::Places;
 use pinfold_policy::origin::{Origin, Valued};
 use pinfold_policy::path::{InsidePath, PathError};
 use pinfold_policy::settings::Settings;
 use pinfold_policy::ssh::{SshHostRule, SshKey};
+use pinfold_rootfs::userland::HOME;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use zeroize::Zeroizing;
 
 use crate::RunError;
-use crate::git::config::Setting;
 use crate::identity::Identity;
-use crate::userland::HOME;
 
 /// Where the door is, inside.
 pub const SOCKET: &str = "/run/pinfold/ssh-agent";

@@ -11,11 +11,11 @@ use pinfold_policy::access::Access;
 use pinfold_policy::authority::RootKind;
 use pinfold_policy::origin::Origin;
 use pinfold_policy::path::{HostPath, InsidePath, PathError};
+use pinfold_rootfs::system::Stack;
+use pinfold_rootfs::userland::HOME;
 
 use crate::Extra;
 use crate::search_path::is_virtual_environment;
-use crate::system::Stack;
-use crate::userland::HOME;
 
 /// Directories of programs, relative to the home, and the part of each that goes into `PATH`.
 const PROGRAMS: [(&str, Option<&str>); 13] = [

@@ -13,11 +13,11 @@ use pinfold_policy::authority::{
 use pinfold_policy::origin::{Origin, Valued};
 use pinfold_policy::path::{HostPath, InsidePath, PathError};
 use pinfold_policy::settings::{Settings, SettingsError};
+use pinfold_protect::mounts;
+use pinfold_rootfs::system::{Seen, Stack, is_nested};
+use pinfold_rootfs::userland::{self, Piece};
 
 use crate::RunError;
-use crate::mounts;
-use crate::system::{Seen, Stack, is_nested};
-use crate::userland::{self, Piece};
 use crate::workspace::Workspace;
 
 /// What the grant of a git directory is called that lies outside the workspace and belongs to it.

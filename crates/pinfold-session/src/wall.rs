@@ -7,14 +7,14 @@ use pinfold_boundary::container::{Container, Engine};
 use pinfold_boundary::managed::Managed;
 use pinfold_boundary::namespace::Namespace;
 use pinfold_boundary::{Boundary, Feature};
+use pinfold_engines::managed::{Apple, CommandLine, Plugin};
 use pinfold_host::launcher::own_program;
 use pinfold_policy::origin::Valued;
 use pinfold_policy::path::HostPath;
+use pinfold_policy::project::ImageEngine;
 use pinfold_policy::settings::{BoundaryName, EngineName, Settings};
 
-use crate::managed::{Apple, CommandLine, Plugin};
 use crate::outcome::RunError;
-use pinfold_policy::project::ImageEngine;
 
 /// The boundary that the settings choose: `namespace` unless they say something else, or the
 /// administrator something less. No program of an engine's is taken from these directories.

@@ -4,14 +4,14 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use pinfold_git::config::Config;
+use pinfold_git::pointer::line;
 use pinfold_host::beneath::{open_directory, read_beneath};
 use pinfold_policy::path::{HostPath, PathError};
 use pinfold_policy::settings::{Settings, WorkspaceMode};
 use thiserror::Error;
 
 use crate::dedicated::{self, DedicatedError};
-use crate::git::config::Config;
-use crate::git::pointer::line;
 
 /// Why there is no workspace.
 #[derive(Debug, Error)]

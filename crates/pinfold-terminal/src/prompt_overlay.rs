@@ -7,8 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use pinfold_host::io::lock;
-use pinfold_host::io::{small_thread, timespec};
+use pinfold_host::io::{lock, small_thread, timespec};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::termios::Winsize;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 use pinfold_host::directories::Places;
 use pinfold_policy::path::Escaped;
-use pinfold_session::set_aside;
+use pinfold_protect::set_aside;
 use pinfold_terminal::notify;
 
 use crate::exit::Failure;

@@ -12,12 +12,13 @@ use pinfold_policy::access::Access;
 use pinfold_policy::authority::{Explanation, HostTree, Subject, Verdict};
 use pinfold_policy::path::{Escaped, HostPath};
 use pinfold_policy::settings::Settings;
+use pinfold_rootfs::system::Stack;
+use pinfold_rootfs::userland;
 use pinfold_secrets::Store;
 use pinfold_session::agent::{AgentFiles, read_grants};
 use pinfold_session::group::{Group, Missing};
-use pinfold_session::system::Stack;
 use pinfold_session::workspace::Workspace;
-use pinfold_session::{View, prospect, userland};
+use pinfold_session::{View, prospect};
 use serde_json::json;
 
 use crate::cli::{Output, PolicyArgs};

@@ -7,12 +7,13 @@ use pinfold_policy::env::{EnvLayer, EnvName, EnvVar, compose_env};
 use pinfold_policy::network::Endpoint;
 use pinfold_policy::origin::Origin;
 use pinfold_policy::settings::Settings;
+use pinfold_rootfs::system::Stack;
+use pinfold_rootfs::userland;
 use pinfold_session::caller_trust::CallerTrust;
 use pinfold_session::search_path::{SearchPath, VIRTUAL_ENV};
 use pinfold_session::ssh::Ssh;
-use pinfold_session::system::Stack;
 use pinfold_session::workspace::Workspace;
-use pinfold_session::{broker, door, trust, userland};
+use pinfold_session::{broker, door, trust};
 
 /// Variables of the caller that describe the person's terminal and language, and hold no
 /// secret. They enter without being asked for.

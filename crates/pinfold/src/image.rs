@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use pinfold_engines::image::{
+    Engine, Event, How, ImageError, Images, Wanted, extensions_of, files_of,
+};
 use pinfold_host::digest::ContentHash;
 use pinfold_host::directories::Places;
 use pinfold_image::{AgentContext, AgentFiles, Base, ImageTag, Layer, Reference};
@@ -12,9 +15,6 @@ use pinfold_policy::path::Escaped;
 use pinfold_policy::project::{Base as SystemBase, ImageEngine};
 use pinfold_policy::settings::{Attendance, EngineName, Flags, Settings, Trust};
 use pinfold_session::agent::AgentFiles as Profiles;
-use pinfold_session::image::{
-    Engine, Event, How, ImageError, Images, Wanted, extensions_of, files_of,
-};
 use pinfold_session::repository::{Repository, TrustStore};
 use pinfold_session::workspace::Workspace;
 use pinfold_terminal::notify;

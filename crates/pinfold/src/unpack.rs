@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use pinfold_provision::unpack::unpack_dir;
-use pinfold_session::provision::{DISK_FULL, SAVED};
+use pinfold_rootfs::unpack::{DISK_FULL, SAVED};
 use pinfold_snapshot::layer::{Budget, MOST_ENTRIES, apply_all, apply_saved};
 use pinfold_terminal::notify;
 

@@ -3,6 +3,7 @@
 mod again;
 mod connect;
 mod dns;
+mod environment;
 mod failure;
 mod proxy;
 mod roots;
@@ -11,6 +12,7 @@ mod tls;
 pub(crate) use again::{copy_of, is_silence};
 pub(crate) use connect::{Connector, Offer};
 pub(crate) use dns::Dns;
+pub use environment::UnusableProxy;
 pub(crate) use failure::Failure;
 pub(crate) use proxy::WANTS_PASSWORD;
 pub use proxy::{InvalidProxy, Proxies, UpstreamProxy, WayOut};

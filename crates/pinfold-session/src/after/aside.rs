@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
+use pinfold_git::settled::Kept;
 use pinfold_host::beneath::open_directory;
 use pinfold_policy::path::Escaped;
 use pinfold_policy::protect::misleading::SPARSE_FILES;
+use pinfold_protect::misleading::Misleading;
+use pinfold_protect::set_aside;
 
 use super::After;
-use crate::git::settle::Kept;
-use crate::misleading::Misleading;
 use crate::protected_dirs::keep_committed;
-use crate::set_aside;
 
 type Text = std::borrow::Cow<'static, str>;
 

@@ -16,13 +16,13 @@ use pinfold_policy::agents::ResolvedAgent;
 use pinfold_policy::authority::RootKind;
 use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_policy::settings::{AgentState, Settings};
+use pinfold_protect::set_aside::rename_aside;
 use pinfold_terminal::notify;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::HOME;
 use crate::RunError;
-use crate::set_aside::rename_aside;
 use crate::view::Extra;
 
 const DIRECTORY: OFlags =

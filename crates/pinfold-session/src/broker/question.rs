@@ -2,8 +2,7 @@
 
 use std::io;
 
-use pinfold_host::io::lock;
-use pinfold_host::io::small_thread;
+use pinfold_host::io::{lock, small_thread};
 use pinfold_terminal::prompt_overlay::{Held, Passage, Typed};
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -8,8 +8,7 @@ use std::thread::JoinHandle;
 
 use pinfold_host::audit::Audit;
 use pinfold_host::directories::Places;
-use pinfold_host::io::lock;
-use pinfold_host::io::small_thread;
+use pinfold_host::io::{lock, small_thread};
 use pinfold_host::rate_limit::Pace;
 use pinfold_policy::settings::Settings;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};

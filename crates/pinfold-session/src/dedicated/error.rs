@@ -3,11 +3,10 @@
 use std::io;
 use std::path::PathBuf;
 
+use pinfold_git::refs::shell_word;
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::BranchName;
 use thiserror::Error;
-
-use crate::git::refs::shell_word;
 
 /// Why there is no dedicated worktree.
 #[derive(Debug, Error)]

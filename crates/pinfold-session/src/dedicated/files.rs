@@ -14,15 +14,14 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use pinfold_git::config::{self, Config};
+use pinfold_git::{index, lfs};
 use pinfold_host::beneath::{open_directory, read_beneath, read_bounded};
 use pinfold_host::directories::Places;
 use pinfold_policy::path::Escaped;
+use pinfold_rootfs::scratch::{Access, Pen};
 use rustix::io::Errno;
 
-use crate::git::config::{self, Config};
-use crate::git::index;
-use crate::git::lfs;
-use crate::git::pen::{Access, Pen};
 use crate::guard::{hand_over, of_the_user};
 
 /// What of a configuration says how files are written (git-config(1)); none of it names a program.

@@ -3,15 +3,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use pinfold_git::host_git::HostGit;
+use pinfold_git::worktrees::{self, Worktree};
+use pinfold_git::{pointer, special_files};
 use pinfold_host::anchor::Anchor;
 use pinfold_host::launcher;
 use pinfold_policy::path::HostPath;
 use pinfold_policy::settings::BranchName;
 
 use super::error::DedicatedError;
-use crate::git::host::HostGit;
-use crate::git::worktrees::{self, Worktree};
-use crate::git::{pipes, pointer};
 use crate::workspace::{Workspace, git_outside};
 
 /// A file's name is at most this long (`NAME_MAX` in Linux), bytes.
@@ -66,7 +66,7 @@ impl Repository {
         }
         let writable = [top.to_owned(), git.clone()];
         let program = launcher::find("git", &writable).ok_or(DedicatedError::NoGit)?;
-        pipes::refuse(&git)?;
+        special_files::refuse(&git)?;
         let git = Anchor::of(&git)?;
         let main = worktrees::list(&git, &[(top.to_owned(), here.clone())]);
         let main = main.into_iter().find(|worktree| worktree.head == "HEAD");

@@ -16,18 +16,18 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use pinfold_git::host_git::HostGit;
+use pinfold_git::refs::{Refs, Stash, is_remote, parse_refs, parse_sides, parse_stashes};
+use pinfold_git::settled::{Kept, Settled};
+use pinfold_git::special_files;
+use pinfold_git::state::{Side, State};
+use pinfold_git::worktrees::{self, Worktree};
 use pinfold_host::beneath::{open_directory, read_bounded};
 use pinfold_host::launcher::{Launcher, Spot};
 use pinfold_policy::protect::Protection;
 
-use super::host::HostGit;
 use super::import::{ASKED, CHECKED, SAID};
-use super::pipes;
 use super::private::Copied;
-use super::refs::{Refs, Stash, is_remote, parse_refs, parse_sides, parse_stashes};
-use super::settle::{Kept, Settled};
-use super::state::{Side, State};
-use super::worktrees::{self, Worktree};
 
 mod bring;
 mod follow;
@@ -117,7 +117,7 @@ impl Collect<'_> {
             return Ok(());
         }
         for git in [self.copied.private.as_path(), self.copied.host.path()] {
-            pipes::refuse(git).map_err(|error| error.to_string())?;
+            special_files::refuse(git).map_err(|error| error.to_string())?;
         }
         let _ = fs::remove_dir_all(&self.out);
         let make = |path: &Path| fs::create_dir(path).map_err(|error| error.to_string());

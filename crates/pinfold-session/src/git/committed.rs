@@ -10,14 +10,14 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use pinfold_git::host_git::HostGit;
+use pinfold_git::layout::REBUILT;
+use pinfold_git::refs::is_object;
 use pinfold_host::anchor::Anchor;
 use pinfold_host::digest::Hex;
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA256, digest};
 
-use super::host::HostGit;
-use super::layout::REBUILT;
 use super::private::Copied;
-use super::refs::is_object;
 
 /// Commits that are looked at at most.
 const MOST: usize = 256;

@@ -11,9 +11,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use pinfold_rootfs::scratch::{Access, Pen};
 use rustix::fs::{Mode, OFlags};
-
-use super::pen::{Access, Pen};
 
 /// What one import is about; all on the host.
 #[derive(Debug, Clone)]

@@ -13,22 +13,22 @@ use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use pinfold_git::baseline::Start;
+use pinfold_git::host_git::HostGit;
+use pinfold_git::index::Index;
+use pinfold_git::settled::{Kept, Settled};
 use pinfold_host::anchor::Anchor;
 use pinfold_host::beneath::{kind_at, open_directory, owner_at};
 use pinfold_host::file_id::FileId;
 use pinfold_host::sessions::remove_private;
 use pinfold_policy::path::Escaped;
+use pinfold_protect::set_aside::SetAside;
 use rustix::fs::{RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use super::collect::Phase;
-use super::host::HostGit;
-use super::index::Index;
 use super::private::Copied;
 use super::rebuild::{New, Read, Reader, WorkTree, held, index, words};
-use super::settle::{Kept, Settled};
-use super::start::Start;
-use crate::set_aside::SetAside;
 
 mod find;
 mod name;
@@ -274,7 +274,7 @@ impl Modules<'_> {
     fn connect(&self, module: &Module<'_>, host: &Anchor) -> Result<(), String> {
         match config_of(host)?.last("core.worktree") {
             Some(named)
-                if super::pointer::normal(&host.path().join(&named)) == module.tree.path =>
+                if pinfold_git::pointer::normal(&host.path().join(&named)) == module.tree.path =>
             {
                 Ok(())
             }

@@ -8,14 +8,13 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use pinfold_git::config::{Config, Setting};
+use pinfold_git::keys::{Verdict, judge};
+use pinfold_git::pointer::normal;
 use pinfold_host::beneath::{open_directory, read_beneath};
 use pinfold_policy::authority::{Effect, Reason, Why};
 use pinfold_policy::protect::GIT_CONFIG;
-
-use super::config::{Config, Setting};
-use super::keys::{Verdict, judge};
-use super::pointer::normal;
-use crate::restrict::{Protect, follow};
+use pinfold_protect::restrict::{Protect, follow};
 
 /// How deep includes go (`MAX_INCLUDE_DEPTH` in git's config.c).
 const DEEPEST: usize = 10;

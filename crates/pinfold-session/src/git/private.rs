@@ -12,17 +12,16 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use pinfold_boundary::{Cover, CoverKind};
+use pinfold_git::baseline::Start;
+use pinfold_git::layout::{CONFIGS, OBJECTS};
+use pinfold_git::secrets::without_secrets;
+use pinfold_git::stamp::{Stamp, Stamps};
+use pinfold_git::{packed, special_files};
 use pinfold_host::anchor::Anchor;
+use pinfold_protect::restrict::{Protect, follow};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
-use super::layout::{CONFIGS, OBJECTS};
-use super::packed;
-use super::pipes;
-use super::secrets::without_secrets;
-use super::stamp::{Stamp, Stamps};
-use super::start::Start;
 use crate::RunError;
-use crate::restrict::{Protect, follow};
 
 mod loose;
 
@@ -115,7 +114,7 @@ impl Copies {
                 ),
             )
         };
-        pipes::refuse(host).map_err(failed)?;
+        special_files::refuse(host).map_err(failed)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let top =
             rustix::fs::open(host, flags, Mode::empty()).map_err(|errno| failed(errno.into()))?;

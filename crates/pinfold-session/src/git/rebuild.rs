@@ -14,18 +14,18 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use pinfold_git::config::write;
+use pinfold_git::host_git::HostGit;
+use pinfold_git::settled::{Kept, Settled};
 use pinfold_host::anchor::Anchor;
 use pinfold_host::beneath::open_directory;
 use pinfold_host::launcher::Launcher;
 use pinfold_host::sessions::remove_private;
 use pinfold_policy::path::Escaped;
+use pinfold_protect::set_aside::SetAside;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, openat, renameat_with, statat};
 
-use super::config::write;
-use super::host::HostGit;
 use super::modules::{GitFiles, Modules};
-use super::settle::{Kept, Settled};
-use crate::set_aside::SetAside;
 
 mod foreign;
 mod new;

@@ -14,13 +14,13 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use pinfold_git::settled::{Kept, Settled};
+use pinfold_git::state::State;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 
 use super::collect::{Collect, Phase};
 use super::modules::{self, Made};
-use super::settle::{Kept, Settled};
-use super::state::State;
 use crate::guard::Repositories;
 
 /// A session that is over before this time is brought in step by its end alone: to close a watch

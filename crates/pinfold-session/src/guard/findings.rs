@@ -5,13 +5,13 @@ use std::path::Path;
 
 use pinfold_policy::authority::{Effect, Reason, Why};
 use pinfold_policy::protect::{Missing, Placeholder as Kind, Protection, Site};
+use pinfold_protect::protect::{Finding, What};
+use pinfold_protect::sockets;
 use rustix::fs::FileType;
 
 use super::Guard;
 use super::own_places::belongs;
 use super::repositories::Git;
-use crate::protect::{Finding, What};
-use crate::sockets;
 
 impl Guard {
     /// What one finding means.

@@ -7,9 +7,9 @@ use pinfold_policy::access::Access;
 use pinfold_policy::authority::{Authority, RootKind};
 use pinfold_policy::origin::Origin;
 use pinfold_policy::protect::Site;
+use pinfold_protect::own::Own;
+use pinfold_protect::protect::Zone;
 
-use crate::own::Own;
-use crate::protect::Zone;
 use crate::view::GIT_OUTSIDE;
 
 /// One root to walk.

@@ -11,6 +11,9 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pinfold_git::baseline::Start;
+use pinfold_git::settled::{Kept, Settled};
+use pinfold_git::stamp::Stamps;
 use pinfold_host::anchor::Anchor;
 use pinfold_host::directories::Places;
 use pinfold_host::file_id::FileId;
@@ -19,19 +22,16 @@ use pinfold_host::session_id::SessionId;
 use pinfold_host::sessions::{SessionState, live_sessions};
 use pinfold_policy::protect::Protection;
 use pinfold_policy::settings::Settings;
+use pinfold_protect::began::Began;
+use pinfold_protect::misleading::Before;
+use pinfold_protect::own::Own;
+use pinfold_protect::patience::Patience;
+use pinfold_protect::survey::Walk;
 use serde::{Deserialize, Serialize};
 
 use super::{Guard, Walked, site_of};
-use crate::began::Began;
 use crate::git::private::Copied;
-use crate::git::settle::{Kept, Settled};
-use crate::git::stamp::Stamps;
-use crate::git::start::Start;
-use crate::misleading::Before;
-use crate::own::Own;
-use crate::patience::Patience;
 use crate::protected_dirs::{Entry, ProtectedDir};
-use crate::survey::Walk;
 
 /// The record's name in the session's private directory; the walks lie beside it.
 const RECORD: &str = "left.json";

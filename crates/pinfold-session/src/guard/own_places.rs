@@ -9,11 +9,11 @@ use pinfold_policy::origin::Origin;
 use pinfold_policy::path::Escaped;
 use pinfold_policy::protect::Protection;
 use pinfold_policy::settings::Settings;
+use pinfold_protect::own::Own;
+use pinfold_protect::restrict::Protect;
 
 use super::Guard;
 use crate::RunError;
-use crate::own::Own;
-use crate::restrict::Protect;
 
 /// Refuses a grant that is, or lies in, what no session gets: pinfold's own files, and places of
 /// secrets whose names are known.

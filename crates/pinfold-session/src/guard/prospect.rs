@@ -8,14 +8,14 @@ use pinfold_host::directories::Places;
 use pinfold_host::sessions::SessionState;
 use pinfold_policy::authority::Authority;
 use pinfold_policy::settings::Settings;
+use pinfold_protect::own::Own;
+use pinfold_protect::tracked::Tracked;
+use pinfold_rootfs::userland;
 
 use super::{Guard, refuse};
 use crate::RunError;
 use crate::generated::{self, Generated};
-use crate::own::Own;
 use crate::shadow;
-use crate::tracked::Tracked;
-use crate::userland;
 use crate::view::View;
 use crate::workspace::Workspace;
 

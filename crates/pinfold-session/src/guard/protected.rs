@@ -5,15 +5,15 @@ use std::fs;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use pinfold_policy::authority::{Effect, Reason, Why};
+use pinfold_git::index::Index;
+use pinfold_policy::authority::Reason;
 use pinfold_policy::path::Escaped;
+use pinfold_protect::restrict::Substitute;
 use pinfold_terminal::notify;
 
 use super::Guard;
 use crate::RunError;
-use crate::git::index::Index;
 use crate::protected_dirs::{Budget, DIRECTORY, ProtectedDir};
-use crate::restrict::Substitute;
 
 impl Guard {
     /// Copies the protected directories. One that cannot be copied stays read-only, and so does one that
@@ -112,24 +112,5 @@ impl Guard {
         let of_git = self.copies.directories.iter().filter(|it| git.starts_with(it.host.path()));
         let copied = of_git.max_by_key(|it| it.host.path().as_os_str().len());
         copied.is_some_and(|copied| copied.start.has_other_commits())
-    }
-}
-
-impl crate::restrict::Protect {
-    /// Whether something is made at this path, which is missing.
-    fn is_placed(&self, path: &Path) -> bool {
-        self.placeholders.iter().any(|made| made.path == path && made.content.is_none())
-    }
-
-    /// Whether a path is read-only because of its name, and nothing in it is pinfold's own.
-    fn is_only_protected(&self, path: &Path) -> bool {
-        let of_this = self.restrictions().filter(|(it, ..)| *it == path);
-        let mut is_any = false;
-        let is_by_name = of_this.into_iter().all(|(_, effect, reason)| {
-            is_any = true;
-            effect == Effect::ReadOnly && reason.why == Why::HostExecutes
-        });
-        let mut below = self.restrictions().filter(|(it, ..)| it.starts_with(path));
-        is_any && is_by_name && below.all(|(_, _, reason)| reason.why != Why::Own)
     }
 }

@@ -2,20 +2,20 @@
 
 use std::path::{Path, PathBuf};
 
+use pinfold_git::layout::{CONFIGS, PRIVATE};
+use pinfold_git::pointer;
 use pinfold_host::directories::Places;
 use pinfold_policy::authority::{Effect, Reason, Why};
 use pinfold_policy::protect::{BARE_REPOSITORIES, Class, Site};
+use pinfold_protect::protect::{Rules, Zone};
+use pinfold_protect::restrict::{Substitute, follow};
+use pinfold_protect::tracked;
 use rustix::fs::FileType;
 
 use super::{Granted, Guard};
 use crate::RunError;
 use crate::broker::Known;
-use crate::git::layout::{CONFIGS, PRIVATE};
 use crate::git::named::Scope;
-use crate::git::pointer;
-use crate::protect::{Rules, Zone};
-use crate::restrict::{Substitute, follow};
-use crate::tracked;
 
 /// What of git was found.
 #[derive(Default)]

@@ -6,12 +6,13 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use pinfold_host::beneath::join_beneath;
 use pinfold_policy::authority::{Effect, Reason, Why};
+use pinfold_protect::survey::walk;
+use pinfold_protect::tracked::Tracked;
 use rustix::fs::FileType;
 
 use super::{Git, Granted, Guard};
-use crate::survey::{beneath, walk};
-use crate::tracked::Tracked;
 
 impl Guard {
     /// Hides the files that are secret by name, but for those of which git has this very content.
@@ -45,7 +46,7 @@ impl Guard {
             // What could not be looked into is hidden.
             let _ = walk(&root.path, (), cache, &mut |visited, (), below| {
                 let listing = visited.listing;
-                let directory = beneath(&root.path, listing.path());
+                let directory = join_beneath(&root.path, listing.path());
                 let named = listing.inodes().filter(|(.., inode)| inodes.contains(inode));
                 found.extend(named.map(|(name, ..)| directory.join(OsStr::from_bytes(name))));
                 let directories =

@@ -3,22 +3,22 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use pinfold_git::dropped;
+use pinfold_git::settled::{Kept, Settled};
+use pinfold_git::state::State;
 use pinfold_host::directories::Places;
 use pinfold_host::file_id::Moment;
 use pinfold_policy::settings::Settings;
+use pinfold_protect::patience::Patience;
+use pinfold_protect::set_aside::SetAside;
 
 use super::Guard;
 use crate::after::{self, Looked};
 use crate::git::collect::Phase;
-use crate::git::dropped;
 use crate::git::modules::GitFiles;
 use crate::git::rebuild::Rebuild;
-use crate::git::settle::{Kept, Settled};
-use crate::git::state::State;
 use crate::git::sync::Synced;
-use crate::patience::Patience;
 use crate::protected_dirs::{self, Settling};
-use crate::set_aside::SetAside;
 
 impl Guard {
     /// Takes over what is harmless of the session's changes. Call it when everything in the

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use pinfold_policy::protect::Protection;
+use pinfold_protect::set_aside::SetAside;
 
 use super::Guard;
 use crate::git::collect::{Collect, Phase};
 use crate::git::modules::Modules;
 use crate::git::private::Copied;
 use crate::git::rebuild::Reader;
-use crate::set_aside::SetAside;
 
 /// What is needed to bring a session's repositories in step with the host's.
 #[derive(Debug)]

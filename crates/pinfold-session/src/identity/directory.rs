@@ -5,13 +5,13 @@ use std::io::Read as _;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use pinfold_git::index::Index;
+use pinfold_git::pointer;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 use zeroize::Zeroizing;
 
 use crate::RunError;
-use crate::git::index::Index;
-use crate::git::pointer;
 use crate::workspace::Workspace;
 
 /// Where identities are, below the root of the main worktree.

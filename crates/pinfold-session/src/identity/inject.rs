@@ -4,15 +4,15 @@
 use std::path::{Path, PathBuf};
 
 use pinfold_boundary::{Entry, Place};
+use pinfold_git::config::{Config, write};
 use pinfold_policy::path::InsidePath;
+use pinfold_rootfs::userland::HOME;
 use serde_json::Value;
 
 use super::directory::Directory;
 use super::{Identity, variables};
 use crate::RunError;
 use crate::git::bytes;
-use crate::git::config::{Config, write};
-use crate::userland::HOME;
 
 const SECRET: u32 = 0o600;
 const PUBLIC: u32 = 0o644;

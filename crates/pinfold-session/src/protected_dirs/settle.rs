@@ -3,18 +3,18 @@
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
+use pinfold_git::settled::{Kept, Settled};
 use pinfold_host::beneath::open_directory;
 use pinfold_policy::path::Escaped;
+use pinfold_protect::set_aside::{SetAside, named};
 
 use super::apply::{Expected, Refused, Target};
 use super::changes::{File, Found};
 use super::{Content, ProtectedDir};
 use crate::git::committed::{Committed, Repository};
 use crate::git::private::Copied;
-use crate::git::settle::{Kept, Settled};
 use crate::guard;
 use crate::review::tree::Tree;
-use crate::set_aside::{SetAside, named};
 
 /// What is set aside of one directory one by one at most. More than that is set aside as a whole.
 const MOST_NAMED: usize = 64;

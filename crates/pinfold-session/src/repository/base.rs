@@ -12,16 +12,17 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use pinfold_host::digest::Hex;
+use pinfold_host::digest::{Hex, digest_of_file};
 use pinfold_host::directories::Places;
+use pinfold_host::memo::Memo;
 use pinfold_policy::project::Base;
+use pinfold_rootfs::system::version_of;
 use ring::digest::{Context, SHA256};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::RepositoryError;
 use super::content::feed;
-use crate::system::{Memo, digest_of_file, version_of};
 
 /// The most names and bytes of a directory: what an image may have.
 const MOST_NAMES: u64 = 1_000_000;
@@ -80,7 +81,7 @@ fn tarball(path: &Path, memo: &Memo) -> io::Result<String> {
     }
     let digest = digest_of_file(path)?;
     // What sessions run on is what has this digest, whatever becomes of the file meanwhile.
-    memo.put(&version, &digest).map_err(io::Error::other)?;
+    memo.put(&version, &digest)?;
     Ok(digest)
 }
 

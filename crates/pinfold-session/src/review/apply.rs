@@ -5,6 +5,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use pinfold_git::settled::{Kept, Settled};
+use pinfold_git::stamp::Stamps;
+use pinfold_git::state::State;
 use pinfold_host::anchor::Anchor;
 use pinfold_host::launcher;
 use pinfold_policy::protect::Protection;
@@ -17,9 +20,6 @@ use super::stage::{self, Staging};
 use super::tree::{Node, Tree, attributes};
 use crate::git::collect::{Collect, Phase};
 use crate::git::private::Copied;
-use crate::git::settle::{Kept, Settled};
-use crate::git::stamp::Stamps;
-use crate::git::state::State;
 
 /// What is to be taken over.
 #[derive(Debug, Clone, Default)]

@@ -12,13 +12,13 @@ use pinfold_host::sessions;
 use pinfold_policy::authority::Subject;
 use pinfold_policy::path::{Escaped, HostPath};
 use pinfold_policy::settings::Settings;
+use pinfold_rootfs::mount_points;
 
 use super::names::Names;
 use super::record::{Record, VERSION};
 use super::tree::Tree;
 use super::whole::boot;
 use crate::RunError;
-use crate::mount_points;
 use crate::shadow::Shadow;
 
 /// The changes of a session that runs.

@@ -8,8 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use pinfold_host::directories::Places;
-
-use crate::survey::Listing;
+use pinfold_protect::survey::Listing;
 
 /// Collects names during the walk over a workspace: for each directory its path and its entries,
 /// each ended by NUL, and one NUL more.

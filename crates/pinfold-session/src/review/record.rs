@@ -6,21 +6,21 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use pinfold_git::baseline::Start;
+use pinfold_git::stamp::Stamps;
 use pinfold_host::directories::homes;
 use pinfold_policy::protect::misleading::{
     LARGEST_HOLES, ODD_NAMES, OUTWARD_LINKS, SPARSE_FILES, has_controls,
 };
 use pinfold_policy::protect::{BARE_REPOSITORIES, Protection, Site};
+use pinfold_protect::misleading::{ODD, Roots, claims_too_much, leads_away};
+use pinfold_protect::protect::INSTALLED;
 use rustix::fs::FileType;
 use serde::{Deserialize, Serialize};
 
 use super::changes::Left;
 use super::scan::is_named;
 use super::tree::Node;
-use crate::git::stamp::Stamps;
-use crate::git::start::Start;
-use crate::misleading::{ODD, Roots, claims_too_much, leads_away};
-use crate::protect::INSTALLED;
 
 /// The form of the record that this version writes and reads.
 pub(crate) const VERSION: u32 = 2;

@@ -3,14 +3,14 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use pinfold_git::settled::Settled;
 use pinfold_host::session_id::SessionId;
 use pinfold_host::sessions::AfterDead;
+use pinfold_protect::patience::Patience;
 use pinfold_terminal::notify;
 
 use super::Request;
-use crate::git::settle::Settled;
 use crate::guard::{settle_dead, shares};
-use crate::patience::Patience;
 
 /// Settles what a dead session left, before this one looks at anything.
 ///

@@ -8,11 +8,11 @@ use std::path::Path;
 
 use pinfold_boundary::namespace::LiveView;
 use pinfold_boundary::{Cover, Inside};
+use pinfold_protect::masks::{Kept, Masks};
 use pinfold_terminal::notify;
 
 use crate::broker::Ground;
 use crate::door::Opened;
-use crate::masks::{Kept, Masks};
 use crate::refresh::{Hidden, Refresh};
 use crate::workspace::Workspace;
 

@@ -8,11 +8,11 @@ use pinfold_policy::authority::Authority;
 use pinfold_policy::origin::Origin;
 use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_policy::settings::{LandlockMode, Settings};
+use pinfold_rootfs::system::Stack;
+use pinfold_rootfs::userland;
 
 use crate::outcome::RunError;
 use crate::review::Layer;
-use crate::system::Stack;
-use crate::userland;
 use crate::view::View;
 
 /// Gives the inside a view of the workspace instead of the workspace.

@@ -4,6 +4,8 @@ use std::io;
 use std::path::Path;
 
 use pinfold_boundary::{Feature, Inside};
+use pinfold_git::refs::shell_word;
+use pinfold_git::settled::{Kept, Settled};
 use pinfold_host::audit::{Audit, Event};
 use pinfold_policy::authority::{Authority, Effect, Reason, Restriction, Why};
 use pinfold_policy::path::Escaped;
@@ -11,8 +13,6 @@ use pinfold_policy::settings::Settings;
 use pinfold_terminal::notify;
 use serde_json::json;
 
-use crate::git::refs::shell_word;
-use crate::git::settle::{Kept, Settled};
 use crate::workspace::Workspace;
 
 /// Restrictions in the record of a session: a repository can have very many protected names.

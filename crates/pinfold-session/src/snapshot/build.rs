@@ -14,6 +14,7 @@ use pinfold_policy::network::NetworkRule;
 use pinfold_policy::origin::Valued;
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::Settings;
+use pinfold_rootfs::system::{Landing, Stack, System};
 use rustix::event::{PollFd, PollFlags};
 
 use super::step::{self, Step, StepLimits};
@@ -21,7 +22,6 @@ use super::{LOG, SnapshotError, Summary, TREE, build_hosts};
 use crate::filling::Bound;
 use crate::outcome::LimitReached;
 use crate::resume::shown;
-use crate::system::{Landing, Stack, System};
 
 /// Where changes land while commands run.
 const LANDING: &str = "landing";

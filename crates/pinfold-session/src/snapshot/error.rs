@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use pinfold_policy::limits::ByteSize;
 use pinfold_policy::path::Escaped;
 use pinfold_provision::ShelfError;
+use pinfold_rootfs::system::SystemError;
 use thiserror::Error;
 
 use crate::outcome::LimitReached;
-use crate::system::SystemError;
 
 const REACHABLE: &str = "only package registries and snapshot.allowedHosts can be reached, which \
                          `pinfold snapshot inspect` lists";

@@ -13,6 +13,8 @@ use pinfold_policy::limits::{ByteSize, Limits, MilliCpus, WallTime};
 use pinfold_policy::origin::{self, Origin, Valued};
 use pinfold_policy::path::{HostPath, InsidePath, PathError};
 use pinfold_policy::settings::{Layers, Settings};
+use pinfold_rootfs::system::{Landing, Stack};
+use pinfold_rootfs::userland::{HOME, PATH};
 use serde::{Deserialize, Serialize};
 
 use crate::caller_trust::CallerTrust;
@@ -21,11 +23,9 @@ use crate::filling::Bound;
 use crate::outcome::{LimitReached, Outcome, RunError};
 use crate::resume::SHELL;
 use crate::run::{Request, run};
-use crate::system::{Landing, Stack};
 use crate::timeline::Timeline;
 use crate::toolchains::Toolchains;
 use crate::trust;
-use crate::userland::{HOME, PATH};
 use crate::workspace::Workspace;
 
 /// How long a command may take that nobody watches.

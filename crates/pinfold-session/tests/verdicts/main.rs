@@ -23,15 +23,14 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use pinfold_boundary::container::{self, Container, Engine};
-use pinfold_boundary::managed;
 use pinfold_boundary::namespace::{Namespace, inside_ids};
 use pinfold_boundary::{
     Boundary, Entry, Identity, Landlock, LaunchError, LaunchPlan, Place, Program, ResourceLimits,
-    Session, Stdio, StdioEnd,
+    Session, Stdio, StdioEnd, managed,
 };
 use pinfold_policy::authority::Authority;
 use pinfold_policy::path::{HostPath, InsidePath};
-use pinfold_session::mounts;
+use pinfold_protect::mounts;
 use pinfold_testkit::podman::end_podman;
 use pinfold_wire::{Ended, Order, Report};
 

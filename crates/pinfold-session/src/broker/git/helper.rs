@@ -9,12 +9,12 @@ use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 
+use pinfold_git::config::Setting;
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
 use pinfold_secrets::{CommandOutput, Entry, EnvName, SecretId, Store};
 
 use super::super::ground::Ground;
-use crate::git::config::Setting;
 use crate::outcome::RunError;
 
 /// The login's name as a secret of that one pen.

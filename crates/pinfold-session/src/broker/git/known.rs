@@ -5,11 +5,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use pinfold_git::config::{Config, Setting, split, write};
+use pinfold_git::keys::{Verdict, judge};
+use pinfold_git::pointer::{line, normal};
 use pinfold_host::directories::Places;
 
-use crate::git::config::{Config, Setting, split, write};
-use crate::git::keys::{Verdict, judge};
-use crate::git::pointer::{line, normal};
 use crate::guard::of_the_user;
 
 /// A working tree with its repository, as it was when the session began.
@@ -134,7 +134,7 @@ pub(crate) fn bare(known: &[Known], cwd: &Path, place: &Path) -> io::Result<Path
     fs::write(git.join("config"), write(&settings))?;
     let head = line(&known.common.join(&known.own).join("HEAD"), b"ref: refs/heads/");
     let branch = head.and_then(|head| head.into_os_string().into_string().ok());
-    let is_branch = |name: &String| crate::git::refs::is_name(&format!("refs/heads/{name}"));
+    let is_branch = |name: &String| pinfold_git::refs::is_name(&format!("refs/heads/{name}"));
     let branch = branch.filter(is_branch).unwrap_or_else(|| "unknown".to_owned());
     fs::write(git.join("HEAD"), format!("ref: refs/heads/{branch}\n"))?;
     Ok(git)

@@ -8,10 +8,14 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use pinfold_boundary::{Entry, Place};
+use pinfold_git::config::{Setting, write};
+use pinfold_git::refs::{is_component, is_object};
 use pinfold_host::directories::Places;
 use pinfold_policy::authority::Subject;
 use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_policy::settings::{Layers, Settings};
+use pinfold_rootfs::scratch::{Access, Pen};
+use pinfold_rootfs::userland;
 
 use super::helper;
 use super::known::safe;
@@ -20,15 +24,11 @@ use super::task::Task;
 use super::words::Doing;
 use crate::caller_trust::CallerTrust;
 use crate::door;
-use crate::git::config::{Setting, write};
-use crate::git::pen::{Access, Pen};
-use crate::git::refs::{is_component, is_object};
 use crate::guard::hand_over;
 use crate::outcome::{Outcome, RunError};
 use crate::run::{Request, run};
 use crate::ssh::Ssh;
 use crate::timeline::Timeline;
-use crate::userland;
 use crate::workspace::Workspace;
 
 /// Which part of a command this process does.
@@ -182,7 +182,7 @@ fn make(task: &Task) -> io::Result<()> {
     fs::write(git.join("packed-refs"), &packed)?;
     let head = fs::read_to_string(out.join("head")).unwrap_or_default();
     let live = task.common.join(&task.own).join("HEAD");
-    let branch = crate::git::pointer::line(&live, b"ref: refs/heads/");
+    let branch = pinfold_git::pointer::line(&live, b"ref: refs/heads/");
     let branch = branch.and_then(|it| it.into_os_string().into_string().ok());
     let branch = branch.filter(|it| it.split('/').all(is_component));
     let head = match branch {

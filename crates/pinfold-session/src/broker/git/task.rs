@@ -7,6 +7,9 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use pinfold_git::config::{Config, Setting as GitSetting, split};
+use pinfold_git::pointer;
+use pinfold_git::refs::{is_component, is_object};
 use pinfold_host::io::timespec;
 use pinfold_host::launcher::Launcher;
 use pinfold_wire::{MAX_DATA, Reply};
@@ -23,9 +26,6 @@ use super::helper;
 use super::known::Known;
 use super::remote::Remote;
 use super::words::{self, Doing};
-use crate::git::config::{Config, Setting as GitSetting, split};
-use crate::git::pointer;
-use crate::git::refs::{is_component, is_object};
 
 /// Commits that a question names.
 const MOST_NAMED: usize = 20;

@@ -7,10 +7,11 @@
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 
+use pinfold_git::index::Index;
+use pinfold_git::state::{Side, State};
+use pinfold_git::worktrees::Worktree;
+
 use super::super::import::ASKED;
-use super::super::index::Index;
-use super::super::state::{Side, State};
-use super::super::worktrees::Worktree;
 use super::{Collect, Held};
 
 impl Collect<'_> {

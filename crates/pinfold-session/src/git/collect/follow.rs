@@ -3,16 +3,16 @@
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use pinfold_git::host_git::HostGit;
+use pinfold_git::refs::{Head, shell_word};
+use pinfold_git::settled::Settled;
+use pinfold_git::staging::Staging;
+use pinfold_git::stamp::{OF_STOPPED, STOPPED};
+use pinfold_git::state::{Side, State};
+use pinfold_git::worktrees::Worktree;
 use pinfold_host::beneath::{kind_at, open_directory};
 use rustix::fs::{AtFlags, unlinkat};
 
-use super::super::host::HostGit;
-use super::super::refs::{Head, shell_word};
-use super::super::settle::Settled;
-use super::super::staging::Staging;
-use super::super::stamp::{OF_STOPPED, STOPPED};
-use super::super::state::{Side, State};
-use super::super::worktrees::Worktree;
 use super::{Collect, Phase, Plan, touched};
 
 /// What says that a command was stopped that only its user can finish.

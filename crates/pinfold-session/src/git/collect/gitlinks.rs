@@ -8,8 +8,9 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use super::super::state::State;
-use super::super::worktrees::Worktree;
+use pinfold_git::state::State;
+use pinfold_git::worktrees::Worktree;
+
 use super::touched::ALL_SUBMODULES;
 use super::{Collect, Held, Phase, moved};
 

@@ -1,8 +1,9 @@
 //! References of the host that move as the session moved its own.
 
-use super::super::refs::{Taken, shell_word};
-use super::super::settle::Settled;
-use super::super::state::State;
+use pinfold_git::refs::{Taken, shell_word};
+use pinfold_git::settled::Settled;
+use pinfold_git::state::State;
+
 use super::{Collect, Phase, Plan, moved, touched};
 
 impl Collect<'_> {

@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use pinfold_git::refs::{Stash, shell_word};
+use pinfold_git::settled::Settled;
+use pinfold_git::state::State;
+use pinfold_git::worktrees;
+
 use super::super::import::CHECKED;
-use super::super::refs::{Stash, shell_word};
-use super::super::settle::Settled;
-use super::super::state::State;
-use super::super::worktrees;
 use super::{Collect, Held, touched};
 
 /// More new stashes than these are not put on the host's list, but below `refs/pinfold/`.

@@ -9,11 +9,11 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use pinfold_git::refs::shell_word;
+use pinfold_git::state::State;
 use pinfold_policy::path::Escaped;
 use pinfold_policy::protect::{Folded, Protection, Site};
 
-use super::super::refs::shell_word;
-use super::super::state::State;
 use super::Collect;
 
 /// Branches whose content at the start is compared at most.

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use super::super::index::Index;
-use super::super::stamp::Stamps;
-use super::super::start::Start;
-use super::super::worktrees;
+use pinfold_git::baseline::Start;
+use pinfold_git::index::Index;
+use pinfold_git::stamp::Stamps;
+use pinfold_git::worktrees;
+
 use super::Collect;
 
 impl Collect<'_> {

@@ -4,11 +4,11 @@ use std::io::Write as _;
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
+use pinfold_git::config::Config;
+use pinfold_git::pointer::normal;
 use pinfold_host::beneath::{open_directory, owner_at, read_beneath};
 use rustix::fs::{AtFlags, renameat, unlinkat};
 
-use super::super::config::Config;
-use super::super::pointer::normal;
 use super::super::rebuild::{New, words};
 use super::find::below;
 use super::name::is_harmless;

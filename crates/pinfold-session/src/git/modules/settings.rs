@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
+use pinfold_git::baseline::Start;
+use pinfold_git::config::Config;
+use pinfold_git::host_git::HostGit;
+use pinfold_git::layout::REBUILT;
 use pinfold_host::anchor::Anchor;
 use pinfold_host::beneath::read_beneath;
 
-use super::super::config::Config;
-use super::super::host::HostGit;
-use super::super::layout::REBUILT;
 use super::super::rebuild::words;
-use super::super::start::Start;
 use super::{Made, Module, Modules};
 
 impl Modules<'_> {

@@ -7,10 +7,10 @@ use std::os::fd::{AsFd, AsRawFd as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
+use pinfold_git::refs;
 use rustix::fs::{FileType, Mode, OFlags};
 
 use super::{Copies, LARGEST, Place};
-use crate::git::refs;
 
 /// Loose references: the object of each name.
 pub(super) type Loose = BTreeMap<Vec<u8>, Vec<u8>>;

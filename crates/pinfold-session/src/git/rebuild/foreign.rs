@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
+use pinfold_git::config::Setting;
+use pinfold_git::layout::REBUILT;
+use pinfold_git::refs::{is_branch, is_object, is_reference};
+use pinfold_git::remotes::remotes;
 use pinfold_host::beneath::{open_directory, read_bounded};
 use pinfold_policy::path::Escaped;
 
-use super::super::config::Setting;
-use super::super::layout::REBUILT;
-use super::super::refs::{is_branch, is_object, is_reference};
-use super::super::remotes::remotes;
 use super::words;
 
 /// Bytes of what git lists of a repository.

@@ -1,0 +1,228 @@
+//! Apple's `container`, on macOS: each container has a virtual machine, and in it a kernel, of its own.
+//!
+//! Written from its command reference (apple/container, docs/command-reference.md, version 0.7 and later),
+//! and not yet tried on a machine that has it.
+
+use std::path::PathBuf;
+
+use pinfold_boundary::managed::{Container, Lacks, Manager, Mount};
+use pinfold_boundary::{Finding, LaunchError};
+use pinfold_host::launcher::{Launcher, find};
+
+use super::{EMPTY, LABEL, leftovers};
+
+/// Its program.
+const PROGRAM: &str = "container";
+const MIB: u64 = 1 << 20;
+
+/// Apple's `container`.
+#[derive(Debug)]
+pub struct Apple {
+    /// Directories in which an inside may have written.
+    not_in: Vec<PathBuf>,
+}
+
+impl Apple {
+    /// Returns it; its program is not taken from these directories.
+    pub fn new(not_in: Vec<PathBuf>) -> Self {
+        Self { not_in }
+    }
+
+    /// Whether its program is on this machine.
+    pub fn is_installed() -> bool {
+        find(PROGRAM, &[]).is_some()
+    }
+
+    /// Has something done that is done at once; what it answers.
+    fn command(&self, words: &[String]) -> Result<String, String> {
+        let program = find(PROGRAM, &self.not_in).ok_or("it is not installed")?;
+        let argv = [program.into_os_string()].into_iter().chain(words.iter().map(Into::into));
+        let output =
+            Launcher.run_keeping(argv.collect(), &[]).map_err(|error| error.to_string())?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        match output.code {
+            Some(0) => Ok(text(&output.stdout)),
+            _ => Err(text(&output.stderr).lines().last().unwrap_or("it says nothing").to_owned()),
+        }
+    }
+
+    /// Makes the image, which has nothing in it, if it is not there.
+    fn make_empty(&self, container: &Container) -> Result<(), String> {
+        if self.command(&words(&["image", "inspect", EMPTY])).is_ok() {
+            return Ok(());
+        }
+        let context = container.seccomp.as_path().with_file_name("empty");
+        let file = context.join("Dockerfile");
+        let made = std::fs::create_dir_all(&context)
+            .and_then(|()| std::fs::write(&file, format!("FROM scratch\nLABEL {LABEL}=none\n")));
+        made.map_err(|error| format!("{}: {error}", file.display()))?;
+        let place = context.display().to_string();
+        self.command(&words(&["build", "--quiet", "--tag", EMPTY, &place])).map(drop)
+    }
+
+    fn error(&self, said: String) -> LaunchError {
+        let cure = "`container system start` starts it".to_owned();
+        LaunchError::Engine { engine: self.name(), said, cure: Some(cure) }
+    }
+}
+
+impl Manager for Apple {
+    fn label(&self) -> &'static str {
+        "container (apple)"
+    }
+
+    fn name(&self) -> &'static str {
+        "apple"
+    }
+
+    /// Both are the virtual machine's.
+    fn lacks(&self) -> Result<Lacks, LaunchError> {
+        Ok(Lacks::default())
+    }
+
+    fn probe(&self) -> Vec<Finding> {
+        match self.command(&words(&["list", "--all", "--quiet"])) {
+            Ok(names) => {
+                leftovers(names.lines(), |name| format!("{PROGRAM} delete --force {name}"))
+            }
+            Err(what) => {
+                let cure = Some("`container system start` starts it".to_owned());
+                vec![Finding { what, cure, fatal: true }]
+            }
+        }
+    }
+
+    fn start(&self, container: &Container) -> Result<(), LaunchError> {
+        let started = self.make_empty(container).and_then(|()| self.command(&run(container)?));
+        started.map(drop).map_err(|said| {
+            self.remove(container);
+            self.error(said)
+        })
+    }
+
+    fn remove(&self, container: &Container) {
+        // One that is not there is what was wanted.
+        let _ = self.command(&words(&["delete", "--force", &container.name]));
+    }
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// Runs a container in the background, of which nothing is left when it ends. It has neither an option for
+/// system calls nor for capabilities: what is in the machine has a kernel to itself.
+///
+/// # Errors
+/// A path that its options have no way to say.
+fn run(container: &Container) -> Result<Vec<String>, String> {
+    let (uid, gid) = container.user;
+    let fixed = ["run", "--detach", "--rm", "--read-only", "--network=none", "--no-dns"];
+    let mut said = words(&fixed);
+    said.push("--progress=none".to_owned());
+    said.push(format!("--user={uid}:{gid}"));
+    said.push(format!("--name={}", container.name));
+    said.push(format!("--label={LABEL}={}", container.session));
+    // It has whole CPUs and mebibytes.
+    said.extend(container.cpus.map(|share| format!("--cpus={}", share.div_ceil(1000).max(1))));
+    said.extend(container.memory.map(|bytes| format!("--memory={}M", (bytes / MIB).max(1))));
+    for mount in &container.mounts {
+        said.push(format!("--mount={}", bound(mount)?));
+    }
+    said.push(EMPTY.to_owned());
+    said.extend(container.argv.iter().cloned());
+    Ok(said)
+}
+
+/// A mount as fields between commas, without a way to quote one.
+fn bound(Mount { from, to, is_writable }: &Mount) -> Result<String, String> {
+    let source = from.as_path().display().to_string();
+    if source.contains(',') {
+        return Err(format!("{}: it cannot mount what has a comma in its path", from.escaped()));
+    }
+    let access = if *is_writable { "" } else { ",readonly" };
+    Ok(format!("type=bind,source={source},target={to}{access}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use pinfold_policy::path::HostPath;
+
+    use super::*;
+
+    /// The options of `container run` that its command reference and its sources describe.
+    const DOCUMENTED: [&str; 13] = [
+        "--cpus",
+        "--detach",
+        "--label",
+        "--memory",
+        "--mount",
+        "--name",
+        "--network",
+        "--no-dns",
+        "--progress",
+        "--read-only",
+        "--rm",
+        "--ulimit",
+        "--user",
+    ];
+
+    fn container(path: &str) -> Container {
+        let host = |path: &str| HostPath::new(path).unwrap();
+        Container {
+            name: "pinfold-0123456789ab".to_owned(),
+            session: "0123456789ab".to_owned(),
+            mounts: [("/usr", false), (path, true)]
+                .into_iter()
+                .enumerate()
+                .map(|(at, (from, is_writable))| Mount {
+                    from: host(from),
+                    to: format!("/run/pinfold/grants/{at}"),
+                    is_writable,
+                })
+                .collect(),
+            user: (501, 20),
+            argv: words(&["/run/pinfold/init", "managed-init"]),
+            seccomp: host("/tmp/seccomp.json"),
+            cpus: Some(1500),
+            memory: Some(512 * MIB + 1),
+        }
+    }
+
+    #[test]
+    fn a_container_is_asked_for_in_documented_words() {
+        let said = run(&container("/Users/a/my repo")).unwrap();
+        assert_eq!(
+            said,
+            [
+                "run",
+                "--detach",
+                "--rm",
+                "--read-only",
+                "--network=none",
+                "--no-dns",
+                "--progress=none",
+                "--user=501:20",
+                "--name=pinfold-0123456789ab",
+                "--label=dev.pinfold.session=0123456789ab",
+                "--cpus=2",
+                "--memory=512M",
+                "--mount=type=bind,source=/usr,target=/run/pinfold/grants/0,readonly",
+                "--mount=type=bind,source=/Users/a/my repo,target=/run/pinfold/grants/1",
+                "pinfold-empty:1",
+                "/run/pinfold/init",
+                "managed-init",
+            ]
+        );
+        let options = said.iter().filter(|word| word.starts_with("--"));
+        for option in options.map(|word| word.split('=').next().unwrap()) {
+            assert!(DOCUMENTED.contains(&option), "{option}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_no_option_can_say_is_refused() {
+        let error = run(&container("/Users/a/x,readonly")).unwrap_err();
+        assert_eq!(error, "/Users/a/x,readonly: it cannot mount what has a comma in its path");
+    }
+}

@@ -1,0 +1,219 @@
+//! A boundary of somebody else's: an executable that is asked by a verb (requirement 2.10).
+//!
+//! Its first argument is the verb; the question is JSON on its input, and so is its answer on its output.
+//! Whatever it does, it is waited for only so long, and only so much is read.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pinfold_boundary::managed::{Container, Lacks, Manager};
+use pinfold_boundary::{Finding, LaunchError};
+use pinfold_host::process;
+use pinfold_policy::path::HostPath;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::leftovers;
+
+/// The protocol's version, in every question and every answer.
+const VERSION: u64 = 1;
+/// Bytes of an answer, and of what is said beside it.
+const MOST: usize = 64 << 10;
+/// How long a question may take, and how long something to be started.
+const PATIENCE: Patience =
+    Patience { quick: Duration::from_secs(10), long: Duration::from_secs(60) };
+
+#[derive(Debug, Clone, Copy)]
+struct Patience {
+    quick: Duration,
+    long: Duration,
+}
+
+/// A plug-in.
+#[derive(Debug)]
+pub struct Plugin {
+    program: HostPath,
+    patience: Patience,
+    /// Directories in which an inside may have written.
+    not_in: Vec<PathBuf>,
+}
+
+#[derive(Deserialize)]
+struct Available {
+    available: bool,
+    reason: Option<String>,
+    cure: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Capabilities {
+    cpus: bool,
+    #[serde(default)]
+    memory: bool,
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    containers: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Done {}
+
+#[derive(Serialize)]
+struct Asked<'a> {
+    name: &'a str,
+    session: &'a str,
+    user: Value,
+    argv: &'a [String],
+    mounts: Vec<Value>,
+    seccomp: String,
+    cpus: Option<f64>,
+    memory: Option<u64>,
+}
+
+impl Plugin {
+    /// Returns a plug-in; its program is not taken from these directories.
+    pub fn new(program: HostPath, not_in: Vec<PathBuf>) -> Self {
+        Self { program, patience: PATIENCE, not_in }
+    }
+
+    /// Asks it; what is wrong, in words that name it.
+    fn ask<T: for<'de> Deserialize<'de>>(
+        &self,
+        verb: &str,
+        mut question: Value,
+        patience: Duration,
+    ) -> Result<T, String> {
+        let failed =
+            |what: &str| format!("{}, asked to {verb}: {}", self.program.escaped(), plain(what));
+        let file = self.file().map_err(|what| failed(&what))?;
+        question["version"] = VERSION.into();
+        let arguments = [verb.to_owned()];
+        let question = question.to_string();
+        let answer =
+            process::ask((&file, &file), &arguments, question.as_bytes(), (patience, MOST));
+        let answer = answer.map_err(|error| match error.kind() {
+            std::io::ErrorKind::TimedOut => failed("it does not answer"),
+            std::io::ErrorKind::FileTooLarge => failed("it says more than 64 KiB"),
+            _ => failed(&error.to_string()),
+        })?;
+        if answer.code != Some(0) {
+            let said = String::from_utf8_lossy(&answer.stderr);
+            let last = said.lines().rfind(|line| !line.trim().is_empty());
+            return Err(failed(last.unwrap_or("it fails and says nothing")));
+        }
+        let value: Value = serde_json::from_slice(&answer.stdout)
+            .map_err(|error| failed(&format!("its answer is no JSON: {error}")))?;
+        if value["version"] != VERSION {
+            return Err(failed(&format!("its answer is not of version {VERSION}")));
+        }
+        if let Some(error) = value["error"].as_str() {
+            return Err(failed(error));
+        }
+        serde_json::from_value(value)
+            .map_err(|error| failed(&format!("its answer lacks something: {error}")))
+    }
+
+    /// Its file, which no inside may have written.
+    fn file(&self) -> Result<PathBuf, String> {
+        let file =
+            std::fs::canonicalize(self.program.as_path()).map_err(|error| error.to_string())?;
+        match self.not_in.iter().any(|root| file.starts_with(root)) {
+            true => Err("it lies in the workspace, where an inside may have changed it".to_owned()),
+            false => Ok(file),
+        }
+    }
+
+    fn error(&self, said: String) -> LaunchError {
+        let cure = "docs/guides/plugins.md says what a plug-in is asked".to_owned();
+        LaunchError::Engine { engine: self.name(), said, cure: Some(cure) }
+    }
+}
+
+/// What can be shown of what somebody else says.
+fn plain(said: &str) -> String {
+    said.chars().filter(|c| !c.is_control()).take(400).collect()
+}
+
+/// A container as it is asked for; paths that are not UTF-8 have been refused before.
+fn asked(container: &Container) -> Asked<'_> {
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    let mounts = container.mounts.iter().map(|mount| {
+        json!({
+            "source": text(mount.from.as_path()),
+            "target": mount.to,
+            "writable": mount.is_writable,
+        })
+    });
+    Asked {
+        name: &container.name,
+        session: &container.session,
+        user: json!({ "uid": container.user.0, "gid": container.user.1 }),
+        argv: &container.argv,
+        mounts: mounts.collect(),
+        seccomp: text(container.seccomp.as_path()),
+        cpus: container.cpus.map(|share| f64::from(share) / 1000.0),
+        memory: container.memory,
+    }
+}
+
+impl Manager for Plugin {
+    fn label(&self) -> &'static str {
+        "external"
+    }
+
+    fn name(&self) -> &'static str {
+        "external"
+    }
+
+    fn lacks(&self) -> Result<Lacks, LaunchError> {
+        let asked = self.ask::<Capabilities>("capabilities", json!({}), self.patience.quick);
+        let Capabilities { cpus, memory } = asked.map_err(|said| self.error(said))?;
+        let lacks =
+            |has: bool| (!has).then(|| format!("{} does not enforce it", self.program.escaped()));
+        Ok(Lacks { cpus: lacks(cpus), memory: lacks(memory) })
+    }
+
+    fn probe(&self) -> Vec<Finding> {
+        let fatal = |what, cure| vec![Finding { what, cure, fatal: true }];
+        match self.ask::<Available>("is_available", json!({}), self.patience.quick) {
+            Err(what) => return fatal(what, None),
+            Ok(Available { available: false, reason, cure }) => {
+                let reason = reason.unwrap_or_else(|| "it says no more".to_owned());
+                let what =
+                    format!("{} is not available: {}", self.program.escaped(), plain(&reason));
+                return fatal(what, cure.as_deref().map(plain));
+            }
+            Ok(_) => {}
+        }
+        match self.ask::<Listed>("list", json!({}), self.patience.quick) {
+            Err(what) => fatal(what, None),
+            Ok(Listed { containers }) => leftovers(containers.iter().map(String::as_str), |name| {
+                format!(
+                    "echo '{{\"version\":1,\"name\":\"{name}\"}}' | {} stop",
+                    self.program.escaped()
+                )
+            }),
+        }
+    }
+
+    fn start(&self, container: &Container) -> Result<(), LaunchError> {
+        let ready = self.ask::<Done>("ensure_running", json!({}), self.patience.long);
+        let Done {} = ready.map_err(|said| self.error(said))?;
+        let question = json!({ "container": asked(container) });
+        let Done {} = self.ask("launch", question, self.patience.long).map_err(|said| {
+            self.remove(container);
+            self.error(said)
+        })?;
+        Ok(())
+    }
+
+    fn remove(&self, container: &Container) {
+        // One that is not there is what was wanted.
+        let _ = self.ask::<Done>("stop", json!({ "name": container.name }), self.patience.quick);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,31 @@
+//! Git LFS, for who has set it up for themselves.
+//!
+//! Git inside, and git that fills a worktree, is told the filter that everybody knows by this name, not
+//! what a configuration says: that could name any program.
+
+use crate::config::{Config, Setting};
+
+/// What `git lfs install --system` writes to.
+const OF_THE_MACHINE: &str = "/etc/gitconfig";
+const PROCESS: &str = "filter.lfs.process";
+
+/// As `git lfs install` writes it, but for `required`: what has no content here stays as it was
+/// committed.
+const FILTER: [(&str, &str); 3] = [
+    (PROCESS, "git-lfs filter-process"),
+    ("filter.lfs.smudge", "git-lfs smudge -- %f"),
+    ("filter.lfs.clean", "git-lfs clean -- %f"),
+];
+
+/// The filter, if the user's configuration or the machine's has it.
+pub fn settings(of_the_user: &[Setting]) -> Vec<Setting> {
+    let is_set_up = |settings: &[Setting]| settings.iter().any(|setting| setting.key == PROCESS);
+    if !is_set_up(of_the_user) && !is_set_up(&Config::of([OF_THE_MACHINE]).settings) {
+        return Vec::new();
+    }
+    let setting = |(key, value): &(&str, &str)| Setting {
+        key: (*key).to_owned(),
+        value: Some((*value).into()),
+    };
+    FILTER.iter().map(setting).collect()
+}

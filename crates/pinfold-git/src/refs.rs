@@ -1,0 +1,188 @@
+//! References as data: what git in a throwaway boundary listed, which nobody has to believe.
+
+use std::collections::{BTreeMap, HashSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::state::Side;
+
+/// References and the objects that they name, sorted.
+pub type Refs = BTreeMap<String, String>;
+
+/// Where a HEAD is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Head {
+    /// The branch; none where HEAD is detached.
+    pub branch: Option<String>,
+    /// The commit; none on a branch without one.
+    pub commit: Option<String>,
+}
+
+/// An entry of the stash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stash {
+    /// The commit that it is.
+    pub commit: String,
+    /// What `git stash list` shows.
+    pub message: String,
+}
+
+/// Lines of object and reference; what is neither is left out.
+pub fn parse_refs(listed: &str) -> Refs {
+    let pairs = listed.lines().filter_map(|line| line.split_once(' '));
+    let valid = pairs.filter(|(object, name)| is_object(object) && is_name(name));
+    valid.map(|(object, name)| (name.to_owned(), object.to_owned())).collect()
+}
+
+/// Lines of number, commit, tree of the index and branch, `-` where there is none; by number.
+pub fn parse_sides(listed: &str) -> BTreeMap<usize, Side> {
+    let side = |line: &str| {
+        let mut words = line.split(' ');
+        let number = words.next()?.parse().ok()?;
+        let mut object = || words.next().filter(|word| is_object(word)).map(str::to_owned);
+        let (commit, tree) = (object(), object());
+        let branch = match words.next()? {
+            "-" => None,
+            word => Some(Some(word).filter(|word| is_branch(word))?.to_owned()),
+        };
+        Some((number, Side { head: Head { branch, commit }, tree }))
+    };
+    listed.lines().filter_map(side).collect()
+}
+
+/// Lines of commit and message, the newest first.
+pub fn parse_stashes(listed: &str) -> Vec<Stash> {
+    /// What `git stash` itself writes is far shorter.
+    const LONGEST: usize = 400;
+    let entry = |line: &str| {
+        let (commit, message) = line.split_once(' ').unwrap_or((line, ""));
+        // It is shown in a terminal.
+        let message = message.chars().filter(|c| !c.is_control()).take(LONGEST);
+        let message: String = message.collect();
+        // git-update-ref(1) takes no empty one.
+        let message = if message.trim().is_empty() { "made inside".to_owned() } else { message };
+        is_object(commit).then(|| Stash { commit: commit.to_owned(), message })
+    };
+    listed.lines().filter_map(entry).collect()
+}
+
+/// Returns whether this is the name of an object: a hash of SHA-1 or SHA-256.
+pub fn is_object(text: &str) -> bool {
+    matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// A branch or a tag, by the strict part of git-check-ref-format(1).
+pub fn is_name(name: &str) -> bool {
+    let kinds = ["refs/heads/", "refs/tags/"];
+    kinds.iter().any(|kind| name.starts_with(kind)) && name.split('/').all(is_component)
+}
+
+/// Whether this is the full name of a branch.
+pub fn is_branch(name: &str) -> bool {
+    name.starts_with("refs/heads/") && is_name(name)
+}
+
+/// Whether this is a branch or tag, of the repository or of a remote.
+pub fn is_reference(name: &str) -> bool {
+    is_remote(name) || is_name(name)
+}
+
+/// Whether this is a remote-tracking branch.
+pub fn is_remote(name: &str) -> bool {
+    name.starts_with("refs/remotes/") && name.split('/').all(is_component)
+}
+
+/// One component of a reference, or the name of a linked worktree.
+pub fn is_component(part: &str) -> bool {
+    !part.is_empty()
+        && !part.starts_with(['.', '-'])
+        && !part.ends_with('.')
+        && !part.ends_with(".lock")
+        && !part.contains("..")
+        && !part.contains("@{")
+        && !part.contains(|c: char| c.is_control() || c.is_whitespace() || "~^:?*[\\/".contains(c))
+}
+
+/// Names that a new reference may not have: a reference is a file or a directory, never both.
+pub struct Taken<'a> {
+    refs: &'a Refs,
+    above: HashSet<&'a str>,
+}
+
+impl<'a> Taken<'a> {
+    /// By these references.
+    pub fn new(refs: &'a Refs) -> Self {
+        Self { refs, above: refs.keys().flat_map(|name| above(name)).collect() }
+    }
+
+    /// Whether this new name stands above or below one of them.
+    pub fn is_in_the_way_of(&self, name: &str) -> bool {
+        self.above.contains(name) || above(name).any(|above| self.refs.contains_key(above))
+    }
+}
+
+fn above(name: &str) -> impl Iterator<Item = &str> {
+    name.match_indices('/').map(|(at, _)| &name[..at])
+}
+
+/// A word for a shell, as a person copies it from a message.
+pub fn shell_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=@%,".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: &str = "1111111111111111111111111111111111111111";
+
+    #[test]
+    fn lines_that_are_no_references_are_left_out() {
+        let listed = format!(
+            "{ONE} refs/heads/a\n{ONE} refs/heads/../x\n{ONE} refs/remotes/o/a\nxyz refs/heads/b\n\
+             {ONE} refs/heads/a b\n{ONE} refs/heads/-x\n{ONE} refs/tags/x.lock\n"
+        );
+        assert_eq!(parse_refs(&listed).into_keys().collect::<Vec<_>>(), ["refs/heads/a"]);
+    }
+
+    #[test]
+    fn a_head_is_a_branch_or_a_commit() {
+        let listed = format!(
+            "0 {ONE} {ONE} refs/heads/a\n1 {ONE} - -\n2 - - refs/heads/n\n3 {ONE} - /x\nx\n"
+        );
+        let sides = parse_sides(&listed);
+        assert_eq!(sides.keys().copied().collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!(sides[&0].tree.as_deref(), Some(ONE));
+        let head = Head { branch: None, commit: Some(ONE.into()) };
+        assert_eq!(sides[&1], Side { head, tree: None });
+        let head = Head { branch: Some("refs/heads/n".into()), commit: None };
+        assert_eq!(sides[&2], Side { head, tree: None });
+    }
+
+    #[test]
+    fn a_stash_message_moves_no_terminal() {
+        let stashes = parse_stashes(&format!("{ONE} On a: \u{1b}[2Jx\nno\n{ONE} \n"));
+        let stash = |message: &str| Stash { commit: ONE.into(), message: message.into() };
+        assert_eq!(stashes, [stash("On a: [2Jx"), stash("made inside")]);
+    }
+
+    #[test]
+    fn a_name_above_or_below_another_is_taken() {
+        let refs = parse_refs(&format!("{ONE} refs/heads/a/b\n{ONE} refs/heads/c\n"));
+        let taken = Taken::new(&refs);
+        let is_taken = |name| taken.is_in_the_way_of(name);
+        assert!(is_taken("refs/heads/a") && is_taken("refs/heads/c/d"));
+        assert!(!is_taken("refs/heads/ab") && !is_taken("refs/heads/a/c"));
+    }
+
+    #[test]
+    fn a_word_for_a_shell_stays_one_word() {
+        assert_eq!(shell_word("refs/heads/a-b"), "refs/heads/a-b");
+        assert_eq!(shell_word("a;id"), "'a;id'");
+        assert_eq!(shell_word("it's"), "'it'\\''s'");
+    }
+}

@@ -1,0 +1,188 @@
+//! The index of a working tree of the host's, changed by the host's git.
+//!
+//! What is staged crosses as a tree. The host's index becomes what a two-tree merge makes of it
+//! (git-read-tree(1)): where the session changed nothing, what the user staged stays; where both
+//! changed a path, git refuses, and nothing is moved. The new index is prepared beside the old one
+//! and takes its place under `index.lock`, which is held for the few milliseconds that moving the
+//! branch takes.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use pinfold_host::anchor::Anchor;
+use pinfold_host::beneath::{owner_at, read_bounded};
+use rustix::fs::{
+    AtFlags, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, openat, renameat, statat,
+    unlinkat, utimensat,
+};
+use rustix::io::Errno;
+
+use crate::host_git::HostGit;
+
+const INDEX: &str = "index";
+const LOCK: &str = "index.lock";
+
+/// A copy of an index beside it, which git changes.
+pub struct Staging<'a> {
+    git: HostGit<'a>,
+    directory: OwnedFd,
+    /// The repository's directory of objects, where the copy lies: nobody watches it for changes.
+    objects: OwnedFd,
+    name: String,
+    /// The copy, seen from the git directory.
+    path: String,
+    /// The index when it was copied; none where there was none.
+    before: Option<Stat>,
+}
+
+impl<'a> Staging<'a> {
+    /// Copies the index of a working tree of the repository at `common`. `session` tells the copy
+    /// from others.
+    ///
+    /// # Errors
+    /// Returns what the file system says, in words.
+    pub fn copy(git: HostGit<'a>, common: &Anchor, session: &str) -> Result<Self, String> {
+        let directory = git.directory.open().map_err(|error| error.to_string())?;
+        let objects = common.open_below(Path::new("objects")).map_err(|error| error.to_string())?;
+        // git removes what is left of it with other temporary files (git-prune(1)).
+        let name = format!("tmp_pinfold_index_{session}");
+        let up = git.directory.path().strip_prefix(common.path()).map_err(|it| it.to_string())?;
+        let up: String = up.components().map(|_| "../").collect();
+        let path = format!("{up}objects/{name}");
+        // What an interrupted attempt left.
+        let _ = unlinkat(&objects, &name, AtFlags::empty());
+        let before = statat(&directory, INDEX, AtFlags::SYMLINK_NOFOLLOW).ok();
+        let staging = Self { git, directory, objects, name, path, before };
+        if before.is_some() {
+            staging.copy_index().map_err(|error| format!("the index cannot be copied: {error}"))?;
+        }
+        Ok(staging)
+    }
+
+    fn copy_index(&self) -> io::Result<()> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut from = File::from(openat(&self.directory, INDEX, flags, Mode::empty())?);
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(
+            from.metadata()
+                .map_or(0o644, |found| std::os::unix::fs::MetadataExt::mode(&found) & 0o666),
+        );
+        let mut to = File::from(openat(&self.objects, &self.name, flags, mode)?);
+        io::copy(&mut from, &mut to)?;
+        self.give(&to)
+    }
+
+    fn give(&self, file: &File) -> io::Result<()> {
+        match owner_at(&self.directory, "HEAD") {
+            Some((uid, gid)) if rustix::process::geteuid().is_root() => {
+                std::os::unix::fs::fchown(file, Some(uid), Some(gid))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn run(&self, arguments: &[&str]) -> Result<String, String> {
+        let said = self.git.run_with(arguments, &[("GIT_INDEX_FILE", &self.path)], None)?;
+        Ok(String::from_utf8_lossy(&said).trim().to_owned())
+    }
+
+    /// The tree that is staged; none where the index holds a conflict.
+    pub fn tree(&self) -> Option<String> {
+        if self.before.is_none() {
+            self.run(&["read-tree", "--empty"]).ok()?;
+        }
+        self.run(&["write-tree"]).ok().filter(|tree| !tree.is_empty())
+    }
+
+    /// Stages what leads from one tree to another.
+    ///
+    /// # Errors
+    /// Returns what git says where the user staged something else.
+    pub fn merge(&self, from: Option<&str>, to: &str) -> Result<(), String> {
+        match from {
+            Some(from) if self.before.is_some() => self.run(&["read-tree", "-i", "-m", from, to]),
+            _ => self.run(&["read-tree", "-i", "-m", to]),
+        }
+        .map(|_| ())
+    }
+
+    /// Stages a tree in the place of a conflict.
+    ///
+    /// # Errors
+    /// Returns what git says.
+    pub fn reset(&self, tree: &str) -> Result<(), String> {
+        self.run(&["read-tree", "-i", "--reset", tree]).map(|_| ())
+    }
+
+    /// Takes the index's lock, runs `act`, and puts the copy in the place of the index if that
+    /// succeeds.
+    ///
+    /// # Errors
+    /// Returns why nothing was changed: git works there, somebody changed the index since it was
+    /// copied, or what `act` says.
+    pub fn install(self, act: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+        self.lock().map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => "git is working there".to_owned(),
+            _ => format!("{LOCK}: {error}"),
+        })?;
+        let done = if self.is_unchanged() {
+            act().and_then(|()| {
+                self.make_as_old_as_before().map_err(|errno| format!("the index: {errno}"))?;
+                match renameat(&self.objects, &self.name, &self.directory, INDEX) {
+                    // There was no index, and nothing was staged.
+                    Err(Errno::NOENT) if self.before.is_none() => Ok(()),
+                    renamed => renamed.map_err(|errno| format!("the index: {errno}")),
+                }
+            })
+        } else {
+            Err("something was staged meanwhile".to_owned())
+        };
+        let _ = unlinkat(&self.directory, LOCK, AtFlags::empty());
+        done
+    }
+
+    /// Makes the lock. One that this session left, when it was killed, is taken over.
+    fn lock(&self) -> io::Result<()> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let make = || openat(&self.directory, LOCK, flags, Mode::from_raw_mode(0o644));
+        let lock = match make() {
+            Err(Errno::EXIST) if self.is_own_lock() => {
+                unlinkat(&self.directory, LOCK, AtFlags::empty())?;
+                make()?
+            }
+            made => made?,
+        };
+        File::from(lock).write_all(self.name.as_bytes())
+    }
+
+    fn is_own_lock(&self) -> bool {
+        let content = read_bounded(&self.directory, Path::new(LOCK), 4096).ok().flatten();
+        content.is_some_and(|content| content.bytes == self.name.as_bytes())
+    }
+
+    /// Gives the copy the time of the index. By it git knows which files may have changed since it looked
+    /// at them (Documentation/technical/racy-git.txt). git marks those when it writes an index, but it
+    /// has not seen the working tree here.
+    fn make_as_old_as_before(&self) -> Result<(), Errno> {
+        let Some(before) = &self.before else { return Ok(()) };
+        let last_access = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+        let nanoseconds = before.st_mtime_nsec as _;
+        let last_modification = Timespec { tv_sec: before.st_mtime, tv_nsec: nanoseconds };
+        let times = Timestamps { last_access, last_modification };
+        utimensat(&self.objects, &self.name, &times, AtFlags::SYMLINK_NOFOLLOW)
+    }
+
+    fn is_unchanged(&self) -> bool {
+        let now = statat(&self.directory, INDEX, AtFlags::SYMLINK_NOFOLLOW).ok();
+        let state = |stat: &Stat| (stat.st_ino, stat.st_ctime, stat.st_ctime_nsec, stat.st_size);
+        self.before.as_ref().map(state) == now.as_ref().map(state)
+    }
+}
+
+impl Drop for Staging<'_> {
+    fn drop(&mut self) {
+        let _ = unlinkat(&self.objects, Path::new(&self.name), AtFlags::empty());
+    }
+}

@@ -1,0 +1,105 @@
+//! The person's own git configuration, as far as it is harmless and of use inside: who commits,
+//! and how they like git to work. Without it an agent could not commit where the identity is
+//! configured for the user and not for the repository.
+//!
+//! Git's index names the owner of each file. Where owners look different, git would take every file
+//! for changed and hash it, so there it compares times in seconds and sizes alone
+//! (`core.checkStat`, git-config(1)).
+
+use std::path::Path;
+
+use crate::config::{Config, Setting, split, write};
+use crate::keys::{Verdict, judge};
+use crate::lfs;
+
+/// Sections that say something about a person. Signing is none: no key is inside.
+const SECTIONS: [&str; 13] = [
+    "advice", "apply", "branch", "color", "column", "core", "diff", "fetch", "init", "log",
+    "merge", "pull", "push",
+];
+
+/// Whose the files of the workspace are, as the sandbox sees them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owners {
+    /// The same as on the host.
+    Same,
+    /// Others: a session of root is another user.
+    Other,
+}
+
+/// The settings of these files that are taken inside, as a file.
+pub fn settings(files: &[impl AsRef<Path>], owners: Owners) -> Vec<u8> {
+    let all = Config::of(files).settings;
+    let lfs = lfs::settings(&all);
+    // First, so that the user's own value wins, and the repository's, too.
+    let minimal = (owners == Owners::Other)
+        .then(|| Setting { key: "core.checkstat".to_owned(), value: Some(b"minimal".to_vec()) });
+    let of_use = minimal.into_iter().chain(all.into_iter().filter(is_of_use)).chain(lfs);
+    write(&of_use.collect::<Vec<Setting>>())
+}
+
+fn is_of_use(setting: &Setting) -> bool {
+    let section = split(&setting.key).map_or("", |(section, _, _)| section);
+    let says_who = matches!(setting.key.as_str(), "user.name" | "user.email");
+    judge(setting) == Verdict::Take && (says_who || SECTIONS.contains(&section))
+        || is_comparison(setting)
+}
+
+/// Whether it says by what files are compared. It is of use for reading alone.
+fn is_comparison(setting: &Setting) -> bool {
+    let values: [&[u8]; 2] = [b"default", b"minimal"];
+    setting.key == "core.checkstat"
+        && setting.value.as_ref().is_some_and(|value| values.contains(&value.as_slice()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Owners, settings};
+
+    #[test]
+    fn identity_and_taste_enter_and_programs_do_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("gitconfig");
+        let text = "[user]\n name = Ada\n signingkey = X\n[commit]\n gpgsign = true\n[core]\n pager = p\n \
+                    autocrlf = input\n[credential]\n helper = store\n[url \"https://t@h\"]\n insteadOf = g\n";
+        std::fs::write(&file, text).unwrap();
+        let inside =
+            String::from_utf8(settings(&[file, dir.path().join("missing")], Owners::Same)).unwrap();
+        assert!(
+            inside.starts_with("[user]\n\tname = \"Ada\"\n[core]\n\tautocrlf = \"input\"\n"),
+            "{inside}"
+        );
+        // Of programs the filter that everybody knows, where the machine has it.
+        let known = inside.replace("git-lfs ", "");
+        assert!(!known.contains("pager") && !known.contains("store"), "{inside}");
+    }
+
+    #[test]
+    fn git_lfs_enters_by_its_name_and_not_as_it_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("gitconfig");
+        std::fs::write(
+            &file,
+            "[filter \"lfs\"]\n process = evil\n[filter \"f\"]\n smudge = evil\n",
+        )
+        .unwrap();
+        let inside = String::from_utf8(settings(&[file], Owners::Same)).unwrap();
+        assert!(
+            inside.contains("[filter \"lfs\"]\n\tprocess = \"git-lfs filter-process\""),
+            "{inside}"
+        );
+        assert!(!inside.contains("evil"), "{inside}");
+    }
+
+    #[test]
+    fn the_comparison_of_files_is_the_users_where_the_user_set_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("gitconfig");
+        std::fs::write(&file, "[core]\n checkStat = default\n").unwrap();
+        let inside = |owners| String::from_utf8(settings(&[&file], owners)).unwrap();
+        assert!(!inside(Owners::Same).contains("minimal"));
+        let values: Vec<String> =
+            inside(Owners::Other).lines().map(|line| line.trim().to_owned()).collect();
+        assert_eq!(values[1..3], ["checkstat = \"minimal\"", "checkstat = \"default\""]);
+    }
+}

@@ -1,0 +1,78 @@
+//! When a session began, to be compared with what the kernel notes of files.
+
+use std::time::Duration;
+
+use rustix::fs::Statx;
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+/// A moment, by the clock that file systems use and by one that nobody sets.
+#[derive(Debug, Default, Clone, Copy, Serialize, Deserialize)]
+pub struct Began {
+    /// Since 1970, as in a file's change time.
+    real: Duration,
+    /// Since the machine started, with the time that it slept.
+    boot: Duration,
+}
+
+impl Began {
+    /// Returns this moment.
+    pub fn now() -> Self {
+        // The kernel's clock for files is never behind this one.
+        Self { real: read(ClockId::RealtimeCoarse), boot: read(ClockId::Boottime) }
+    }
+
+    /// This moment by the clock as it is set now, if somebody has set it back since.
+    pub fn by_the_clock(self) -> Self {
+        self.by(Self { real: read(ClockId::RealtimeCoarse), boot: read(ClockId::Boottime) })
+    }
+
+    fn by(self, now: Self) -> Self {
+        // After another start of the machine this says nothing.
+        let Some(passed) = now.boot.checked_sub(self.boot) else { return self };
+        Self { real: self.real.min(now.real.saturating_sub(passed)), boot: self.boot }
+    }
+
+    /// Whether a file was changed, renamed or made after this moment.
+    pub(crate) fn is_before(&self, found: &Statx) -> bool {
+        let changed = &found.stx_ctime;
+        let seconds = u64::try_from(changed.tv_sec).unwrap_or_default();
+        Duration::new(seconds, changed.tv_nsec.min(999_999_999)) >= self.real
+    }
+}
+
+fn read(clock: ClockId) -> Duration {
+    let now = clock_gettime(clock);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
+    Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+
+    use super::*;
+
+    #[test]
+    fn a_clock_that_was_set_back_is_followed() {
+        let seconds = Duration::from_secs;
+        let began = Began { real: seconds(1000), boot: seconds(50) };
+        let at = |real, boot| began.by(Began { real: seconds(real), boot: seconds(boot) }).real;
+        assert_eq!(at(1010, 60), seconds(1000));
+        assert_eq!(at(510, 60), seconds(500));
+        assert_eq!(at(5010, 60), seconds(1000));
+        assert_eq!(at(2000, 5), seconds(1000));
+    }
+
+    #[test]
+    fn files_that_are_made_afterwards_are_later() {
+        let dir = tempfile::tempdir().unwrap();
+        let began = Began::now();
+        let path = dir.path().join("file");
+        std::fs::write(&path, "").unwrap();
+        let found = statx(CWD, &path, AtFlags::empty(), StatxFlags::CTIME).unwrap();
+        assert!(began.is_before(&found));
+        std::thread::sleep(Duration::from_millis(60));
+        assert!(!Began::now().is_before(&found));
+    }
+}

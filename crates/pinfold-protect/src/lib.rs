@@ -1,0 +1,17 @@
+//! What in a granted directory must look different in the sandbox: found, restricted, masked, set aside.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
+pub mod began;
+pub mod built;
+pub mod masks;
+pub mod misleading;
+pub mod mounts;
+pub mod own;
+pub mod patience;
+pub mod protect;
+pub mod restrict;
+pub mod set_aside;
+pub mod sockets;
+pub mod stand_in;
+pub mod survey;
+pub mod tracked;

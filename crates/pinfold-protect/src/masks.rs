@@ -1,0 +1,201 @@
+//! Masks on names of the live workspace, which the host can take off by saving a file.
+//!
+//! A helper process puts them back (`pinfold_boundary::namespace::keeper`). What it reports is
+//! shown at the end of the session: a secret may have been read in between, a file that the host
+//! executes may have been written. If a mask cannot be put back, everything in the sandbox ends.
+
+use std::collections::{BTreeSet, HashMap};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use pinfold_boundary::namespace::keeper::{self, Fallen};
+use pinfold_boundary::{Cover, CoverKind, LaunchError};
+use pinfold_git::layout::{PRIVATE, PROTECTED};
+use pinfold_host::file_id::Moment;
+use pinfold_policy::path::Escaped;
+use pinfold_wire::Channel;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::pipe::PipeFlags;
+use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
+
+/// Where the private git directories lie in the sandbox.
+const GIT: &[u8] = PRIVATE.as_bytes();
+/// Masks that are named one by one at most.
+const MOST_NAMED: usize = 8;
+
+/// How long the helper may take to watch the masks.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What the user is told if the helper did not live as long as the session.
+const ENDED: &str = "what keeps masks in place ended before the session, which was ended as well: \
+                     a file that the host saves in a live sandbox would lie open in it";
+
+/// What keeps the masks of one session.
+#[derive(Debug)]
+pub struct Masks {
+    /// The helper ends when this is closed.
+    channel: Channel,
+    helper: Helper,
+    reports: File,
+}
+
+/// Masks that are kept.
+#[derive(Debug)]
+pub struct Kept {
+    channel: Arc<Channel>,
+    helper: Helper,
+    thread: JoinHandle<Fell>,
+}
+
+/// What became of masks.
+#[derive(Debug, Default)]
+pub struct Fell {
+    /// What the user should know, one line each.
+    pub notes: Vec<String>,
+    /// Files that the host saved, as they were right after their masks were put back.
+    pub saved: HashMap<PathBuf, Moment>,
+}
+
+impl Masks {
+    /// Starts the helper, which has time until the masks are known. It is a copy of this process, which
+    /// has one thread and has read no secret.
+    ///
+    /// # Errors
+    /// Returns the error of `socketpair(2)`, of `pipe2(2)` or of starting it.
+    pub fn start() -> Result<Self, LaunchError> {
+        let failed = |what| move |source| LaunchError::System { what, source };
+        let (channel, inner) = Channel::pair()?;
+        let (reports, out) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)
+            .map_err(|errno| failed("cannot make a pipe")(errno.into()))?;
+        let helper = Helper(keeper::start(inner, out)?);
+        Ok(Self { channel, helper, reports: reports.into() })
+    }
+
+    /// Has these masks kept in a mount namespace from now on, and returns once they are watched.
+    /// `init` is a descriptor of the sandbox's first process.
+    ///
+    /// # Errors
+    /// Returns that the helper cannot join the namespace, or the error of starting a thread.
+    pub fn keep(self, masks: Vec<Cover>, mounts: &OwnedFd, init: OwnedFd) -> io::Result<Kept> {
+        let Self { channel, helper, mut reports } = self;
+        let first = pinfold_wire::Order::Cover(Vec::new());
+        channel.send(&first, &[mounts.as_fd()]).map_err(io::Error::other)?;
+        channel.seal(masks.clone()).map_err(io::Error::other)?;
+        let mut ready = [PollFd::new(&reports, PollFlags::IN)];
+        let longest = Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
+        if poll(&mut ready, Some(&longest))? == 0 {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let mut bytes = [0; 4];
+        reports.read_exact(&mut bytes)?;
+        let first = Fallen::from_bytes(bytes);
+        let run = move || {
+            let (mut fell, is_whole) = follow(first, reports, &masks, &init);
+            if !is_whole {
+                // From now on nobody would put a mask back, or nobody has looked for a last time.
+                let _ = pidfd_send_signal(&init, Signal::KILL);
+                fell.notes.push(ENDED.to_owned());
+            }
+            fell
+        };
+        let thread = thread::Builder::new().name("masks".to_owned()).spawn(run)?;
+        Ok(Kept { channel: Arc::new(channel), helper, thread })
+    }
+}
+
+impl Kept {
+    /// Takes further masks (`Order::Cover`). The helper lives until this is dropped.
+    pub fn channel(&self) -> Arc<Channel> {
+        Arc::clone(&self.channel)
+    }
+
+    /// Ends it, once it has looked for a last time. Nobody else has the channel by now.
+    pub fn end(self) -> (Fell, Helper) {
+        let Self { channel, helper, thread } = self;
+        drop(channel);
+        let ended = |_| Fell { notes: vec![ENDED.to_owned()], ..Fell::default() };
+        (thread.join().unwrap_or_else(ended), helper)
+    }
+}
+
+/// The helper process. Once its channel is closed it ends, but it takes the kernel up to 20 ms to
+/// close its watch. Waits on drop.
+#[derive(Debug)]
+pub struct Helper(OwnedFd);
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        let wait = || waitid(WaitId::PidFd(self.0.as_fd()), WaitIdOptions::EXITED);
+        let _ = rustix::io::retry_on_intr(wait);
+    }
+}
+
+/// Reads what the helper reports until it ends, and whether it says itself that the session is over.
+fn follow(first: Fallen, mut reports: File, masks: &[Cover], init: &OwnedFd) -> (Fell, bool) {
+    let mut is_whole = false;
+    let mut saved = HashMap::new();
+    let (mut read, mut written, mut lost) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    let read_one = move || {
+        let mut bytes = [0; 4];
+        reports.read_exact(&mut bytes).is_ok().then(|| Fallen::from_bytes(bytes))
+    };
+    for fallen in std::iter::once(first).chain(std::iter::from_fn(read_one)) {
+        let (number, is_lost) = match fallen {
+            Fallen::None => continue,
+            Fallen::Over => {
+                is_whole = true;
+                break;
+            }
+            Fallen::PutBack(number) => (number, false),
+            Fallen::Lost(number) => (number, true),
+        };
+        let Some(mask) = masks.get(number as usize) else { continue };
+        // A workspace has the same path on the host.
+        let host = Path::new(OsStr::from_bytes(&mask.path));
+        saved.extend(Moment::of(host).ok().map(|moment| (host.to_owned(), moment)));
+        let path = Escaped(host).to_string();
+        // It would be the host's own git directory that the sandbox writes to.
+        let is_git = matches!(&mask.kind, CoverKind::Replace(from)
+            if from.starts_with(GIT) && !from.starts_with(PROTECTED.as_bytes()));
+        if is_lost || is_git {
+            lost.insert(path);
+            let _ = pidfd_send_signal(init, Signal::KILL);
+        } else if mask.kind.hides() {
+            read.insert(path);
+        } else {
+            written.insert(path);
+        }
+    }
+    let mut notes = Vec::new();
+    let mut say = |paths: BTreeSet<String>, what: &str| {
+        if paths.is_empty() {
+            return;
+        }
+        let count = paths.len();
+        let mut names: Vec<String> = paths.into_iter().take(MOST_NAMED).collect();
+        if count > MOST_NAMED {
+            names.push(format!("and {} more", count - MOST_NAMED));
+        }
+        notes.push(format!("{}: {what}", names.join(", ")));
+    };
+    say(
+        read,
+        "saved on the host while the sandbox ran: the sandbox may have read it in that moment; \
+         change the secrets in it, then move it out of reach (`pinfold hide`) or work in a view \
+         (--workspace overlay)",
+    );
+    say(
+        written,
+        "saved on the host while the sandbox ran: the sandbox may have written to it in that \
+         moment; look at it before you use it",
+    );
+    say(lost, "replaced on the host while the sandbox ran: the session was ended");
+    (Fell { notes, saved }, is_whole)
+}

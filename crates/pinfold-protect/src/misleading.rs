@@ -1,0 +1,208 @@
+//! What a session made that misleads or exhausts programs on the host: links that lead out of what it
+//! was granted, names with control characters, and sparse files that claim to be huge.
+//!
+//! Where a link leads is told by its text alone, so that nothing on the host is opened for it. What is
+//! new is told by the change time, which the kernel sets itself, and by the directory: an old link in
+//! a directory that was moved leads elsewhere.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use pinfold_host::file_id::FileId;
+use pinfold_policy::path::Brief;
+use pinfold_policy::protect::Protection;
+use pinfold_policy::protect::misleading::{
+    LARGEST_HOLES, ODD_NAMES, OUTWARD_LINKS, PROGRAMS, SPARSE_FILES, Target, has_controls,
+};
+use rustix::fs::{Access, AtFlags, CWD, FileType, Statx, StatxFlags, accessat};
+
+use crate::began::Began;
+use crate::protect::Zone;
+use crate::survey::Visited;
+
+/// What is known from before the session.
+#[derive(Debug, Default)]
+pub struct Before {
+    /// When it began.
+    pub began: Began,
+    /// What had a name with control characters already.
+    pub odd: HashSet<(PathBuf, FileId)>,
+    /// Places that the sandbox could read and not change.
+    pub fixed: Vec<PathBuf>,
+}
+
+impl Before {
+    /// Notes names of a directory that are odd already.
+    pub fn note(&mut self, root: &Path, visited: &Visited<'_>) {
+        for (name, _) in visited.listing.entries().filter(|(name, _)| has_controls(name)) {
+            if let Ok(id) = FileId::at(visited.directory, name) {
+                let directory = root.join(visited.listing.path());
+                self.odd.insert((directory.join(OsStr::from_bytes(name)), id));
+            }
+        }
+    }
+}
+
+/// Something new that misleads, and why it may not stay.
+#[derive(Debug)]
+pub struct Misleading {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Why it misleads.
+    pub why: String,
+    /// The opt-in that lets it stay.
+    pub opt_in: &'static str,
+}
+
+/// Looks for it in one granted root.
+pub struct Finder<'a> {
+    root: &'a Path,
+    /// All granted roots.
+    roots: Vec<&'a Path>,
+    before: &'a Before,
+    /// What the user hides from sessions.
+    hidden: &'a [PathBuf],
+    links: bool,
+    names: bool,
+    holes: bool,
+    /// What was found.
+    pub found: Vec<Misleading>,
+}
+
+impl<'a> Finder<'a> {
+    /// Looks for what is new since the session began.
+    pub fn new(
+        root: &'a Path,
+        roots: Vec<&'a Path>,
+        before: &'a Before,
+        hidden: &'a [PathBuf],
+        protection: &Protection,
+    ) -> Self {
+        let is_on = |opt_in| !protection.is_lifted(opt_in);
+        let (links, names) = (is_on(OUTWARD_LINKS), is_on(ODD_NAMES));
+        let holes = is_on(SPARSE_FILES);
+        Self { root, roots, before, hidden, links, names, holes, found: Vec::new() }
+    }
+
+    /// Looks at the entries of a directory that changed since the session began.
+    pub fn visit(&mut self, visited: &Visited<'_>, zone: Zone) {
+        if !matches!(zone, Zone::Tree | Zone::Installed) {
+            return;
+        }
+        for (name, kind) in visited.listing.entries() {
+            let found = match kind {
+                _ if self.names && has_controls(name) => self.odd_name(visited, name),
+                FileType::Symlink if self.links => self.link(visited, name),
+                FileType::RegularFile if self.holes => self.holes(visited, name),
+                _ => None,
+            };
+            self.found.extend(found);
+        }
+    }
+
+    fn path(&self, visited: &Visited<'_>, name: &[u8]) -> PathBuf {
+        self.root.join(visited.listing.path()).join(OsStr::from_bytes(name))
+    }
+
+    fn odd_name(&self, visited: &Visited<'_>, name: &[u8]) -> Option<Misleading> {
+        let path = self.path(visited, name);
+        let id = FileId::at(visited.directory, name).ok()?;
+        let why = ODD.to_owned();
+        let is_new = !self.before.odd.contains(&(path.clone(), id));
+        is_new.then_some(Misleading { path, why, opt_in: ODD_NAMES })
+    }
+
+    fn link(&self, visited: &Visited<'_>, name: &[u8]) -> Option<Misleading> {
+        let found = look(visited.directory, name)?;
+        if !visited.is_new && !self.before.began.is_before(&found) {
+            return None;
+        }
+        let text = rustix::fs::readlinkat(visited.directory, name, Vec::new()).ok()?;
+        let link = visited.listing.path().join(OsStr::from_bytes(name));
+        let tree = Roots { root: self.root, all: &self.roots };
+        let why = leads_away(tree, &link, text.as_bytes(), &self.before.fixed, self.hidden)?;
+        Some(Misleading { path: self.path(visited, name), why, opt_in: OUTWARD_LINKS })
+    }
+
+    fn holes(&self, visited: &Visited<'_>, name: &[u8]) -> Option<Misleading> {
+        let found = look(visited.directory, name)?;
+        let why = has_holes(&found)?;
+        let is_new = visited.is_new || self.before.began.is_before(&found);
+        is_new.then(|| Misleading { path: self.path(visited, name), why, opt_in: SPARSE_FILES })
+    }
+}
+
+/// A granted root and all of them.
+#[derive(Clone, Copy)]
+pub struct Roots<'a> {
+    /// The one that is looked at.
+    pub root: &'a Path,
+    /// All of them.
+    pub all: &'a [&'a Path],
+}
+
+/// Returns why a new link may not stay, if it leads out of what was granted. It lies at `link` below
+/// the root. `fixed` are places that the sandbox could read and not change, and `hidden` what it
+/// could not read.
+pub fn leads_away(
+    roots: Roots<'_>,
+    link: &Path,
+    text: &[u8],
+    fixed: &[PathBuf],
+    hidden: &[PathBuf],
+) -> Option<String> {
+    match Target::of(roots.root, link, text, roots.all) {
+        Target::Within => None,
+        Target::Outside(place) if is_harmless(&place, fixed, hidden) => None,
+        Target::Outside(place) => Some(format!(
+            "the link leads out of the workspace, to {}, and programs write through it",
+            Brief(&place)
+        )),
+        Target::Unclear => Some(format!(
+            "the link climbs from a name ({}), so it may lead out of the workspace",
+            Brief(Path::new(OsStr::from_bytes(text)))
+        )),
+    }
+}
+
+/// Whether a link may lead there: to a file among the system's programs or in what the sandbox could
+/// read, or to a directory there that the user cannot write to either.
+fn is_harmless(place: &Path, fixed: &[PathBuf], hidden: &[PathBuf]) -> bool {
+    if place == Path::new("/dev/null") {
+        return true;
+    }
+    let mut fixed = PROGRAMS.iter().map(Path::new).chain(fixed.iter().map(PathBuf::as_path));
+    if !fixed.any(|fixed| place.starts_with(fixed))
+        || hidden.iter().any(|hidden| place.starts_with(hidden))
+    {
+        return false;
+    }
+    let is_writable = || accessat(CWD, place, Access::WRITE_OK, AtFlags::EACCESS).is_ok();
+    fs::metadata(place).is_ok_and(|found| found.is_file() || found.is_dir() && !is_writable())
+}
+
+/// Returns why a new file may not stay, if it is much larger than the space that it takes.
+fn has_holes(found: &Statx) -> Option<String> {
+    let holes = found.stx_size.saturating_sub(found.stx_blocks.saturating_mul(512));
+    let size = found.stx_size >> 30;
+    let why = || format!("it claims {size} GiB and takes almost none, which fills what copies it");
+    (holes > LARGEST_HOLES).then(why)
+}
+
+/// The same for an entry of a directory.
+pub fn claims_too_much(directory: impl AsFd, name: &[u8]) -> Option<String> {
+    has_holes(&look(directory.as_fd(), name)?)
+}
+
+/// Why a new file may not stay whose name has control characters.
+pub const ODD: &str = "its name has control characters, which terminals obey";
+
+fn look(directory: BorrowedFd<'_>, name: &[u8]) -> Option<Statx> {
+    let wanted = StatxFlags::CTIME | StatxFlags::SIZE | StatxFlags::BLOCKS;
+    let how = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_DONT_SYNC;
+    rustix::fs::statx(directory, name, how, wanted).ok()
+}

@@ -1,0 +1,384 @@
+//! Walking over a granted directory, before the command starts and after everything ended.
+//!
+//! The walk goes by descriptors and follows no link. It remembers when each directory last
+//! changed, so that the second walk reads only those that did: the kernel sets a change time
+//! itself, and nobody can set it back.
+//!
+//! A directory that cannot be looked into is never taken for an empty one. The first walk reports
+//! it, and the caller masks it. The second walk opens directories of the user's that have been
+//! closed since, and looks into them: programs find what they know by name in a directory that
+//! cannot be listed. They stay open to their owner.
+
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use pinfold_host::file_id::FileId;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat, Statx, makedev};
+use rustix::io::Errno;
+
+use crate::patience::Patience;
+
+mod again;
+mod facts;
+mod listing;
+mod saved;
+
+use again::open_to_owner;
+pub use again::walk_changed;
+use facts::Facts;
+use listing::Entry;
+pub use listing::Listing;
+pub use saved::Tag;
+
+/// A directory as it was seen, with the visitor's note about it.
+#[derive(Debug, Clone)]
+struct Seen<Z> {
+    /// Relative to the walk's root; empty for the root.
+    path: Vec<u8>,
+    state: State,
+    zone: Z,
+}
+
+/// Which directory it is, and the last change of its inode.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct State {
+    inode: (u64, u64),
+    changed: (i64, u64),
+}
+
+impl State {
+    #[expect(
+        clippy::useless_conversion,
+        clippy::unnecessary_cast,
+        reason = "their types differ between architectures"
+    )]
+    fn of(stat: &Stat) -> Self {
+        Self {
+            inode: (stat.st_dev.into(), stat.st_ino.into()),
+            changed: (stat.st_ctime as i64, stat.st_ctime_nsec as u64),
+        }
+    }
+
+    fn of_statx(found: &Statx) -> Self {
+        Self {
+            inode: (makedev(found.stx_dev_major, found.stx_dev_minor), found.stx_ino),
+            changed: (found.stx_ctime.tv_sec, found.stx_ctime.tv_nsec.into()),
+        }
+    }
+}
+
+/// What a walk saw.
+#[derive(Debug, Default)]
+pub struct Walk<Z> {
+    /// The directories that it entered.
+    seen: Vec<Seen<Z>>,
+    /// Those that it could not look into.
+    unseen: Vec<Unseen>,
+    /// The paths of the former, once somebody asks for one.
+    paths: OnceLock<HashSet<Vec<u8>>>,
+}
+
+impl<Z> Walk<Z> {
+    /// Whether the walk entered the directory at this path, relative to its root.
+    pub fn has_seen(&self, path: &Path) -> bool {
+        let paths = || self.seen.iter().map(|seen| seen.path.clone()).collect();
+        self.paths.get_or_init(paths).contains(path.as_os_str().as_bytes())
+    }
+
+    /// The directories that it could not look into.
+    pub fn unseen(&self) -> &[Unseen] {
+        &self.unseen
+    }
+}
+
+/// A directory that a walk could not look into.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unseen {
+    /// Relative to the walk's root.
+    pub path: PathBuf,
+    /// Which directory it is, if that can be told.
+    id: Option<FileId>,
+    /// Why.
+    pub why: Obstacle,
+}
+
+/// Why a directory was not looked into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Obstacle {
+    /// It may not be read.
+    Closed,
+    /// It lies more than [`DEEPEST`] levels below the root.
+    TooDeep,
+}
+
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// Opens a granted directory as the boundary does that mounts it: following no link on the way.
+fn open_root(root: &Path) -> Result<OwnedFd, Errno> {
+    let how = ResolveFlags::NO_SYMLINKS;
+    rustix::fs::openat2(rustix::fs::CWD, root, DIRECTORY, Mode::empty(), how)
+}
+
+/// A directory that is visited.
+pub struct Visited<'a> {
+    /// Its entries.
+    pub listing: &'a Listing,
+    /// Open on it, at least as a path.
+    pub directory: BorrowedFd<'a>,
+    /// Whether an earlier walk found no directory or another one at its path.
+    pub is_new: bool,
+}
+
+/// What visits each directory: it gets the entries and the zone that was given to the directory,
+/// and names the directories to walk into with a zone for each.
+pub(crate) type Visit<'a, Z> = dyn FnMut(&Visited<'_>, Z, &mut Vec<(Vec<u8>, Z)>) + 'a;
+
+/// Walks everything beneath `root`. Directories that vanish while it walks are skipped. `cache` is
+/// pinfold's own cache, in which it remembers what directories hold.
+///
+/// # Errors
+/// Returns the error of opening or reading a directory.
+pub fn walk<Z: Copy>(
+    root: &Path,
+    zone: Z,
+    cache: &Path,
+    visit: &mut Visit<'_, Z>,
+) -> Result<Walk<Z>, Errno> {
+    let root = open_root(root)?;
+    let facts = Facts::load(cache, &root);
+    let mut walker = Walker::new(visit, facts);
+    walker.directory(root, Vec::new(), zone)?;
+    walker.facts.store();
+    Ok(Walk { seen: walker.seen, unseen: walker.unseen, paths: OnceLock::new() })
+}
+
+/// Bytes of entries that the kernel hands over at once.
+const BUFFER: usize = 32 * 1024;
+/// A descriptor is held for each level on the way down.
+const DEEPEST: usize = 256;
+
+struct Walker<'a, 'b, Z> {
+    visit: &'a mut Visit<'b, Z>,
+    buffer: Vec<MaybeUninit<u8>>,
+    listing: Listing,
+    seen: Vec<Seen<Z>>,
+    unseen: Vec<Unseen>,
+    depth: usize,
+    /// For the second walk, what the first one could not look into.
+    before: Option<&'a [Unseen]>,
+    facts: Facts,
+    /// How long the second walk may take.
+    patience: Option<&'a Patience>,
+}
+
+impl<'a, 'b, Z: Copy> Walker<'a, 'b, Z> {
+    fn new(visit: &'a mut Visit<'b, Z>, facts: Facts) -> Self {
+        let buffer = vec![MaybeUninit::uninit(); BUFFER];
+        let (listing, seen, unseen) = (Listing::default(), Vec::new(), Vec::new());
+        let (before, patience) = (None, None);
+        Self { visit, buffer, listing, seen, unseen, depth: 0, before, facts, patience }
+    }
+
+    fn skip(&mut self, parent: &OwnedFd, name: &[u8], path: Vec<u8>, why: Obstacle) {
+        let path = PathBuf::from(OsString::from_vec(path));
+        let unseen = Unseen { path, id: FileId::at(parent, name).ok(), why };
+        // What was masked from the start is as it was.
+        if !self.before.is_some_and(|before| unseen.id.is_some() && before.contains(&unseen)) {
+            self.unseen.push(unseen);
+        }
+    }
+
+    /// Whether the first walk could not look into this very directory.
+    fn was_closed(&self, parent: &OwnedFd, name: &[u8], path: &[u8]) -> bool {
+        let path = Path::new(OsStr::from_bytes(path));
+        let closed = |before: &&Unseen| before.path == path && before.why == Obstacle::Closed;
+        let before = self.before.unwrap_or_default().iter().find(closed);
+        before
+            .is_some_and(|before| before.id.is_some() && before.id == FileId::at(parent, name).ok())
+    }
+
+    fn directory(&mut self, directory: OwnedFd, path: Vec<u8>, zone: Z) -> Result<(), Errno> {
+        let before = facts::look(&directory)?;
+        let below = self.visit(&directory, &path, zone, true)?;
+        let after = facts::look(&directory)?;
+        self.facts.note(&before, &after, &self.listing);
+        self.below((directory, path), State::of_statx(&before), zone, below)
+    }
+
+    /// Walks into what lies in a directory that was visited.
+    fn below(
+        &mut self,
+        (directory, path): (OwnedFd, Vec<u8>),
+        state: State,
+        zone: Z,
+        below: Vec<(Vec<u8>, Z)>,
+    ) -> Result<(), Errno> {
+        for (name, zone) in below {
+            let child = joined(&path, &name);
+            self.enter(&directory, &name, child, zone)?;
+        }
+        self.seen.push(Seen { path, state, zone });
+        Ok(())
+    }
+
+    /// Visits a directory whose entries are known from an earlier start. Returns it if it has to be
+    /// opened and read.
+    fn known(
+        &mut self,
+        directory: OwnedFd,
+        path: &[u8],
+        zone: Z,
+    ) -> Result<Option<OwnedFd>, Errno> {
+        let found = facts::look(&directory)?;
+        if !self.facts.fill(&found, &mut self.listing) {
+            return Ok(Some(directory));
+        }
+        let below = self.show(&directory, path, zone, true);
+        self.below((directory, path.to_vec()), State::of_statx(&found), zone, below)?;
+        Ok(None)
+    }
+
+    fn enter(
+        &mut self,
+        parent: &OwnedFd,
+        name: &[u8],
+        path: Vec<u8>,
+        zone: Z,
+    ) -> Result<(), Errno> {
+        if self.depth == DEEPEST {
+            self.skip(parent, name, path, Obstacle::TooDeep);
+            return Ok(());
+        }
+        self.depth += 1;
+        let entered = match self.open(parent, name, &path, zone) {
+            Ok(None) => Ok(()),
+            Ok(Some(opened)) => {
+                if self.before.is_some() {
+                    open_to_owner(&opened);
+                }
+                self.directory(opened, path, zone)
+            }
+            Err(Errno::ACCESS) => self.closed(parent, name, path, zone),
+            Err(errno) if is_gone(errno) => Ok(()),
+            Err(errno) => Err(errno),
+        };
+        self.depth -= 1;
+        entered
+    }
+
+    /// Opens a directory for reading, unless what it holds is known and was visited.
+    fn open(
+        &mut self,
+        parent: &OwnedFd,
+        name: &[u8],
+        path: &[u8],
+        zone: Z,
+    ) -> Result<Option<OwnedFd>, Errno> {
+        if self.facts.is_empty() {
+            let flags = DIRECTORY | OFlags::NOFOLLOW;
+            return rustix::fs::openat(parent, name, flags, Mode::empty()).map(Some);
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let found = rustix::fs::openat(parent, name, flags, Mode::empty())?;
+        let Some(unknown) = self.known(found, path, zone)? else { return Ok(None) };
+        rustix::fs::openat(unknown, ".", DIRECTORY, Mode::empty()).map(Some)
+    }
+
+    /// Looks into a closed directory of the user's, if it was closed since the first walk.
+    fn closed(
+        &mut self,
+        parent: &OwnedFd,
+        name: &[u8],
+        path: Vec<u8>,
+        zone: Z,
+    ) -> Result<(), Errno> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opens = self.before.is_some() && !self.was_closed(parent, name, &path);
+        let found = rustix::fs::openat(parent, name, flags, Mode::empty()).ok();
+        let open = |found: OwnedFd| {
+            open_to_owner(&found);
+            rustix::fs::openat(found, ".", DIRECTORY, Mode::empty()).ok()
+        };
+        match found.filter(|_| opens).and_then(open) {
+            Some(opened) => self.directory(opened, path, zone),
+            None => {
+                self.skip(parent, name, path, Obstacle::Closed);
+                Ok(())
+            }
+        }
+    }
+
+    /// Lists a directory, shows it to the visitor, and returns what to walk into.
+    fn visit(
+        &mut self,
+        directory: &OwnedFd,
+        path: &[u8],
+        zone: Z,
+        is_new: bool,
+    ) -> Result<Vec<(Vec<u8>, Z)>, Errno> {
+        if self.patience.is_some_and(Patience::is_over) {
+            return Err(Errno::CANCELED);
+        }
+        let Listing { names, entries, .. } = &mut self.listing;
+        names.clear();
+        entries.clear();
+        let mut listed = RawDir::new(directory.as_fd(), &mut self.buffer);
+        while let Some(entry) = listed.next() {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if name == b"." || name == b".." {
+                continue;
+            }
+            let kind = match entry.file_type() {
+                FileType::Unknown => kind_of(directory, name),
+                kind => kind,
+            };
+            let start = names.len();
+            names.extend_from_slice(name);
+            entries.push(Entry { start, end: names.len(), kind, inode: entry.ino() });
+        }
+        Ok(self.show(directory, path, zone, is_new))
+    }
+
+    /// Shows the listing to the visitor, and returns what to walk into.
+    fn show(
+        &mut self,
+        directory: &OwnedFd,
+        path: &[u8],
+        zone: Z,
+        is_new: bool,
+    ) -> Vec<(Vec<u8>, Z)> {
+        self.listing.path.clear();
+        self.listing.path.extend_from_slice(path);
+        let mut below = Vec::new();
+        let visited = Visited { listing: &self.listing, directory: directory.as_fd(), is_new };
+        (self.visit)(&visited, zone, &mut below);
+        below
+    }
+}
+
+/// Whether something vanished, or became something else, while the walk went on.
+fn is_gone(errno: Errno) -> bool {
+    matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP)
+}
+
+/// Some file systems do not say in the entry what it is.
+fn kind_of(directory: &OwnedFd, name: &[u8]) -> FileType {
+    rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)
+        .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode))
+}
+
+fn joined(parent: &[u8], name: &[u8]) -> Vec<u8> {
+    let mut path = Vec::with_capacity(parent.len() + name.len() + 1);
+    path.extend_from_slice(parent);
+    if !parent.is_empty() {
+        path.push(b'/');
+    }
+    path.extend_from_slice(name);
+    path
+}

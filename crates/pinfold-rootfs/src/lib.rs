@@ -1,0 +1,9 @@
+//! What lies in a sandbox's root beside the workspace, and scratch sandboxes that unpack or read it.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
+pub mod interpreter;
+pub mod mount_points;
+pub mod scratch;
+pub mod system;
+pub mod unpack;
+pub mod userland;

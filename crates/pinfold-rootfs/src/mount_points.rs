@@ -1,0 +1,103 @@
+//! Where file systems are mounted (proc_pid_mountinfo(5)).
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Path, PathBuf};
+
+use pinfold_host::beneath::join_beneath;
+
+/// A mount: a directory or file of a file system, and where it is attached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mount {
+    /// The device of the file system, as `major:minor`.
+    device: Vec<u8>,
+    /// What of the file system is mounted, from its own root.
+    root: PathBuf,
+    /// Where.
+    point: PathBuf,
+}
+
+impl Mount {
+    /// Returns a mount of what lies at `root` in the file system of a device.
+    #[must_use]
+    pub fn of(device: &str, root: &Path, point: PathBuf) -> Self {
+        Self { device: device.as_bytes().to_vec(), root: root.to_owned(), point }
+    }
+}
+
+/// Returns every mount, in the order in which they were made.
+///
+/// # Errors
+/// Returns the error of reading the list.
+pub fn all() -> io::Result<Vec<Mount>> {
+    let mounts = fs::read("/proc/self/mountinfo")?;
+    let parse = |line: &[u8]| {
+        let mut fields = line.split(|byte| *byte == b' ').skip(2);
+        let (device, root, point) = (fields.next()?, fields.next()?, fields.next()?);
+        Some(Mount { device: device.to_vec(), root: unescape(root), point: unescape(point) })
+    };
+    Ok(mounts.split(|byte| *byte == b'\n').filter_map(parse).collect())
+}
+
+/// A mount point below a directory, if there is one.
+///
+/// # Errors
+/// What reading the list says.
+pub fn within(directory: &Path) -> io::Result<Option<PathBuf>> {
+    let mut points = all()?.into_iter().map(|mount| mount.point);
+    Ok(points.find(|point| point != directory && point.starts_with(directory)))
+}
+
+/// Returns where a path without links lies in its file system, from the root of that.
+pub fn place(mounts: &[Mount], path: &Path) -> Option<PathBuf> {
+    let (mount, below) = holding(mounts, path)?;
+    Some(join_beneath(&mount.root, below))
+}
+
+/// The mount that a path lies in, and the rest of the path.
+fn holding<'m, 'p>(mounts: &'m [Mount], path: &'p Path) -> Option<(&'m Mount, &'p Path)> {
+    let holding = mounts.iter().filter(|mount| path.starts_with(&mount.point));
+    // The last one covers those that were attached at the same place before.
+    let mount = holding.max_by_key(|mount| mount.point.as_os_str().len())?;
+    Some((mount, path.strip_prefix(&mount.point).ok()?))
+}
+
+/// Another path by which something can be reached.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Alias {
+    /// By which all of it can be reached.
+    Whole(PathBuf),
+    /// By which a part of it can be reached.
+    Part(PathBuf),
+}
+
+/// Returns the other paths by which what lies at `path` can be reached: the same directory or file
+/// may be mounted elsewhere (mount(8), "Bind mounts"). Something else may be mounted over them.
+pub fn aliases(mounts: &[Mount], path: &Path) -> Vec<Alias> {
+    let Some((own, below)) = holding(mounts, path) else { return Vec::new() };
+    let place = join_beneath(&own.root, below);
+    let same = mounts.iter().filter(|mount| mount.device == own.device);
+    let alias = |mount: &Mount| match place.strip_prefix(&mount.root) {
+        Ok(rest) if rest.as_os_str().is_empty() => Some(Alias::Whole(mount.point.clone())),
+        Ok(rest) => Some(Alias::Whole(mount.point.join(rest))),
+        Err(_) => mount.root.starts_with(&place).then(|| Alias::Part(mount.point.clone())),
+    };
+    let is_other = |alias: &Alias| !matches!(alias, Alias::Whole(alias) if alias == path);
+    same.filter_map(alias).filter(is_other).collect()
+}
+
+/// A path as proc(5) writes it: blanks and backslashes as three octal digits.
+fn unescape(path: &[u8]) -> PathBuf {
+    let mut out = Vec::with_capacity(path.len());
+    let mut rest = path;
+    while let Some((first, after)) = rest.split_first() {
+        let digits = after.get(..3).filter(|_| *first == b'\\');
+        let byte =
+            digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
+        out.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { &after[3..] } else { after };
+    }
+    PathBuf::from(OsString::from_vec(out))
+}

@@ -3,6 +3,7 @@
 use super::super::refs::{Taken, shell_word};
 use super::super::settle::Settled;
 use super::super::state::State;
+use super::follow::Followed;
 use super::{Collect, Phase, Plan, moved, touched};
 
 impl Collect<'_> {
@@ -11,7 +12,7 @@ impl Collect<'_> {
         &self,
         state: &mut State,
         plan: &Plan<'_>,
-        followed: &[String],
+        followed: &Followed,
         settled: &mut Settled,
     ) -> Result<(), String> {
         // What the host moved is the host's from then on.
@@ -20,7 +21,7 @@ impl Collect<'_> {
         let taken = Taken::new(&plan.ours.refs);
         let mut commands = String::new();
         let moved: Vec<(String, String)> = moved(state, plan.theirs)
-            .filter(|(name, _)| !followed.contains(name))
+            .filter(|(name, _)| !followed.branches.contains(name))
             .map(|(name, new)| (name.clone(), new.clone()))
             .collect();
         for (name, new) in moved {
@@ -31,7 +32,8 @@ impl Collect<'_> {
             }
             let kept = format!("refs/pinfold/{}/{}", self.session, &name["refs/".len()..]);
             let own = state.made.contains(&name);
-            let why = match self.obstacle(plan, &taken, (&name, own), our, last, &kept) {
+            let why = match self.obstacle((plan, followed), &taken, (&name, own), our, last, &kept)
+            {
                 Some(why) => why,
                 None => {
                     match our {
@@ -67,7 +69,7 @@ impl Collect<'_> {
     /// Why a reference does not move, if so.
     fn obstacle(
         &self,
-        plan: &Plan<'_>,
+        (plan, followed): (&Plan<'_>, &Followed),
         taken: &Taken<'_>,
         (name, is_own): (&str, bool),
         our: Option<&String>,
@@ -103,7 +105,9 @@ impl Collect<'_> {
         if our != last || !plan.forward.iter().any(|forward| forward == name) {
             return Some("it is no fast-forward of the host's".to_owned());
         }
-        None
+        let why = followed.stay.get(name)?;
+        let command = format!("pinfold accept {}", shell_word(self.session));
+        Some(format!("{why}; `{command}` takes it"))
     }
 }
 

@@ -9,6 +9,7 @@ use crate::git::collect::{Collect, Phase};
 use crate::git::modules::Modules;
 use crate::git::private::Copied;
 use crate::git::rebuild::Reader;
+use crate::patience::Patience;
 use crate::set_aside::SetAside;
 
 /// What is needed to bring a session's repositories in step with the host's.
@@ -56,12 +57,12 @@ impl Repositories {
         &'a self,
         git: &'a Path,
         phase: Phase,
-        aside: Option<&'a SetAside>,
+        (aside, patience): (Option<&'a SetAside>, Option<&'a Patience>),
     ) -> Modules<'a> {
         let reader =
             Reader { out: self.out.join(own_name("modules")), borrowed: self.borrowed.clone() };
         let (copied, tops, session) = (&self.copied, &self.tops, &self.session);
-        Modules { copied, tops, git, session, reader, phase, aside }
+        Modules { copied, tops, git, session, reader, phase, aside, patience }
     }
 }
 

@@ -2,6 +2,7 @@
 //! started by init; everything else goes through here, and a lint forbids any other way.
 
 mod exchange;
+mod lease;
 mod watched;
 
 use std::ffi::{OsStr, OsString};
@@ -17,6 +18,7 @@ use std::time::{Duration, Instant};
 use pinfold_secrets::{CommandOutput, RunCommand, Secret};
 
 use self::exchange::see_to_end;
+pub(crate) use self::lease::lend;
 use crate::audit::{Audit, Purpose};
 use crate::places::Places;
 use crate::run::record_launch;
@@ -109,6 +111,9 @@ impl Launcher {
         let mut command = Self::prepare(argv, ENVIRONMENT.iter(), variables, spot)?;
         if let Some((uid, gid)) = owner {
             command.uid(uid).gid(gid);
+        }
+        if spot.is_some() {
+            lease::give(&mut command);
         }
         command
             .stdin(if input { Stdio::piped() } else { Stdio::null() })

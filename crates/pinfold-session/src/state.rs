@@ -13,12 +13,17 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{CWD, FlockOperation};
 
 use crate::managed;
 use crate::placeholder::{Located, Placeholder, Pool};
 use crate::places::Places;
+
+mod programs;
+
+pub(crate) use programs::wait_for_programs;
 
 /// A session's name: twelve hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -108,6 +113,8 @@ pub(crate) struct SessionState {
     pool: PathBuf,
     /// Whether the next start cleans up.
     is_left: bool,
+    /// Held by the programs on the host that change repositories for the session, too.
+    programs: Option<Arc<File>>,
 }
 
 /// What becomes of what a dead session left.
@@ -137,7 +144,8 @@ impl SessionState {
         Pool::open(&pool).lend(CWD, &private).map_err(|error| {
             io::Error::new(error.kind(), format!("cannot make {}: {error}", private.display()))
         })?;
-        Ok(Self { sessions, id, record, private, placeholders, pool, is_left: false })
+        let (is_left, programs) = (false, None);
+        Ok(Self { sessions, id, record, private, placeholders, pool, is_left, programs })
     }
 
     /// Gives the session a name that no other live one has.
@@ -167,7 +175,12 @@ impl SessionState {
 
     /// Where a session's private copies lie.
     pub(crate) fn private_of(places: &Places, id: &SessionId) -> PathBuf {
-        places.state.join("private").join(id.as_str())
+        Self::all_private(places).join(id.as_str())
+    }
+
+    /// Where the private copies of all sessions lie, those of dead ones included that are not settled.
+    pub(crate) fn all_private(places: &Places) -> PathBuf {
+        places.state.join("private")
     }
 
     /// The session's name.

@@ -7,7 +7,7 @@ use super::Request;
 use crate::git::settle::Settled;
 use crate::guard::{settle_dead, shares};
 use crate::patience::Patience;
-use crate::state::{AfterDead, SessionId};
+use crate::state::{AfterDead, SessionId, wait_for_programs};
 
 /// Settles what a dead session left, before this one looks at anything.
 ///
@@ -21,6 +21,14 @@ pub(super) fn settle_before(
 ) -> io::Result<AfterDead> {
     let is_shared = shares(private, granted);
     let patience = if is_shared { Patience::at_start() } else { Patience::at_end() };
+    let Some(_programs) = wait_for_programs(private, &patience) else {
+        return match is_shared {
+            false => Ok(AfterDead::Waits),
+            true => Err(io::Error::other(format!(
+                "git that session {dead} started is still at work here; start again when it is done"
+            ))),
+        };
+    };
     let settled = settle_dead(dead, private, &request.settings, &request.places, &patience);
     for note in settled.iter().flat_map(Settled::notes) {
         tell!("pinfold: after a session that was killed: {note}");

@@ -128,13 +128,16 @@ pub(crate) fn look(context: &Context<'_>, rebuild: Rebuild<'_>, settled: &mut Se
 impl After<'_> {
     fn changed(&mut self, root: &Walked, rules: &Rules<'_>) -> Vec<Finding> {
         let mut surveyor = Surveyor::new(rules, &root.path, &root.site, true, Look::After);
-        let roots = self.guard.roots.iter().map(|root| root.path.as_path()).collect();
+        let roots = self.guard.roots.iter().map(|root| (root.path.as_path(), &root.site)).collect();
         let (before, hidden) = (&self.guard.before, &self.guard.hidden);
-        let mut finder = Finder::new(&root.path, roots, before, hidden, &rules.protection);
-        let walked = walk_changed(&root.path, &root.walk, self.patience, &mut |it, zone, below| {
+        let mut finder = Finder::new((&root.path, roots), before, hidden, &rules.protection);
+        finder.patience = Some(self.patience);
+        let until = (&before.began.by_the_clock(), self.patience);
+        let walked = walk_changed(&root.path, &root.walk, until, &mut |it, zone, below| {
             finder.visit(it, zone);
             surveyor.visit(it.listing, zone, below);
         });
+        self.is_cut = self.is_cut || finder.is_cut;
         self.misleading.extend(finder.found);
         match walked {
             Err(Errno::CANCELED) => self.is_cut = true,

@@ -18,7 +18,7 @@ use super::scan::is_named;
 use super::tree::Node;
 use crate::git::stamp::Stamps;
 use crate::git::start::Start;
-use crate::misleading::{ODD, Roots, claims_too_much, leads_away};
+use crate::misleading::{ODD, Roots, claims_too_much, executed, leads_away};
 use crate::places::homes;
 use crate::protect::INSTALLED;
 
@@ -164,7 +164,11 @@ impl Judge {
         if node.kind == FileType::Symlink && !self.protection.is_lifted(OUTWARD_LINKS) {
             let text = rustix::fs::readlinkat(directory, name, Vec::new()).ok()?;
             let all = [self.workspace.as_path()];
-            let roots = Roots { root: &self.workspace, all: &all };
+            let protected = |place: &Path| {
+                let below = place.strip_prefix(&self.workspace).ok()?;
+                executed(&self.protection, &self.site, below)
+            };
+            let roots = Roots { root: &self.workspace, all: &all, protected: &protected };
             let why = leads_away(roots, path, text.as_bytes(), &[], &[])?;
             return Some(protect(&why, Some(OUTWARD_LINKS)));
         }

@@ -9,19 +9,23 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
+use crate::began::Began;
+
 use super::{
     DIRECTORY, Facts, Patience, Seen, State, Unseen, Visit, Walk, Walker, is_gone, joined,
 };
 
 /// Walks again over what an earlier walk saw: visits the directories that changed since, and
-/// everything in directories that are new or were closed. Returns what it could not look into.
+/// everything in directories that are new or were closed. Returns what it could not look into. What may
+/// have changed since `began` is visited, too: the earlier walk may have seen what another session had
+/// made, or a file system whose times are too coarse to tell two changes.
 ///
 /// # Errors
 /// As [`super::walk`]; `ECANCELED` if the time was not enough.
 pub(crate) fn walk_changed<Z: Copy>(
     root: &Path,
     before: &Walk<Z>,
-    patience: &Patience,
+    (began, patience): (&Began, &Patience),
     visit: &mut Visit<'_, Z>,
 ) -> Result<Vec<Unseen>, Errno> {
     let how = ResolveFlags::NO_SYMLINKS;
@@ -36,7 +40,8 @@ pub(crate) fn walk_changed<Z: Copy>(
         let path: &[u8] = if before.path.is_empty() { b"." } else { &before.path };
         let now = rustix::fs::statat(&root, path, AtFlags::SYMLINK_NOFOLLOW);
         let now = now.map(|now| State::of(&now));
-        if now.as_ref() == Ok(&before.state) {
+        let (seconds, nanoseconds) = before.state.changed;
+        if now.as_ref() == Ok(&before.state) && !began.may_precede(seconds, nanoseconds) {
             continue;
         }
         let is_new = now.is_ok_and(|now| now.inode != before.state.inode);

@@ -74,6 +74,8 @@ struct After<'a> {
     rebuilt: usize,
     patience: &'a Patience,
     is_cut: bool,
+    /// Whether more was there than is dealt with at once.
+    is_full: bool,
 }
 
 /// What a look came to.
@@ -111,6 +113,7 @@ pub(crate) fn look(context: &Context<'_>, rebuild: Rebuild<'_>, settled: &mut Se
         rebuilt: 0,
         patience: context.patience,
         is_cut: false,
+        is_full: false,
     };
     let mut done = HashSet::new();
     for root in &guard.roots {
@@ -122,7 +125,8 @@ pub(crate) fn look(context: &Context<'_>, rebuild: Rebuild<'_>, settled: &mut Se
     }
     after.set_named_aside();
     after.set_misleading_aside();
-    Looked { built: after.built, is_cut: after.is_cut }
+    let is_cut = after.is_over() || after.is_full;
+    Looked { built: after.built, is_cut }
 }
 
 impl After<'_> {
@@ -137,7 +141,7 @@ impl After<'_> {
             finder.visit(it, zone);
             surveyor.visit(it.listing, zone, below);
         });
-        self.is_cut = self.is_cut || finder.is_cut;
+        self.is_full = self.is_full || finder.is_full;
         self.misleading.extend(finder.found);
         match walked {
             Err(Errno::CANCELED) => self.is_cut = true,

@@ -79,8 +79,8 @@ pub(crate) struct Finder<'a> {
     pub(crate) found: Vec<Misleading>,
     /// How long it may take.
     pub(crate) patience: Option<&'a Patience>,
-    /// Whether not everything was looked at.
-    pub(crate) is_cut: bool,
+    /// Whether more was there than is dealt with at once.
+    pub(crate) is_full: bool,
 }
 
 impl<'a> Finder<'a> {
@@ -94,7 +94,7 @@ impl<'a> Finder<'a> {
         let (links, names) = (is_on(OUTWARD_LINKS), is_on(ODD_NAMES));
         let holes = is_on(SPARSE_FILES);
         let (began, found) = (before.began.by_the_clock(), Vec::new());
-        let (patience, is_cut) = (None, false);
+        let (patience, is_full) = (None, false);
         Self {
             root,
             began,
@@ -107,7 +107,7 @@ impl<'a> Finder<'a> {
             holes,
             found,
             patience,
-            is_cut,
+            is_full,
         }
     }
 
@@ -118,8 +118,8 @@ impl<'a> Finder<'a> {
         }
         for (number, (name, kind)) in visited.listing.entries().enumerate() {
             let is_over = || number % STRIDE == 0 && self.patience.is_some_and(Patience::is_over);
-            if self.is_cut || self.found.len() == MOST || is_over() {
-                self.is_cut = true;
+            self.is_full = self.is_full || self.found.len() == MOST;
+            if self.is_full || is_over() {
                 return;
             }
             let found = match kind {

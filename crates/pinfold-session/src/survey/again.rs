@@ -36,6 +36,8 @@ pub(crate) fn walk_changed<Z: Copy>(
     let known: HashSet<&[u8]> = before.seen.iter().map(|seen| seen.path.as_slice()).collect();
     let mut walker = Walker::new(visit, Facts::default());
     (walker.before, walker.patience) = (Some(before.unseen.as_slice()), Some(patience));
+    // One directory that cannot be read keeps no other from being looked at.
+    let mut failed = None;
     for before in &before.seen {
         let path: &[u8] = if before.path.is_empty() { b"." } else { &before.path };
         let now = rustix::fs::statat(&root, path, AtFlags::SYMLINK_NOFOLLOW);
@@ -53,18 +55,35 @@ pub(crate) fn walk_changed<Z: Copy>(
                 continue;
             }
             Err(errno) if is_gone(errno) => continue,
-            Err(errno) => return Err(errno),
+            Err(errno) => {
+                failed.get_or_insert(errno);
+                continue;
+            }
         };
         open_to_owner(&directory);
-        let below = walker.visit(&directory, &before.path, before.zone, is_new)?;
+        let below = match walker.visit(&directory, &before.path, before.zone, is_new) {
+            Err(Errno::CANCELED) => return Err(Errno::CANCELED),
+            Err(errno) => {
+                failed.get_or_insert(errno);
+                continue;
+            }
+            Ok(below) => below,
+        };
         for (name, zone) in below {
             let child = joined(&before.path, &name);
-            if !known.contains(child.as_slice()) {
-                walker.enter(&directory, &name, child, zone)?;
+            if known.contains(child.as_slice()) {
+                continue;
+            }
+            match walker.enter(&directory, &name, child, zone) {
+                Err(Errno::CANCELED) => return Err(Errno::CANCELED),
+                Err(errno) => {
+                    failed.get_or_insert(errno);
+                }
+                Ok(()) => {}
             }
         }
     }
-    Ok(walker.unseen)
+    failed.map_or(Ok(walker.unseen), Err)
 }
 
 impl<Z: Copy> Walker<'_, '_, Z> {

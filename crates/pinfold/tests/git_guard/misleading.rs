@@ -163,3 +163,26 @@ fn a_look_that_is_interrupted_is_finished_by_the_next_start() {
         assert_eq!(case.sessions(), 0);
     }
 }
+
+/// Directories whose path is longer than the kernel takes at once.
+const LONG: &str = "python3 -c 'import os\nos.mkdir(\"a\"); os.chdir(\"a\")\n\
+                    for n in range(40):\n os.mkdir(\"d\" * 250); os.chdir(\"d\" * 250)\n\
+                    open(\".envrc\", \"w\")'";
+
+#[test]
+fn directories_with_a_very_long_path_end_no_look() {
+    for site in sites() {
+        let case = site.repository();
+        let (_, told) = text(&case.inside(&format!("{LONG}; mkdir b; ls -d b")));
+        assert_set_aside(&case, &told, &["a"]);
+        // Those of the user's stay, and are hidden.
+        case.host(LONG);
+        let script = "echo evil >.envrc; mkdir z; echo evil >z/.envrc; ln -s /etc z/l; touch a/x; \
+                      find a -name .envrc";
+        let (shown, told) = text(&case.inside(script));
+        assert_eq!(shown, "", "{site}: {told}");
+        assert_set_aside(&case, &told, &[".envrc", "z/.envrc", "z/l"]);
+        assert_eq!(case.host("find a -name .envrc | wc -l").trim(), "1", "{site}: {told}");
+        case.host("rm -r a");
+    }
+}

@@ -1,4 +1,4 @@
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 
@@ -19,48 +19,52 @@ fn nothing_is_opened_through_a_link_or_above() {
     assert!(place.open(&dir.path().join("secret"), OFlags::NONBLOCK).is_err());
 }
 
-/// Packs references as git does, and unpacks them, as long as `is_done` is false.
-fn pack_and_unpack(host: &Path, names: &[String], is_done: &AtomicBool) {
-    let object = format!("{}\n", "a".repeat(40));
-    while !is_done.load(Ordering::Relaxed) {
-        let packed: String = names.iter().map(|it| format!("{} {it}\n", object.trim())).collect();
-        fs::write(host.join("packed-refs.lock"), packed).unwrap();
-        fs::rename(host.join("packed-refs.lock"), host.join("packed-refs")).unwrap();
-        names.iter().for_each(|name| fs::remove_file(host.join(name)).unwrap());
-        fs::remove_dir(host.join("refs/heads")).unwrap();
-        fs::create_dir(host.join("refs/heads")).unwrap();
-        names.iter().for_each(|name| fs::write(host.join(name), &object).unwrap());
-        fs::write(host.join("packed-refs.lock"), b"").unwrap();
-        fs::rename(host.join("packed-refs.lock"), host.join("packed-refs")).unwrap();
+/// Writes a file as git does.
+fn put(host: &Path, name: &str, content: &str) {
+    let lock = format!("{name}.lock");
+    fs::write(host.join(&lock), content).unwrap();
+    fs::rename(host.join(lock), host.join(name)).unwrap();
+}
+
+/// Makes one reference after the other and packs it as git does, until `most` are made.
+fn make_and_pack(host: &Path, made: &AtomicUsize, most: usize) {
+    let (object, mut packed) = ("a".repeat(40), String::new());
+    while made.load(Ordering::Relaxed) < most {
+        let name = format!("refs/heads/b{}", made.load(Ordering::Relaxed));
+        put(host, &name, &object);
+        made.fetch_add(1, Ordering::Relaxed);
+        packed.push_str(&format!("{object} {name}\n"));
+        put(host, "packed-refs", &packed);
+        fs::remove_file(host.join(name)).unwrap();
     }
 }
 
 #[test]
 fn references_that_the_host_packs_meanwhile_are_all_copied() {
+    const MOST: usize = 1000;
     let dir = tempfile::tempdir().unwrap();
     let host = dir.path().join("host");
     fs::create_dir_all(host.join("objects")).unwrap();
     fs::create_dir_all(host.join("refs/heads")).unwrap();
     fs::write(host.join("HEAD"), b"ref: refs/heads/main\n").unwrap();
-    let names: Vec<String> = (0..20).map(|number| format!("refs/heads/b{number}")).collect();
-    let object = "a".repeat(40);
-    names.iter().for_each(|name| fs::write(host.join(name), &object).unwrap());
-    let is_done = AtomicBool::new(false);
+    let made = AtomicUsize::new(0);
     std::thread::scope(|scope| {
-        scope.spawn(|| pack_and_unpack(&host, &names, &is_done));
-        for number in 0..200 {
+        let packs = scope.spawn(|| make_and_pack(&host, &made, MOST));
+        for number in 0.. {
             let private = dir.path().join(number.to_string());
-            let mut copies = Copies::default();
-            let made = copies.make(&host, 0, &private, &mut Protect::default());
+            let (mut copies, before) = (Copies::default(), made.load(Ordering::Relaxed));
+            let copied = copies.make(&host, 0, &private, &mut Protect::default());
             let found = copies.directories.first().map(|copied| copied.start.refs().len());
-            let has_lock = private.join("packed-refs.lock").exists();
-            if made.is_err() || found != Some(names.len()) || has_lock {
-                is_done.store(true, Ordering::Relaxed);
-                panic!("round {number}: {made:?}, {found:?}, {has_lock}");
+            if copied.is_err() || found < Some(before) || private.join("packed-refs.lock").exists()
+            {
+                made.store(MOST, Ordering::Relaxed);
+                panic!("{copied:?}: {found:?} of {before}");
             }
             fs::remove_dir_all(private).unwrap();
+            if packs.is_finished() {
+                break;
+            }
         }
-        is_done.store(true, Ordering::Relaxed);
     });
 }
 

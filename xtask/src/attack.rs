@@ -121,6 +121,10 @@ fn case(pinfold: &Path, seed: u64) -> Result<(String, Vec<String>), Box<dyn std:
         for number in 0..count {
             let script = grammar::script(&mut random, &evil);
             let in_view = random.u8(..5) == 0;
+            // The second one may start with what the first one made.
+            if number > 0 {
+                sleep(Duration::from_millis(random.u64(0..600)));
+            }
             story += &format!(
                 "--- session {number}{}\n{script}",
                 if in_view { " in a view" } else { "" }

@@ -7,15 +7,16 @@
 //! branch takes.
 
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use pinfold_host::anchor::Anchor;
 use pinfold_host::beneath::{owner_at, read_bounded};
 use rustix::fs::{
-    AtFlags, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, openat, renameat, statat,
-    unlinkat, utimensat,
+    AtFlags, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, linkat, openat, renameat,
+    statat, unlinkat, utimensat,
 };
 use rustix::io::Errno;
 
@@ -23,6 +24,11 @@ use crate::host_git::HostGit;
 
 const INDEX: &str = "index";
 const LOCK: &str = "index.lock";
+/// How long another git in the working tree is waited for: an editor's `git status` takes some
+/// milliseconds.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Between two attempts to take the lock.
+const STEP: Duration = Duration::from_millis(20);
 
 /// A copy of an index beside it, which git changes.
 pub struct Staging<'a> {
@@ -143,18 +149,38 @@ impl<'a> Staging<'a> {
         done
     }
 
-    /// Makes the lock. One that this session left, when it was killed, is taken over.
+    /// Takes the lock. One that this session left, when it was killed, is taken over.
     fn lock(&self) -> io::Result<()> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let make = || openat(&self.directory, LOCK, flags, Mode::from_raw_mode(0o644));
-        let lock = match make() {
-            Err(Errno::EXIST) if self.is_own_lock() => {
-                unlinkat(&self.directory, LOCK, AtFlags::empty())?;
-                make()?
+        let latest = Instant::now() + PATIENCE;
+        loop {
+            match self.make_lock() {
+                Err(Errno::EXIST) if self.is_own_lock() => {
+                    unlinkat(&self.directory, LOCK, AtFlags::empty())?;
+                }
+                Err(Errno::EXIST) if Instant::now() < latest => std::thread::sleep(STEP),
+                made => return Ok(made?),
             }
-            made => made?,
-        };
-        File::from(lock).write_all(self.name.as_bytes())
+        }
+    }
+
+    /// Makes the lock as a whole. If it were made first and written then, a kill in between would leave
+    /// one that nobody takes over.
+    fn make_lock(&self) -> Result<(), Errno> {
+        let name = format!("{}_lock_{}", self.name, std::process::id());
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(0o644);
+        let written = openat(&self.objects, &name, flags | OFlags::NOFOLLOW, mode)?;
+        rustix::io::write(&written, self.name.as_bytes())?;
+        let linked = linkat(&self.objects, &name, &self.directory, LOCK, AtFlags::empty());
+        let _ = unlinkat(&self.objects, &name, AtFlags::empty());
+        match linked {
+            // A file system without hard links.
+            Err(Errno::PERM | Errno::OPNOTSUPP | Errno::XDEV | Errno::NOSYS) => {
+                let lock = openat(&self.directory, LOCK, flags | OFlags::EXCL, mode)?;
+                rustix::io::write(lock, self.name.as_bytes()).map(|_| ())
+            }
+            linked => linked,
+        }
     }
 
     fn is_own_lock(&self) -> bool {

@@ -1,6 +1,7 @@
 //! The one place where programs are started on the host (requirement 8.1). What runs inside is
 //! started by init; everything else goes through here, and a lint forbids any other way.
 
+mod lease;
 mod own_program;
 mod record;
 mod watched;
@@ -17,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use pinfold_secrets::{CommandOutput, RunCommand, Secret};
 
+pub use self::lease::lend;
 pub use self::own_program::own_program;
 pub use self::record::record_launch;
 use crate::audit::{Audit, Purpose};
@@ -96,6 +98,9 @@ impl Launcher {
         let mut command = Self::prepare(argv, ENVIRONMENT.iter(), variables, spot)?;
         if let Some((uid, gid)) = owner {
             command.uid(uid).gid(gid);
+        }
+        if spot.is_some() {
+            lease::give(&mut command);
         }
         command
             .stdin(if input { Stdio::piped() } else { Stdio::null() })

@@ -13,6 +13,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{CWD, FlockOperation};
 
@@ -20,6 +21,10 @@ use crate::directories::Places;
 use crate::io::AtPath as _;
 use crate::placeholder::{Located, Placeholder, Pool};
 use crate::session_id::{SessionId, SessionName};
+
+mod programs;
+
+pub use programs::wait_for_programs;
 
 /// A live session's record; dropping it cleans up.
 #[derive(Debug)]
@@ -34,6 +39,8 @@ pub struct SessionState {
     pool: PathBuf,
     /// Whether the next start cleans up.
     is_left: bool,
+    /// Held by the programs on the host that change repositories for the session, too.
+    programs: Option<Arc<File>>,
 }
 
 /// What becomes of what a dead session left.
@@ -61,7 +68,8 @@ impl SessionState {
         let record = lock(&sessions.join(id.as_str()), FlockOperation::LockExclusive)?;
         let (placeholders, pool) = (Vec::new(), places.state.join("empty"));
         Pool::open(&pool).lend(CWD, &private).at("make", &private)?;
-        Ok(Self { sessions, id, record, private, placeholders, pool, is_left: false })
+        let (is_left, programs) = (false, None);
+        Ok(Self { sessions, id, record, private, placeholders, pool, is_left, programs })
     }
 
     /// Gives the session a name that no other live one has.
@@ -93,7 +101,12 @@ impl SessionState {
 
     /// Where a session's private copies lie.
     pub fn private_of(places: &Places, id: &SessionId) -> PathBuf {
-        places.state.join("private").join(id.as_str())
+        Self::all_private(places).join(id.as_str())
+    }
+
+    /// Where the private copies of all sessions lie, those of dead ones included that are not settled.
+    pub fn all_private(places: &Places) -> PathBuf {
+        places.state.join("private")
     }
 
     /// The session's name.

@@ -174,6 +174,16 @@ pub fn end_with_this_thread(command: &mut std::process::Command) {
     }
 }
 
+/// Has a program hold a file open as long as it runs, and hand it on to what it starts.
+pub(crate) fn leave_open(command: &mut std::process::Command, file: std::sync::Arc<std::fs::File>) {
+    use std::os::unix::process::CommandExt as _;
+    let leave = move || Ok(rustix::io::fcntl_setfd(&*file, rustix::io::FdFlags::empty())?);
+    // SAFETY: between fork and exec the closure makes one system call.
+    unsafe {
+        command.pre_exec(leave);
+    }
+}
+
 /// Ends this process by SIGINT, as the command inside was ended.
 pub fn die_of_interrupt() {
     die_of(libc::SIGINT);

@@ -33,11 +33,32 @@ impl Began {
         Self { real: self.real.min(now.real.saturating_sub(passed)), boot: self.boot }
     }
 
+    /// The earlier one of two moments.
+    pub fn or_earlier(self, other: Self) -> Self {
+        if other.real < self.real { other } else { self }
+    }
+
     /// Whether a file was changed, renamed or made after this moment.
     pub(crate) fn is_before(&self, found: &Statx) -> bool {
         let changed = &found.stx_ctime;
-        let seconds = u64::try_from(changed.tv_sec).unwrap_or_default();
-        Duration::new(seconds, changed.tv_nsec.min(999_999_999)) >= self.real
+        self.may_precede(changed.tv_sec, changed.tv_nsec.into())
+    }
+
+    /// Whether a change of this time, as a file system notes it, may have come after this moment.
+    pub(crate) fn may_precede(&self, seconds: i64, nanoseconds: u64) -> bool {
+        let seconds = u64::try_from(seconds).unwrap_or_default();
+        let nanoseconds = u32::try_from(nanoseconds).unwrap_or_default().min(999_999_999);
+        Duration::new(seconds, nanoseconds) + granularity(nanoseconds) >= self.real
+    }
+}
+
+/// How much later a change may have been than its time says: some file systems cut times off, ext4 with
+/// inodes of 128 bytes to seconds, FAT to two, exFAT to hundredths. By the time it is told which.
+fn granularity(nanoseconds: u32) -> Duration {
+    match nanoseconds {
+        0 => Duration::from_secs(2),
+        cut if cut % 1_000_000 == 0 => Duration::from_millis(10),
+        _ => Duration::ZERO,
     }
 }
 
@@ -62,6 +83,15 @@ mod tests {
         assert_eq!(at(510, 60), seconds(500));
         assert_eq!(at(5010, 60), seconds(1000));
         assert_eq!(at(2000, 5), seconds(1000));
+    }
+
+    #[test]
+    fn times_that_a_file_system_cuts_off_count_as_later_ones() {
+        let began = Began { real: Duration::new(1000, 300_400_500), ..Began::default() };
+        assert!(began.may_precede(1000, 0) && began.may_precede(999, 0));
+        assert!(began.may_precede(1000, 300_000_000) && !began.may_precede(1000, 290_000_000));
+        assert!(!began.may_precede(1000, 300_400_499) && began.may_precede(1000, 300_400_500));
+        assert!(!began.may_precede(998, 0));
     }
 
     #[test]

@@ -10,18 +10,20 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use pinfold_host::file_id::FileId;
 use pinfold_policy::path::Brief;
-use pinfold_policy::protect::Protection;
 use pinfold_policy::protect::misleading::{
     LARGEST_HOLES, ODD_NAMES, OUTWARD_LINKS, PROGRAMS, SPARSE_FILES, Target, has_controls,
 };
+use pinfold_policy::protect::{Folded, Protection, Site};
 use rustix::fs::{Access, AtFlags, CWD, FileType, Statx, StatxFlags, accessat};
 
 use crate::began::Began;
-use crate::protect::Zone;
+use crate::patience::Patience;
+use crate::protect::{INSTALLED, Zone};
 use crate::survey::Visited;
 
 /// What is known from before the session.
@@ -58,11 +60,19 @@ pub struct Misleading {
     pub opt_in: &'static str,
 }
 
+/// Things that are found at most in one root. The rest waits for the next start.
+const MOST: usize = 1 << 17;
+/// Entries between two looks at the time.
+const STRIDE: usize = 1 << 10;
+
 /// Looks for it in one granted root.
 pub struct Finder<'a> {
     root: &'a Path,
-    /// All granted roots.
-    roots: Vec<&'a Path>,
+    /// When the session began, by the clock as it is set now.
+    began: Began,
+    /// All granted roots, and where they lie.
+    roots: Vec<(&'a Path, &'a Site)>,
+    protection: &'a Protection,
     before: &'a Before,
     /// What the user hides from sessions.
     hidden: &'a [PathBuf],
@@ -71,21 +81,39 @@ pub struct Finder<'a> {
     holes: bool,
     /// What was found.
     pub found: Vec<Misleading>,
+    /// How long it may take.
+    pub patience: Option<&'a Patience>,
+    /// Whether more was there than is dealt with at once.
+    pub is_full: bool,
 }
 
 impl<'a> Finder<'a> {
     /// Looks for what is new since the session began.
     pub fn new(
-        root: &'a Path,
-        roots: Vec<&'a Path>,
+        (root, roots): (&'a Path, Vec<(&'a Path, &'a Site)>),
         before: &'a Before,
         hidden: &'a [PathBuf],
-        protection: &Protection,
+        protection: &'a Protection,
     ) -> Self {
         let is_on = |opt_in| !protection.is_lifted(opt_in);
         let (links, names) = (is_on(OUTWARD_LINKS), is_on(ODD_NAMES));
         let holes = is_on(SPARSE_FILES);
-        Self { root, roots, before, hidden, links, names, holes, found: Vec::new() }
+        let (began, found) = (before.began.by_the_clock(), Vec::new());
+        let (patience, is_full) = (None, false);
+        Self {
+            root,
+            began,
+            roots,
+            protection,
+            before,
+            hidden,
+            links,
+            names,
+            holes,
+            found,
+            patience,
+            is_full,
+        }
     }
 
     /// Looks at the entries of a directory that changed since the session began.
@@ -93,7 +121,12 @@ impl<'a> Finder<'a> {
         if !matches!(zone, Zone::Tree | Zone::Installed) {
             return;
         }
-        for (name, kind) in visited.listing.entries() {
+        for (number, (name, kind)) in visited.listing.entries().enumerate() {
+            let is_over = || number % STRIDE == 0 && self.patience.is_some_and(Patience::is_over);
+            self.is_full = self.is_full || self.found.len() == MOST;
+            if self.is_full || is_over() {
+                return;
+            }
             let found = match kind {
                 _ if self.names && has_controls(name) => self.odd_name(visited, name),
                 FileType::Symlink if self.links => self.link(visited, name),
@@ -118,12 +151,19 @@ impl<'a> Finder<'a> {
 
     fn link(&self, visited: &Visited<'_>, name: &[u8]) -> Option<Misleading> {
         let found = look(visited.directory, name)?;
-        if !visited.is_new && !self.before.began.is_before(&found) {
+        if !visited.is_new && !self.began.is_before(&found) {
             return None;
         }
         let text = rustix::fs::readlinkat(visited.directory, name, Vec::new()).ok()?;
         let link = visited.listing.path().join(OsStr::from_bytes(name));
-        let tree = Roots { root: self.root, all: &self.roots };
+        let all: Vec<&Path> = self.roots.iter().map(|(root, _)| *root).collect();
+        let protected = |place: &Path| {
+            let mut roots = self.roots.iter().filter(|(root, _)| place.starts_with(root));
+            roots.find_map(|(root, site)| {
+                executed(self.protection, site, place.strip_prefix(root).ok()?)
+            })
+        };
+        let tree = Roots { root: self.root, all: &all, protected: &protected };
         let why = leads_away(tree, &link, text.as_bytes(), &self.before.fixed, self.hidden)?;
         Some(Misleading { path: self.path(visited, name), why, opt_in: OUTWARD_LINKS })
     }
@@ -131,7 +171,7 @@ impl<'a> Finder<'a> {
     fn holes(&self, visited: &Visited<'_>, name: &[u8]) -> Option<Misleading> {
         let found = look(visited.directory, name)?;
         let why = has_holes(&found)?;
-        let is_new = visited.is_new || self.before.began.is_before(&found);
+        let is_new = visited.is_new || self.began.is_before(&found);
         is_new.then(|| Misleading { path: self.path(visited, name), why, opt_in: SPARSE_FILES })
     }
 }
@@ -143,6 +183,31 @@ pub struct Roots<'a> {
     pub root: &'a Path,
     /// All of them.
     pub all: &'a [&'a Path],
+    /// Why something in one of them is protected, if it or a directory above it is.
+    pub protected: &'a dyn Fn(&Path) -> Option<String>,
+}
+
+/// Why the host would execute what lies at a path below a root, or what names it, if so.
+pub fn executed(protection: &Protection, site: &Site, path: &Path) -> Option<String> {
+    let mut above: Vec<&Path> =
+        path.ancestors().take_while(|above| above.file_name().is_some()).collect();
+    above.reverse();
+    for path in above {
+        let name = path.file_name()?.as_bytes();
+        if name == b".git" {
+            return Some("git on the host runs the hooks and configuration in it".to_owned());
+        }
+        // Names in it are not judged.
+        if INSTALLED.contains(&name) {
+            return None;
+        }
+        let class = Some(path).filter(|_| Protection::may_match(&Folded::of(name)));
+        let class = class.and_then(|path| protection.classify(site, path)?.executed());
+        if let Some(class) = class {
+            return Some(class.reason().text.into_owned());
+        }
+    }
+    None
 }
 
 /// Returns why a new link may not stay, if it leads out of what was granted. It lies at `link` below
@@ -156,8 +221,14 @@ pub fn leads_away(
     hidden: &[PathBuf],
 ) -> Option<String> {
     match Target::of(roots.root, link, text, roots.all) {
-        Target::Within => None,
-        Target::Outside(place) if is_harmless(&place, fixed, hidden) => None,
+        Target::Within(place) => {
+            let protected = (roots.protected)(&place)?;
+            Some(format!(
+                "the link leads to {}, and programs write through it: {protected}",
+                Brief(&place)
+            ))
+        }
+        Target::Outside(place) if is_harmless(link, &place, fixed, hidden) => None,
         Target::Outside(place) => Some(format!(
             "the link leads out of the workspace, to {}, and programs write through it",
             Brief(&place)
@@ -169,9 +240,10 @@ pub fn leads_away(
     }
 }
 
-/// Whether a link may lead there: to a file among the system's programs or in what the sandbox could
-/// read, or to a directory there that the user cannot write to either.
-fn is_harmless(place: &Path, fixed: &[PathBuf], hidden: &[PathBuf]) -> bool {
+/// Whether a link may lead there: to something among the system's programs, or in what the sandbox
+/// could read, that the user cannot write to either; or to a program there from a directory of programs
+/// (`.venv/bin/python`), which no tool takes for a place to write to.
+fn is_harmless(link: &Path, place: &Path, fixed: &[PathBuf], hidden: &[PathBuf]) -> bool {
     if place == Path::new("/dev/null") {
         return true;
     }
@@ -182,7 +254,13 @@ fn is_harmless(place: &Path, fixed: &[PathBuf], hidden: &[PathBuf]) -> bool {
         return false;
     }
     let is_writable = || accessat(CWD, place, Access::WRITE_OK, AtFlags::EACCESS).is_ok();
-    fs::metadata(place).is_ok_and(|found| found.is_file() || found.is_dir() && !is_writable())
+    let is_program = |found: &fs::Metadata| {
+        let is_among_programs = link.parent().is_some_and(|directory| directory.ends_with("bin"));
+        is_among_programs && found.is_file() && found.permissions().mode() & 0o111 != 0
+    };
+    fs::metadata(place).is_ok_and(|found| {
+        is_program(&found) || (found.is_file() || found.is_dir()) && !is_writable()
+    })
 }
 
 /// Returns why a new file may not stay, if it is much larger than the space that it takes.
@@ -205,4 +283,47 @@ fn look(directory: BorrowedFd<'_>, name: &[u8]) -> Option<Statx> {
     let wanted = StatxFlags::CTIME | StatxFlags::SIZE | StatxFlags::BLOCKS;
     let how = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_DONT_SYNC;
     rustix::fs::statx(directory, name, how, wanted).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_may_lead_to_a_program_and_to_no_file_that_the_user_can_write() {
+        let dir = tempfile::tempdir().unwrap();
+        let fixed = dir.path().canonicalize().unwrap();
+        for (name, mode) in [("data", 0o644), ("python", 0o755)] {
+            fs::write(fixed.join(name), "").unwrap();
+            fs::set_permissions(fixed.join(name), fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let root = Path::new("/work");
+        let all = [root];
+        let why = |link: &str, name: &str| {
+            let text = fixed.join(name);
+            let roots = Roots { root, all: &all, protected: &|_| None };
+            leads_away(
+                roots,
+                Path::new(link),
+                text.as_os_str().as_bytes(),
+                std::slice::from_ref(&fixed),
+                &[],
+            )
+        };
+        assert_eq!(why(".venv/bin/python", "python"), None);
+        assert!(why("report", "python").is_some() && why("bin/data", "data").is_some());
+        assert!(why("bin/none", "none").is_some());
+    }
+
+    #[test]
+    fn a_link_may_not_lead_to_what_the_host_executes() {
+        let (protection, site) = (Protection::default(), Site::of_names(Path::new("/work")));
+        let why = |path: &str| executed(&protection, &site, Path::new(path));
+        for path in [".git/config", "sub/.git", ".vscode/tasks.json", "a/.envrc", ".husky"] {
+            assert!(why(path).is_some(), "{path}");
+        }
+        for path in ["", "src/main.rs", "node_modules/x/.envrc", ".env", ".gitignore"] {
+            assert_eq!(why(path), None, "{path}");
+        }
+    }
 }

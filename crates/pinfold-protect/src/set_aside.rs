@@ -82,15 +82,18 @@ impl SetAside {
             // Who moves a directory to another one writes to it.
             rustix::fs::chmod(held(&opened), Mode::from_raw_mode(mode & 0o777 | 0o700))?;
         }
-        Places::make_private(&self.directory)?;
         let mut record = Record {
             path: path.as_os_str().as_bytes().to_vec(),
             stays: None,
             mode: (!is_link).then_some(mode & 0o777),
             is_broken: false,
         };
-        let (number, file) = self.new_record()?;
-        write(&file, &record)?;
+        let (number, file) = match self.write_down(&record) {
+            Err(error) if is_full(&error) => {
+                return Err(keep_there(parent, name, &opened, &error)?);
+            }
+            written => written?,
+        };
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let store = rustix::fs::open(&self.directory, flags, Mode::empty())?;
         let to = number.to_string();
@@ -115,6 +118,13 @@ impl SetAside {
         Ok(())
     }
 
+    fn write_down(&self, record: &Record) -> io::Result<(u32, fs::File)> {
+        Places::make_private(&self.directory)?;
+        let (number, file) = self.new_record()?;
+        write(&file, record)?;
+        Ok((number, file))
+    }
+
     fn new_record(&self) -> io::Result<(u32, fs::File)> {
         for _ in 0..MOST {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -127,6 +137,34 @@ impl SetAside {
         }
         Err(io::ErrorKind::AlreadyExists.into())
     }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// Renames in its directory what cannot be written down, because a session may have filled the disk for
+/// that. Returns what is said of it.
+///
+/// # Errors
+/// Returns the error of `renameat2(2)` or `chmod(2)`.
+fn keep_there(
+    parent: &OwnedFd,
+    name: &Path,
+    opened: &OwnedFd,
+    error: &io::Error,
+) -> io::Result<io::Error> {
+    let stays = rename_aside(parent, name)?;
+    let found = rustix::fs::fstat(opened)?;
+    let kind = FileType::from_raw_mode(found.st_mode);
+    if kind == FileType::Directory {
+        break_repository(opened);
+    }
+    if kind == FileType::Directory || kind != FileType::Symlink && found.st_nlink == 1 {
+        rustix::fs::chmod(held(opened), Mode::empty())?;
+    }
+    let what = format!("{error}, so it was renamed to {}", Escaped(Path::new(&stays)));
+    Ok(io::Error::new(error.kind(), what))
 }
 
 /// Bytes of a file with several names that are copied at most.

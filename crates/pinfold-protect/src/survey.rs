@@ -112,7 +112,7 @@ pub struct Unseen {
 pub enum Obstacle {
     /// It may not be read.
     Closed,
-    /// It lies more than [`DEEPEST`] levels below the root.
+    /// It lies more than [`DEEPEST`] levels below the root, or its path is longer than [`LONGEST`].
     TooDeep,
 }
 
@@ -161,6 +161,9 @@ pub fn walk<Z: Copy>(
 const BUFFER: usize = 32 * 1024;
 /// A descriptor is held for each level on the way down.
 const DEEPEST: usize = 256;
+/// Bytes of a path below the root. The second walk opens directories by their paths, which may have 4096
+/// bytes (`PATH_MAX`), and so do those who mask or set aside what was found.
+const LONGEST: usize = 3000;
 
 struct Walker<'a, 'b, Z> {
     visit: &'a mut Visit<'b, Z>,
@@ -250,7 +253,7 @@ impl<'a, 'b, Z: Copy> Walker<'a, 'b, Z> {
         path: Vec<u8>,
         zone: Z,
     ) -> Result<(), Errno> {
-        if self.depth == DEEPEST {
+        if self.depth == DEEPEST || path.len() > LONGEST {
             self.skip(parent, name, path, Obstacle::TooDeep);
             return Ok(());
         }

@@ -74,6 +74,8 @@ struct After<'a> {
     rebuilt: usize,
     patience: &'a Patience,
     is_cut: bool,
+    /// Whether more was there than is dealt with at once.
+    is_full: bool,
 }
 
 /// What a look came to.
@@ -111,6 +113,7 @@ pub(crate) fn look(context: &Context<'_>, rebuild: Rebuild<'_>, settled: &mut Se
         rebuilt: 0,
         patience: context.patience,
         is_cut: false,
+        is_full: false,
     };
     let mut done = HashSet::new();
     for root in &guard.roots {
@@ -122,19 +125,23 @@ pub(crate) fn look(context: &Context<'_>, rebuild: Rebuild<'_>, settled: &mut Se
     }
     after.set_named_aside();
     after.set_misleading_aside();
-    Looked { built: after.built, is_cut: after.is_cut }
+    let is_cut = after.is_over() || after.is_full;
+    Looked { built: after.built, is_cut }
 }
 
 impl After<'_> {
     fn changed(&mut self, root: &Walked, rules: &Rules<'_>) -> Vec<Finding> {
         let mut surveyor = Surveyor::new(rules, &root.path, &root.site, true, Look::After);
-        let roots = self.guard.roots.iter().map(|root| root.path.as_path()).collect();
+        let roots = self.guard.roots.iter().map(|root| (root.path.as_path(), &root.site)).collect();
         let (before, hidden) = (&self.guard.before, &self.guard.hidden);
-        let mut finder = Finder::new(&root.path, roots, before, hidden, &rules.protection);
-        let walked = walk_changed(&root.path, &root.walk, self.patience, &mut |it, zone, below| {
+        let mut finder = Finder::new((&root.path, roots), before, hidden, &rules.protection);
+        finder.patience = Some(self.patience);
+        let until = (&before.began.by_the_clock(), self.patience);
+        let walked = walk_changed(&root.path, &root.walk, until, &mut |it, zone, below| {
             finder.visit(it, zone);
             surveyor.visit(it.listing, zone, below);
         });
+        self.is_full = self.is_full || finder.is_full;
         self.misleading.extend(finder.found);
         match walked {
             Err(Errno::CANCELED) => self.is_cut = true,

@@ -271,7 +271,8 @@ impl Guard {
         self.own(authority);
         self.hide_secrets(&git, &rules.roots);
         self.hide_links(&granted, &places.cache);
-        let git = self.tops(git, &rules, &places.cache)?;
+        let mut git = self.tops(git, &rules, &places.cache)?;
+        self.heed_others(&mut git, places);
         self.copy_git(git, &granted, places)?;
         self.copy_protected()?;
         for shadow in &self.shadows {

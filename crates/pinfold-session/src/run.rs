@@ -248,6 +248,7 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     };
     let waits = is_idle && supervision.background.is_none();
     let announced = waits.then(|| session.state.id().clone());
+    session.state.lend_lock().map_err(RunError::System)?;
     let sync = session.bring_in_step().map_err(RunError::thread)?;
     let refresh = refresh(view, &request.workspace, hidden, masks.as_ref());
     let refresh = refresh.map_err(RunError::thread)?;

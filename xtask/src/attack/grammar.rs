@@ -109,6 +109,9 @@ const STEPS: &[&str] = &[
     "mkdir -p {d}/a/b; ln -s ../../in {d}/a/b/l; mv {d}/a/b b{n}; ln -s {d}/../../home climbs{n}",
     "ln -s {o} via{n}; ln -s via{n}/../../home/.bashrc rc{n}; ln -s $PWD/{d} {o}/whole",
     "touch \"$(printf 'a\\033[2J{n}')\"; mkdir -p \"{d}/$(printf 'b\\r')/.vscode\"; truncate -s 8T huge{n}",
+    "mkdir -p {d}; ln -s $PWD/.git/config {d}/log{n}; ln -s $PWD/.git/hooks/pre-commit {d}/out{n}; ln -s .envrc rc{n}",
+    "mkdir -p {d} node_modules; mv {d} node_modules/m{n}; sleep 0.{n}; mv node_modules/m{n} {d}",
+    "for i in 1 2 3 4 5; do mv {d} m{n}; sleep 0.05; mv m{n} {d}; done",
     "sleep 0.{n}",
 ];
 

@@ -151,8 +151,8 @@ impl Person {
         Ok(found)
     }
 
-    /// Builds, as a program does that writes to what it finds: through each link that leads to something
-    /// of the person's. Links that git has came by a commit, which the person looks at.
+    /// Builds, as a program does that writes what a session chose to what it finds: through each link that
+    /// leads to something of the person's. Links that git has came by a commit, which the person looks at.
     ///
     /// # Errors
     /// Returns that a program cannot be started.
@@ -160,9 +160,9 @@ impl Person {
         let script = "find . -name .git -prune -o -type l -print0 | while IFS= read -r -d '' link; do \
             to=$(realpath -m -- \"$link\"); git ls-files --error-unmatch -- \"$link\" >&2 && continue; \
             case $to in \"$1\"/*) if test -d \"$to\"; then echo x >\"$link/built\"; \
-            else echo x >\"$link\"; fi;; esac; done";
+            else printf '[core]\\n\\tfsmonitor = %s\\n' \"$2\" >>\"$link\"; fi;; esac; done";
         let mut build = self.program(Path::new("bash"));
-        build.args(["-c", script, "bash"]).arg(self.directory.path());
+        build.args(["-c", script, "bash"]).arg(self.directory.path()).arg(self.evil());
         build.stdout(Stdio::null()).stderr(Stdio::null()).status()?;
         Ok(())
     }

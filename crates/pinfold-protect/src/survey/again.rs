@@ -9,19 +9,23 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
+use crate::began::Began;
+
 use super::{
     DIRECTORY, Facts, Patience, Seen, State, Unseen, Visit, Walk, Walker, is_gone, joined,
 };
 
 /// Walks again over what an earlier walk saw: visits the directories that changed since, and
-/// everything in directories that are new or were closed. Returns what it could not look into.
+/// everything in directories that are new or were closed. Returns what it could not look into. What may
+/// have changed since `began` is visited, too: the earlier walk may have seen what another session had
+/// made, or a file system whose times are too coarse to tell two changes.
 ///
 /// # Errors
 /// As [`super::walk`]; `ECANCELED` if the time was not enough.
 pub fn walk_changed<Z: Copy>(
     root: &Path,
     before: &Walk<Z>,
-    patience: &Patience,
+    (began, patience): (&Began, &Patience),
     visit: &mut Visit<'_, Z>,
 ) -> Result<Vec<Unseen>, Errno> {
     let how = ResolveFlags::NO_SYMLINKS;
@@ -32,11 +36,14 @@ pub fn walk_changed<Z: Copy>(
     let known: HashSet<&[u8]> = before.seen.iter().map(|seen| seen.path.as_slice()).collect();
     let mut walker = Walker::new(visit, Facts::default());
     (walker.before, walker.patience) = (Some(before.unseen.as_slice()), Some(patience));
+    // One directory that cannot be read keeps no other from being looked at.
+    let mut failed = None;
     for before in &before.seen {
         let path: &[u8] = if before.path.is_empty() { b"." } else { &before.path };
         let now = rustix::fs::statat(&root, path, AtFlags::SYMLINK_NOFOLLOW);
         let now = now.map(|now| State::of(&now));
-        if now.as_ref() == Ok(&before.state) {
+        let (seconds, nanoseconds) = before.state.changed;
+        if now.as_ref() == Ok(&before.state) && !began.may_precede(seconds, nanoseconds) {
             continue;
         }
         let is_new = now.is_ok_and(|now| now.inode != before.state.inode);
@@ -48,18 +55,35 @@ pub fn walk_changed<Z: Copy>(
                 continue;
             }
             Err(errno) if is_gone(errno) => continue,
-            Err(errno) => return Err(errno),
+            Err(errno) => {
+                failed.get_or_insert(errno);
+                continue;
+            }
         };
         open_to_owner(&directory);
-        let below = walker.visit(&directory, &before.path, before.zone, is_new)?;
+        let below = match walker.visit(&directory, &before.path, before.zone, is_new) {
+            Err(Errno::CANCELED) => return Err(Errno::CANCELED),
+            Err(errno) => {
+                failed.get_or_insert(errno);
+                continue;
+            }
+            Ok(below) => below,
+        };
         for (name, zone) in below {
             let child = joined(&before.path, &name);
-            if !known.contains(child.as_slice()) {
-                walker.enter(&directory, &name, child, zone)?;
+            if known.contains(child.as_slice()) {
+                continue;
+            }
+            match walker.enter(&directory, &name, child, zone) {
+                Err(Errno::CANCELED) => return Err(Errno::CANCELED),
+                Err(errno) => {
+                    failed.get_or_insert(errno);
+                }
+                Ok(()) => {}
             }
         }
     }
-    Ok(walker.unseen)
+    failed.map_or(Ok(walker.unseen), Err)
 }
 
 impl<Z: Copy> Walker<'_, '_, Z> {

@@ -143,9 +143,8 @@ impl Collect<'_> {
         let (forward, touched) = self.take_objects(state, &ours, &theirs)?;
         let held = self.checked_out(&elsewhere);
         let crossing = self.without_new_gitlinks(state, &within, &theirs)?;
-        let mut plan = Plan { ours: &ours, theirs: &crossing, forward, touched, held: &held };
+        let plan = Plan { ours: &ours, theirs: &crossing, forward, touched, held: &held };
         let followed = self.follow_all(state, &within, &plan, settled);
-        plan.forward.retain(|name| !followed.contains(name));
         self.move_refs(state, &plan, &followed, settled)?;
         if self.phase == Phase::End {
             // A session that goes on may take its stash back.

@@ -18,25 +18,25 @@ use pinfold_git::host_git::HostGit;
 use pinfold_git::index::Index;
 use pinfold_git::settled::{Kept, Settled};
 use pinfold_host::anchor::Anchor;
-use pinfold_host::beneath::{kind_at, open_directory, owner_at};
+use pinfold_host::beneath::{kind_at, open_directory};
 use pinfold_host::file_id::FileId;
-use pinfold_host::sessions::remove_private;
 use pinfold_policy::path::Escaped;
+use pinfold_protect::patience::Patience;
 use pinfold_protect::set_aside::SetAside;
-use rustix::fs::{RenameFlags, renameat_with};
-use rustix::io::Errno;
 
 use super::collect::Phase;
 use super::private::Copied;
-use super::rebuild::{New, Read, Reader, WorkTree, held, index, words};
+use super::rebuild::{Read, Reader, held, words};
 
 mod find;
 mod name;
 mod place;
+mod put;
 mod settings;
 
-use find::{Taken, below, taken};
+use find::{Taken, taken};
 use place::Tree;
+use put::Old;
 use settings::config_of;
 
 /// Levels of submodules in submodules.
@@ -56,6 +56,8 @@ pub(crate) struct Modules<'a> {
     pub(crate) phase: Phase,
     /// Where a git directory goes of which something was left out.
     pub(crate) aside: Option<&'a SetAside>,
+    /// How long it may take; the rest waits for the next start.
+    pub(crate) patience: Option<&'a Patience>,
 }
 
 /// What was rebuilt while the session lived, by the path on the host.
@@ -152,6 +154,9 @@ impl Modules<'_> {
     ) {
         let Some(deepest) = deepest.checked_sub(1) else { return };
         for (name, private) in self.directories_of(parent) {
+            if self.patience.is_some_and(Patience::is_over) {
+                return;
+            }
             let host = parent.host.path().join("modules").join(&name);
             // Without its `.git` file the host has no use for it.
             let Some(tree) = Tree::find(&parent.top, &private, &host) else { continue };
@@ -219,7 +224,12 @@ impl Modules<'_> {
             Taken::Conflict => {
                 Err("its name conflicts with another one in `.git/modules` of the host".to_owned())
             }
-            Taken::There => self.update(module, &above, made, settled),
+            Taken::There => {
+                if self.phase == Phase::End {
+                    self.finish_replacing(module, &above)?;
+                }
+                self.update(module, &above, made, settled)
+            }
             Taken::Free if made.directories.len() + made.failed.len() >= MOST => {
                 Err(format!("more than {MOST} submodules of a session are not rebuilt"))
             }
@@ -295,52 +305,6 @@ impl Modules<'_> {
         Ok(read)
     }
 
-    /// Makes the git directory from what was read, and puts it where it belongs.
-    fn place(
-        &self,
-        module: &Module<'_>,
-        above: &OwnedFd,
-        read: &Read,
-        old: Old,
-    ) -> Result<Anchor, String> {
-        let owner = rustix::process::geteuid().is_root().then(|| owner_at(above, "HEAD")).flatten();
-        let tree = module.tree.from(&module.host).ok_or("its path cannot be written")?;
-        let name = Path::new("modules").join(&module.name);
-        let last = name.file_name().ok_or("it has no name")?;
-        let directory = make_all(above, name.parent().ok_or("it has no name")?, owner)?;
-        let new = format!(".pinfold-new-{}", self.session);
-        let at = held(&directory).join(&new);
-        let _ = fs::remove_dir_all(&at);
-        let path = module.host.with_file_name(&new);
-        let made = New::below(&directory, &new, owner)
-            .and_then(|top| self.reader.make(&top, read, WorkTree::At(&tree)))
-            .and_then(|()| index(self.git, &path, &at));
-        let _ = fs::remove_dir_all(&self.reader.out);
-        let placed = made.and_then(|()| match old {
-            Old::None => renameat_with(&directory, &new, &directory, last, RenameFlags::NOREPLACE)
-                .map_err(words),
-            Old::Replaced => {
-                // Submodules in it were rebuilt, too.
-                let (modules, to) =
-                    (Path::new(last).join("modules"), Path::new(&new).join("modules"));
-                match renameat_with(&directory, &modules, &directory, &to, RenameFlags::NOREPLACE) {
-                    Ok(()) | Err(Errno::NOENT) => {}
-                    Err(errno) => return Err(words(errno)),
-                }
-                renameat_with(&directory, &new, &directory, last, RenameFlags::EXCHANGE)
-                    .map_err(words)?;
-                remove_private(&at);
-                Ok(())
-            }
-        });
-        if placed.is_err() {
-            let _ = fs::remove_dir_all(&at);
-        }
-        placed?;
-        Anchor::held(&module.host, below(&directory, Path::new(last)).map_err(words)?)
-            .map_err(words)
-    }
-
     /// Sets aside what the session had if something was left out of the new one.
     fn set_aside(&self, module: &Module<'_>, settled: &mut Settled) {
         let parent = module.private.parent().and_then(|parent| open_directory(parent).ok());
@@ -388,13 +352,6 @@ pub(crate) fn directories(private: &Path) -> impl Iterator<Item = PathBuf> {
     find::names(private).into_iter().map(move |name| modules.join(name))
 }
 
-/// What lies in the place of a git directory that is made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Old {
-    None,
-    Replaced,
-}
-
 /// Whether nobody has worked in a git directory on the host since it was made: git has stored no
 /// object there and moved nothing.
 fn is_as_made(host: &Anchor, ours: &Start) -> bool {
@@ -403,20 +360,4 @@ fn is_as_made(host: &Anchor, ours: &Start) -> bool {
     let has_objects = names.map(|entry| entry.file_name()).any(|name| name.len() == 2);
     let now = Start::read(host.path());
     !has_objects && now.names_the_same(ours) && now.settings() == ours.settings()
-}
-
-/// Opens a directory of the host's git directory, and makes what is missing.
-fn make_all(git: &OwnedFd, path: &Path, owner: Option<(u32, u32)>) -> Result<OwnedFd, String> {
-    let mut at = below(git, Path::new(".")).map_err(words)?;
-    for part in path {
-        at = match below(&at, Path::new(part)) {
-            Err(Errno::NOENT) => {
-                New::below(&at, part, owner)?;
-                below(&at, Path::new(part))
-            }
-            opened => opened,
-        }
-        .map_err(words)?;
-    }
-    Ok(at)
 }

@@ -6,9 +6,11 @@
 //! but it needs more of the kernel and of the file system, and leaves whiteouts to interpret. Files
 //! of Git LFS are borrowed in the same way.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use pinfold_boundary::{Cover, CoverKind};
@@ -38,6 +40,12 @@ const DEEPEST: usize = 64;
 fn is_sample(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "sample")
         && path.parent().is_some_and(|directory| directory.ends_with("hooks"))
+}
+
+/// Whether git has a file of this name as long as it changes another one. In the copy nobody would
+/// ever remove it.
+fn is_lock(name: &OsStr) -> bool {
+    name.as_bytes().ends_with(b".lock")
 }
 
 /// A git directory of which the inside has a copy.
@@ -157,24 +165,25 @@ impl Copies {
         // By descriptor: what runs in the workspace meanwhile may put a link in the place of anything.
         let opened = place.open(from, OFlags::DIRECTORY)?;
         let here = PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd()));
-        let (mut loose, mut packed) = (Loose::new(), Vec::new());
+        let mut loose = Loose::new();
         let (mut samples, mut led) = (Vec::new(), Vec::new());
-        let is_git = here.join("HEAD").exists() && here.join("objects").is_dir();
+        let has_head = here.join("HEAD").exists();
+        let is_git = has_head && here.join("objects").is_dir();
         let base = place.objects.join(self.bases.to_string());
         self.bases += usize::from(is_git);
         for entry in fs::read_dir(&here)? {
             let entry = entry?;
             let (name, kind) = (entry.file_name(), entry.file_type()?);
             let (to, host) = (private.join(&name), from.join(&name));
+            if is_git && name == "packed-refs" || has_head && is_lock(&name) {
+                continue;
+            }
             if kind.is_dir() && is_git && name == "objects" {
                 self.borrow_objects(&base, private, Anchor::held(from, &opened)?)?;
             } else if kind.is_dir() && is_git && name == "refs" {
                 fs::create_dir(&to)?;
                 let directories = Directories { place, private, host: from };
                 self.loose(&directories, Path::new("refs"), &mut loose, DEEPEST)?;
-            } else if is_git && name == "packed-refs" {
-                // Through a link git would not write it either.
-                packed = if kind.is_file() { self.content(place, &host)? } else { packed };
             } else if kind.is_dir() && is_git && name == "logs" {
                 self.logs(place, &to, &host)?;
             } else if kind.is_file() && is_sample(&to) {
@@ -186,16 +195,20 @@ impl Copies {
             } else if kind.is_dir() && is_git && name == "branches" && has_nothing(&entry.path())? {
                 // Every template of git has one, and no git of these days uses it.
             } else if kind.is_dir() {
-                self.directory(place, &to, &host)?;
+                self.directory(place, &to, &host).or_else(|error| vanished(error, &host, &to))?;
             } else if kind.is_symlink() {
                 let target = fs::read_link(entry.path())?;
                 std::os::unix::fs::symlink(&target, to)?;
                 led.push(target);
                 self.links.push(host);
             } else if kind.is_file() {
-                self.file(place, &host, &to)?;
+                self.file(place, &host, &to).or_else(|error| vanished(error, &host, &to))?;
             }
         }
+        // `git pack-refs` and `git gc` write this file first and remove the loose references then. So who
+        // reads it last misses none (git reads them in this order, too).
+        let packed =
+            if is_git { self.packed(place, &from.join("packed-refs"))? } else { Vec::new() };
         // A hook may be a link to its example.
         for name in samples.iter().filter(|name| led.iter().any(|led| led.ends_with(name))) {
             self.file(place, &from.join(name), &private.join(name))?;
@@ -224,6 +237,15 @@ impl Copies {
             }
         }
         Ok(())
+    }
+
+    /// The file of packed references; nothing where there is none, or a link, through which git would not
+    /// write it either.
+    fn packed(&mut self, place: &Place, path: &Path) -> io::Result<Vec<u8>> {
+        match self.content(place, path) {
+            Err(error) if is_missing_or_link(&error) => Ok(Vec::new()),
+            content => content,
+        }
     }
 
     /// What a file holds.
@@ -301,6 +323,24 @@ impl Copies {
     }
 }
 
+/// Passes over what the host has removed since its directory was listed, as git does with its locks.
+/// Nothing of it stays in the copy.
+fn vanished(error: io::Error, host: &Path, copy: &Path) -> io::Result<()> {
+    if !is_gone(&error, host) {
+        return Err(error);
+    }
+    match fs::symlink_metadata(copy) {
+        Ok(found) if found.is_dir() => fs::remove_dir_all(copy),
+        Ok(_) => fs::remove_file(copy),
+        Err(_) => Ok(()),
+    }
+}
+
+/// Whether something could not be read because it is not there any more.
+fn is_gone(error: &io::Error, path: &Path) -> bool {
+    error.kind() == io::ErrorKind::NotFound && fs::symlink_metadata(path).is_err()
+}
+
 fn is_missing_or_link(error: &io::Error) -> bool {
     let link = rustix::io::Errno::LOOP.raw_os_error();
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(link)
@@ -330,48 +370,4 @@ impl Place {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_is_opened_through_a_link_or_above() {
-        let dir = tempfile::tempdir().unwrap();
-        let host = dir.path().join("git");
-        fs::create_dir_all(host.join("refs/heads")).unwrap();
-        fs::write(dir.path().join("secret"), b"secret").unwrap();
-        fs::write(host.join("HEAD"), b"ref: refs/heads/main\n").unwrap();
-        std::os::unix::fs::symlink("../secret", host.join("link")).unwrap();
-        std::os::unix::fs::symlink("..", host.join("above")).unwrap();
-        let top = rustix::fs::open(&host, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
-        let place = Place { objects: "/objects".into(), host: host.clone(), top };
-        let is_open = |path: &str| place.open(&host.join(path), OFlags::NONBLOCK).is_ok();
-        assert!(is_open("") && is_open("HEAD") && is_open("refs/heads"));
-        assert!(!is_open("link") && !is_open("above/secret") && !is_open("refs/../../secret"));
-        assert!(place.open(&dir.path().join("secret"), OFlags::NONBLOCK).is_err());
-    }
-
-    #[test]
-    fn only_examples_of_hooks_are_left_out() {
-        let dir = tempfile::tempdir().unwrap();
-        let (host, private) = (dir.path().join("host"), dir.path().join("private"));
-        for git in [host.clone(), host.join("modules/hooks/lib.sample")] {
-            fs::create_dir_all(git.join("objects")).unwrap();
-            fs::create_dir_all(git.join("refs/heads")).unwrap();
-            fs::create_dir_all(git.join("hooks")).unwrap();
-            fs::write(git.join("HEAD"), b"ref: refs/heads/main\n").unwrap();
-            for name in ["pre-commit.sample", "pre-push.sample", "update"] {
-                fs::write(git.join("hooks").join(name), b"#!/bin/sh\n").unwrap();
-            }
-            let link = git.join("hooks/pre-push");
-            std::os::unix::fs::symlink("./pre-push.sample", link).unwrap();
-        }
-        let mut copies = Copies::default();
-        copies.make(&host, 0, &private, &mut Protect::default()).unwrap();
-        assert_eq!(copies.directories.len(), 2);
-        for copied in &copies.directories {
-            let hooks = copied.private.join("hooks");
-            assert!(hooks.join("update").exists() && hooks.join("pre-push").exists());
-            assert!(!hooks.join("pre-commit.sample").exists());
-        }
-    }
-}
+mod tests;

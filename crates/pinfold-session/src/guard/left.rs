@@ -4,6 +4,7 @@
 //! take it for the user's. So the next start settles what dead sessions left before it looks at
 //! anything itself.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Write as _};
@@ -164,7 +165,7 @@ impl Guard {
 
     /// What a dead session left, if it had come far enough to start.
     fn of_dead(session: &SessionId, private: &Path, places: &Places) -> Option<Self> {
-        let left: Left = serde_json::from_slice(&fs::read(private.join(RECORD)).ok()?).ok()?;
+        let left = read(private)?;
         let own = Arc::new(Own::find(places).ok()?);
         let homes = places.homes();
         let mut guard = Self::new(private, session, None, Vec::new(), Arc::clone(&own));
@@ -210,19 +211,75 @@ fn walk_name(number: usize) -> String {
 pub(crate) fn session_with(places: &Places, within: &Path) -> Option<String> {
     live_sessions(places).into_iter().find(|session| {
         let id = SessionId::parse(session);
-        let record = id.map(|id| SessionState::private_of(places, &id).join(RECORD));
-        let record = record.and_then(|record| fs::read(record).ok());
-        let left = record.and_then(|bytes| serde_json::from_slice::<Left>(&bytes).ok());
+        let left = id.and_then(|id| read(&SessionState::private_of(places, &id)));
         let mut roots = left.into_iter().flat_map(|left| left.readable).map(path);
         roots.any(|root| within.starts_with(root))
     })
 }
 
+/// What another session may do in the directories that this one gets, or a dead one did that is not
+/// settled yet.
+pub(super) struct Other {
+    /// The directories that it can write to.
+    roots: Vec<PathBuf>,
+    /// The git directories that it has copies of: it writes none of these.
+    copied: Vec<Anchor>,
+    pub(super) began: Began,
+    odd: HashSet<(PathBuf, FileId)>,
+}
+
+impl Other {
+    /// Whether it can write to some of these directories.
+    fn shares(&self, roots: &[PathBuf]) -> bool {
+        let mut pairs = self.roots.iter().flat_map(|one| roots.iter().map(move |two| (one, two)));
+        pairs.any(|(one, two)| one.starts_with(two) || two.starts_with(one))
+    }
+
+    fn can_write(&self, path: &Path) -> bool {
+        self.roots.iter().any(|root| path.starts_with(root))
+    }
+
+    /// Whether it may have made a git directory, or may change it.
+    pub(super) fn owns(&self, git: &Path) -> bool {
+        let is_there = |copied: &&Anchor| copied.open().is_ok();
+        let mut above = self.copied.iter().filter(|copied| git.starts_with(copied.path()));
+        self.can_write(git) && above.find(is_there).is_none()
+    }
+
+    /// Whether something with an odd name was there before it began, or is out of its reach.
+    pub(super) fn found(&self, odd: &(PathBuf, FileId)) -> bool {
+        !self.can_write(&odd.0) || self.odd.contains(odd)
+    }
+}
+
+/// Returns the sessions other than `own` that can write to some of these directories. A session writes down what it was given before it starts, so whatever was seen of it is
+/// followed by its record.
+pub(super) fn others(places: &Places, own: &str, roots: &[PathBuf]) -> Vec<Other> {
+    let entries = fs::read_dir(SessionState::all_private(places)).into_iter().flatten().flatten();
+    let others = entries.filter(|entry| entry.file_name() != own);
+    let records = others.filter_map(|entry| read(&entry.path()));
+    let other = |left: Left| Other {
+        roots: left.roots.into_iter().map(path).collect(),
+        copied: left
+            .copied
+            .into_iter()
+            .map(|copy| Anchor::written(path(copy.host), copy.identity))
+            .collect(),
+        began: left.began.by_the_clock(),
+        odd: left.odd.into_iter().map(|(odd, id)| (path(odd), id)).collect(),
+    };
+    records.map(other).filter(|other| other.shares(roots)).collect()
+}
+
+/// The record in a session's private directory.
+fn read(private: &Path) -> Option<Left> {
+    serde_json::from_slice(&fs::read(private.join(RECORD)).ok()?).ok()
+}
+
 /// Whether a dead session was granted what lies in one of these directories, or around it. `private` is
 /// its directory; one without a readable record may have been.
 pub(crate) fn shares(private: &Path, granted: &[PathBuf]) -> bool {
-    let record = fs::read(private.join(RECORD)).ok();
-    let left = record.and_then(|bytes| serde_json::from_slice::<Left>(&bytes).ok());
+    let left = read(private);
     let is_shared = |root: &Path| {
         granted.iter().any(|granted| root.starts_with(granted) || granted.starts_with(root))
     };

@@ -12,6 +12,7 @@ use pinfold_protect::restrict::{Substitute, follow};
 use pinfold_protect::tracked;
 use rustix::fs::FileType;
 
+use super::left::others;
 use super::{Granted, Guard};
 use crate::RunError;
 use crate::broker::Known;
@@ -89,6 +90,24 @@ impl Guard {
         git.directories.sort();
         git.directories.dedup();
         Ok(git)
+    }
+
+    /// Takes for new what is new to another live session, which could hide it while that session ends, and
+    /// hides the git directories that it made or can change. They are not rebuilt yet, so no git of the
+    /// host's may run in them for this session.
+    pub(super) fn heed_others(&mut self, git: &mut Git, places: &Places) {
+        let others = others(places, &self.session, &self.readable);
+        for other in &others {
+            self.before.began = self.before.began.or_earlier(other.began);
+            self.before.odd.retain(|odd| other.found(odd));
+        }
+        let is_theirs = |path: &Path| others.iter().any(|other| other.owns(path));
+        git.tops.retain(|(_, git)| !is_theirs(git));
+        for path in git.directories.extract_if(.., |path| is_theirs(path)) {
+            let text = "another session that works here has made it, or can change it".into();
+            let reason = Reason { why: Why::HostExecutes, text, opt_in: None };
+            self.protect.restrict(path, Effect::Hide, reason);
+        }
     }
 
     /// Whether git takes this directory for the working tree of a repository that was there at the

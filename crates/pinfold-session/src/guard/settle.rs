@@ -40,14 +40,17 @@ impl Guard {
         let repositories = self.repositories();
         let mut modules = synced.modules;
         let git_files = git.as_deref().map_or_else(GitFiles::new, |git| {
-            repositories.modules(git, Phase::End, Some(&aside)).bring(&mut modules, &mut settled)
+            let how = (Some(&aside), Some(patience));
+            repositories.modules(git, Phase::End, how).bring(&mut modules, &mut settled)
         });
         let rebuild = Rebuild {
             aside: &aside,
             git: git.as_deref(),
             session: &self.session,
             reader: self.reader(),
-            modules: git.as_deref().map(|git| repositories.modules(git, Phase::End, Some(&aside))),
+            modules: git
+                .as_deref()
+                .map(|git| repositories.modules(git, Phase::End, (Some(&aside), Some(patience)))),
         };
         let settling = Settling {
             git: git.as_deref(),
@@ -73,7 +76,10 @@ impl Guard {
             return settled;
         }
         if self.over.is_none() {
-            self.collect(git.as_deref(), synced.states, &mut settled);
+            self.collect(git.as_deref(), synced.states, &mut settled, patience);
+            if settled.is_cut {
+                return settled;
+            }
             self.report_dropped(&mut settled.kept);
         }
         // HEAD is where the session has it now.
@@ -93,11 +99,21 @@ impl Guard {
         }
     }
 
-    /// Takes commits and references out of the copies.
-    fn collect(&self, git: Option<&Path>, states: Vec<State>, settled: &mut Settled) {
+    /// Takes commits and references out of the copies, as long as there is time.
+    fn collect(
+        &self,
+        git: Option<&Path>,
+        states: Vec<State>,
+        settled: &mut Settled,
+        patience: &Patience,
+    ) {
         let repositories = self.repositories();
         let mut states = states.into_iter();
         for copied in repositories.copied() {
+            if patience.is_over() {
+                settled.is_cut = true;
+                return;
+            }
             let state = states.next();
             let collected = match git {
                 Some(git) => {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use pinfold_policy::protect::Protection;
+use pinfold_protect::patience::Patience;
 use pinfold_protect::set_aside::SetAside;
 
 use super::Guard;
@@ -56,12 +57,12 @@ impl Repositories {
         &'a self,
         git: &'a Path,
         phase: Phase,
-        aside: Option<&'a SetAside>,
+        (aside, patience): (Option<&'a SetAside>, Option<&'a Patience>),
     ) -> Modules<'a> {
         let reader =
             Reader { out: self.out.join(own_name("modules")), borrowed: self.borrowed.clone() };
         let (copied, tops, session) = (&self.copied, &self.tops, &self.session);
-        Modules { copied, tops, git, session, reader, phase, aside }
+        Modules { copied, tops, git, session, reader, phase, aside, patience }
     }
 }
 

@@ -5,13 +5,15 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
 
 use pinfold_host::directories::Places;
-use pinfold_host::sessions;
+use pinfold_host::{launcher, sessions};
 use pinfold_policy::path::Escaped;
 use pinfold_terminal::notify;
 use rustix::fs::{FileType, FlockOperation};
+use rustix::io::Errno;
 
 use super::apply::Applied;
 use super::changes::{Change, Changes, What};
@@ -31,6 +33,11 @@ const APPLIED: &str = "applied";
 const JOURNAL: &str = "journal";
 const COLLECTED: &str = "collected";
 
+/// How long programs are waited for that an interrupted `apply` has started.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Between two attempts to take the lock.
+const STEP: Duration = Duration::from_millis(20);
+
 /// A session whose changes nobody has decided on.
 #[derive(Debug)]
 pub struct Review {
@@ -40,8 +47,8 @@ pub struct Review {
     is_live: bool,
     /// What came of an interrupted `apply` that was finished now.
     resumed: Option<Applied>,
-    /// Held as long as this value.
-    _lock: File,
+    /// Held as long as this value, and by programs that it starts on repositories.
+    _lock: Arc<File>,
 }
 
 /// What is known of a session with changes without looking at them.
@@ -117,8 +124,11 @@ impl Review {
         let record = read_record(&directory, session)?;
         let lock =
             File::open(directory.join(LOCK)).map_err(ReviewError::system(directory.display()))?;
-        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)
+        let is_interrupted = directory.join(JOURNAL).exists();
+        take(&lock, if is_interrupted { PATIENCE } else { Duration::ZERO })
             .map_err(|_| ReviewError::Busy(session.to_owned()))?;
+        let lock = Arc::new(lock);
+        launcher::lend(&lock);
         let is_live = sessions::is_live(places, session);
         let session = session.to_owned();
         let mut review = Self { directory, session, record, is_live, resumed: None, _lock: lock };
@@ -348,6 +358,21 @@ impl Review {
     /// Reads the journal of an interrupted `apply`.
     pub(crate) fn read_journal(&self) -> Result<Option<Journal>, ReviewError> {
         Journal::read(&self.journal()).map_err(ReviewError::system(self.journal().display()))
+    }
+}
+
+/// Locks a session's changes (flock(2)). Programs of an `apply` that was killed hold the lock until they
+/// have ended, so it is waited for.
+///
+/// # Errors
+/// Returns the error of `flock(2)`.
+fn take(lock: &File, patience: Duration) -> Result<(), Errno> {
+    let latest = Instant::now() + patience;
+    loop {
+        match rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) if Instant::now() < latest => std::thread::sleep(STEP),
+            locked => return locked,
+        }
     }
 }
 

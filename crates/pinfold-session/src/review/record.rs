@@ -13,7 +13,7 @@ use pinfold_policy::protect::misleading::{
     LARGEST_HOLES, ODD_NAMES, OUTWARD_LINKS, SPARSE_FILES, has_controls,
 };
 use pinfold_policy::protect::{BARE_REPOSITORIES, Protection, Site};
-use pinfold_protect::misleading::{ODD, Roots, claims_too_much, leads_away};
+use pinfold_protect::misleading::{ODD, Roots, claims_too_much, executed, leads_away};
 use pinfold_protect::protect::INSTALLED;
 use rustix::fs::FileType;
 use serde::{Deserialize, Serialize};
@@ -164,7 +164,11 @@ impl Judge {
         if node.kind == FileType::Symlink && !self.protection.is_lifted(OUTWARD_LINKS) {
             let text = rustix::fs::readlinkat(directory, name, Vec::new()).ok()?;
             let all = [self.workspace.as_path()];
-            let roots = Roots { root: &self.workspace, all: &all };
+            let protected = |place: &Path| {
+                let below = place.strip_prefix(&self.workspace).ok()?;
+                executed(&self.protection, &self.site, below)
+            };
+            let roots = Roots { root: &self.workspace, all: &all, protected: &protected };
             let why = leads_away(roots, path, text.as_bytes(), &[], &[])?;
             return Some(protect(&why, Some(OUTWARD_LINKS)));
         }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use pinfold_git::settled::Settled;
 use pinfold_host::session_id::SessionId;
-use pinfold_host::sessions::AfterDead;
+use pinfold_host::sessions::{AfterDead, wait_for_programs};
 use pinfold_protect::patience::Patience;
 use pinfold_terminal::notify;
 
@@ -24,6 +24,14 @@ pub(super) fn settle_before(
 ) -> io::Result<AfterDead> {
     let is_shared = shares(private, granted);
     let patience = if is_shared { Patience::at_start() } else { Patience::at_end() };
+    let Some(_programs) = wait_for_programs(private, &|| patience.is_over()) else {
+        return match is_shared {
+            false => Ok(AfterDead::Waits),
+            true => Err(io::Error::other(format!(
+                "git that session {dead} started is still at work here; start again when it is done"
+            ))),
+        };
+    };
     let settled = settle_dead(dead, private, &request.settings, &request.places, &patience);
     for note in settled.iter().flat_map(Settled::notes) {
         notify!("pinfold: after a session that was killed: {note}");

@@ -161,6 +161,13 @@ impl Case {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
+    /// The same in another directory, named from the working directory.
+    pub(crate) fn spawn_in(&self, directory: &str, options: &[&str], script: &str) -> Child {
+        let mut command = self.pinfold(options, script);
+        command.current_dir(self.path.join(directory)).stdin(Stdio::piped());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
     /// Runs another command of pinfold.
     pub(crate) fn pinfold_itself(&self, arguments: &[&str]) -> Output {
         self.command(executable()).args(arguments).output().unwrap()

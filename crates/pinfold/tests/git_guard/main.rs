@@ -15,6 +15,7 @@ mod protected;
 mod scratch;
 mod secrets;
 mod submodules;
+mod together;
 mod waits;
 mod wall;
 mod worktrees;

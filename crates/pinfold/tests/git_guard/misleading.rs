@@ -31,17 +31,18 @@ fn new_links_that_lead_out_of_the_workspace_are_set_aside() {
              ln -s d/../../precious climbs; ln -s {out}/new dangling; ln -s / root; \
              ln -s ../c/mine/f d/through; mv a/b moved; ln -s /proc/self/cwd proc; \
              ln -s ~ home; ln -s /tmp tmp; git clone -q . n; ln -s ../../precious n/up; \
-             ln -s file in; ln -s $PWD/file whole; ln -s /usr/bin/env env; ln -s ../d/e d/dir; \
-             ln -s /dev/null null; ln -s nowhere missing; touch c/new",
+             ln -s file in; ln -s $PWD/file whole; mkdir bin; ln -s /usr/bin/env bin/env; ln -s ../d/e d/dir; \
+             ln -s /dev/null null; ln -s nowhere missing; touch c/new; \
+             ln -s ../.git/config d/report; ln -s .envrc settings; ln -s .vscode/x.json x.json",
             out = precious.display()
         );
         let told = text(&case.inside(&made)).1;
         let gone = [
             "out", "up", "d/e/up", "climbs", "dangling", "root", "moved/l", "proc", "home", "tmp",
-            "n/up",
+            "n/up", "d/report", "settings", "x.json",
         ];
         assert_set_aside(&case, &told, &gone);
-        for kept in ["in", "whole", "env", "d/dir", "null", "missing", "c/mine", "c/climbs"] {
+        for kept in ["in", "whole", "bin/env", "d/dir", "null", "missing", "c/mine", "c/climbs"] {
             let now = std::fs::symlink_metadata(case.path().join(kept));
             assert!(now.is_ok_and(|now| now.is_symlink()), "{kept}: {told}");
         }
@@ -117,14 +118,14 @@ fn what_misleads_waits_in_a_view() {
     for site in sites() {
         let case = site.repository();
         case.host("ln -s ../precious mine");
-        let script = r#"ln -s ../precious out; ln -s /usr/bin/env env; truncate -s 8T huge; echo y >new
+        let script = r#"ln -s ../precious out; mkdir bin; ln -s /usr/bin/env bin/env; truncate -s 8T huge; echo y >new
                         touch "$(printf 'evil\033[2J')"; rm mine; ln -s ../other mine"#;
         let output = case.run(&["--workspace", "overlay", "--apply", "auto"], script);
         let told = text(&output).1;
         for name in ["out", "huge", "mine", r"evil\u{1b}[2J"] {
             assert!(told.contains(&format!("waits: {name}: ")), "{name}: {told}");
         }
-        let there = "./env\n./evil\n./file\n./mine\n./new\n";
+        let there = "./bin/env\n./evil\n./file\n./mine\n./new\n";
         assert_eq!(
             case.host("find . -name .git -prune -o ! -type d -print | sort"),
             there,
@@ -160,5 +161,28 @@ fn a_look_that_is_interrupted_is_finished_by_the_next_start() {
         let output = case.inside(left);
         assert_eq!(text(&output).0.trim(), "0", "{}", text(&output).1);
         assert_eq!(case.sessions(), 0);
+    }
+}
+
+/// Directories whose path is longer than the kernel takes at once.
+const LONG: &str = "python3 -c 'import os\nos.mkdir(\"a\"); os.chdir(\"a\")\n\
+                    for n in range(40):\n os.mkdir(\"d\" * 250); os.chdir(\"d\" * 250)\n\
+                    open(\".envrc\", \"w\")'";
+
+#[test]
+fn directories_with_a_very_long_path_end_no_look() {
+    for site in sites() {
+        let case = site.repository();
+        let (_, told) = text(&case.inside(&format!("{LONG}; mkdir b; ls -d b")));
+        assert_set_aside(&case, &told, &["a"]);
+        // Those of the user's stay, and are hidden.
+        case.host(LONG);
+        let script = "echo evil >.envrc; mkdir z; echo evil >z/.envrc; ln -s /etc z/l; touch a/x; \
+                      find a -name .envrc";
+        let (shown, told) = text(&case.inside(script));
+        assert_eq!(shown, "", "{site}: {told}");
+        assert_set_aside(&case, &told, &[".envrc", "z/.envrc", "z/l"]);
+        assert_eq!(case.host("find a -name .envrc | wc -l").trim(), "1", "{site}: {told}");
+        case.host("rm -r a");
     }
 }

@@ -1,5 +1,7 @@
 //! What comes out of the private git directory.
 
+use std::io::Write as _;
+
 use super::common::{self, sites, text, wait_for_line};
 
 #[test]
@@ -503,5 +505,54 @@ fn symbolic_references_keep_nothing_from_crossing() {
             "in\nrefs/heads/main\n",
             "{site}"
         );
+    }
+}
+
+/// Runs a script in a session, `meanwhile` on the host before it ends, and `undo` afterwards.
+fn kept_from_following(site: &common::Site, meanwhile: &str, undo: &str) {
+    let case = site.repository();
+    let script = "echo ready; read go; echo y >file; echo n >new; git add new; git commit -qam in";
+    let mut child = case.spawn_inside(script);
+    common::wait_for_line(&mut child, "ready");
+    case.host(meanwhile);
+    child.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    let (_, told) = text(&child.wait_with_output().unwrap());
+    // Else the user's next commit would revert the session's.
+    assert_eq!(
+        case.host("git log -1 --format=%s; git diff --cached --name-only --diff-filter=D"),
+        "first\n",
+        "{site}: {told}"
+    );
+    case.host(undo);
+    let kept = case.host("git for-each-ref --format='%(refname)' refs/pinfold");
+    let session = kept.split('/').nth(2).unwrap_or_default();
+    assert!(told.contains(&format!("`pinfold accept {session}` takes it")), "{site}: {told}");
+    let accepted = case.pinfold_itself(&["accept", session]);
+    assert!(accepted.status.success(), "{site}: {}", text(&accepted).1);
+    assert_eq!(case.host("git log -1 --format=%s; git status --porcelain"), "in\n", "{site}");
+}
+
+#[test]
+fn a_branch_stays_whose_index_is_locked_by_the_host() {
+    for site in sites() {
+        kept_from_following(&site, ": >.git/index.lock", "rm .git/index.lock");
+    }
+}
+
+#[test]
+fn a_branch_stays_whose_index_cannot_follow() {
+    for site in sites() {
+        kept_from_following(&site, "echo host >file; git add file", "git reset -q");
+    }
+}
+
+#[test]
+fn an_index_that_is_locked_for_a_moment_is_waited_for() {
+    for site in sites() {
+        let case = site.repository();
+        case.host(": >.git/index.lock; (sleep 0.5; rm .git/index.lock) >/dev/null 2>&1 &");
+        let (_, told) = text(&case.inside("echo y >file; GIT_OPTIONAL_LOCKS=0 git commit -qam in"));
+        let shown = case.host("git log -1 --format=%s; git status --porcelain");
+        assert_eq!(shown, "in\n", "{site}: {told}");
     }
 }

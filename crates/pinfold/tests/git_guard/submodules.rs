@@ -194,6 +194,35 @@ fn a_git_file_that_leads_to_a_git_directory_of_the_host_stays() {
     }
 }
 
+/// A supervisor that is killed between the two renames that replace a git directory leaves the submodules
+/// of the old one in the new one.
+#[test]
+fn submodules_of_a_submodule_that_was_being_replaced_come_back() {
+    for site in sites() {
+        let case = prepared(&site);
+        let (lib, inner) = (format!("{}/lib", outer(&case)), format!("{}/inner", outer(&case)));
+        let script = format!(
+            "set -e; {ALLOW}git submodule --quiet update --init --recursive later; echo ready; read go"
+        );
+        let mut child = case.spawn(&["--read", &lib, "--read", &inner], &script);
+        wait_for_line(&mut child, "ready");
+        let nested = ".git/modules/later/modules/inner/HEAD";
+        case.host(&format!(
+            "for n in $(seq 100); do test -f {nested} && break; sleep 0.1; done; cat {nested}"
+        ));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        case.host(
+            "s=$(ls ../home/.local/state/pinfold/sessions | grep -v lock); cd .git/modules; \
+             cp -r later .pinfold-new-$s; rm -r .pinfold-new-$s/modules; \
+             mv later/modules .pinfold-new-$s/modules",
+        );
+        let (_, told) = text(&case.inside("true"));
+        let look = format!("ls -A .git/modules; test -f {nested} && echo nested");
+        assert_eq!(case.host(&look), "known\nlater\nnested\n", "{site}: {told}");
+    }
+}
+
 #[test]
 fn a_new_submodule_comes_at_the_end() {
     for site in sites() {

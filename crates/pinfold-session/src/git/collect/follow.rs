@@ -1,5 +1,6 @@
 //! The host's HEAD and index follow a working tree in which the session worked.
 
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
@@ -18,6 +19,16 @@ use super::{Collect, Phase, Plan, touched};
 /// What says that a command was stopped that only its user can finish.
 const OF_OTHERS: [&str; 4] = ["rebase-merge", "rebase-apply", "sequencer", "BISECT_LOG"];
 
+/// What became of the working trees of the host's that were to follow the session's.
+#[derive(Debug, Default)]
+pub(super) struct Followed {
+    /// Branches that were moved, or have time until the end.
+    pub(super) branches: Vec<String>,
+    /// Branches that are in use in a working tree which could not follow, with the reason. If one of
+    /// them moved, the index would be of another commit, and the next commit would revert the session's.
+    pub(super) stay: BTreeMap<String, String>,
+}
+
 impl Collect<'_> {
     /// Where a working tree of the host's is, and what is staged in it.
     pub(super) fn side_of(&self, worktree: &Worktree) -> Result<Side, String> {
@@ -29,16 +40,15 @@ impl Collect<'_> {
         Ok(Side { head, tree: Staging::copy(git, &self.copied.host, self.session)?.tree() })
     }
 
-    /// Lets each working tree of the host's follow the session's. Returns the branches that were
-    /// dealt with by that.
+    /// Lets each working tree of the host's follow the session's.
     pub(super) fn follow_all(
         &self,
         state: &mut State,
         within: &[Worktree],
         plan: &Plan<'_>,
         settled: &mut Settled,
-    ) -> Vec<String> {
-        let mut followed = Vec::new();
+    ) -> Followed {
+        let mut followed = Followed::default();
         for (number, worktree) in within.iter().enumerate() {
             let theirs = &plan.theirs.trees[number];
             let Some(last) = state.trees.get(&worktree.head).cloned() else { continue };
@@ -52,12 +62,20 @@ impl Collect<'_> {
             }
             match self.follow(state, worktree, plan, (&last, ours, theirs)) {
                 Ok(branch) => {
-                    followed.extend(branch);
+                    followed.branches.extend(branch);
                     state.trees.insert(worktree.head.clone(), theirs.clone());
                 }
                 // There is time until the end.
-                Err(_) if self.phase == Phase::Live => followed.extend(theirs.head.branch.clone()),
-                Err(why) => self.keep_head(worktree, (&last, theirs), &why, settled),
+                Err(_) if self.phase == Phase::Live => {
+                    followed.branches.extend(theirs.head.branch.clone());
+                }
+                Err(why) => {
+                    self.keep_head(worktree, (&last, theirs), &why, settled);
+                    let branch = theirs.head.branch.clone();
+                    let is_in_use =
+                        ours.head.branch == branch || self.is_stopped(worktree).is_some();
+                    followed.stay.extend(branch.filter(|_| is_in_use).map(|branch| (branch, why)));
+                }
             }
         }
         followed

@@ -4,6 +4,7 @@ use pinfold_git::refs::{Taken, shell_word};
 use pinfold_git::settled::Settled;
 use pinfold_git::state::State;
 
+use super::follow::Followed;
 use super::{Collect, Phase, Plan, moved, touched};
 
 impl Collect<'_> {
@@ -12,7 +13,7 @@ impl Collect<'_> {
         &self,
         state: &mut State,
         plan: &Plan<'_>,
-        followed: &[String],
+        followed: &Followed,
         settled: &mut Settled,
     ) -> Result<(), String> {
         // What the host moved is the host's from then on.
@@ -21,7 +22,7 @@ impl Collect<'_> {
         let taken = Taken::new(&plan.ours.refs);
         let mut commands = String::new();
         let moved: Vec<(String, String)> = moved(state, plan.theirs)
-            .filter(|(name, _)| !followed.contains(name))
+            .filter(|(name, _)| !followed.branches.contains(name))
             .map(|(name, new)| (name.clone(), new.clone()))
             .collect();
         for (name, new) in moved {
@@ -32,7 +33,8 @@ impl Collect<'_> {
             }
             let kept = format!("refs/pinfold/{}/{}", self.session, &name["refs/".len()..]);
             let own = state.made.contains(&name);
-            let why = match self.obstacle(plan, &taken, (&name, own), our, last, &kept) {
+            let why = match self.obstacle((plan, followed), &taken, (&name, own), our, last, &kept)
+            {
                 Some(why) => why,
                 None => {
                     match our {
@@ -68,7 +70,7 @@ impl Collect<'_> {
     /// Why a reference does not move, if so.
     fn obstacle(
         &self,
-        plan: &Plan<'_>,
+        (plan, followed): (&Plan<'_>, &Followed),
         taken: &Taken<'_>,
         (name, is_own): (&str, bool),
         our: Option<&String>,
@@ -104,7 +106,9 @@ impl Collect<'_> {
         if our != last || !plan.forward.iter().any(|forward| forward == name) {
             return Some("it is no fast-forward of the host's".to_owned());
         }
-        None
+        let why = followed.stay.get(name)?;
+        let command = format!("pinfold accept {}", shell_word(self.session));
+        Some(format!("{why}; `{command}` takes it"))
     }
 }
 

@@ -10,7 +10,7 @@ use std::path::Path;
 use pinfold_git::refs;
 use rustix::fs::{FileType, Mode, OFlags};
 
-use super::{Copies, LARGEST, Place};
+use super::{Copies, LARGEST, Place, is_gone, vanished};
 
 /// Loose references: the object of each name.
 pub(super) type Loose = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -47,23 +47,33 @@ impl Copies {
             let entry = entry?;
             let kind = entry.file_type()?;
             let name = name.join(entry.file_name());
+            let path = host.join(&name);
             if kind.is_dir() {
-                self.loose(directories, &name, loose, deepest)?;
+                match self.loose(directories, &name, loose, deepest) {
+                    // Packed since.
+                    Err(error) if is_gone(&error, &path) => {}
+                    done => done?,
+                }
                 continue;
             }
-            if kind.is_file()
-                && let Some(object) = self.object(&opened, entry.file_name().as_bytes())?
-            {
-                loose.insert(super::super::bytes(&name), object);
-                continue;
+            if kind.is_file() {
+                match self.object(&opened, entry.file_name().as_bytes()) {
+                    Err(error) if is_gone(&error, &path) => continue,
+                    object => {
+                        if let Some(object) = object? {
+                            loose.insert(super::super::bytes(&name), object);
+                            continue;
+                        }
+                    }
+                }
             }
             let copy = private.join(&name);
             copy.parent().map_or(Ok(()), fs::create_dir_all)?;
             if kind.is_symlink() {
                 std::os::unix::fs::symlink(fs::read_link(entry.path())?, copy)?;
-                self.links.push(host.join(&name));
+                self.links.push(path);
             } else if kind.is_file() {
-                self.file(place, &host.join(&name), &copy)?;
+                self.file(place, &path, &copy).or_else(|error| vanished(error, &path, &copy))?;
             }
         }
         Ok(())

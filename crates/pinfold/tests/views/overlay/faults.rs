@@ -64,6 +64,48 @@ fn an_apply_killed_at_any_step_is_done_whole_or_not_at_all() {
     }
 }
 
+/// A `git` that takes its time to move a reference.
+const SLOW_GIT: &str = "mkdir -p ../slow; printf '%s\\n' '#!/bin/sh' \
+    'case \"$*\" in *update-ref*) sleep 1;; esac' 'exec /usr/bin/git \"$@\"' >../slow/git; chmod 755 ../slow/git";
+
+#[test]
+fn an_apply_that_was_killed_while_git_moves_a_branch_is_finished_after_it() {
+    if !std::path::Path::new("/usr/bin/git").exists() {
+        return skip("an_apply_that_was_killed_while_git_moves_a_branch", "it takes /usr/bin/git");
+    }
+    for person in people() {
+        let stage = Stage::new(person);
+        host(&stage, BEFORE);
+        host(&stage, SLOW_GIT);
+        work(&stage, &format!("{CHANGES} >&2"));
+        let slow = stage.workspace().with_file_name("slow");
+        let path = format!("{}:/usr/bin:/bin", slow.display());
+        let start = |arguments: &[&str]| {
+            let mut command = stage.pinfold(arguments);
+            command.env("PATH", &path).stdout(Stdio::null()).stderr(Stdio::null());
+            command.spawn().unwrap()
+        };
+        let mut apply = start(&["apply"]);
+        let marker = format!("{}/git\0--git-dir", slow.display());
+        let moves = |pid: &u32| {
+            let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&words).contains("update-ref")
+        };
+        while !processes_with(&marker).iter().any(moves) {
+            assert!(apply.try_wait().unwrap().is_none(), "it moved no branch");
+            std::thread::yield_now();
+        }
+        apply.kill().unwrap();
+        apply.wait().unwrap();
+        assert!(start(&["ps", "--all"]).wait().unwrap().success());
+        let log = host(
+            &stage,
+            "git log --format=%s; git status --short --untracked-files=no; ls -A .git | grep lock || :",
+        );
+        assert_eq!(log, "inside\nfirst\n");
+    }
+}
+
 #[test]
 fn a_session_whose_supervisor_was_killed_can_be_reviewed() {
     for person in people() {
@@ -166,5 +208,36 @@ fn a_full_layer_is_the_sessions_own_affair() {
             continue;
         }
         assert_eq!(shown, "full\nx\nx\n", "{told}");
+    }
+}
+
+#[test]
+fn a_session_that_fills_the_state_directory_leaves_nothing_that_runs() {
+    if !rustix::process::geteuid().is_root() || !installed("unshare") || !installed("setpriv") {
+        return skip(
+            "a_session_that_fills_the_state_directory",
+            "it takes root, unshare and setpriv",
+        );
+    }
+    for person in people() {
+        let stage = Stage::new(person);
+        host(&stage, BEFORE);
+        let pinfold = executable();
+        let state = stage.path("tmp");
+        let mount = format!(
+            "mkdir -p {state} && mount -t tmpfs -o size=2m,mode=700,uid={},gid={} full {state}",
+            person.uid,
+            person.gid,
+            state = state.display()
+        );
+        let line = format!(
+            "cd ws; export XDG_STATE_HOME={}; {pinfold} run -- sh -c \"echo evil >.envrc; git init -q sub; cat /dev/zero >.git/big\"; \
+             ls -A | grep -v shut; ls -A sub/.git* | grep HEAD",
+            state.display()
+        );
+        let (shown, told) = with_mount(&stage, person, &mount, &line);
+        assert!(shown.contains(".envrc.pinfold-quarantine\n"), "{shown}{told}");
+        assert!(!shown.contains(".envrc\n") && !shown.contains("\nHEAD\n"), "{shown}{told}");
+        assert!(told.contains("so it was renamed to .envrc.pinfold-quarantine"), "{told}");
     }
 }

@@ -28,6 +28,7 @@ use crate::serve::{McpArgs, ServeArgs};
 use crate::snapshot::{SnapshotCommand, StepArgs};
 use crate::trust::TrustArgs;
 use crate::unpack::{UnpackArgs, UnpackSystemArgs};
+use crate::wait::WaitArgs;
 use crate::worktree::LookArgs;
 
 pub(crate) use choice::choice;
@@ -61,13 +62,15 @@ pub(crate) enum Command {
     Attach(Deferred<AttachArgs>),
     /// Stop a live session
     Stop(Deferred<StopArgs>),
+    /// Wait for the end of a session, and exit with its command's status
+    Wait(Deferred<WaitArgs>),
     /// Show the output of a detached session
     Logs(Deferred<LogsArgs>),
     /// Allow a live session to reach a host
     Allow(Deferred<ChangeArgs>),
     /// Remove a rule from a live session, and cut the connections that only it allowed
     Forbid(Deferred<ChangeArgs>),
-    /// List live sessions, and with --all ended ones whose changes wait
+    /// List live sessions, and with --all ended ones
     Ps(Deferred<PsArgs>),
     /// Show a session's changes in a view of its workspace
     Diff(Deferred<DiffArgs>),

@@ -3,14 +3,15 @@
 //! | code | meaning |
 //! |---|---|
 //! | 0 | success |
-//! | 1 | failure of a command other than `run` |
-//! | 2 | the command line cannot be understood |
-//! | 125 | `run`: pinfold itself failed; the command was not run, or its result is unknown |
-//! | 126 | `run`: the command is there and cannot be executed |
-//! | 127 | `run`: the command was not found inside |
-//! | 128 + n | `run`: signal n ended the command (137 and 143 also when a limit did) |
+//! | 1 | a command failed that runs nothing in a sandbox |
+//! | 2 | the command line is not valid |
+//! | 124 | `wait`: the session still runs after the time to wait |
+//! | 125 | `run`, `exec`, `wait`: pinfold failed; the command was not run, or its status is unknown |
+//! | 126 | `run`, `exec`: the command exists and cannot be executed |
+//! | 127 | `run`, `exec`: the command does not exist in the sandbox |
+//! | 128 + n | `run`, `exec`, `wait`: signal n ended the command; 137 and 143 also if a limit did |
 //!
-//! Otherwise `run` gives the command's own status.
+//! Otherwise `run`, `exec` and `wait` exit with the command's own status.
 
 use std::fmt;
 use std::io::IsTerminal;
@@ -29,6 +30,8 @@ pub(crate) struct Failure {
     hint: Option<String>,
 }
 
+/// `wait`: the time to wait is over.
+const TIMEOUT: u8 = 124;
 /// `run`: pinfold itself failed.
 const OWN_FAILURE: u8 = 125;
 /// `run`: not executable.
@@ -45,6 +48,11 @@ impl Failure {
     /// A failure of `run` before there was a command.
     pub(crate) fn own(error: impl fmt::Display) -> Self {
         Self { code: OWN_FAILURE, ..Self::new(error) }
+    }
+
+    /// A wait that took too long.
+    pub(crate) fn timeout(error: impl fmt::Display) -> Self {
+        Self { code: TIMEOUT, ..Self::new(error) }
     }
 
     /// Files of pinfold's that are not used, with the way out.
@@ -106,5 +114,18 @@ impl From<RunError> for Failure {
         };
         let hint = error.hint();
         Self { code, error: error.to_string(), hint }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    /// The table above, which the reference page repeats.
+    #[test]
+    fn reference_page_has_the_table_of_exit_codes() {
+        let page = include_str!("../../../docs/reference/exit-codes.md");
+        let table = include_str!("exit.rs").lines().filter_map(|line| line.strip_prefix("//! |"));
+        let table: Vec<&str> = table.collect();
+        let shown: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix('|')).collect();
+        assert_eq!(shown, table);
     }
 }

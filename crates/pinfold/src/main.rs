@@ -32,6 +32,7 @@ mod serve;
 mod snapshot;
 mod trust;
 mod unpack;
+mod wait;
 mod worktree;
 
 use std::process::ExitCode;
@@ -63,6 +64,7 @@ fn main() -> ExitCode {
         Command::Shell(args) => exec::shell(args.0),
         Command::Attach(args) => attach::attach(args.0),
         Command::Stop(args) => exec::stop(&args.0),
+        Command::Wait(args) => wait::wait(&args.0),
         Command::Logs(args) => log::logs(&args.0),
         Command::Allow(args) => network::change_session(&Way::Allow, &args.0),
         Command::Forbid(args) => network::change_session(&Way::Forbid, &args.0),

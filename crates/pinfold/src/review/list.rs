@@ -16,9 +16,14 @@ use crate::cli::Output;
 use crate::exit::Failure;
 use crate::print::{self, say};
 
+/// Ended sessions that are listed at most.
+const MOST_ENDED: usize = 20;
+/// The state of an ended session whose changes wait.
+const TO_REVIEW: &str = "to review";
+
 #[derive(Debug, Args)]
 pub(crate) struct PsArgs {
-    /// Also list ended sessions whose changes wait
+    /// Also list ended sessions: those whose changes wait, and the last twenty
     #[arg(long)]
     all: bool,
     #[command(flatten)]
@@ -30,7 +35,9 @@ struct Row {
     session: String,
     /// What a person calls it.
     name: Option<String>,
-    state: &'static str,
+    state: String,
+    /// How it ended, if it has.
+    status: Option<u8>,
     started: String,
     workspace: String,
     command: String,
@@ -42,17 +49,22 @@ pub(crate) fn ps(args: &PsArgs) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(|error| Failure::places(error).plain())?;
     Review::go_on_with_all(&places);
     let live = live_sessions(&places);
-    let mut rows = from_audit(&places, &live)?;
+    let mut rows = from_audit(&places, &live, args.all)?;
     for (session, name) in names(&places) {
         let row = rows.iter_mut().find(|row| row.session == session);
         row.into_iter().for_each(|row| row.name = Some(name.clone()));
     }
     if args.all {
         for ended in Review::sessions(&places)?.into_iter().filter(|summary| !summary.is_live) {
+            if let Some(row) = rows.iter_mut().find(|row| row.session == ended.session) {
+                row.state = TO_REVIEW.to_owned();
+                continue;
+            }
             rows.push(Row {
                 session: ended.session,
                 name: None,
-                state: "to review",
+                state: TO_REVIEW.to_owned(),
+                status: None,
                 started: humantime::format_rfc3339_seconds(ended.started).to_string(),
                 workspace: Escaped(&ended.workspace).to_string(),
                 command: Escaped(ended.command.as_ref()).to_string(),
@@ -92,24 +104,29 @@ pub(crate) fn ps(args: &PsArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the audit log says of sessions that run.
-fn from_audit(places: &Places, live: &HashSet<String>) -> Result<Vec<Row>, Failure> {
+/// Returns what the audit log says of live sessions, and of the last ended ones if they are asked for.
+fn from_audit(places: &Places, live: &HashSet<String>, all: bool) -> Result<Vec<Row>, Failure> {
     let mut rows: Vec<Row> = Vec::new();
-    if live.is_empty() {
+    if live.is_empty() && !all {
         return Ok(rows);
     }
     let mut reader = Reader::open(&places.state).map_err(Failure::new)?;
-    let is_live = |session: &str| live.contains(session);
+    let is_meant = |session: &str| all || live.contains(session);
     while let Some(record) =
-        reader.as_mut().map_or(Ok(None), |reader| reader.next_of(is_live)).map_err(Failure::new)?
+        reader.as_mut().map_or(Ok(None), |reader| reader.next_of(is_meant)).map_err(Failure::new)?
     {
         let Some(session) = record["session"].as_str() else { continue };
         let text = |key: &str| record[key].as_str().unwrap_or("-").to_owned();
         if record["event"] == "session" {
+            if let Some(first) = oldest_ended(&rows, live) {
+                rows.remove(first);
+            }
+            let state = if live.contains(session) { "runs" } else { "killed" };
             rows.push(Row {
                 session: session.to_owned(),
                 name: None,
-                state: "runs",
+                state: state.to_owned(),
+                status: None,
                 started: text("time"),
                 workspace: text("workspace"),
                 command: String::new(),
@@ -125,7 +142,22 @@ fn from_audit(places: &Places, live: &HashSet<String>) -> Result<Vec<Row>, Failu
             };
             row.command = Escaped(words("argv").join(" ").as_ref()).to_string();
             row.handled_by = words("handled_by");
+        } else if record["event"] == "end"
+            && let Some(row) = rows.iter_mut().rev().find(|row| row.session == session)
+        {
+            row.status = record["status"].as_u64().and_then(|status| u8::try_from(status).ok());
+            // One that is cleaning up is live.
+            if let Some(status) = row.status.filter(|_| !live.contains(session)) {
+                row.state = format!("ended {status}");
+            }
         }
     }
     Ok(rows)
+}
+
+/// Returns the place of the oldest ended session if there are too many of them.
+fn oldest_ended(rows: &[Row], live: &HashSet<String>) -> Option<usize> {
+    let mut ended = (0..rows.len()).filter(|index| !live.contains(&rows[*index].session));
+    let first = ended.next()?;
+    (ended.count() + 1 >= MOST_ENDED).then_some(first)
 }

@@ -7,3 +7,4 @@ mod control;
 mod detach;
 mod exec;
 mod surroundings;
+mod wait;

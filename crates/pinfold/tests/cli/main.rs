@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
 
 mod checks;
+mod documented;
 mod groups;
 mod guard;
 mod invocation;

@@ -18,7 +18,8 @@ fn corepack_enables_package_managers_in_the_sandboxs_home() {
     }
     for person in people() {
         let stage = Stage::new(person);
-        let script = "corepack enable && command -v pnpm && command -v yarn; corepack disable; ! command -v pnpm";
+        let script = "corepack enable && command -v pnpm && command -v yarn; \
+                      corepack disable && ls ~/.local/bin";
         let found = "/home/agent/.local/bin/pnpm\n/home/agent/.local/bin/yarn\n";
         assert_eq!(said(&stage, &[], script), found);
     }

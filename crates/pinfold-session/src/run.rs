@@ -51,7 +51,7 @@ use crate::workspace::Workspace;
 use crate::wrappers::{self, Launch};
 use crate::{hide, idle, launcher, stdio, sys, wall};
 
-use dead::settle_before;
+use dead::{settle_before, wait_for_settlers};
 use design::Design;
 use live::{Furnished, Live, keep, refresh};
 pub(crate) use record::record_launch;
@@ -163,6 +163,10 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
         |dead: &SessionId, private: &Path| settle_before(dead, private, &request, &granted);
     let written = wall::written(&request.settings, request.workspace.root.as_path());
     session.state.clean_dead(&written, &settle).map_err(RunError::System)?;
+    while wait_for_settlers(&request.places, &granted).map_err(RunError::System)? {
+        // The other start may have been ended.
+        session.state.clean_dead(&written, &settle).map_err(RunError::System)?;
+    }
     if let Some(name) = &request.name {
         let named = session.state.set_name(&request.places, name);
         named.map_err(|error| RunError::refused(error, None))?;

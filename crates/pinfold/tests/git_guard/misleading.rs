@@ -118,11 +118,11 @@ fn what_misleads_waits_in_a_view() {
     for site in sites() {
         let case = site.repository();
         case.host("ln -s ../precious mine");
-        let script = r#"ln -s ../precious out; mkdir bin; ln -s /usr/bin/env bin/env; truncate -s 8T huge; echo y >new
+        let script = r#"ln -s ../precious out; ln -s .git/config report; mkdir bin; ln -s /usr/bin/env bin/env; truncate -s 8T huge; echo y >new
                         touch "$(printf 'evil\033[2J')"; rm mine; ln -s ../other mine"#;
         let output = case.run(&["--workspace", "overlay", "--apply", "auto"], script);
         let told = text(&output).1;
-        for name in ["out", "huge", "mine", r"evil\u{1b}[2J"] {
+        for name in ["out", "report", "huge", "mine", r"evil\u{1b}[2J"] {
             assert!(told.contains(&format!("waits: {name}: ")), "{name}: {told}");
         }
         let there = "./bin/env\n./evil\n./file\n./mine\n./new\n";

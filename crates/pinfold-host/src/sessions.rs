@@ -188,6 +188,8 @@ impl SessionState {
             if let Ok(boundary) = fs::read_to_string(private.join(BOUNDARY)) {
                 sweep(&boundary, session);
             }
+            // Who meets the lock has to find it.
+            let _ = fs::write(private.join(SETTLING), "");
             // Locked, so that another start leaves it alone; to that one it seems to live.
             let Ok(opened) = File::open(&record) else { continue };
             let lock = FlockOperation::NonBlockingLockExclusive;
@@ -242,6 +244,8 @@ const COMMON: &str = "lock";
 /// What a session is called, in its private directory.
 const BOUNDARY: &str = "boundary";
 const NAME: &str = "name";
+/// Says that the session is dead and a start settles what it left.
+const SETTLING: &str = "settling";
 
 fn remove_placeholders(placeholders: &[Located], kept: &HashSet<PathBuf>, pool: &mut Pool) {
     // Inner ones first.
@@ -309,6 +313,11 @@ pub fn names(places: &Places) -> Vec<(String, String)> {
 /// Whether a session of this name runs.
 pub fn is_live(places: &Places, session: &str) -> bool {
     is_alive(&places.state.join("sessions").join(session))
+}
+
+/// Whether another start settles now what a dead session left.
+pub fn is_being_settled(places: &Places, id: &SessionId) -> bool {
+    SessionState::private_of(places, id).join(SETTLING).exists() && is_live(places, id.as_str())
 }
 
 /// Waits until a session has cleaned up.

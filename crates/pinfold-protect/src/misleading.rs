@@ -22,6 +22,7 @@ use pinfold_policy::protect::{Folded, Protection, Site};
 use rustix::fs::{Access, AtFlags, CWD, FileType, Statx, StatxFlags, accessat};
 
 use crate::began::Began;
+use crate::own::Own;
 use crate::patience::Patience;
 use crate::protect::{INSTALLED, Zone};
 use crate::survey::Visited;
@@ -73,6 +74,7 @@ pub struct Finder<'a> {
     /// All granted roots, and where they lie.
     roots: Vec<(&'a Path, &'a Site)>,
     protection: &'a Protection,
+    own: &'a Own,
     before: &'a Before,
     /// What the user hides from sessions.
     hidden: &'a [PathBuf],
@@ -93,7 +95,7 @@ impl<'a> Finder<'a> {
         (root, roots): (&'a Path, Vec<(&'a Path, &'a Site)>),
         before: &'a Before,
         hidden: &'a [PathBuf],
-        protection: &'a Protection,
+        (protection, own): (&'a Protection, &'a Own),
     ) -> Self {
         let is_on = |opt_in| !protection.is_lifted(opt_in);
         let (links, names) = (is_on(OUTWARD_LINKS), is_on(ODD_NAMES));
@@ -105,6 +107,7 @@ impl<'a> Finder<'a> {
             began,
             roots,
             protection,
+            own,
             before,
             hidden,
             links,
@@ -158,6 +161,9 @@ impl<'a> Finder<'a> {
         let link = visited.listing.path().join(OsStr::from_bytes(name));
         let all: Vec<&Path> = self.roots.iter().map(|(root, _)| *root).collect();
         let protected = |place: &Path| {
+            if self.own.places().iter().any(|own| place.starts_with(own)) {
+                return Some("it belongs to pinfold".to_owned());
+            }
             let mut roots = self.roots.iter().filter(|(root, _)| place.starts_with(root));
             roots.find_map(|(root, site)| {
                 executed(self.protection, site, place.strip_prefix(root).ok()?)
@@ -194,7 +200,7 @@ pub fn executed(protection: &Protection, site: &Site, path: &Path) -> Option<Str
     above.reverse();
     for path in above {
         let name = path.file_name()?.as_bytes();
-        if name == b".git" {
+        if name.eq_ignore_ascii_case(b".git") {
             return Some("git on the host runs the hooks and configuration in it".to_owned());
         }
         // Names in it are not judged.

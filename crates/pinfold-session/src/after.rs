@@ -134,7 +134,8 @@ impl After<'_> {
         let mut surveyor = Surveyor::new(rules, &root.path, &root.site, true, Look::After);
         let roots = self.guard.roots.iter().map(|root| (root.path.as_path(), &root.site)).collect();
         let (before, hidden) = (&self.guard.before, &self.guard.hidden);
-        let mut finder = Finder::new((&root.path, roots), before, hidden, &rules.protection);
+        let judges = (&rules.protection, rules.own);
+        let mut finder = Finder::new((&root.path, roots), before, hidden, judges);
         finder.patience = Some(self.patience);
         let until = (&before.began.by_the_clock(), self.patience);
         let walked = walk_changed(&root.path, &root.walk, until, &mut |it, zone, below| {

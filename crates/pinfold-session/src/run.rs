@@ -57,7 +57,7 @@ use crate::view::Extra;
 use crate::workspace::Workspace;
 use crate::{hide, idle, wall};
 
-use dead::settle_before;
+use dead::{settle_before, wait_for_settlers};
 use design::Design;
 use live::{Furnished, Live, keep, refresh};
 use record::{record_session, record_settled, say_what_is_hidden, say_what_is_less};
@@ -166,6 +166,10 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     let written = wall::written(&request.settings, request.workspace.root.as_path());
     let sweep = |boundary: &str, dead: &str| managed::sweep(boundary, dead, &written);
     session.state.clean_dead(&sweep, &settle).map_err(RunError::System)?;
+    while wait_for_settlers(&request.places, &granted).map_err(RunError::System)? {
+        // The other start may have been ended.
+        session.state.clean_dead(&sweep, &settle).map_err(RunError::System)?;
+    }
     if let Some(name) = &request.name {
         let named = session.state.set_name(&request.places, name);
         named.map_err(|error| RunError::refused(error, None))?;

@@ -166,7 +166,10 @@ impl Judge {
             let all = [self.workspace.as_path()];
             let protected = |place: &Path| {
                 let below = place.strip_prefix(&self.workspace).ok()?;
-                executed(&self.protection, &self.site, below)
+                let mut named = self.named.iter();
+                let named = named.find(|(named, _)| below.starts_with(named));
+                let named = named.map(|(_, protected)| protected.reason.clone());
+                named.or_else(|| executed(&self.protection, &self.site, below))
             };
             let roots = Roots { root: &self.workspace, all: &all, protected: &protected };
             let why = leads_away(roots, path, text.as_bytes(), &[], &[])?;

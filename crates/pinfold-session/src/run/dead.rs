@@ -2,15 +2,51 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use pinfold_git::settled::Settled;
+use pinfold_host::directories::Places;
 use pinfold_host::session_id::SessionId;
-use pinfold_host::sessions::{AfterDead, wait_for_programs};
+use pinfold_host::sessions::{
+    AfterDead, SessionState, is_being_settled, live_sessions, wait_for_programs,
+};
 use pinfold_protect::patience::Patience;
 use pinfold_terminal::notify;
 
 use super::Request;
 use crate::guard::{settle_dead, shares};
+
+/// Between two looks at whether it is settled.
+const STEP: Duration = Duration::from_millis(50);
+
+/// Waits for other starts that settle what a dead session left in one of these directories: to this one
+/// the session seems to live. Returns whether there were any.
+///
+/// # Errors
+/// Returns that there was no time.
+pub(super) fn wait_for_settlers(places: &Places, granted: &[PathBuf]) -> io::Result<bool> {
+    let mut waited = false;
+    let sessions =
+        live_sessions(places).into_iter().filter_map(|session| SessionId::parse(&session));
+    for session in sessions {
+        let private = SessionState::private_of(places, &session);
+        let is_settling = || is_being_settled(places, &session);
+        if !is_settling() || !shares(&private, granted) {
+            continue;
+        }
+        waited = true;
+        let patience = Patience::at_start();
+        while is_settling() {
+            if patience.is_over() {
+                return Err(io::Error::other(format!(
+                    "another start still looks at what session {session} left here; start again when it is done"
+                )));
+            }
+            std::thread::sleep(STEP);
+        }
+    }
+    Ok(waited)
+}
 
 /// Settles what a dead session left, before this one looks at anything.
 ///

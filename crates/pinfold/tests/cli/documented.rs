@@ -9,7 +9,7 @@ use pinfold_testkit::{Stage, people};
 /// The documents for users.
 fn documents() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let docs = fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let docs = fs::read_dir(root.join("docs/guides")).unwrap().map(|entry| entry.unwrap().path());
     let pages = docs.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
     pages.chain(["README.md", "integrations/pi/README.md"].map(|name| root.join(name))).collect()
 }

@@ -3,7 +3,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _};
 
-use super::common::{Case, sites, text};
+use super::common::{Case, sites, text, wait_for_line};
 
 /// Every name but git's, quoted as the shell does.
 const LOOK: &str = "find . -name .git -prune -o -print | LC_ALL=C sort | cat -v";
@@ -118,11 +118,11 @@ fn what_misleads_waits_in_a_view() {
     for site in sites() {
         let case = site.repository();
         case.host("ln -s ../precious mine");
-        let script = r#"ln -s ../precious out; mkdir bin; ln -s /usr/bin/env bin/env; truncate -s 8T huge; echo y >new
+        let script = r#"ln -s ../precious out; ln -s .git/config report; mkdir bin; ln -s /usr/bin/env bin/env; truncate -s 8T huge; echo y >new
                         touch "$(printf 'evil\033[2J')"; rm mine; ln -s ../other mine"#;
         let output = case.run(&["--workspace", "overlay", "--apply", "auto"], script);
         let told = text(&output).1;
-        for name in ["out", "huge", "mine", r"evil\u{1b}[2J"] {
+        for name in ["out", "report", "huge", "mine", r"evil\u{1b}[2J"] {
             assert!(told.contains(&format!("waits: {name}: ")), "{name}: {told}");
         }
         let there = "./bin/env\n./evil\n./file\n./mine\n./new\n";
@@ -161,6 +161,24 @@ fn a_look_that_is_interrupted_is_finished_by_the_next_start() {
         let output = case.inside(left);
         assert_eq!(text(&output).0.trim(), "0", "{}", text(&output).1);
         assert_eq!(case.sessions(), 0);
+    }
+}
+
+#[test]
+fn a_start_waits_for_another_one_that_settles_what_a_dead_session_left() {
+    for site in sites() {
+        let case = site.repository();
+        let many = MANY.replace("range(40)", "range(8)");
+        let mut child = case.spawn_inside(&format!("{many}; echo ready; read go"));
+        wait_for_line(&mut child, "ready");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let settling = case.spawn_inside("true");
+        case.host("until ls ../home/.local/state/pinfold/private/*/settling; do sleep 0.01; done 2>/dev/null");
+        let (shown, told) = text(&case.inside("find . -type l | wc -l"));
+        assert_eq!(shown.trim(), "0", "{site}: {told}");
+        let (_, told) = text(&settling.wait_with_output().unwrap());
+        assert!(told.contains("more files"), "{site}: {told}");
     }
 }
 

@@ -4,7 +4,7 @@ import { realpathSync } from 'node:fs';
 import { delimiter, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-const BACKGROUND = 'run it beside the session as a background run';
+const BACKGROUND = 'run it next to the session as a background run';
 
 /** Each interface, and what to use instead. @type {ReadonlyMap<string, string>} */
 const REPLACEMENTS = new Map([

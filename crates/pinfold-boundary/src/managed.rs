@@ -123,7 +123,7 @@ impl Kept {
     /// What to say where it has ended by itself.
     pub(crate) fn gone(&self) -> String {
         format!(
-            "the container ended before the command did: {}, or somebody who uses it, has ended it",
+            "the container ended before the command did: {} or one of its users ended it",
             self.manager
         )
     }

@@ -56,7 +56,7 @@ impl Api {
     pub(crate) fn replacement(self) -> &'static str {
         match self {
             Self::ChildProcess => "run commands by the session's bash tool, ctx.shell or ctx.git",
-            Self::Cluster | Self::WorkerThreads => "run it beside the session as a background run",
+            Self::Cluster | Self::WorkerThreads => "run it next to the session as a background run",
         }
     }
 }

@@ -74,7 +74,7 @@ calls! {
     SessionStart => SessionStarted, "session.start", "Starts a session that waits for what is run in it.";
     SessionList => Sessions, "session.list", "Lists the sessions that run.";
     SessionStop => Done, "session.stop", "Ends a session, and waits until it has cleaned up.";
-    ExecStart => ExecStarted, "exec.start", "Starts a program in a session; what becomes of it is told by `exec.output` and `exec.exit`.";
+    ExecStart => ExecStarted, "exec.start", "Starts a program in a session; `exec.output` and `exec.exit` report its output and its end.";
     ExecWrite => Done, "exec.write", "Writes to the input of what runs.";
     ExecResize => Done, "exec.resize", "Gives the terminal of what runs another size.";
     ExecSignal => Done, "exec.signal", "Sends a signal to what runs, with all that it has started.";
@@ -90,7 +90,7 @@ calls! {
     FilesWatch => WatchStarted, "files.watch", "Tells by `files.changed` what changes.";
     FilesUnwatch => Done, "files.unwatch", "Tells no more of it.";
     EventsSubscribe => Done, "events.subscribe", "Tells by `event` what is written to the audit log from now on.";
-    ApprovalsList => Approvals, "approvals.list", "Lists what the inside of a session asks to run on the host, and waits for an answer.";
+    ApprovalsList => Approvals, "approvals.list", "Lists requests of a session to run commands on the host that wait for an answer.";
     ApprovalsWatch => Done, "approvals.watch", "Tells by `approvals.asked` and `approvals.settled` what waits. As long as this connection lasts, requests wait for it to answer.";
     ApprovalsAnswer => Done, "approvals.answer", "Answers a request.";
     Cancel => Done, "cancel", "Takes a request of this connection back. It is answered all the same.";
@@ -117,7 +117,7 @@ pub(crate) trait ToldVisitor {
 
 told! {
     ExecOutput, "exec.output", "What runs has written something.";
-    ExecExit, "exec.exit", "What ran has ended; all that it wrote was told before.";
+    ExecExit, "exec.exit", "A program has ended; all of its output was reported before.";
     FilesChanged, "files.changed", "Something that is watched has changed.";
     ApprovalAsked, "approvals.asked", "The inside asks to run something on the host.";
     ApprovalSettled, "approvals.settled", "A request waits no more.";

@@ -129,7 +129,7 @@ impl Message {
         // of requests is not taken.
         if line.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
             serde_json::from_slice::<serde::de::IgnoredAny>(line).map_err(parse)?;
-            let what = "a list is no request: one message a line";
+            let what = "batch requests are not supported; send one message per line";
             return Err((Value::Null, Fault::new(code::REQUEST, what)));
         }
         let line: Line = serde_json::from_slice(line).map_err(parse)?;

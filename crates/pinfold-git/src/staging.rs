@@ -143,7 +143,7 @@ impl<'a> Staging<'a> {
                 }
             })
         } else {
-            Err("something was staged meanwhile".to_owned())
+            Err("something was staged in the meantime".to_owned())
         };
         let _ = unlinkat(&self.directory, LOCK, AtFlags::empty());
         done

@@ -9,7 +9,7 @@ pub struct Package(String);
 
 /// A line that names no package.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: \"{}\" is no name of a Debian package", .text.escape_debug())]
+#[error("line {line}: \"{}\" is not the name of a Debian package", .text.escape_debug())]
 pub struct DependencyError {
     /// The line, from 1.
     pub line: usize,

@@ -16,7 +16,7 @@ pub(crate) const LARGEST: u64 = 1 << 20;
 #[non_exhaustive]
 pub enum DockerfileError {
     /// Other bytes than a text's.
-    #[error("the Dockerfile is no text in UTF-8")]
+    #[error("the Dockerfile is not UTF-8 text")]
     NoText,
     /// No FROM at all.
     #[error("the Dockerfile has no FROM")]

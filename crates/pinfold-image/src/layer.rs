@@ -43,7 +43,7 @@ pub enum LayerError {
     )]
     NotOnAgent,
     /// A list of packages that is no text.
-    #[error("{} is no text in UTF-8", name(DEPENDENCIES).display())]
+    #[error("{} is not UTF-8 text", name(DEPENDENCIES).display())]
     NoText,
     /// A line that names no package.
     #[error("{}: {cause}", name(DEPENDENCIES).display())]

@@ -23,7 +23,7 @@ pub struct Reference(String);
 
 /// A text names no image.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("\"{}\" is no name of an image, such as node:22-slim", .0.escape_debug())]
+#[error("\"{}\" is not the name of an image, such as node:22-slim", .0.escape_debug())]
 pub struct InvalidReference(pub String);
 
 /// A name has nothing that an image's could be made of.

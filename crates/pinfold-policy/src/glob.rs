@@ -21,7 +21,7 @@ pub enum GlobError {
     #[error("glob \"{0}\" contains `.` or `..`; name the components it should match")]
     Dots(String),
     /// `**` together with other characters in one component.
-    #[error("glob \"{0}\" has `**` beside other characters; write it between slashes")]
+    #[error("glob \"{0}\" has `**` next to other characters; write it between slashes")]
     DoubleStar(String),
     /// A character that other matchers give a meaning this one does not have.
     #[error("glob \"{0}\" contains `{1}`, which has no meaning here; only *, ? and ** do")]

@@ -24,7 +24,7 @@ pub enum PathError {
     #[error("path {} contains a NUL byte", Escaped(.0))]
     Nul(PathBuf),
     /// An absolute path was given where one below another path was meant.
-    #[error("path {} is absolute; give it relative to the directory it lies in", Escaped(.0))]
+    #[error("path {} is absolute; write it relative to its directory", Escaped(.0))]
     Absolute(PathBuf),
 }
 

@@ -49,7 +49,7 @@ pub enum ShelfError {
     },
     /// Somebody else could write there.
     #[error(
-        "{} belongs to somebody else, who could change what is in it; set XDG_CACHE_HOME to a \
+        "{} belongs to another user, who could change its content; set XDG_CACHE_HOME to a \
          directory of your own",
         dir.display()
     )]

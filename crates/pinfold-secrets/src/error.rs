@@ -11,7 +11,7 @@ use crate::{InvalidSecret, Place, SecretId};
 pub enum Error {
     /// A name that is no id.
     #[error(
-        "`{name}` is no secret id: use at most 64 of a-z, 0-9, `.`, `_` and `-`, beginning with \
+        "`{name}` is not a valid secret id: use at most 64 of a-z, 0-9, `.`, `_` and `-`, beginning with \
          a letter or a digit"
     )]
     BadId {
@@ -19,7 +19,7 @@ pub enum Error {
         name: String,
     },
     /// A name that is no variable.
-    #[error("`{name}` is no environment variable name: use letters, digits and `_`")]
+    #[error("`{name}` is not a valid environment variable name: use letters, digits and `_`")]
     BadEnvName {
         /// The name given.
         name: String,
@@ -71,7 +71,7 @@ pub enum Error {
         wanted: &'static str,
     },
     /// The record beside a secret cannot be read.
-    #[error("{} is no record of a secret ({cause}); set the secret again", .path.display())]
+    #[error("{} is not a record of a secret ({cause}); set the secret again", .path.display())]
     BadRecord {
         /// The file.
         path: PathBuf,
@@ -79,7 +79,7 @@ pub enum Error {
         cause: serde_json::Error,
     },
     /// A login cannot be read.
-    #[error("{} is no login that pinfold keeps; import it again (`pinfold secret import`)", .path.display())]
+    #[error("{} is not a login that pinfold keeps; import it again (`pinfold secret import`)", .path.display())]
     BadLogin {
         /// The file.
         path: PathBuf,

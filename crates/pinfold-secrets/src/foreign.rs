@@ -31,7 +31,7 @@ pub struct Foreign {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ForeignError {
     /// It is no JSON object.
-    #[error("it is no JSON object")]
+    #[error("it is not a JSON object")]
     NotJson,
     /// There is nothing in it that counts.
     #[error("it holds no credential; log in with the agent first")]

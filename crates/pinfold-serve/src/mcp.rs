@@ -153,7 +153,9 @@ impl Server {
             return Err(Fault::refused("too many calls at once", None));
         }
         match calls.entry(id.to_string()) {
-            Entry::Occupied(_) => Err(Fault::new(code::REQUEST, "a call with this id goes on")),
+            Entry::Occupied(_) => {
+                Err(Fault::new(code::REQUEST, "a call with this id is still being answered"))
+            }
             Entry::Vacant(place) => {
                 place.insert(Arc::clone(call));
                 Ok(())

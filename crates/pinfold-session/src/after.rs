@@ -226,7 +226,7 @@ impl After<'_> {
         is_empty(CWD, path) && live_placeholders(self.places).contains(path)
     }
 
-    /// Whether a path lies in a git directory of the host's. The session had another one.
+    /// Whether a path is in a git directory of the host's. The session had another one.
     fn is_in_repository(&self, path: &Path) -> bool {
         // A submodule's lies in that of the repository, which alone is covered.
         path.ancestors().any(|above| self.guard.has_private(above) && self.is_known(above))

@@ -314,7 +314,7 @@ fn window(per: Window, time: Duration) -> String {
 /// When the window ends, in words and from now on.
 fn reset(per: Window) -> (String, Option<Duration>) {
     if per == Window::Session {
-        let more = "the person who started the session can start another, with a larger one";
+        let more = "the user who started the session can start another one with a larger budget";
         return (more.to_owned(), None);
     }
     let now = now();
@@ -322,7 +322,7 @@ fn reset(per: Window) -> (String, Option<Duration>) {
     let midnights = (1..=31).map(|days| Duration::from_secs((now.as_secs() / DAY + days) * DAY));
     let end = midnights.into_iter().find(|time| window(per, *time) != today).unwrap_or(now);
     let words = humantime::format_rfc3339_seconds(UNIX_EPOCH + end);
-    (format!("it begins anew at {words}"), Some(end.saturating_sub(now)))
+    (format!("it starts again at {words}"), Some(end.saturating_sub(now)))
 }
 
 #[cfg(test)]

@@ -182,7 +182,7 @@ impl Background {
         let news = [session.as_str().as_bytes(), &length.to_ne_bytes()].concat();
         // Whoever interrupted the start has never heard which session it is.
         rustix::io::write(self.news.as_fd(), &news)
-            .map_err(|_| io::Error::other("who started the session has gone meanwhile"))?;
+            .map_err(|_| io::Error::other("the process that started the session has ended"))?;
         Ok(())
     }
 }

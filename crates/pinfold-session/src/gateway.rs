@@ -65,7 +65,7 @@ pub(crate) fn provider(
         if users.is_some() || agent.auth.versioned { upstream } else { upstream.unversioned() };
     let account_header = agent.auth.account_header.as_deref().map(HeaderName::try_from);
     let account_header = account_header.transpose().map_err(|_| {
-        RunError::refused(format!("the account_header of provider {name} is no header"), None)
+        RunError::refused(format!("the account_header of provider {name} is not a header"), None)
     })?;
     let api = match agent.terms.api {
         Some(pinfold_policy::agents::Api::Anthropic) => Api::Anthropic,

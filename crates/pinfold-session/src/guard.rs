@@ -300,7 +300,7 @@ impl Guard {
     fn hide_unseen(&mut self, root: &Path, walk: &Walk<Zone>) {
         for unseen in walk.unseen() {
             let text = match unseen.why {
-                Obstacle::Closed => "it cannot be read, so nobody knows what is in it",
+                Obstacle::Closed => "it cannot be read, so its content is unknown",
                 Obstacle::TooDeep => "it is nested too deeply to be looked at",
             };
             let reason = Reason { why: Why::Secret, text: text.into(), opt_in: None };

@@ -227,7 +227,7 @@ fn check(name: &Name, stat: &Stat, known: &[Entry], places: &Places) -> Result<(
                 false => refuse("is a symbolic link", "hide the file that it leads to"),
             };
         }
-        _ => return refuse("is no regular file", ""),
+        _ => return refuse("is not a regular file", ""),
     }
     if stat.st_nlink > 1 {
         let hint = "remove its other names (find . -samefile shows them), or hide a copy";
@@ -237,7 +237,7 @@ fn check(name: &Name, stat: &Stat, known: &[Entry], places: &Places) -> Result<(
         return refuse("belongs to another user", "only its owner can hide it");
     }
     if name.path.ancestors().skip(1).any(is_git_directory) {
-        return refuse("lies in a git directory", "sessions do not see its settings anyway");
+        return refuse("is in a git directory", "sessions do not see its settings anyway");
     }
     let own = Own::find(places).map_err(|error| name.error(error))?;
     if own.holding(&name.path).is_some() {

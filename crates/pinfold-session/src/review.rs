@@ -4,7 +4,7 @@
 //! private copies of git directories (`git`), and what is needed to judge both: what the session
 //! was (`record`), which names the workspace had when it started (`names`), and, from the first
 //! look after its end on, the state of everything that it changed in the workspace itself
-//! (`seen`). What differs from that was changed meanwhile, by somebody else.
+//! (`seen`). What differs from that was changed in the meantime, by somebody else.
 //!
 //! Nothing that lies in the layers is believed: it is read by descriptors that follow no link, and
 //! shown with every control character escaped.

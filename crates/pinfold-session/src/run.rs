@@ -293,7 +293,7 @@ impl Session {
             wall::insist(boundary.as_ref(), feature)?;
         }
         let (design, state, plan) = design::make(request)?;
-        timeline.done("plans the inside");
+        timeline.done("plans the sandbox");
         // Before there is anything that somebody might have to find by it.
         state.set_boundary(boundary.name()).map_err(RunError::System)?;
         let session = OfSession { name: state.id().as_str(), directory: state.private() };

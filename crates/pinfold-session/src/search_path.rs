@@ -106,7 +106,7 @@ pub(crate) fn is_virtual_environment(root: &Path) -> bool {
 /// Says what to do about a command that the sandbox does not have.
 pub(crate) fn hint(command: &str) -> String {
     if command.contains('/') {
-        return "grant the directory that it lies in with --read".to_owned();
+        return "grant its directory with --read".to_owned();
     }
     let path = std::env::var_os("PATH");
     let Some(found) = find_program(path.as_deref(), command) else {

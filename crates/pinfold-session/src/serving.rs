@@ -98,7 +98,7 @@ impl Serving {
         self.tell_faults();
         self.restarts += 1;
         if self.restarts <= MOST_RESTARTS {
-            self.records.fault(&format!("{why}; the doors are served anew"));
+            self.records.fault(&format!("{why}; the doors are served again"));
         } else {
             self.egress = None;
             self.records.fault(&format!("{why}, too often; the doors stay shut in this session"));

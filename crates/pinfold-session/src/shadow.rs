@@ -95,7 +95,7 @@ fn kind(root: &Path, relative: &Path) -> Result<Kind, RunError> {
             Err(RunError::refused(what, Some(hint)))
         }
         Ok(_) => Err(RunError::refused(
-            format!("cannot shadow {shown}: it is no file or directory"),
+            format!("cannot shadow {shown}: it is not a file or directory"),
             None,
         )),
         Err(errno) => Err(RunError::refused(format!("cannot shadow {shown}: {errno}"), None)),

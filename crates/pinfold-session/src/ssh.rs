@@ -169,7 +169,7 @@ fn in_file(path: &Path, origin: &Origin) -> Result<SshPublicKey, RunError> {
         let above = open_directory(above).map_err(|errno| errno.to_string())?;
         let name = Path::new(beside.file_name().ok_or("it has no name")?);
         let content = read_beneath(above, name).map_err(|error| error.to_string())?;
-        let content = content.ok_or("there is no such file")?;
+        let content = content.ok_or("the file does not exist")?;
         String::from_utf8(content.bytes).map_err(|_| "it is not text".to_owned())
     };
     let text = public().map_err(|error| {
@@ -227,7 +227,7 @@ fn held(path: &Path, public: &SshPublicKey) -> Result<SshPrivateKey, RunError> {
     if private.public() != public {
         return Err(RunError::refused(
             format!("{0} and {0}.pub are halves of different keys", path.display()),
-            Some(format!("write it anew with `ssh-keygen -y -f {0} > {0}.pub`", path.display())),
+            Some(format!("write it again with `ssh-keygen -y -f {0} > {0}.pub`", path.display())),
         ));
     }
     Ok(private)

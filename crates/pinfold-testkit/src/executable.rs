@@ -12,7 +12,7 @@ static EXECUTABLE: LazyLock<String> = LazyLock::new(find);
 /// executable's directory.
 ///
 /// # Panics
-/// Panics if there is no such file, or if its path is not UTF-8. Cargo builds the file by itself only
+/// Panics if the file does not exist, or if its path is not UTF-8. Cargo builds the file by itself only
 /// for the tests of package `pinfold`.
 #[must_use]
 pub fn executable() -> &'static str {

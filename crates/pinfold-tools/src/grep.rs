@@ -47,7 +47,8 @@ pub(crate) fn grep(roots: &Roots, grep: &Grep, cancel: &Cancel) -> Result<GrepDo
         roots.open(&grep.path, OFlags::RDONLY)?;
         let name = root.file_name().map(PathBuf::from).unwrap_or_default();
         let part = Search::new(grep, &matcher, cancel).file(&root, &name);
-        let changed = || ToolError::about(ErrorKind::Changed, "was changed meanwhile", &grep.path);
+        let changed =
+            || ToolError::about(ErrorKind::Changed, "was changed in the meantime", &grep.path);
         let part = part.ok_or_else(changed)?;
         binary = part.is_binary;
         found.add(root, Item::Part(part));

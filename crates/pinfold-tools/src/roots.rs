@@ -80,7 +80,7 @@ impl Roots {
     ///
     /// # Errors
     /// A missing path outside every root; a directory above it that is not there, unless it is to be made;
-    /// anything there that is no regular file.
+    /// anything there that is not a regular file.
     pub(crate) fn spot(&self, path: &Bytes, parents: bool) -> Result<Spot, ToolError> {
         let at = self.absolute(path)?;
         match self.open_at(&at, path, OFlags::PATH) {
@@ -197,7 +197,7 @@ impl Roots {
 
 impl There {
     /// # Errors
-    /// Whatever is no regular file.
+    /// Whatever is not a regular file.
     pub(crate) fn new(Opened { file, real }: Opened, path: &Bytes) -> Result<Self, ToolError> {
         let about = rustix::fs::fstat(&file).map_err(ToolError::system(path))?;
         regular(&about, path)?;
@@ -215,7 +215,7 @@ fn divided<'a>(at: &'a Path, path: &Bytes) -> Result<(&'a Path, &'a OsStr), Tool
 }
 
 /// # Errors
-/// Whatever is no regular file.
+/// Whatever is not a regular file.
 fn regular(stat: &Stat, path: &Bytes) -> Result<(), ToolError> {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Ok(()),

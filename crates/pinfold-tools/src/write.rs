@@ -109,7 +109,7 @@ fn put(
         .is_ok_and(|now| version(&now) == version(before));
     if !is_as_before {
         forget(spot, &name);
-        let what = "was changed meanwhile; read it again";
+        let what = "was changed in the meantime; read it again";
         return Err(Put::Failed(ToolError::about(ErrorKind::Changed, what, path)));
     }
     rustix::fs::renameat(directory, &name, directory, &spot.name).map_err(|errno| {

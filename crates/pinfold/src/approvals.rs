@@ -230,7 +230,7 @@ fn forget(number: usize, places: &Places) -> Result<ExitCode, Failure> {
     let rules = kept.all().map_err(Failure::new)?;
     let rule = number.checked_sub(1).and_then(|index| rules.get(index));
     let rule = rule.ok_or_else(|| {
-        Failure::new(format!("there is no rule {number}"))
+        Failure::new(format!("no rule {number}"))
             .hint(Some("`pinfold approvals rules` lists them".to_owned()))
     })?;
     kept.remove(rule).map_err(Failure::new)?;

@@ -55,7 +55,7 @@ fn show(name: &str, probe: &Probe) {
     for finding in &probe.findings {
         say!("  {}: {}", if finding.fatal { "problem" } else { "note" }, finding.what);
         if let Some(cure) = &finding.cure {
-            say!("    cure: {cure}");
+            say!("    hint: {cure}");
         }
     }
 }

@@ -102,7 +102,7 @@ fn own_git(args: &[OsString]) -> ExitCode {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let others = std::env::split_paths(&path).filter(|directory| directory != Path::new(DIRECTORY));
     let Some(git) = others.map(|directory| directory.join("git")).find(|git| git.is_file()) else {
-        notify!("pinfold-host: there is no git inside");
+        notify!("pinfold-host: git is not installed in the sandbox");
         return ExitCode::from(127);
     };
     let error = Launcher.become_program(&git, args);

@@ -77,7 +77,7 @@ fn follow(
         std::thread::sleep(LOOK);
     }
     if was_live && !has_ended(places, session)? {
-        notify!("pinfold: the session {session} was killed: it has told of no end");
+        notify!("pinfold: session {session} was killed");
     }
     Ok(ExitCode::SUCCESS)
 }

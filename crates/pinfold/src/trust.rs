@@ -63,7 +63,7 @@ pub(crate) fn trust(args: &TrustArgs) -> Result<ExitCode, Failure> {
     }
     let repository = Repository::read(&workspace, args.sandbox_config.as_deref()).map_err(told)?;
     let Some(file) = &repository.file else {
-        return Err(Failure::new("there is no sandbox.json or sandbox.toml here"));
+        return Err(Failure::new("no sandbox.json or sandbox.toml here"));
     };
     // What is shown and what is trusted are the bytes that were read just now.
     let base = file.base(&workspace, &places).map_err(told)?;
@@ -214,7 +214,7 @@ fn show(
 /// Asks the person at the terminal.
 fn agreed() -> Result<bool, Failure> {
     if !io::stdin().is_terminal() {
-        return Err(Failure::new("standard input is no terminal, so nobody can be asked")
+        return Err(Failure::new("standard input is not a terminal, so no user can be asked")
             .hint(Some("read the above, then say --yes".to_owned())));
     }
     notify::put(format_args!("Trust this content? [y/N] "));

@@ -84,7 +84,7 @@ impl Meeting {
         };
         // One that this process's namespace has no number for runs beside it, not below.
         let (end, init, peer) = met().map_err(|errno| {
-            format!("its container's init is none of this machine's processes: {errno}")
+            format!("the container's init is not a process of this machine: {errno}")
         })?;
         let uid = peer.uid.as_raw();
         if uid != user {

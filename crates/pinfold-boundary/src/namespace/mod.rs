@@ -249,7 +249,7 @@ fn refuse_threads() -> Result<(), LaunchError> {
     match tasks {
         Ok(1) => Ok(()),
         Ok(_) => Err(LaunchError::System {
-            what: "cannot start an inside from a process with several threads",
+            what: "cannot start a sandbox from a process with several threads",
             source: Errno::BUSY.into(),
         }),
         Err(source) => Err(LaunchError::System { what: "cannot read /proc/self/task", source }),

@@ -53,11 +53,11 @@ fn grpc_encoded(text: &str) -> String {
 fn cure(refused: &Refused) -> String {
     match refused.cure() {
         Some(Cure::Flag(flag)) => format!(
-            "If the work needs it, the person who started this session can allow it with \
+            "If the work needs it, the user who started this session can allow it with \
              `pinfold run {flag}` or under [network] in config.toml"
         ),
         Some(Cure::Setting(words)) => format!(
-            "If the work needs it, the person who started this session can allow it with {words} \
+            "If the work needs it, the user who started this session can allow it with {words} \
              in config.toml"
         ),
         None => "Nothing allows this".to_owned(),

@@ -25,7 +25,7 @@ pub struct DoorConfig {
     pub journal: Arc<dyn Journal>,
     /// Who vouches inside for hosts whose TLS is ended here; needed if there are any.
     pub authority: Option<SessionAuthority>,
-    /// Secrets of which the inside has placeholders.
+    /// Secrets that the sandbox has placeholders for.
     pub secrets: Vec<PlacedSecret>,
     /// How servers are reached.
     pub way: WayOut,

@@ -38,7 +38,9 @@ impl Algorithm {
 
 /// A text that holds no usable hash.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no integrity: it needs sha512-… or sha256-… in base64 (sha1 is not accepted)")]
+#[error(
+    "`{text}` is not a valid integrity: it needs sha512-… or sha256-… in base64 (sha1 is not accepted)"
+)]
 pub struct InvalidIntegrity {
     text: String,
 }

@@ -17,13 +17,13 @@ pub(super) fn checked(address: &str) -> Result<Uri, DownloadError> {
 pub(super) fn redirected(from: &Uri, location: &str) -> Result<Uri, DownloadError> {
     let refused =
         |reason| DownloadError::Redirect { url: shown(from), to: without_query(location), reason };
-    let location: Uri = location.parse().map_err(|_| refused("which is no URL"))?;
+    let location: Uri = location.parse().map_err(|_| refused("which is not a URL"))?;
     let mut parts = location.into_parts();
     if parts.authority.is_none() && parts.scheme.is_none() {
         parts.scheme = from.scheme().cloned();
         parts.authority = from.authority().cloned();
     }
-    let to = Uri::from_parts(parts).map_err(|_| refused("which is no complete URL"))?;
+    let to = Uri::from_parts(parts).map_err(|_| refused("which is not a complete URL"))?;
     if fault(&to).is_some() || (is_https(from) && !is_https(&to)) {
         return Err(refused("which is not https"));
     }

@@ -220,7 +220,7 @@ fn redacted(address: &str) -> String {
 pub enum ConfigError {
     /// A name that no provider can have.
     #[error(
-        "`{name}` is no provider name: use a-z, 0-9, `.`, `_` and `-`, beginning with a letter \
+        "`{name}` is not a valid provider name: use a-z, 0-9, `.`, `_` and `-`, beginning with a letter \
          or a digit"
     )]
     BadProvider {
@@ -228,7 +228,7 @@ pub enum ConfigError {
         name: String,
     },
     /// An address that no upstream can have.
-    #[error("`{address}` is no address for a provider: {reason}")]
+    #[error("`{address}` is not a valid address for a provider: {reason}")]
     BadUpstream {
         /// The address, without a password.
         address: String,

@@ -25,7 +25,7 @@ pub(super) enum Refusal {
     #[error("pinfold: the request is not well formed: {0}")]
     Malformed(&'static str),
     /// Answered by the library that reads requests.
-    #[error("pinfold: what came is no request: {what}")]
+    #[error("pinfold: malformed request: {what}")]
     Unreadable { too_large: bool, what: String },
     #[error(
         "pinfold: the key is not this session's. Only the key that pinfold put into the \
@@ -55,7 +55,7 @@ pub(super) enum Refusal {
     NoCredential { provider: ProviderId, id: String },
     #[error(
         "pinfold: the model `{model}` is not allowed in this session (allowed: {allowed}); choose one \
-         of these, or ask the person who started the session to add it to `models` of provider \
+         of these, or ask the user who started the session to add it to `models` of provider \
          `{provider}` in config.toml"
     )]
     ForeignModel { provider: ProviderId, model: String, allowed: String },

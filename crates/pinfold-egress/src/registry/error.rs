@@ -72,7 +72,7 @@ impl RegistryError {
             }
             Self::NoImage { .. } => Some(
                 "check the name, or name a directory by a path that begins with ./; \
-                 `pinfold snapshot build --refresh` looks a tag up anew"
+                 `pinfold snapshot build --refresh` looks up a tag again"
                     .to_owned(),
             ),
             _ => None,

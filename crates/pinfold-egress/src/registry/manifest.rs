@@ -84,7 +84,7 @@ pub(super) fn digest_of(bytes: &[u8]) -> String {
 /// In words what is wrong with it.
 pub(super) fn read(bytes: &[u8], architecture: &str) -> Result<Found, String> {
     let manifest: Manifest =
-        serde_json::from_slice(bytes).map_err(|error| format!("it is no manifest ({error})"))?;
+        serde_json::from_slice(bytes).map_err(|error| format!("it is not a manifest ({error})"))?;
     match (manifest.layers, manifest.manifests) {
         (Some(layers), None) if layers.len() <= MOST_LAYERS => {
             layers.into_iter().map(layer).collect::<Result<_, _>>().map(Found::Image)
@@ -105,7 +105,7 @@ pub(super) fn read(bytes: &[u8], architecture: &str) -> Result<Found, String> {
 fn digest_checked(digest: String) -> Result<(String, Integrity), String> {
     match Integrity::of_oci(&digest) {
         Some(integrity) => Ok((digest, integrity)),
-        None => Err(format!("`{}` is no sha256 digest", digest.escape_debug())),
+        None => Err(format!("`{}` is not a sha256 digest", digest.escape_debug())),
     }
 }
 

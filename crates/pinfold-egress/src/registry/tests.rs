@@ -92,9 +92,9 @@ fn hostile_manifests_are_refused() {
     let tar = "application/vnd.oci.image.layer.v1.tar";
     let many = format!(r#"{{"layers": [{}]}}"#, vec![r#"{"digest":"","size":1}"#; 600].join(","));
     for (text, message) in [
-        ("[]".to_owned(), "it is no manifest"),
+        ("[]".to_owned(), "it is not a manifest"),
         ("{}".to_owned(), "neither layers nor manifests"),
-        (layer("../../etc/passwd", 1, tar), "is no sha256 digest"),
+        (layer("../../etc/passwd", 1, tar), "is not a sha256 digest"),
         (layer(DIGEST, u64::MAX, tar), "a layer has 18446744073709551615 bytes"),
         (layer(DIGEST, 1, "text/html"), "unknown kind `text/html`"),
         (many, "more than 512 layers"),

@@ -84,7 +84,7 @@ fn stamp_of(metadata: &Metadata) -> Stamp {
 
 fn in_words(error: &ResolveError) -> String {
     if error.is_nx_domain() {
-        "there is no such name".to_owned()
+        "the name does not exist".to_owned()
     } else if error.is_no_records_found() {
         "the name has no address".to_owned()
     } else {

@@ -12,7 +12,7 @@ pub(crate) enum Failure {
         name: String,
         /// What the resolver says.
         cause: String,
-        /// Whether it says that there is no such name, or no address to it.
+        /// Whether it says that the name does not exist, or no address to it.
         missing: bool,
     },
     /// No address answered.

@@ -87,7 +87,7 @@ fn an_upstream_that_is_not_there_is_a_502_with_the_cause() {
     );
     for (path, cause) in [
         ("/v1/x", "connect: Connection refused"),
-        ("/p/nameless/v1/x", "dns: cannot resolve no-such-host.invalid: there is no such name"),
+        ("/p/nameless/v1/x", "dns: cannot resolve no-such-host.invalid: the name does not exist"),
     ] {
         let answer = pen.get(path, "");
         assert_eq!(status(&answer), 502);

@@ -206,7 +206,7 @@ impl ImageError {
             Self::NotAsGiven { .. } => {
                 "look at it with `pinfold trust --image`, then give its hash"
             }
-            Self::Changed => "try again once nobody writes there",
+            Self::Changed => "try again when nothing writes there",
         };
         Some(hint.to_owned())
     }

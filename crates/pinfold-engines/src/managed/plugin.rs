@@ -104,7 +104,7 @@ impl Plugin {
             return Err(failed(last.unwrap_or("it fails and says nothing")));
         }
         let value: Value = serde_json::from_slice(&answer.stdout)
-            .map_err(|error| failed(&format!("its answer is no JSON: {error}")))?;
+            .map_err(|error| failed(&format!("its answer is not JSON: {error}")))?;
         if value["version"] != VERSION {
             return Err(failed(&format!("its answer is not of version {VERSION}")));
         }
@@ -120,7 +120,7 @@ impl Plugin {
         let file =
             std::fs::canonicalize(self.program.as_path()).map_err(|error| error.to_string())?;
         match self.not_in.iter().any(|root| file.starts_with(root)) {
-            true => Err("it lies in the workspace, where an inside may have changed it".to_owned()),
+            true => Err("it is in the workspace, where a session may have changed it".to_owned()),
             false => Ok(file),
         }
     }

@@ -75,7 +75,7 @@ impl Program {
             || answer.boundary.as_ref().is_some_and(|said| said != boundary)
         {
             return Err(Wrong::Malformed(
-                "another subject or boundary than it was told".to_owned(),
+                "another subject or boundary than it was given".to_owned(),
             ));
         }
         Ok(answer.into())
@@ -108,7 +108,7 @@ impl Program {
         for path in named_files.flat_map(steps) {
             let host = HostPath::new(&path).map_err(|error| Wrong::Untrusted(error.to_string()))?;
             if bearer.is_some_and(|bearer| bearer.may_change(&host)) {
-                return Err(named(&path, "can be changed from the inside"));
+                return Err(named(&path, "can be changed by a session"));
             }
         }
         Ok(real)

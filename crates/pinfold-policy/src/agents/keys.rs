@@ -40,7 +40,7 @@ pub(super) const PROVIDER: &[Key] = &[
     Key::new("api", Shape::Choice(Api::WORDS), "What the gateway speaks."),
     Key::new("base_url", Shape::Text, "The provider's own URL."),
     Key::new("secret", Shape::Pattern(ID_PATTERN), "The id of the secret."),
-    Key::new("model_prefix", Shape::Text, "What stands before the model's name."),
+    Key::new("model_prefix", Shape::Text, "The prefix of the model's name."),
     Key::new("default_model", Shape::Text, "The model when none is chosen."),
     Key::new("env", ENV, "Variables for this provider; templates."),
     Key::new("files", Shape::List(&Shape::Table(FILE)), "Files for this provider."),
@@ -64,7 +64,7 @@ pub(crate) const AGENT: &[Key] = &[
     Key::new("default_provider", Shape::Pattern(ID_PATTERN), "The provider when none is chosen."),
     Key::new("recipe", Shape::Pattern(ID_PATTERN), "The list of packages that makes it."),
     Key::new("model_args", TEXTS, "Arguments that choose a model; templates."),
-    Key::new("unattended_flags", TEXTS, "Arguments for a run that nobody watches."),
+    Key::new("unattended_flags", TEXTS, "Arguments for an unattended run."),
     Key::new(
         "silent_hosts",
         TEXTS,

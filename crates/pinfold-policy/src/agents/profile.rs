@@ -57,7 +57,7 @@ pub struct AgentProfile {
     pub recipe: Option<String>,
     /// Arguments that choose a model.
     pub model_args: Vec<Template>,
-    /// Arguments for a run that nobody watches.
+    /// Arguments for an unattended run.
     pub unattended_flags: Vec<String>,
     /// Whether it needs user namespaces of its own.
     pub nested: bool,
@@ -111,7 +111,7 @@ pub struct Provider {
     pub base_url: Option<BaseUrl>,
     /// The id of the secret; present with `api`.
     pub secret: Option<String>,
-    /// What stands before the model's name.
+    /// The prefix of the model's name.
     pub model_prefix: String,
     /// The model when none is chosen, instead of the agent's.
     pub default_model: Option<String>,

@@ -62,7 +62,7 @@ pub enum AuthorityError {
         restriction: Box<Restriction>,
     },
     /// A restriction that nothing enforces because nothing grants its place.
-    #[error("{host}, {effect} by {origin}, lies in no grant; remove it or grant its directory")]
+    #[error("{host}, {effect} by {origin}, is not in a grant; remove it or grant its directory")]
     Unreachable {
         /// The restricted path.
         host: HostPath,

@@ -170,7 +170,7 @@ pub enum DenyReason {
         why: Block,
     },
     /// A question without a person.
-    #[error("nobody is there to ask: {prompt}")]
+    #[error("no user to ask: {prompt}")]
     NobodyToAsk {
         /// The question.
         prompt: String,

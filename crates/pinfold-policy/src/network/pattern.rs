@@ -24,7 +24,7 @@ pub enum InvalidPattern {
     #[error(transparent)]
     Host(#[from] InvalidHost),
     /// A `*` elsewhere than as the whole first label.
-    #[error("`*` stands for whole labels at the front, as in *.example.com")]
+    #[error("`*` means whole labels at the front, as in *.example.com")]
     Star,
     /// A URL.
     #[error("expected a host name, not a URL: leave out the scheme")]

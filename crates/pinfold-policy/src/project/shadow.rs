@@ -19,7 +19,7 @@ pub enum ShadowPathError {
     #[error("path escapes workspace: {}", Escaped(.0))]
     Escapes(PathBuf),
     /// It is the workspace itself.
-    #[error("names the workspace itself; name what lies in it")]
+    #[error("names the workspace itself; name something in it")]
     Workspace,
 }
 

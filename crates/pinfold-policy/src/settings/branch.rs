@@ -11,7 +11,7 @@ pub struct BranchName(String);
 
 /// Why a text is no [`BranchName`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("\"{}\" is no name of a branch: {why}", .name.escape_debug())]
+#[error("\"{}\" is not the name of a branch: {why}", .name.escape_debug())]
 pub struct InvalidBranch {
     /// The text.
     pub name: String,

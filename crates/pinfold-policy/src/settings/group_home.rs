@@ -52,7 +52,7 @@ impl GroupFiles {
 /// A group's name names no directory.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "\"{}\" is no name for a group's files: expected letters, digits, dots, dashes and underscores, \
+    "\"{}\" is not a valid name for a group's files: expected letters, digits, dots, dashes and underscores, \
      first a letter or digit", .0.escape_debug()
 )]
 pub struct InvalidGroup(pub String);

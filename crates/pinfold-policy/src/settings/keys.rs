@@ -42,8 +42,12 @@ pub(crate) const PROJECT: &[Key] = &[
         Shape::Table(RESOURCES),
         "Limits; one that is above the user's waits until the user trusts the file.",
     ),
-    Key::new("hostExec", Shape::Table(HOST_EXEC), "Commands the inside may ask the host to run."),
-    Key::new("snapshot", Shape::Table(SNAPSHOT), "What the inside's system is built from."),
+    Key::new(
+        "hostExec",
+        Shape::Table(HOST_EXEC),
+        "Commands that the sandbox may ask the host to run.",
+    ),
+    Key::new("snapshot", Shape::Table(SNAPSHOT), "What the sandbox's system is built from."),
     Key::new("vfs", Shape::Table(VFS), "Paths of the workspace that are replaced inside."),
     Key::new(
         "resumeCommands",
@@ -59,7 +63,7 @@ pub(crate) const PROJECT: &[Key] = &[
     Key::new(
         "secrets",
         Shape::List(&Shape::Table(SECRET)),
-        "Secrets of which the inside has placeholders.",
+        "Secrets that the sandbox has placeholders for.",
     ),
     Key::new(
         "publish",
@@ -80,7 +84,7 @@ const AUTO_APPROVE: Key = Key::new(
 const EXECUTABLES: Key = Key::new(
     "executables",
     Shape::List(&Shape::Pattern(ID_PATTERN)),
-    "Executables that may be asked for, beside git, gh and moltnet.",
+    "Executables that may be asked for, in addition to git, gh and moltnet.",
 );
 const ON_PATH: Key = Key::new(
     "onPath",
@@ -96,20 +100,20 @@ const USER_HOST_EXEC: &[Key] = &[
     Key::new(
         "enabled",
         Shape::Flag,
-        "Whether the inside can ask; by default if this table is there.",
+        "Whether the sandbox can ask; by default if this table exists.",
     ),
     Key::new("timeout", Shape::Text, "How long a command may run on the host; 60s by default."),
     Key::new("approvalTimeout", Shape::Text, "How long an answer may take; 5m by default."),
     Key::new(
         "waitForApprovals",
         Shape::Flag,
-        "Whether a request waits although nobody is there to answer it now.",
+        "Whether a request waits if nobody can answer it now.",
     ),
 ];
 
 /// `host_exec` of the administrator's file.
 const CEILING_HOST_EXEC: &[Key] = &[
-    Key::new("allowed", Shape::Flag, "Whether an inside may ask the host to run commands."),
+    Key::new("allowed", Shape::Flag, "Whether a sandbox may ask the host to run commands."),
     Key::new(
         "executables",
         Shape::List(&Shape::Pattern(ID_PATTERN)),
@@ -135,7 +139,11 @@ pub(super) const SNAPSHOT: &[Key] = &[
          containers-storage:), or a directory or tarball by a path with / or ./.",
     ),
     Key::new("setupCommands", TEXTS, "Commands that are run on the base, in order, once."),
-    Key::new("allowedHosts", TEXTS, "Hosts that they may reach, beside package registries."),
+    Key::new(
+        "allowedHosts",
+        TEXTS,
+        "Hosts that they may reach, in addition to package registries.",
+    ),
     Key::new("overlaySize", SIZE, "The space that a session may fill on top, 3G by default."),
 ];
 
@@ -216,7 +224,7 @@ pub(super) const SECRET: &[Key] = &[
 
 /// `[ssh]`.
 pub(super) const SSH: &[Key] = &[
-    Key::new("key", Shape::Text, "The key file; its public half lies beside it, with .pub."),
+    Key::new("key", Shape::Text, "The key file; its public half has the same name with .pub."),
     Key::new("agent", Shape::Flag, "Whether the key is in your own ssh-agent."),
     Key::new("public_key", Shape::Text, "The public half of the key in your ssh-agent."),
     Key::new("hosts", Shape::List(&Shape::Table(SSH_HOST)), "Hosts that may be logged in to."),
@@ -247,7 +255,7 @@ pub(crate) const PROVIDER: &[Key] = &[
     Key::new(
         "account",
         Shape::Map(ID_PATTERN, &Shape::Text),
-        "Headers that choose an account, such as OpenAI-Project; the inside's own do not pass.",
+        "Headers that choose an account, such as OpenAI-Project; those of the sandbox do not pass.",
     ),
 ];
 
@@ -380,19 +388,19 @@ pub(crate) const USER: &[Key] = &[
     Key::new(
         "hostExec",
         Shape::Table(USER_HOST_EXEC),
-        "Commands the inside may ask the host to run.",
+        "Commands that the sandbox may ask the host to run.",
     ),
     Key::new(
         "secrets",
         Shape::List(&Shape::Table(SECRET)),
-        "Secrets of which the inside has placeholders.",
+        "Secrets that the sandbox has placeholders for.",
     ),
     Key::new(
         "identity_mode",
         Shape::Choice(IdentityMode::WORDS),
         "Whether an identity's secrets stay outside (brokered) or enter (inject).",
     ),
-    Key::new("ssh", Shape::Table(SSH), "The key that signs for the inside, which never has it."),
+    Key::new("ssh", Shape::Table(SSH), "The key that signs for the sandbox, which never has it."),
     Key::new(
         "providers",
         Shape::Map(ID_PATTERN, &Shape::Table(PROVIDER)),
@@ -427,7 +435,7 @@ pub(crate) const CEILING: &[Key] = &[
     Key::new("files", Shape::Table(CEILING_FILES), "Where grants may lie, and what they hide."),
     Key::new("network", Shape::Table(CEILING_NETWORK), "Which hosts may be allowed."),
     Key::new("agents", TEXTS, "The agents that may be run."),
-    Key::new("env", ENV, "Environment variables that nobody overrides."),
+    Key::new("env", ENV, "Environment variables that nothing overrides."),
     Key::new("budget", Shape::Table(BUDGET), "What a user may use of models at most."),
     Key::new(
         "group_trust",

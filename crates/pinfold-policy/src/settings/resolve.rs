@@ -115,7 +115,7 @@ pub struct Settings {
     pub network: NetworkPolicy,
     /// Where the host can reach ports inside: the port is the same on both sides.
     pub publish: Vec<Valued<PublishedPort>>,
-    /// Secrets of which the inside has placeholders.
+    /// Secrets that the sandbox has placeholders for.
     pub secrets: Vec<Valued<SecretRule>>,
     /// Whose name the inside works in.
     pub identity: Option<Valued<String>>,

@@ -156,7 +156,7 @@ impl Stack {
         matches!(self.found(place), Some(Found::Directory(_) | Found::File(_)))
     }
 
-    /// The first bytes of a regular file, at most so many; none where there is no such file.
+    /// The first bytes of a regular file, at most so many; none where the file does not exist.
     ///
     /// # Errors
     /// A file that cannot be read, or that another one replaces just now.

@@ -153,7 +153,9 @@ impl GoingOn {
             return Err(Fault::refused("too many requests at once", hint));
         }
         match requests.entry(id.to_string()) {
-            Entry::Occupied(_) => Err(Fault::new(code::REQUEST, "a request with this id goes on")),
+            Entry::Occupied(_) => {
+                Err(Fault::new(code::REQUEST, "a request with this id is still being answered"))
+            }
             Entry::Vacant(place) => {
                 place.insert(Request::default());
                 Ok(())

@@ -204,9 +204,9 @@ fn some_lines(content: &[u8], first: u64, all: Option<u64>) -> String {
         _ if cut && end.is_none() => write!(text, "\n[line {first} is longer than can be shown]"),
         Some(all) if shown == 0 && all > 0 => write!(text, "[{all} lines in all]"),
         Some(all) if cut || next <= all => {
-            write!(text, "\n[{all} lines in all; offset {next} goes on]")
+            write!(text, "\n[{all} lines in all; continue with offset {next}]")
         }
-        None => write!(text, "\n[there are more; offset {next} goes on]"),
+        None => write!(text, "\n[there are more; continue with offset {next}]"),
         Some(_) => Ok(()),
     };
     text

@@ -166,7 +166,7 @@ impl Conversation<'_> {
     fn unanswered(&self, no_answer: NoAnswer, request: &Request) -> (String, Refusal) {
         let patience = &self.setting.settings.host_exec.patience.value;
         let why = match no_answer {
-            NoAnswer::Nobody => "denied: nobody is there to be asked".to_owned(),
+            NoAnswer::Nobody => "denied: no user can be asked".to_owned(),
             NoAnswer::Late => format!("denied: nobody answered within {patience}"),
             NoAnswer::Crowded => "denied: too many requests came after it".to_owned(),
             NoAnswer::Withdrawn => "withdrawn: who asked has gone".to_owned(),

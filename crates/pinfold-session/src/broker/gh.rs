@@ -152,7 +152,7 @@ fn file_options(group: &[u8], command: &[u8]) -> Vec<FileOption> {
 /// what is an option is not overlooked.
 fn check_options(group: &[u8], command: &[u8], words: &[&[u8]]) -> Result<(), Refusal> {
     let by_input = |word: &[u8]| {
-        let why = format!("the host's gh reads no file for an inside: {}", line(word));
+        let why = format!("the host's gh reads no file for a sandbox: {}", line(word));
         Refusal::new(why)
             .hint("give the text on standard input (`-`), and write options with their long names")
     };
@@ -202,7 +202,7 @@ fn only_a_tag(words: &[&[u8]]) -> Result<(), Refusal> {
     let is_option = |word: &&[u8]| word.len() > 1 && word.starts_with(b"-") && *word != b"--";
     match words {
         [tag, options @ ..] if !tag.starts_with(b"-") && options.iter().all(is_option) => Ok(()),
-        _ => Err(Refusal::new("the host's gh uploads no file for an inside").hint(
+        _ => Err(Refusal::new("the host's gh uploads no file for a sandbox").hint(
             "name the tag first, and write each option as one word: --notes=text, --notes-file=-",
         )),
     }

@@ -214,7 +214,7 @@ fn draw(
     let more = if waiting > 1 { format!(" ({} more wait)", waiting - 1) } else { String::new() };
     let mut lines = Vec::new();
     wrap(
-        &format!("pinfold: the inside asks to run on this machine{more}"),
+        &format!("pinfold: the sandbox asks to run on this machine{more}"),
         "",
         columns,
         &mut lines,

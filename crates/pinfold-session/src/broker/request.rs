@@ -117,7 +117,7 @@ impl Request {
             }
             let program = setting.ground.program(name).ok_or_else(|| {
                 Refusal::new(format!("{name} is not on the host")).hint(
-                    "it is looked for along PATH, but for directories that the inside can write to",
+                    "it is searched in PATH, except in directories that the sandbox can write to",
                 )
             })?;
             Job::Program(program)
@@ -151,7 +151,7 @@ impl Request {
         if shown <= MOST_SHOWN && rule <= 2 * MOST_SHOWN {
             return Ok(pending);
         }
-        let why = format!("{} bytes are too many for a person to be asked about", shown.max(rule));
+        let why = format!("{} bytes are too many to ask a user about", shown.max(rule));
         Err(Refusal::new(why).hint("give long text on standard input, or have a rule allow it"))
     }
 

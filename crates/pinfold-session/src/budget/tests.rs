@@ -46,7 +46,7 @@ fn sessions_at_once_share_a_count_and_lose_none_of_it() {
     let Over::Spent { what, reset, after } = error else { panic!("{error:?}") };
     assert_eq!(what, "the budget of 400 requests for this month (set by the built-in default)");
     assert!(
-        reset.starts_with("it begins anew at 2") && reset.ends_with("-01T00:00:00Z"),
+        reset.starts_with("it starts again at 2") && reset.ends_with("-01T00:00:00Z"),
         "{reset}"
     );
     assert!(after.unwrap() <= Duration::from_secs(31 * DAY));

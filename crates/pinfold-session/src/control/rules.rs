@@ -40,10 +40,7 @@ impl Rules {
                 if policy.allow.len() == before {
                     let known: Vec<String> =
                         policy.allow.iter().map(|known| known.value.to_string()).collect();
-                    return Err(format!(
-                        "there is no rule {rule}; there are: {}",
-                        known.join(", ")
-                    ));
+                    return Err(format!("no rule {rule}; the rules are: {}", known.join(", ")));
                 }
             }
         }

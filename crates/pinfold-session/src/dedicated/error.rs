@@ -60,7 +60,7 @@ pub enum DedicatedError {
         branch: BranchName,
     },
     /// The directory is something else.
-    #[error("{} is there already and is no worktree of this repository", Escaped(.0))]
+    #[error("{} exists and is not a worktree of this repository", Escaped(.0))]
     Taken(PathBuf),
     /// It was not made yet.
     #[error("{} does not exist yet: `pinfold run` makes it", Escaped(.0))]

@@ -252,7 +252,10 @@ impl Copies {
     fn content(&mut self, place: &Place, from: &Path) -> io::Result<Vec<u8>> {
         let file = File::from(place.open(from, OFlags::NONBLOCK)?);
         if !file.metadata()?.is_file() {
-            return Err(io::Error::other(format!("{} was changed meanwhile", from.display())));
+            return Err(io::Error::other(format!(
+                "{} was changed in the meantime",
+                from.display()
+            )));
         }
         let room = LARGEST - self.copied;
         let mut content = Vec::new();
@@ -267,7 +270,10 @@ impl Copies {
         let file = File::from(place.open(from, OFlags::NONBLOCK)?);
         let about = file.metadata()?;
         if !about.is_file() {
-            return Err(io::Error::other(format!("{} was changed meanwhile", from.display())));
+            return Err(io::Error::other(format!(
+                "{} was changed in the meantime",
+                from.display()
+            )));
         }
         // As much as may be, whatever it has grown to.
         let room = LARGEST - self.copied;

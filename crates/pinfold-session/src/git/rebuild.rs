@@ -77,7 +77,7 @@ impl Rebuild<'_> {
     /// # Errors
     /// Returns why it cannot be rebuilt; it is unchanged then, and must be set aside.
     pub(crate) fn at(&self, path: &Path, settled: &mut Settled) -> Result<Rebuilt, String> {
-        let git = self.git.ok_or("there is no git on the host that could rebuild it")?;
+        let git = self.git.ok_or("git on the host is needed to rebuild it")?;
         let (parent, name) = path.parent().zip(path.file_name()).ok_or("it has no name")?;
         let above = open_directory(parent).map_err(words)?;
         let owner = statat(&above, name, AtFlags::SYMLINK_NOFOLLOW).map_err(words)?;

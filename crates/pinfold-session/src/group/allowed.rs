@@ -69,7 +69,7 @@ impl Allowed {
         if !own.holds(&self.file) && !writable.any(reaches) {
             return Ok(());
         }
-        let what = format!("{} lies where a session could write it", Escaped(&self.file));
+        let what = format!("{} is where a session could write it", Escaped(&self.file));
         Err(RunError::refused(what, Some("keep it outside every project".to_owned())))
     }
 
@@ -92,8 +92,7 @@ impl Allowed {
         }
         // The first that holds it decides, as the format has it.
         let root = self.roots.iter().find(|(root, _)| real.starts_with(root));
-        let (_, may_write) =
-            root.ok_or_else(|| format!("{host} lies under none of the allowed roots"))?;
+        let (_, may_write) = root.ok_or_else(|| format!("{host} is not below an allowed root"))?;
         let narrowed = match asked.readonly {
             true => return Ok((host, Access::READ_ONLY, None)),
             false if !is_admin && self.list.non_admin_read_only => {

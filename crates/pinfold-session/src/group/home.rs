@@ -49,7 +49,7 @@ impl Home {
         let places: Vec<PathBuf> =
             places.filter_map(|place| fs::canonicalize(place).ok()).collect();
         if places.iter().any(|place| root.starts_with(place)) {
-            let what = format!("group_home.root {} lies among pinfold's own files", Escaped(&root));
+            let what = format!("group_home.root {} is among pinfold's own files", Escaped(&root));
             return Err(RunError::refused(what, Some("name a directory of its own".to_owned())));
         }
         let (folder, origin) = (folder.to_owned(), home.root.origin.clone());
@@ -79,7 +79,7 @@ impl Home {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
                 Err(error) => return Err(unusable(&path, &error)),
                 Ok(_) => {
-                    let what = format!("{} is no directory of the group's own", Escaped(&path));
+                    let what = format!("{} is not a directory of the group's own", Escaped(&path));
                     let hint = "a link there could show another group's: put a directory there";
                     return Err(RunError::refused(what, Some(hint.to_owned())));
                 }

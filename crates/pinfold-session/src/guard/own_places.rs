@@ -42,7 +42,7 @@ fn check(grant: &Grant, own: &Own, protection: &Protection) -> Result<(), RunErr
     let (what, elsewhere) = in_words(grant);
     if let Some(place) = own.holding(host) {
         let what = format!(
-            "{what} lies among pinfold's own files ({}), with which a session could change its own \
+            "{what} is among pinfold's own files ({}), with which a session could change its own \
              rules",
             Escaped(&place)
         );

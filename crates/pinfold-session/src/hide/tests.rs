@@ -123,11 +123,11 @@ fn what_is_no_plain_file_of_the_users_is_refused() {
     for (name, expected) in [
         ("link", "is a symbolic link"),
         ("d", "is a directory"),
-        ("d/.git/config", "lies in a git directory"),
-        ("bare/HEAD", "lies in a git directory"),
+        ("d/.git/config", "is in a git directory"),
+        ("bare/HEAD", "is in a git directory"),
         ("e/x", "is reached through a symbolic link"),
         ("one", "has several names"),
-        ("fifo", "is no regular file"),
+        ("fifo", "is not a regular file"),
         ("missing", "No such file"),
     ] {
         let error = hide(&case.places(), &at(name), Tracking::Refuse).unwrap_err().to_string();

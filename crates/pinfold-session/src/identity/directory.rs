@@ -38,7 +38,7 @@ impl Directory {
         if name.is_empty() || name.starts_with('.') || !name.bytes().all(plain) {
             return Err(RunError::refused(
                 format!(
-                    "\"{}\" is no identity's name: use letters, digits, `.`, `_` and `-`",
+                    "\"{}\" is not a valid identity name: use letters, digits, `.`, `_` and `-`",
                     name.escape_debug()
                 ),
                 None,
@@ -65,7 +65,7 @@ impl Directory {
         let looked: Vec<String> =
             PLACES.iter().map(|place| main.join(place).join(name).display().to_string()).collect();
         Err(RunError::refused(
-            format!("there is no identity {name}: looked for {}", looked.join(" and ")),
+            format!("no identity {name}: looked for {}", looked.join(" and ")),
             Some(
                 "an identity lies in the root of the main worktree, with moltnet.json and env in it"
                     .to_owned(),
@@ -234,7 +234,7 @@ fn is_of_this_repository(path: &Path, opened: &OwnedFd) -> Result<(), RunError> 
                     .to_owned(),
             ),
         )),
-        Err(errno) => Err(refused(path, &format!("cannot be looked over ({errno})"))),
+        Err(errno) => Err(refused(path, &format!("cannot be scanned ({errno})"))),
     }
 }
 

@@ -18,10 +18,10 @@ use crate::review::tree::Tree;
 
 /// What is set aside of one directory one by one at most. More than that is set aside as a whole.
 const MOST_NAMED: usize = 64;
-const CHANGED: &str = "the host's was changed meanwhile";
+const CHANGED: &str = "the host changed it in the meantime";
 const REBUILT: &str = "a session made this repository; `git config --unset pinfold.rebuilt` takes its \
                        branches for yours";
-const MOVED: &str = "the host's directory was replaced meanwhile";
+const MOVED: &str = "the host replaced the directory in the meantime";
 
 /// What a session's changes are judged by.
 #[derive(Clone, Copy)]

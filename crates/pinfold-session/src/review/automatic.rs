@@ -58,9 +58,9 @@ pub(crate) fn apply(
         notes.push(format!("waits: {}: {why}", Escaped(&change.path)));
     }
     let others = conflicts.iter().take(MOST_NAMED);
-    notes.extend(
-        others.map(|path| format!("waits: {}: somebody else changed it, too", Escaped(path))),
-    );
+    notes.extend(others.map(|path| {
+        format!("waits: {}: it was also changed outside of the session", Escaped(path))
+    }));
     if !ignored.is_empty() {
         let count = ignored.len();
         let files = if count == 1 { "ignored path waits" } else { "ignored paths wait" };

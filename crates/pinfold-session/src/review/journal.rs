@@ -109,7 +109,7 @@ impl Journal {
 /// What the owner of a directory needs to change what is in it.
 pub(crate) const OWNER: u32 = 0o700;
 
-const CHANGED: &str = "somebody changed it meanwhile";
+const CHANGED: &str = "it was changed in the meantime";
 
 struct Work<'a> {
     workspace: &'a Tree,
@@ -122,8 +122,8 @@ struct Work<'a> {
 impl Work<'_> {
     fn step(&mut self, step: &Step) -> Result<(), String> {
         let said = |errno: Errno| match errno {
-            Errno::LOOP => "a symbolic link stands on the way to it".to_owned(),
-            Errno::NOTEMPTY => "it holds what was made meanwhile, or was left".to_owned(),
+            Errno::LOOP => "a symbolic link is in its path".to_owned(),
+            Errno::NOTEMPTY => "it contains new or remaining files".to_owned(),
             errno => errno.to_string(),
         };
         let Some(name) = step.path.file_name() else {

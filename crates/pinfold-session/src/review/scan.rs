@@ -19,9 +19,9 @@ const DEEPEST: usize = 256;
 /// Somewhat less than the kernel takes of a path at once (`PATH_MAX`).
 const LONGEST: usize = 3800;
 
-const SPECIAL: &str = "it is no file, directory or symbolic link";
+const SPECIAL: &str = "it is not a file, directory or symbolic link";
 const UNREADABLE: &str = "it cannot be read";
-const TOO_DEEP: &str = "it lies too deep to be looked at";
+const TOO_DEEP: &str = "it is too deep to be scanned";
 
 /// Compares a layer with what it lies over, parents first.
 ///

@@ -138,7 +138,7 @@ impl Tree {
     /// A regular file, to be read.
     ///
     /// # Errors
-    /// What openat2(2) says; `EINVAL` for what is no regular file.
+    /// What openat2(2) says; `EINVAL` for what is not a regular file.
     pub(crate) fn file(&self, path: &Path) -> Result<File, Errno> {
         // A FIFO must not make the reader wait.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;

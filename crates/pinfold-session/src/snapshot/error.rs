@@ -85,7 +85,7 @@ pub enum SnapshotError {
     #[error("cannot build the snapshot: {0}")]
     System(#[from] io::Error),
     /// A line of our own that is no rule.
-    #[error("`{0}` in the list of build hosts is no rule")]
+    #[error("`{0}` in the list of build hosts is not a valid rule")]
     BuildHost(String),
 }
 

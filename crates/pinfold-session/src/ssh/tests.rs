@@ -33,7 +33,7 @@ fn a_key_file_has_one_reader_and_its_public_half_beside_it() {
     }
     fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
     let error = refusal(in_file(&path, &ORIGIN));
-    assert!(error.contains("(by --ssh): there is no such file"), "{error}");
+    assert!(error.contains("(by --ssh): the file does not exist"), "{error}");
     assert!(error.ends_with(&format!("`ssh-keygen -y -f {shown} > {shown}.pub`")), "{error}");
     let public = PUBLISHED.lines().find_map(|line| line.strip_prefix("github.com ")).unwrap();
     fs::write(directory.join("id.pub"), public).unwrap();

@@ -7,7 +7,7 @@ use crate::codec::{DecodeError, Reader, Writer};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Step {
-    /// Writing the id maps and taking the inside's identity.
+    /// Writing the id maps and taking the sandbox's identity.
     Identity = 1,
     /// Bringing the loopback interface up.
     Loopback = 2,
@@ -71,7 +71,7 @@ impl Step {
     /// Words that read well after "failed while".
     pub fn words(self) -> &'static str {
         match self {
-            Self::Identity => "taking the inside's identity",
+            Self::Identity => "taking the sandbox's identity",
             Self::Loopback => "bringing up the loopback interface",
             Self::Listeners => "opening the doors' listeners",
             Self::Root => "mounting the fresh root",

@@ -105,7 +105,7 @@ fn refuse(conflicts: &[&Change], session: &str) -> Failure {
     let (count, more) = (conflicts.len(), conflicts.len().saturating_sub(MOST_LISTED));
     let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };
     Failure::new(format!(
-        "the session and somebody else both changed {count} {}; nothing was taken over{}{more}",
+        "{count} {} were changed both by the session and outside of it; nothing was applied{}{more}",
         if count == 1 { "path" } else { "paths" },
         list.concat()
     ))

@@ -184,7 +184,7 @@ fn notes(review: &Review, changes: &Changes, paths: &[PathBuf]) -> Vec<String> {
     for change in changes.of(paths) {
         let path = Escaped(&change.path);
         if let Some(conflict) = change.conflict {
-            notes.push(format!("{path}: {} by somebody else, too", conflict.words()));
+            notes.push(format!("{path}: also {} outside of the session", conflict.words()));
         }
         if change.is_of_attributes() {
             notes.push(format!("{path}: its extended attributes are others"));

@@ -74,7 +74,8 @@ pub(super) fn import(
     let refused = |cause: String| SecretError::Foreign { path: path.clone(), cause };
     let bytes = fs::read(&path).map(Zeroizing::new).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => refused(
-            "there is no such file; log in with the agent, or name its file with --from".to_owned(),
+            "the file does not exist; log in with the agent, or name its file with --from"
+                .to_owned(),
         ),
         _ => refused(error.to_string()),
     })?;

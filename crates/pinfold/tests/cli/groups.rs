@@ -232,7 +232,7 @@ fn no_group_has_another_groups_folder() {
             symlink("main", &own).unwrap();
             let error = refused(&stage, "dev");
             assert!(
-                error.contains("is no directory of the group's own")
+                error.contains("is not a directory of the group's own")
                     || error.contains("for a group"),
                 "{place}: {error}"
             );

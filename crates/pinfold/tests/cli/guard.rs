@@ -156,7 +156,7 @@ fn a_refusal_says_where_what_and_what_instead() {
     assert_eq!(
         text(&output.stdout),
         "node_modules/dep/index.js:1:9: cluster by require\n    \
-         instead: run it beside the session as a background run\n\
+         instead: run it next to the session as a background run\n\
          src/a.ts:2:23: child_process by import\n    \
          instead: run commands by the session's bash tool, ctx.shell or ctx.git\n\
          refused: 2 findings in 2 files\n"

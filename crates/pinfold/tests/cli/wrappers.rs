@@ -143,18 +143,18 @@ fn a_wrapper_that_others_can_change_is_not_asked() {
             assert!(errors.contains(expected), "{errors}");
         };
         let inside = script(&stage, "ws/wrap.sh", "#!/bin/sh\ncat\n");
-        refused(&[&inside], "from the inside");
-        refused(&["/bin/sh", &inside], "from the inside");
+        refused(&[&inside], "by a session");
+        refused(&["/bin/sh", &inside], "by a session");
         let link = stage.path("other/link");
         std::os::unix::fs::symlink(&inside, &link).unwrap();
-        refused(&[link.to_str().unwrap()], "from the inside");
+        refused(&[link.to_str().unwrap()], "by a session");
         // What lies outside of everything that is granted, by a link that the inside may turn.
         let turned = stage.path("ws/turned");
         std::os::unix::fs::symlink("/bin/cat", &turned).unwrap();
         let chain = stage.path("other/chain");
         std::os::unix::fs::symlink(&turned, &chain).unwrap();
-        refused(&[chain.to_str().unwrap()], "from the inside");
-        refused(&["/bin/sh", chain.to_str().unwrap()], "from the inside");
+        refused(&[chain.to_str().unwrap()], "by a session");
+        refused(&["/bin/sh", chain.to_str().unwrap()], "by a session");
         let shared = script(&stage, "other/shared.sh", "#!/bin/sh\ncat\n");
         fs::set_permissions(&shared, fs::Permissions::from_mode(0o777)).unwrap();
         refused(&[&shared], "by other users");

@@ -154,7 +154,7 @@ fn a_look_that_is_interrupted_is_finished_by_the_next_start() {
         rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
         let mut told = String::new();
         errors.read_to_string(&mut told).unwrap();
-        assert!(told.contains("the next `pinfold run` goes on with it"), "{told}");
+        assert!(told.contains("the next `pinfold run` finishes it"), "{told}");
         assert!(child.wait().unwrap().success(), "{told}");
         let left = "find . -type l | wc -l";
         assert_ne!(case.host(left).trim(), "0");

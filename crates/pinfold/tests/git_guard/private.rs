@@ -345,7 +345,7 @@ fn a_head_that_the_person_moved_meanwhile_stays() {
         let (_, told) = text(&child.wait_with_output().unwrap());
         let look = "git symbolic-ref HEAD; git for-each-ref --format='%(subject)' refs/pinfold";
         assert_eq!(case.host(look), "refs/heads/other\nin\n", "{site}: {told}");
-        assert!(told.contains("moved meanwhile"), "{site}: {told}");
+        assert!(told.contains("moved in the meantime"), "{site}: {told}");
     }
 }
 

@@ -212,7 +212,7 @@ fn what_the_host_changed_meanwhile_stays() {
         let (_, told) = text(&run.wait_with_output().unwrap());
         for name in [".vscode/settings.json", ".vscode/tasks.json"] {
             let changed = format!(
-                "{name} (set aside; `pinfold adopt {name}` puts it back): the host's was changed meanwhile"
+                "{name} (set aside; `pinfold adopt {name}` puts it back): the host changed it in the meantime"
             );
             assert!(told.contains(&changed), "{site}: {told}");
         }
@@ -233,7 +233,7 @@ fn a_directory_that_the_host_replaced_stays() {
         std::thread::sleep(std::time::Duration::from_millis(500));
         drop(run.stdin.take());
         let (_, told) = text(&run.wait_with_output().unwrap());
-        assert!(told.contains("the host's directory was replaced meanwhile"), "{site}: {told}");
+        assert!(told.contains("the host replaced the directory in the meantime"), "{site}: {told}");
         assert_eq!(
             case.host("ls -A .vscode; cat ../v/settings.json"),
             "mine\nmain\n",

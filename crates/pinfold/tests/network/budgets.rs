@@ -127,7 +127,7 @@ fn sessions_of_a_group_at_once_share_its_budget() {
         let count = |status: &str| said.lines().filter(|line| line.starts_with(status)).count();
         assert_eq!((count("200"), count("429")), (5, 3), "{said}");
         assert!(said.contains("the budget of group team of 5 requests for this month"), "{said}");
-        assert!(said.contains("it begins anew at "), "{said}");
+        assert!(said.contains("it starts again at "), "{said}");
         let said = scene.ask(SONNET, 2, &["--group", "other"]);
         assert!(said[0].starts_with("200") && said[1].starts_with("429"), "{said:?}");
     }

@@ -184,7 +184,7 @@ fn what_widens_waits_and_lapses_with_every_change() {
         assert_eq!(asked.status.code(), Some(1));
         assert!(text(&asked.stdout).contains("reach registry.example"), "{}", text(&asked.stdout));
         assert!(text(&asked.stdout).contains("tools/setup.sh"));
-        assert!(errors(&asked).contains("nobody can be asked"));
+        assert!(errors(&asked).contains("no user can be asked"));
         assert!(waits(&stage), "nothing was trusted");
 
         assert!(trust(&stage, &["--yes"]).status.success());

@@ -120,7 +120,7 @@ fn pinfolds_own_files_are_refused_as_a_workspace_and_as_a_grant() {
             assert!(errors.contains("the workspace ") && errors.contains(OWN), "{name}: {errors}");
             for option in ["--read", "--write"] {
                 let errors = refused(&stage, &[option, path.to_str().unwrap()], &stage.workspace());
-                let said = format!("by {option} lies {OWN}");
+                let said = format!("by {option} is {OWN}");
                 assert!(errors.contains(&said), "{option} {name}: {errors}");
             }
         }

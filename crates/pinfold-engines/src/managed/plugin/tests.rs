@@ -45,13 +45,13 @@ fn a_plugin_that_fails_or_lies_is_an_error_in_its_words() {
     for (program, said) in [
         (answering("exit 3"), "it fails and says nothing"),
         (answering("echo first >&2; echo reason >&2; exit 1"), "reason"),
-        (answering("echo no json"), "its answer is no JSON: "),
+        (answering("echo no json"), "its answer is not JSON: "),
         (answering("echo '{\"version\":2}'"), "its answer is not of version 1"),
         (answering("echo '{\"version\":1,\"error\":\"not today\"}'"), "not today"),
         (answering("echo '{\"version\":1}'"), "its answer lacks something: "),
         (answering("printf '\\033]0;title\\007words\\n' >&2; exit 1"), "]0;titlewords"),
         (answering("head -c 10000000 /dev/zero"), "it says more than 64 KiB"),
-        ("#!/bin/sh\nexec 0<&-\nexit 0\n".to_owned(), "its answer is no JSON: "),
+        ("#!/bin/sh\nexec 0<&-\nexit 0\n".to_owned(), "its answer is not JSON: "),
         // A shell reads what is no program (execvp(3)), and says what it cannot find.
         ("no program".to_owned(), ""),
     ] {

@@ -23,7 +23,7 @@ fn names_that_git_refuses_or_reads_otherwise_are_none() {
     ];
     for name in names {
         let error = name.parse::<BranchName>().unwrap_err().to_string();
-        assert!(error.contains("is no name of a branch: "), "{name:?}");
+        assert!(error.contains("is not the name of a branch: "), "{name:?}");
         assert!(!error.contains(|c: char| c.is_control()), "{name:?}");
     }
 }

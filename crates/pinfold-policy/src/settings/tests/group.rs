@@ -114,8 +114,11 @@ fn a_group_and_a_folder_have_the_name_of_one_directory() {
         by_flag.flags.group = Some(group.to_owned());
         let by_file = user(format!("group = {group:?}\n{HOME}").leak());
         // A file has no empty texts at all.
-        let in_file = if group.is_empty() { "not empty" } else { "is no name for a group's files" };
-        for (case, expected) in [(by_flag, "is no name for a group's files"), (by_file, in_file)] {
+        let in_file =
+            if group.is_empty() { "not empty" } else { "is not a valid name for a group's files" };
+        for (case, expected) in
+            [(by_flag, "is not a valid name for a group's files"), (by_file, in_file)]
+        {
             let error = case.error();
             assert!(error.contains(expected), "{group:?}: {error}");
         }

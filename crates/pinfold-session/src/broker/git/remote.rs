@@ -223,11 +223,11 @@ fn here(path: &Path, setting: &Setting) -> Result<Way, Refusal> {
         .map_err(|error| Refusal::new(format!("the remote {shown} cannot be opened: {error}")))?;
     let is_writable = setting.ground.writable().iter().any(|root| path.starts_with(root));
     if is_writable {
-        let why = format!("the remote {shown} lies where the inside can write");
+        let why = format!("the remote {shown} is where the sandbox can write");
         return Err(Refusal::new(why).hint("it needs nothing of the host: go to it from inside"));
     }
     if !path.join("objects").is_dir() || !path.join("HEAD").is_file() {
-        let why = format!("the remote {shown} is no bare repository");
+        let why = format!("the remote {shown} is not a bare repository");
         return Err(Refusal::new(why).hint("make one with `git init --bare`, and push to that"));
     }
     Ok(Way::Here(path))

@@ -167,7 +167,7 @@ pub(crate) fn read(args: &[Vec<u8>]) -> Result<Words, Refusal> {
             .hint("begin with the command, such as push; git runs in the working directory"));
         }
         b"pull" => {
-            return Err(Refusal::new("git pull changes the working tree, which the inside has")
+            return Err(Refusal::new("git pull changes the working tree, which the sandbox has")
                 .hint(
                     "fetch by the host, and merge inside: `pinfold-host git fetch`, `git merge`",
                 ));

@@ -54,5 +54,5 @@ pub(super) fn only_user(user: &str) -> String {
         "root" | "0" => " (package managers run as root, by name, while a snapshot is built)",
         _ => "",
     };
-    format!("the inside has one user, agent{root}")
+    format!("a sandbox has one user, agent{root}")
 }

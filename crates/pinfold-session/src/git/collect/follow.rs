@@ -95,7 +95,7 @@ impl Collect<'_> {
         }
         // An attempt that was interrupted may have moved it already.
         if ours.head != last.head && ours.head != theirs.head {
-            return Err("the host's was moved meanwhile".to_owned());
+            return Err("the host's branch moved in the meantime".to_owned());
         }
         if let Some(path) = branch.and_then(|branch| plan.touched.get(branch)) {
             return Err(touched::reason(path, self.session));
@@ -118,7 +118,7 @@ impl Collect<'_> {
         if let Some(branch) = branch.filter(|_| moves)
             && (our != state.refs.get(branch) || !plan.forward.contains(branch))
         {
-            return Err("it is no fast-forward of the host's".to_owned());
+            return Err("it is not a fast-forward of the host's branch".to_owned());
         }
         let git = HostGit { program: self.git, directory: &worktree.git };
         let staging = Staging::copy(git, &self.copied.host, self.session)?;

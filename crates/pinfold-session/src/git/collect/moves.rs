@@ -104,7 +104,7 @@ impl Collect<'_> {
             return Some("a reference of the host has the same beginning".to_owned());
         }
         if our != last || !plan.forward.iter().any(|forward| forward == name) {
-            return Some("it is no fast-forward of the host's".to_owned());
+            return Some("it is not a fast-forward of the host's branch".to_owned());
         }
         let why = followed.stay.get(name)?;
         let command = format!("pinfold accept {}", shell_word(self.session));

@@ -26,7 +26,7 @@ impl Modules<'_> {
         let config = config_of(parent)?;
         let own =
             config_of(&parent.below(&Path::new("modules").join(&module.name)).map_err(words)?)?;
-        let name = module.name.to_str().ok_or("its name is no text")?;
+        let name = module.name.to_str().ok_or("its name is not UTF-8 text")?;
         let key = |key: &str| format!("submodule.{name}.{key}");
         let has_any = |keys: &[&str]| keys.iter().any(|it| config.last(&key(it)).is_some());
         let mut settings = Vec::new();

@@ -138,7 +138,7 @@ fn without_a_word_of_its_user_the_inside_cannot_ask() {
     let output = scene.run(&["--trust-config", &hash], "pinfold-host moltnet");
     assert!(said(&output).contains("moltnet ran"), "{}", said(&output));
     let output = scene.run(&["--host-exec"], "pinfold-host moltnet; echo $?");
-    assert!(said(&output).contains("nobody is there to be asked"), "{}", said(&output));
+    assert!(said(&output).contains("no user can be asked"), "{}", said(&output));
     assert!(said(&output).contains("autoApprove = [{ executable = \"moltnet\", args = [] }]"));
 }
 

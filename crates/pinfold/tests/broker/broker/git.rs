@@ -153,14 +153,14 @@ fn a_rule_for_a_push_moves_no_other_reference() {
     let other = said(
         &scene.run(&[], &format!("git checkout -qb other; {commit}; pinfold-host git push origin")),
     );
-    assert!(other.contains("nobody is there to be asked"), "{other}");
+    assert!(other.contains("no user can be asked"), "{other}");
     scene.outside(
         "git remote set-url origin ../elsewhere.git && git init -q --bare ../elsewhere.git",
     );
     let elsewhere = said(
         &scene.run(&[], &format!("git checkout -q main; {commit}; pinfold-host git push origin")),
     );
-    assert!(elsewhere.contains("nobody is there to be asked"), "{elsewhere}");
+    assert!(elsewhere.contains("no user can be asked"), "{elsewhere}");
 }
 
 /// A rule that excludes an option excludes what it does: there are other words for it.
@@ -194,7 +194,7 @@ fn what_a_rule_excludes_it_excludes_in_whatever_words() {
         let scene = Scene::with_repository(person, &rule(excludes));
         scene.outside(other);
         let output = said(&scene.run(&[], &format!("{prepare}pinfold-host git push {push}")));
-        let is_asked = output.contains("nobody is there to be asked");
+        let is_asked = output.contains("no user can be asked");
         assert_eq!(!is_asked, is_allowed, "{excludes}, {push}: {output}");
         if is_asked {
             let exact = push.split(' ').next_back().unwrap();

@@ -166,7 +166,7 @@ fn an_identity_that_is_missing_or_cannot_be_trusted_is_refused_with_the_reason()
     for person in people_with("identity refusals", &["git", "ssh-keygen"]) {
         type Break = fn(&Stage, &Path);
         let cases: [(&str, Break); 9] = [
-            ("there is no identity alice: looked for ", |_, alice| {
+            ("no identity alice: looked for ", |_, alice| {
                 fs::remove_dir_all(alice).unwrap();
             }),
             ("the identity alice has no ", |_, alice| {

@@ -30,8 +30,8 @@ fn extras_are_what_the_allowlist_lets_through_and_nothing_else() {
             (String::from_utf8_lossy(&output.stdout).into_owned(), said(&output))
         };
         for (place, why) in [
-            ("~/private", "lies under none of the allowed roots"),
-            ("~/projects/out", "lies under none of the allowed roots"),
+            ("~/private", "is not below an allowed root"),
+            ("~/projects/out", "is not below an allowed root"),
             ("~/projects/passwords", "holds the blocked text \"password\""),
             ("~/projects/hidden", "holds the blocked text \"password\""),
             ("~/projects/.ssh", "holds the blocked text \".ssh\""),
@@ -100,7 +100,7 @@ fn an_allowlist_that_a_session_could_write_is_refused() {
             let options = ["--group", "dev", "--write", &written.display().to_string()];
             let output = stage.run_shell(&options, "echo ran");
             let error = said(&output);
-            assert!(error.contains("lies where a session could write it"), "{place}: {error}");
+            assert!(error.contains("is where a session could write it"), "{place}: {error}");
             assert!(output.stdout.is_empty());
         }
         let kept = stage.write("home/dotfiles/mount-allowlist.toml", ALLOWLIST);
@@ -134,7 +134,7 @@ fn pinfolds_own_files_are_no_groups() {
             assert!(refused(&stage, "dev").contains("which groups do not share"));
         }
         settings("~/assistant\"", "~/.config/pinfold\"");
-        assert!(refused(&stage, "dev").contains("lies among pinfold's own files"));
+        assert!(refused(&stage, "dev").contains("is among pinfold's own files"));
         settings("~/docs", "~/.config");
         let look =
             "ls -A /workspace/extra/.config; cat /workspace/extra/.config/pinfold/config.toml";

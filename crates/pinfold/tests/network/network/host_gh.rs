@@ -44,7 +44,7 @@ fn the_hosts_gh_works_with_a_login_that_is_not_inside() {
         let said = world.shell(&[], script);
         said.has(&["token 0\n", "me\n", "A first one", "https://github.com/me/tool/issues/5\n"]);
         said.has(&["https://github.com/me/tool/pull/7\n", r#""stdout":"{\"title\":\"Wrong\"}\n""#]);
-        said.has(&["excluded 126\n", "refused 126\n", "nobody is there to be asked"]);
+        said.has(&["excluded 126\n", "refused 126\n", "no user can be asked"]);
         said.has(&[r#"{ executable = "gh", args = ["release", "list"] }"#]);
         assert!(!said.out.contains("curl 0") && !said.out.contains(REAL), "{said:?}");
         assert_eq!(seen(&world, &["IssueCreate", "A long text"]), (1, 1), "{}", world.seen());

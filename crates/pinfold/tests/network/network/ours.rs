@@ -105,7 +105,7 @@ fn doors_whose_thread_breaks_are_served_anew() {
         drop(failing);
         assert!(place.starts_with("pinfold: a fault of pinfold's own: "), "{place}");
         assert!(place.contains("tokio"), "{place}");
-        assert!(fate.contains("the doors are served anew"), "{fate}");
+        assert!(fate.contains("the doors are served again"), "{fate}");
         // A name keeps its address, which the command may have kept too.
         assert_eq!([asking.ask(), asking.ask()], ["200", "200"]);
         asking.end();

@@ -1,4 +1,4 @@
-//! Secrets of which the inside has placeholders.
+//! Secrets that the sandbox has placeholders for.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};

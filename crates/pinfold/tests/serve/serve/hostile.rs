@@ -178,7 +178,7 @@ fn a_program_that_never_reads_its_input_holds_little_of_it() {
         let params = json!({ "session": session, "program": { "argv": ["sleep", "1000"] } });
         client.write_all(line(20, "exec.run", params).as_bytes()).unwrap();
     }
-    assert_eq!(next(20)["error"]["message"], "a request with this id goes on");
+    assert_eq!(next(20)["error"]["message"], "a request with this id is still being answered");
     client.shutdown(std::net::Shutdown::Both).unwrap();
     is_well(&listening, &stage);
 }

@@ -174,7 +174,7 @@ fn a_cache_of_somebody_else_is_refused() {
             fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).unwrap();
             chown(&dir, Some(65534), None).unwrap();
             let error = refused(&stage.run_shell(&[], "cat /opt/x"));
-            assert!(error.contains("belongs to somebody else"), "{error}");
+            assert!(error.contains("belongs to another user"), "{error}");
             chown(&dir, Some(person.uid), None).unwrap();
             assert_eq!(session(&stage, "cat /opt/x"), "theirs\n");
             let mode = fs::metadata(&dir).unwrap().permissions().mode();

@@ -34,7 +34,7 @@ fn changes_after_the_session_are_found() {
         );
         refused(&stage, &["changed: a", "changed: b", "removed: d", "made: dir/more", "made: new"]);
         let (shown, notes) = pinfold(&stage, &["diff"]).unwrap();
-        assert!(notes.contains("a: changed by somebody else, too"), "{notes}");
+        assert!(notes.contains("a: also changed outside of the session"), "{notes}");
         assert!(shown.contains("-host\n+inside\n"), "{shown}");
         pinfold(&stage, &["apply", "--overwrite"]).unwrap();
         assert_eq!(

@@ -4,7 +4,7 @@
 //! of a group (init watches memory for users without one). So these are files of ours, written once:
 //!
 //! - `/sys/fs/cgroup`, as the root of a version 2 hierarchy, with the two files of version 1 that libuv reads.
-//! - `/proc/cgroups`, which tells the JVM which version to read.
+//! - `/proc/cgroups`, which tells the JVM which version to read, where the machine has version 1.
 //! - `/proc/meminfo` with the limit as the machine's memory, and `/proc/cpuinfo` with as many CPUs as the share.
 //! - `/sys/devices/system/cpu`, which `lscpu` and the C library read, in every session.
 //!
@@ -116,12 +116,16 @@ fn show_groups(root: &Root, limits: &ResourceLimits, is_own_wall: bool) -> Resul
     }
     let ours = Path::new(OWN).join("cgroup");
     // Programs look for these by what /proc/self/cgroup lists, which is the kernel's.
-    let has_version_1 = Path::new("/sys/fs/cgroup/memory").is_dir();
-    let old = has_version_1.then(|| version_1_files(limits));
+    let old = has_version_1().then(|| version_1_files(limits));
     for (name, content) in group_files(limits).into_iter().chain(old.into_iter().flatten()) {
         root.create(&ours.join(name), 0o444, content.as_bytes())?;
     }
     root.cover_with(root.resolve(CGROUPS.as_ref())?, &ours, true)
+}
+
+/// Returns whether the machine has control groups of version 1. Its own root must not be left yet.
+fn has_version_1() -> bool {
+    Path::new("/sys/fs/cgroup/memory").is_dir()
 }
 
 /// Returns the files of control groups of version 2 and their content.
@@ -157,7 +161,9 @@ fn quota(limits: &ResourceLimits) -> Option<u64> {
 
 /// Covers files of /proc that show the machine's resources.
 fn show_in_proc(root: &Root, limits: &ResourceLimits) -> Result<(), Errno> {
-    cover(root, "cgroups", &groups_table())?;
+    if has_version_1() {
+        cover(root, "cgroups", &groups_table())?;
+    }
     if let Some(limit) = limits.memory {
         let kernels = kernel_text("/proc/meminfo").map_err(|_| Errno::IO)?;
         // What watches the session needs the machine's own numbers.

@@ -202,12 +202,46 @@ def identity(host):
     raise Refused("no such file")
 
 
-@attempt("control groups", "find a hierarchy", outside="unsaid")
+GROUPS = "/sys/fs/cgroup"
+
+
+@attempt("control groups", "find files of the kernel's hierarchy", outside="unsaid")
 def hierarchy(host):
-    for line in open("/proc/self/mountinfo", encoding="utf-8"):
-        if " - cgroup" in line:
-            return line
-    return os.listdir("/sys/fs/cgroup")
+    kernels = ("cgroup.procs", "cgroup.threads", "cgroup.subtree_control", "tasks")
+    found = [os.path.join(top, name) for top, _, names in os.walk(GROUPS) for name in names]
+    found = [path for path in found if os.path.basename(path) in kernels]
+    if not found:
+        raise Refused("files of ours alone")
+    return found
+
+
+@attempt("control groups", "see names of other groups", outside="unsaid")
+def other_groups(host):
+    names = [name for name in os.listdir(GROUPS) if os.path.isdir(os.path.join(GROUPS, name))]
+    strange = [name for name in names if name not in ("cpu", "memory")]
+    if not strange:
+        raise Refused("no group")
+    return strange
+
+
+@attempt("control groups", "uncover the kernel's hierarchy", outside="never")
+def uncover_groups(host):
+    detach = 2
+    return call("umount2", GROUPS.encode(), detach)
+
+
+@each("control groups", "raise what is shown in {}", ["memory.max", "cpu.max", "memory.high"], outside="never")
+def raise_shown(host, name):
+    path = os.path.join(GROUPS, name)
+    with open(path, "w", encoding="utf-8") as file:
+        return file.write("max")
+
+
+@each("control groups", "replace {}", [GROUPS, "/proc/meminfo", "/proc/cgroups", "/run/pinfold/host-meminfo"],
+      outside="never")
+def replace_shown(host, path):
+    os.rename(path, path + ".old")
+    return path
 
 
 @each("control groups", "mount {}", ["cgroup", "cgroup2"], outside="never")

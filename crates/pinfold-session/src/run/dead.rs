@@ -8,9 +8,9 @@ use pinfold_host::session_id::SessionId;
 use pinfold_host::sessions::AfterDead;
 use pinfold_protect::patience::Patience;
 use pinfold_terminal::notify;
+use pinfold_workspace::guard::{settle_dead, shares};
 
 use super::Request;
-use crate::guard::{settle_dead, shares};
 
 /// Settles what a dead session left, before this one looks at anything.
 ///

@@ -10,11 +10,15 @@ use crate::cargo;
 
 /// Packages with tests that use proptest.
 const PACKAGES: &[&str] = &[
+    "pinfold-egress",
+    "pinfold-git",
     "pinfold-image",
     "pinfold-policy",
+    "pinfold-protect",
     "pinfold-provision",
     "pinfold-session",
     "pinfold-snapshot",
+    "pinfold-terminal",
     "pinfold-wire",
 ];
 /// Cases of each property in a round; proptest's default is 256.

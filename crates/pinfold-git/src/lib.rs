@@ -4,6 +4,7 @@
 pub mod baseline;
 pub mod config;
 pub mod dropped;
+pub mod github;
 pub mod host_git;
 pub mod index;
 pub mod keys;

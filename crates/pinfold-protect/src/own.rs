@@ -87,7 +87,7 @@ impl Own {
     /// Finds what is pinfold's own for the caller.
     ///
     /// # Errors
-    /// A directory of settings that cannot be looked at, or that holds more than [`MOST`] entries.
+    /// A directory of settings that cannot be looked at, or that holds more than `MOST` entries.
     pub fn find(places: &Places) -> io::Result<Self> {
         let homes = [Some(places.home.clone()), account_home()];
         let defaults = homes.into_iter().flatten().flat_map(|home| {

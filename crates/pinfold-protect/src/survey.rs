@@ -112,7 +112,7 @@ pub struct Unseen {
 pub enum Obstacle {
     /// It may not be read.
     Closed,
-    /// It lies more than [`DEEPEST`] levels below the root, or its path is longer than [`LONGEST`].
+    /// It lies more than `DEEPEST` levels below the root, or its path is longer than `LONGEST`.
     TooDeep,
 }
 

@@ -29,9 +29,9 @@ use pinfold_rootfs::system::Stack;
 use pinfold_rootfs::unpack::{Pen, Registry as Npm};
 use pinfold_rootfs::userland::{self, HOME};
 use pinfold_secrets::{SecretId, Store};
+use pinfold_workspace::workspace::Workspace;
 
 use crate::gateway::{self, GATEWAY_URL, Provider};
-use crate::workspace::Workspace;
 use crate::{Extra, RunError};
 
 /// Where the agent's layer is mounted, and its commands.

@@ -29,7 +29,6 @@ pub(crate) use attend::attend;
 pub use attend::{Attendance, Happening, no_door};
 pub use entries::{DIRECTORY, PROGRAM, SOCKET};
 pub(crate) use entries::{door, entries};
-pub(crate) use git::Known;
 pub use git::Stage;
 pub(crate) use ground::Ground;
 pub use kept::{KeptRule, KeptRules};

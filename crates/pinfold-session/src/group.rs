@@ -28,12 +28,11 @@ use pinfold_policy::origin::{Origin, Valued};
 use pinfold_policy::path::{Escaped, HostPath, InsidePath};
 use pinfold_policy::settings::{GroupFiles, GroupHome, GroupTrust, Settings};
 use pinfold_rootfs::userland::HOME;
+use pinfold_workspace::workspace::{GIT_OUTSIDE, Workspace, git_outside};
 
 use self::allowed::Allowed;
 use self::home::Home;
 use crate::identity::variables;
-use crate::view::GIT_OUTSIDE;
-use crate::workspace::{Workspace, git_outside};
 use crate::{Extra, RunError};
 
 /// Where the agent's state lies, of every agent's.

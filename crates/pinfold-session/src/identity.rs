@@ -12,17 +12,17 @@ use std::path::{Path, PathBuf};
 
 use pinfold_boundary::Entry;
 use pinfold_git::config::{Config, Setting};
+use pinfold_git::github::configuration;
 use pinfold_host::directories::Places;
 use pinfold_policy::env::{EnvLayer, EnvVar};
 use pinfold_policy::origin::Origin;
 use pinfold_policy::settings::{IdentityMode, Settings};
 use pinfold_terminal::notify;
+use pinfold_workspace::guard::of_the_user;
+use pinfold_workspace::workspace::Workspace;
 
 use self::directory::Directory;
 use crate::RunError;
-use crate::github::configuration;
-use crate::guard::of_the_user;
-use crate::workspace::Workspace;
 
 const ORIGIN: Origin = Origin::Flag { name: "--identity" };
 

@@ -6,6 +6,7 @@ use pinfold_boundary::LaunchError;
 use pinfold_host::Refusal;
 use pinfold_policy::network::NetworkRule;
 use pinfold_wire::{Ended, Step};
+use pinfold_workspace::GuardError;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -138,6 +139,15 @@ pub enum RunError {
     /// The system refused something that a run needs.
     #[error(transparent)]
     System(io::Error),
+}
+
+impl From<GuardError> for RunError {
+    fn from(error: GuardError) -> Self {
+        match error {
+            GuardError::Refused(refusal) => Self::Refused(refusal),
+            GuardError::System(error) => Self::System(error),
+        }
+    }
 }
 
 impl RunError {

@@ -19,14 +19,13 @@ use pinfold_host::directories::Places;
 use pinfold_policy::document::SettingsFile;
 use pinfold_policy::path::{Brief, Escaped};
 use pinfold_policy::settings::{AgentLoop, Project, SettingsError};
+use pinfold_workspace::workspace::Workspace;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use thiserror::Error;
 
 pub use base::BaseContent;
 pub use kept::{Limited, TrustStore, Trusted, TrustedContent};
-
-use crate::workspace::Workspace;
 
 /// A larger settings file is a mistake or an attack: MoltNet's has some hundred bytes.
 const LARGEST: u64 = 1 << 20;

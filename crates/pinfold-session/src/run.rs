@@ -36,6 +36,11 @@ use pinfold_terminal::caller::CallerTerminal;
 use pinfold_terminal::prompt_overlay::Passage;
 use pinfold_terminal::{notify, stdio};
 use pinfold_wire::Window;
+use pinfold_workspace::git::sync::{Sync, Synced};
+use pinfold_workspace::hide;
+use pinfold_workspace::refresh::Refresh;
+use pinfold_workspace::review::{self, Layer, Review};
+use pinfold_workspace::workspace::Workspace;
 
 use crate::broker::{self, Broker, Ground, Question};
 use crate::caller_trust::CallerTrust;
@@ -44,18 +49,14 @@ use crate::detach::{self, Background};
 use crate::door::{self, LivesOn, Records};
 use crate::filling::{Bound, Filling};
 use crate::gateway::Provider;
-use crate::git::sync::{Sync, Synced};
 use crate::outcome::{Outcome, RunError};
-use crate::refresh::Refresh;
 use crate::resume::Resume;
-use crate::review::{self, Layer, Review};
 use crate::serving::Serving;
 use crate::ssh::Ssh;
 use crate::supervise::{HASTE, Progress, Supervision};
 use crate::timeline::Timeline;
 use crate::view::Extra;
-use crate::workspace::Workspace;
-use crate::{hide, idle, wall};
+use crate::{idle, wall};
 
 use dead::{settle_before, wait_for_settlers};
 use design::Design;
@@ -319,7 +320,8 @@ impl Session {
         let Request { settings, workspace, places, argv, .. } = &*request;
         let Design { view, authority, layer, guard, trust, stand_ins } = &mut self.design;
         layer.as_mut().map_or(Ok(()), Layer::begin).map_err(RunError::System)?;
-        let authority = guard.prepare(view, authority, settings, places, &mut self.state)?;
+        let restrictions = guard.prepare(authority, settings, places, &mut self.state)?;
+        let authority = view.restricted(restrictions)?;
         say_what_is_hidden(&authority, workspace);
         for path in hide::replaced(places, workspace.root.as_path()) {
             let path = Escaped(&path);
@@ -458,9 +460,9 @@ impl Session {
             false => drop(state),
         }
         if layer.is_some() {
-            let outcome = ended.as_ref().ok();
+            let status = ended.as_ref().ok().map(|outcome| outcome.status);
             let settings = &request.settings;
-            notes.extend(review::conclude(&request.places, &session, settings, outcome, audit));
+            notes.extend(review::conclude(&request.places, &session, settings, status, audit));
         }
         let mut outcome = ended.inspect_err(|_| {
             pinfold_terminal::notify::notes(&notes);

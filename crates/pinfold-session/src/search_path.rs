@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use pinfold_policy::settings::Settings;
 use pinfold_rootfs::system::Stack;
 use pinfold_rootfs::userland;
+use pinfold_workspace::workspace::Workspace;
 
 use crate::Extra;
-use crate::workspace::Workspace;
 
 /// The variable that names an active virtual environment (PEP 405 and the venv documentation).
 pub const VIRTUAL_ENV: &str = "VIRTUAL_ENV";

@@ -11,10 +11,10 @@ use pinfold_host::io::AtPath as _;
 use pinfold_policy::path::{HostPath, InsidePath, PathError};
 use pinfold_policy::settings::Settings;
 use pinfold_rootfs::system::Stack;
+use pinfold_workspace::git::bytes;
 
 use crate::RunError;
 use crate::caller_trust::CallerTrust;
-use crate::git::bytes;
 
 /// Where the stores are, inside.
 const INSIDE: &str = "/run/pinfold/trust";

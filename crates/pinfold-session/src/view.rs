@@ -16,12 +16,9 @@ use pinfold_policy::settings::{Settings, SettingsError};
 use pinfold_protect::mounts;
 use pinfold_rootfs::system::{Seen, Stack, is_nested};
 use pinfold_rootfs::userland::{self, Piece};
+use pinfold_workspace::workspace::{GIT_OUTSIDE, Workspace};
 
 use crate::RunError;
-use crate::workspace::Workspace;
-
-/// What the grant of a git directory is called that lies outside the workspace and belongs to it.
-pub(crate) const GIT_OUTSIDE: &str = "git directory";
 
 /// A grant that comes with an agent or a door instead of the settings.
 #[derive(Debug, Clone)]

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use pinfold_host::directories::Places;
-use pinfold_session::accept::{Repository, Waiting};
 use pinfold_terminal::notify;
+use pinfold_workspace::accept::{Repository, Waiting};
 
 use crate::exit::Failure;
 use crate::policy;

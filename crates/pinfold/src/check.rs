@@ -17,8 +17,8 @@ use pinfold_rootfs::userland;
 use pinfold_secrets::Store;
 use pinfold_session::agent::{AgentFiles, read_grants};
 use pinfold_session::group::{Group, Missing};
-use pinfold_session::workspace::Workspace;
 use pinfold_session::{View, prospect};
+use pinfold_workspace::workspace::Workspace;
 use serde_json::json;
 
 use crate::cli::{Output, PolicyArgs};

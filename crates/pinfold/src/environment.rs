@@ -12,8 +12,8 @@ use pinfold_rootfs::userland;
 use pinfold_session::caller_trust::CallerTrust;
 use pinfold_session::search_path::{SearchPath, VIRTUAL_ENV};
 use pinfold_session::ssh::Ssh;
-use pinfold_session::workspace::Workspace;
 use pinfold_session::{broker, door, trust};
+use pinfold_workspace::workspace::Workspace;
 
 /// Variables of the caller that describe the person's terminal and language, and hold no
 /// secret. They enter without being asked for.

@@ -19,8 +19,8 @@ use std::process::ExitCode;
 
 use pinfold_host::directories::PlacesError;
 use pinfold_session::RunError;
-use pinfold_session::review::ReviewError;
 use pinfold_terminal::notify;
+use pinfold_workspace::review::ReviewError;
 
 /// A failure on its way to the user.
 #[derive(Debug)]

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use clap::Args;
 use pinfold_host::directories::Places;
 use pinfold_policy::path::Escaped;
-use pinfold_session::hide::{self, Condition, HideError, Tracking};
 use pinfold_terminal::notify;
+use pinfold_workspace::hide::{self, Condition, HideError, Tracking};
 
 use crate::exit::Failure;
 

@@ -16,8 +16,8 @@ use pinfold_policy::project::{Base as SystemBase, ImageEngine};
 use pinfold_policy::settings::{Attendance, EngineName, Flags, Settings, Trust};
 use pinfold_session::agent::AgentFiles as Profiles;
 use pinfold_session::repository::{Repository, TrustStore};
-use pinfold_session::workspace::Workspace;
 use pinfold_terminal::notify;
+use pinfold_workspace::workspace::Workspace;
 use serde_json::json;
 
 use crate::cli::Output;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use pinfold_session::import::{self, Import, bring, check, export};
+use pinfold_workspace::git::import::{self, Import, bring, check, export};
 
 use crate::exit::Failure;
 

@@ -13,9 +13,9 @@ use pinfold_policy::settings::{
     AgentLoop, Attendance, FlagBudget, FlagHostExec, FlagLimits, FlagNetwork, Flags, Layers,
     Settings, Trust, WrapperSetting,
 };
-use pinfold_session::dedicated::Dedicated;
 use pinfold_session::repository::{Repository, RepositoryError, TrustStore};
-use pinfold_session::workspace::{Workspace, WorkspaceError};
+use pinfold_workspace::dedicated::Dedicated;
+use pinfold_workspace::workspace::{Workspace, WorkspaceError};
 
 use crate::cli::PolicyArgs;
 use crate::exit::Failure;

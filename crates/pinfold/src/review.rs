@@ -10,8 +10,8 @@ use std::path::{Component, Path, PathBuf};
 
 use pinfold_host::directories::Places;
 use pinfold_policy::path::Escaped;
-use pinfold_session::review::{Review, Summary};
 use pinfold_terminal::notify;
+use pinfold_workspace::review::{Review, Summary};
 
 pub(crate) use decide::{ApplyArgs, DiscardArgs, apply, discard};
 pub(crate) use list::{PsArgs, ps};

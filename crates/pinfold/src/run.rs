@@ -21,9 +21,9 @@ use pinfold_session::node_tools::NodeTools;
 use pinfold_session::search_path::{SearchPath, Shown, VIRTUAL_ENV};
 use pinfold_session::ssh::Ssh;
 use pinfold_session::toolchains::Toolchains;
-use pinfold_session::workspace::Workspace;
 use pinfold_session::{Outcome, Request, Timeline, Who, Window, container_tools};
 use pinfold_terminal::notify;
+use pinfold_workspace::workspace::Workspace;
 
 use crate::cli::RunArgs;
 use crate::environment::{Caller, environment};

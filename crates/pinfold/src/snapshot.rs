@@ -14,8 +14,8 @@ use pinfold_session::snapshot::step::Step;
 use pinfold_session::snapshot::{
     Building, Event, KEPT, Pruned, SnapshotError, Snapshots, Summary, base_of, build_hosts,
 };
-use pinfold_session::workspace::Workspace;
 use pinfold_terminal::notify;
+use pinfold_workspace::workspace::Workspace;
 
 use crate::cli::{Output, PolicyArgs};
 use crate::exit::Failure;

@@ -12,8 +12,8 @@ use pinfold_policy::path::Escaped;
 use pinfold_policy::project::Widening;
 use pinfold_policy::settings::{Attendance, Settings, Trust};
 use pinfold_session::repository::{Limited, Repository, TrustStore};
-use pinfold_session::workspace::Workspace;
 use pinfold_terminal::notify;
+use pinfold_workspace::workspace::Workspace;
 use serde_json::json;
 
 use crate::cli::Output;

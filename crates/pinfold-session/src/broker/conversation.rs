@@ -10,6 +10,7 @@ use pinfold_host::beneath::open_directory;
 use pinfold_host::launcher::Launcher;
 use pinfold_policy::settings::HostExecVerdict;
 use pinfold_wire::{Ended, Frames, Reply};
+use pinfold_workspace::known::closed;
 
 use super::approvals::{Answer, NoAnswer, Terms};
 use super::carry::{Carried, carry};
@@ -254,7 +255,7 @@ impl Conversation<'_> {
         let repository = self.setting.bare(self.id, &request.directory.path)?;
         // Git that it runs has the repository's name and remotes, and nothing that the inside
         // wrote: no configuration, no hooks, no objects.
-        variables.extend(super::git::closed(&repository));
+        variables.extend(closed(&repository));
         if request.name == "gh" {
             variables.extend(super::gh::closed());
         }

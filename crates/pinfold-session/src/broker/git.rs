@@ -10,12 +10,10 @@
 //! else, with a hook that lets exactly these moves pass.
 
 mod helper;
-mod known;
 mod remote;
 mod stage;
 mod task;
 mod words;
 
-pub(crate) use known::{Known, bare, closed};
 pub use stage::Stage;
 pub(crate) use task::{Task, prepare, shown_url};

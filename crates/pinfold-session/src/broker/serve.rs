@@ -11,6 +11,7 @@ use pinfold_host::directories::Places;
 use pinfold_host::io::{lock, small_thread};
 use pinfold_host::rate_limit::Pace;
 use pinfold_policy::settings::Settings;
+use pinfold_workspace::known::{Known, bare};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
@@ -18,7 +19,6 @@ use rustix::net::SocketFlags;
 use super::approvals::Approvals;
 use super::client::Client;
 use super::conversation::converse;
-use super::git::Known;
 use super::ground::Ground;
 use super::question::Question;
 use super::request::Same;
@@ -93,7 +93,7 @@ impl Setting {
     /// # Errors
     /// What the file system says.
     pub(crate) fn bare(&self, id: u64, cwd: &Path) -> io::Result<PathBuf> {
-        super::git::bare(&self.known, cwd, &self.place_of(id)?)
+        bare(&self.known, cwd, &self.place_of(id)?)
     }
 
     /// Removes what a request has left.

@@ -9,12 +9,12 @@ use pinfold_host::directories::Places;
 use pinfold_policy::origin::{Origin, Valued};
 use pinfold_policy::path::{Escaped, HostPath};
 use pinfold_policy::settings::{GroupHome, Settings};
+use pinfold_workspace::workspace::Workspace;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::{CONFIG, Missing};
 use crate::RunError;
-use crate::workspace::Workspace;
 
 /// What holds groups' directories, and what only admins see, below the root.
 const HELD: [&str; 5] = ["groups", "data/sessions", "data/ipc", "data/env", CONFIG];

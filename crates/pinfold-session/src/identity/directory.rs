@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use pinfold_git::index::Index;
 use pinfold_git::pointer;
+use pinfold_workspace::workspace::Workspace;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 use zeroize::Zeroizing;
 
 use crate::RunError;
-use crate::workspace::Workspace;
 
 /// Where identities are, below the root of the main worktree.
 const PLACES: [&str; 2] = [".moltnet", ".pinfold/identities"];

@@ -7,12 +7,12 @@ use pinfold_boundary::{Entry, Place};
 use pinfold_git::config::{Config, write};
 use pinfold_policy::path::InsidePath;
 use pinfold_rootfs::userland::HOME;
+use pinfold_workspace::git::bytes;
 use serde_json::Value;
 
 use super::directory::Directory;
 use super::{Identity, variables};
 use crate::RunError;
-use crate::git::bytes;
 
 const SECRET: u32 = 0o600;
 const PUBLIC: u32 = 0o644;

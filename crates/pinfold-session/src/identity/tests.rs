@@ -2,10 +2,10 @@ use std::fs;
 use std::path::Path;
 
 use pinfold_policy::path::HostPath;
+use pinfold_workspace::workspace::Workspace;
 
 use super::directory::Directory;
 use super::variables::{is_public, parse};
-use crate::workspace::Workspace;
 
 #[test]
 fn an_identity_in_another_repository_within_the_worktree_is_refused() {

@@ -11,9 +11,8 @@ use std::time::SystemTime;
 use pinfold_host::digest::{ContentHash, name_of};
 use pinfold_host::directories::Places;
 use pinfold_host::owned;
+use pinfold_workspace::workspace::Workspace;
 use serde::{Deserialize, Serialize};
-
-use crate::workspace::Workspace;
 
 /// How many contents of one repository are trusted at most: its branches may differ.
 const MOST: usize = 16;

@@ -12,9 +12,9 @@ use pinfold_host::sessions::{
 };
 use pinfold_protect::patience::Patience;
 use pinfold_terminal::notify;
+use pinfold_workspace::guard::{settle_dead, shares};
 
 use super::Request;
-use crate::guard::{settle_dead, shares};
 
 /// Between two looks at whether it is settled.
 const STEP: Duration = Duration::from_millis(50);

@@ -10,11 +10,11 @@ use pinfold_boundary::namespace::LiveView;
 use pinfold_boundary::{Cover, Inside};
 use pinfold_protect::masks::{Kept, Masks};
 use pinfold_terminal::notify;
+use pinfold_workspace::refresh::{Hidden, Refresh};
+use pinfold_workspace::workspace::Workspace;
 
 use crate::broker::Ground;
 use crate::door::Opened;
-use crate::refresh::{Hidden, Refresh};
-use crate::workspace::Workspace;
 
 /// What a session has before its command starts.
 pub(super) struct Furnished {

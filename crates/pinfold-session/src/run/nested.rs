@@ -6,9 +6,9 @@ use std::path::Path;
 
 use pinfold_boundary::Cover;
 use pinfold_policy::path::Escaped;
+use pinfold_workspace::workspace::Workspace;
 
 use crate::outcome::RunError;
-use crate::workspace::Workspace;
 
 /// Names that an error lists.
 const MOST_NAMED: usize = 3;

@@ -10,9 +10,9 @@ use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_policy::settings::{LandlockMode, Settings};
 use pinfold_rootfs::system::Stack;
 use pinfold_rootfs::userland;
+use pinfold_workspace::review::Layer;
 
 use crate::outcome::RunError;
-use crate::review::Layer;
 use crate::view::View;
 
 /// Gives the inside a view of the workspace instead of the workspace.

@@ -11,9 +11,8 @@ use pinfold_policy::authority::{Authority, Effect, Reason, Restriction, Why};
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::Settings;
 use pinfold_terminal::notify;
+use pinfold_workspace::workspace::Workspace;
 use serde_json::json;
-
-use crate::workspace::Workspace;
 
 /// Restrictions in the record of a session: a repository can have very many protected names.
 const MOST_RESTRICTIONS: usize = 256;

@@ -15,6 +15,7 @@ use pinfold_policy::path::{HostPath, InsidePath, PathError};
 use pinfold_policy::settings::{Layers, Settings};
 use pinfold_rootfs::system::{Landing, Stack};
 use pinfold_rootfs::userland::{HOME, PATH};
+use pinfold_workspace::workspace::Workspace;
 use serde::{Deserialize, Serialize};
 
 use crate::caller_trust::CallerTrust;
@@ -26,7 +27,6 @@ use crate::run::{Request, run};
 use crate::timeline::Timeline;
 use crate::toolchains::Toolchains;
 use crate::trust;
-use crate::workspace::Workspace;
 
 /// How long a command may take that nobody watches.
 const LONGEST: Duration = Duration::from_secs(3600);

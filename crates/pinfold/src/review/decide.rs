@@ -8,8 +8,8 @@ use pinfold_host::audit::{Audit, Event};
 use pinfold_host::directories::Places;
 use pinfold_host::session_id::SessionId;
 use pinfold_policy::path::Escaped;
-use pinfold_session::review::{Applied, Change, Changes, Left, Review, Selection};
 use pinfold_terminal::notify;
+use pinfold_workspace::review::{Applied, Change, Changes, Left, Review, Selection};
 
 use super::{Chosen, choose};
 use crate::exit::Failure;

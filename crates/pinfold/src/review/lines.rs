@@ -11,7 +11,7 @@ use std::path::Path;
 
 use imara_diff::{Algorithm, Diff, InternedInput, sources};
 use pinfold_policy::path::is_plain;
-use pinfold_session::review::{Change, What};
+use pinfold_workspace::review::{Change, What};
 
 /// Lines around a change.
 const CONTEXT: u32 = 3;

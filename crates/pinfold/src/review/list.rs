@@ -8,8 +8,8 @@ use pinfold_host::audit::Reader;
 use pinfold_host::directories::Places;
 use pinfold_host::sessions::{live_sessions, names};
 use pinfold_policy::path::Escaped;
-use pinfold_session::review::Review;
 use pinfold_terminal::notify;
+use pinfold_workspace::review::Review;
 use serde::Serialize;
 
 use crate::cli::Output;

@@ -9,8 +9,8 @@ use std::process::ExitCode;
 use clap::Args;
 use pinfold_host::launcher::Launcher;
 use pinfold_policy::path::Escaped;
-use pinfold_session::review::{Change, Changes, Content, Left, Review, What};
 use pinfold_terminal::notify;
+use pinfold_workspace::review::{Change, Changes, Content, Left, Review, What};
 use serde_json::json;
 
 use super::lines::{Printer, Texts, quoted};

@@ -8,13 +8,13 @@ use pinfold_policy::origin::{Origin, Valued};
 use pinfold_policy::path::HostPath;
 use pinfold_policy::settings::Settings;
 use pinfold_policy::ssh::{SshHostRule, SshKey, SshSettings};
+use pinfold_workspace::known::Known;
 use serde::{Deserialize, Serialize};
 
 use super::super::request::Refusal;
 use super::super::serve::Setting;
 use super::super::shown::line;
 use super::helper;
-use super::known::Known;
 use super::words::Doing;
 use crate::RunError;
 

@@ -16,20 +16,20 @@ use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_policy::settings::{Layers, Settings};
 use pinfold_rootfs::scratch::{Access, Pen};
 use pinfold_rootfs::userland;
+use pinfold_workspace::guard::hand_over;
+use pinfold_workspace::known::safe;
+use pinfold_workspace::workspace::Workspace;
 
 use super::helper;
-use super::known::safe;
 use super::remote::Way;
 use super::task::Task;
 use super::words::Doing;
 use crate::caller_trust::CallerTrust;
 use crate::door;
-use crate::guard::hand_over;
 use crate::outcome::{Outcome, RunError};
 use crate::run::{Request, run};
 use crate::ssh::Ssh;
 use crate::timeline::Timeline;
-use crate::workspace::Workspace;
 
 /// Which part of a command this process does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

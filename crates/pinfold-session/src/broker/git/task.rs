@@ -13,6 +13,7 @@ use pinfold_git::refs::{is_component, is_object};
 use pinfold_host::io::timespec;
 use pinfold_host::launcher::Launcher;
 use pinfold_wire::{MAX_DATA, Reply};
+use pinfold_workspace::known::Known;
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags};
 use serde::{Deserialize, Serialize};
@@ -23,7 +24,6 @@ use super::super::request::Refusal;
 use super::super::serve::Setting;
 use super::super::shown::{line, word};
 use super::helper;
-use super::known::Known;
 use super::remote::Remote;
 use super::words::{self, Doing};
 

@@ -1,0 +1,49 @@
+//! What a run would have, for who only asks.
+
+use std::path::Path;
+
+use pinfold_host::directories::Places;
+use pinfold_policy::authority::Authority;
+use pinfold_policy::settings::Settings;
+use pinfold_protect::tracked::Tracked;
+use pinfold_workspace::guard::{self, Found};
+use pinfold_workspace::workspace::Workspace;
+
+use crate::RunError;
+use crate::view::View;
+
+/// The authority that a run would have here and now, without starting one.
+#[derive(Debug)]
+pub struct Prospect {
+    /// The authority.
+    pub authority: Authority,
+    tracked: Tracked,
+}
+
+impl Prospect {
+    /// What the authority alone does not tell of a path on the host: why it is not hidden although
+    /// its name says that it holds a secret.
+    #[must_use]
+    pub fn note(&self, host: &Path) -> Option<&'static str> {
+        let is_shown = self.tracked.same.contains(host);
+        is_shown.then_some(
+            "its name would hide it, but git has this very content, and the inside reads what git \
+             has",
+        )
+    }
+}
+
+/// Looks at what a run would have here and now.
+///
+/// # Errors
+/// As for the start of a run.
+pub fn prospect(
+    view: &View,
+    settings: &Settings,
+    workspace: &Workspace,
+    places: &Places,
+) -> Result<Prospect, RunError> {
+    let found = guard::look(&view.authority()?, settings, workspace, places)?;
+    let Found { restrictions, tracked } = found;
+    Ok(Prospect { authority: view.restricted(restrictions)?, tracked })
+}

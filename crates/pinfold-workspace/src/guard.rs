@@ -1,0 +1,398 @@
+//! The files door's deny inside allow, for one session: what is found before the command
+//! starts, the covers for it, and what is made of the inside's changes afterwards.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pinfold_boundary::namespace::inside_owner;
+use pinfold_boundary::{Cover, CoverKind, Entry, Place};
+use pinfold_git::layout::PRIVATE;
+use pinfold_git::user_config::{self, Owners};
+use pinfold_host::directories::Places;
+use pinfold_host::file_id::FileId;
+use pinfold_host::session_id::SessionId;
+use pinfold_host::sessions::SessionState;
+use pinfold_policy::access::Access;
+use pinfold_policy::authority::{Authority, Effect, Reason, Restriction, Why};
+use pinfold_policy::path::{HostPath, InsidePath};
+use pinfold_policy::protect::{Protection, Site};
+use pinfold_policy::settings::{FileSettings, Settings};
+use pinfold_protect::began::Began;
+use pinfold_protect::built::Built;
+use pinfold_protect::misleading::Before;
+use pinfold_protect::mounts;
+use pinfold_protect::own::Own;
+use pinfold_protect::protect::{Look, Rules, Surveyor, Zone};
+use pinfold_protect::restrict::{Protect, Substitute};
+use pinfold_protect::stand_in::StandIns;
+use pinfold_protect::survey::{Obstacle, Walk, walk};
+use pinfold_protect::tracked::Tracked;
+use pinfold_rootfs::userland::HOME;
+
+use crate::GuardError;
+use crate::generated::Generated;
+use crate::git::bytes;
+use crate::git::private::Copies;
+use crate::protected_dirs::ProtectedDir;
+use crate::review::{Named, Names};
+use crate::shadow::Shadow;
+
+mod findings;
+mod granted;
+mod left;
+mod look;
+mod own_places;
+mod protected;
+mod repositories;
+mod secrets;
+mod settle;
+mod shared;
+mod under_view;
+
+use granted::{Granted, granted, site_of};
+pub(crate) use left::session_with;
+pub use left::{settle_dead, shares};
+pub use look::{Found, look};
+pub(crate) use own_places::in_words;
+pub use own_places::refuse;
+use repositories::Git;
+pub use repositories::of_the_user;
+pub(crate) use shared::Repositories;
+
+/// What one session protects.
+#[derive(Debug)]
+pub struct Guard {
+    /// The session's directory of private copies, on the host.
+    private: PathBuf,
+    protect: Protect,
+    /// Writable roots.
+    pub(crate) roots: Vec<Walked>,
+    /// All roots that were looked over.
+    pub(crate) readable: Vec<PathBuf>,
+    /// What was protected at the start, by path: the very file or directory.
+    pub(crate) known: HashMap<PathBuf, FileId>,
+    protection: Protection,
+    /// The opt-ins that lift some of it.
+    opt_in: Vec<String>,
+    /// The private git directories.
+    copies: Copies,
+    /// Protected directories that may get a private copy.
+    candidates: BTreeMap<PathBuf, Reason>,
+    /// Those that have one.
+    protected_dirs: Vec<ProtectedDir>,
+    /// Tops of the working trees in writable roots, each with the git directory that it has.
+    tops: Vec<(PathBuf, PathBuf)>,
+    /// What is hidden from the session.
+    pub(crate) hidden: Vec<PathBuf>,
+    /// What git has of the files that are secret by name.
+    tracked: Tracked,
+    session: String,
+    /// The granted root of which the inside has a copy-on-write view, if it has one.
+    over: Option<PathBuf>,
+    /// The names in it.
+    names: Names,
+    /// What of it the host would execute because something names it.
+    named: Vec<Named>,
+    shadows: Vec<Shadow>,
+    /// What is pinfold's own.
+    pub(crate) own: Arc<Own>,
+    /// What there was before that may mislead.
+    pub(crate) before: Before,
+    /// Files that the session has of its own in what is granted.
+    generated: Generated,
+    /// What tools run on a build.
+    built: Built,
+}
+
+/// A granted root as it was walked.
+#[derive(Debug)]
+pub(crate) struct Walked {
+    pub(crate) path: PathBuf,
+    pub(crate) site: Site,
+    pub(crate) walk: Walk<Zone>,
+}
+
+impl Guard {
+    /// For a session whose private copies lie in this directory.
+    pub fn new(
+        private: &Path,
+        session: &SessionId,
+        over: Option<&HostPath>,
+        shadows: Vec<Shadow>,
+        own: Arc<Own>,
+    ) -> Self {
+        Self {
+            private: private.join("git"),
+            protect: Protect::default(),
+            roots: Vec::new(),
+            readable: Vec::new(),
+            known: HashMap::new(),
+            protection: Protection::default(),
+            opt_in: Vec::new(),
+            copies: Copies::default(),
+            candidates: BTreeMap::new(),
+            protected_dirs: Vec::new(),
+            tops: Vec::new(),
+            hidden: Vec::new(),
+            tracked: Tracked::default(),
+            session: session.to_string(),
+            over: over.map(|root| root.as_path().to_owned()),
+            names: Names::default(),
+            named: Vec::new(),
+            shadows,
+            own,
+            before: Before::default(),
+            generated: Generated::default(),
+            built: Built::begin(),
+        }
+    }
+
+    /// Makes the directory of private copies. It has to be there when the boundary is launched.
+    ///
+    /// # Errors
+    /// What mkdir(2) says.
+    pub fn make(&self) -> io::Result<()> {
+        fs::DirBuilder::new().mode(0o700).create(&self.private)?;
+        hand_over(&self.private)
+    }
+
+    /// Adds the files that the session has of its own in what is granted.
+    pub fn put_over(&mut self, generated: Generated) {
+        self.generated = generated;
+    }
+
+    /// What is shadowed in the workspace.
+    pub fn shadows(&self) -> &[Shadow] {
+        &self.shadows
+    }
+
+    /// What the inside needs for it. The private copies are what `Effect::Private` means, not a
+    /// grant of their own, so the authority does not list them. Directories that stand for what
+    /// is missing are ignored by git inside, or `git clean` and `git stash -u` would try to
+    /// remove them, and fail.
+    ///
+    /// # Errors
+    /// Never: the paths are valid.
+    pub fn entries(&self, workspace: &Path, places: &Places) -> Result<[Entry; 3], GuardError> {
+        let path = InsidePath::from_static(PRIVATE);
+        let host = HostPath::new(&self.private).map_err(GuardError::path)?;
+        let private = Entry { path, place: Place::Writable(host) };
+        let protection = Protection::default();
+        let site = Site::of_names(workspace);
+        let missing = protection.missing(&site).map(|missing| missing.relative);
+        let has_placeholders = self.over.is_none() && !findings::holds_nothing(workspace);
+        let is_placed =
+            |name: &&Path| has_placeholders && fs::symlink_metadata(workspace.join(name)).is_err();
+        let absent = missing.filter(is_placed);
+        let lines = absent.flat_map(|name| [b"/", bytes(name).as_slice(), b"/\n"].concat());
+        let place = Place::File { content: lines.collect(), mode: 0o644, keep: true };
+        let path = Path::new(HOME).join(".config/git/ignore");
+        let ignore = Entry { path: InsidePath::new(path).map_err(GuardError::path)?, place };
+        let owners = if inside_owner().is_some() { Owners::Other } else { Owners::Same };
+        let content = user_config::settings(&of_the_user(places), owners);
+        let place = Place::File { content, mode: 0o644, keep: true };
+        let path = Path::new(HOME).join(".config/git/config");
+        let person = Entry { path: InsidePath::new(path).map_err(GuardError::path)?, place };
+        Ok([private, ignore, person])
+    }
+
+    /// Looks the granted roots over and returns what was found.
+    ///
+    /// # Errors
+    /// A tree that cannot be looked over, an opt-in that is unknown, or a protection that cannot
+    /// be put in place: then nothing starts.
+    pub fn prepare(
+        &mut self,
+        authority: &Authority,
+        settings: &Settings,
+        places: &Places,
+        state: &mut SessionState,
+    ) -> Result<Vec<Restriction>, GuardError> {
+        self.before.began = Began::now();
+        let fixed = authority.grants().filter(|grant| !grant.access.intersects(Access::CHANGING));
+        self.before.fixed = fixed.map(|grant| grant.root.host.as_path().to_owned()).collect();
+        let mut restrictions = self.find(authority, settings, places)?;
+        hand_over(&self.private).map_err(GuardError::System)?;
+        // After the owner changed, which is a change of the file.
+        self.copies.note_stamps();
+        let placeholders = &self.protect.placeholders;
+        state.make_placeholders(placeholders).map_err(GuardError::System)?;
+        // What nobody could make cannot be covered, and needs not be.
+        let absent = |path: &Path| fs::symlink_metadata(path).is_err();
+        let absent: HashSet<&Path> = placeholders
+            .iter()
+            .map(|made| made.path.as_path())
+            .filter(|path| absent(path))
+            .collect();
+        restrictions.retain(|restriction| !absent.contains(restriction.host.as_path()));
+        self.protected_dirs.retain(|dir| !absent.contains(dir.path.as_path()));
+        self.protected_dirs.iter_mut().for_each(ProtectedDir::note_start);
+        self.remember(&restrictions);
+        self.opt_in = settings.files.opt_in.iter().map(|name| name.value.clone()).collect();
+        self.write_down(state.private()).map_err(GuardError::System)?;
+        Ok(restrictions)
+    }
+
+    /// Looks the granted roots over. Changes nothing in them.
+    ///
+    /// # Errors
+    /// A tree that cannot be looked over, or an opt-in that is unknown.
+    fn find(
+        &mut self,
+        authority: &Authority,
+        settings: &Settings,
+        places: &Places,
+    ) -> Result<Vec<Restriction>, GuardError> {
+        let files = &settings.files;
+        let protection = protection(files)?;
+        let granted = granted(authority, places, &self.own);
+        let writable = granted.iter().map(|root| (root.path.clone(), root.writable));
+        self.protect = Protect::new(writable.collect());
+        let roots: Vec<PathBuf> = granted.iter().map(|root| root.path.clone()).collect();
+        self.readable.clone_from(&roots);
+        let own = Arc::clone(&self.own);
+        let rules = Rules { protection, files, own: &own, roots };
+        let mut git = Git::default();
+        for root in &granted {
+            self.look_over(root, &rules, (&mut git, &places.cache))?;
+            // A file has nothing in it that could be missing.
+            if root.writable && root.path.is_dir() {
+                self.missing(&root.path, &root.site, &rules.protection);
+            }
+        }
+        self.own(authority);
+        self.hide_secrets(&git, &rules.roots);
+        self.hide_links(&granted, &places.cache);
+        let mut git = self.tops(git, &rules, &places.cache)?;
+        self.heed_others(&mut git, places);
+        self.copy_git(git, &granted, places)?;
+        self.copy_protected()?;
+        for shadow in &self.shadows {
+            shadow.protect(&mut self.protect);
+        }
+        self.generated.protect(&mut self.protect);
+        self.generated.check(&self.protect)?;
+        let restrictions = self.protect.finish()?;
+        let restrictions = self.without_view(restrictions);
+        self.protection = rules.protection;
+        Ok(restrictions)
+    }
+
+    /// Notes which files and directories are protected.
+    fn remember(&mut self, restrictions: &[Restriction]) {
+        let id = |restriction: &Restriction| {
+            let path = restriction.host.as_path();
+            Some((path.to_owned(), FileId::of(path).ok()?))
+        };
+        self.known = restrictions.iter().filter_map(id).collect();
+    }
+
+    /// Hides directories that the look could not enter: what is in them may be a secret, and their
+    /// owner can open them.
+    fn hide_unseen(&mut self, root: &Path, walk: &Walk<Zone>) {
+        for unseen in walk.unseen() {
+            let text = match unseen.why {
+                Obstacle::Closed => "it cannot be read, so its content is unknown",
+                Obstacle::TooDeep => "it is nested too deeply to be looked at",
+            };
+            let reason = Reason { why: Why::Secret, text: text.into(), opt_in: None };
+            self.protect.close(root.join(&unseen.path), reason);
+        }
+    }
+
+    fn look_over(
+        &mut self,
+        root: &Granted,
+        rules: &Rules<'_>,
+        (git, cache): (&mut Git, &Path),
+    ) -> Result<(), GuardError> {
+        let found = fs::symlink_metadata(&root.path);
+        // A link that was put there meanwhile is nothing that may go without a look.
+        if found.is_ok_and(|entry| !entry.is_dir() && !entry.is_symlink()) {
+            return Ok(());
+        }
+        let mut surveyor =
+            Surveyor::new(rules, &root.path, &root.site, root.writable, Look::Before);
+        let is_view = self.over.as_ref() == Some(&root.path);
+        let names = &mut self.names;
+        let before = &mut self.before;
+        let walked = walk(&root.path, root.zone, cache, &mut |visited, zone, below| {
+            if is_view {
+                names.add(visited.listing);
+            }
+            before.note(&root.path, visited);
+            surveyor.visit(visited.listing, zone, below);
+        });
+        if !is_view {
+            self.built.add(std::mem::take(&mut surveyor.built));
+        }
+        let walk = walked.map_err(|errno| {
+            let what = format!("cannot look {} over: {errno}", root.path.display());
+            GuardError::refused(what, Some("grant a directory below it instead".to_owned()))
+        })?;
+        self.hide_unseen(&root.path, &walk);
+        if root.writable && !is_view {
+            self.roots.push(Walked { path: root.path.clone(), site: root.site.clone(), walk });
+        }
+        for finding in surveyor.findings {
+            self.take(finding, git);
+        }
+        Ok(())
+    }
+
+    /// The covers for an authority, with what stands for private copies and for hidden files.
+    pub fn covers(&self, authority: &Authority, stand_ins: Option<&StandIns>) -> Vec<Cover> {
+        let covers = mounts::covers(authority, &|effect, host| match effect {
+            Effect::Hide if self.protect.closed.contains(host.as_path()) => Some(CoverKind::Close),
+            Effect::Hide => stand_ins?.cover(host.as_path()),
+            Effect::ReadOnly => None,
+            Effect::Private => {
+                let Substitute(from) = self.protect.substitutes.get(host.as_path())?;
+                Some(CoverKind::Replace(bytes(from)))
+            }
+        });
+        self.copies.covers().chain(covers).collect()
+    }
+}
+
+/// The protections that the settings leave in force.
+///
+/// # Errors
+/// An opt-in that is unknown.
+fn protection(files: &FileSettings) -> Result<Protection, GuardError> {
+    let lifted = files.opt_in.iter().map(|name| name.value.as_str());
+    Protection::defaults(lifted).map_err(|error| GuardError::refused(error, None))
+}
+
+/// Gives the private copies to the inside's user, where that is not the caller.
+pub fn hand_over(path: &Path) -> io::Result<()> {
+    match inside_owner() {
+        Some(owner) => give(path, owner),
+        None => Ok(()),
+    }
+}
+
+/// Gives a directory and all in it to an owner, following no link.
+///
+/// # Errors
+/// Returns the error of `lchown(2)` or of reading a directory.
+pub(crate) fn give(path: &Path, (uid, gid): (u32, u32)) -> io::Result<()> {
+    std::os::unix::fs::lchown(path, Some(uid), Some(gid)).map_err(|error| {
+        let what = format!(
+            "cannot give {} to the id {uid}, which stands for the inside: {error}; in a user \
+             namespace that holds root alone, run pinfold as an ordinary user",
+            path.display()
+        );
+        io::Error::new(error.kind(), what)
+    })?;
+    if fs::symlink_metadata(path)?.is_dir() {
+        for entry in fs::read_dir(path)? {
+            give(&entry?.path(), (uid, gid))?;
+        }
+    }
+    Ok(())
+}

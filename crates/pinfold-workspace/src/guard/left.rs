@@ -1,0 +1,318 @@
+//! What a session has to settle at its end, written down before it starts.
+//!
+//! If its supervisor is killed, nobody looks at what the sandbox made, and the next session would
+//! take it for the user's. So the next start settles what dead sessions left before it looks at
+//! anything itself.
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pinfold_git::baseline::Start;
+use pinfold_git::settled::{Kept, Settled};
+use pinfold_git::stamp::Stamps;
+use pinfold_host::anchor::Anchor;
+use pinfold_host::directories::Places;
+use pinfold_host::file_id::FileId;
+use pinfold_host::io::AtPath as _;
+use pinfold_host::session_id::SessionId;
+use pinfold_host::sessions::{SessionState, live_sessions};
+use pinfold_policy::protect::Protection;
+use pinfold_policy::settings::Settings;
+use pinfold_protect::began::Began;
+use pinfold_protect::misleading::Before;
+use pinfold_protect::own::Own;
+use pinfold_protect::patience::Patience;
+use pinfold_protect::survey::Walk;
+use serde::{Deserialize, Serialize};
+
+use super::{Guard, Walked, site_of};
+use crate::git::private::Copied;
+use crate::protected_dirs::{Entry, ProtectedDir};
+
+/// The record's name in the session's private directory; the walks lie beside it.
+const RECORD: &str = "left.json";
+
+#[derive(Serialize, Deserialize)]
+struct Left {
+    roots: Vec<Bytes>,
+    readable: Vec<Bytes>,
+    known: Vec<(Bytes, FileId)>,
+    opt_in: Vec<String>,
+    hidden: Vec<Bytes>,
+    tops: Vec<(Bytes, Bytes)>,
+    copied: Vec<Copy>,
+    #[serde(default)]
+    protected: Vec<Protected>,
+    #[serde(default)]
+    began: Began,
+    #[serde(default)]
+    odd: Vec<(Bytes, FileId)>,
+    #[serde(default)]
+    fixed: Vec<Bytes>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Protected {
+    path: Bytes,
+    identity: (u64, u64),
+    copy: Bytes,
+    entries: Vec<(Bytes, Entry)>,
+    hidden: Vec<Bytes>,
+    is_placeholder: bool,
+    why: String,
+    opt_in: Option<String>,
+}
+
+impl Protected {
+    /// One without a directory on the host has nothing to settle.
+    fn of(dir: &ProtectedDir) -> Option<Self> {
+        Some(Self {
+            path: bytes(&dir.path),
+            identity: dir.host.as_ref()?.identity(),
+            copy: bytes(&dir.copy),
+            entries: dir.entries.iter().map(|(path, it)| (bytes(path), it.clone())).collect(),
+            hidden: dir.hidden.iter().map(|path| bytes(path)).collect(),
+            is_placeholder: dir.is_placeholder,
+            why: dir.why.clone(),
+            opt_in: dir.opt_in.clone(),
+        })
+    }
+
+    fn read(self) -> ProtectedDir {
+        ProtectedDir {
+            host: Some(Anchor::written(path(self.path.clone()), self.identity)),
+            path: path(self.path),
+            copy: path(self.copy),
+            entries: self.entries.into_iter().map(|(it, entry)| (path(it), entry)).collect(),
+            hidden: self.hidden.into_iter().map(path).collect(),
+            is_placeholder: self.is_placeholder,
+            why: self.why,
+            opt_in: self.opt_in,
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Copy {
+    host: Bytes,
+    identity: (u64, u64),
+    private: Bytes,
+    base: Bytes,
+    number: usize,
+    start: Start,
+    stamps: Stamps,
+    own_stamps: Stamps,
+}
+
+/// A path: any bytes.
+type Bytes = Vec<u8>;
+
+fn bytes(path: &Path) -> Bytes {
+    path.as_os_str().as_bytes().to_vec()
+}
+
+fn path(bytes: Bytes) -> PathBuf {
+    OsString::from_vec(bytes).into()
+}
+
+impl Guard {
+    /// Writes down what has to be settled at the end. `private` is the session's directory.
+    ///
+    /// # Errors
+    /// Returns the error of writing, with the path.
+    pub(super) fn write_down(&self, private: &Path) -> io::Result<()> {
+        if self.roots.is_empty() {
+            return Ok(());
+        }
+        let write = |name: String, content: &[u8]| {
+            let path = private.join(name);
+            fs::File::create(&path).and_then(|mut file| file.write_all(content)).at("write", &path)
+        };
+        for (number, root) in self.roots.iter().enumerate() {
+            write(walk_name(number), &root.walk.to_bytes())?;
+        }
+        let copy = |copied: &Copied| Copy {
+            host: bytes(copied.host.path()),
+            identity: copied.host.identity(),
+            private: bytes(&copied.private),
+            base: bytes(&copied.base),
+            number: copied.number,
+            start: copied.start.clone(),
+            stamps: copied.stamps.clone(),
+            own_stamps: copied.own_stamps.clone(),
+        };
+        let left = Left {
+            roots: self.roots.iter().map(|root| bytes(&root.path)).collect(),
+            readable: self.readable.iter().map(|path| bytes(path)).collect(),
+            known: self.known.iter().map(|(path, id)| (bytes(path), *id)).collect(),
+            opt_in: self.opt_in.clone(),
+            hidden: self.hidden.iter().map(|path| bytes(path)).collect(),
+            tops: self.tops.iter().map(|(top, git)| (bytes(top), bytes(git))).collect(),
+            copied: self.copies.directories.iter().map(copy).collect(),
+            protected: self.protected_dirs.iter().filter_map(Protected::of).collect(),
+            began: self.before.began,
+            odd: self.before.odd.iter().map(|(path, id)| (bytes(path), *id)).collect(),
+            fixed: self.before.fixed.iter().map(|path| bytes(path)).collect(),
+        };
+        // Last: without it nothing is settled.
+        write(RECORD.to_owned(), &serde_json::to_vec(&left)?)
+    }
+
+    /// What a dead session left, if it had come far enough to start.
+    fn of_dead(session: &SessionId, private: &Path, places: &Places) -> Option<Self> {
+        let left = read(private)?;
+        let own = Arc::new(Own::find(places).ok()?);
+        let homes = places.homes();
+        let mut guard = Self::new(private, session, None, Vec::new(), Arc::clone(&own));
+        for (number, root) in left.roots.into_iter().enumerate() {
+            let walk = Walk::from_bytes(&fs::read(private.join(walk_name(number))).ok()?)?;
+            let path = path(root);
+            let site = site_of(&path, &homes, &own);
+            guard.roots.push(Walked { path, site, walk });
+        }
+        guard.readable = left.readable.into_iter().map(path).collect();
+        guard.known = left.known.into_iter().map(|(known, id)| (path(known), id)).collect();
+        guard.protection = Protection::defaults(left.opt_in.iter().map(String::as_str)).ok()?;
+        guard.hidden = left.hidden.into_iter().map(path).collect();
+        guard.tops = left.tops.into_iter().map(|(top, git)| (path(top), path(git))).collect();
+        guard.copies.directories = left
+            .copied
+            .into_iter()
+            .map(|copy| Copied {
+                host: Anchor::written(path(copy.host), copy.identity),
+                private: path(copy.private),
+                base: path(copy.base),
+                number: copy.number,
+                start: copy.start,
+                stamps: copy.stamps,
+                own_stamps: copy.own_stamps,
+            })
+            .collect();
+        guard.protected_dirs = left.protected.into_iter().map(Protected::read).collect();
+        guard.before = Before {
+            began: left.began.by_the_clock(),
+            odd: left.odd.into_iter().map(|(odd, id)| (path(odd), id)).collect(),
+            fixed: left.fixed.into_iter().map(path).collect(),
+        };
+        Some(guard)
+    }
+}
+
+fn walk_name(number: usize) -> String {
+    format!("walk-{number}")
+}
+
+/// Returns a live session that was granted the directory in which a path lies.
+pub(crate) fn session_with(places: &Places, within: &Path) -> Option<String> {
+    live_sessions(places).into_iter().find(|session| {
+        let id = SessionId::parse(session);
+        let left = id.and_then(|id| read(&SessionState::private_of(places, &id)));
+        let mut roots = left.into_iter().flat_map(|left| left.readable).map(path);
+        roots.any(|root| within.starts_with(root))
+    })
+}
+
+/// What another session may do in the directories that this one gets, or a dead one did that is not
+/// settled yet.
+pub(super) struct Other {
+    /// The directories that it can write to.
+    roots: Vec<PathBuf>,
+    /// The git directories that it has copies of: it writes none of these.
+    copied: Vec<Anchor>,
+    pub(super) began: Began,
+    odd: HashSet<(PathBuf, FileId)>,
+}
+
+impl Other {
+    /// Whether it can write to some of these directories.
+    fn shares(&self, roots: &[PathBuf]) -> bool {
+        let mut pairs = self.roots.iter().flat_map(|one| roots.iter().map(move |two| (one, two)));
+        pairs.any(|(one, two)| one.starts_with(two) || two.starts_with(one))
+    }
+
+    fn can_write(&self, path: &Path) -> bool {
+        self.roots.iter().any(|root| path.starts_with(root))
+    }
+
+    /// Whether it may have made a git directory, or may change it.
+    pub(super) fn owns(&self, git: &Path) -> bool {
+        let is_there = |copied: &&Anchor| copied.open().is_ok();
+        let mut above = self.copied.iter().filter(|copied| git.starts_with(copied.path()));
+        self.can_write(git) && above.find(is_there).is_none()
+    }
+
+    /// Whether something with an odd name was there before it began, or is out of its reach.
+    pub(super) fn found(&self, odd: &(PathBuf, FileId)) -> bool {
+        !self.can_write(&odd.0) || self.odd.contains(odd)
+    }
+}
+
+/// Returns the sessions other than `own` that can write to some of these directories. A session writes down what it was given before it starts, so whatever was seen of it is
+/// followed by its record.
+pub(super) fn others(places: &Places, own: &str, roots: &[PathBuf]) -> Vec<Other> {
+    let entries = fs::read_dir(SessionState::all_private(places)).into_iter().flatten().flatten();
+    let others = entries.filter(|entry| entry.file_name() != own);
+    let records = others.filter_map(|entry| read(&entry.path()));
+    let other = |left: Left| Other {
+        roots: left.roots.into_iter().map(path).collect(),
+        copied: left
+            .copied
+            .into_iter()
+            .map(|copy| Anchor::written(path(copy.host), copy.identity))
+            .collect(),
+        began: left.began.by_the_clock(),
+        odd: left.odd.into_iter().map(|(odd, id)| (path(odd), id)).collect(),
+    };
+    records.map(other).filter(|other| other.shares(roots)).collect()
+}
+
+/// The record in a session's private directory.
+fn read(private: &Path) -> Option<Left> {
+    serde_json::from_slice(&fs::read(private.join(RECORD)).ok()?).ok()
+}
+
+/// Whether a dead session was granted what lies in one of these directories, or around it. `private` is
+/// its directory; one without a readable record may have been.
+pub fn shares(private: &Path, granted: &[PathBuf]) -> bool {
+    let left = read(private);
+    let is_shared = |root: &Path| {
+        granted.iter().any(|granted| root.starts_with(granted) || granted.starts_with(root))
+    };
+    left.is_none_or(|left| left.readable.into_iter().map(path).any(|root| is_shared(&root)))
+}
+
+/// Settles what a dead session left. `private` is its directory.
+pub fn settle_dead(
+    session: &SessionId,
+    private: &Path,
+    settings: &Settings,
+    places: &Places,
+    patience: &Patience,
+) -> Option<Settled> {
+    let Some(guard) = Guard::of_dead(session, private, places) else {
+        // Without a record it had not come far enough to start.
+        let has_started = fs::symlink_metadata(private.join(RECORD)).is_ok();
+        return has_started.then(|| unreadable(session, private));
+    };
+    let none = (Default::default(), &Default::default());
+    Some(guard.settle(settings, places, none, patience))
+}
+
+/// What is said of a dead session whose record cannot be read. Its git directories are kept.
+fn unreadable(session: &SessionId, private: &Path) -> Settled {
+    let kept = private.with_file_name(format!("kept-{session}"));
+    let place = match fs::rename(private.join("git"), &kept) {
+        Ok(()) => format!("its git directories are kept in {}", kept.display()),
+        Err(error) => format!("its git directories cannot be kept: {error}"),
+    };
+    let why =
+        format!("its record cannot be read; {place}; check its workspace before tools run there");
+    let mut settled = Settled::default();
+    settled.kept.push(Kept::new(format!("what session {session} left"), why));
+    settled
+}

@@ -1,0 +1,54 @@
+//! What a run would have restricted, for who only asks.
+
+use std::sync::Arc;
+
+use pinfold_boundary::namespace::inside_ids;
+use pinfold_host::directories::Places;
+use pinfold_host::sessions::SessionState;
+use pinfold_policy::authority::{Authority, Restriction};
+use pinfold_policy::settings::Settings;
+use pinfold_protect::own::Own;
+use pinfold_protect::tracked::Tracked;
+use pinfold_rootfs::userland;
+
+use super::{Guard, refuse};
+use crate::GuardError;
+use crate::generated::{self, Generated};
+use crate::shadow;
+use crate::workspace::Workspace;
+
+/// What a run would have restricted here and now.
+#[derive(Debug)]
+pub struct Found {
+    /// The restrictions.
+    pub restrictions: Vec<Restriction>,
+    /// Files that are hidden for their names, in the light of git.
+    pub tracked: Tracked,
+}
+
+/// Looks at what a run of this authority would have restricted here and now.
+///
+/// # Errors
+/// As for the start of a run.
+pub fn look(
+    authority: &Authority,
+    settings: &Settings,
+    workspace: &Workspace,
+    places: &Places,
+) -> Result<Found, GuardError> {
+    let state = SessionState::create(places).map_err(GuardError::System)?;
+    let over = workspace.under_view(settings);
+    let shadows = shadow::find(settings, workspace)?;
+    let own = Own::find(places).map_err(GuardError::System)?;
+    refuse(authority, &own, settings, places)?;
+    generated::refuse(authority)?;
+    let mut guard = Guard::new(state.private(), state.id(), over, shadows, Arc::new(own));
+    guard.make().map_err(GuardError::System)?;
+    let (uid, gid) = inside_ids();
+    let mut files = userland::generated(uid, gid, None).map_err(GuardError::path)?;
+    files.extend(guard.entries(workspace.root.as_path(), places)?);
+    let generated = Generated::take_out(&mut files, authority, over)?;
+    guard.put_over(generated);
+    let restrictions = guard.find(authority, settings, places)?;
+    Ok(Found { restrictions, tracked: guard.tracked })
+}

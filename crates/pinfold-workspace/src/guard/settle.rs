@@ -1,0 +1,133 @@
+//! What is made of a session's changes at its end.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use pinfold_git::dropped;
+use pinfold_git::settled::{Kept, Settled};
+use pinfold_git::state::State;
+use pinfold_host::directories::Places;
+use pinfold_host::file_id::Moment;
+use pinfold_policy::settings::Settings;
+use pinfold_protect::patience::Patience;
+use pinfold_protect::set_aside::SetAside;
+
+use super::Guard;
+use crate::after::{self, Looked};
+use crate::git::collect::Phase;
+use crate::git::modules::GitFiles;
+use crate::git::rebuild::Rebuild;
+use crate::git::sync::Synced;
+use crate::protected_dirs::{self, Settling};
+
+impl Guard {
+    /// Takes over what is harmless of the session's changes. Call it when everything in the
+    /// sandbox has ended.
+    /// `synced` is what came of its repositories while it lived, and `saved` are masked files that
+    /// the host saved. If the time is over first, nothing is taken over of its commits either.
+    pub fn settle(
+        &self,
+        settings: &Settings,
+        places: &Places,
+        (synced, saved): (Synced, &HashMap<PathBuf, Moment>),
+        patience: &Patience,
+    ) -> Settled {
+        let git = self.host_git();
+        let mut settled = Settled { kept: synced.kept, ..Settled::default() };
+        let aside = SetAside::of(places, &self.session);
+        // Before any commit comes out: a `.git` file in a submodule that leads nowhere would make
+        // `git status` fail on the host.
+        let repositories = self.repositories();
+        let mut modules = synced.modules;
+        let git_files = git.as_deref().map_or_else(GitFiles::new, |git| {
+            let how = (Some(&aside), Some(patience));
+            repositories.modules(git, Phase::End, how).bring(&mut modules, &mut settled)
+        });
+        let rebuild = Rebuild {
+            aside: &aside,
+            git: git.as_deref(),
+            session: &self.session,
+            reader: self.reader(),
+            modules: git
+                .as_deref()
+                .map(|git| repositories.modules(git, Phase::End, (Some(&aside), Some(patience)))),
+        };
+        let settling = Settling {
+            git: git.as_deref(),
+            tops: &self.tops,
+            copies: &self.copies.directories,
+            aside: &aside,
+            session: &self.session,
+        };
+        let context = after::Context {
+            guard: self,
+            settling,
+            places,
+            files: &settings.files,
+            protection: &self.protection,
+            aside: &aside,
+            saved,
+            git_files: &git_files,
+            patience,
+        };
+        let Looked { built, is_cut } = after::look(&context, rebuild, &mut settled);
+        settled.is_cut = is_cut;
+        if is_cut {
+            return settled;
+        }
+        if self.over.is_none() {
+            self.collect(git.as_deref(), synced.states, &mut settled, patience);
+            if settled.is_cut {
+                return settled;
+            }
+            self.report_dropped(&mut settled.kept);
+        }
+        // HEAD is where the session has it now.
+        protected_dirs::settle(&settling, &self.protected_dirs, &mut settled);
+        let roots: Vec<PathBuf> = self.roots.iter().map(|root| root.path.clone()).collect();
+        settled.built = self.built.note(&built, &roots);
+        settled.kept.sort();
+        settled.kept.dedup();
+        settled
+    }
+
+    /// Names the git settings and hooks that end with the session.
+    fn report_dropped(&self, kept: &mut Vec<Kept>) {
+        for copied in &self.copies.directories {
+            let now = dropped::Settings::read(&copied.private);
+            copied.start.settings().report(&now, copied.host.path(), kept);
+        }
+    }
+
+    /// Takes commits and references out of the copies, as long as there is time.
+    fn collect(
+        &self,
+        git: Option<&Path>,
+        states: Vec<State>,
+        settled: &mut Settled,
+        patience: &Patience,
+    ) {
+        let repositories = self.repositories();
+        let mut states = states.into_iter();
+        for copied in repositories.copied() {
+            if patience.is_over() {
+                settled.is_cut = true;
+                return;
+            }
+            let state = states.next();
+            let collected = match git {
+                Some(git) => {
+                    let collect = repositories.collecting(copied, git, Phase::End);
+                    collect.collect_at_end(state, settled)
+                }
+                None => Err("there is no git on the host".to_owned()),
+            };
+            if let Err(error) = collected {
+                let kept = copied.keep(&self.session);
+                let (host, kept) = (copied.host.path().display(), kept.display());
+                let what = format!("commits in {host} ({error}); the copy is kept in {kept}");
+                settled.kept.push(Kept::new(what, "they could not be taken over"));
+            }
+        }
+    }
+}

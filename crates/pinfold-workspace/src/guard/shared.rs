@@ -1,0 +1,102 @@
+//! The repositories of a session, for the thread that brings them in step.
+
+use std::path::{Path, PathBuf};
+
+use pinfold_policy::protect::Protection;
+use pinfold_protect::patience::Patience;
+use pinfold_protect::set_aside::SetAside;
+
+use super::Guard;
+use crate::git::collect::{Collect, Phase};
+use crate::git::modules::Modules;
+use crate::git::private::Copied;
+use crate::git::rebuild::Reader;
+
+/// What is needed to bring a session's repositories in step with the host's.
+#[derive(Debug)]
+pub struct Repositories {
+    copied: Vec<Copied>,
+    session: String,
+    /// Where results of scratch sandboxes lie.
+    out: PathBuf,
+    tops: Vec<(PathBuf, PathBuf)>,
+    protection: Protection,
+    hidden: Vec<PathBuf>,
+    /// Objects that the session borrows, and where they are mounted.
+    borrowed: Vec<(PathBuf, PathBuf)>,
+}
+
+impl Repositories {
+    /// The repositories, each with its private directory.
+    pub(crate) fn copied(&self) -> &[Copied] {
+        &self.copied
+    }
+
+    /// How one of them is brought in step.
+    pub(crate) fn collecting<'a>(
+        &'a self,
+        copied: &'a Copied,
+        git: &'a Path,
+        phase: Phase,
+    ) -> Collect<'a> {
+        Collect {
+            copied,
+            git,
+            session: &self.session,
+            out: self.out.join(own_name(&format!("out-{}", copied.number))),
+            tops: &self.tops,
+            protection: &self.protection,
+            hidden: &self.hidden,
+            phase,
+        }
+    }
+
+    /// How submodules that the session made come to the host. `aside` takes what is left of them at
+    /// the end.
+    pub(crate) fn modules<'a>(
+        &'a self,
+        git: &'a Path,
+        phase: Phase,
+        (aside, patience): (Option<&'a SetAside>, Option<&'a Patience>),
+    ) -> Modules<'a> {
+        let reader =
+            Reader { out: self.out.join(own_name("modules")), borrowed: self.borrowed.clone() };
+        let (copied, tops, session) = (&self.copied, &self.tops, &self.session);
+        Modules { copied, tops, git, session, reader, phase, aside, patience }
+    }
+}
+
+/// A name that no other process uses. The next start settles what a killed supervisor left, and scratch
+/// sandboxes that the killed one has started may still be writing.
+fn own_name(name: &str) -> String {
+    format!("{name}-{}", std::process::id())
+}
+
+impl Guard {
+    /// The repositories that are brought in step while the session lives. A view's changes wait for
+    /// its end.
+    pub fn repositories(&self) -> Repositories {
+        let copied = if self.over.is_none() { self.copies.directories.clone() } else { Vec::new() };
+        Repositories {
+            copied,
+            session: self.session.clone(),
+            out: self.private.parent().unwrap_or(&self.private).to_owned(),
+            tops: self.tops.clone(),
+            protection: self.protection.clone(),
+            hidden: self.hidden.clone(),
+            borrowed: self.copies.borrowed().cloned().collect(),
+        }
+    }
+
+    /// Reads repositories that the session made.
+    pub(super) fn reader(&self) -> Reader {
+        let borrowed = self.copies.borrowed().cloned().collect();
+        Reader { out: self.private.with_file_name(own_name("rebuild")), borrowed }
+    }
+
+    /// The host's git, found where the session could not write.
+    pub fn host_git(&self) -> Option<PathBuf> {
+        let writable: Vec<PathBuf> = self.roots.iter().map(|root| root.path.clone()).collect();
+        pinfold_host::launcher::find("git", &writable)
+    }
+}

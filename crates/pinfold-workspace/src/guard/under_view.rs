@@ -1,0 +1,68 @@
+//! A workspace of which the inside has a copy-on-write view.
+//!
+//! What is written there is the session's own until a person takes it over, so nothing needs to be
+//! read-only, and nothing has to be made in the workspace to be covered. What is hidden stays
+//! hidden, and git directories are private copies. What the host would execute is written down
+//! instead: taking changes over passes it by.
+
+use std::path::PathBuf;
+
+use pinfold_policy::authority::{Effect, Restriction, Why};
+
+use super::Guard;
+use crate::review::{AnyPath, Named, Protected, Record, Repository, Top};
+
+impl Guard {
+    /// The restrictions that hold although there is a view; the others are remembered.
+    pub(super) fn without_view(&mut self, restrictions: Vec<Restriction>) -> Vec<Restriction> {
+        let Some(root) = self.over.clone() else { return restrictions };
+        let within = |path: &std::path::Path| path.starts_with(&root);
+        self.protect.placeholders.retain(|placeholder| !within(&placeholder.path));
+        let is_own = |restriction: &Restriction| restriction.reason.why == Why::Own;
+        let (lifted, mut kept): (Vec<Restriction>, Vec<Restriction>) =
+            restrictions.into_iter().partition(|restriction| {
+                restriction.effect == Effect::ReadOnly && within(restriction.host.as_path())
+            });
+        // What is pinfold's own never comes out of a view, whether it is there or not.
+        let own: Vec<Restriction> =
+            kept.iter().filter(|it| is_own(it) && within(it.host.as_path())).cloned().collect();
+        let is_missing = |it: &Restriction| std::fs::symlink_metadata(it.host.as_path()).is_err();
+        kept.retain(|it| !is_own(it) || !within(it.host.as_path()) || !is_missing(it));
+        self.named = lifted
+            .into_iter()
+            .chain(own)
+            .filter_map(|Restriction { host, reason, .. }| {
+                let path = host.as_path().strip_prefix(&root).ok()?.to_owned();
+                let opt_in = reason.opt_in.map(String::from);
+                let protected = Protected { reason: reason.text.into_owned(), opt_in };
+                Some(Named { path, protected })
+            })
+            .collect();
+        kept
+    }
+
+    /// Adds to a session's record what is needed to take its changes over.
+    pub fn complete(&mut self, record: &mut Record) {
+        record.named = std::mem::take(&mut self.named);
+        let shadowed = self.shadows.iter().map(|shadow| AnyPath(shadow.relative().to_owned()));
+        record.shadowed = shadowed.collect();
+        let copied = self.copies.directories.iter();
+        record.repositories = copied
+            .map(|copied| Repository {
+                host: copied.host.path().to_owned(),
+                private: copied.private.clone(),
+                base: copied.base.clone(),
+                number: copied.number,
+                start: copied.start.clone(),
+                stamps: copied.stamps.clone(),
+            })
+            .collect();
+        let top = |(top, git): &(PathBuf, PathBuf)| Top { top: top.clone(), git: git.clone() };
+        record.tops = self.tops.iter().map(top).collect();
+    }
+
+    /// The names that were found in the workspace.
+    pub fn names(&self) -> &crate::review::Names {
+        &self.names
+    }
+}

@@ -1,0 +1,19 @@
+//! What a session may do to a workspace, and what becomes of what it did.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
+pub mod accept;
+pub mod after;
+pub mod dedicated;
+mod error;
+pub mod generated;
+pub mod git;
+pub mod guard;
+pub mod hide;
+pub mod known;
+pub mod protected_dirs;
+pub mod refresh;
+pub mod review;
+pub mod shadow;
+pub mod workspace;
+
+pub use error::GuardError;

@@ -1,0 +1,65 @@
+//! The end of a session with a copy-on-write view.
+
+use pinfold_host::audit::Audit;
+use pinfold_host::directories::Places;
+use pinfold_host::session_id::SessionId;
+use pinfold_policy::settings::Settings;
+
+use super::automatic;
+use super::ended::Review;
+use super::error::ReviewError;
+
+/// Looks at what a session that has just ended changed, so that what others change from now on is
+/// told from it, and says what a person can do with it. What is empty goes.
+///
+/// Where the settings say so, harmless changes of a command that succeeded are applied.
+pub fn conclude(
+    places: &Places,
+    session: &SessionId,
+    settings: &Settings,
+    status: Option<u8>,
+    audit: &Audit,
+) -> Vec<String> {
+    let mut applied = Vec::new();
+    let mut look = || {
+        let review = Review::open(places, session.as_str())?;
+        let changes = review.changes()?;
+        let has_commits = review.has_commits();
+        let own_mode = review.changed_own_mode();
+        if changes.list.is_empty() && !has_commits {
+            review.discard()?;
+            return Ok((None, own_mode));
+        }
+        if automatic::is_wanted(settings, status) {
+            applied = automatic::apply(review, &changes, settings, audit)?;
+            return Ok((None, own_mode));
+        }
+        Ok((Some((changes.counts(), has_commits)), own_mode))
+    };
+    let (looked, own_mode) = match look() {
+        Ok((looked, own_mode)) => (Ok(looked), own_mode),
+        Err(error) => (Err(error), false),
+    };
+    let mut notes = match looked {
+        Ok(None) => Vec::new(),
+        Ok(Some(((added, changed, deleted), has_commits))) => {
+            let commits = if has_commits { ", and commits" } else { "" };
+            vec![format!(
+                "changed in a view of the workspace: {added} added, {changed} changed, {deleted} \
+                 deleted{commits}; `pinfold diff {session}` shows it, `pinfold apply {session}` \
+                 takes it over, `pinfold discard {session}` drops it"
+            )]
+        }
+        Err(error) => {
+            let error: ReviewError = error;
+            vec![format!("what session {session} changed cannot be looked at: {error}")]
+        }
+    };
+    notes.extend(applied);
+    if own_mode {
+        notes.push(
+            "the mode of the workspace itself stays as it was: no view changes it".to_owned(),
+        );
+    }
+    notes
+}

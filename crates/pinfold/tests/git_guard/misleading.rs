@@ -204,3 +204,17 @@ fn directories_with_a_very_long_path_end_no_look() {
         case.host("rm -r a");
     }
 }
+
+/// Asks for an encrypted directory with a key of the session's own (linux/fscrypt.h). The filter answers
+/// before the file system does.
+const ENCRYPT: &str = "python3 -c 'import fcntl, os, struct\nd = os.open(\".\", os.O_RDONLY)\n\
+    a = bytearray(struct.pack(\"<II32sII32s\", 2, 0, b\"\", 64, 0, b\"\") + b\"k\" * 64)\n\
+    try: fcntl.ioctl(d, 0xC0506617, a)\nexcept OSError as e: print(os.strerror(e.errno))'";
+
+#[test]
+fn a_session_encrypts_no_directory() {
+    for site in sites() {
+        let (shown, told) = text(&site.bare_directory().inside(ENCRYPT));
+        assert_eq!(shown, "Operation not permitted\n", "{site}: {told}");
+    }
+}

@@ -41,7 +41,21 @@ pub struct Staging<'a> {
     path: String,
     /// The index when it was copied; none where there was none.
     before: Option<Stat>,
+    /// Whether this holds the lock.
+    is_locked: bool,
 }
+
+/// Whether the index is locked while it is copied and changed, or only while the copy takes its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Locked {
+    /// While the copy takes its place.
+    Briefly,
+    /// From before it is copied.
+    Throughout,
+}
+
+/// Why nothing was changed, if the index was written in the meantime, as `git status` does.
+pub const STAGED_MEANWHILE: &str = "something was staged in the meantime";
 
 impl<'a> Staging<'a> {
     /// Copies the index of a working tree of the repository at `common`. `session` tells the copy
@@ -50,6 +64,19 @@ impl<'a> Staging<'a> {
     /// # Errors
     /// Returns what the file system says, in words.
     pub fn copy(git: HostGit<'a>, common: &Anchor, session: &str) -> Result<Self, String> {
+        Self::make(git, common, session, Locked::Briefly)
+    }
+
+    /// The same with the lock held for as long as asked.
+    ///
+    /// # Errors
+    /// As [`Self::copy`], or that git works there.
+    pub fn make(
+        git: HostGit<'a>,
+        common: &Anchor,
+        session: &str,
+        locked: Locked,
+    ) -> Result<Self, String> {
         let directory = git.directory.open().map_err(|error| error.to_string())?;
         let objects = common.open_below(Path::new("objects")).map_err(|error| error.to_string())?;
         // git removes what is left of it with other temporary files (git-prune(1)).
@@ -59,9 +86,13 @@ impl<'a> Staging<'a> {
         let path = format!("{up}objects/{name}");
         // What an interrupted attempt left.
         let _ = unlinkat(&objects, &name, AtFlags::empty());
-        let before = statat(&directory, INDEX, AtFlags::SYMLINK_NOFOLLOW).ok();
-        let staging = Self { git, directory, objects, name, path, before };
-        if before.is_some() {
+        let (before, is_locked) = (None, false);
+        let mut staging = Self { git, directory, objects, name, path, before, is_locked };
+        if locked == Locked::Throughout {
+            staging.lock()?;
+        }
+        staging.before = statat(&staging.directory, INDEX, AtFlags::SYMLINK_NOFOLLOW).ok();
+        if staging.before.is_some() {
             staging.copy_index().map_err(|error| format!("the index cannot be copied: {error}"))?;
         }
         Ok(staging)
@@ -128,12 +159,11 @@ impl<'a> Staging<'a> {
     /// # Errors
     /// Returns why nothing was changed: git works there, somebody changed the index since it was
     /// copied, or what `act` says.
-    pub fn install(self, act: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
-        self.lock().map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => "git is working there".to_owned(),
-            _ => format!("{LOCK}: {error}"),
-        })?;
-        let done = if self.is_unchanged() {
+    pub fn install(mut self, act: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+        if !self.is_locked {
+            self.lock()?;
+        }
+        if self.is_unchanged() {
             act().and_then(|()| {
                 self.make_as_old_as_before().map_err(|errno| format!("the index: {errno}"))?;
                 match renameat(&self.objects, &self.name, &self.directory, INDEX) {
@@ -143,14 +173,21 @@ impl<'a> Staging<'a> {
                 }
             })
         } else {
-            Err("something was staged in the meantime".to_owned())
-        };
-        let _ = unlinkat(&self.directory, LOCK, AtFlags::empty());
-        done
+            Err(STAGED_MEANWHILE.to_owned())
+        }
     }
 
     /// Takes the lock. One that this session left, when it was killed, is taken over.
-    fn lock(&self) -> io::Result<()> {
+    fn lock(&mut self) -> Result<(), String> {
+        self.wait_for_lock().map_err(|errno| match errno {
+            Errno::EXIST => "git is working there".to_owned(),
+            errno => format!("{LOCK}: {errno}"),
+        })?;
+        self.is_locked = true;
+        Ok(())
+    }
+
+    fn wait_for_lock(&self) -> Result<(), Errno> {
         let latest = Instant::now() + PATIENCE;
         loop {
             match self.make_lock() {
@@ -158,7 +195,7 @@ impl<'a> Staging<'a> {
                     unlinkat(&self.directory, LOCK, AtFlags::empty())?;
                 }
                 Err(Errno::EXIST) if Instant::now() < latest => std::thread::sleep(STEP),
-                made => return Ok(made?),
+                made => return made,
             }
         }
     }
@@ -209,6 +246,9 @@ impl<'a> Staging<'a> {
 
 impl Drop for Staging<'_> {
     fn drop(&mut self) {
+        if self.is_locked {
+            let _ = unlinkat(&self.directory, LOCK, AtFlags::empty());
+        }
         let _ = unlinkat(&self.objects, Path::new(&self.name), AtFlags::empty());
     }
 }

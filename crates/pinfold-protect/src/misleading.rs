@@ -248,13 +248,14 @@ pub fn leads_away(
 
 /// Whether a link may lead there: to something among the system's programs, or in what the sandbox
 /// could read, that the user cannot write to either; or to a program there from a directory of programs
-/// (`.venv/bin/python`), which no tool takes for a place to write to.
+/// (`.venv/bin/python`), which no tool takes for a place to write to; or to a file of the system's of the
+/// same name, no program: root can write to all of them, and `automake --add-missing` makes such links.
 fn is_harmless(link: &Path, place: &Path, fixed: &[PathBuf], hidden: &[PathBuf]) -> bool {
     if place == Path::new("/dev/null") {
         return true;
     }
-    let mut fixed = PROGRAMS.iter().map(Path::new).chain(fixed.iter().map(PathBuf::as_path));
-    if !fixed.any(|fixed| place.starts_with(fixed))
+    let is_of_system = PROGRAMS.iter().any(|programs| place.starts_with(programs));
+    if !is_of_system && !fixed.iter().any(|fixed| place.starts_with(fixed))
         || hidden.iter().any(|hidden| place.starts_with(hidden))
     {
         return false;
@@ -264,8 +265,16 @@ fn is_harmless(link: &Path, place: &Path, fixed: &[PathBuf], hidden: &[PathBuf])
         let is_among_programs = link.parent().is_some_and(|directory| directory.ends_with("bin"));
         is_among_programs && found.is_file() && found.permissions().mode() & 0o111 != 0
     };
+    let is_beside_programs =
+        place.parent().is_some_and(|it| it.ends_with("bin") || it.ends_with("sbin"));
+    let is_copy = |found: &fs::Metadata| {
+        let is_same = link.file_name() == place.file_name();
+        is_of_system && is_same && !is_beside_programs && found.is_file()
+    };
     fs::metadata(place).is_ok_and(|found| {
-        is_program(&found) || (found.is_file() || found.is_dir()) && !is_writable()
+        is_program(&found)
+            || is_copy(&found)
+            || (found.is_file() || found.is_dir()) && !is_writable()
     })
 }
 

@@ -33,7 +33,8 @@ fn new_links_that_lead_out_of_the_workspace_are_set_aside() {
              ln -s ~ home; ln -s /tmp tmp; git clone -q . n; ln -s ../../precious n/up; \
              ln -s file in; ln -s $PWD/file whole; mkdir bin; ln -s /usr/bin/env bin/env; ln -s ../d/e d/dir; \
              ln -s /dev/null null; ln -s nowhere missing; touch c/new; \
-             ln -s ../.git/config d/report; ln -s .envrc settings; ln -s .vscode/x.json x.json",
+             ln -s ../.git/config d/report; ln -s .envrc settings; ln -s .vscode/x.json x.json; \
+             ln -s /usr/lib/os-release os-release; ln -s /usr/bin/env d/env",
             out = precious.display()
         );
         let told = text(&case.inside(&made)).1;
@@ -42,7 +43,17 @@ fn new_links_that_lead_out_of_the_workspace_are_set_aside() {
             "n/up", "d/report", "settings", "x.json",
         ];
         assert_set_aside(&case, &told, &gone);
-        for kept in ["in", "whole", "bin/env", "d/dir", "null", "missing", "c/mine", "c/climbs"] {
+        for kept in [
+            "in",
+            "whole",
+            "bin/env",
+            "os-release",
+            "d/dir",
+            "null",
+            "missing",
+            "c/mine",
+            "c/climbs",
+        ] {
             let now = std::fs::symlink_metadata(case.path().join(kept));
             assert!(now.is_ok_and(|now| now.is_symlink()), "{kept}: {told}");
         }
@@ -202,5 +213,19 @@ fn directories_with_a_very_long_path_end_no_look() {
         assert_set_aside(&case, &told, &[".envrc", "z/.envrc", "z/l"]);
         assert_eq!(case.host("find a -name .envrc | wc -l").trim(), "1", "{site}: {told}");
         case.host("rm -r a");
+    }
+}
+
+/// Asks for an encrypted directory with a key of the session's own (linux/fscrypt.h). The filter answers
+/// before the file system does.
+const ENCRYPT: &str = "python3 -c 'import fcntl, os, struct\nd = os.open(\".\", os.O_RDONLY)\n\
+    a = bytearray(struct.pack(\"<II32sII32s\", 2, 0, b\"\", 64, 0, b\"\") + b\"k\" * 64)\n\
+    try: fcntl.ioctl(d, 0xC0506617, a)\nexcept OSError as e: print(os.strerror(e.errno))'";
+
+#[test]
+fn a_session_encrypts_no_directory() {
+    for site in sites() {
+        let (shown, told) = text(&site.bare_directory().inside(ENCRYPT));
+        assert_eq!(shown, "Operation not permitted\n", "{site}: {told}");
     }
 }

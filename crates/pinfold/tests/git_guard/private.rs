@@ -556,3 +556,16 @@ fn an_index_that_is_locked_for_a_moment_is_waited_for() {
         assert_eq!(shown, "in\n", "{site}: {told}");
     }
 }
+
+#[test]
+fn a_host_that_asks_for_its_status_all_the_time_gets_the_commits() {
+    for site in sites() {
+        let case = site.repository();
+        case.host("(until test -e ../stop; do touch file; git status; done) >/dev/null 2>&1 &");
+        let script = "echo n >new; git add new; git commit -qm in";
+        let (_, told) = text(&case.inside(script));
+        case.host("touch ../stop; sleep 0.1");
+        let look = "git log -1 --format=%s; git status --porcelain; git for-each-ref refs/pinfold";
+        assert_eq!(case.host(look), "in\n", "{site}: {told}");
+    }
+}

@@ -6,6 +6,7 @@ use super::table::Verdict;
 use super::{Character, Range as Verdicts};
 
 const LOAD_WORD: u16 = 0x20;
+const AND: u16 = 0x54;
 const JUMP_EQUAL: u16 = 0x15;
 const JUMP_AT_LEAST: u16 = 0x35;
 const JUMP_ANY_BIT: u16 = 0x45;
@@ -143,7 +144,7 @@ impl Assembler {
             Verdict::Absent => self.give(ABSENT),
             Verdict::Namespaces => self.namespaces(),
             Verdict::Families => self.families(),
-            Verdict::Terminal => self.terminal(),
+            Verdict::Terminal => self.requests(),
             Verdict::Personality => self.personality(),
             Verdict::Init => self.init(numbers),
             Verdict::Setuid | Verdict::Nodes => self.modes(numbers),
@@ -176,11 +177,24 @@ impl Assembler {
         self.give(errno(libc::EAFNOSUPPORT));
     }
 
-    /// ioctl(2): nothing types into a terminal, even into one's own.
-    fn terminal(&mut self) {
+    /// ioctl(2): nothing types into a terminal, even into one's own. No directory gets encrypted: without
+    /// its key nobody can judge the names in it, and later sessions could show them by bringing the key
+    /// back. No file system makes a snapshot, which would hold what masks hide.
+    fn requests(&mut self) {
         self.load(argument(1));
         for request in [libc::TIOCSTI, libc::TIOCLINUX, libc::TIOCSETD] {
             self.give_if_equal(request as u32, REFUSE);
+        }
+        for request in ENCRYPTION {
+            self.give_if_equal(request, REFUSE);
+        }
+        // Copies of files, which all file systems have taken over from Btrfs.
+        for request in [libc::FICLONE, libc::FICLONERANGE, FIDEDUPERANGE] {
+            self.give_if_equal(request as u32, PASS);
+        }
+        self.emit(AND, 0, 0, 0xff00);
+        for kind in [BTRFS, BCACHEFS] {
+            self.give_if_equal(kind << 8, REFUSE);
         }
         self.give(PASS);
     }
@@ -316,6 +330,15 @@ const NODES: [u32; 2] = [libc::SYS_mknod as u32, libc::SYS_mknodat as u32];
 #[cfg(target_arch = "aarch64")]
 const NODES: [u32; 1] = [libc::SYS_mknodat as u32];
 const DEVICE: u32 = libc::S_IFCHR & libc::S_IFBLK;
+
+/// Requests of linux/fscrypt.h: FS_IOC_SET_ENCRYPTION_POLICY, FS_IOC_ADD_ENCRYPTION_KEY,
+/// FS_IOC_REMOVE_ENCRYPTION_KEY and FS_IOC_REMOVE_ENCRYPTION_KEY_ALL_USERS.
+const ENCRYPTION: [u32; 4] = [0x800c_6613, 0xc050_6617, 0xc040_6618, 0xc040_6619];
+/// linux/fs.h
+const FIDEDUPERANGE: u64 = 0xc018_9436;
+/// Types of requests (BTRFS_IOCTL_MAGIC, linux/btrfs.h; the same of Bcachefs).
+const BTRFS: u32 = 0x94;
+const BCACHEFS: u32 = 0xbc;
 
 /// The first command that is not known (linux/fcntl.h, F_LINUX_SPECIFIC_BASE + 15, Linux 6.19); F_SETDELEG is
 /// the next.

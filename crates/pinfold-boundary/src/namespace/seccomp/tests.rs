@@ -28,6 +28,10 @@ fn evaluate(program: &[libc::sock_filter], arch: u32, number: u32, arguments: [u
                 word = data[op.k as usize / 4];
                 continue;
             }
+            0x54 => {
+                word &= op.k;
+                continue;
+            }
             0x06 => return op.k,
             0x05 => {
                 at += op.k as usize;
@@ -216,6 +220,14 @@ fn terminals_and_modes_are_filtered_by_argument() {
     assert_eq!(ioctl(libc::TIOCSTI), EPERM);
     assert_eq!(ioctl((7 << 32) | libc::TIOCSTI), EPERM, "upper half set");
     assert_eq!(ioctl(libc::TIOCGWINSZ), ALLOW);
+    // FS_IOC_SET_ENCRYPTION_POLICY, FS_IOC_ADD_ENCRYPTION_KEY, BTRFS_IOC_SNAP_CREATE and _V2.
+    for request in [0x800c_6613, 0xc050_6617, 0x5000_9401, 0x5000_9417] {
+        assert_eq!(ioctl(request), EPERM, "{request:#x}");
+    }
+    // FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, FICLONE, FICLONERANGE and FIDEDUPERANGE.
+    for request in [0x8008_6601, 0x4008_6602, 0x4004_9409, 0x4020_940d, 0xc018_9436] {
+        assert_eq!(ioctl(request), ALLOW, "{request:#x}");
+    }
     assert_eq!(answer(false, libc::SYS_fchmod, [3, 0o4755, 0, 0, 0, 0]), EPERM);
     assert_eq!(answer(false, libc::SYS_fchmod, [3, 0o2755, 0, 0, 0, 0]), ALLOW);
     assert_eq!(answer(false, libc::SYS_fchmodat, [3, 0, 0o4755, 0, 0, 0]), EPERM);

@@ -7,7 +7,7 @@ use std::path::Path;
 use pinfold_git::host_git::HostGit;
 use pinfold_git::refs::{Head, shell_word};
 use pinfold_git::settled::Settled;
-use pinfold_git::staging::Staging;
+use pinfold_git::staging::{Locked, STAGED_MEANWHILE, Staging};
 use pinfold_git::stamp::{OF_STOPPED, STOPPED};
 use pinfold_git::state::{Side, State};
 use pinfold_git::worktrees::Worktree;
@@ -60,7 +60,13 @@ impl Collect<'_> {
                 state.trees.insert(worktree.head.clone(), theirs.clone());
                 continue;
             }
-            match self.follow(state, worktree, plan, (&last, ours, theirs)) {
+            let sides = (&last, ours, theirs);
+            let mut moved = self.follow(state, worktree, plan, sides, Locked::Briefly);
+            // Editors and prompts have `git status` write the index every now and then.
+            if moved.as_ref().is_err_and(|why| why == STAGED_MEANWHILE) {
+                moved = self.follow(state, worktree, plan, sides, Locked::Throughout);
+            }
+            match moved {
                 Ok(branch) => {
                     followed.branches.extend(branch);
                     state.trees.insert(worktree.head.clone(), theirs.clone());
@@ -88,6 +94,7 @@ impl Collect<'_> {
         worktree: &Worktree,
         plan: &Plan<'_>,
         (last, ours, theirs): (&Side, &Side, &Side),
+        locked: Locked,
     ) -> Result<Option<String>, String> {
         let branch = theirs.head.branch.as_ref();
         if let Some(why) = self.is_stopped(worktree) {
@@ -121,7 +128,7 @@ impl Collect<'_> {
             return Err("it is not a fast-forward of the host's branch".to_owned());
         }
         let git = HostGit { program: self.git, directory: &worktree.git };
-        let staging = Staging::copy(git, &self.copied.host, self.session)?;
+        let staging = Staging::make(git, &self.copied.host, self.session, locked)?;
         if last.tree != theirs.tree {
             let tree = theirs.tree.as_ref().ok_or("a conflict is staged in it")?;
             if let Some(path) = self.stages_protected(state, last.tree.as_deref(), tree)? {

@@ -148,7 +148,7 @@ fn case(pinfold: &Path, seed: u64) -> Result<(String, Vec<String>), Box<dyn std:
             if !is_over {
                 wrong.push("a session did not end".to_owned());
             }
-            // What the person saves while a session lives may be read in that moment (SECURITY.md).
+            // What the person saves while a session lives may be read in that moment (docs/security).
             if person::shows_secret(&output) && !story.contains("secret-new") {
                 wrong.push("a session printed a secret".to_owned());
             }

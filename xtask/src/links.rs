@@ -1,5 +1,5 @@
-//! `cargo xtask links`: links in documents lead to files and headings that exist, and so do the source
-//! files that ARCHITECTURE.md names.
+//! `cargo xtask links`: links in documents lead to files and headings that exist, the source files that
+//! ARCHITECTURE.md names exist, and the documentation's summary lists every page.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,6 +9,8 @@ use crate::Outcome;
 use crate::cargo::{command, output};
 
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
+const PAGES: &str = "docs/";
+const SUMMARY: &str = "docs/SUMMARY.md";
 
 /// Checks all documents that git has.
 ///
@@ -19,10 +21,16 @@ pub(crate) fn run() -> Outcome {
     let top = Path::new(top.trim_end());
     let listed = output(command("git").current_dir(top).args(["ls-files", "-z", "--", "*.md"]))?;
     let mut broken = Vec::new();
+    let summary = fs::read_to_string(top.join(SUMMARY))?;
+    let listed_pages: BTreeSet<&str> = links(&summary).into_iter().collect();
     for name in listed.split_terminator('\0') {
         let path = top.join(name);
         // One that was removed and is still in the index.
         let Ok(text) = fs::read_to_string(&path) else { continue };
+        let page = name.strip_prefix(PAGES).filter(|_| name != SUMMARY);
+        if page.is_some_and(|page| !listed_pages.contains(page)) {
+            broken.push(format!("{SUMMARY}: {name} is missing"));
+        }
         let links = links(&text).into_iter().filter(|link| !leads_somewhere(&path, link));
         broken.extend(links.map(|link| format!("{name}: {link}")));
         if name == ARCHITECTURE {

@@ -443,7 +443,7 @@ impl Session {
         notes.extend(record_settled(&settled, audit).map_err(RunError::System)?);
         if settled.is_cut {
             let what = "not everything that the session changed was looked at: the next `pinfold run` \
-                        goes on with it; run no git and no builds there before";
+                        finishes it; run no git and no builds there before that";
             // Only so many are shown.
             notes.insert(0, what.to_owned());
         }

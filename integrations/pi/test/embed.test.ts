@@ -52,8 +52,8 @@ test("operations work inside", async () => {
   assert.equal((await read.readFile(path("made/deep/file"))).toString(), "content");
   await read.access(path("made/deep/file"));
   await assert.rejects(Promise.resolve(read.access(path("none"))), /no such file/);
-  await assert.rejects(Promise.resolve(read.readFile("/etc/passwd")), {
-    message: "path escapes workspace: /etc/passwd",
+  await assert.rejects(Promise.resolve(read.readFile("/etc/shadow")), {
+    message: "path escapes workspace: /etc/shadow",
   });
   writeFileSync(path("image"), Buffer.from("89504e470d0a1a0a", "hex"));
   assert.equal(await read.detectImageMimeType?.(path("image")), "image/png");

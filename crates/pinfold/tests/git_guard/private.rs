@@ -57,7 +57,7 @@ fn a_branch_that_both_sides_moved_is_kept_beside() {
         case.host("git commit -q --allow-empty -m out");
         let output = child.wait_with_output().unwrap();
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(told.contains("no fast-forward"), "{site}: {told}");
+        assert!(told.contains("not a fast-forward"), "{site}: {told}");
         let look = "git log --format=%s -1; git for-each-ref --format='%(subject)' refs/pinfold";
         assert_eq!(case.host(look), "out\nin\n", "{site}");
     }

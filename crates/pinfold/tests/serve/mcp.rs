@@ -89,7 +89,10 @@ fn tools_work_inside_and_their_results_have_the_shape_that_was_told() {
         }
         assert_eq!(mcp.call("read", json!({ "path": "a.txt" })), (false, "one\ntwo\n".to_owned()));
         let (is_error, said) = mcp.call("read", json!({ "path": "a.txt", "limit": 1 }));
-        assert!(!is_error && said.starts_with("one\n\n[2 lines in all; offset 2"), "{said}");
+        assert!(
+            !is_error && said.starts_with("one\n\n[2 lines in all; continue with offset 2"),
+            "{said}"
+        );
         let edits = json!([{ "old": "two", "new": "three" }]);
         assert!(!mcp.call("edit", json!({ "path": "a.txt", "edits": edits })).0);
         assert_eq!(fs::read_to_string(stage.path("ws/a.txt")).unwrap(), "one\nthree\n");

@@ -193,6 +193,6 @@ fn a_program_that_the_host_lacks_is_told_so() {
     for person in people_with("no moltnet", &["git", "gh"]) {
         let world = world(person, "autoApprove = true\nonPath = [\"moltnet\"]");
         let said = world.shell(&[], "moltnet entry list 2>&1; echo $?");
-        said.has(&["moltnet is not on the host", "it is looked for along PATH", "126\n"]);
+        said.has(&["moltnet is not on the host", "it is searched in PATH", "126\n"]);
     }
 }

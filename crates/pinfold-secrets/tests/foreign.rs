@@ -71,8 +71,8 @@ fn pis_auth_has_providers_of_each_kind() {
 #[test]
 fn what_is_not_understood_is_told_and_not_quoted() {
     for (client, text, expected) in [
-        (Client::Claude, "hush", "no JSON"),
-        (Client::Claude, "[\"hush\"]", "no JSON"),
+        (Client::Claude, "hush", "not a JSON"),
+        (Client::Claude, "[\"hush\"]", "not a JSON"),
         (Client::Claude, r#"{"mcpOAuth":"hush"}"#, "no credential"),
         (Client::Claude, r#"{"claudeAiOauth":{"token":"hush"}}"#, "no accessToken"),
         (Client::Claude, r#"{"claudeAiOauth":{"accessToken":"hu\nsh"}}"#, "no accessToken"),

@@ -102,7 +102,7 @@ fn what_is_in_the_way_is_named() {
         assert!(elsewhere.contains(&format!("hint: start there: cd {here}/other/place")));
         for name in ["full", "file", "link"] {
             let taken = run(name);
-            assert!(taken.contains(&format!("{here}/ws-{name} is there already")), "{taken}");
+            assert!(taken.contains(&format!("{here}/ws-{name} exists")), "{taken}");
         }
         assert_eq!(
             host(&stage, "cat ../ws-full/mine ../ws-file; readlink ../ws-link"),
@@ -124,11 +124,11 @@ fn a_clone_of_another_repository_there_is_not_entered() {
     for person in people() {
         let stage = repository(person);
         host(&stage, "git clone -q . ../ws-b; git -C ../ws-b checkout -qb b");
-        assert!(refused(&stage, &["--worktree-branch", "b"]).contains("is there already"));
+        assert!(refused(&stage, &["--worktree-branch", "b"]).contains("exists and is not a worktree"));
         // A worktree in git's list whose directory somebody has replaced.
         session(&stage, "c", "echo more >>a");
         host(&stage, "rm -r ../ws-c; git clone -q . ../ws-c; git -C ../ws-c checkout -qb c");
-        assert!(refused(&stage, &["--worktree-branch", "c"]).contains("is there already"));
+        assert!(refused(&stage, &["--worktree-branch", "c"]).contains("exists and is not a worktree"));
     }
 }
 

@@ -124,11 +124,15 @@ fn a_clone_of_another_repository_there_is_not_entered() {
     for person in people() {
         let stage = repository(person);
         host(&stage, "git clone -q . ../ws-b; git -C ../ws-b checkout -qb b");
-        assert!(refused(&stage, &["--worktree-branch", "b"]).contains("exists and is not a worktree"));
+        assert!(
+            refused(&stage, &["--worktree-branch", "b"]).contains("exists and is not a worktree")
+        );
         // A worktree in git's list whose directory somebody has replaced.
         session(&stage, "c", "echo more >>a");
         host(&stage, "rm -r ../ws-c; git clone -q . ../ws-c; git -C ../ws-c checkout -qb c");
-        assert!(refused(&stage, &["--worktree-branch", "c"]).contains("exists and is not a worktree"));
+        assert!(
+            refused(&stage, &["--worktree-branch", "c"]).contains("exists and is not a worktree")
+        );
     }
 }
 

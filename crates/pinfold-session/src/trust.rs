@@ -21,7 +21,7 @@ const INSIDE: &str = "/run/pinfold/trust";
 
 /// Bundles of trusted certificates: Debian and Arch, Fedora, Alpine, SUSE. The first that is
 /// there is what a system goes by; all are covered.
-const BUNDLES: [&str; 5] = [
+pub(crate) const BUNDLES: [&str; 5] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",

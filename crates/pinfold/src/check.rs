@@ -31,7 +31,8 @@ pub(crate) struct CheckArgs {
     /// The kind of access
     #[arg(value_name = "ACCESS")]
     asked: Asked,
-    /// A path as it is in the sandbox, HOST[:PORT], or a secret's name
+    /// What it would access.
+    #[arg(help = "A path as it is in the sandbox, HOST[:PORT], or a secret's name")]
     target: OsString,
     #[command(flatten)]
     request: RequestArgs,

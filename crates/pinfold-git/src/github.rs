@@ -9,7 +9,7 @@ use pinfold_policy::network::Repository;
 use crate::config::{Config, Setting, split};
 use crate::layout::CONFIGS;
 
-/// What the configuration of a git directory says; of a directory that is none, nothing.
+/// Returns the configuration of a git directory, which is empty for another directory.
 pub fn configuration(git: &Path) -> Config {
     let mut all = Config::default();
     let Ok(directory) = open_directory(git) else { return all };

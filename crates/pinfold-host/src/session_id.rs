@@ -57,7 +57,7 @@ impl SessionName {
     }
 }
 
-/// Why a name is none.
+/// The error for an invalid session name.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "a session's name has letters, digits, '.', '_' and '-', 63 at most, and begins with no '-'; it is not \

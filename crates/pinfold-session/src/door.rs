@@ -67,7 +67,7 @@ pub(crate) fn wanted(
     Ok(doors.chain(names).chain([outward]).collect())
 }
 
-/// Whether a session goes on without whoever started it, or waits for what is run in it.
+/// Whether a session outlives the process that started it, or waits for commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LivesOn(pub(crate) bool);
 

@@ -27,7 +27,7 @@ impl Prospect {
     pub fn note(&self, host: &Path) -> Option<&'static str> {
         let is_shown = self.tracked.same.contains(host);
         is_shown.then_some(
-            "its name would hide it, but git has this very content, and the inside reads what git \
+            "its name would hide it, but git has this very content, and the sandbox reads what git \
              has",
         )
     }

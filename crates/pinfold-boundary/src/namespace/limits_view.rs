@@ -1,7 +1,7 @@
 //! Shows a session its memory and CPU limits where programs look for them.
 //!
 //! The kernel shows limits only through the control group file system, and a session's limits need not be those
-//! of a group (init watches memory for users without one). So these are files of ours, written once:
+//! of a group (init watches memory for users without one). So these files are generated once:
 //!
 //! - `/sys/fs/cgroup`, as the root of a version 2 hierarchy, with the two files of version 1 that libuv reads.
 //! - `/proc/cgroups`, which tells the JVM which version to read, where the machine has version 1.

@@ -102,10 +102,10 @@ impl Permissions {
         };
         let mut all = Vec::new();
         while rest.len() >= EVENT {
+            let start: *const libc::fanotify_event_metadata = rest.as_ptr().cast();
             // SAFETY: at least so many bytes are there, each of which the kernel wrote; the structure is
             // plain integers, and need not be aligned to be read so.
-            let event: libc::fanotify_event_metadata =
-                unsafe { std::ptr::read_unaligned(rest.as_ptr().cast()) };
+            let event = unsafe { start.read_unaligned() };
             let length = event.event_len as usize;
             if event.vers != libc::FANOTIFY_METADATA_VERSION || length < EVENT {
                 return Err(Errno::PROTO);

@@ -37,7 +37,7 @@ pub struct DoorSockets {
     pub names: UdpSocket,
     /// Where connections arrive: by a proxy's request, or handed over by the inside's kernel.
     pub outward: Vec<TcpListener>,
-    /// Ports of the inside's loopback interface that lead to the same ports of this machine's.
+    /// Ports of the sandbox's loopback interface that lead to the same ports of the host's.
     pub loopback: Vec<TcpListener>,
 }
 

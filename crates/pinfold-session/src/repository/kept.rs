@@ -41,7 +41,7 @@ pub struct TrustedContent {
     pub limited: Option<Limited>,
 }
 
-/// A content with its limits apart: lower ones need no trust anew.
+/// A content without its limits, and the limits: lower ones stay trusted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limited {
     /// The hash of everything but the limits.

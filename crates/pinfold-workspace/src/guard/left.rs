@@ -252,8 +252,8 @@ impl Other {
     }
 }
 
-/// Returns the sessions other than `own` that can write to some of these directories. A session writes down what it was given before it starts, so whatever was seen of it is
-/// followed by its record.
+/// Returns the sessions other than `own` that can write to some of these directories. A session writes its
+/// record before it starts, so nothing can be seen of one that has none yet.
 pub(super) fn others(places: &Places, own: &str, roots: &[PathBuf]) -> Vec<Other> {
     let entries = fs::read_dir(SessionState::all_private(places)).into_iter().flatten().flatten();
     let others = entries.filter(|entry| entry.file_name() != own);

@@ -92,18 +92,7 @@ fn options(words: &[&str]) -> Result<Options, Box<dyn std::error::Error>> {
 
 /// Builds the executable that the tests start, and returns its path.
 fn built() -> Result<PathBuf, Box<dyn std::error::Error>> {
-    let mut build = command("cargo");
-    build.args(["build", "--quiet", "--package", "pinfold", "--all-features"]);
-    cargo::finish(&mut build)?;
-    let mut build = command("cargo");
-    build.args(["build", "--quiet", "--package", "pinfold", "--all-features"]);
-    build.args(["--message-format", "json"]);
-    let messages = cargo::output(&mut build)?;
-    let executable = messages.lines().rev().find_map(|line| {
-        let message: serde_json::Value = serde_json::from_str(line).ok()?;
-        message["executable"].as_str().map(PathBuf::from)
-    });
-    executable.ok_or_else(|| "cargo named no executable".into())
+    cargo::build(&["--package", "pinfold", "--all-features"])
 }
 
 /// Runs one case; returns what was done, and what went wrong.

@@ -1,14 +1,27 @@
 //! Starts cargo and the other programs that the tasks run.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::Outcome;
 
-/// Returns a command that starts `program`.
+/// Returns a command that starts `program`, without the variables by which `cargo run` describes this package.
+/// Build scripts (ring's) depend on them, so cargo would build everything above ring again with them, and once
+/// more without them.
 #[expect(clippy::disallowed_methods, reason = "a developer's tool, not part of pinfold")]
 pub(crate) fn command(program: impl AsRef<Path>) -> Command {
-    Command::new(program.as_ref())
+    let mut command = Command::new(program.as_ref());
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    names.filter(|name| is_of_package(name)).for_each(|name| drop(command.env_remove(name)));
+    command
+}
+
+/// Whether cargo sets a variable for the package that it runs ("Environment variables Cargo sets for crates" in
+/// the Cargo Book).
+fn is_of_package(name: &str) -> bool {
+    const WHOLE: [&str; 4] =
+        ["CARGO_BIN_NAME", "CARGO_CRATE_NAME", "CARGO_PRIMARY_PACKAGE", "OUT_DIR"];
+    name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") || WHOLE.contains(&name)
 }
 
 /// Runs cargo in the current directory with two lists of arguments.
@@ -50,6 +63,23 @@ fn shown(command: &Command) -> String {
     program + first.as_deref().unwrap_or_default()
 }
 
+/// Builds packages with these options and returns the path of the last executable that cargo names.
+///
+/// # Errors
+/// Returns an error if the build fails or makes no executable.
+pub(crate) fn build(options: &[&str]) -> Result<PathBuf, Box<dyn std::error::Error>> {
+    // Cargo shows errors itself.
+    finish(command("cargo").args(["build", "--quiet"]).args(options))?;
+    let mut build = command("cargo");
+    let messages =
+        output(build.args(["build", "--quiet", "--message-format", "json"]).args(options))?;
+    let executable = messages.lines().rev().find_map(|line| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        message["executable"].as_str().map(PathBuf::from)
+    });
+    executable.ok_or_else(|| "cargo named no executable".into())
+}
+
 /// Returns a command that runs tests: cargo-nextest if it is installed, otherwise `cargo test`.
 /// With all features, as `scripts/test` does, so that neither builds again what the other built.
 /// Both take the same options for packages and targets, and names of tests after them.
@@ -62,4 +92,18 @@ pub(crate) fn tests() -> Command {
         cargo.args(["test", "--all-features", "--no-fail-fast"]);
     }
     cargo
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_variable_of_this_package_reaches_a_program_that_is_started() {
+        let shown = output(command("env").arg("-u").arg("none")).unwrap();
+        let names = shown.lines().filter_map(|line| line.split_once('=')).map(|(name, _)| name);
+        let left: Vec<&str> = names.filter(|name| is_of_package(name)).collect();
+        assert!(left.is_empty(), "{left:?}");
+        assert!(std::env::var_os("CARGO_PKG_NAME").is_some(), "cargo sets it for this test");
+    }
 }

@@ -41,6 +41,12 @@ tasks:
   bench soak [--minutes N]      mixed traffic for ten minutes; fails when something grows
   lock AGENT VERSION [FILE]     write agents/recipes/FILE.json (FILE: AGENT) from npm";
 
+/// Builds the benchmarks and runs them.
+fn bench(words: &[&str]) -> Outcome {
+    let program = cargo::build(&["--release", "--package", "pinfold-bench"])?;
+    cargo::finish(cargo::command(program).args(words))
+}
+
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -53,9 +59,7 @@ fn main() -> ExitCode {
         ["links"] => links::run(),
         ["leftovers", rest @ ..] => leftovers::run(rest),
         // A program of its own: it links the product, which this one must not.
-        ["bench", rest @ ..] => {
-            cargo::run(&["run", "--quiet", "--release", "--package", "pinfold-bench", "--"], rest)
-        }
+        ["bench", rest @ ..] => bench(rest),
         ["lock", rest @ ..] => lock::run(rest).map_err(Into::into),
         _ => Err(USAGE.into()),
     };

@@ -72,7 +72,8 @@ build_tests() {
     local binary binaries artifacts executable filter filters options=()
     binaries=$(awk '{ print $1 }' <<<"$1" | sort -u)
     for binary in $binaries; do options+=(--test "$binary"); done
-    artifacts=$(cargo test --quiet --all-features --package pinfold "${options[@]}" --no-run --message-format=json)
+    # All packages, as `scripts/test` builds them: with fewer, dependencies have other features.
+    artifacts=$(cargo test --quiet --all-features --workspace "${options[@]}" --no-run --message-format=json)
     for binary in $binaries; do
         executable=$(sed -n 's|.*"executable":"\([^"]*/'"$binary"'-[0-9a-f]*\)".*|\1|p' <<<"$artifacts")
         filters=$(awk -v binary="$binary" '$1 == binary { print $2 }' <<<"$1" | sort -u | tr '\n' ' ')

@@ -92,7 +92,8 @@ fn options(words: &[&str]) -> Result<Options, Box<dyn std::error::Error>> {
 
 /// Builds the executable that the tests start, and returns its path.
 fn built() -> Result<PathBuf, Box<dyn std::error::Error>> {
-    cargo::build(&["--package", "pinfold", "--all-features"])
+    // With all packages, as `scripts/test` builds them.
+    cargo::build(&["test", "--workspace", "--all-features", "--no-run"], "pinfold")
 }
 
 /// Runs one case; returns what was done, and what went wrong.

@@ -12,7 +12,9 @@ use crate::Outcome;
 pub(crate) fn command(program: impl AsRef<Path>) -> Command {
     let mut command = Command::new(program.as_ref());
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    names.filter(|name| is_of_package(name)).for_each(|name| drop(command.env_remove(name)));
+    for name in names.filter(|name| is_of_package(name)) {
+        command.env_remove(name);
+    }
     command
 }
 
@@ -63,21 +65,23 @@ fn shown(command: &Command) -> String {
     program + first.as_deref().unwrap_or_default()
 }
 
-/// Builds packages with these options and returns the path of the last executable that cargo names.
+/// Runs a subcommand of cargo that builds, and returns the path of the program of this name.
 ///
 /// # Errors
-/// Returns an error if the build fails or makes no executable.
-pub(crate) fn build(options: &[&str]) -> Result<PathBuf, Box<dyn std::error::Error>> {
+/// Returns an error if the build fails or does not make the program.
+pub(crate) fn build(words: &[&str], name: &str) -> Result<PathBuf, Box<dyn std::error::Error>> {
     // Cargo shows errors itself.
-    finish(command("cargo").args(["build", "--quiet"]).args(options))?;
-    let mut build = command("cargo");
+    finish(command("cargo").args(words).arg("--quiet"))?;
     let messages =
-        output(build.args(["build", "--quiet", "--message-format", "json"]).args(options))?;
+        output(command("cargo").args(words).args(["--quiet", "--message-format", "json"]))?;
     let executable = messages.lines().rev().find_map(|line| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;
-        message["executable"].as_str().map(PathBuf::from)
+        let is_program = message["target"]["kind"] == serde_json::json!(["bin"])
+            && message["target"]["name"] == name
+            && message["profile"]["test"] == false;
+        message["executable"].as_str().filter(|_| is_program).map(PathBuf::from)
     });
-    executable.ok_or_else(|| "cargo named no executable".into())
+    executable.ok_or_else(|| format!("cargo built no program {name}").into())
 }
 
 /// Returns a command that runs tests: cargo-nextest if it is installed, otherwise `cargo test`.

@@ -43,7 +43,8 @@ tasks:
 
 /// Builds the benchmarks and runs them.
 fn bench(words: &[&str]) -> Outcome {
-    let program = cargo::build(&["--release", "--package", "pinfold-bench"])?;
+    let program =
+        cargo::build(&["build", "--release", "--package", "pinfold-bench"], "pinfold-bench")?;
     cargo::finish(cargo::command(program).args(words))
 }
 

@@ -21,6 +21,7 @@ use pinfold_host::file_id::FileId;
 use pinfold_host::io::AtPath as _;
 use pinfold_host::session_id::SessionId;
 use pinfold_host::sessions::{SessionState, live_sessions};
+use pinfold_policy::path::Escaped;
 use pinfold_policy::protect::Protection;
 use pinfold_policy::settings::Settings;
 use pinfold_protect::began::Began;
@@ -31,11 +32,13 @@ use pinfold_protect::survey::Walk;
 use serde::{Deserialize, Serialize};
 
 use super::{Guard, Walked, site_of};
+use crate::GuardError;
 use crate::git::private::Copied;
 use crate::protected_dirs::{Entry, ProtectedDir};
 
 /// The record's name in the session's private directory; the walks lie beside it.
 const RECORD: &str = "left.json";
+const NEW_RECORD: &str = "left.json.new";
 
 #[derive(Serialize, Deserialize)]
 struct Left {
@@ -159,8 +162,10 @@ impl Guard {
             odd: self.before.odd.iter().map(|(path, id)| (bytes(path), *id)).collect(),
             fixed: self.before.fixed.iter().map(|path| bytes(path)).collect(),
         };
-        // Last: without it nothing is settled.
-        write(RECORD.to_owned(), &serde_json::to_vec(&left)?)
+        // Last: without it nothing is settled. Other starts read it, so it is there as a whole or not at all.
+        let new = private.join(NEW_RECORD);
+        write(NEW_RECORD.to_owned(), &serde_json::to_vec(&left)?)?;
+        fs::rename(&new, private.join(RECORD)).at("rename", &new)
     }
 
     /// What a dead session left, if it had come far enough to start.
@@ -254,26 +259,68 @@ impl Other {
 
 /// Returns the sessions other than `own` that can write to some of these directories. A session writes its
 /// record before it starts, so nothing can be seen of one that has none yet.
-pub(super) fn others(places: &Places, own: &str, roots: &[PathBuf]) -> Vec<Other> {
-    let entries = fs::read_dir(SessionState::all_private(places)).into_iter().flatten().flatten();
-    let others = entries.filter(|entry| entry.file_name() != own);
-    let records = others.filter_map(|entry| read(&entry.path()));
-    let other = |left: Left| Other {
-        roots: left.roots.into_iter().map(path).collect(),
-        copied: left
-            .copied
-            .into_iter()
-            .map(|copy| Anchor::written(path(copy.host), copy.identity))
-            .collect(),
-        began: left.began.by_the_clock(),
-        odd: left.odd.into_iter().map(|(odd, id)| (path(odd), id)).collect(),
+///
+/// # Errors
+/// The record of a session that cannot be read: it may share any directory.
+pub(super) fn others(
+    places: &Places,
+    own: &str,
+    roots: &[PathBuf],
+) -> Result<Vec<Other>, GuardError> {
+    let all = SessionState::all_private(places);
+    let failed = |error| GuardError::refused(format!("cannot list sessions: {error}"), None);
+    let mut found = Vec::new();
+    let entries = match fs::read_dir(&all) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
+        entries => entries.at("read", &all).map_err(failed)?,
     };
-    records.map(other).filter(|other| other.shares(roots)).collect()
+    for entry in entries {
+        let entry = entry.at("read", &all).map_err(failed)?;
+        if entry.file_name() == own {
+            continue;
+        }
+        let record = try_read(&entry.path()).map_err(|error| {
+            let session = entry.file_name();
+            let session = Escaped(Path::new(&session)).to_string();
+            let what = format!("cannot read what session {session} may write: {error}");
+            GuardError::refused(what, Some(format!("end it first: `pinfold stop {session}`")))
+        })?;
+        found.extend(record.map(Other::of).filter(|other| other.shares(roots)));
+    }
+    Ok(found)
+}
+
+impl Other {
+    fn of(left: Left) -> Self {
+        Self {
+            roots: left.roots.into_iter().map(path).collect(),
+            copied: left
+                .copied
+                .into_iter()
+                .map(|copy| Anchor::written(path(copy.host), copy.identity))
+                .collect(),
+            began: left.began.by_the_clock(),
+            odd: left.odd.into_iter().map(|(odd, id)| (path(odd), id)).collect(),
+        }
+    }
 }
 
 /// The record in a session's private directory.
 fn read(private: &Path) -> Option<Left> {
-    serde_json::from_slice(&fs::read(private.join(RECORD)).ok()?).ok()
+    try_read(private).ok()?
+}
+
+/// The same, with why it cannot be read. None if there is none.
+///
+/// # Errors
+/// Returns the error of reading it, or that it is damaged.
+fn try_read(private: &Path) -> io::Result<Option<Left>> {
+    use io::ErrorKind::{NotADirectory, NotFound};
+    match fs::read(private.join(RECORD)) {
+        Ok(record) => Ok(Some(serde_json::from_slice(&record)?)),
+        Err(error) if matches!(error.kind(), NotFound | NotADirectory) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Whether a dead session was granted what lies in one of these directories, or around it. `private` is
@@ -316,3 +363,6 @@ fn unreadable(session: &SessionId, private: &Path) -> Settled {
     settled.kept.push(Kept::new(format!("what session {session} left"), why));
     settled
 }
+
+#[cfg(test)]
+mod tests;

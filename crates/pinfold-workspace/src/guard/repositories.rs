@@ -95,8 +95,11 @@ impl Guard {
     /// Takes for new what is new to another live session, which could hide it while that session ends, and
     /// hides the git directories that it made or can change. They are not rebuilt yet, so no git of the
     /// host's may run in them for this session.
-    pub(super) fn heed_others(&mut self, git: &mut Git, places: &Places) {
-        let others = others(places, &self.session, &self.readable);
+    ///
+    /// # Errors
+    /// As [`others`] has.
+    pub(super) fn heed_others(&mut self, git: &mut Git, places: &Places) -> Result<(), GuardError> {
+        let others = others(places, &self.session, &self.readable)?;
         for other in &others {
             self.before.began = self.before.began.or_earlier(other.began);
             self.before.odd.retain(|odd| other.found(odd));
@@ -108,6 +111,7 @@ impl Guard {
             let reason = Reason { why: Why::HostExecutes, text, opt_in: None };
             self.protect.restrict(path, Effect::Hide, reason);
         }
+        Ok(())
     }
 
     /// Whether git takes this directory for the working tree of a repository that was there at the
@@ -162,6 +166,7 @@ impl Guard {
             let reason = Reason { why: Why::HostExecutes, text, opt_in: None };
             self.protect.substitute(host.clone(), Substitute(inside), reason);
         }
+        self.copies.end_with_index();
         self.tops = git.tops;
         self.hidden = self.protect.hidden().into_iter().collect();
         let copies = self

@@ -21,8 +21,10 @@ fn until(case: &common::Case, script: &str, expected: &str) {
 fn both_sides_are_in_step_while_the_session_lives() {
     for site in sites() {
         let case = site.repository();
+        // It goes on once it has all that the host did. What both sides do at the same time is kept, not merged.
         let script = "echo a > a; git add a; git commit -qm in; echo s > s; git add s; echo ready; \
-                      until git rev-parse -q --verify host >/dev/null; do sleep 0.1; done; \
+                      until git rev-parse -q --verify host >/dev/null && \
+                      [ \"$(git diff --cached --name-only)\" = t ]; do sleep 0.1; done; \
                       git log --format=%s host -1; git status --porcelain; \
                       git checkout -q -b mine; until [ -e done ]; do sleep 0.1; done";
         let mut run = case.spawn_inside(script);

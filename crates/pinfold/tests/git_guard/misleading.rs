@@ -147,7 +147,7 @@ fn what_misleads_waits_in_a_view() {
 }
 
 /// Enough that a look takes seconds.
-const MANY: &str = "python3 -c 'import os\nfor d in range(40):\n os.mkdir(str(d))\n \
+const MANY: &str = "python3 -c 'import os\nfor d in range(20):\n os.mkdir(str(d))\n \
                     for n in range(1000): os.symlink(\"/evil\", f\"{d}/{n}\")'";
 
 #[test]
@@ -179,7 +179,7 @@ fn a_look_that_is_interrupted_is_finished_by_the_next_start() {
 fn a_start_waits_for_another_one_that_settles_what_a_dead_session_left() {
     for site in sites() {
         let case = site.repository();
-        let many = MANY.replace("range(40)", "range(8)");
+        let many = MANY.replace("range(20)", "range(8)");
         let mut child = case.spawn_inside(&format!("{many}; echo ready; read go"));
         wait_for_line(&mut child, "ready");
         child.kill().unwrap();

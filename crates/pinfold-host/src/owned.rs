@@ -157,7 +157,11 @@ pub fn read(path: &Path) -> Result<Option<Vec<u8>>, OwnedError> {
     Ok(Some(bytes))
 }
 
-fn open(path: &Path) -> Result<Option<File>, OwnedError> {
+/// Opens a file that only the caller or root can write, as [`read`] does.
+///
+/// # Errors
+/// As [`read`] has.
+pub fn open(path: &Path) -> Result<Option<File>, OwnedError> {
     let real = match fs::canonicalize(path) {
         Ok(real) => real,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -20,6 +20,7 @@ use pinfold_policy::protect::misleading::{
 };
 use pinfold_policy::protect::{Folded, Protection, Site};
 use rustix::fs::{Access, AtFlags, CWD, FileType, Statx, StatxFlags, accessat};
+use rustix::io::Errno;
 
 use crate::began::Began;
 use crate::own::Own;
@@ -42,7 +43,8 @@ impl Before {
     /// Notes names of a directory that are odd already.
     pub fn note(&mut self, root: &Path, visited: &Visited<'_>) {
         for (name, _) in visited.listing.entries().filter(|(name, _)| has_controls(name)) {
-            if let Ok(id) = FileId::at(visited.directory, name) {
+            let directory = visited.directory();
+            if let Ok(id) = directory.and_then(|directory| FileId::at(directory, name)) {
                 let directory = root.join(visited.listing.path());
                 self.odd.insert((directory.join(OsStr::from_bytes(name)), id));
             }
@@ -130,13 +132,22 @@ impl<'a> Finder<'a> {
             if self.is_full || is_over() {
                 return;
             }
-            let found = match kind {
-                _ if self.names && has_controls(name) => self.odd_name(visited, name),
-                FileType::Symlink if self.links => self.link(visited, name),
-                FileType::RegularFile if self.holes => self.holes(visited, name),
-                _ => None,
+            let (judged, opt_in) = match kind {
+                _ if self.names && has_controls(name) => (self.odd_name(visited, name), ODD_NAMES),
+                FileType::Symlink if self.links => (self.link(visited, name), OUTWARD_LINKS),
+                FileType::RegularFile if self.holes => (self.holes(visited, name), SPARSE_FILES),
+                _ => continue,
             };
-            self.found.extend(found);
+            let why = match judged {
+                // It is gone, or no link any more.
+                Err(Errno::NOENT | Errno::INVAL) => None,
+                Err(errno) => Some(format!("it cannot be looked at: {errno}")),
+                Ok(why) => why,
+            };
+            if let Some(why) = why {
+                let path = self.path(visited, name);
+                self.found.push(Misleading { path, why, opt_in });
+            }
         }
     }
 
@@ -144,20 +155,21 @@ impl<'a> Finder<'a> {
         self.root.join(visited.listing.path()).join(OsStr::from_bytes(name))
     }
 
-    fn odd_name(&self, visited: &Visited<'_>, name: &[u8]) -> Option<Misleading> {
-        let path = self.path(visited, name);
-        let id = FileId::at(visited.directory, name).ok()?;
-        let why = ODD.to_owned();
-        let is_new = !self.before.odd.contains(&(path.clone(), id));
-        is_new.then_some(Misleading { path, why, opt_in: ODD_NAMES })
+    /// Why a name with control characters may not stay, if it is new.
+    fn odd_name(&self, visited: &Visited<'_>, name: &[u8]) -> Result<Option<String>, Errno> {
+        let id = FileId::at(visited.directory()?, name)?;
+        let is_new = !self.before.odd.contains(&(self.path(visited, name), id));
+        Ok(is_new.then(|| ODD.to_owned()))
     }
 
-    fn link(&self, visited: &Visited<'_>, name: &[u8]) -> Option<Misleading> {
-        let found = look(visited.directory, name)?;
+    /// Why a link may not stay, if it is new.
+    fn link(&self, visited: &Visited<'_>, name: &[u8]) -> Result<Option<String>, Errno> {
+        let directory = visited.directory()?;
+        let found = look(&directory, name)?;
         if !visited.is_new && !self.began.is_before(&found) {
-            return None;
+            return Ok(None);
         }
-        let text = rustix::fs::readlinkat(visited.directory, name, Vec::new()).ok()?;
+        let text = rustix::fs::readlinkat(&directory, name, Vec::new())?;
         let link = visited.listing.path().join(OsStr::from_bytes(name));
         let all: Vec<&Path> = self.roots.iter().map(|(root, _)| *root).collect();
         let protected = |place: &Path| {
@@ -170,15 +182,14 @@ impl<'a> Finder<'a> {
             })
         };
         let tree = Roots { root: self.root, all: &all, protected: &protected };
-        let why = leads_away(tree, &link, text.as_bytes(), &self.before.fixed, self.hidden)?;
-        Some(Misleading { path: self.path(visited, name), why, opt_in: OUTWARD_LINKS })
+        Ok(leads_away(tree, &link, text.as_bytes(), &self.before.fixed, self.hidden))
     }
 
-    fn holes(&self, visited: &Visited<'_>, name: &[u8]) -> Option<Misleading> {
-        let found = look(visited.directory, name)?;
-        let why = has_holes(&found)?;
+    /// Why a sparse file may not stay, if it is new.
+    fn holes(&self, visited: &Visited<'_>, name: &[u8]) -> Result<Option<String>, Errno> {
+        let found = look(visited.directory()?, name)?;
         let is_new = visited.is_new || self.began.is_before(&found);
-        is_new.then(|| Misleading { path: self.path(visited, name), why, opt_in: SPARSE_FILES })
+        Ok(has_holes(&found).filter(|_| is_new))
     }
 }
 
@@ -288,16 +299,16 @@ fn has_holes(found: &Statx) -> Option<String> {
 
 /// The same for an entry of a directory.
 pub fn claims_too_much(directory: impl AsFd, name: &[u8]) -> Option<String> {
-    has_holes(&look(directory.as_fd(), name)?)
+    has_holes(&look(directory, name).ok()?)
 }
 
 /// Why a new file may not stay whose name has control characters.
 pub const ODD: &str = "its name has control characters, which terminals obey";
 
-fn look(directory: BorrowedFd<'_>, name: &[u8]) -> Option<Statx> {
+fn look(directory: impl AsFd, name: &[u8]) -> Result<Statx, Errno> {
     let wanted = StatxFlags::CTIME | StatxFlags::SIZE | StatxFlags::BLOCKS;
     let how = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_DONT_SYNC;
-    rustix::fs::statx(directory, name, how, wanted).ok()
+    rustix::fs::statx(directory, name, how, wanted)
 }
 
 #[cfg(test)]

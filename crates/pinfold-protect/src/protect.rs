@@ -137,6 +137,13 @@ impl<'a> Surveyor<'a> {
         Self { rules, root, site, writable, look, findings, built, root_names }
     }
 
+    /// Whether a name that means nothing by itself may mean something to these rules.
+    pub fn needs_all_names(&self) -> bool {
+        !self.rules.files.deny.is_empty()
+            || !self.root_names.is_empty()
+            || self.rules.own.has_linked()
+    }
+
     /// Judges one directory and names those below that are to be looked at.
     pub fn visit(&mut self, listing: &Listing, zone: Zone, below: &mut Vec<(Vec<u8>, Zone)>) {
         match zone {

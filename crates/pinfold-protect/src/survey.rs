@@ -30,6 +30,7 @@ mod saved;
 
 use again::open_to_owner;
 pub use again::walk_changed;
+pub use facts::Entries;
 use facts::Facts;
 use listing::Entry;
 pub use listing::Listing;
@@ -126,12 +127,56 @@ fn open_root(root: &Path) -> Result<OwnedFd, Errno> {
 
 /// A directory that is visited.
 pub struct Visited<'a> {
-    /// Its entries.
+    /// Its entries, or the notable ones of them.
     pub listing: &'a Listing,
-    /// Open on it, at least as a path.
-    pub directory: BorrowedFd<'a>,
+    place: Place<'a>,
     /// Whether an earlier walk found no directory or another one at its path.
     pub is_new: bool,
+}
+
+/// Where a directory is.
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    /// Open, at least as a path.
+    Open(BorrowedFd<'a>),
+    /// At this name. Nothing of it had to be opened, since its content is known.
+    Named(BorrowedFd<'a>, &'a [u8]),
+}
+
+impl Visited<'_> {
+    /// Returns the directory as a descriptor, at least as a path.
+    ///
+    /// # Errors
+    /// Returns the error of opening it, if the walk did not open it.
+    pub fn directory(&self) -> Result<Directory<'_>, Errno> {
+        match self.place {
+            Place::Open(directory) => Ok(Directory::Open(directory)),
+            Place::Named(parent, name) => open_path(parent, name).map(Directory::OpenedNow),
+        }
+    }
+}
+
+/// A descriptor of a directory that is visited.
+pub enum Directory<'a> {
+    /// The walk's.
+    Open(BorrowedFd<'a>),
+    /// One that was made for the visitor.
+    OpenedNow(OwnedFd),
+}
+
+impl AsFd for Directory<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Open(directory) => *directory,
+            Self::OpenedNow(directory) => directory.as_fd(),
+        }
+    }
+}
+
+/// Opens a directory of this name as a path, following no link.
+fn open_path(parent: impl AsFd, name: &[u8]) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(parent, name, flags, Mode::empty())
 }
 
 /// What visits each directory: it gets the entries and the zone that was given to the directory,
@@ -139,18 +184,19 @@ pub struct Visited<'a> {
 pub(crate) type Visit<'a, Z> = dyn FnMut(&Visited<'_>, Z, &mut Vec<(Vec<u8>, Z)>) + 'a;
 
 /// Walks everything beneath `root`. Directories that vanish while it walks are skipped. `cache` is
-/// pinfold's own cache, in which it remembers what directories hold.
+/// pinfold's own cache, in which it remembers what directories hold; of a directory that is remembered
+/// the visitor gets these `entries`.
 ///
 /// # Errors
 /// Returns the error of opening or reading a directory.
 pub fn walk<Z: Copy>(
     root: &Path,
     zone: Z,
-    cache: &Path,
+    (cache, entries): (&Path, Entries),
     visit: &mut Visit<'_, Z>,
 ) -> Result<Walk<Z>, Errno> {
     let root = open_root(root)?;
-    let facts = Facts::load(cache, &root);
+    let facts = Facts::load(cache, &root, entries);
     let mut walker = Walker::new(visit, facts);
     walker.directory(root, Vec::new(), zone)?;
     walker.facts.store();
@@ -213,7 +259,7 @@ impl<'a, 'b, Z: Copy> Walker<'a, 'b, Z> {
         self.below((directory, path), State::of_statx(&before), zone, below)
     }
 
-    /// Walks into what lies in a directory that was visited.
+    /// Walks into what lies in a directory that was visited and whose listing is the last one.
     fn below(
         &mut self,
         (directory, path): (OwnedFd, Vec<u8>),
@@ -221,12 +267,44 @@ impl<'a, 'b, Z: Copy> Walker<'a, 'b, Z> {
         zone: Z,
         below: Vec<(Vec<u8>, Z)>,
     ) -> Result<(), Errno> {
-        for (name, zone) in below {
+        let leaves = self.leaves(&below);
+        for ((name, zone), is_leaf) in below.into_iter().zip(leaves) {
             let child = joined(&path, &name);
-            self.enter(&directory, &name, child, zone)?;
+            if !(is_leaf && self.leaf(&directory, &name, &child, zone)) {
+                self.enter(&directory, &name, child, zone)?;
+            }
         }
         self.seen.push(Seen { path, state, zone });
         Ok(())
+    }
+
+    /// Which of these directories, named in the order of the last listing, need not be opened if they are
+    /// as they are known.
+    fn leaves(&self, below: &[(Vec<u8>, Z)]) -> Vec<bool> {
+        let mut listed = self.listing.inodes();
+        let mut inode = |name: &[u8]| listed.find(|(listed, ..)| *listed == name);
+        let is_leaf = |name| inode(name).is_some_and(|(.., inode)| self.facts.is_leaf(inode));
+        below.iter().map(|(name, _)| name.as_slice()).map(is_leaf).collect()
+    }
+
+    /// Visits a directory that is known and has none in it. What lies at its name is looked at through no
+    /// link, so its change time says the same as if it were opened. False if it has to be opened.
+    fn leaf(&mut self, parent: &OwnedFd, name: &[u8], path: &[u8], zone: Z) -> bool {
+        if self.depth == DEEPEST || path.len() > LONGEST {
+            return false;
+        }
+        let Ok(found) = facts::look_at(parent, name) else { return false };
+        let is_directory = FileType::from_raw_mode(found.stx_mode.into()) == FileType::Directory;
+        // What is mounted there is another directory than the one that was listed.
+        let is_leaf = is_directory && self.facts.is_leaf(found.stx_ino);
+        if !is_leaf || !self.facts.fill(&found, &mut self.listing) {
+            return false;
+        }
+        let place = Place::Named(parent.as_fd(), name);
+        // It has no directories.
+        self.show(place, path, zone, true);
+        self.seen.push(Seen { path: path.to_vec(), state: State::of_statx(&found), zone });
+        true
     }
 
     /// Visits a directory whose entries are known from an earlier start. Returns it if it has to be
@@ -241,7 +319,7 @@ impl<'a, 'b, Z: Copy> Walker<'a, 'b, Z> {
         if !self.facts.fill(&found, &mut self.listing) {
             return Ok(Some(directory));
         }
-        let below = self.show(&directory, path, zone, true);
+        let below = self.show(Place::Open(directory.as_fd()), path, zone, true);
         self.below((directory, path.to_vec()), State::of_statx(&found), zone, below)?;
         Ok(None)
     }
@@ -286,8 +364,7 @@ impl<'a, 'b, Z: Copy> Walker<'a, 'b, Z> {
             let flags = DIRECTORY | OFlags::NOFOLLOW;
             return rustix::fs::openat(parent, name, flags, Mode::empty()).map(Some);
         }
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let found = rustix::fs::openat(parent, name, flags, Mode::empty())?;
+        let found = open_path(parent, name)?;
         let Some(unknown) = self.known(found, path, zone)? else { return Ok(None) };
         rustix::fs::openat(unknown, ".", DIRECTORY, Mode::empty()).map(Some)
     }
@@ -300,9 +377,8 @@ impl<'a, 'b, Z: Copy> Walker<'a, 'b, Z> {
         path: Vec<u8>,
         zone: Z,
     ) -> Result<(), Errno> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opens = self.before.is_some() && !self.was_closed(parent, name, &path);
-        let found = rustix::fs::openat(parent, name, flags, Mode::empty()).ok();
+        let found = open_path(parent, name).ok();
         let open = |found: OwnedFd| {
             open_to_owner(&found);
             rustix::fs::openat(found, ".", DIRECTORY, Mode::empty()).ok()
@@ -345,21 +421,15 @@ impl<'a, 'b, Z: Copy> Walker<'a, 'b, Z> {
             names.extend_from_slice(name);
             entries.push(Entry { start, end: names.len(), kind, inode: entry.ino() });
         }
-        Ok(self.show(directory, path, zone, is_new))
+        Ok(self.show(Place::Open(directory.as_fd()), path, zone, is_new))
     }
 
     /// Shows the listing to the visitor, and returns what to walk into.
-    fn show(
-        &mut self,
-        directory: &OwnedFd,
-        path: &[u8],
-        zone: Z,
-        is_new: bool,
-    ) -> Vec<(Vec<u8>, Z)> {
+    fn show(&mut self, place: Place<'_>, path: &[u8], zone: Z, is_new: bool) -> Vec<(Vec<u8>, Z)> {
         self.listing.path.clear();
         self.listing.path.extend_from_slice(path);
         let mut below = Vec::new();
-        let visited = Visited { listing: &self.listing, directory: directory.as_fd(), is_new };
+        let visited = Visited { listing: &self.listing, place, is_new };
         (self.visit)(&visited, zone, &mut below);
         below
     }

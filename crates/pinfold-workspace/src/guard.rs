@@ -29,7 +29,7 @@ use pinfold_protect::own::Own;
 use pinfold_protect::protect::{Look, Rules, Surveyor, Zone};
 use pinfold_protect::restrict::{Protect, Substitute};
 use pinfold_protect::stand_in::StandIns;
-use pinfold_protect::survey::{Obstacle, Walk, walk};
+use pinfold_protect::survey::{Entries, Obstacle, Walk, walk};
 use pinfold_protect::tracked::Tracked;
 use pinfold_rootfs::userland::HOME;
 
@@ -257,6 +257,9 @@ impl Guard {
         let own = Arc::clone(&self.own);
         let rules = Rules { protection, files, own: &own, roots };
         let mut git = Git::default();
+        for root in granted.iter().filter(|root| root.writable) {
+            self.copies.begin_with_index(&root.path, &self.private);
+        }
         for root in &granted {
             self.look_over(root, &rules, (&mut git, &places.cache))?;
             // A file has nothing in it that could be missing.
@@ -268,7 +271,7 @@ impl Guard {
         self.hide_secrets(&git, &rules.roots);
         self.hide_links(&granted, &places.cache);
         let mut git = self.tops(git, &rules, &places.cache)?;
-        self.heed_others(&mut git, places);
+        self.heed_others(&mut git, places)?;
         self.copy_git(git, &granted, places)?;
         self.copy_protected()?;
         for shadow in &self.shadows {
@@ -320,7 +323,10 @@ impl Guard {
         let is_view = self.over.as_ref() == Some(&root.path);
         let names = &mut self.names;
         let before = &mut self.before;
-        let walked = walk(&root.path, root.zone, cache, &mut |visited, zone, below| {
+        let needs_all = is_view || surveyor.needs_all_names();
+        let entries = if needs_all { Entries::All } else { Entries::Notable };
+        let with = (cache, entries);
+        let walked = walk(&root.path, root.zone, with, &mut |visited, zone, below| {
             if is_view {
                 names.add(visited.listing);
             }

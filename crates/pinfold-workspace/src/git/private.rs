@@ -25,8 +25,10 @@ use rustix::fs::{Mode, OFlags, ResolveFlags};
 
 use crate::GuardError;
 
+mod ahead;
 mod loose;
 
+use ahead::Ahead;
 use loose::{Directories, Loose};
 
 /// A git directory of more bytes than these, objects aside, is not copied.
@@ -97,9 +99,24 @@ pub(crate) struct Copies {
     links: Vec<PathBuf>,
     /// How many git directories borrow from the host's.
     bases: usize,
+    /// An index that is copied already.
+    ahead: Option<Ahead>,
 }
 
 impl Copies {
+    /// Begins to copy the index of a working tree's repository, to be used when its git directory is copied.
+    /// `private` is the directory of all copies.
+    pub(crate) fn begin_with_index(&mut self, top: &Path, private: &Path) {
+        if self.ahead.is_none() {
+            self.ahead = Ahead::begin(top, private.join("index"));
+        }
+    }
+
+    /// Forgets an index that was copied and did not get a place, as in a repository that is hidden.
+    pub(crate) fn end_with_index(&mut self) {
+        self.ahead = None;
+    }
+
     /// Copies the git directory at `host` to `private`; `number` names it in the sandbox.
     ///
     /// # Errors
@@ -277,8 +294,17 @@ impl Copies {
         }
         // As much as may be, whatever it has grown to.
         let room = LARGEST - self.copied;
-        let mut copy = OpenOptions::new().write(true).create_new(true).open(to)?;
-        self.copied += io::copy(&mut file.take(room + 1), &mut copy)?;
+        let ahead = self.ahead.take_if(|ahead| ahead.is_of(&file));
+        let ahead = ahead.and_then(|ahead| ahead.take(&file, to));
+        let mut new = OpenOptions::new();
+        let copy = match ahead {
+            Some(_) => new.write(true).open(to)?,
+            None => new.write(true).create_new(true).open(to)?,
+        };
+        self.copied += match ahead {
+            Some(length) => length,
+            None => io::copy(&mut file.take(room + 1), &mut &copy)?,
+        };
         if self.copied > LARGEST {
             return Err(io::Error::other(format!("it is larger than {LARGEST} bytes")));
         }

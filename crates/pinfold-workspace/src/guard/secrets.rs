@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use pinfold_host::beneath::join_beneath;
 use pinfold_policy::authority::{Effect, Reason, Why};
-use pinfold_protect::survey::walk;
+use pinfold_protect::survey::{Entries, walk};
 use pinfold_protect::tracked::Tracked;
 use rustix::fs::FileType;
 
@@ -44,7 +44,8 @@ impl Guard {
         let mut found = Vec::new();
         for root in granted {
             // What could not be looked into is hidden.
-            let _ = walk(&root.path, (), cache, &mut |visited, (), below| {
+            let all = (cache, Entries::All);
+            let _ = walk(&root.path, (), all, &mut |visited, (), below| {
                 let listing = visited.listing;
                 let directory = join_beneath(&root.path, listing.path());
                 let named = listing.inodes().filter(|(.., inode)| inodes.contains(inode));

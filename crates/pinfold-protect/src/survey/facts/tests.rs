@@ -29,15 +29,26 @@ fn many() -> tempfile::TempDir {
 type Found = BTreeMap<Vec<u8>, Vec<(Vec<u8>, u64)>>;
 
 fn seen(dir: &Path, later: Option<u64>) -> (Found, usize) {
+    seen_of(dir, later, Entries::All)
+}
+
+fn seen_of(dir: &Path, later: Option<u64>, entries: Entries) -> (Found, usize) {
     let root = open_root(&dir.join("work")).unwrap();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    let facts = later
-        .and_then(|later| Facts::at(&dir.join("cache"), &root, now + Duration::from_secs(later)));
+    let facts = later.and_then(|later| {
+        let now = now + Duration::from_secs(later);
+        Facts::at(&dir.join("cache"), &root, now, entries)
+    });
     let mut found = Found::new();
     let mut visit = |visited: &Visited<'_>, (): (), below: &mut Vec<(Vec<u8>, ())>| {
         let listing = visited.listing;
-        let mut all: Vec<_> =
-            listing.inodes().map(|(name, _, inode)| (name.to_vec(), inode)).collect();
+        // What is read is shown as a whole.
+        let wanted = |name: &[u8], kind| entries == Entries::All || is_notable(name, kind);
+        let mut all: Vec<_> = listing
+            .inodes()
+            .filter(|(name, kind, _)| wanted(name, *kind))
+            .map(|(name, _, inode)| (name.to_vec(), inode))
+            .collect();
         all.sort();
         found.insert(listing.path.clone(), all);
         let directories = listing.entries().filter(|(_, kind)| *kind == FileType::Directory);
@@ -52,7 +63,7 @@ fn seen(dir: &Path, later: Option<u64>) -> (Found, usize) {
 
 /// Whether this file system is one of those.
 fn is_remembered(dir: &Path) -> bool {
-    let is_one = Facts::at(dir, File::open(dir).unwrap(), Duration::ZERO).is_some();
+    let is_one = Facts::at(dir, File::open(dir).unwrap(), Duration::ZERO, Entries::All).is_some();
     if !is_one {
         eprintln!("skipped: temporary files lie on a file system of which nothing is remembered");
     }
@@ -78,6 +89,48 @@ fn what_did_not_change_is_not_read_again() {
 }
 
 #[test]
+fn a_walk_for_notable_entries_gets_these_alone_and_keeps_the_others() {
+    let dir = many();
+    if !is_remembered(dir.path()) {
+        return;
+    }
+    for name in [".env", "HEAD", "Makefile", "odd\u{1b}name", "plain.txt"] {
+        File::create(dir.path().join("work/3/17").join(name)).unwrap();
+    }
+    let all = seen(dir.path(), Some(10)).0;
+    let notable = seen_of(dir.path(), Some(11), Entries::Notable).0;
+    assert_eq!(notable, seen_of(dir.path(), None, Entries::Notable).0);
+    let names = |found: &Found| {
+        found[&b"3/17"[..]].iter().map(|(name, _)| name.clone()).collect::<Vec<_>>()
+    };
+    let expected = [".env", "HEAD", "Makefile", "link", "odd\u{1b}name"];
+    assert_eq!(names(&notable), expected.map(|name| name.as_bytes().to_vec()));
+    // So much changes that the facts are written again, by a walk that did not ask for all.
+    for number in 0..100 {
+        File::create(dir.path().join(format!("work/{}/{number}/new", number % 7))).unwrap();
+    }
+    seen_of(dir.path(), Some(20), Entries::Notable);
+    let (found, read) = seen(dir.path(), Some(30));
+    assert_eq!((&found, read), (&seen(dir.path(), None).0, 1));
+    assert_ne!(found, all);
+}
+
+#[test]
+fn what_is_mounted_over_a_directory_without_directories_is_walked_into() {
+    let dir = many();
+    let (inner, outer) = (dir.path().join("work/3/17"), dir.path().join("work/4"));
+    seen(dir.path(), Some(10));
+    let mounted = rustix::mount::mount_bind(&outer, &inner);
+    if mounted.is_err() {
+        return eprintln!("skipped: only root can mount a directory over another one");
+    }
+    let found = (seen(dir.path(), Some(11)).0, seen(dir.path(), None).0);
+    rustix::mount::unmount(&inner, rustix::mount::UnmountFlags::DETACH).unwrap();
+    assert_eq!(found.0, found.1);
+    assert!(found.0.contains_key(&b"3/17/4"[..]));
+}
+
+#[test]
 fn what_changed_a_moment_ago_is_not_remembered() {
     let dir = many();
     let (found, read) = seen(dir.path(), Some(0));
@@ -88,7 +141,7 @@ fn what_changed_a_moment_ago_is_not_remembered() {
 fn what_is_encrypted_is_not_remembered() {
     let dir = many();
     let root = File::open(dir.path()).unwrap();
-    let Some(facts) = Facts::at(dir.path(), &root, Duration::ZERO) else { return };
+    let Some(facts) = Facts::at(dir.path(), &root, Duration::ZERO, Entries::All) else { return };
     let mut found = look(&root).unwrap();
     assert!(facts.identity(&found).is_some());
     found.stx_attributes.insert(StatxAttributes::ENCRYPTED);
@@ -159,6 +212,9 @@ proptest! {
                 _ => fs::remove_dir_all(&one).and_then(|()| fs::create_dir(&one)),
             };
         }
-        prop_assert_eq!(seen(dir.path(), Some(11)).0, seen(dir.path(), None).0);
+        for entries in [Entries::Notable, Entries::All] {
+            let known = seen_of(dir.path(), Some(11), entries).0;
+            prop_assert_eq!(known, seen_of(dir.path(), None, entries).0);
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! `cargo xtask check`: what a contributor runs after each edit.
 //!
-//! Formatting of everything, the documents, clippy on the packages that changed and on all that use them, and the
-//! unit tests of those that changed. End-to-end tests are `cargo xtask e2e`.
+//! Formatting of everything, the documents, clippy, and the unit tests of the packages that changed. Clippy gets all
+//! packages, as in CI: cargo checks those that changed and all that use them, and dependencies keep their features.
+//! End-to-end tests are `cargo xtask e2e`.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -42,13 +43,10 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
         println!("no package changed");
         return Ok(());
     }
-    let all = workspace.with_dependents(&changed);
-    step(&format!("clippy: {}", list(&all)));
-    let mut clippy = command("cargo");
-    clippy
-        .args(["clippy", "--quiet", "--locked", "--all-targets", "--all-features"])
-        .args(packages(&all));
-    cargo::finish(clippy.args(["--", "-D", "warnings"]))?;
+    step("clippy");
+    let what = ["--workspace", "--all-targets", "--all-features"];
+    let clippy = [&["clippy", "--quiet", "--locked"], &what[..]].concat();
+    cargo::run(&clippy, &["--", "-D", "warnings"])?;
     step(&format!("unit tests: {}", list(&changed)));
     cargo::finish(cargo::tests().args(["--locked", "--lib", "--bins"]).args(packages(&changed)))?;
     println!("checked in {:.0} s", begun.elapsed().as_secs_f64());

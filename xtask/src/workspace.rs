@@ -31,13 +31,6 @@ struct Metadata {
 struct Package {
     name: String,
     manifest_path: PathBuf,
-    dependencies: Vec<Dependency>,
-}
-
-#[derive(Deserialize)]
-struct Dependency {
-    name: String,
-    path: Option<PathBuf>,
 }
 
 /// The packages of this workspace.
@@ -46,8 +39,6 @@ pub(crate) struct Workspace {
     root: PathBuf,
     /// The directory of each package, relative to the root.
     directories: BTreeMap<String, PathBuf>,
-    /// The packages of the workspace that each package uses, for tests too.
-    uses: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Workspace {
@@ -62,15 +53,13 @@ impl Workspace {
 
     fn parse(metadata: &str) -> Result<Self, Box<dyn Error>> {
         let metadata: Metadata = serde_json::from_str(metadata)?;
-        let (mut directories, mut uses) = (BTreeMap::new(), BTreeMap::new());
+        let mut directories = BTreeMap::new();
         for package in metadata.packages {
             let directory = package.manifest_path.parent().unwrap_or(Path::new(""));
             let directory = directory.strip_prefix(&metadata.workspace_root)?.to_owned();
-            directories.insert(package.name.clone(), directory);
-            let inner = package.dependencies.into_iter().filter(|other| other.path.is_some());
-            uses.insert(package.name, inner.map(|other| other.name).collect());
+            directories.insert(package.name, directory);
         }
-        Ok(Self { root: metadata.workspace_root, directories, uses })
+        Ok(Self { root: metadata.workspace_root, directories })
     }
 
     /// Returns the directory of the workspace.
@@ -101,21 +90,6 @@ impl Workspace {
             }
         }
         owners
-    }
-
-    /// Returns these packages and all that use them, directly or not.
-    pub(crate) fn with_dependents(&self, packages: &BTreeSet<String>) -> BTreeSet<String> {
-        let mut all = packages.clone();
-        loop {
-            let is_new = |name: &&String| {
-                !all.contains(*name) && self.uses[*name].iter().any(|used| all.contains(used))
-            };
-            let more: Vec<String> = self.uses.keys().filter(is_new).cloned().collect();
-            if more.is_empty() {
-                return all;
-            }
-            all.extend(more);
-        }
     }
 }
 

@@ -13,12 +13,12 @@ use std::path::{Path, PathBuf};
 use pinfold_boundary::Entry;
 use pinfold_git::config::{Config, Setting};
 use pinfold_git::github::configuration;
+use pinfold_git::user_config;
 use pinfold_host::directories::Places;
 use pinfold_policy::env::{EnvLayer, EnvVar};
 use pinfold_policy::origin::Origin;
 use pinfold_policy::settings::{IdentityMode, Settings};
 use pinfold_terminal::notify;
-use pinfold_workspace::guard::of_the_user;
 use pinfold_workspace::workspace::Workspace;
 
 use self::directory::Directory;
@@ -84,7 +84,7 @@ impl Identity {
 /// Every other way to say it wins over them.
 pub fn of_the_person(settings: &Settings, workspace: &Workspace, places: &Places) -> Vec<EnvVar> {
     let Some(group) = &settings.group else { return Vec::new() };
-    let mut all = Config::of(of_the_user(places));
+    let mut all = Config::of(user_config::files(places));
     all.settings.extend(configuration(&workspace.git_directory()).settings);
     author(&all, EnvLayer::Profile, &group.origin).collect()
 }

@@ -2,7 +2,6 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod agent;
-pub mod broker;
 mod budget;
 #[cfg(feature = "guard")]
 pub mod bundle;
@@ -20,6 +19,7 @@ mod gateway;
 mod gitconfig;
 mod github;
 pub mod group;
+pub mod host_git;
 pub mod identity;
 mod idle;
 mod live;

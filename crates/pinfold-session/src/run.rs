@@ -24,6 +24,7 @@ use pinfold_host::session_id::{SessionId, SessionName};
 use pinfold_host::sessions::SessionState;
 use pinfold_host::wrappers::{self, Launch};
 use pinfold_host::{launcher, sys};
+use pinfold_hostexec::{Broker, Context, PathMap, Question, SoFar};
 use pinfold_policy::authority::Subject;
 use pinfold_policy::network::HostPattern;
 use pinfold_policy::path::{Escaped, HostPath, InsidePath};
@@ -42,7 +43,6 @@ use pinfold_workspace::refresh::Refresh;
 use pinfold_workspace::review::{self, Layer, Review};
 use pinfold_workspace::workspace::Workspace;
 
-use crate::broker::{self, Broker, Ground, Question};
 use crate::caller_trust::CallerTrust;
 use crate::control::{Base, Control, Rules};
 use crate::detach::{self, Background};
@@ -362,7 +362,7 @@ impl Session {
             layer.record(&record, guard.names()).map_err(RunError::System)?;
         }
         inside.seal(covers).map_err(explain)?;
-        let asked = host_exec.map(|listener| (listener, Ground::new(authority, over.cloned())));
+        let asked = host_exec.map(|listener| (listener, PathMap::new(authority, over.cloned())));
         Ok(Furnished { opened, asked, live: Live { masks, mounts }, view })
     }
 
@@ -390,16 +390,16 @@ impl Session {
     /// A descriptor that cannot be had.
     fn broker(
         &self,
-        (listener, ground): (OwnedFd, Ground),
+        (listener, path_map): (OwnedFd, PathMap),
         request: &Request,
         audit: &Arc<Audit>,
         passage: Option<&Arc<Passage>>,
     ) -> Result<Broker, RunError> {
         let Request { settings, workspace, places, .. } = request;
         let git = workspace.git_directory();
-        let setting = broker::Setting {
+        let context = Context {
             settings: settings.clone(),
-            ground,
+            path_map,
             approvals: Arc::default(),
             audit: Arc::clone(audit),
             places: places.clone(),
@@ -407,9 +407,9 @@ impl Session {
             known: self.design.guard.known(places),
             place: self.state.private().join("host-exec"),
             question: passage.map(|passage| Arc::new(Question::new(Arc::clone(passage)))),
-            so_far: broker::SoFar::default(),
+            so_far: SoFar::default(),
         };
-        Broker::new(listener, setting)
+        Broker::new(listener, context).map_err(RunError::System)
     }
 
     /// Returns the directories whose missing files tools report as missing: the workspace, the grants and the

@@ -60,7 +60,6 @@ pub use look::{Found, look};
 pub(crate) use own_places::in_words;
 pub use own_places::refuse;
 use repositories::Git;
-pub use repositories::of_the_user;
 pub(crate) use shared::Repositories;
 
 /// What one session protects.
@@ -193,7 +192,7 @@ impl Guard {
         let path = Path::new(HOME).join(".config/git/ignore");
         let ignore = Entry { path: InsidePath::new(path).map_err(GuardError::path)?, place };
         let owners = if inside_owner().is_some() { Owners::Other } else { Owners::Same };
-        let content = user_config::settings(&of_the_user(places), owners);
+        let content = user_config::settings(&user_config::files(places), owners);
         let place = Place::File { content, mode: 0o644, keep: true };
         let path = Path::new(HOME).join(".config/git/config");
         let person = Entry { path: InsidePath::new(path).map_err(GuardError::path)?, place };

@@ -12,7 +12,7 @@ use pinfold_rootfs::userland;
 use pinfold_session::caller_trust::CallerTrust;
 use pinfold_session::search_path::{SearchPath, VIRTUAL_ENV};
 use pinfold_session::ssh::Ssh;
-use pinfold_session::{broker, door, trust};
+use pinfold_session::{door, trust};
 use pinfold_workspace::workspace::Workspace;
 
 /// Variables of the caller that describe the person's terminal and language, and hold no
@@ -117,7 +117,7 @@ fn forwarded(settings: &Settings) -> Vec<EnvVar> {
 /// The search path. Names that ask the host come before the programs that they stand for, then the agent's
 /// commands, then what the settings say, or the directories that are shown.
 fn path(settings: &Settings, caller: &Caller) -> OsString {
-    let asking = settings.host_exec.enabled.value.then_some(broker::DIRECTORY);
+    let asking = settings.host_exec.enabled.value.then_some(pinfold_hostexec::DIRECTORY);
     let first =
         asking.into_iter().chain(caller.first.iter().map(String::as_str)).map(OsString::from);
     let rest = chosen_path(settings).map_or_else(

@@ -18,7 +18,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use pinfold_host::launcher::Launcher;
-use pinfold_session::broker::{DIRECTORY, HostExecResult, PROGRAM, SOCKET};
+use pinfold_hostexec::{DIRECTORY, HostExecResult, PROGRAM, SOCKET};
 use pinfold_terminal::notify;
 use pinfold_wire::{Call, Ended, Frames, HostCommand, MAX_DATA, Reply, framed};
 

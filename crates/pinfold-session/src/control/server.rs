@@ -15,6 +15,7 @@ use pinfold_host::audit::{Audit, Event, Purpose};
 use pinfold_host::ipc::{self, Json};
 use pinfold_host::launcher::record_launch;
 use pinfold_host::wrappers::{Launch, wrapped};
+use pinfold_hostexec::{Approvals, attend};
 use pinfold_terminal::screen::Screen;
 use pinfold_wire::{Bounds, Channel, Ended, Order, Program, Step, StreamEnd, Streams, Wire as _};
 use rustix::io::Errno;
@@ -24,7 +25,6 @@ use super::bounds::Bounded;
 use super::message::{Answer, Request};
 use super::{NAME, Rules};
 use crate::RunError;
-use crate::broker::{self, Approvals};
 use crate::outcome::LimitReached;
 
 pub(crate) use base::Base;
@@ -279,7 +279,7 @@ impl Control {
             Request::Approvals => {
                 // It is served beside this loop: a person's answer takes its time.
                 if let Ok(socket) = client.channel.as_fd().try_clone_to_owned() {
-                    broker::attend(Channel::from(socket), self.approvals.as_ref());
+                    attend(Channel::from(socket), self.approvals.as_ref());
                 }
             }
             Request::Stop { grace } => {

@@ -10,6 +10,7 @@ use pinfold_boundary::{Boundary, LaunchPlan};
 use pinfold_host::directories::Places;
 use pinfold_host::session_id::SessionId;
 use pinfold_host::sessions::SessionState;
+use pinfold_hostexec as hostexec;
 use pinfold_policy::authority::Authority;
 use pinfold_policy::origin::Origin;
 use pinfold_protect::own::Own;
@@ -20,7 +21,6 @@ use pinfold_workspace::review::Layer;
 use pinfold_workspace::shadow::{self, Shadow};
 
 use super::{Request, plan};
-use crate::broker;
 use crate::door;
 use crate::outcome::RunError;
 use crate::ssh::Ssh;
@@ -110,10 +110,10 @@ impl Design {
         let ssh = request.ssh.as_ref();
         plan.tree.extend(ssh.map(Ssh::entries).transpose()?.into_iter().flatten());
         plan.tree.extend(gitconfig::entry(settings, ssh)?);
-        plan.tree.extend(broker::entries(&settings.host_exec)?);
+        plan.tree.extend(hostexec::entries(&settings.host_exec)?);
         let generated = Generated::take_out(&mut plan.tree, &authority, over)?;
         guard.put_over(generated);
-        plan.doors = broker::door(&settings.host_exec).into_iter().collect();
+        plan.doors = hostexec::door(&settings.host_exec).into_iter().collect();
         let (with_gateway, lives_on) = (request.provider.is_some(), request.lives_on());
         plan.doors.extend(door::wanted(with_gateway, lives_on, &settings.network, ssh)?);
         Ok((Self { view, authority, layer, guard, trust, stand_ins }, plan))

@@ -3,12 +3,12 @@
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
+use pinfold_hostexec::Broker;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
 use super::Supervision;
 use crate::RunError;
-use crate::broker::Broker;
 use crate::filling::Filling;
 use crate::publish::Sockets;
 

@@ -5,48 +5,48 @@ use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Instant;
 
+use pinfold_git::known::closed;
 use pinfold_host::audit::Event;
 use pinfold_host::beneath::open_directory;
 use pinfold_host::launcher::Launcher;
 use pinfold_policy::settings::HostExecVerdict;
 use pinfold_wire::{Ended, Frames, Reply};
-use pinfold_workspace::known::closed;
 
-use super::approvals::{Answer, NoAnswer, Terms};
-use super::carry::{Carried, carry};
-use super::client::Client;
-use super::kept::{KeptRule, KeptRules};
-use super::request::{Job, Refusal, Request, Same};
-use super::serve::Setting;
-use super::shown::line;
+use crate::approvals::{Answer, NoAnswer, Terms};
+use crate::client::Client;
+use crate::display::line;
+use crate::relay::{Relayed, relay};
+use crate::request::{Job, Refusal, Request, Same};
+use crate::saved_rules::{SavedRule, SavedRules};
+use crate::serve::Context;
 
 /// Serves a client to its end.
-pub(crate) fn converse(setting: &Setting, client: &Client) {
+pub(crate) fn converse(context: &Context, client: &Client) {
     let mut frames = Frames::default();
     let Ok(command) = client.command(&mut frames) else { return client.part() };
-    if !setting.may_go_on() {
+    if !context.may_go_on() {
         let refusal = Refusal::new("more is asked of the host than is recorded one by one");
         return refuse(client, refusal.hint("wait a moment"));
     }
-    let id = setting.approvals.number();
+    let id = context.approvals.number();
     let asked = Event::HostExecRequest {
         id,
         executable: line(&command.executable),
         args: command.args.iter().map(|arg| line(arg)).collect(),
         cwd: line(&command.cwd),
     };
-    if let Err(error) = setting.audit.record(&asked) {
+    if let Err(error) = context.audit.record(&asked) {
         return refuse(client, Refusal::new(format!("it cannot be recorded: {error}")));
     }
-    let conversation = Conversation { setting, client, id };
-    match Request::examine(&command, id, (setting, client)) {
+    let conversation = Conversation { context, client, id };
+    match Request::examine(&command, id, (context, client)) {
         Err(refusal) => conversation.deny("pinfold", refusal),
         Ok(request) => match conversation.decide(&request) {
             Err((by, refusal)) => conversation.deny(&by, refusal),
             Ok(allowed) => conversation.run(request, frames, allowed),
         },
     }
-    setting.clear(id);
+    context.clear(id);
 }
 
 fn refuse(client: &Client, refusal: Refusal) {
@@ -59,7 +59,7 @@ fn ours(error: io::Error) -> Denied {
 }
 
 struct Conversation<'a> {
-    setting: &'a Setting,
+    context: &'a Context,
     client: &'a Client,
     id: u64,
 }
@@ -76,7 +76,7 @@ struct Allowed {
 enum Lasting {
     Nothing,
     Session(Same),
-    Always(KeptRule),
+    Always(SavedRule),
 }
 
 /// Who denies it, and why.
@@ -92,7 +92,7 @@ impl Conversation<'_> {
             reason: Some(refusal.why.clone()),
         };
         // It is not run in any case.
-        let _ = self.setting.audit.record(&decision);
+        let _ = self.context.audit.record(&decision);
         refuse(self.client, refusal);
     }
 
@@ -101,7 +101,7 @@ impl Conversation<'_> {
     /// # Errors
     /// Who denies it, and why.
     fn decide(&self, request: &Request) -> Result<Allowed, Denied> {
-        let rule = request.rule(&self.setting.repository);
+        let rule = request.rule(&self.context.repository);
         match self.by_rule(request, rule.as_ref())? {
             Some(allowed) => Ok(allowed),
             None => self.by_person(request, rule),
@@ -112,37 +112,37 @@ impl Conversation<'_> {
     fn by_rule(
         &self,
         request: &Request,
-        rule: Option<&KeptRule>,
+        rule: Option<&SavedRule>,
     ) -> Result<Option<Allowed>, Denied> {
-        let setting = self.setting;
+        let context = self.context;
         let allowed = |by: String, rule| Some(Allowed { by, rule, lasting: Lasting::Nothing });
         let (name, amounts_to) = (request.name.as_bytes(), request.amounts_to());
-        let verdict = setting.settings.host_exec_verdict(name, &request.args, &amounts_to);
+        let verdict = context.settings.host_exec_verdict(name, &request.args, &amounts_to);
         if let HostExecVerdict::Allowed(rule) = verdict {
             return Ok(allowed(rule.origin.to_string(), Some(rule.value.to_string())));
         }
-        if setting.is_approved(&request.same()) {
+        if context.is_approved(&request.same()) {
             return Ok(allowed("session".to_owned(), None));
         }
         // Read each time: what was taken away counts no more.
-        let kept = KeptRules::new(&setting.places).all().map_err(ours)?;
-        let is_kept = |rule: &&KeptRule| kept.iter().any(|known| known.covers(rule));
+        let kept = SavedRules::new(&context.places).all().map_err(ours)?;
+        let is_kept = |rule: &&SavedRule| kept.iter().any(|known| known.covers(rule));
         let kept = rule.filter(is_kept);
         Ok(kept.and_then(|rule| allowed("approvals.json".to_owned(), Some(rule.to_string()))))
     }
 
     /// Asks a person.
-    fn by_person(&self, request: &Request, rule: Option<KeptRule>) -> Result<Allowed, Denied> {
-        let setting = self.setting;
+    fn by_person(&self, request: &Request, rule: Option<SavedRule>) -> Result<Allowed, Denied> {
+        let context = self.context;
         let pending = request.question(self.id, rule.as_ref());
         let pending = pending.map_err(|refusal| ("pinfold".to_owned(), refusal))?;
-        let host_exec = &setting.settings.host_exec;
+        let host_exec = &context.settings.host_exec;
         let patience = host_exec.patience.value.duration();
         let terms = Terms { patience, waits: host_exec.waits.value };
-        setting.presence();
+        context.presence();
         // One that has gone is noticed while it is waited for.
         let _ = self.client.say(&Reply::Waiting, Instant::now() + patience);
-        let answered = setting.approvals.ask(pending, terms, || self.client.has_gone());
+        let answered = context.approvals.ask(pending, terms, || self.client.has_gone());
         let answered = answered.map_err(|no_answer| self.unanswered(no_answer, request))?;
         let by = answered.by;
         match (answered.answer, rule) {
@@ -165,7 +165,7 @@ impl Conversation<'_> {
     }
 
     fn unanswered(&self, no_answer: NoAnswer, request: &Request) -> (String, Refusal) {
-        let patience = &self.setting.settings.host_exec.patience.value;
+        let patience = &self.context.settings.host_exec.patience.value;
         let why = match no_answer {
             NoAnswer::Nobody => "denied: no user can be asked".to_owned(),
             NoAnswer::Late => format!("denied: nobody answered within {patience}"),
@@ -187,16 +187,16 @@ impl Conversation<'_> {
         let by = by.as_str();
         let decision =
             Event::HostExecDecision { id: self.id, outcome: "allow", by, rule, reason: None };
-        if let Err(error) = self.setting.audit.record(&decision) {
+        if let Err(error) = self.context.audit.record(&decision) {
             return refuse(self.client, Refusal::new(format!("it cannot be recorded: {error}")));
         }
         let lasts = match lasting {
             Lasting::Nothing => Ok(()),
             Lasting::Session(same) => {
-                self.setting.approve(same);
+                self.context.approve(same);
                 Ok(())
             }
-            Lasting::Always(rule) => KeptRules::new(&self.setting.places).add(&rule),
+            Lasting::Always(rule) => SavedRules::new(&self.context.places).add(&rule),
         };
         if let Err(error) = lasts {
             return refuse(
@@ -204,17 +204,17 @@ impl Conversation<'_> {
                 Refusal::new(format!("the rule cannot be written: {error}")),
             );
         }
-        let timeout = self.setting.settings.host_exec.timeout.value;
+        let timeout = self.context.settings.host_exec.timeout.value;
         let deadline = Instant::now() + timeout.duration();
         let name = request.name.clone();
         let carried =
-            self.start(&request).and_then(|child| carry(child, self.client, frames, deadline));
+            self.start(&request).and_then(|child| relay(child, self.client, frames, deadline));
         let (ended, how) = match &carried {
-            Ok(Carried::Ended(ended)) => (Some(*ended), None),
-            Ok(Carried::TimedOut) => {
+            Ok(Relayed::Ended(ended)) => (Some(*ended), None),
+            Ok(Relayed::TimedOut) => {
                 (None, Some(format!("{name} ran longer than {timeout}, and was ended")))
             }
-            Ok(Carried::Left) => (None, Some("who asked for it has gone".to_owned())),
+            Ok(Relayed::Left) => (None, Some("who asked for it has gone".to_owned())),
             Err(error) => (None, Some(format!("{name} cannot be run on the host: {error}"))),
         };
         let status = ended.map(|ended| match ended {
@@ -223,7 +223,7 @@ impl Conversation<'_> {
         });
         let end = Event::HostExecEnd { id: self.id, status, reason: how.clone() };
         // It has happened; the log that cannot be written is told by the next request.
-        let _ = self.setting.audit.record(&end);
+        let _ = self.context.audit.record(&end);
         if let Job::Git(task) = &request.job
             && ended == Some(Ended::Code(0))
         {
@@ -237,7 +237,7 @@ impl Conversation<'_> {
     }
 
     fn start(&self, request: &Request) -> io::Result<std::process::Child> {
-        let path = std::env::join_paths(self.setting.ground.search_path());
+        let path = std::env::join_paths(self.context.path_map.search_path());
         let mut variables = vec![("PATH", path.map_err(io::Error::other)?)];
         let parent = std::process::id().to_string();
         let directory = request.directory.descriptor.as_fd();
@@ -247,17 +247,17 @@ impl Conversation<'_> {
                 // The wrappers handle git where it is started.
                 let words = ["host-git", &parent, "run"].map(OsString::from);
                 let words = [&words[..], &[task.place.clone().into()]].concat();
-                variables.extend(task.login(&self.setting.ground)?);
+                variables.extend(task.login(&self.context.path_map)?);
                 let env = Launcher::environment_with(variables);
                 return Launcher.start_for_inside(&words, env, directory);
             }
         };
-        let repository = self.setting.bare(self.id, &request.directory.path)?;
+        let repository = self.context.bare(self.id, &request.directory.path)?;
         // Git that it runs has the repository's name and remotes, and nothing that the inside
         // wrote: no configuration, no hooks, no objects.
         variables.extend(closed(&repository));
         if request.name == "gh" {
-            variables.extend(super::gh::closed());
+            variables.extend(crate::gh::closed());
         }
         let argv = std::iter::once(program.clone().into()).chain(request.words()).collect();
         let launch = Launcher.for_inside(argv, &request.directory.path, variables)?;

@@ -13,12 +13,12 @@ use pinfold_host::owned;
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
-use super::shown::command_line;
+use crate::display::command_line;
 
 /// A command that runs without asking.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct KeptRule {
+pub struct SavedRule {
     /// The git directory of the repository, or the workspace without one.
     pub repository: PathBuf,
     /// The executable.
@@ -35,7 +35,7 @@ pub struct KeptRule {
     pub references: Vec<String>,
 }
 
-impl KeptRule {
+impl SavedRule {
     /// Whether this allows what another would: the same, and no other reference.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
@@ -45,13 +45,13 @@ impl KeptRule {
     }
 }
 
-impl std::fmt::Display for KeptRule {
+impl std::fmt::Display for SavedRule {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let words = std::iter::once(self.executable.as_bytes());
         let line = command_line(words.chain(self.args.iter().map(String::as_bytes)));
         write!(f, "{line} in {}", pinfold_policy::path::Escaped(&self.cwd))?;
         if let Some(remote) = &self.remote {
-            write!(f, " to {}", super::shown::line(remote.as_bytes()))?;
+            write!(f, " to {}", crate::display::line(remote.as_bytes()))?;
         }
         let references = self.references.iter().map(String::as_bytes);
         match self.references.is_empty() {
@@ -63,12 +63,12 @@ impl std::fmt::Display for KeptRule {
 
 /// The person's rules.
 #[derive(Debug)]
-pub struct KeptRules {
+pub struct SavedRules {
     path: PathBuf,
     directory: PathBuf,
 }
 
-impl KeptRules {
+impl SavedRules {
     /// The person's.
     #[must_use]
     pub fn new(places: &Places) -> Self {
@@ -79,7 +79,7 @@ impl KeptRules {
     ///
     /// # Errors
     /// What reading says; a file that cannot be read is not taken for none.
-    pub fn all(&self) -> io::Result<Vec<KeptRule>> {
+    pub fn all(&self) -> io::Result<Vec<SavedRule>> {
         let named = |error: io::Error| {
             io::Error::new(error.kind(), format!("{}: {error}", self.path.display()))
         };
@@ -95,7 +95,7 @@ impl KeptRules {
     ///
     /// # Errors
     /// What writing says.
-    pub fn add(&self, rule: &KeptRule) -> io::Result<()> {
+    pub fn add(&self, rule: &SavedRule) -> io::Result<()> {
         self.change(|rules| {
             if !rules.contains(rule) {
                 rules.push(rule.clone());
@@ -107,7 +107,7 @@ impl KeptRules {
     ///
     /// # Errors
     /// What reading and writing say.
-    pub fn remove(&self, rule: &KeptRule) -> io::Result<bool> {
+    pub fn remove(&self, rule: &SavedRule) -> io::Result<bool> {
         let mut was_there = false;
         self.change(|rules| {
             let before = rules.len();
@@ -118,7 +118,7 @@ impl KeptRules {
     }
 
     /// Changes them under a lock: two sessions may each add one.
-    fn change(&self, change: impl FnOnce(&mut Vec<KeptRule>)) -> io::Result<()> {
+    fn change(&self, change: impl FnOnce(&mut Vec<SavedRule>)) -> io::Result<()> {
         Places::make_private(&self.directory)?;
         let lock = self.path.with_extension("lock");
         let lock = OpenOptions::new().create(true).append(true).mode(0o600).open(lock)?;

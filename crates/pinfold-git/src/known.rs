@@ -5,12 +5,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use pinfold_git::config::{Config, Setting, split, write};
-use pinfold_git::keys::{Verdict, judge};
-use pinfold_git::pointer::{line, normal};
 use pinfold_host::directories::Places;
 
-use crate::guard::of_the_user;
+use crate::config::{Config, Setting, split, write};
+use crate::keys::{Verdict, judge};
+use crate::pointer::{line, normal};
+use crate::{github, user_config};
 
 /// A working tree with its repository, as it was when the session began.
 #[derive(Debug, Clone)]
@@ -33,7 +33,7 @@ pub struct Known {
 impl Known {
     /// Reads what the host says of the repository at `git`, of which the inside has `copy` if it does
     /// not work on it directly.
-    pub(crate) fn read(
+    pub fn read(
         top: &Path,
         git: &Path,
         copy: Option<PathBuf>,
@@ -44,8 +44,8 @@ impl Known {
         let inside = copy.unwrap_or_else(|| git.to_owned());
         let inside_common = self::common(&inside);
         let own = inside.strip_prefix(&inside_common).unwrap_or(Path::new("")).to_owned();
-        let person = Config::of(of_the_user(places));
-        let config = pinfold_git::github::configuration(&common);
+        let person = Config::of(user_config::files(places));
+        let config = github::configuration(&common);
         Self { top: top.to_owned(), common: inside_common, own, borrowed, config, person }
     }
 
@@ -134,7 +134,7 @@ pub fn bare(known: &[Known], cwd: &Path, place: &Path) -> io::Result<PathBuf> {
     fs::write(git.join("config"), write(&settings))?;
     let head = line(&known.common.join(&known.own).join("HEAD"), b"ref: refs/heads/");
     let branch = head.and_then(|head| head.into_os_string().into_string().ok());
-    let is_branch = |name: &String| pinfold_git::refs::is_name(&format!("refs/heads/{name}"));
+    let is_branch = |name: &String| crate::refs::is_name(&format!("refs/heads/{name}"));
     let branch = branch.filter(is_branch).unwrap_or_else(|| "unknown".to_owned());
     fs::write(git.join("HEAD"), format!("ref: refs/heads/{branch}\n"))?;
     Ok(git)

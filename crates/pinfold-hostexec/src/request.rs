@@ -8,14 +8,14 @@ use pinfold_policy::project::is_executable;
 use pinfold_policy::settings::HostExecVerdict;
 use pinfold_wire::HostCommand;
 
-use super::approvals::Pending;
-use super::client::Client;
-use super::gh;
-use super::git::{self, Task};
-use super::ground::Directory;
-use super::kept::KeptRule;
-use super::serve::Setting;
-use super::shown::{command_line, line};
+use crate::approvals::Pending;
+use crate::client::Client;
+use crate::display::{command_line, line};
+use crate::gh;
+use crate::git::{self, Task};
+use crate::path_map::Directory;
+use crate::saved_rules::SavedRule;
+use crate::serve::Context;
 
 /// Bytes of a command, as it is shown with where it runs and what else is to be known, that a person is
 /// asked about. Nobody reads more, and what is not read is not approved.
@@ -84,7 +84,7 @@ impl Request {
     pub(crate) fn examine(
         command: &HostCommand,
         id: u64,
-        (setting, client): (&Setting, &Client),
+        (context, client): (&Context, &Client),
     ) -> Result<Self, Refusal> {
         let name = str::from_utf8(&command.executable).ok().filter(|name| is_executable(name));
         let name = name.ok_or_else(|| {
@@ -92,9 +92,9 @@ impl Request {
                 .hint("give a name without a slash: the host looks for it along its own PATH")
         })?;
         if let HostExecVerdict::NotListed =
-            setting.settings.host_exec_verdict(&command.executable, &command.args, &[])
+            context.settings.host_exec_verdict(&command.executable, &command.args, &[])
         {
-            let listed: Vec<&str> = setting.settings.host_executables().collect();
+            let listed: Vec<&str> = context.settings.host_executables().collect();
             let why = format!("{name} is not on the list of executables ({})", listed.join(", "));
             return Err(Refusal::new(why).hint(format!(
                 "its user adds it: executables = [\"{name}\"] under [hostExec] in config.toml"
@@ -104,18 +104,18 @@ impl Request {
             let why = format!("the argument {} holds a NUL byte", line(arg));
             return Err(Refusal::new(why).hint("no program can be given one (execve(2))"));
         }
-        let directory = setting
-            .ground
+        let directory = context
+            .path_map
             .directory(&command.cwd)
             .map_err(|error| Refusal::new(error).hint("start from a directory of the workspace"))?;
         let args = command.args.clone();
         let job = if name == "git" {
-            Job::Git(Box::new(git::prepare(&args, &directory.path, id, (setting, client))?))
+            Job::Git(Box::new(git::prepare(&args, &directory.path, id, (context, client))?))
         } else {
             if name == "gh" {
                 gh::check(&args)?;
             }
-            let program = setting.ground.program(name).ok_or_else(|| {
+            let program = context.path_map.program(name).ok_or_else(|| {
                 Refusal::new(format!("{name} is not on the host")).hint(
                     "it is searched in PATH, except in directories that the sandbox can write to",
                 )
@@ -135,7 +135,7 @@ impl Request {
     ///
     /// # Errors
     /// It is too long to be read.
-    pub(crate) fn question(&self, id: u64, rule: Option<&KeptRule>) -> Result<Pending, Refusal> {
+    pub(crate) fn question(&self, id: u64, rule: Option<&SavedRule>) -> Result<Pending, Refusal> {
         let pending = Pending {
             id,
             executable: self.name.clone(),
@@ -194,14 +194,14 @@ impl Request {
     }
 
     /// The rule that would allow this and nothing more; none where its bytes are no text.
-    pub(crate) fn rule(&self, repository: &std::path::Path) -> Option<KeptRule> {
+    pub(crate) fn rule(&self, repository: &std::path::Path) -> Option<SavedRule> {
         let text = |arg: &Vec<u8>| String::from_utf8(arg.clone()).ok();
         let (cwd, repository) = (self.directory.path.clone(), repository.to_owned());
         let is_text = cwd.to_str().is_some() && repository.to_str().is_some();
         let args = self.args.iter().map(text).collect::<Option<_>>().filter(|_| is_text)?;
         let (remote, references) = (self.remote(), self.references());
         let executable = self.name.clone();
-        Some(KeptRule { repository, executable, args, cwd, remote, references })
+        Some(SavedRule { repository, executable, args, cwd, remote, references })
     }
 
     /// The rule of the settings that would allow it and nothing more, as a person writes it; none where

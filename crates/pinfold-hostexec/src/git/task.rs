@@ -8,42 +8,47 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use pinfold_git::config::{Config, Setting as GitSetting, split};
+use pinfold_git::known::Known;
 use pinfold_git::pointer;
 use pinfold_git::refs::{is_component, is_object};
 use pinfold_host::io::timespec;
 use pinfold_host::launcher::Launcher;
 use pinfold_wire::{MAX_DATA, Reply};
-use pinfold_workspace::known::Known;
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags};
 use serde::{Deserialize, Serialize};
 
-use super::super::client::Client;
-use super::super::ground::Ground;
-use super::super::request::Refusal;
-use super::super::serve::Setting;
-use super::super::shown::{line, word};
+use super::arguments::{self, Doing};
 use super::helper;
 use super::remote::Remote;
-use super::words::{self, Doing};
+use crate::client::Client;
+use crate::display::{line, word};
+use crate::path_map::PathMap;
+use crate::request::Refusal;
+use crate::serve::Context;
 
 /// Commits that a question names.
 const MOST_NAMED: usize = 20;
 
 /// A command with what it works on, as the helpers are given it.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Task {
+pub struct Task {
     /// Its directory.
-    pub(crate) place: PathBuf,
-    pub(super) doing: Doing,
-    pub(super) args: Vec<Vec<u8>>,
-    /// The git directory that the inside works on, and where its HEAD is below that.
-    pub(super) common: PathBuf,
-    pub(super) own: PathBuf,
-    pub(super) borrowed: Vec<(PathBuf, PathBuf)>,
+    pub place: PathBuf,
+    /// What it does.
+    pub doing: Doing,
+    /// Its arguments.
+    pub args: Vec<Vec<u8>>,
+    /// The git directory that the sandbox works on.
+    pub common: PathBuf,
+    /// Where its HEAD is, below that.
+    pub own: PathBuf,
+    /// Where objects lie that the git directory names: in the sandbox, and on the host.
+    pub borrowed: Vec<(PathBuf, PathBuf)>,
     /// Harmless settings of the host's repository.
-    pub(super) settings: Vec<(String, Option<Vec<u8>>)>,
-    pub(crate) remote: Option<Remote>,
+    settings: Vec<(String, Option<Vec<u8>>)>,
+    /// The remote that it goes to.
+    pub remote: Option<Remote>,
     /// What a person should know.
     pub(crate) details: Vec<String>,
     /// The references of the remote that a push would move.
@@ -75,10 +80,10 @@ pub(crate) fn prepare(
     args: &[Vec<u8>],
     cwd: &Path,
     id: u64,
-    (setting, client): (&Setting, &Client),
+    (context, client): (&Context, &Client),
 ) -> Result<Task, Refusal> {
-    let words = words::read(args)?;
-    let known = Known::of(&setting.known, cwd).ok_or_else(|| {
+    let words = arguments::read(args)?;
+    let known = Known::of(&context.known, cwd).ok_or_else(|| {
         Refusal::new("no repository was here when the session began")
             .hint("the host knows none that are made later: start another session for it")
     })?;
@@ -88,14 +93,14 @@ pub(crate) fn prepare(
         Doing::Look => None,
         doing => {
             let (named, branch) = (words.remote.as_deref(), branch.as_deref());
-            Some(Remote::find(known, named, branch, doing, setting)?)
+            Some(Remote::find(known, named, branch, doing, context)?)
         }
     };
     let failed = |error: io::Error| Refusal::new(format!("git cannot be prepared: {error}"));
     let settings =
         known.harmless().into_iter().map(|one| (one.key.clone(), one.value.clone())).collect();
     let mut task = Task {
-        place: setting.place_of(id).map_err(failed)?,
+        place: context.place_of(id).map_err(failed)?,
         doing: words.doing,
         args: args.to_vec(),
         common: known.common.clone(),
@@ -118,7 +123,7 @@ impl Task {
     ///
     /// # Errors
     /// A file that cannot be read.
-    pub(super) fn read(place: &Path) -> io::Result<Self> {
+    pub fn read(place: &Path) -> io::Result<Self> {
         Ok(serde_json::from_slice(&fs::read(place.join("task.json"))?)?)
     }
 
@@ -133,11 +138,11 @@ impl Task {
     ///
     /// # Errors
     /// No login for a push; git cannot be started.
-    pub(crate) fn login(&self, ground: &Ground) -> io::Result<Vec<(&'static str, OsString)>> {
+    pub(crate) fn login(&self, path_map: &PathMap) -> io::Result<Vec<(&'static str, OsString)>> {
         let Some(remote) = self.remote.as_ref().filter(|remote| remote.asks_helpers()) else {
             return Ok(Vec::new());
         };
-        match helper::login(&remote.url, ground)? {
+        match helper::login(&remote.url, path_map)? {
             Some(login) => Ok(login.into()),
             None if self.doing == Doing::Push => {
                 let url = shown_url(&remote.url);
@@ -150,7 +155,7 @@ impl Task {
     }
 
     /// The settings of the git directory, as a file's.
-    pub(super) fn git_settings(&self) -> impl Iterator<Item = GitSetting> + '_ {
+    pub fn git_settings(&self) -> impl Iterator<Item = GitSetting> + '_ {
         self.settings
             .iter()
             .map(|(key, value)| GitSetting { key: key.clone(), value: value.clone() })
@@ -313,7 +318,7 @@ impl Task {
     }
 
     /// References of a remote's, and tags, that git has written in its pen.
-    pub(super) fn moved(&self, remote: &str) -> io::Result<BTreeMap<String, String>> {
+    pub fn moved(&self, remote: &str) -> io::Result<BTreeMap<String, String>> {
         let mut moved = BTreeMap::new();
         for below in [format!("refs/remotes/{remote}"), "refs/tags".to_owned()] {
             self.loose(&below, &mut moved)?;

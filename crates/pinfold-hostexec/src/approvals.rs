@@ -87,7 +87,7 @@ pub enum AnswerError {
 
 /// The requests of one session that wait for an answer.
 #[derive(Debug, Default)]
-pub(crate) struct Approvals {
+pub struct Approvals {
     state: Mutex<State>,
     changed: Condvar,
 }

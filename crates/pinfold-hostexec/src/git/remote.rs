@@ -3,58 +3,93 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use pinfold_git::known::Known;
 use pinfold_policy::network::{Endpoint, HostName, NetworkRule, SecretRule, Spots};
 use pinfold_policy::origin::{Origin, Valued};
-use pinfold_policy::path::HostPath;
-use pinfold_policy::settings::Settings;
-use pinfold_policy::ssh::{SshHostRule, SshKey, SshSettings};
-use pinfold_workspace::known::Known;
+use pinfold_policy::ssh::SshKey;
 use serde::{Deserialize, Serialize};
 
-use super::super::request::Refusal;
-use super::super::serve::Setting;
-use super::super::shown::line;
+use super::arguments::Doing;
 use super::helper;
-use super::words::Doing;
-use crate::RunError;
+use crate::display::line;
+use crate::request::Refusal;
+use crate::serve::Context;
 
 /// A remote of the host's configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Remote {
-    pub(crate) name: String,
+pub struct Remote {
+    /// Its name.
+    pub name: String,
     /// Where it leads for this command.
-    pub(crate) url: String,
+    pub url: String,
     /// What it maps when it fetches.
-    pub(crate) fetch: Vec<String>,
-    pub(crate) way: Way,
+    pub fetch: Vec<String>,
+    /// How it is reached.
+    pub way: Way,
 }
 
 /// How it is reached.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Way {
+pub enum Way {
     /// A repository on this machine.
     Here(PathBuf),
-    /// A host, as a rule of the network's, and whether it may lead to private addresses.
-    Host { rule: String, is_internal: bool, login: Login },
+    /// A host.
+    Host {
+        /// The rule of the network that allows it.
+        rule: String,
+        /// Whether it may lead to private addresses.
+        is_internal: bool,
+        /// How it knows the user.
+        login: Login,
+    },
 }
 
-/// How a host knows the person.
+/// How a host knows the user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Login {
+pub enum Login {
     /// It does not.
     None,
-    /// By a secret of the person's, which the network's door puts in.
-    Secret { id: String, env: String, host: String, port: u16 },
-    /// By what the person's own credential helpers say, once the command is approved.
-    Helper { host: String, port: u16 },
+    /// By a secret of the user's, which the network's door puts in.
+    Secret {
+        /// The secret.
+        id: String,
+        /// The variable of its placeholder.
+        env: String,
+        /// The only host that gets it.
+        host: String,
+        /// The only port.
+        port: u16,
+    },
+    /// By what the user's own credential helpers say, once the command is approved.
+    Helper {
+        /// The only host that gets it.
+        host: String,
+        /// The only port.
+        port: u16,
+    },
     /// By a key, which signs for this host alone.
-    Ssh { key: Key, host: String, port: u16, user: String, known: Vec<String>, hostbound: bool },
+    Ssh {
+        /// The key.
+        key: Key,
+        /// The host.
+        host: String,
+        /// Its port.
+        port: u16,
+        /// The user there.
+        user: String,
+        /// The host's own keys.
+        known: Vec<String>,
+        /// Whether it must prove them to the agent.
+        hostbound: bool,
+    },
 }
 
 /// A key as it crosses to another process: where it is, never what.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Key {
+pub enum Key {
+    /// A file.
     File(PathBuf),
+    /// In the user's agent, by its public half.
     Agent(String),
 }
 
@@ -68,7 +103,7 @@ impl Remote {
         named: Option<&str>,
         branch: Option<&str>,
         doing: Doing,
-        setting: &Setting,
+        context: &Context,
     ) -> Result<Self, Refusal> {
         let of_branch = |key: &str| known.setting(&format!("branch.{}.{key}", branch?));
         let for_push = || of_branch("pushremote").or_else(|| known.setting("remote.pushdefault"));
@@ -99,7 +134,7 @@ impl Remote {
         let url =
             for_push.flatten().or_else(|| known.instead(url, "insteadof")).unwrap_or(url.clone());
         let fetch = known.all(&format!("remote.{name}.fetch"));
-        let way = way(&url, known, doing, setting)?;
+        let way = way(&url, known, doing, context)?;
         Ok(Self { name, url, fetch, way })
     }
 
@@ -107,60 +142,9 @@ impl Remote {
     pub(crate) fn asks_helpers(&self) -> bool {
         matches!(&self.way, Way::Host { login: Login::Helper { .. }, .. })
     }
-
-    /// The settings of a session that reaches this and nothing else.
-    ///
-    /// # Errors
-    /// Never: all of it was read from settings before.
-    pub(crate) fn open(&self, settings: &mut Settings) -> Result<(), RunError> {
-        let Way::Host { rule, is_internal, login } = &self.way else { return Ok(()) };
-        let refused = |error: &dyn std::fmt::Display| RunError::refused(error, None);
-        let rule: NetworkRule = rule.parse().map_err(|error| refused(&error))?;
-        settings.network.allow.push(Valued::new(rule.clone(), Origin::Default));
-        if *is_internal {
-            settings.network.internal.push(Valued::new(rule, Origin::Default));
-        }
-        let mut place = |id: &str, env: &str, host: &str, port| -> Result<(), RunError> {
-            let secret = SecretRule {
-                id: id.to_owned(),
-                env: env.parse().map_err(|error| refused(&error))?,
-                hosts: vec![host.parse().map_err(|error| refused(&error))?],
-                ports: vec![port],
-                spots: Spots::BASIC,
-                required: true,
-            };
-            settings.secrets.push(Valued::new(secret, Origin::Default));
-            Ok(())
-        };
-        match login {
-            Login::None => {}
-            Login::Secret { id, env, host, port } => place(id, env, host, *port)?,
-            // Without one that is known, a remote that is open to everybody can be fetched from.
-            Login::Helper { host, port } if helper::is_given() => {
-                place(helper::ID, helper::PASSWORD, host, *port)?;
-            }
-            Login::Helper { .. } => {}
-            Login::Ssh { key, host, port, user, known, hostbound } => {
-                let key = match key {
-                    Key::File(path) => SshKey::File(HostPath::new(path).map_err(RunError::path)?),
-                    Key::Agent(public) => SshKey::Agent(public.clone()),
-                };
-                let host = SshHostRule {
-                    host: host.parse().map_err(|error| refused(&error))?,
-                    port: *port,
-                    user: user.clone(),
-                    known: known.clone(),
-                    hostbound: *hostbound,
-                };
-                let (key, host) = (Valued::default_of(key), Valued::default_of(host));
-                settings.ssh = SshSettings { key: Some(key), hosts: vec![host] };
-            }
-        }
-        Ok(())
-    }
 }
 
-fn way(url: &str, known: &Known, doing: Doing, setting: &Setting) -> Result<Way, Refusal> {
+fn way(url: &str, known: &Known, doing: Doing, context: &Context) -> Result<Way, Refusal> {
     let place = Place::of(url).ok_or_else(|| {
         Refusal::new(format!(
             "the remote leads to {}, which the host does not open",
@@ -169,7 +153,7 @@ fn way(url: &str, known: &Known, doing: Doing, setting: &Setting) -> Result<Way,
         .hint("https, http, ssh and git URLs are opened, and repositories on this machine")
     })?;
     let (scheme, user, host, port) = match place {
-        Place::Here(path) => return here(&known.top.join(path), setting),
+        Place::Here(path) => return here(&known.top.join(path), context),
         Place::Host { scheme, user, host, port } => (scheme, user, host, port),
     };
     let refused =
@@ -183,11 +167,11 @@ fn way(url: &str, known: &Known, doing: Doing, setting: &Setting) -> Result<Way,
     };
     let rule: NetworkRule = text.parse().map_err(|error| refused(&error))?;
     let by_remote = Valued::new(rule.clone(), Origin::Flag { name: "the remote" });
-    let settings = &setting.settings;
+    let settings = &context.settings;
     settings.ceiling.check_host(&by_remote).map_err(|error| refused(&error))?;
     let is_internal = settings.network.internal.iter().any(|one| one.value.covers(&rule));
     let login = match scheme {
-        "ssh" => ssh(&host, port, user.as_deref(), setting)?,
+        "ssh" => ssh(&host, port, user.as_deref(), context)?,
         "https" => {
             let mut secrets = settings.secrets.iter().map(|secret| &secret.value);
             let fits = |secret: &&SecretRule| {
@@ -198,7 +182,7 @@ fn way(url: &str, known: &Known, doing: Doing, setting: &Setting) -> Result<Way,
                     let (id, env) = (id.clone(), env.to_string());
                     Login::Secret { id, env, host: host.clone(), port }
                 }
-                None if helper::is_there(url, &setting.ground) => {
+                None if helper::is_there(url, &context.path_map) => {
                     Login::Helper { host: host.clone(), port }
                 }
                 None => Login::None,
@@ -217,11 +201,11 @@ fn way(url: &str, known: &Known, doing: Doing, setting: &Setting) -> Result<Way,
     Ok(Way::Host { rule: text, is_internal, login })
 }
 
-fn here(path: &Path, setting: &Setting) -> Result<Way, Refusal> {
+fn here(path: &Path, context: &Context) -> Result<Way, Refusal> {
     let shown = line(path.as_os_str().as_encoded_bytes());
     let path = fs::canonicalize(path)
         .map_err(|error| Refusal::new(format!("the remote {shown} cannot be opened: {error}")))?;
-    let is_writable = setting.ground.writable().iter().any(|root| path.starts_with(root));
+    let is_writable = context.path_map.writable().iter().any(|root| path.starts_with(root));
     if is_writable {
         let why = format!("the remote {shown} is where the sandbox can write");
         return Err(Refusal::new(why).hint("it needs nothing of the host: go to it from inside"));
@@ -233,8 +217,8 @@ fn here(path: &Path, setting: &Setting) -> Result<Way, Refusal> {
     Ok(Way::Here(path))
 }
 
-fn ssh(host: &str, port: u16, user: Option<&str>, setting: &Setting) -> Result<Login, Refusal> {
-    let ssh = &setting.settings.ssh;
+fn ssh(host: &str, port: u16, user: Option<&str>, context: &Context) -> Result<Login, Refusal> {
+    let ssh = &context.settings.ssh;
     let rule = ssh.hosts.iter().map(|rule| &rule.value).find(|rule| {
         let name: Result<HostName, _> = host.parse();
         name.is_ok_and(|name| name == rule.host) && rule.port == port

@@ -6,53 +6,58 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use pinfold_git::known::{Known, bare};
 use pinfold_host::audit::Audit;
 use pinfold_host::directories::Places;
 use pinfold_host::io::{lock, small_thread};
 use pinfold_host::rate_limit::Pace;
 use pinfold_policy::settings::Settings;
-use pinfold_workspace::known::{Known, bare};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
-use super::approvals::Approvals;
-use super::client::Client;
-use super::conversation::converse;
-use super::ground::Ground;
-use super::question::Question;
-use super::request::Same;
-use crate::RunError;
+use crate::approvals::Approvals;
+use crate::client::Client;
+use crate::conversation::converse;
+use crate::path_map::PathMap;
+use crate::question::Question;
+use crate::request::Same;
 
 /// Clients at once; who comes later waits to be heard.
 const MOST: usize = 256;
 
 /// What requests of a session are decided and run by.
-pub(crate) struct Setting {
-    pub(crate) settings: Settings,
-    pub(crate) ground: Ground,
-    pub(crate) approvals: Arc<Approvals>,
-    pub(crate) audit: Arc<Audit>,
-    pub(crate) places: Places,
+pub struct Context {
+    /// The session's settings.
+    pub settings: Settings,
+    /// Where commands may run, and where their programs are looked for.
+    pub path_map: PathMap,
+    /// What waits for an answer.
+    pub approvals: Arc<Approvals>,
+    /// The session's log.
+    pub audit: Arc<Audit>,
+    /// Where pinfold keeps its files.
+    pub places: Places,
     /// What kept rules are for: the git directory, or the workspace.
-    pub(crate) repository: PathBuf,
+    pub repository: PathBuf,
     /// The repositories that were there at the start.
-    pub(crate) known: Vec<Known>,
+    pub known: Vec<Known>,
     /// Where requests have their files, in the session's private directory.
-    pub(crate) place: PathBuf,
+    pub place: PathBuf,
     /// Who asks at the session's terminal, if it has one and somebody watches.
-    pub(crate) question: Option<Arc<Question>>,
-    pub(crate) so_far: SoFar,
+    pub question: Option<Arc<Question>>,
+    /// What was asked and approved before.
+    pub so_far: SoFar,
 }
 
 /// What has been asked and approved so far.
 #[derive(Default)]
-pub(crate) struct SoFar {
+pub struct SoFar {
     approved: Mutex<Vec<Same>>,
     pace: Mutex<Pace>,
 }
 
-impl Setting {
+impl Context {
     /// Whether another request can be recorded.
     pub(crate) fn may_go_on(&self) -> bool {
         lock(&self.so_far.pace).step().is_some()
@@ -104,9 +109,9 @@ impl Setting {
 }
 
 /// The door of a session, and who serves it.
-pub(crate) struct Broker {
+pub struct Broker {
     listener: Option<OwnedFd>,
-    setting: Arc<Setting>,
+    context: Arc<Context>,
     stop: Arc<OwnedFd>,
     serving: Option<JoinHandle<()>>,
 }
@@ -116,15 +121,14 @@ impl Broker {
     ///
     /// # Errors
     /// What eventfd(2) says.
-    pub(crate) fn new(listener: OwnedFd, setting: Setting) -> Result<Self, RunError> {
-        let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-        let stop = stop.map_err(|errno| RunError::System(errno.into()))?;
-        let (listener, setting) = (Some(listener), Arc::new(setting));
-        Ok(Self { listener, setting, stop: Arc::new(stop), serving: None })
+    pub fn new(listener: OwnedFd, context: Context) -> io::Result<Self> {
+        let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let (listener, context) = (Some(listener), Arc::new(context));
+        Ok(Self { listener, context, stop: Arc::new(stop), serving: None })
     }
 
     /// Readable when somebody comes for the first time.
-    pub(crate) fn waiting(&self) -> Option<BorrowedFd<'_>> {
+    pub fn waiting(&self) -> Option<BorrowedFd<'_>> {
         self.listener.as_ref().map(AsFd::as_fd)
     }
 
@@ -132,27 +136,27 @@ impl Broker {
     ///
     /// # Errors
     /// No thread can be had.
-    pub(crate) fn start(&mut self) -> Result<(), RunError> {
+    pub fn start(&mut self) -> io::Result<()> {
         let Some(listener) = self.listener.take() else { return Ok(()) };
-        let (setting, stop) = (Arc::clone(&self.setting), Arc::clone(&self.stop));
-        let serving = small_thread("host-exec", move || serve(&listener, &setting, &stop));
-        self.serving = Some(serving.map_err(RunError::thread)?);
-        if let Some(question) = &self.setting.question {
-            question.start(&self.setting.approvals).map_err(RunError::thread)?;
+        let (context, stop) = (Arc::clone(&self.context), Arc::clone(&self.stop));
+        let serving = small_thread("host-exec", move || serve(&listener, &context, &stop));
+        self.serving = Some(serving?);
+        if let Some(question) = &self.context.question {
+            question.start(&self.context.approvals)?;
         }
         Ok(())
     }
 
     /// What waits for an answer.
-    pub(crate) fn approvals(&self) -> &Arc<Approvals> {
-        &self.setting.approvals
+    pub fn approvals(&self) -> &Arc<Approvals> {
+        &self.context.approvals
     }
 
     /// Ends the serving: whatever waits is denied. Everything inside has ended, so every client is
     /// gone, and what ran for it is being ended.
-    pub(crate) fn stop(&mut self) {
-        self.setting.approvals.end();
-        if let Some(question) = &self.setting.question {
+    pub fn stop(&mut self) {
+        self.context.approvals.end();
+        if let Some(question) = &self.context.question {
             question.end();
         }
         let _ = rustix::io::write(self.stop.as_ref(), &1_u64.to_ne_bytes());
@@ -164,7 +168,7 @@ impl Broker {
 }
 
 /// Hears clients until it is told to stop, then waits for those that are left.
-fn serve(listener: &OwnedFd, setting: &Arc<Setting>, stop: &OwnedFd) {
+fn serve(listener: &OwnedFd, context: &Arc<Context>, stop: &OwnedFd) {
     let clients = Arc::new(Clients::default());
     loop {
         let mut ready = [PollFd::new(stop, PollFlags::IN), PollFd::new(listener, PollFlags::IN)];
@@ -177,11 +181,11 @@ fn serve(listener: &OwnedFd, setting: &Arc<Setting>, stop: &OwnedFd) {
         match rustix::net::accept_with(listener, flags) {
             Ok(socket) => {
                 let place = clients.enter();
-                let setting = Arc::clone(setting);
+                let context = Arc::clone(context);
                 // Without a thread the client is parted with.
                 let _ = small_thread("host-exec", move || {
                     let _place = place;
-                    converse(&setting, &Client::new(socket));
+                    converse(&context, &Client::new(socket));
                 });
                 clients.wait_for_fewer_than(MOST);
             }

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 /// The granted directories of a session, opened at its start.
 #[derive(Debug)]
-pub(crate) struct Ground {
+pub struct PathMap {
     roots: Vec<Root>,
     authority: Authority,
     /// Directories of the host that the inside can write to.
@@ -57,9 +57,9 @@ pub(crate) enum NoDirectory {
     System(String, Errno),
 }
 
-impl Ground {
+impl PathMap {
     /// The directories that an authority grants of the workspace and by name.
-    pub(crate) fn new(authority: Authority, view: Option<HostPath>) -> Self {
+    pub fn new(authority: Authority, view: Option<HostPath>) -> Self {
         let is_place = |kind: RootKind| matches!(kind, RootKind::Workspace | RootKind::Knowledge);
         let root = |grant: &pinfold_policy::authority::Grant| {
             let directory = open_directory(grant.root.host.as_path()).ok()?;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::approvals::{Answer, Approvals, Approver, Pending};
+use crate::approvals::{Answer, Approvals, Approver, Pending};
 
 /// How long nothing may have been typed before a key answers: who types on is not looking, and what
 /// was typed before the question was there is none of an answer.
@@ -20,7 +20,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Who asks at the terminal.
 #[derive(Debug)]
-pub(crate) struct Question {
+pub struct Question {
     passage: Arc<Passage>,
     /// Held while the terminal is there to be asked at.
     approver: Mutex<Option<Approver>>,
@@ -39,7 +39,7 @@ enum Done {
 
 impl Question {
     /// At this terminal.
-    pub(crate) fn new(passage: Arc<Passage>) -> Self {
+    pub fn new(passage: Arc<Passage>) -> Self {
         let (approver, thread) = (Mutex::default(), Mutex::default());
         Self { passage, approver, is_over: AtomicBool::new(false), thread }
     }

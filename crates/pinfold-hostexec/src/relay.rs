@@ -14,11 +14,11 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-use super::client::{Client, Parted};
+use crate::client::{Client, Parted};
 
 /// How a program on the host ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Carried {
+pub(crate) enum Relayed {
     /// By itself.
     Ended(Ended),
     /// Its time was over.
@@ -33,12 +33,12 @@ pub(crate) enum Carried {
 ///
 /// # Errors
 /// What poll(2), waitid(2) and starting a thread say.
-pub(crate) fn carry(
+pub(crate) fn relay(
     mut child: Child,
     client: &Client,
     frames: Frames,
     deadline: Instant,
-) -> io::Result<Carried> {
+) -> io::Result<Relayed> {
     let pid = Pid::from_child(&child);
     let process = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
     let input = child.stdin.take().map(OwnedFd::from);
@@ -50,16 +50,16 @@ pub(crate) fn carry(
         None => None,
     };
     let outputs = [child.stdout.take().map(OwnedFd::from), child.stderr.take().map(OwnedFd::from)];
-    let cut = Carry { client, process: &process, pid, outputs, deadline }.until_end();
+    let cut = Relay { client, process: &process, pid, outputs, deadline }.until_end();
     if cut.is_err() {
         end(&process);
         end_group(pid);
     }
     let status = child.wait()?;
     let carried = match cut {
-        Ok(()) => Carried::Ended(ended(status)),
-        Err(Parted::Late) => Carried::TimedOut,
-        Err(Parted::Gone | Parted::Nonsense) => Carried::Left,
+        Ok(()) => Relayed::Ended(ended(status)),
+        Err(Parted::Late) => Relayed::TimedOut,
+        Err(Parted::Gone | Parted::Nonsense) => Relayed::Left,
     };
     Ok(match feeding {
         None => carried,
@@ -117,7 +117,7 @@ fn feed(client: &Client, mut frames: Frames, input: OwnedFd) {
     }
 }
 
-struct Carry<'a> {
+struct Relay<'a> {
     client: &'a Client,
     process: &'a OwnedFd,
     pid: Pid,
@@ -125,7 +125,7 @@ struct Carry<'a> {
     deadline: Instant,
 }
 
-impl Carry<'_> {
+impl Relay<'_> {
     /// Until the program has ended and everything it wrote was handed on.
     fn until_end(mut self) -> Result<(), Parted> {
         let mut is_over = false;

@@ -5,12 +5,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::request::Refusal;
-use super::super::shown::line;
+use crate::display::line;
+use crate::request::Refusal;
 
 /// What a command does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Doing {
+pub enum Doing {
     /// Sends commits to a remote.
     Push,
     /// Takes commits from a remote.
@@ -23,7 +23,7 @@ pub(crate) enum Doing {
 
 /// A command that is run, with what is known of its words.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Words {
+pub(crate) struct Arguments {
     pub(crate) doing: Doing,
     /// The remote that it names, if it names one.
     pub(crate) remote: Option<String>,
@@ -147,7 +147,7 @@ const NEVER: &[&str] = &[
 ///
 /// # Errors
 /// What of it the host does not run, with the way out.
-pub(crate) fn read(args: &[Vec<u8>]) -> Result<Words, Refusal> {
+pub(crate) fn read(args: &[Vec<u8>]) -> Result<Arguments, Refusal> {
     let Some((first, rest)) = args.split_first() else {
         return Err(Refusal::new("git without a command").hint("try `git push`"));
     };
@@ -157,7 +157,7 @@ pub(crate) fn read(args: &[Vec<u8>]) -> Result<Words, Refusal> {
         b"fetch" => (Doing::Fetch, FETCH),
         b"ls-remote" => (Doing::Ask, ASK),
         _ if LOOK.iter().any(is) => {
-            return look(rest).map(|()| Words { doing: Doing::Look, remote: None });
+            return look(rest).map(|()| Arguments { doing: Doing::Look, remote: None });
         }
         other if other.starts_with(b"-") => {
             return Err(Refusal::new(format!(
@@ -190,7 +190,7 @@ pub(crate) fn read(args: &[Vec<u8>]) -> Result<Words, Refusal> {
             return Err(Refusal::new(why).hint(format!("these options are for it: {known}")));
         }
     }
-    Ok(Words { doing, remote: names.first().map(|name| remote_name(name)).transpose()? })
+    Ok(Arguments { doing, remote: names.first().map(|name| remote_name(name)).transpose()? })
 }
 
 fn is_option(word: &[u8], options: &[&str]) -> bool {
@@ -234,7 +234,7 @@ fn look(rest: &[Vec<u8>]) -> Result<(), Refusal> {
 mod tests {
     use super::*;
 
-    fn read_line(line: &str) -> Result<Words, Refusal> {
+    fn read_line(line: &str) -> Result<Arguments, Refusal> {
         let args: Vec<Vec<u8>> = line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
         read(&args)
     }

@@ -6,8 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use pinfold_boundary::namespace::LiveView;
-use pinfold_boundary::{Cover, Inside};
+use pinfold_boundary::{Cover, Inside, LiveView};
 use pinfold_hostexec::PathMap;
 use pinfold_protect::masks::{Kept, Masks};
 use pinfold_terminal::notify;

@@ -9,7 +9,7 @@ mod version_1;
 mod version_2;
 
 pub(crate) use observed::holds_cpus;
-pub(super) use version_1::join;
+pub(crate) use version_1::join;
 
 use std::fs;
 use std::io;
@@ -57,7 +57,7 @@ impl Group {
     ///
     /// # Errors
     /// A required CPU share that no group can enforce: nothing else could.
-    pub(super) fn make(limits: &ResourceLimits) -> Result<Option<Self>, LaunchError> {
+    pub(crate) fn make(limits: &ResourceLimits) -> Result<Option<Self>, LaunchError> {
         let own = pinfold_init::kernel_text("/proc/self/cgroup").unwrap_or_default();
         // Wherever a session with other limits may have left some.
         version_2::parents(&own).chain(version_1::parents(&own)).for_each(|at| remove_stale(&at));
@@ -135,17 +135,17 @@ impl Group {
     }
 
     /// Whether it bounds the CPU time.
-    pub(super) fn shares_cpus(&self) -> bool {
+    pub(crate) fn shares_cpus(&self) -> bool {
         self.shares
     }
 
     /// The group to be born in.
-    pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.descriptor.as_ref().map(AsFd::as_fd)
     }
 
     /// The groups that a process has to join by itself, because it cannot be born in them.
-    pub(super) fn to_join(&self) -> Vec<PathBuf> {
+    pub(crate) fn to_join(&self) -> Vec<PathBuf> {
         if self.unified { Vec::new() } else { self.directories.clone() }
     }
 

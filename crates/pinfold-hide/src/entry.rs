@@ -20,7 +20,7 @@ use rustix::fs::{renameat_with, statat, symlinkat, unlinkat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::{Hidden, copy, sync};
+use crate::{Hidden, copy, sync};
 
 /// The record's name. No hidden file has it: the file lies one level below.
 const RECORD: &str = "record.json";

@@ -4,6 +4,7 @@
 //! A mask on a name of a live directory falls off when the host saves the file. Behind a link there
 //! is nothing in the workspace to uncover: an editor that saves through the link changes a file that
 //! the sandbox cannot reach.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 use std::fs;
 use std::io;
@@ -17,11 +18,10 @@ use pinfold_host::sessions;
 use pinfold_policy::path::Escaped;
 use pinfold_protect::own::Own;
 use pinfold_protect::tracked::Tracked;
+use pinfold_workspace::guard::session_with;
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use thiserror::Error;
-
-use crate::guard::session_with;
 
 mod copy;
 mod entry;

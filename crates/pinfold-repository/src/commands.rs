@@ -10,9 +10,9 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
-use super::RepositoryError;
-use super::content::directory;
-use super::words::{ANY, Words};
+use crate::RepositoryError;
+use crate::content::directory;
+use crate::words::{ANY, Words};
 
 const ANY_BYTE: u8 = ANY as u8;
 

@@ -20,7 +20,7 @@ use ring::digest::{Context, SHA256};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use super::{BaseContent, RepositoryError};
+use crate::{BaseContent, RepositoryError};
 
 const VERSION: &[u8] = b"pinfold-trust-1";
 

@@ -3,11 +3,12 @@
 //! What is trusted is a content: the file's own bytes, those of every file of the repository that its
 //! commands name, and a tarball or directory of the repository that sessions run on. Its hash is kept
 //! for each repository in the user's state directory, which no session sees.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod base;
 mod commands;
 mod content;
-mod kept;
+mod trust_store;
 mod words;
 
 use std::fs::{self, File};
@@ -25,7 +26,7 @@ use rustix::io::Errno;
 use thiserror::Error;
 
 pub use base::BaseContent;
-pub use kept::{Limited, TrustStore, Trusted, TrustedContent};
+pub use trust_store::{Limited, TrustStore, Trusted, TrustedContent};
 
 /// A larger settings file is a mistake or an attack: MoltNet's has some hundred bytes.
 const LARGEST: u64 = 1 << 20;

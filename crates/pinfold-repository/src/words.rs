@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use super::commands::TooWide;
+use crate::commands::TooWide;
 
 /// Stands for text that only the shell knows.
 pub(super) const ANY: char = '\0';

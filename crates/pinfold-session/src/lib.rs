@@ -28,7 +28,6 @@ mod outcome;
 mod placed;
 mod prospect;
 mod publish;
-pub mod repository;
 mod resume;
 mod run;
 pub mod search_path;

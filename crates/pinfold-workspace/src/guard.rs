@@ -54,7 +54,7 @@ mod shared;
 mod under_view;
 
 use granted::{Granted, granted, site_of};
-pub(crate) use left::session_with;
+pub use left::session_with;
 pub use left::{settle_dead, shares};
 pub use look::{Found, look};
 pub(crate) use own_places::in_words;

@@ -13,7 +13,7 @@ use pinfold_policy::settings::{
     AgentLoop, Attendance, FlagBudget, FlagHostExec, FlagLimits, FlagNetwork, Flags, Layers,
     Settings, Trust, WrapperSetting,
 };
-use pinfold_session::repository::{Repository, RepositoryError, TrustStore};
+use pinfold_repository::{Repository, RepositoryError, TrustStore};
 use pinfold_workspace::dedicated::Dedicated;
 use pinfold_workspace::workspace::{Workspace, WorkspaceError};
 

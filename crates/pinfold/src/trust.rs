@@ -11,7 +11,7 @@ use pinfold_host::directories::Places;
 use pinfold_policy::path::Escaped;
 use pinfold_policy::project::Widening;
 use pinfold_policy::settings::{Attendance, Settings, Trust};
-use pinfold_session::repository::{Limited, Repository, TrustStore};
+use pinfold_repository::{Limited, Repository, TrustStore};
 use pinfold_terminal::notify;
 use pinfold_workspace::workspace::Workspace;
 use serde_json::json;

@@ -208,7 +208,7 @@ fn walk_name(number: usize) -> String {
 }
 
 /// Returns a live session that was granted the directory in which a path lies.
-pub(crate) fn session_with(places: &Places, within: &Path) -> Option<String> {
+pub fn session_with(places: &Places, within: &Path) -> Option<String> {
     live_sessions(places).into_iter().find(|session| {
         let id = SessionId::parse(session);
         let left = id.and_then(|id| read(&SessionState::private_of(places, &id)));

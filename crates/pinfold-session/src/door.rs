@@ -33,9 +33,9 @@ const OUTWARD: u16 = 881;
 const NAMES: u16 = 53;
 
 /// The proxy's address as programs are given it.
-pub const PROXY_URL: &str = "http://127.0.0.1:881";
+pub(crate) const PROXY_URL: &str = "http://127.0.0.1:881";
 /// What programs reach without the proxy.
-pub const NO_PROXY: &str = "localhost,127.0.0.1,::1,pinfold";
+pub(crate) const NO_PROXY: &str = "localhost,127.0.0.1,::1,pinfold";
 
 /// The sockets that init opens. Where no host is allowed there is still somebody to say so, but
 /// nothing is handed over: a connection to an address fails in the kernel.

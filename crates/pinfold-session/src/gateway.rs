@@ -26,7 +26,7 @@ pub(crate) const PORT: u16 = 880;
 pub(crate) const GATEWAY_URL: &str = "http://127.0.0.1:880";
 
 /// A model provider for one session.
-pub struct Provider {
+pub(crate) struct Provider {
     /// The session's key.
     pub(crate) key: EphemeralKey,
     id: ProviderId,

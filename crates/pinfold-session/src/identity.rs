@@ -28,7 +28,7 @@ const ORIGIN: Origin = Origin::Flag { name: "--identity" };
 
 /// What a run in somebody's name needs.
 #[derive(Debug, Default)]
-pub struct Identity {
+pub(crate) struct Identity {
     /// Variables that enter.
     pub env: Vec<EnvVar>,
     /// Files that enter; none in the mode `brokered`.
@@ -44,7 +44,10 @@ impl Identity {
     ///
     /// # Errors
     /// A directory that is missing or incomplete, or that cannot be trusted, each with the way out.
-    pub fn find(settings: &Settings, workspace: &Workspace) -> Result<Option<Self>, RunError> {
+    pub(crate) fn find(
+        settings: &Settings,
+        workspace: &Workspace,
+    ) -> Result<Option<Self>, RunError> {
         let Some(name) = &settings.identity else { return Ok(None) };
         let directory = Directory::find(&name.value, workspace)?;
         let identity = match settings.identity_mode.value {
@@ -82,7 +85,11 @@ impl Identity {
 
 /// The variables that say who commits, in sessions of a group: as git on the host would have it.
 /// Every other way to say it wins over them.
-pub fn of_the_person(settings: &Settings, workspace: &Workspace, places: &Places) -> Vec<EnvVar> {
+pub(crate) fn of_the_person(
+    settings: &Settings,
+    workspace: &Workspace,
+    places: &Places,
+) -> Vec<EnvVar> {
     let Some(group) = &settings.group else { return Vec::new() };
     let mut all = Config::of(user_config::files(places));
     all.settings.extend(configuration(&workspace.git_directory()).settings);

@@ -3,13 +3,16 @@
 use std::path::Path;
 
 use pinfold_host::directories::Places;
-use pinfold_policy::authority::Authority;
+use pinfold_policy::authority::{Authority, Subject};
 use pinfold_policy::settings::Settings;
 use pinfold_protect::tracked::Tracked;
+use pinfold_rootfs::system::Stack;
 use pinfold_workspace::guard::{self, Found};
 use pinfold_workspace::workspace::Workspace;
 
 use crate::RunError;
+use crate::agent::{AgentFiles, read_grants};
+use crate::group::{Group, Missing};
 use crate::view::View;
 
 /// The authority that a run would have here and now, without starting one.
@@ -33,16 +36,28 @@ impl Prospect {
     }
 }
 
-/// Looks at what a run would have here and now.
+/// Looks at what a run would have here and now; of the agent's, too, if one is named.
 ///
 /// # Errors
 /// As for the start of a run.
 pub fn prospect(
-    view: &View,
     settings: &Settings,
-    workspace: &Workspace,
+    named: Option<&str>,
+    (workspace, stack): (&Workspace, Option<&Stack>),
     places: &Places,
 ) -> Result<Prospect, RunError> {
+    let agent = settings.agent.as_ref().map_or("command", |agent| agent.value.as_str());
+    let mut extra = Vec::new();
+    if named.is_some() {
+        let files = AgentFiles::read(places)?;
+        let profile = files.registry().load(agent);
+        let profile = profile.map_err(|error| RunError::refused(error, None))?;
+        extra = read_grants(&profile, settings, places)?;
+    }
+    let group = Group::find(settings, workspace, places, Missing::LeaveOut, &mut extra)?;
+    extra.extend(group.extra);
+    let subject = Subject::AgentSession { agent: agent.into() };
+    let view = View::collect(subject, settings, workspace, stack, extra)?;
     let found = guard::look(&view.authority()?, settings, workspace, places)?;
     let Found { restrictions, tracked } = found;
     Ok(Prospect { authority: view.restricted(restrictions)?, tracked })

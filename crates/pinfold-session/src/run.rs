@@ -7,7 +7,6 @@ mod nested;
 mod plan;
 mod record;
 
-use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
@@ -16,102 +15,43 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pinfold_boundary::namespace::explain;
-use pinfold_boundary::{Boundary, Entry, Feature, Inside, Program, Session as OfSession};
+use pinfold_boundary::{Boundary, Feature, Inside, Program, Session as OfSession};
 use pinfold_engines::managed;
 use pinfold_hide as hide;
 use pinfold_host::audit::{Audit, Event, Purpose};
-use pinfold_host::directories::Places;
-use pinfold_host::session_id::{SessionId, SessionName};
+use pinfold_host::session_id::SessionId;
 use pinfold_host::sessions::SessionState;
 use pinfold_host::wrappers::{self, Launch};
 use pinfold_host::{launcher, sys};
 use pinfold_hostexec::{Broker, Context, PathMap, Question, SoFar};
-use pinfold_policy::authority::Subject;
-use pinfold_policy::network::HostPattern;
 use pinfold_policy::path::{Escaped, HostPath, InsidePath};
-use pinfold_policy::settings::Settings;
 use pinfold_protect::masks::{Fell, Kept, Masks};
 use pinfold_protect::patience::Patience;
-use pinfold_rootfs::system::Stack;
 use pinfold_rootfs::userland;
 use pinfold_terminal::caller::CallerTerminal;
 use pinfold_terminal::prompt_overlay::Passage;
 use pinfold_terminal::{notify, stdio};
-use pinfold_wire::Window;
 use pinfold_workspace::git::sync::{Sync, Synced};
 use pinfold_workspace::refresh::Refresh;
 use pinfold_workspace::review::{self, Layer, Review};
 use pinfold_workspace::workspace::Workspace;
 
-use crate::caller_trust::CallerTrust;
 use crate::control::{Base, Control, Rules};
-use crate::detach::{self, Background};
-use crate::door::{self, LivesOn, Records};
-use crate::filling::{Bound, Filling};
-use crate::gateway::Provider;
+use crate::detach;
+use crate::door::{self, Records};
+use crate::filling::Filling;
 use crate::outcome::{Outcome, RunError};
+use crate::request::Request;
 use crate::resume::Resume;
 use crate::serving::Serving;
-use crate::ssh::Ssh;
 use crate::supervise::{HASTE, Progress, Supervision};
 use crate::timeline::Timeline;
-use crate::view::Extra;
 use crate::{idle, wall};
 
 use dead::{settle_before, wait_for_settlers};
 use design::Design;
 use live::{Furnished, Live, keep, refresh};
 use record::{record_session, record_settled, say_what_is_hidden, say_what_is_less};
-
-/// What to run, and how.
-pub struct Request {
-    /// Whose session it is.
-    pub subject: Subject,
-    /// The program and its arguments; none for a session that waits for what is run in it.
-    pub argv: Vec<OsString>,
-    /// The complete environment.
-    pub env: Vec<(OsString, OsString)>,
-    /// The settings.
-    pub settings: Settings,
-    /// Where it works.
-    pub workspace: Workspace,
-    /// Grants that come with the agent.
-    pub extra: Vec<Extra>,
-    /// Files that come with the agent.
-    pub files: Vec<Entry>,
-    /// The system it runs on; this machine's own if there is none.
-    pub stack: Option<Stack>,
-    /// The agent's model provider.
-    pub provider: Option<Provider>,
-    /// The key that signs for the inside.
-    pub ssh: Option<Ssh>,
-    /// Whether the agent needs namespaces of its own.
-    pub nested: bool,
-    /// Hosts of which a refusal is recorded and not shown.
-    pub silent_hosts: Vec<HostPattern>,
-    /// What it may write to the disk, where that is watched.
-    pub bound: Option<Bound>,
-    /// Whether somebody is at the terminal who can be asked.
-    pub attended: bool,
-    /// Authorities that the caller trusts besides the system's.
-    pub caller_trust: CallerTrust,
-    /// Where pinfold keeps its files.
-    pub places: Places,
-    /// What the session is called, beside its own name.
-    pub name: Option<SessionName>,
-    /// Where it goes on without whoever started it.
-    pub background: Option<Background>,
-    /// How large the terminal is that it has there, if it has one.
-    pub window: Option<Window>,
-    /// What was done before.
-    pub timeline: Timeline,
-}
-
-impl Request {
-    fn lives_on(&self) -> LivesOn {
-        LivesOn(self.background.is_some() || self.argv.is_empty())
-    }
-}
 
 /// Runs a command to its end.
 ///

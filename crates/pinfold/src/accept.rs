@@ -5,11 +5,11 @@ use std::process::ExitCode;
 
 use clap::Args;
 use pinfold_host::directories::Places;
+use pinfold_session::prepare;
 use pinfold_terminal::notify;
 use pinfold_workspace::accept::{Repository, Waiting};
 
 use crate::exit::Failure;
-use crate::policy;
 
 #[derive(Debug, Args)]
 pub(crate) struct AcceptArgs {
@@ -27,7 +27,7 @@ pub(crate) struct AcceptArgs {
 /// No such session or branch, or the first branch that cannot be moved, with the reason.
 pub(crate) fn accept(args: &AcceptArgs) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(Failure::new)?;
-    let workspace = policy::workspace(&places)?;
+    let workspace = prepare::workspace(&places)?;
     let repository = Repository::at(&workspace.root).map_err(Failure::new)?;
     let waiting = repository.waiting().map_err(Failure::new)?;
     let Some(session) = &args.session else { return list(&waiting) };

@@ -26,8 +26,8 @@ pub(crate) struct ConfigArgs {
 
 pub(crate) fn config(args: &ConfigArgs) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(|error| Failure::places(error).plain())?;
-    let workspace = policy::workspace(&places)?;
-    let settings = policy::settings(&args.policy, None, &places, &workspace)?;
+    let start = policy::prepare(&args.policy, None, &places)?;
+    let settings = start.settings();
     let rows = settings.origins();
     if args.output.json {
         print::json(&rows)?;

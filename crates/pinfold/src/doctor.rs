@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use pinfold_boundary::Probe;
 use pinfold_host::directories::Places;
+use pinfold_session::prepare;
 use serde_json::json;
 
 use crate::cli::Output;
@@ -12,7 +13,7 @@ use crate::policy;
 use crate::print::{self, say};
 
 pub(crate) fn doctor(output: Output) -> Result<ExitCode, Failure> {
-    let not_in = policy::workspace_here(&Places::find().map_err(Failure::places)?);
+    let not_in = prepare::workspace_here(&Places::find().map_err(Failure::places)?);
     let plugin = policy::own()?.plugin.map(|plugin| plugin.value);
     let boundaries = pinfold_session::boundaries(plugin, &not_in).map_err(Failure::new)?;
     let probes = boundaries.iter().map(|boundary| (boundary.name(), boundary.probe()));

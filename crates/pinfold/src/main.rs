@@ -10,7 +10,6 @@ mod cli;
 mod completions;
 mod config;
 mod doctor;
-mod environment;
 mod exec;
 mod exit;
 mod group;

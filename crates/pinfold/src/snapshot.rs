@@ -10,6 +10,7 @@ use pinfold_host::directories::Places;
 use pinfold_policy::path::{Brief, Escaped};
 use pinfold_policy::settings::Settings;
 use pinfold_rootfs::system::{Doing, Stack};
+use pinfold_session::prepare;
 use pinfold_session::snapshot::step::Step;
 use pinfold_session::snapshot::{
     Building, Event, KEPT, Pruned, SnapshotError, Snapshots, Summary, base_of, build_hosts,
@@ -89,18 +90,6 @@ pub(crate) fn step(args: &StepArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(outcome.status))
 }
 
-/// The system of a run, made now if need be.
-///
-/// # Errors
-/// Whatever kept it from being made, with the way out.
-pub(crate) fn stack(
-    settings: &Settings,
-    places: &Places,
-    project: &Workspace,
-) -> Result<Option<Stack>, Failure> {
-    make(settings, places, project, Tags::AsTheyWere)
-}
-
 /// What an image's tag means.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Tags {
@@ -116,7 +105,7 @@ fn make(
     project: &Workspace,
     tags: Tags,
 ) -> Result<Option<Stack>, Failure> {
-    let progress = Progress::default();
+    let progress = Line::default();
     let tell = |event: Event<'_>| progress.tell(&event);
     let snapshots = Snapshots::new(places, &tell).refreshing(tags == Tags::Anew);
     let made = snapshots.ensure(settings, project.root.as_path());
@@ -127,31 +116,19 @@ fn make(
     made.map_err(told)
 }
 
-/// The system of a run if all of it is there; nothing is made.
-///
-/// # Errors
-/// A cache or a base that cannot be used.
-pub(crate) fn stack_if_there(
-    settings: &Settings,
-    places: &Places,
-    project: &Workspace,
-) -> Result<Option<Stack>, Failure> {
-    Snapshots::new(places, &|_| {}).find(settings, project.root.as_path()).map_err(told)
-}
-
 fn told(error: SnapshotError) -> Failure {
     let hint = error.hint();
     Failure::own(error).hint(hint)
 }
 
 fn build(args: &BuildArgs, places: &Places) -> Result<ExitCode, Failure> {
-    let workspace = policy::workspace(places)?;
-    let settings = policy::settings(&args.policy, None, places, &workspace)?;
+    let start = policy::prepare(&args.policy, None, places)?;
+    let (settings, workspace) = (start.settings(), start.workspace());
     for widening in settings.waiting() {
         notify!("pinfold: note: waits for `pinfold trust`: {widening}");
     }
     let tags = if args.refresh { Tags::Anew } else { Tags::AsTheyWere };
-    match make(&settings, places, &workspace, tags)? {
+    match make(settings, places, workspace, tags)? {
         None => notify!("pinfold: sessions here run on this machine's own system"),
         Some(stack) => {
             for tree in &stack.trees {
@@ -209,8 +186,8 @@ fn inspect_here(
     places: &Places,
     registries: &[String],
 ) -> Result<ExitCode, Failure> {
-    let workspace = policy::workspace(places)?;
-    let settings = policy::plain_settings(places, &workspace)?;
+    let workspace = prepare::workspace(places)?;
+    let settings = prepare::plain_settings(places, &workspace)?;
     let snapshot = &settings.snapshot;
     let setup: Vec<String> = snapshot.setup.iter().map(|one| one.value.clone()).collect();
     let hosts: Vec<String> = snapshot.hosts.iter().map(|one| one.value.to_string()).collect();
@@ -259,13 +236,13 @@ fn prune(args: &PruneArgs, places: &Places) -> Result<ExitCode, Failure> {
 
 /// What a person sees who waits.
 #[derive(Default)]
-struct Progress {
+pub(crate) struct Line {
     /// Whether a line is being written over.
     open: Cell<bool>,
 }
 
-impl Progress {
-    fn tell(&self, event: &Event<'_>) {
+impl Line {
+    pub(crate) fn tell(&self, event: &Event<'_>) {
         let words = match event {
             Event::Alpine => {
                 notify!(
@@ -307,7 +284,7 @@ impl Progress {
         }
     }
 
-    fn end(&self) {
+    pub(crate) fn end(&self) {
         if self.open.replace(false) {
             notify::put(format_args!("\r\x1b[K"));
         }

@@ -22,12 +22,11 @@ use pinfold_workspace::workspace::Workspace;
 use super::{
     APPROVED, CHECK_MOVES, GIT, HOOKS, IDS, OBJECTS, SYSTEM, UNPROVEN, configure, hook, login,
 };
-use crate::caller_trust::CallerTrust;
 use crate::door;
 use crate::outcome::{Outcome, RunError};
-use crate::run::{Request, run};
+use crate::request::Request;
+use crate::run::run;
 use crate::ssh::Ssh;
-use crate::timeline::Timeline;
 
 /// Runs the command itself, with the remote's host in reach and nothing of the inside's but objects.
 pub(super) fn execute(task: &Task, places: Places) -> Result<Outcome, RunError> {
@@ -51,28 +50,11 @@ pub(super) fn execute(task: &Task, places: Places) -> Result<Outcome, RunError> 
     let mut argv = vec![OsString::from("git")];
     argv.extend(task.args.iter().map(|arg| OsString::from_vec(arg.clone())));
     let root = HostPath::new("/tmp").map_err(RunError::path)?;
-    run(Request {
-        subject: Subject::AgentSession { agent: "host-exec".into() },
-        argv,
-        env: environment(ssh.is_some()),
-        settings,
-        workspace: Workspace::scratch(root),
-        stack: None,
-        extra: Vec::new(),
-        files: entries(task)?,
-        provider: None,
-        ssh,
-        nested: false,
-        silent_hosts: Vec::new(),
-        caller_trust: CallerTrust::default(),
-        bound: None,
-        attended: false,
-        places,
-        name: None,
-        background: None,
-        window: None,
-        timeline: Timeline::default(),
-    })
+    let subject = Subject::AgentSession { agent: "host-exec".into() };
+    let (env, files) = (environment(ssh.is_some()), entries(task)?);
+    let workspace = Workspace::scratch(root);
+    let plain = Request::plain(subject, argv, env, settings, workspace, places);
+    run(Request { files, ssh, ..plain })
 }
 
 /// Opens the way to a remote, and to nothing else, in a session's settings.

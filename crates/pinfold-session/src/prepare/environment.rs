@@ -9,11 +9,12 @@ use pinfold_policy::origin::Origin;
 use pinfold_policy::settings::Settings;
 use pinfold_rootfs::system::Stack;
 use pinfold_rootfs::userland;
-use pinfold_session::caller_trust::CallerTrust;
-use pinfold_session::search_path::{SearchPath, VIRTUAL_ENV};
-use pinfold_session::ssh::Ssh;
-use pinfold_session::{door, trust};
 use pinfold_workspace::workspace::Workspace;
+
+use crate::caller_trust::CallerTrust;
+use crate::search_path::{SearchPath, VIRTUAL_ENV};
+use crate::ssh::Ssh;
+use crate::{door, trust};
 
 /// Variables of the caller that describe the person's terminal and language, and hold no
 /// secret. They enter without being asked for.
@@ -38,25 +39,25 @@ const DESCRIBING: [&str; 14] = [
 const PATH: &str = "PATH";
 
 /// The caller's variables that describe its terminal and language.
-pub(crate) fn describing() -> Vec<(OsString, OsString)> {
+pub fn describing() -> Vec<(OsString, OsString)> {
     let variable = |name: &str| Some((name.into(), std::env::var_os(name)?));
     DESCRIBING.into_iter().filter_map(variable).collect()
 }
 
 /// What of the caller's environment counts in the sandbox, beside single variables.
-pub(crate) struct Caller {
+pub(super) struct Caller {
     /// What comes first in `PATH`, such as the directory of the agent's commands.
-    pub(crate) first: Vec<String>,
+    pub(super) first: Vec<String>,
     /// What else comes before and after the system's directories.
-    pub(crate) search: SearchPath,
+    pub(super) search: SearchPath,
     /// The virtual environment that is active.
-    pub(crate) virtual_environment: Option<PathBuf>,
+    pub(super) virtual_environment: Option<PathBuf>,
     /// Authorities that the caller trusts.
-    pub(crate) trust: CallerTrust,
+    pub(super) trust: CallerTrust,
 }
 
 /// Puts the environment together.
-pub(crate) fn environment(
+pub(super) fn environment(
     settings: &Settings,
     workspace: &Workspace,
     agent: Vec<EnvVar>,

@@ -14,7 +14,7 @@ use pinfold_protect::patience::Patience;
 use pinfold_terminal::notify;
 use pinfold_workspace::guard::{settle_dead, shares};
 
-use super::Request;
+use crate::request::Request;
 
 /// Between two looks at whether it is settled.
 const STEP: Duration = Duration::from_millis(50);

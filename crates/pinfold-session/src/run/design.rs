@@ -20,9 +20,10 @@ use pinfold_workspace::guard::{self, Guard};
 use pinfold_workspace::review::Layer;
 use pinfold_workspace::shadow::{self, Shadow};
 
-use super::{Request, plan};
+use super::plan;
 use crate::door;
 use crate::outcome::RunError;
+use crate::request::Request;
 use crate::ssh::Ssh;
 use crate::trust::{self, Trust};
 use crate::view::View;

@@ -22,9 +22,9 @@ use crate::caller_trust::CallerTrust;
 use crate::door;
 use crate::filling::Bound;
 use crate::outcome::{LimitReached, Outcome, RunError};
+use crate::request::Request;
 use crate::resume::SHELL;
-use crate::run::{Request, run};
-use crate::timeline::Timeline;
+use crate::run::run;
 use crate::toolchains::Toolchains;
 use crate::trust;
 
@@ -168,32 +168,23 @@ impl Step {
         files.extend(entries(self.over_host).map_err(RunError::path)?);
         let toolchains =
             Toolchains::for_build(&places.home, self.over_host).map_err(RunError::path)?;
+        let subject = Subject::AgentSession { agent: "snapshot".into() };
+        let argv = ["/bin/sh", "-c", SHELL, "sh", &self.command].map(OsString::from).to_vec();
+        let env = environment(toolchains.path, toolchains.variables);
+        let workspace = Workspace::scratch(root);
+        let plain = Request::plain(subject, argv, env, settings, workspace, places);
+        let stack = Stack {
+            trees: self.trees,
+            over_host: self.over_host,
+            landing: Landing::Kept(self.landing),
+            held: Arc::default(),
+        };
         run(Request {
-            subject: Subject::AgentSession { agent: "snapshot".into() },
-            argv: ["/bin/sh", "-c", SHELL, "sh", &self.command].map(OsString::from).to_vec(),
-            env: environment(toolchains.path, toolchains.variables),
-            settings,
-            workspace: Workspace::scratch(root),
-            stack: Some(Stack {
-                trees: self.trees,
-                over_host: self.over_host,
-                landing: Landing::Kept(self.landing),
-                held: Arc::default(),
-            }),
+            stack: Some(stack),
             extra: toolchains.extra,
             files,
-            provider: None,
-            ssh: None,
-            nested: false,
-            silent_hosts: Vec::new(),
-            caller_trust: CallerTrust::default(),
             bound: Some(bound),
-            attended: false,
-            places,
-            name: None,
-            background: None,
-            window: None,
-            timeline: Timeline::default(),
+            ..plain
         })
     }
 }

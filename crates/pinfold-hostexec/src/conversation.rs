@@ -8,7 +8,7 @@ use std::time::Instant;
 use pinfold_git::known::closed;
 use pinfold_host::audit::Event;
 use pinfold_host::beneath::open_directory;
-use pinfold_host::launcher::Launcher;
+use pinfold_host::launcher::{environment_with, start_for_inside};
 use pinfold_policy::settings::HostExecVerdict;
 use pinfold_wire::{Ended, Frames, Reply};
 
@@ -247,9 +247,9 @@ impl Conversation<'_> {
                 // The wrappers handle git where it is started.
                 let words = ["host-git", &parent, "run"].map(OsString::from);
                 let words = [&words[..], &[task.place.clone().into()]].concat();
-                variables.extend(task.login(&self.context.path_map)?);
-                let env = Launcher::environment_with(variables);
-                return Launcher.start_for_inside(&words, env, directory);
+                variables.extend(task.login(self.context)?);
+                let env = environment_with(variables);
+                return start_for_inside(&words, env, directory);
             }
         };
         let repository = self.context.bare(self.id, &request.directory.path)?;
@@ -260,7 +260,7 @@ impl Conversation<'_> {
             variables.extend(crate::gh::closed());
         }
         let argv = std::iter::once(program.clone().into()).chain(request.words()).collect();
-        let launch = Launcher.for_inside(argv, &request.directory.path, variables)?;
+        let launch = self.context.launcher.for_inside(argv, &request.directory.path, variables)?;
         let (first, args) =
             launch.argv.split_first().ok_or(io::Error::from(io::ErrorKind::InvalidInput))?;
         let is_itself = first.as_os_str() == program.as_os_str();
@@ -272,6 +272,6 @@ impl Conversation<'_> {
         let other = (launch.cwd != request.directory.path).then(|| open_directory(&launch.cwd));
         let other = other.transpose()?;
         let directory = other.as_ref().map_or(directory, OwnedFd::as_fd);
-        Launcher.start_for_inside(&words, launch.env, directory)
+        start_for_inside(&words, launch.env, directory)
     }
 }

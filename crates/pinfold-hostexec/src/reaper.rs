@@ -10,7 +10,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use pinfold_host::io::timespec;
-use pinfold_host::launcher::Launcher;
+use pinfold_host::launcher::start_minded;
 use pinfold_host::sys;
 use pinfold_wire::Ended;
 use rustix::event::{PollFd, PollFlags};
@@ -29,7 +29,7 @@ pub fn mind(program: &OsStr, name: &OsStr, args: &[OsString], parent: u32) -> io
     end_with(parent)?;
     let events = sys::child_events()?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
-    let child = Launcher.start_minded(program, name, args)?;
+    let child = start_minded(program, name, args)?;
     let child = Pid::from_child(&child);
     let ended = loop {
         wait(&events, None)?;

@@ -10,6 +10,7 @@ use pinfold_git::known::{Known, bare};
 use pinfold_host::audit::Audit;
 use pinfold_host::directories::Places;
 use pinfold_host::io::{lock, small_thread};
+use pinfold_host::launcher::Launcher;
 use pinfold_host::rate_limit::Pace;
 use pinfold_policy::settings::Settings;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
@@ -38,6 +39,8 @@ pub struct Context {
     pub audit: Arc<Audit>,
     /// Where pinfold keeps its files.
     pub places: Places,
+    /// What starts programs on the host.
+    pub launcher: Launcher,
     /// What kept rules are for: the git directory, or the workspace.
     pub repository: PathBuf,
     /// The repositories that were there at the start.

@@ -11,8 +11,8 @@ use pinfold_egress::{
     DoorConfig, DoorSockets, Egress, Event as DoorEvent, Journal, NetworkDoor, PolicyHandle,
     SessionAuthority, WayOut,
 };
+use pinfold_host::Host;
 use pinfold_host::audit::{Audit, Event, Login};
-use pinfold_host::directories::Places;
 use pinfold_host::io::lock;
 use pinfold_host::rate_limit::Pace;
 use pinfold_policy::network::{Endpoint, HostPattern, NetworkPolicy, NetworkRule};
@@ -103,7 +103,7 @@ pub(crate) fn open(
     doors: Doors,
     provider: Option<Provider>,
     settings: &Settings,
-    places: &Places,
+    host: Host<'_>,
     records: &Arc<Records>,
     (trust, ssh): (Option<&Trust>, Option<Ssh>),
 ) -> Result<Opened, RunError> {
@@ -129,7 +129,7 @@ pub(crate) fn open(
         Some(provider) => {
             let listener = TcpListener::from(next()?);
             let journal = Arc::clone(records) as Arc<dyn Journal>;
-            Some((provider.gateway(places, settings, journal)?, vec![listener]))
+            Some((provider.gateway(host, settings, journal)?, vec![listener]))
         }
         None => None,
     };
@@ -138,7 +138,7 @@ pub(crate) fn open(
     let loopback = loopback.collect::<Result<Vec<_>, LaunchError>>()?;
     let names = UdpSocket::from(next()?);
     let outward = sockets.map(TcpListener::from).collect();
-    let secrets = placed::place(settings, places)?;
+    let secrets = placed::place(settings, host)?;
     let variables = placed::environment(&secrets);
     let (authority, covers) = match trust {
         Some(trust) => {

@@ -16,6 +16,7 @@ use pinfold_git::config::{Setting, write};
 use pinfold_git::known::safe;
 use pinfold_git::refs::{is_component, is_object};
 use pinfold_host::directories::Places;
+use pinfold_host::launcher::Launcher;
 use pinfold_hostexec::git::{Doing, Task};
 use pinfold_rootfs::scratch::{Access, Pen};
 use pinfold_workspace::guard::hand_over;
@@ -59,7 +60,12 @@ impl Stage {
     ///
     /// # Errors
     /// What went wrong, in words that name no way out of a pen.
-    pub fn run(self, place: &Path, places: Places) -> Result<Option<Outcome>, RunError> {
+    pub fn run(
+        self,
+        place: &Path,
+        places: Places,
+        launcher: Launcher,
+    ) -> Result<Option<Outcome>, RunError> {
         let task = Task::read(place).map_err(RunError::System)?;
         let said = |what: String| RunError::refused(what, None);
         match self {
@@ -67,7 +73,7 @@ impl Stage {
                 look(&task).map_err(said)?;
                 Ok(None)
             }
-            Self::Run => execute(&task, places).map(Some),
+            Self::Run => execute(&task, places, launcher).map(Some),
             Self::Pack => {
                 pack(&task).map_err(said)?;
                 Ok(None)

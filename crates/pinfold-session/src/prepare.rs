@@ -11,7 +11,9 @@ mod settings;
 mod settings_files;
 
 use pinfold_engines::image;
+use pinfold_host::Host;
 use pinfold_host::directories::Places;
+use pinfold_host::launcher::Launcher;
 use pinfold_policy::origin::{Origin, Valued};
 use pinfold_policy::settings::Settings;
 use pinfold_provision as provision;
@@ -48,6 +50,7 @@ pub trait Progress {
 /// A run that is being prepared.
 pub struct Preparation {
     places: Places,
+    launcher: Launcher,
     project: Workspace,
     settings: Settings,
     asked: Asked,
@@ -61,10 +64,14 @@ impl Preparation {
     /// # Errors
     /// Returns an error for a workspace that cannot be granted, for a file that cannot be read, or a mistake
     /// in one, with file, line, key and a hint.
-    pub fn find(places: Places, asked: Asked) -> Result<Self, RunError> {
+    pub fn find(places: Places, launcher: Launcher, asked: Asked) -> Result<Self, RunError> {
         let project = workspace(&places)?;
         let settings = settings::settings(&asked, &places, &project)?;
-        Ok(Self { places, project, settings, asked, is_of_image: false })
+        Ok(Self { places, launcher, project, settings, asked, is_of_image: false })
+    }
+
+    fn host(&self) -> Host<'_> {
+        Host { places: &self.places, launcher: &self.launcher }
     }
 
     /// Returns the settings.
@@ -84,7 +91,7 @@ impl Preparation {
     pub fn begin_with_image(&mut self, progress: &dyn Progress) -> Result<(), RunError> {
         let tell = |event: &image::Event<'_>| progress.image(event);
         let interrupted = |signal| progress.interrupted(signal);
-        let base = agent_image::base_of(&self.settings, &self.places, &tell, &interrupted)?;
+        let base = agent_image::base_of(&self.settings, self.host(), &tell, &interrupted)?;
         let origin = Origin::Flag { name: "--agent-image" };
         self.settings.snapshot.base = Some(Valued::new(base, origin));
         self.is_of_image = true;
@@ -104,6 +111,6 @@ impl Preparation {
     /// # Errors
     /// Returns an error if it cannot be made, or what the user trusted is something else there.
     pub fn dedicated(&self) -> Result<Option<Dedicated>, RunError> {
-        settings::dedicated(&self.asked, &self.project, &self.settings, &self.places)
+        settings::dedicated(&self.asked, &self.project, &self.settings, self.host())
     }
 }

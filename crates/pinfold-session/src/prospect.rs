@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pinfold_host::directories::Places;
+use pinfold_host::Host;
 use pinfold_policy::authority::{Authority, Subject};
 use pinfold_policy::settings::Settings;
 use pinfold_protect::tracked::Tracked;
@@ -44,8 +44,9 @@ pub fn prospect(
     settings: &Settings,
     named: Option<&str>,
     (workspace, stack): (&Workspace, Option<&Stack>),
-    places: &Places,
+    host: Host<'_>,
 ) -> Result<Prospect, RunError> {
+    let places = host.places;
     let agent = settings.agent.as_ref().map_or("command", |agent| agent.value.as_str());
     let mut extra = Vec::new();
     if named.is_some() {
@@ -58,7 +59,7 @@ pub fn prospect(
     extra.extend(group.extra);
     let subject = Subject::AgentSession { agent: agent.into() };
     let view = View::collect(subject, settings, workspace, stack, extra)?;
-    let found = guard::look(&view.authority()?, settings, workspace, places)?;
+    let found = guard::look(&view.authority()?, settings, workspace, host)?;
     let Found { restrictions, tracked } = found;
     Ok(Prospect { authority: view.restricted(restrictions)?, tracked })
 }

@@ -3,7 +3,9 @@
 use std::ffi::OsString;
 
 use pinfold_boundary::Entry;
+use pinfold_host::Host;
 use pinfold_host::directories::Places;
+use pinfold_host::launcher::Launcher;
 use pinfold_host::session_id::SessionName;
 use pinfold_policy::authority::Subject;
 use pinfold_policy::network::HostPattern;
@@ -55,6 +57,8 @@ pub struct Request {
     pub(crate) caller_trust: CallerTrust,
     /// Where pinfold keeps its files.
     pub(crate) places: Places,
+    /// What starts programs on the host.
+    pub(crate) launcher: Launcher,
     /// What the session is called, beside its own name.
     pub(crate) name: Option<SessionName>,
     /// Where it goes on without whoever started it.
@@ -74,6 +78,7 @@ impl Request {
         settings: Settings,
         workspace: Workspace,
         places: Places,
+        launcher: Launcher,
     ) -> Self {
         Self {
             subject,
@@ -82,6 +87,7 @@ impl Request {
             settings,
             workspace,
             places,
+            launcher,
             extra: Vec::new(),
             files: Vec::new(),
             stack: None,
@@ -97,6 +103,11 @@ impl Request {
             window: None,
             timeline: Timeline::default(),
         }
+    }
+
+    /// Returns the user's machine.
+    pub(crate) fn host(&self) -> Host<'_> {
+        Host { places: &self.places, launcher: &self.launcher }
     }
 
     pub(crate) fn lives_on(&self) -> LivesOn {

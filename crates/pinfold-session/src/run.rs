@@ -19,10 +19,11 @@ use pinfold_boundary::{Boundary, Feature, Inside, Program, Session as OfSession}
 use pinfold_engines::managed;
 use pinfold_hide as hide;
 use pinfold_host::audit::{Audit, Event, Purpose};
+use pinfold_host::launcher::record_launch;
 use pinfold_host::session_id::SessionId;
 use pinfold_host::sessions::SessionState;
-use pinfold_host::wrappers::{self, Launch};
-use pinfold_host::{launcher, sys};
+use pinfold_host::sys;
+use pinfold_host::wrappers::Launch;
 use pinfold_hostexec::{Broker, Context, PathMap, Question, SoFar};
 use pinfold_policy::path::{Escaped, HostPath, InsidePath};
 use pinfold_protect::masks::{Fell, Kept, Masks};
@@ -83,7 +84,7 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     let signals = sys::signal_events().map_err(|errno| RunError::System(errno.into()))?;
     let wants_terminal = streams.wants_terminal();
     let (mut session, mut inside) = Session::begin(&mut request, &mut timeline, wants_terminal)?;
-    wrappers::act_for(&session.design.authority);
+    request.launcher.act_for(&session.design.authority);
     // While init builds the root.
     let masks = Masks::start()?;
     let launch = Launch {
@@ -92,7 +93,8 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
         cwd: request.workspace.cwd.as_path().to_owned(),
         handled_by: Vec::new(),
     };
-    let launch = if is_idle { launch } else { wrappers::wrapped(session.boundary.name(), launch)? };
+    let launch =
+        if is_idle { launch } else { request.launcher.wrapped(session.boundary.name(), launch)? };
     let program = Program {
         argv: launch.argv.clone(),
         env: launch.env.clone(),
@@ -105,7 +107,8 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     let settle =
         |dead: &SessionId, private: &Path| settle_before(dead, private, &request, &granted);
     let written = wall::written(&request.settings, request.workspace.root.as_path());
-    let sweep = |boundary: &str, dead: &str| managed::sweep(boundary, dead, &written);
+    let sweep =
+        |boundary: &str, dead: &str| managed::sweep(&request.launcher, boundary, dead, &written);
     session.state.clean_dead(&sweep, &settle).map_err(RunError::System)?;
     while wait_for_settlers(&request.places, &granted).map_err(RunError::System)? {
         // The other start may have been ended.
@@ -115,10 +118,10 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
         let named = session.state.set_name(&request.places, name);
         named.map_err(|error| RunError::refused(error, None))?;
     }
-    Review::go_on_with_all(&request.places);
+    Review::go_on_with_all(request.host());
     let id = Some(session.state.id().clone());
     let audit = Arc::new(Audit::open(&request.places.state, id).map_err(RunError::System)?);
-    launcher::record_in(&audit);
+    request.launcher.record_in(&audit);
     let tells_at_once = terminal.is_none() && request.window.is_none();
     let silent = std::mem::take(&mut request.silent_hosts);
     let records = Arc::new(Records::new(Arc::clone(&audit), tells_at_once, silent));
@@ -146,6 +149,7 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
         roots: session.roots(&request.workspace),
         boundary: session.boundary.name(),
         lacks: session.boundary.lacks(),
+        launcher: request.launcher.clone(),
     };
     sys::allow_many_files();
     let control = Control::open(session.state.private(), rules, base, Arc::clone(&audit));
@@ -185,11 +189,12 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
         variables: &opened.variables,
         cwd: &request.workspace.root,
         audit: &audit,
+        launcher: &request.launcher,
         boundary: session.boundary.name(),
     };
     let start = || match is_idle {
         true => Ok(()),
-        false => launcher::record_launch(&audit, Purpose::Command, &launch),
+        false => record_launch(&audit, Purpose::Command, &launch),
     };
     let waits = is_idle && supervision.background.is_none();
     let announced = waits.then(|| session.state.id().clone());
@@ -231,7 +236,7 @@ impl Session {
             (!request.settings.publish.is_empty(), Feature::Publish),
         ];
         for (_, feature) in wants.into_iter().filter(|(is_wanted, _)| *is_wanted) {
-            wall::insist(boundary.as_ref(), feature)?;
+            wall::insist(boundary.as_ref(), feature, &request.launcher)?;
         }
         let (design, state, plan) = design::make(request)?;
         timeline.done("plans the sandbox");
@@ -276,7 +281,7 @@ impl Session {
         let asks = settings.host_exec.enabled.value && !doors.sockets.is_empty();
         let host_exec = asks.then(|| doors.sockets.remove(0));
         let with = (trust.as_ref(), ssh);
-        let mut opened = door::open(doors, provider, settings, places, records, with)?;
+        let mut opened = door::open(doors, provider, settings, request.host(), records, with)?;
         let trusted = std::mem::take(&mut opened.covers);
         if let Some(stand_ins) = stand_ins {
             stand_ins.fill(&authority, &opened.variables).map_err(RunError::System)?;
@@ -343,6 +348,7 @@ impl Session {
             approvals: Arc::default(),
             audit: Arc::clone(audit),
             places: places.clone(),
+            launcher: request.launcher.clone(),
             repository: if git.exists() { git } else { workspace.root.as_path().to_owned() },
             known: self.design.guard.known(places),
             place: self.state.private().join("host-exec"),
@@ -402,7 +408,7 @@ impl Session {
         if layer.is_some() {
             let status = ended.as_ref().ok().map(|outcome| outcome.status);
             let settings = &request.settings;
-            notes.extend(review::conclude(&request.places, &session, settings, status, audit));
+            notes.extend(review::conclude(request.host(), &session, settings, status, audit));
         }
         let mut outcome = ended.inspect_err(|_| {
             pinfold_terminal::notify::notes(&notes);

@@ -14,6 +14,7 @@ use pinfold_git::layout::PRIVATE;
 use pinfold_git::user_config::{self, Owners};
 use pinfold_host::directories::Places;
 use pinfold_host::file_id::FileId;
+use pinfold_host::launcher::Launcher;
 use pinfold_host::session_id::SessionId;
 use pinfold_host::sessions::SessionState;
 use pinfold_policy::access::Access;
@@ -105,6 +106,7 @@ pub struct Guard {
     generated: Generated,
     /// What tools run on a build.
     built: Built,
+    launcher: Launcher,
 }
 
 /// A granted root as it was walked.
@@ -123,6 +125,7 @@ impl Guard {
         over: Option<&HostPath>,
         shadows: Vec<Shadow>,
         own: Arc<Own>,
+        launcher: Launcher,
     ) -> Self {
         Self {
             private: private.join("git"),
@@ -147,6 +150,7 @@ impl Guard {
             before: Before::default(),
             generated: Generated::default(),
             built: Built::begin(),
+            launcher,
         }
     }
 

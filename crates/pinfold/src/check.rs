@@ -6,8 +6,10 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
+use pinfold_host::Host;
 use pinfold_host::audit::{Audit, Event};
 use pinfold_host::directories::Places;
+use pinfold_host::launcher::Launcher;
 use pinfold_policy::access::Access;
 use pinfold_policy::authority::{Explanation, HostTree, Verdict};
 use pinfold_policy::path::{Escaped, HostPath};
@@ -95,9 +97,10 @@ impl PathAccess {
 }
 
 /// Explains, and answers by status too: 0 allowed, 1 denied.
-pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn check(args: &CheckArgs, launcher: &Launcher) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(|error| Failure::places(error).plain())?;
-    let start = policy::prepare(&args.policy, args.profile.as_deref(), &places)?;
+    let host = Host { places: &places, launcher };
+    let start = policy::prepare(&args.policy, args.profile.as_deref(), host)?;
     let settings = start.settings();
     let access = match args.asked {
         Asked::Read => PathAccess::Read,
@@ -109,7 +112,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::new("--method and --url-path are about a host")
             .hint(Some("`pinfold check host NAME --method GET --url-path /`".to_owned())));
     }
-    check_path(args, access, settings, (&places, start.workspace()))
+    check_path(args, access, settings, (host, start.workspace()))
 }
 
 /// Answers for a host or a secret.
@@ -136,16 +139,16 @@ fn check_path(
     args: &CheckArgs,
     asked: PathAccess,
     settings: &Settings,
-    (places, project): (&Places, &Workspace),
+    (host, project): (Host<'_>, &Workspace),
 ) -> Result<ExitCode, Failure> {
     // What is not made yet is not made for a question, and has no answer.
     let stack = match settings.snapshot.is_host() {
         true => None,
-        false => Some(there(settings, places, project)?),
+        false => Some(there(settings, host, project)?),
     };
-    let workspace = prepare::in_mode(project.clone(), settings, places)?;
+    let (places, workspace) = (host.places, prepare::in_mode(project.clone(), settings, host)?);
     let here = (&workspace, stack.as_ref());
-    let prospect = prospect(settings, args.profile.as_deref(), here, places)?;
+    let prospect = prospect(settings, args.profile.as_deref(), here, host)?;
     let path = workspace.cwd.as_path().join(&args.target);
     let access = asked.access();
     let mut explanation =
@@ -199,8 +202,8 @@ fn say_generated(explanation: &mut Explanation, access: PathAccess) {
     }
 }
 
-fn there(settings: &Settings, places: &Places, project: &Workspace) -> Result<Stack, Failure> {
-    let found = Snapshots::new(places, &|_| {}).find(settings, project.root.as_path());
+fn there(settings: &Settings, host: Host<'_>, project: &Workspace) -> Result<Stack, Failure> {
+    let found = Snapshots::new(host, &|_| {}).find(settings, project.root.as_path());
     found.map_err(RunError::from)?.ok_or_else(|| {
         Failure::new("the system that sessions run on here is not made yet")
             .hint(Some("`pinfold snapshot build` makes it".to_owned()))

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use pinfold_host::directories::Places;
+use pinfold_host::launcher::Launcher;
 use pinfold_session::host_git::Stage;
 use pinfold_terminal::notify;
 
@@ -41,7 +42,7 @@ pub(crate) fn run(args: &HostRunArgs) -> Result<ExitCode, Failure> {
     Ok(pinfold_hostexec::end_as(ended.map_err(Failure::own)?))
 }
 
-pub(crate) fn git(args: &HostGitArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn git(args: &HostGitArgs, launcher: Launcher) -> Result<ExitCode, Failure> {
     pinfold_hostexec::end_with(args.parent).map_err(Failure::own)?;
     let places = Places::find().map_err(Failure::places)?;
     let stage = match args.part {
@@ -49,7 +50,7 @@ pub(crate) fn git(args: &HostGitArgs) -> Result<ExitCode, Failure> {
         Part::Run => Stage::Run,
         Part::Pack => Stage::Pack,
     };
-    match stage.run(&args.place, places) {
+    match stage.run(&args.place, places, launcher) {
         Ok(None) => Ok(ExitCode::SUCCESS),
         Ok(Some(outcome)) => {
             notify::notes(&outcome.notes);

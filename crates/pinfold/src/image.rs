@@ -5,8 +5,10 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use pinfold_engines::image::{Event, How, ImageError};
+use pinfold_host::Host;
 use pinfold_host::digest::ContentHash;
 use pinfold_host::directories::Places;
+use pinfold_host::launcher::Launcher;
 use pinfold_image::{Base, ImageTag, Reference};
 use pinfold_policy::path::Escaped;
 use pinfold_policy::project::ImageEngine;
@@ -95,12 +97,13 @@ pub(crate) struct ListArgs {
     output: Output,
 }
 
-pub(crate) fn image(command: &ImageCommand) -> Result<ExitCode, Failure> {
+pub(crate) fn image(command: &ImageCommand, launcher: &Launcher) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(|error| Failure::places(error).plain())?;
+    let host = Host { places: &places, launcher };
     let done = match command {
-        ImageCommand::Build(args) => build(args, &places),
-        ImageCommand::Tag(args) => tag(args, &places),
-        ImageCommand::Ls(args) => list(args, &places),
+        ImageCommand::Build(args) => build(args, host),
+        ImageCommand::Tag(args) => tag(args, host),
+        ImageCommand::Ls(args) => list(args, host),
     };
     done.map_err(Failure::plain)
 }
@@ -120,17 +123,17 @@ impl WantedArgs {
     }
 }
 
-fn build(args: &BuildArgs, places: &Places) -> Result<ExitCode, Failure> {
+fn build(args: &BuildArgs, host: Host<'_>) -> Result<ExitCode, Failure> {
     let image = AgentImage { trust_image: args.trust_image, ..args.wanted.image() };
     let network = args.network.as_deref();
     let how = How { rebuild: args.rebuild, offline: args.offline, network };
-    let (_, tag) = image.build(&how, places, &tell, &pinfold_host::sys::die_of)?;
+    let (_, tag) = image.build(&how, host, &tell, &pinfold_host::sys::die_of)?;
     say!("{tag}");
     Ok(ExitCode::SUCCESS)
 }
 
-fn tag(args: &TagArgs, places: &Places) -> Result<ExitCode, Failure> {
-    let tagged = args.wanted.image().tag(places, &tell)?;
+fn tag(args: &TagArgs, host: Host<'_>) -> Result<ExitCode, Failure> {
+    let tagged = args.wanted.image().tag(host, &tell)?;
     let base = match &tagged.base {
         Some(Base::Image(reference)) => Some(reference.as_str()),
         Some(Base::Scratch) => Some("scratch"),
@@ -155,8 +158,8 @@ fn tag(args: &TagArgs, places: &Places) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(args: &ListArgs, places: &Places) -> Result<ExitCode, Failure> {
-    let engine = prepare::engine(args.engine, places)?;
+fn list(args: &ListArgs, host: Host<'_>) -> Result<ExitCode, Failure> {
+    let engine = prepare::engine(args.engine, host)?;
     let prefix = match &args.agent {
         Some(agent) => ImageTag::repository_of(agent).map_err(Failure::new)?,
         None => ImageTag::PREFIX.to_owned(),

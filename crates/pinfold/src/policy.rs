@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use pinfold_host::Host;
 use pinfold_host::directories::Places;
 use pinfold_policy::env::EnvName;
 use pinfold_policy::path::HostPath;
@@ -23,7 +24,7 @@ use crate::exit::Failure;
 pub(crate) fn prepare(
     args: &PolicyArgs,
     agent: Option<&str>,
-    places: &Places,
+    host: Host<'_>,
 ) -> Result<Preparation, Failure> {
     let attendance = match args.unattended || args.is_alone {
         true => Attendance::Unattended,
@@ -35,7 +36,7 @@ pub(crate) fn prepare(
         sandbox_config: args.sandbox_config.clone(),
         trust_config: args.trust_config,
     };
-    Ok(Preparation::find(places.clone(), asked)?)
+    Ok(Preparation::find(host.places.clone(), host.launcher.clone(), asked)?)
 }
 
 /// What the administrator's and the user's files say, wherever this is.

@@ -3,7 +3,9 @@
 use std::io::{IsTerminal, Write as _};
 use std::process::ExitCode;
 
+use pinfold_host::Host;
 use pinfold_host::directories::Places;
+use pinfold_host::launcher::Launcher;
 use pinfold_policy::settings::{ApplyMode, Settings};
 use pinfold_provision::Event;
 use pinfold_rootfs::userland;
@@ -20,7 +22,11 @@ use crate::{image, network, policy, review, snapshot};
 ///
 /// # Errors
 /// Whatever kept it from being run.
-pub(crate) fn run(mut args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
+pub(crate) fn run(
+    mut args: RunArgs,
+    learn: bool,
+    launcher: &Launcher,
+) -> Result<ExitCode, Failure> {
     let mut timeline = Timeline::default();
     timeline.done("starts");
     if userland::is_inside() {
@@ -40,7 +46,8 @@ pub(crate) fn run(mut args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
         false => None,
     };
     args.policy.is_alone = args.detach && args.agent.is_some();
-    let mut start = policy::prepare(&args.policy, args.agent.as_deref(), &places)?;
+    let mut start =
+        policy::prepare(&args.policy, args.agent.as_deref(), Host { places: &places, launcher })?;
     if args.agent_image {
         start.begin_with_image(&Shown::default())?;
     }
@@ -71,7 +78,7 @@ pub(crate) fn run(mut args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
     }
     let outcome = outcome?;
     if asks {
-        ask_to_apply()?;
+        ask_to_apply(launcher)?;
     }
     if learn {
         network::propose(&outcome.reached);
@@ -88,16 +95,16 @@ pub(crate) fn run(mut args: RunArgs, learn: bool) -> Result<ExitCode, Failure> {
 ///
 /// # Errors
 /// As `pinfold apply`.
-fn ask_to_apply() -> Result<(), Failure> {
+fn ask_to_apply(launcher: &Launcher) -> Result<(), Failure> {
     let is_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-    if !is_terminal || review::choose(&[]).is_err() {
+    if !is_terminal || review::choose(&[], launcher).is_err() {
         return Ok(());
     }
     notify::put(format_args!("pinfold: apply these changes? [y/N] "));
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer).map_err(Failure::own)?;
     if matches!(answer.trim(), "y" | "Y" | "yes") {
-        review::apply(&review::ApplyArgs::default())?;
+        review::apply(&review::ApplyArgs::default(), launcher)?;
     }
     Ok(())
 }

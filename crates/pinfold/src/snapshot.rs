@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use pinfold_host::Host;
 use pinfold_host::directories::Places;
+use pinfold_host::launcher::Launcher;
 use pinfold_policy::path::{Brief, Escaped};
 use pinfold_policy::settings::Settings;
 use pinfold_rootfs::system::{Doing, Stack};
@@ -65,20 +67,24 @@ pub(crate) struct StepArgs {
     step: PathBuf,
 }
 
-pub(crate) fn snapshot(command: &SnapshotCommand) -> Result<ExitCode, Failure> {
+pub(crate) fn snapshot(
+    command: &SnapshotCommand,
+    launcher: &Launcher,
+) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(|error| Failure::places(error).plain())?;
+    let host = Host { places: &places, launcher };
     match command {
-        SnapshotCommand::Build(args) => build(args, &places),
-        SnapshotCommand::Ls(output) => list(&places, *output),
-        SnapshotCommand::Inspect(args) => inspect(args, &places),
-        SnapshotCommand::Prune(args) => prune(args, &places),
+        SnapshotCommand::Build(args) => build(args, host),
+        SnapshotCommand::Ls(output) => list(host, *output),
+        SnapshotCommand::Inspect(args) => inspect(args, host),
+        SnapshotCommand::Prune(args) => prune(args, host),
     }
 }
 
 /// Runs one set-up command, in a process that a build has started.
-pub(crate) fn step(args: &StepArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn step(args: &StepArgs, launcher: Launcher) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(Failure::places)?;
-    let outcome = Step::read(&args.step).map_err(Failure::own)?.run(places)?;
+    let outcome = Step::read(&args.step).map_err(Failure::own)?.run(places, launcher)?;
     for note in &outcome.notes {
         notify!("pinfold: {note}");
     }
@@ -101,13 +107,13 @@ enum Tags {
 
 fn make(
     settings: &Settings,
-    places: &Places,
+    host: Host<'_>,
     project: &Workspace,
     tags: Tags,
 ) -> Result<Option<Stack>, Failure> {
     let progress = Line::default();
     let tell = |event: Event<'_>| progress.tell(&event);
-    let snapshots = Snapshots::new(places, &tell).refreshing(tags == Tags::Anew);
+    let snapshots = Snapshots::new(host, &tell).refreshing(tags == Tags::Anew);
     let made = snapshots.ensure(settings, project.root.as_path());
     progress.end();
     if let Some(signal) = made.as_ref().err().and_then(SnapshotError::interrupted) {
@@ -121,14 +127,14 @@ fn told(error: SnapshotError) -> Failure {
     Failure::own(error).hint(hint)
 }
 
-fn build(args: &BuildArgs, places: &Places) -> Result<ExitCode, Failure> {
-    let start = policy::prepare(&args.policy, None, places)?;
+fn build(args: &BuildArgs, host: Host<'_>) -> Result<ExitCode, Failure> {
+    let start = policy::prepare(&args.policy, None, host)?;
     let (settings, workspace) = (start.settings(), start.workspace());
     for widening in settings.waiting() {
         notify!("pinfold: note: waits for `pinfold trust`: {widening}");
     }
     let tags = if args.refresh { Tags::Anew } else { Tags::AsTheyWere };
-    match make(settings, places, workspace, tags)? {
+    match make(settings, host, workspace, tags)? {
         None => notify!("pinfold: sessions here run on this machine's own system"),
         Some(stack) => {
             for tree in &stack.trees {
@@ -139,12 +145,12 @@ fn build(args: &BuildArgs, places: &Places) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn all(places: &Places) -> Result<Vec<Summary>, Failure> {
-    Snapshots::new(places, &|_| {}).all().map_err(told)
+fn all(host: Host<'_>) -> Result<Vec<Summary>, Failure> {
+    Snapshots::new(host, &|_| {}).all().map_err(told)
 }
 
-fn list(places: &Places, output: Output) -> Result<ExitCode, Failure> {
-    let all = all(places)?;
+fn list(host: Host<'_>, output: Output) -> Result<ExitCode, Failure> {
+    let all = all(host)?;
     if output.json {
         print::json(&all)?;
         return Ok(ExitCode::SUCCESS);
@@ -156,12 +162,12 @@ fn list(places: &Places, output: Output) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn inspect(args: &InspectArgs, places: &Places) -> Result<ExitCode, Failure> {
+fn inspect(args: &InspectArgs, host: Host<'_>) -> Result<ExitCode, Failure> {
     let registries: Vec<String> =
         build_hosts().map_err(told)?.iter().map(|rule| rule.value.to_string()).collect();
-    let Some(prefix) = &args.id else { return inspect_here(args, places, &registries) };
+    let Some(prefix) = &args.id else { return inspect_here(args, host.places, &registries) };
     let found: Vec<Summary> =
-        all(places)?.into_iter().filter(|one| one.id.starts_with(prefix.as_str())).collect();
+        all(host)?.into_iter().filter(|one| one.id.starts_with(prefix.as_str())).collect();
     let [one] = found.as_slice() else {
         let what = if found.is_empty() { "no snapshot" } else { "more than one snapshot" };
         return Err(Failure::new(format!("{what} whose hash begins with {prefix}"))
@@ -175,7 +181,7 @@ fn inspect(args: &InspectArgs, places: &Places) -> Result<ExitCode, Failure> {
     say!("base        {} ({})", Escaped(one.from.as_ref()), Escaped(one.base.as_ref()));
     say!("made        {}", one.made);
     say!("repository  {}", Escaped(one.repository.as_ref()));
-    let log = Snapshots::new(places, &|_| {}).log(&one.id);
+    let log = Snapshots::new(host, &|_| {}).log(&one.id);
     say!("log         {}", Escaped(&log));
     recipe(&one.setup, &one.hosts, &registries);
     Ok(ExitCode::SUCCESS)
@@ -216,8 +222,8 @@ fn recipe(setup: &[String], hosts: &[String], registries: &[String]) {
     }
 }
 
-fn prune(args: &PruneArgs, places: &Places) -> Result<ExitCode, Failure> {
-    let snapshots = Snapshots::new(places, &|_| {});
+fn prune(args: &PruneArgs, host: Host<'_>) -> Result<ExitCode, Failure> {
+    let snapshots = Snapshots::new(host, &|_| {});
     let keep = if args.all { 0 } else { KEPT };
     let pruned = [
         ("snapshot", snapshots.prune(keep, |_| true).map_err(told)?),

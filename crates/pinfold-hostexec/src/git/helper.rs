@@ -8,10 +8,9 @@
 use std::ffi::OsString;
 use std::io;
 
-use pinfold_host::launcher::Launcher;
 use pinfold_secrets::CommandOutput;
 
-use crate::path_map::PathMap;
+use crate::serve::Context;
 
 /// The login's name as a secret of that one sandbox.
 pub const ID: &str = "host-git";
@@ -21,9 +20,9 @@ pub const PASSWORD: &str = "HOST_GIT_PASSWORD";
 pub const USER: &str = "HOST_GIT_USER";
 
 /// Whether the person's git would ask a helper about this URL.
-pub(super) fn is_there(url: &str, path_map: &PathMap) -> bool {
+pub(super) fn is_there(url: &str, context: &Context) -> bool {
     let words = ["config", "--get-urlmatch", "credential.helper", url];
-    ask(path_map, &words, None).is_ok_and(|said| !said.stdout.trim_ascii().is_empty())
+    ask(context, &words, None).is_ok_and(|said| !said.stdout.trim_ascii().is_empty())
 }
 
 /// Asks the helpers for a login; gives it as variables for the process above the pen. None if they
@@ -33,11 +32,11 @@ pub(super) fn is_there(url: &str, path_map: &PathMap) -> bool {
 /// Git cannot be started.
 pub(super) fn login(
     url: &str,
-    path_map: &PathMap,
+    context: &Context,
 ) -> io::Result<Option<[(&'static str, OsString); 2]>> {
     // Whoever would be asked on a screen is not there.
     let words = ["-c", "credential.interactive=false", "credential", "fill"];
-    let said = ask(path_map, &words, Some(&format!("url={url}\n\n")))?;
+    let said = ask(context, &words, Some(&format!("url={url}\n\n")))?;
     let Ok(said) = str::from_utf8(&said.stdout) else { return Ok(None) };
     let value =
         |name: &str| said.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
@@ -47,10 +46,10 @@ pub(super) fn login(
 }
 
 /// Runs git of the host's outside of any repository.
-fn ask(path_map: &PathMap, words: &[&str], input: Option<&str>) -> io::Result<CommandOutput> {
+fn ask(context: &Context, words: &[&str], input: Option<&str>) -> io::Result<CommandOutput> {
     let missing = || io::Error::new(io::ErrorKind::NotFound, "git is not on the host");
-    let git = path_map.program("git").ok_or_else(missing)?;
-    let path = std::env::join_paths(path_map.search_path()).map_err(io::Error::other)?;
+    let git = context.path_map.program("git").ok_or_else(missing)?;
+    let path = std::env::join_paths(context.path_map.search_path()).map_err(io::Error::other)?;
     let no_text = || io::Error::new(io::ErrorKind::InvalidData, "PATH is no text");
     let (git, path) = (git.to_str().ok_or_else(no_text)?, path.to_str().ok_or_else(no_text)?);
     let argv: Vec<String> = [&[git], words].concat().into_iter().map(str::to_owned).collect();
@@ -61,5 +60,5 @@ fn ask(path_map: &PathMap, words: &[&str], input: Option<&str>) -> io::Result<Co
         // Set and empty, it is asked in place of core.askPass, and nobody is.
         ("GIT_ASKPASS", ""),
     ];
-    Launcher.run_to_end(&argv, &variables, input.map(str::as_bytes))
+    context.launcher.run_to_end(&argv, &variables, input.map(str::as_bytes))
 }

@@ -182,7 +182,7 @@ fn way(url: &str, known: &Known, doing: Doing, context: &Context) -> Result<Way,
                     let (id, env) = (id.clone(), env.to_string());
                     Login::Secret { id, env, host: host.clone(), port }
                 }
-                None if helper::is_there(url, &context.path_map) => {
+                None if helper::is_there(url, context) => {
                     Login::Helper { host: host.clone(), port }
                 }
                 None => Login::None,

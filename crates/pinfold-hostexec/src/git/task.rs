@@ -12,7 +12,7 @@ use pinfold_git::known::Known;
 use pinfold_git::pointer;
 use pinfold_git::refs::{is_component, is_object};
 use pinfold_host::io::timespec;
-use pinfold_host::launcher::Launcher;
+use pinfold_host::launcher::start_own;
 use pinfold_wire::{MAX_DATA, Reply};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags};
@@ -23,7 +23,6 @@ use super::helper;
 use super::remote::Remote;
 use crate::client::Client;
 use crate::display::{line, word};
-use crate::path_map::PathMap;
 use crate::request::Refusal;
 use crate::serve::Context;
 
@@ -138,11 +137,11 @@ impl Task {
     ///
     /// # Errors
     /// No login for a push; git cannot be started.
-    pub(crate) fn login(&self, path_map: &PathMap) -> io::Result<Vec<(&'static str, OsString)>> {
+    pub(crate) fn login(&self, context: &Context) -> io::Result<Vec<(&'static str, OsString)>> {
         let Some(remote) = self.remote.as_ref().filter(|remote| remote.asks_helpers()) else {
             return Ok(Vec::new());
         };
-        match helper::login(&remote.url, path_map)? {
+        match helper::login(&remote.url, context)? {
             Some(login) => Ok(login.into()),
             None if self.doing == Doing::Push => {
                 let url = shown_url(&remote.url);
@@ -173,7 +172,7 @@ impl Task {
         let parent = std::process::id().to_string();
         let words = ["host-git", &parent, stage].map(OsStr::new);
         let words = [&words[..], &[self.place.as_os_str()]].concat();
-        let mut child = Launcher.start_own(&words, output).map_err(refused)?;
+        let mut child = start_own(&words, output).map_err(refused)?;
         let process = rustix::process::pidfd_open(Pid::from_child(&child), PidfdFlags::empty());
         let process = process.map_err(|errno| refused(errno.into()))?;
         let mut wanted = vec![PollFd::new(&process, PollFlags::IN)];

@@ -14,7 +14,7 @@ use pinfold_boundary::{Feature, Inside};
 use pinfold_host::audit::{Audit, Event, Purpose};
 use pinfold_host::ipc::{self, Json};
 use pinfold_host::launcher::record_launch;
-use pinfold_host::wrappers::{Launch, wrapped};
+use pinfold_host::wrappers::Launch;
 use pinfold_hostexec::{Approvals, attend};
 use pinfold_terminal::screen::Screen;
 use pinfold_wire::{Bounds, Channel, Ended, Order, Program, Step, StreamEnd, Streams, Wire as _};
@@ -349,7 +349,7 @@ impl Control {
         let told = Program::decode(program).map_err(|error| error.to_string())?;
         let program = self.base.complete(told);
         let ignored = program.ignored;
-        let launch = wrapped(self.base.boundary, Launch::of_program(program));
+        let launch = self.base.launcher.wrapped(self.base.boundary, Launch::of_program(program));
         let launch = launch.map_err(|error| error.to_string())?;
         record_launch(&self.audit, Purpose::Exec, &launch).map_err(|error| error.to_string())?;
         let program = Program { ignored, ..launch.into_program() };

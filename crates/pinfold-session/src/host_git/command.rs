@@ -7,6 +7,7 @@ use std::path::Path;
 
 use pinfold_boundary::{Entry, Place};
 use pinfold_host::directories::Places;
+use pinfold_host::launcher::Launcher;
 use pinfold_hostexec::git::{Doing, ID, Key, Login, PASSWORD, Remote, Task, Way};
 use pinfold_policy::authority::Subject;
 use pinfold_policy::network::{NetworkRule, SecretRule, Spots};
@@ -29,7 +30,11 @@ use crate::run::run;
 use crate::ssh::Ssh;
 
 /// Runs the command itself, with the remote's host in reach and nothing of the inside's but objects.
-pub(super) fn execute(task: &Task, places: Places) -> Result<Outcome, RunError> {
+pub(super) fn execute(
+    task: &Task,
+    places: Places,
+    launcher: Launcher,
+) -> Result<Outcome, RunError> {
     let url = task.remote.as_ref().map(|remote| match &remote.way {
         Way::Here(path) => path.to_string_lossy().into_owned(),
         Way::Host { .. } => remote.url.clone(),
@@ -44,7 +49,7 @@ pub(super) fn execute(task: &Task, places: Places) -> Result<Outcome, RunError> 
     }
     let ssh = Ssh::find(&settings, None, &places)?;
     let places = match login::is_given() {
-        true => login::places(places, &task.place)?,
+        true => login::places(places, &task.place, &launcher)?,
         false => places,
     };
     let mut argv = vec![OsString::from("git")];
@@ -53,7 +58,7 @@ pub(super) fn execute(task: &Task, places: Places) -> Result<Outcome, RunError> 
     let subject = Subject::AgentSession { agent: "host-exec".into() };
     let (env, files) = (environment(ssh.is_some()), entries(task)?);
     let workspace = Workspace::scratch(root);
-    let plain = Request::plain(subject, argv, env, settings, workspace, places);
+    let plain = Request::plain(subject, argv, env, settings, workspace, places, launcher);
     run(Request { files, ssh, ..plain })
 }
 

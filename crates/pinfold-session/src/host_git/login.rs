@@ -21,13 +21,17 @@ pub(super) fn is_given() -> bool {
 ///
 /// # Errors
 /// What the file system says.
-pub(super) fn places(places: Places, place: &Path) -> Result<Places, RunError> {
+pub(super) fn places(
+    places: Places,
+    place: &Path,
+    launcher: &Launcher,
+) -> Result<Places, RunError> {
     let refused = |error: pinfold_secrets::Error| RunError::refused(error, None);
     let places = Places { config: place.join("config"), ..places };
     let id = SecretId::new(ID).map_err(refused)?;
     let source = Entry::Env(EnvName::new(PASSWORD).map_err(refused)?);
     Places::make_private(&places.config).map_err(RunError::System)?;
-    Store::new(places.secrets()).set(&id, source, None, &Launcher).map_err(refused)?;
+    Store::new(places.secrets()).set(&id, source, None, launcher).map_err(refused)?;
     Ok(places)
 }
 

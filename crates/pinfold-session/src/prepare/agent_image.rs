@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use pinfold_engines::image::{
     Engine, Event, How, ImageError, Images, Tagged, Wanted, extensions_of, files_of,
 };
+use pinfold_host::Host;
 use pinfold_host::digest::ContentHash;
 use pinfold_host::directories::Places;
 use pinfold_image::{AgentContext, AgentFiles, ImageTag, Layer, Reference};
@@ -64,10 +65,11 @@ impl AgentImage {
     ///
     /// # Errors
     /// Returns an error for an agent, an engine or a file that cannot be had.
-    pub fn tag(&self, places: &Places, tell: &dyn Fn(&Event<'_>)) -> Result<Tagged, RunError> {
+    pub fn tag(&self, host: Host<'_>, tell: &dyn Fn(&Event<'_>)) -> Result<Tagged, RunError> {
+        let places = host.places;
         let workspace = self.workspace(places)?;
         let wanted = self.wanted(places, workspace.as_ref())?;
-        let engine = engine(self.engine, places)?;
+        let engine = engine(self.engine, host)?;
         Ok(Images::new(engine, places, tell).tag(&wanted)?)
     }
 
@@ -78,13 +80,14 @@ impl AgentImage {
     pub fn build(
         &self,
         how: &How<'_>,
-        places: &Places,
+        host: Host<'_>,
         tell: &dyn Fn(&Event<'_>),
         interrupted: &dyn Fn(i32),
     ) -> Result<(ImageEngine, ImageTag), RunError> {
+        let places = host.places;
         let workspace = self.workspace(places)?;
         let wanted = self.wanted(places, workspace.as_ref())?;
-        let engine = engine(self.engine, places)?;
+        let engine = engine(self.engine, host)?;
         let name = engine.name();
         let is_trusted = |found: ContentHash| {
             let path = wanted.layer.as_ref().map(|(layer, _)| layer.path()).unwrap_or_default();
@@ -173,7 +176,7 @@ pub fn image_layer(workspace: &Workspace) -> Result<Option<Layer>, RunError> {
 /// Returns an error if no agent is named, or why its image cannot be had.
 pub(super) fn base_of(
     settings: &Settings,
-    places: &Places,
+    host: Host<'_>,
     tell: &dyn Fn(&Event<'_>),
     interrupted: &dyn Fn(i32),
 ) -> Result<Base, RunError> {
@@ -183,7 +186,7 @@ pub(super) fn base_of(
         event => tell(event),
     };
     let image = AgentImage::of_settings(settings)?;
-    let (engine, tag) = image.build(&how, places, &quietly, interrupted)?;
+    let (engine, tag) = image.build(&how, host, &quietly, interrupted)?;
     Ok(Base::Stored(engine, tag.to_string()))
 }
 
@@ -191,8 +194,8 @@ pub(super) fn base_of(
 ///
 /// # Errors
 /// Returns an error if none is installed.
-pub fn engine(asked: Option<ImageEngine>, places: &Places) -> Result<Engine, RunError> {
-    Ok(Engine::find(asked, &workspace_here(places))?)
+pub fn engine(asked: Option<ImageEngine>, host: Host<'_>) -> Result<Engine, RunError> {
+    Ok(Engine::find(host.launcher, asked, &workspace_here(host.places))?)
 }
 
 /// Whether what a repository adds is trusted, by the hash that was given or by what was looked at.

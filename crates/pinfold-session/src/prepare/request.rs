@@ -66,7 +66,7 @@ impl Preparation {
             let hint = "say `pinfold run AGENT` or `pinfold run -- COMMAND`".to_owned();
             return Err(RunError::refused("nothing to run", Some(hint)));
         }
-        let workspace = in_mode(self.project.clone(), &self.settings, &self.places)?;
+        let workspace = in_mode(self.project.clone(), &self.settings, self.host())?;
         let stack = self.stack(progress)?;
         let attended = !wanted.unattended && wanted.background.is_none();
         let Wanted { name, background, window, .. } = wanted;
@@ -74,7 +74,7 @@ impl Preparation {
         let unattended = Unattended(wanted.unattended);
         let (subject, mut run) =
             self.program(asked, unattended, (&workspace, stack.as_ref()), progress)?;
-        let Self { places, project, settings, .. } = self;
+        let Self { places, launcher, project, settings, .. } = self;
         let mut surroundings = Surroundings::find(&settings, &workspace, stack.as_ref(), &places)?;
         surroundings.caller.first.extend(run.path.take());
         timeline.done("reads settings, agent and toolchains");
@@ -118,6 +118,7 @@ impl Preparation {
                 settings,
                 workspace,
                 places,
+                launcher,
             )
         })
     }
@@ -125,7 +126,7 @@ impl Preparation {
     /// Returns the system of the run, made now if need be.
     fn stack(&self, progress: &dyn Progress) -> Result<Option<Stack>, RunError> {
         let tell = |event: Event<'_>| progress.system(&event);
-        let snapshots = Snapshots::new(&self.places, &tell);
+        let snapshots = Snapshots::new(self.host(), &tell);
         let made = snapshots.ensure(&self.settings, self.project.root.as_path());
         progress.system_ended();
         if let Some(signal) = made.as_ref().err().and_then(SnapshotError::interrupted) {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use pinfold_host::Host;
 use pinfold_host::digest::ContentHash;
 use pinfold_host::directories::Places;
 use pinfold_policy::path::Escaped;
@@ -41,9 +42,9 @@ pub fn workspace(places: &Places) -> Result<Workspace, RunError> {
 pub fn in_mode(
     workspace: Workspace,
     settings: &Settings,
-    places: &Places,
+    host: Host<'_>,
 ) -> Result<Workspace, RunError> {
-    workspace.in_mode(settings, &places.home).map_err(no_workspace)
+    workspace.in_mode(settings, host).map_err(no_workspace)
 }
 
 /// Returns the root of the workspace that the current directory is in, if it is in one: no program that
@@ -145,13 +146,13 @@ pub(super) fn dedicated(
     asked: &Asked,
     workspace: &Workspace,
     settings: &Settings,
-    places: &Places,
+    host: Host<'_>,
 ) -> Result<Option<Dedicated>, RunError> {
-    let opened = Dedicated::open(workspace, settings, places);
+    let opened = Dedicated::open(workspace, settings, host);
     let Some(dedicated) = opened.map_err(|error| no_workspace(error.into()))? else {
         return Ok(None);
     };
-    match check_trust(asked, workspace, settings, places) {
+    match check_trust(asked, workspace, settings, host) {
         Ok(()) => Ok(Some(dedicated)),
         Err(error) => {
             dedicated.take_back().map_err(|error| no_workspace(error.into()))?;
@@ -166,12 +167,13 @@ fn check_trust(
     asked: &Asked,
     workspace: &Workspace,
     settings: &Settings,
-    places: &Places,
+    host: Host<'_>,
 ) -> Result<(), RunError> {
+    let places = host.places;
     let repository = Repository::read(workspace, asked.sandbox_config.as_deref())?;
     let is_trusted = !settings.widenings.is_empty() && settings.waiting().next().is_none();
     let Some(file) = repository.file.filter(|_| is_trusted) else { return Ok(()) };
-    let there = in_mode(workspace.clone(), settings, places)?;
+    let there = in_mode(workspace.clone(), settings, host)?;
     let base = file.base(workspace, places)?;
     let hash = file.hash(&there, base.as_ref())?;
     let is_same = hash == file.hash(workspace, base.as_ref())?;

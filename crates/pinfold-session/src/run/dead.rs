@@ -68,7 +68,7 @@ pub(super) fn settle_before(
             ))),
         };
     };
-    let settled = settle_dead(dead, private, &request.settings, &request.places, &patience);
+    let settled = settle_dead(dead, private, &request.settings, request.host(), &patience);
     for note in settled.iter().flat_map(Settled::notes) {
         notify!("pinfold: after a session that was killed: {note}");
     }

@@ -49,6 +49,7 @@ pub(crate) fn settle(request: &mut Request) -> Result<Box<dyn Boundary>, RunErro
     let boundary = wall::choose(
         &request.settings,
         &wall::written(&request.settings, request.workspace.root.as_path()),
+        &request.launcher,
     )?;
     github::broker(&mut request.settings, &request.workspace)?;
     Ok(boundary)
@@ -84,7 +85,8 @@ impl Design {
         let shadows = shadow::find(settings, workspace)?;
         let mounts = shadows.iter().map(Shadow::entries).collect::<Result<Vec<_>, _>>()?;
         let copies = copies(places, id, layer.as_ref());
-        let mut guard = Guard::new(&copies, id, over, shadows, Arc::new(own));
+        let mut guard =
+            Guard::new(&copies, id, over, shadows, Arc::new(own), request.launcher.clone());
         let mut plan = plan::plan(&view, &authority, (settings, stack))?;
         if let Some(layer) = &layer {
             plan::put_view(&mut plan, &workspace.root, layer)?;

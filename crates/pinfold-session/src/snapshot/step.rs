@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use pinfold_boundary::{Entry, Place};
 use pinfold_host::directories::Places;
+use pinfold_host::launcher::Launcher;
 use pinfold_policy::authority::Subject;
 use pinfold_policy::limits::{ByteSize, Limits, MilliCpus, WallTime};
 use pinfold_policy::origin::{self, Origin, Valued};
@@ -143,7 +144,7 @@ impl Step {
     ///
     /// # Errors
     /// As [`run`].
-    pub fn run(self, places: Places) -> Result<Outcome, RunError> {
+    pub fn run(self, places: Places, launcher: Launcher) -> Result<Outcome, RunError> {
         let parent = Some(rustix::process::Signal::KILL);
         rustix::process::set_parent_process_death_signal(parent)
             .map_err(|errno| RunError::System(errno.into()))?;
@@ -172,7 +173,7 @@ impl Step {
         let argv = ["/bin/sh", "-c", SHELL, "sh", &self.command].map(OsString::from).to_vec();
         let env = environment(toolchains.path, toolchains.variables);
         let workspace = Workspace::scratch(root);
-        let plain = Request::plain(subject, argv, env, settings, workspace, places);
+        let plain = Request::plain(subject, argv, env, settings, workspace, places, launcher);
         let stack = Stack {
             trees: self.trees,
             over_host: self.over_host,

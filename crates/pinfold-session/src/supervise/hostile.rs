@@ -17,6 +17,8 @@ use pinfold_boundary::{Backing, Capabilities, Group, Inside};
 use pinfold_egress::Egress;
 use pinfold_host::audit::Audit;
 use pinfold_host::directories::Places;
+use pinfold_host::launcher::Launcher;
+use pinfold_host::wrappers::Wrappers;
 use pinfold_policy::origin::{Origin, Valued};
 use pinfold_policy::settings::PublishedPort;
 use pinfold_wire::{Channel, Ended, Limit, Order, Program, Report, Step, Wire};
@@ -74,8 +76,17 @@ impl Rig {
         let private = places.state.join("private").join(ID);
         fs::create_dir_all(&private).unwrap();
         let audit = Arc::new(Audit::open(&places.state, None).unwrap());
+        let launcher = Launcher::new(Wrappers::none());
         let (env, variables, roots) = (Vec::new(), Vec::new(), Vec::new());
-        let base = Base { env, variables, cwd: b"/".to_vec(), roots, boundary: "none", lacks: &[] };
+        let base = Base {
+            env,
+            variables,
+            cwd: b"/".to_vec(),
+            roots,
+            boundary: "none",
+            lacks: &[],
+            launcher,
+        };
         let control =
             Control::open(&private, Err("not tried".to_owned()), base, Arc::clone(&audit)).unwrap();
         let records = Arc::new(Records::new(audit, false, Vec::new()));

@@ -14,11 +14,13 @@ use pinfold_wire::{Ended, Frames, Reply};
 
 use crate::approvals::{Answer, NoAnswer, Terms};
 use crate::client::Client;
+use crate::context::Context;
 use crate::display::line;
+use crate::refusal::Refusal;
 use crate::relay::{Relayed, relay};
-use crate::request::{Job, Refusal, Request, Same};
+use crate::request::{Job, Request};
+use crate::same::Same;
 use crate::saved_rules::{SavedRule, SavedRules};
-use crate::serve::Context;
 
 /// Serves a client to its end.
 pub(crate) fn converse(context: &Context, client: &Client) {

@@ -8,7 +8,7 @@
 use std::ffi::OsString;
 
 use crate::display::line;
-use crate::request::Refusal;
+use crate::refusal::Refusal;
 
 /// Commands by their groups; a command that is none has no others below it. Read off gh 2.23, with
 /// what its manual (cli.github.com/manual) has since; an older gh itself refuses what it lacks.

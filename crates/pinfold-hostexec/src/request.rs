@@ -10,12 +10,14 @@ use pinfold_wire::HostCommand;
 
 use crate::approvals::Pending;
 use crate::client::Client;
+use crate::context::Context;
 use crate::display::{command_line, line};
 use crate::gh;
 use crate::git::{self, Task};
 use crate::path_map::Directory;
+use crate::refusal::Refusal;
+use crate::same::Same;
 use crate::saved_rules::SavedRule;
-use crate::serve::Context;
 
 /// Bytes of a command, as it is shown with where it runs and what else is to be known, that a person is
 /// asked about. Nobody reads more, and what is not read is not approved.
@@ -38,42 +40,6 @@ pub(crate) enum Job {
     Program(PathBuf),
     /// Git, in a pen of its own.
     Git(Box<Task>),
-}
-
-/// Why something is not run, and the way out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refusal {
-    pub(crate) why: String,
-    pub(crate) hint: Option<String>,
-}
-
-impl Refusal {
-    pub(crate) fn new(why: impl ToString) -> Self {
-        Self { why: why.to_string(), hint: None }
-    }
-
-    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
-        Self { hint: Some(hint.into()), ..self }
-    }
-}
-
-/// What a session's approval and a kept rule are for: the same bytes in the same place.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Same {
-    name: String,
-    args: Vec<Vec<u8>>,
-    cwd: PathBuf,
-    remote: Option<String>,
-    references: Vec<String>,
-}
-
-impl Same {
-    /// Whether approving this approves the other: it moves no other reference.
-    pub(crate) fn covers(&self, other: &Self) -> bool {
-        let is_known = |reference: &String| self.references.contains(reference);
-        let references = self.references.clone();
-        other.references.iter().all(is_known) && *self == Self { references, ..other.clone() }
-    }
 }
 
 impl Request {

@@ -21,8 +21,8 @@ use ring::digest::{Context, SHA256};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use crate::RepositoryError;
 use crate::content::feed;
+use crate::error::RepositoryError;
 
 /// The most names and bytes of a directory: what an image may have.
 const MOST_NAMES: u64 = 1_000_000;

@@ -10,8 +10,8 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
-use crate::RepositoryError;
 use crate::content::directory;
+use crate::error::RepositoryError;
 use crate::words::{ANY, Words};
 
 const ANY_BYTE: u8 = ANY as u8;

@@ -20,7 +20,8 @@ use ring::digest::{Context, SHA256};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use crate::{BaseContent, RepositoryError};
+use crate::base::BaseContent;
+use crate::error::RepositoryError;
 
 const VERSION: &[u8] = b"pinfold-trust-1";
 

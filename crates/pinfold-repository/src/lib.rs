@@ -8,6 +8,7 @@
 mod base;
 mod commands;
 mod content;
+mod error;
 mod trust_store;
 mod words;
 
@@ -18,14 +19,14 @@ use std::path::{Path, PathBuf};
 use pinfold_host::digest::ContentHash;
 use pinfold_host::directories::Places;
 use pinfold_policy::document::SettingsFile;
-use pinfold_policy::path::{Brief, Escaped};
-use pinfold_policy::settings::{AgentLoop, Project, SettingsError};
+use pinfold_policy::path::Escaped;
+use pinfold_policy::settings::{AgentLoop, Project};
 use pinfold_workspace::workspace::Workspace;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
-use thiserror::Error;
 
 pub use base::BaseContent;
+pub use error::RepositoryError;
 pub use trust_store::{Limited, TrustStore, Trusted, TrustedContent};
 
 /// A larger settings file is a mistake or an attack: MoltNet's has some hundred bytes.
@@ -35,61 +36,6 @@ const LARGEST: u64 = 1 << 20;
 const SETTINGS: [&str; 2] = ["sandbox.json", "sandbox.toml"];
 /// Ralph's file.
 const AGENT_LOOP: &str = ".agent-loop/config.json";
-
-/// Why a repository's files cannot be used.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum RepositoryError {
-    /// A file that cannot be read.
-    #[error("cannot read {}: {cause}", Escaped(.path))]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        cause: io::Error,
-    },
-    /// A mistake in one.
-    #[error(transparent)]
-    Settings(#[from] SettingsError),
-    /// Its commands name more than can be looked over at each start.
-    #[error("the command `{}` names too many files to be trusted", Brief(.command.as_ref()))]
-    TooWide {
-        /// The command.
-        command: String,
-    },
-    /// A hash was given and there is no file that it could be of.
-    #[error("there is no sandbox.json or sandbox.toml whose content could be trusted")]
-    NoFile,
-    /// A hash was given, and the content has another.
-    #[error(
-        "the content of {file} is {found}, not {given}: it, or what it runs or runs on, has changed"
-    )]
-    Changed {
-        /// The file.
-        file: String,
-        /// The hash that was given.
-        given: ContentHash,
-        /// The content's own.
-        found: ContentHash,
-    },
-}
-
-impl RepositoryError {
-    /// The way out.
-    #[must_use]
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::Settings(error) => error.hint(),
-            Self::Changed { .. } => {
-                Some("look at what it asks for with `pinfold trust`, then give its hash".to_owned())
-            }
-            Self::TooWide { .. } => {
-                Some("put it into a script of the repository, and name that".to_owned())
-            }
-            Self::Read { .. } | Self::NoFile => None,
-        }
-    }
-}
 
 /// What a repository's files say, as they were read once.
 #[derive(Debug, Default)]

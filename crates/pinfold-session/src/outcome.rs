@@ -13,7 +13,6 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::search_path;
-use crate::snapshot::SnapshotError;
 use crate::timeline::Timeline;
 
 /// A limit that ended or hindered a run.
@@ -149,13 +148,6 @@ impl From<GuardError> for RunError {
             GuardError::Refused(refusal) => Self::Refused(refusal),
             GuardError::System(error) => Self::System(error),
         }
-    }
-}
-
-impl From<SnapshotError> for RunError {
-    fn from(error: SnapshotError) -> Self {
-        let hint = error.hint();
-        Self::refused(error, hint)
     }
 }
 

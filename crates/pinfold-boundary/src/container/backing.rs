@@ -8,7 +8,6 @@ use pinfold_wire::{Channel, LastSteps, Report};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::engine::Engine;
-use super::runtime::Runtime;
 use crate::LaunchError;
 use crate::backing::{Backing, InitCommand, LateInit};
 use crate::group::Group;
@@ -28,19 +27,15 @@ pub(super) struct EngineBacking {
 }
 
 impl EngineBacking {
-    /// Prepares for an engine that is about to be started.
-    ///
-    /// # Errors
-    /// No descriptor is left.
+    /// Prepares for an engine that is about to be started: what it will say, and where sockets and terminals
+    /// are asked for.
     pub(super) fn new(
-        engine: &Runtime,
         group: Option<Group>,
         steps: LastSteps,
-    ) -> Result<Self, LaunchError> {
-        let failed =
-            |source| LaunchError::System { what: "cannot keep what the engine says", source };
-        let (said, outlets) = (engine.said().map_err(failed)?, engine.outlets().map_err(failed)?);
-        Ok(Self { group, steps, command: None, said, outlets, mounts: None })
+        said: Said,
+        outlets: Option<Channel>,
+    ) -> Self {
+        Self { group, steps, command: None, said, outlets, mounts: None }
     }
 }
 

@@ -50,7 +50,7 @@ impl Runtime {
     ///
     /// # Errors
     /// No descriptor is left.
-    pub(super) fn outlets(&self) -> std::io::Result<Option<Channel>> {
+    fn outlets(&self) -> std::io::Result<Option<Channel>> {
         let ours = self.outlets.as_ref().map(|(ours, _)| ours.as_fd().try_clone_to_owned());
         Ok(ours.transpose()?.map(Channel::from))
     }
@@ -59,7 +59,7 @@ impl Runtime {
     ///
     /// # Errors
     /// No descriptor is left.
-    pub(super) fn said(&self) -> std::io::Result<Said> {
+    fn said(&self) -> std::io::Result<Said> {
         Ok(Said { engine: self.engine, file: self.said.try_clone()? })
     }
 
@@ -118,7 +118,10 @@ impl Takeover for Runtime {
         group: Option<Group>,
         steps: LastSteps,
     ) -> Result<Box<dyn Backing>, LaunchError> {
-        Ok(Box::new(EngineBacking::new(self, group, steps)?))
+        let failed =
+            |source| LaunchError::System { what: "cannot keep what the engine says", source };
+        let (said, outlets) = (self.said().map_err(failed)?, self.outlets().map_err(failed)?);
+        Ok(Box::new(EngineBacking::new(group, steps, said, outlets)))
     }
 
     fn take_over(

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::display::line;
-use crate::request::Refusal;
+use crate::refusal::Refusal;
 
 /// What a command does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

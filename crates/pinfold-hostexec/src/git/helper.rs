@@ -10,7 +10,7 @@ use std::io;
 
 use pinfold_secrets::CommandOutput;
 
-use crate::serve::Context;
+use crate::context::Context;
 
 /// The login's name as a secret of that one sandbox.
 pub const ID: &str = "host-git";

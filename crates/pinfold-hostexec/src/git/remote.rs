@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use super::arguments::Doing;
 use super::helper;
+use crate::context::Context;
 use crate::display::line;
-use crate::request::Refusal;
-use crate::serve::Context;
+use crate::refusal::Refusal;
 
 /// A remote of the host's configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

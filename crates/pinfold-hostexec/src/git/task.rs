@@ -22,9 +22,9 @@ use super::arguments::{self, Doing};
 use super::helper;
 use super::remote::Remote;
 use crate::client::Client;
+use crate::context::Context;
 use crate::display::{line, word};
-use crate::request::Refusal;
-use crate::serve::Context;
+use crate::refusal::Refusal;
 
 /// Commits that a question names.
 const MOST_NAMED: usize = 20;

@@ -6,7 +6,7 @@ shift 2
 git push --dry-run "$@" >/q/out/said 2>&1 || { cat /q/out/said >&2; exit 1; }
 [ -f /q/out/moves ] || : >/q/out/moves
 : >/q/out/forced
-while read -r from new to old; do
+while read -r _ new to old; do
   case $new in *[!0]*) echo "$new";; esac
   case $old in *[!0]*) echo "^$old"
     case $new in *[!0]*)

@@ -148,7 +148,8 @@ fn check_path(
     };
     let (places, workspace) = (host.places, prepare::in_mode(project.clone(), settings, host)?);
     let here = (&workspace, stack.as_ref());
-    let prospect = prospect(settings, args.profile.as_deref(), here, host)?;
+    let prospect = prospect(settings, args.profile.as_deref(), here, host);
+    let prospect = prospect.map_err(|error| Failure::from(error).plain())?;
     let path = workspace.cwd.as_path().join(&args.target);
     let access = asked.access();
     let mut explanation =

@@ -4,6 +4,7 @@ mod dead;
 mod design;
 mod live;
 mod nested;
+mod open;
 mod plan;
 mod record;
 
@@ -16,30 +17,26 @@ use std::time::Instant;
 
 use pinfold_boundary::namespace::explain;
 use pinfold_boundary::{Boundary, Feature, Inside, Program, Session as OfSession};
-use pinfold_engines::managed;
 use pinfold_hide as hide;
 use pinfold_host::audit::{Audit, Event, Purpose};
 use pinfold_host::launcher::record_launch;
 use pinfold_host::session_id::SessionId;
 use pinfold_host::sessions::SessionState;
 use pinfold_host::sys;
-use pinfold_host::wrappers::Launch;
 use pinfold_hostexec::{Broker, Context, PathMap, Question, SoFar};
 use pinfold_policy::path::{Escaped, HostPath, InsidePath};
 use pinfold_protect::masks::{Fell, Kept, Masks};
 use pinfold_protect::patience::Patience;
 use pinfold_rootfs::userland;
-use pinfold_terminal::caller::CallerTerminal;
+use pinfold_terminal::notify;
 use pinfold_terminal::prompt_overlay::Passage;
-use pinfold_terminal::{notify, stdio};
 use pinfold_workspace::git::sync::{Sync, Synced};
 use pinfold_workspace::refresh::Refresh;
 use pinfold_workspace::review::{self, Layer, Review};
 use pinfold_workspace::workspace::Workspace;
 
 use crate::control::{Base, Control, Rules};
-use crate::detach;
-use crate::door::{self, Records};
+use crate::door::{self, Opened, Records};
 use crate::filling::Filling;
 use crate::outcome::{Outcome, RunError};
 use crate::request::Request;
@@ -49,9 +46,10 @@ use crate::supervise::{HASTE, Progress, Supervision};
 use crate::timeline::Timeline;
 use crate::{idle, wall};
 
-use dead::{settle_before, wait_for_settlers};
+use dead::clean_up_after_others;
 use design::Design;
 use live::{Furnished, Live, keep, refresh};
+use open::{open_streams, wrapped};
 use record::{record_session, record_settled, say_what_is_hidden, say_what_is_less};
 
 /// Runs a command to its end.
@@ -65,36 +63,14 @@ use record::{record_session, record_settled, say_what_is_hidden, say_what_is_les
 pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     let mut timeline = std::mem::take(&mut request.timeline);
     let is_idle = request.argv.is_empty();
-    let mut terminal = match is_idle {
-        true => None,
-        false => CallerTerminal::find().map_err(RunError::terminal)?,
-    };
-    if let Some(terminal) = &mut terminal {
-        terminal.guard().map_err(RunError::terminal)?;
-    }
-    let streams = match (is_idle, request.window) {
-        (true, _) => stdio::nothing(),
-        (false, Some(window)) => Ok(stdio::terminal(window, None)),
-        (false, None) => stdio::streams(terminal.as_ref()),
-    };
-    let mut streams = streams.map_err(|errno| RunError::System(errno.into()))?;
-    if request.background.is_some() {
-        streams.moved.bound(detach::LONGEST);
-    }
+    let (terminal, streams) = open_streams(&request)?;
     let signals = sys::signal_events().map_err(|errno| RunError::System(errno.into()))?;
     let wants_terminal = streams.wants_terminal();
     let (mut session, mut inside) = Session::begin(&mut request, &mut timeline, wants_terminal)?;
     request.launcher.act_for(&session.design.authority);
     // While init builds the root.
     let masks = Masks::start()?;
-    let launch = Launch {
-        argv: request.argv.clone(),
-        env: request.env.clone(),
-        cwd: request.workspace.cwd.as_path().to_owned(),
-        handled_by: Vec::new(),
-    };
-    let launch =
-        if is_idle { launch } else { request.launcher.wrapped(session.boundary.name(), launch)? };
+    let launch = wrapped(&request, session.boundary.name())?;
     let program = Program {
         argv: launch.argv.clone(),
         env: launch.env.clone(),
@@ -104,16 +80,7 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     inside.command(&program, streams.stdio).map_err(explain)?;
 
     let granted = session.granted();
-    let settle =
-        |dead: &SessionId, private: &Path| settle_before(dead, private, &request, &granted);
-    let written = wall::written(&request.settings, request.workspace.root.as_path());
-    let sweep =
-        |boundary: &str, dead: &str| managed::sweep(&request.launcher, boundary, dead, &written);
-    session.state.clean_dead(&sweep, &settle).map_err(RunError::System)?;
-    while wait_for_settlers(&request.places, &granted).map_err(RunError::System)? {
-        // The other start may have been ended.
-        session.state.clean_dead(&sweep, &settle).map_err(RunError::System)?;
-    }
+    clean_up_after_others(&mut session.state, &request, &granted)?;
     if let Some(name) = &request.name {
         let named = session.state.set_name(&request.places, name);
         named.map_err(|error| RunError::refused(error, None))?;
@@ -138,19 +105,11 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
 
     let settings = &request.settings;
     let by_proxy = opened.by_proxy;
+    let base = session.base(&request, &opened);
     let rules = opened.policy.map(|policy| {
         let (ceiling, audit) = (settings.ceiling.clone(), Arc::clone(&audit));
         Rules { policy, ceiling, audit, by_proxy }
     });
-    let base = Base {
-        env: request.env.clone(),
-        variables: opened.variables.clone(),
-        cwd: request.workspace.cwd.as_bytes().to_vec(),
-        roots: session.roots(&request.workspace),
-        boundary: session.boundary.name(),
-        lacks: session.boundary.lacks(),
-        launcher: request.launcher.clone(),
-    };
     sys::allow_many_files();
     let control = Control::open(session.state.private(), rules, base, Arc::clone(&audit));
     let approvals = broker.as_ref().map(|broker| Arc::clone(broker.approvals()));
@@ -309,6 +268,19 @@ impl Session {
         inside.seal(covers).map_err(explain)?;
         let asked = host_exec.map(|listener| (listener, PathMap::new(authority, over.cloned())));
         Ok(Furnished { opened, asked, live: Live { masks, mounts }, view })
+    }
+
+    /// What clients of the control socket are given for what they run.
+    fn base(&self, request: &Request, opened: &Opened) -> Base {
+        Base {
+            env: request.env.clone(),
+            variables: opened.variables.clone(),
+            cwd: request.workspace.cwd.as_bytes().to_vec(),
+            roots: self.roots(&request.workspace),
+            boundary: self.boundary.name(),
+            lacks: self.boundary.lacks(),
+            launcher: request.launcher.clone(),
+        }
     }
 
     /// The directories of the host that the sandbox gets.

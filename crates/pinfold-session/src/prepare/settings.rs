@@ -117,7 +117,7 @@ pub(super) fn is_trusted(
 /// for showing what that is.
 ///
 /// # Errors
-/// As [`settings`].
+/// As [`Preparation::find`](super::Preparation::find).
 pub fn plain_settings(places: &Places, workspace: &Workspace) -> Result<Settings, RunError> {
     let repository = Repository::read(workspace, None)?;
     everything(&repository, Trust::Trusted, places)
@@ -127,7 +127,7 @@ pub fn plain_settings(places: &Places, workspace: &Workspace) -> Result<Settings
 /// alone.
 ///
 /// # Errors
-/// As [`settings`].
+/// As [`Preparation::find`](super::Preparation::find).
 pub fn everything(
     repository: &Repository,
     trust: Trust,

@@ -1,7 +1,9 @@
-//! `cargo xtask crates`: the table of crates in ARCHITECTURE.md.
+//! `cargo xtask crates`: the table of crates in ARCHITECTURE.md, and the largest import circles.
 //!
 //! Descriptions come from each crate's manifest, sizes and dependencies from the code. The check takes a
-//! count of lines for current until it is a tenth off, so that not every change touches the table.
+//! count of lines for current until it is a tenth off, so that not every change touches the table. Circles
+//! of more than a few files are listed in a file, so that none is made and none grows: a number there only
+//! goes down.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -12,8 +14,17 @@ use serde::Deserialize;
 
 use crate::Outcome;
 use crate::cargo::{command, output};
+use crate::circles;
 
 const DOCUMENT: &str = "ARCHITECTURE.md";
+/// The largest circle of each crate that has one of more than [`circles::MOST`] files.
+const CIRCLES: &str = ".ci/circles";
+const CIRCLES_HEADING: &str = "\
+# Files in the largest import circle of a crate, where there are more than 3. `cargo xtask crates` writes
+# this file. CI fails when a number grows.
+";
+/// Lines of a crate, without its tests.
+const MOST_LINES: usize = 13_000;
 const BEGIN: &str = "<!-- crates: written by `cargo xtask crates` -->\n";
 const END: &str = "<!-- end of crates -->\n";
 const HEADING: &str = "\
@@ -80,14 +91,79 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
     let path = metadata.workspace_root.join(DOCUMENT);
     let document = fs::read_to_string(&path)?;
     let (before, table, after) = parts(&document)?;
+    let large = large_circles(&metadata)?;
+    let list = metadata.workspace_root.join(CIRCLES);
     let crates = sorted(crates(metadata)?);
+    if let Some(large) = crates.iter().find(|each| each.lines > MOST_LINES) {
+        let Crate { name, lines, .. } = large;
+        return Err(format!("{name} has {lines} lines, more than {MOST_LINES}: split it").into());
+    }
     if is_check {
         let is_current = render(&crates, &shown_lines(table)) == table;
         let stale = || format!("{DOCUMENT} is not current; `cargo xtask crates` writes it").into();
-        return if is_current { Ok(()) } else { Err(stale()) };
+        if !is_current {
+            return Err(stale());
+        }
+        return check_circles(&large, &fs::read_to_string(list)?);
     }
+    for (name, circles) in &large {
+        for circle in circles {
+            println!("{name}: {} files in a circle: {}", circle.len(), circle.join(" "));
+        }
+    }
+    fs::write(list, listed(&large))?;
     let written = render(&crates, &BTreeMap::new());
     Ok(fs::write(path, [before, &written, after].concat())?)
+}
+
+/// The circles of more than [`circles::MOST`] files of each crate that has some.
+type LargeCircles = BTreeMap<String, Vec<Vec<String>>>;
+
+fn large_circles(metadata: &Metadata) -> Result<LargeCircles, Box<dyn Error>> {
+    let top = metadata.workspace_root.join("crates");
+    let mut large = BTreeMap::new();
+    for package in &metadata.packages {
+        if package.manifest_path.starts_with(&top) {
+            let circles = circles::of(&package.manifest_path.with_file_name("src"))?;
+            if !circles.is_empty() {
+                large.insert(package.name.clone(), circles);
+            }
+        }
+    }
+    Ok(large)
+}
+
+/// Returns the list of the largest circles as it is kept.
+fn listed(large: &LargeCircles) -> String {
+    let sizes = large.iter().filter_map(|(name, circles)| Some((name, circles.first()?.len())));
+    let lines = sizes.map(|(name, size)| format!("{name} {size}\n"));
+    [CIRCLES_HEADING.to_owned()].into_iter().chain(lines).collect()
+}
+
+/// Checks that no circle is larger than what is listed, and that the list is not larger than needed.
+///
+/// # Errors
+/// Returns the circle that has grown, or that the list can be lowered.
+fn check_circles(large: &LargeCircles, list: &str) -> Outcome {
+    let sizes = list.lines().filter_map(|line| line.split_once(' '));
+    let kept: BTreeMap<&str, usize> =
+        sizes.filter_map(|(name, size)| Some((name, size.parse().ok()?))).collect();
+    for (name, circles) in large {
+        let Some(largest) = circles.first() else { continue };
+        let most = kept.get(name.as_str()).copied().unwrap_or(circles::MOST);
+        if largest.len() > most {
+            let files = largest.join(" ");
+            let size = largest.len();
+            return Err(format!(
+                "{name}: {size} files import each other in a circle, and {most} may: {files}"
+            )
+            .into());
+        }
+    }
+    if list == listed(large) {
+        return Ok(());
+    }
+    Err(format!("a circle has become smaller; `cargo xtask crates` writes {CIRCLES}").into())
 }
 
 /// Splits the document around the table.

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 mod attack;
 mod cargo;
 mod check;
+mod circles;
 mod crates;
 mod e2e;
 mod hunt;
@@ -26,7 +27,8 @@ usage: cargo xtask TASK
 tasks:
   check [--since REV] [CRATE…]  format, clippy and unit tests of the crates that differ from REV
                                 (default: from the upstream branch), at most a minute
-  crates [--check]              write the table of crates in ARCHITECTURE.md, or check it
+  crates [--check]              write the table of crates in ARCHITECTURE.md and the largest import
+                                circles in .ci/circles, or check both
   e2e [AREA…] [-- FILTER…]      end-to-end tests of these areas; without an area, lists them
         [--engine ENGINE]       behind a container engine
   hunt [--minutes N]            property tests with new seeds, until one fails (default: 10)

@@ -6,6 +6,7 @@
 //! tree was made, and starts this program as process 1. Nothing of the engine's lies on the
 //! host: bundle and state are in the memory of a mount namespace that ends with the container.
 
+mod backing;
 mod config;
 mod engine;
 mod engine_root;
@@ -23,6 +24,7 @@ use std::path::PathBuf;
 
 use pinfold_policy::path::{HostPath, InsidePath};
 
+use self::runtime::Runtime;
 use crate::namespace::{self, Wall};
 use crate::plan::{Entry, Landlock, LaunchPlan, Place};
 use crate::{Boundary, Feature, Inside, LaunchError, Probe, Session};
@@ -31,8 +33,6 @@ use crate::{Boundary, Feature, Inside, LaunchError, Probe, Session};
 const INIT: &str = "/run/pinfold/init";
 /// The word after which the engine tells it the number of its channel.
 const SUBCOMMAND: &str = "container-init";
-
-pub(crate) use runtime::{Runtime, Said};
 
 /// A container engine of this machine.
 #[derive(Debug, Clone)]
@@ -85,7 +85,8 @@ impl Boundary for Container {
         let failed = |source| LaunchError::System { what: "cannot name the path of init", source };
         let path = InsidePath::new(INIT).map_err(|error| failed(std::io::Error::other(error)))?;
         plan.tree.push(Entry { path, place: Place::ReadOnly(self.init.clone()) });
-        namespace::launch(plan, Wall::Engine(Runtime::new(self.engine, program)?))
+        let runtime = Runtime::new(self.engine, program)?;
+        namespace::launch(plan, Wall::Other(Box::new(runtime)))
     }
 }
 

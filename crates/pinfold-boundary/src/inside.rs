@@ -4,16 +4,16 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use pinfold_wire::{Bounds, Channel, ChannelError, Cover, LastSteps, Order, Streams};
+use pinfold_wire::{Bounds, Channel, ChannelError, Cover, Order, Streams};
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::sockopt::{self, Timeout};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 
-use crate::Capabilities;
-use crate::container::{Runtime, Said};
+use crate::backing::{Backing, InitCommand, LateInit};
+use crate::capability::Capabilities;
+use crate::group::Group;
 use crate::launch_error::{LaunchError, failure};
-use crate::managed::Kept;
-use crate::namespace::{Group, LiveView};
+use crate::live_view::LiveView;
 use crate::plan::{Program, Stdio};
 
 /// The sockets of an inside's doors.
@@ -37,49 +37,9 @@ pub struct Inside {
     pub channel: Channel,
     /// A descriptor of init: readable when the whole inside has ended.
     pub init: OwnedFd,
-    /// The control group, if there is one.
-    pub group: Option<Group>,
     /// What is enforced for this inside.
     pub enforced: Capabilities,
-    /// What is for the init that an engine starts, if one does.
-    pub(crate) engine: Option<Waiting>,
-    /// What is kept of a container that something else manages.
-    pub(crate) managed: Option<Kept>,
-    pub(crate) relation: Relation,
-}
-
-/// What waits until an engine can start init: there is nobody before who could hear it.
-#[derive(Debug)]
-pub(crate) struct Waiting {
-    steps: LastSteps,
-    command: Option<(pinfold_wire::Program, Stdio)>,
-    said: Said,
-    /// Where sockets and terminals are asked for, if that is not init.
-    outlets: Option<Channel>,
-    /// The mount namespace that the engine made.
-    mounts: Option<OwnedFd>,
-}
-
-impl Waiting {
-    /// For an engine that is about to be started.
-    ///
-    /// # Errors
-    /// No descriptor is left.
-    pub(crate) fn new(engine: &Runtime, steps: LastSteps) -> Result<Self, LaunchError> {
-        let failed =
-            |source| LaunchError::System { what: "cannot keep what the engine says", source };
-        let (said, outlets) = (engine.said().map_err(failed)?, engine.outlets().map_err(failed)?);
-        Ok(Self { steps, command: None, said, outlets, mounts: None })
-    }
-}
-
-/// How the process that holds an inside stands to its init.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Relation {
-    /// Its parent: ends it and reaps it.
-    Parent,
-    /// Another process is init's parent and reaps it.
-    Adopted,
+    pub(crate) backing: Box<dyn Backing>,
 }
 
 impl Inside {
@@ -112,18 +72,16 @@ impl Inside {
     /// # Errors
     /// The failure of a start, in its raw form.
     pub fn command(&mut self, program: &Program, stdio: Stdio) -> Result<(), LaunchError> {
-        let program = program.to_wire();
-        if let Some(engine) = &mut self.engine {
-            engine.command = Some((program, stdio));
-            return Ok(());
+        let command = InitCommand { program: program.to_wire(), stdio };
+        match self.backing.keep_command(command) {
+            None => Ok(()),
+            Some(command) => self.send_command(&command).map_err(|_| self.last_words()),
         }
-        self.send_command(&program, &stdio).map_err(|_| self.last_words())
     }
 
     fn send_command(
         &self,
-        program: &pinfold_wire::Program,
-        stdio: &Stdio,
+        InitCommand { program, stdio }: &InitCommand,
     ) -> Result<(), ChannelError> {
         let (mut streams, mut descriptors) = stdio.to_wire();
         let line = self.connect(None, &mut streams)?;
@@ -138,7 +96,7 @@ impl Inside {
         task: Option<u32>,
         streams: &mut Streams,
     ) -> Result<Option<Channel>, ChannelError> {
-        let outlets = self.engine.as_ref().and_then(|engine| engine.outlets.as_ref());
+        let outlets = self.backing.outlets();
         let Some(outlets) = outlets.filter(|_| streams.wants_terminal()) else { return Ok(None) };
         let (outer, inner) = Channel::pair()?;
         outlets.send(&Order::Terminal { task, window: streams.window }, &[outer.as_fd()])?;
@@ -152,19 +110,11 @@ impl Inside {
     /// The failure of a start, in its raw form.
     pub fn seal(&mut self, covers: Vec<Cover>) -> Result<(), LaunchError> {
         self.channel.seal(covers).map_err(|_| self.last_words())?;
-        let Some(engine) = &mut self.engine else { return Ok(()) };
-        let command = engine.command.take();
-        engine.said.wait(&self.channel)?;
-        match self.channel.receive::<pinfold_wire::Report>() {
-            Ok(Some(received)) if received.message == pinfold_wire::Report::Born => {
-                engine.mounts = received.descriptors.into_iter().next();
-            }
-            Ok(Some(received)) => return Err(failure(received.message)),
-            Ok(None) | Err(_) => return Err(self.silence()),
-        }
-        let Some(engine) = &self.engine else { return Ok(()) };
-        let told = self.channel.last_steps(&engine.steps).and_then(|()| match command {
-            Some((program, stdio)) => self.send_command(&program, &stdio),
+        let Some(LateInit { steps, command }) = self.backing.await_init(&self.channel)? else {
+            return Ok(());
+        };
+        let told = self.channel.last_steps(&steps).and_then(|()| match command {
+            Some(command) => self.send_command(&command),
             None => Ok(()),
         });
         told.map_err(|_| self.last_words())
@@ -174,7 +124,7 @@ impl Inside {
     ///
     /// The inner value is `None` where that namespace cannot be joined from outside.
     pub fn take_engine_mounts(&mut self) -> Option<Option<OwnedFd>> {
-        self.engine.as_mut().map(|engine| engine.mounts.take())
+        self.backing.take_mounts()
     }
 
     /// From now on an init that takes no orders for so long is one that is gone ([`Self::order`]).
@@ -199,7 +149,7 @@ impl Inside {
     /// # Errors
     /// As [`Self::order`].
     pub fn order_socket(&self) -> Result<(), ChannelError> {
-        match self.engine.as_ref().and_then(|engine| engine.outlets.as_ref()) {
+        match self.backing.outlets() {
             Some(outlets) => outlets.send(&Order::Socket, &[]),
             None => self.order(&Order::Socket),
         }
@@ -220,7 +170,7 @@ impl Inside {
     /// Whether an engine's own kernel answers what runs there, as far as that is known: no control group
     /// of the host's then holds a part of it alone.
     pub fn has_own_kernel(&self) -> bool {
-        self.engine.as_ref().is_some_and(|engine| engine.steps.own_kernel)
+        self.backing.has_own_kernel()
     }
 
     /// Orders a program to be run beside the command, whose end is told by this id.
@@ -249,32 +199,33 @@ impl Inside {
     pub fn last_words(&self) -> LaunchError {
         match self.channel.receive::<pinfold_wire::Report>() {
             Ok(Some(received)) => failure(received.message),
-            Ok(None) | Err(_) => self.silence(),
+            Ok(None) | Err(_) => self.backing.silence(),
         }
     }
 
-    /// What a start that ended without a word ended of.
-    fn silence(&self) -> LaunchError {
-        self.engine.as_ref().map_or(LaunchError::Silent, |engine| engine.said.error())
-    }
-
-    /// What to say where this inside has ended by itself before its command, if an engine has made it.
+    /// Returns what to tell the user if the sandbox ended by itself before its command did, and an engine had
+    /// made it.
     #[must_use]
     pub fn engine_gone(&self) -> Option<String> {
-        let own = self.engine.as_ref().map(|engine| engine.said.gone());
-        own.or_else(|| self.managed.as_ref().map(Kept::gone))
+        self.backing.gone()
     }
 
-    /// Holds an inside whose init is another process's child.
+    /// Returns the control group that bounds the sandbox.
     #[must_use]
-    pub fn adopt(
+    pub fn group(&self) -> Option<&Group> {
+        self.backing.group()
+    }
+
+    /// Holds a sandbox by the channel to its init and a descriptor of that process. It is ended when the
+    /// value is dropped.
+    #[must_use]
+    pub fn new(
         channel: Channel,
         init: OwnedFd,
-        group: Option<Group>,
         enforced: Capabilities,
+        backing: Box<dyn Backing>,
     ) -> Self {
-        let relation = Relation::Adopted;
-        Self { channel, init, group, enforced, engine: None, managed: None, relation }
+        Self { channel, init, enforced, backing }
     }
 
     /// Ends the whole inside at once.
@@ -289,15 +240,12 @@ impl Inside {
     /// # Errors
     /// What waitid(2) or poll(2) says.
     pub fn reap(&self) -> io::Result<()> {
-        match self.relation {
-            Relation::Parent => {
-                let wait = || waitid(WaitId::PidFd(self.init.as_fd()), WaitIdOptions::EXITED);
-                rustix::io::retry_on_intr(wait)?;
-            }
-            Relation::Adopted => {
-                let mut ended = [PollFd::new(&self.init, PollFlags::IN)];
-                rustix::io::retry_on_intr(|| rustix::event::poll(&mut ended, None))?;
-            }
+        if self.backing.is_parent() {
+            let wait = || waitid(WaitId::PidFd(self.init.as_fd()), WaitIdOptions::EXITED);
+            rustix::io::retry_on_intr(wait)?;
+        } else {
+            let mut ended = [PollFd::new(&self.init, PollFlags::IN)];
+            rustix::io::retry_on_intr(|| rustix::event::poll(&mut ended, None))?;
         }
         Ok(())
     }

@@ -4,10 +4,13 @@
 //! mechanism) and returns a running [`Inside`]. One module for each boundary; this crate knows
 //! mounts and namespaces and neither policy files nor the command line.
 
+mod backing;
 mod capability;
 pub mod container;
+mod group;
 mod inside;
 mod launch_error;
+mod live_view;
 pub mod managed;
 pub mod namespace;
 mod plan;
@@ -15,9 +18,12 @@ mod sys;
 
 use std::path::Path;
 
+pub use backing::{Backing, InitCommand, LateInit};
 pub use capability::{Capabilities, Feature, Finding, Probe};
+pub use group::{Exceeded, Group};
 pub use inside::{Doors, Inside};
 pub use launch_error::{LaunchError, step_failed};
+pub use live_view::LiveView;
 pub use pinfold_init::{close_all_but, end_on_panic};
 pub use pinfold_wire::{Cover, CoverKind, Step};
 pub use plan::{

@@ -22,7 +22,9 @@ use self::errand::Errand;
 use self::grants::{Grants, Owner};
 use self::meeting::{Meeting, Met};
 use self::remains::Remains;
-use crate::namespace::{self, Group};
+use crate::backing::Backing;
+use crate::group::{self, Group};
+use crate::namespace;
 use crate::plan::{LaunchPlan, ResourceLimits};
 use crate::{Boundary, Capabilities, Finding, Inside, LaunchError, Probe, Session, sys};
 
@@ -114,18 +116,26 @@ pub struct Mount {
 
 /// What is kept of a container while it lasts.
 #[derive(Debug)]
-pub(crate) struct Kept {
+struct ManagedBacking {
+    group: Option<Group>,
     manager: &'static str,
     _remains: Option<Remains>,
 }
 
-impl Kept {
-    /// What to say where it has ended by itself.
-    pub(crate) fn gone(&self) -> String {
-        format!(
+impl Backing for ManagedBacking {
+    fn is_parent(&self) -> bool {
+        false
+    }
+
+    fn group(&self) -> Option<&Group> {
+        self.group.as_ref()
+    }
+
+    fn gone(&self) -> Option<String> {
+        Some(format!(
             "the container ended before the command did: {} or one of its users ended it",
             self.manager
-        )
+        ))
     }
 }
 
@@ -227,7 +237,7 @@ impl<M: Manager> Boundary for Managed<M> {
             .wait(container.user.0)
             .map_err(|said| self.error(said, Some("`pinfold doctor` shows whether it works here")));
         let told = met.and_then(|Met { channel, init, pid }| {
-            let cpus = container.cpus.is_some_and(|share| namespace::holds_cpus(pid, share));
+            let cpus = container.cpus.is_some_and(|share| group::holds_cpus(pid, share));
             if needs_share && !cpus {
                 return Err(unheld(self.manager.name()));
             }
@@ -248,9 +258,9 @@ impl<M: Manager> Boundary for Managed<M> {
         });
         let (channel, init, group, enforced) =
             told.inspect_err(|_| self.manager.remove(&container))?;
-        let mut inside = Inside::adopt(channel, init, group, enforced);
-        inside.managed = Some(Kept { manager: self.manager.name(), _remains: grants.remains });
-        Ok(inside)
+        let (manager, _remains) = (self.manager.name(), grants.remains);
+        let backing = ManagedBacking { group, manager, _remains };
+        Ok(Inside::new(channel, init, enforced, Box::new(backing)))
     }
 }
 

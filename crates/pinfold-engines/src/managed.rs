@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use pinfold_boundary::managed::{Container, Lacks, Manager};
 use pinfold_boundary::{Finding, LaunchError};
 use pinfold_host::directories::Places;
+use pinfold_host::launcher::{Launcher, find};
 use pinfold_host::session_id::SessionId;
 use pinfold_host::sessions::live_sessions;
 use pinfold_policy::project::ImageEngine;
@@ -31,6 +32,7 @@ const EMPTY: &str = "pinfold-empty:1";
 /// Docker or Podman.
 #[derive(Debug)]
 pub struct CommandLine {
+    launcher: Launcher,
     engine: ImageEngine,
     /// Directories in which an inside may have written.
     not_in: Vec<PathBuf>,
@@ -38,17 +40,17 @@ pub struct CommandLine {
 
 impl CommandLine {
     /// Returns an engine; no program of it is taken from these directories.
-    pub fn new(engine: ImageEngine, not_in: Vec<PathBuf>) -> Self {
-        Self { engine, not_in }
+    pub fn new(launcher: Launcher, engine: ImageEngine, not_in: Vec<PathBuf>) -> Self {
+        Self { launcher, engine, not_in }
     }
 
     /// Whether its program is on this machine.
     pub fn is_installed(engine: ImageEngine) -> bool {
-        Engine::find(Some(engine), &[]).is_ok()
+        find(engine.as_str(), &[]).is_some()
     }
 
     fn find(&self) -> Result<Engine, ImageError> {
-        Engine::find(Some(self.engine), &self.not_in)
+        Engine::find(&self.launcher, Some(self.engine), &self.not_in)
     }
 
     /// From an image that is named by its digest: what a name means, others can change.
@@ -124,8 +126,8 @@ impl CommandLine {
 
 /// Removes the container of a session that is no more, where an engine was kept from doing so. No program
 /// of an engine's is taken from these directories.
-pub fn sweep(boundary: &str, session: &str, not_in: &[PathBuf]) {
-    let of = |engine| CommandLine::new(engine, not_in.to_vec());
+pub fn sweep(launcher: &Launcher, boundary: &str, session: &str, not_in: &[PathBuf]) {
+    let of = |engine| CommandLine::new(launcher.clone(), engine, not_in.to_vec());
     let all = [ImageEngine::Docker, ImageEngine::Podman].map(of);
     if let Some(engine) = all.into_iter().find(|engine| engine.label() == boundary) {
         engine.remove_named(&format!("pinfold-{session}"));

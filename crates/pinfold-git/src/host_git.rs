@@ -1,11 +1,10 @@
 //! The host's own git on the host's own repository.
 
 use std::ffi::OsString;
-use std::path::Path;
 
 use pinfold_host::anchor::Anchor;
 use pinfold_host::beneath::owner_at;
-use pinfold_host::launcher::{Launcher, Spot};
+use pinfold_host::launcher::{HostProgram, Spot};
 
 const NO_HOOKS: &str = "core.hooksPath=/dev/null";
 const NO_MONITOR: &str = "core.fsmonitor=false";
@@ -14,7 +13,7 @@ const NO_MONITOR: &str = "core.fsmonitor=false";
 #[derive(Debug, Clone, Copy)]
 pub struct HostGit<'a> {
     /// The program.
-    pub program: &'a Path,
+    pub program: &'a HostProgram,
     /// The git directory: a repository's, or a linked worktree's.
     pub directory: &'a Anchor,
 }
@@ -43,7 +42,7 @@ impl HostGit<'_> {
         let directory = self.directory.open().map_err(|error| error.to_string())?;
         // No command here needs the working tree, and one of a submodule may be gone.
         let place = ["--git-dir", ".", "--work-tree", ".", "-c", NO_HOOKS, "-c", NO_MONITOR];
-        let mut argv: Vec<OsString> = vec![self.program.into()];
+        let mut argv: Vec<OsString> = vec![self.program.path().into()];
         argv.extend(place.iter().chain(arguments).map(Into::into));
         let mut variables = vec![
             ("GIT_CONFIG_NOSYSTEM", "1"),
@@ -54,7 +53,7 @@ impl HostGit<'_> {
         variables.extend(more);
         let spot = Spot { path: self.directory.path(), opened: &directory };
         let owner = owner_at(&directory, "HEAD");
-        let output = Launcher.run_in(spot, owner, &argv, &variables, input);
+        let output = self.program.launcher().run_in(spot, owner, &argv, &variables, input);
         let output = output.map_err(|error| error.to_string())?;
         if output.code == Some(0) {
             return Ok(output.stdout.to_vec());

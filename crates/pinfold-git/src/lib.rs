@@ -8,6 +8,7 @@ pub mod github;
 pub mod host_git;
 pub mod index;
 pub mod keys;
+pub mod known;
 pub mod layout;
 pub mod lfs;
 pub mod packed;

@@ -6,7 +6,9 @@
 //! for changed and hash it, so there it compares times in seconds and sizes alone
 //! (`core.checkStat`, git-config(1)).
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use pinfold_host::directories::Places;
 
 use crate::config::{Config, Setting, split, write};
 use crate::keys::{Verdict, judge};
@@ -25,6 +27,12 @@ pub enum Owners {
     Same,
     /// Others: a session of root is another user.
     Other,
+}
+
+/// Returns the files of the user's own git configuration, the last one winning.
+pub fn files(places: &Places) -> [PathBuf; 2] {
+    let config = places.config.parent().unwrap_or(&places.home);
+    [config.join("git/config"), places.home.join(".gitconfig")]
 }
 
 /// The settings of these files that are taken inside, as a file.

@@ -1,6 +1,7 @@
 //! The one place where programs are started on the host (requirement 8.1). What runs inside is
 //! started by init; everything else goes through here, and a lint forbids any other way.
 
+mod direct;
 mod lease;
 mod own_program;
 mod record;
@@ -16,50 +17,94 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use pinfold_policy::authority::Authority;
 use pinfold_secrets::{CommandOutput, RunCommand, Secret};
 
+pub use self::direct::{
+    become_program, environment_with, run_here, start_for_inside, start_minded, start_own,
+    start_reader, start_session,
+};
 pub use self::lease::lend;
 pub use self::own_program::own_program;
 pub use self::record::record_launch;
+use crate::Refusal;
 use crate::audit::{Audit, Purpose};
 use crate::directories::Places;
 use crate::io::lock;
 use crate::process::{ENVIRONMENT, command, see_to_end};
-use crate::wrappers::{self, Launch};
+use crate::wrappers::{Launch, Wrappers};
 
 /// How long a program on the host may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Starts programs on the host: no shell, an environment that is built, a time limit.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Launcher;
+/// Starts programs on the host: no shell, an environment that is built, a time limit. Each launch goes
+/// through the wrappers and is recorded. Clones share the wrappers and the log.
+#[derive(Debug, Clone)]
+pub struct Launcher(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    wrappers: Wrappers,
+    /// The session's log, once it has one; until then that of no session.
+    audit: Mutex<Option<Arc<Audit>>>,
+}
 
 /// What launches on the host are shown as handled by, before the wrappers.
 pub const HOST: &str = "host";
 
-/// Where launches on the host are recorded, once the session has its log.
-static RECORD: Mutex<Option<Arc<Audit>>> = Mutex::new(None);
-
-/// Launches are recorded in this log from now on.
-pub fn record_in(audit: &Arc<Audit>) {
-    *lock(&RECORD) = Some(Arc::clone(audit));
-}
-
-/// The log, of no session where there is none yet.
-fn record() -> io::Result<Arc<Audit>> {
-    let mut record = lock(&RECORD);
-    if let Some(audit) = &*record {
-        return Ok(Arc::clone(audit));
-    }
-    let places = Places::find().map_err(io::Error::other)?;
-    let audit = Arc::new(Audit::open(&places.state, None)?);
-    Ok(Arc::clone(record.insert(audit)))
-}
-
 impl Launcher {
+    /// Returns a launcher whose launches these wrappers handle.
+    #[must_use]
+    pub fn new(wrappers: Wrappers) -> Self {
+        Self(Arc::new(Shared { wrappers, audit: Mutex::new(None) }))
+    }
+
+    /// Records launches in this log from now on.
+    pub fn record_in(&self, audit: &Arc<Audit>) {
+        *lock(&self.0.audit) = Some(Arc::clone(audit));
+    }
+
+    /// Makes launches for a session of this authority from now on.
+    pub fn act_for(&self, authority: &Authority) {
+        self.0.wrappers.act_for(authority);
+    }
+
+    /// Has the wrappers handle what is to be launched inside.
+    ///
+    /// # Errors
+    /// Returns a refusal if a wrapper refuses or fails.
+    pub fn wrapped(&self, boundary: &str, launch: Launch) -> Result<Launch, Refusal> {
+        self.0.wrappers.wrapped(boundary, launch)
+    }
+
+    /// Finds the program of this name that the user's `PATH` finds, but for directories in which a sandbox may
+    /// have written.
+    #[must_use]
+    pub fn find(&self, name: &str, not_in: &[PathBuf]) -> Option<HostProgram> {
+        find(name, not_in).map(|path| self.program(path))
+    }
+
+    /// Returns a program whose file was found before.
+    #[must_use]
+    pub fn program(&self, path: PathBuf) -> HostProgram {
+        HostProgram { path, launcher: self.clone() }
+    }
+
+    /// The log, of no session where there is none yet.
+    fn audit(&self) -> io::Result<Arc<Audit>> {
+        let mut audit = lock(&self.0.audit);
+        if let Some(audit) = &*audit {
+            return Ok(Arc::clone(audit));
+        }
+        let places = Places::find().map_err(io::Error::other)?;
+        let opened = Arc::new(Audit::open(&places.state, None)?);
+        Ok(Arc::clone(audit.insert(opened)))
+    }
+
     /// Has the wrappers handle a launch on the host, and records it. The environment is what lets a
     /// program find its own configuration, and `variables`.
     fn prepare<'v>(
+        &self,
         argv: Vec<OsString>,
         kept: impl Iterator<Item = &'v &'v str>,
         variables: &[(&str, &str)],
@@ -72,8 +117,8 @@ impl Launcher {
         }
         let cwd = spot.map_or(Path::new("/"), |spot| spot.path);
         let launch = Launch { argv, env, cwd: cwd.to_owned(), handled_by: Vec::new() };
-        let launch = wrappers::wrap(HOST, launch)?;
-        record_launch(&*record()?, Purpose::Host, &launch)?;
+        let launch = self.0.wrappers.wrap(HOST, launch)?;
+        record_launch(&*self.audit()?, Purpose::Host, &launch)?;
         let here = match spot {
             Some(spot) if launch.cwd == spot.path => of_descriptor(spot.opened.as_fd()),
             _ => launch.cwd,
@@ -88,6 +133,7 @@ impl Launcher {
     }
 
     fn spawn(
+        &self,
         argv: &[impl AsRef<OsStr>],
         variables: &[(&str, &str)],
         input: bool,
@@ -95,7 +141,7 @@ impl Launcher {
         spot: Option<Spot<'_>>,
     ) -> io::Result<Child> {
         let argv = argv.iter().map(|word| word.as_ref().to_owned()).collect();
-        let mut command = Self::prepare(argv, ENVIRONMENT.iter(), variables, spot)?;
+        let mut command = self.prepare(argv, ENVIRONMENT.iter(), variables, spot)?;
         if let Some((uid, gid)) = owner {
             command.uid(uid).gid(gid);
         }
@@ -109,140 +155,22 @@ impl Launcher {
             .spawn()
     }
 
-    /// Starts this very program with other arguments, in its own environment, with what it says on
-    /// both outputs going to one place.
-    ///
-    /// # Errors
-    /// What starting it says.
-    pub fn start_own(self, arguments: &[&OsStr], output: OwnedFd) -> io::Result<Child> {
-        command(std::env::current_exe()?)
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stdout(output.try_clone()?)
-            .stderr(output)
-            .spawn()
-    }
-
-    /// Starts this very program in a directory, in its own environment, with pipes for all three
-    /// streams.
-    ///
-    /// # Errors
-    /// What starting it says.
-    pub fn start_session(self, arguments: &[OsString], directory: &Path) -> io::Result<Child> {
-        command(std::env::current_exe()?)
-            .args(arguments)
-            .current_dir(directory)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-    }
-
-    /// Starts this very program with other arguments, without an environment, to be talked to by its
-    /// streams. What it says beside its answers is nobody's.
-    ///
-    /// # Errors
-    /// What starting it says.
-    pub fn start_reader(self, arguments: &[&OsStr]) -> io::Result<Child> {
-        command(std::env::current_exe()?)
-            .args(arguments)
-            .env_clear()
-            .current_dir("/")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-    }
-
     /// Has the wrappers handle a command that an inside asks for, and records it. Its environment is
     /// what lets a program find its own configuration, and `variables`.
     ///
     /// # Errors
     /// A wrapper that refuses or fails, or a log that cannot be written: then nothing is started.
     pub fn for_inside(
-        self,
+        &self,
         argv: Vec<OsString>,
         cwd: &Path,
         variables: Vec<(&str, OsString)>,
     ) -> io::Result<Launch> {
-        let env = Self::environment_with(variables);
+        let env = environment_with(variables);
         let launch = Launch { argv, env, cwd: cwd.to_owned(), handled_by: Vec::new() };
-        let launch = wrappers::wrap(HOST, launch)?;
-        record_launch(&*record()?, Purpose::Host, &launch)?;
+        let launch = self.0.wrappers.wrap(HOST, launch)?;
+        record_launch(&*self.audit()?, Purpose::Host, &launch)?;
         Ok(launch)
-    }
-
-    /// What lets a program find its own configuration, and these variables.
-    pub fn environment_with(variables: Vec<(&str, OsString)>) -> Vec<(OsString, OsString)> {
-        let is_given = |name: &&str| variables.iter().any(|(given, _)| given == name);
-        let kept = ENVIRONMENT.iter().filter(|name| !is_given(name));
-        let kept = kept.filter_map(|name| Some(((*name).into(), std::env::var_os(name)?)));
-        let kept: Vec<(OsString, OsString)> = kept.collect();
-        kept.into_iter()
-            .chain(variables.into_iter().map(|(name, value)| (name.into(), value)))
-            .collect()
-    }
-
-    /// Starts this very program for an inside, in an environment that was built, in a directory that is
-    /// held open, with pipes for all three streams.
-    ///
-    /// # Errors
-    /// What starting it says.
-    pub fn start_for_inside(
-        self,
-        arguments: &[OsString],
-        env: Vec<(OsString, OsString)>,
-        directory: BorrowedFd<'_>,
-    ) -> io::Result<Child> {
-        command(std::env::current_exe()?)
-            .args(arguments)
-            .env_clear()
-            .envs(env)
-            .current_dir(of_descriptor(directory))
-            .process_group(0)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-    }
-
-    /// Starts a program that the wrappers have handled, with all that this process has, its streams
-    /// included, under a name of its own.
-    ///
-    /// # Errors
-    /// What starting it says.
-    pub fn start_minded(
-        self,
-        program: &OsStr,
-        name: &OsStr,
-        args: &[OsString],
-    ) -> io::Result<Child> {
-        let mut command = command(program);
-        crate::sys::unblock_signals_of(&mut command);
-        crate::sys::end_with_this_thread(&mut command);
-        command.arg0(name).args(args).spawn()
-    }
-
-    /// Inside: replaces this program by another, for which it stands. Returns only if that fails.
-    #[expect(clippy::disallowed_methods, reason = "inside, and nothing of the host's")]
-    pub fn become_program(self, program: &Path, args: &[OsString]) -> io::Error {
-        command(program).args(args).exec()
-    }
-
-    /// Inside: runs a program to its end with this process's environment and directory.
-    ///
-    /// # Errors
-    /// What starting it says; `TimedOut` after a minute.
-    pub fn run_here(self, argv: &[OsString], input: Option<&[u8]>) -> io::Result<CommandOutput> {
-        let (program, arguments) =
-            argv.split_first().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
-        let child = command(program)
-            .args(arguments)
-            .stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() })
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()?;
-        see_to_end(child, input, Instant::now() + PATIENCE, usize::MAX)
     }
 
     /// Runs a program to its end in `/`, with these variables besides the few that let it find
@@ -251,12 +179,12 @@ impl Launcher {
     /// # Errors
     /// What starting it says; `TimedOut` after a minute.
     pub fn run_to_end(
-        self,
+        &self,
         argv: &[impl AsRef<OsStr>],
         variables: &[(&str, &str)],
         input: Option<&[u8]>,
     ) -> io::Result<CommandOutput> {
-        let child = Self::spawn(argv, variables, input.is_some(), None, None)?;
+        let child = self.spawn(argv, variables, input.is_some(), None, None)?;
         see_to_end(child, input, Instant::now() + PATIENCE, usize::MAX)
     }
 
@@ -265,8 +193,8 @@ impl Launcher {
     ///
     /// # Errors
     /// What starting it says; `TimedOut` after a minute.
-    pub fn run_keeping(self, argv: Vec<OsString>, kept: &[&str]) -> io::Result<CommandOutput> {
-        let mut command = Self::prepare(argv, ENVIRONMENT.iter().chain(kept), &[], None)?;
+    pub fn run_keeping(&self, argv: Vec<OsString>, kept: &[&str]) -> io::Result<CommandOutput> {
+        let mut command = self.prepare(argv, ENVIRONMENT.iter().chain(kept), &[], None)?;
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         see_to_end(command.spawn()?, None, Instant::now() + PATIENCE, usize::MAX)
     }
@@ -277,7 +205,7 @@ impl Launcher {
     ///
     /// # Errors
     /// What starting it says.
-    pub fn pager(self, line: &OsStr) -> io::Result<Child> {
+    pub fn pager(&self, line: &OsStr) -> io::Result<Child> {
         /// What a pager asks for its terminal; what names programs for its input is none of it.
         const TERMINAL: [&str; 5] = ["TERM", "COLUMNS", "LINES", "LC_ALL", "LC_CTYPE"];
         // The shell lives as long as the pager, and the pager decides about its keys itself.
@@ -286,7 +214,7 @@ impl Launcher {
         let argv = vec!["/bin/sh".into(), "-c".into(), script];
         let kept = ENVIRONMENT.iter().chain(&TERMINAL);
         let variables = [("LESSSECURE", "1")];
-        let pager = Self::prepare(argv, kept, &variables, None)?.stdin(Stdio::piped()).spawn()?;
+        let pager = self.prepare(argv, kept, &variables, None)?.stdin(Stdio::piped()).spawn()?;
         crate::sys::leave_keys_to_others();
         Ok(pager)
     }
@@ -297,7 +225,7 @@ impl Launcher {
     /// # Errors
     /// As [`Self::run_to_end`].
     pub fn run_in(
-        self,
+        &self,
         spot: Spot<'_>,
         owner: Option<(u32, u32)>,
         argv: &[OsString],
@@ -305,8 +233,29 @@ impl Launcher {
         input: Option<&[u8]>,
     ) -> io::Result<CommandOutput> {
         let owner = owner.filter(|_| rustix::process::geteuid().is_root());
-        let child = Self::spawn(argv, variables, input.is_some(), owner, Some(spot))?;
+        let child = self.spawn(argv, variables, input.is_some(), owner, Some(spot))?;
         see_to_end(child, input, Instant::now() + PATIENCE, usize::MAX)
+    }
+}
+
+/// A program of the host's, with what starts it.
+#[derive(Debug, Clone)]
+pub struct HostProgram {
+    path: PathBuf,
+    launcher: Launcher,
+}
+
+impl HostProgram {
+    /// Returns its file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns what starts it.
+    #[must_use]
+    pub fn launcher(&self) -> &Launcher {
+        &self.launcher
     }
 }
 

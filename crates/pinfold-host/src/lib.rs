@@ -7,6 +7,7 @@ pub mod beneath;
 pub mod digest;
 pub mod directories;
 pub mod file_id;
+mod host;
 pub mod io;
 pub mod ipc;
 pub mod launcher;
@@ -21,4 +22,5 @@ pub mod sessions;
 pub mod sys;
 pub mod wrappers;
 
+pub use host::Host;
 pub use refusal::Refusal;

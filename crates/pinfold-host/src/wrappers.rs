@@ -5,7 +5,7 @@
 //! brings) and a program that pinfold starts on the host. A wrapper's own program is none, and neither
 //! is this very program, which pinfold starts in processes of its own.
 //!
-//! One process of pinfold has one list, and acts for one session at most.
+//! A list acts for one session at most.
 
 mod bearer;
 mod context;
@@ -14,7 +14,7 @@ mod launch;
 mod program;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use pinfold_policy::authority::Authority;
 use pinfold_policy::settings::WrapperSetting;
@@ -25,7 +25,6 @@ use self::bearer::Bearer;
 pub use self::context::{Context, Subject};
 pub use self::context::{Launch, split_variable};
 pub use self::error::{WrapError, Wrong};
-pub use self::launch::wrapped;
 use self::program::Program;
 
 /// A wrapper in the program that embeds this crate. It gives what is launched instead, or why nothing
@@ -63,73 +62,79 @@ struct Registry {
     bearer: Option<Arc<Bearer>>,
 }
 
-static REGISTRY: Mutex<Registry> =
-    Mutex::new(Registry { source: None, wrappers: Vec::new(), bearer: None });
+/// The wrappers that launches go through, in their order.
+#[derive(Debug)]
+pub struct Wrappers(Mutex<Registry>);
 
-fn registry() -> MutexGuard<'static, Registry> {
-    lock(&REGISTRY)
-}
-
-/// Says where the wrappers of the settings come from. They are before those that are registered by
-/// [`register`] afterwards.
-pub fn come_from(source: Source) {
-    registry().source = Some(source);
-}
-
-/// Registers a function. One of the same id is replaced, and keeps its place; launches show the
-/// label, or the id where there is none.
-///
-/// # Errors
-/// Settings that cannot be read: their wrappers come first.
-pub fn register(
-    id: &str,
-    function: impl Fn(Context, Option<&Subject>) -> Result<Context, String> + Send + Sync + 'static,
-    label: Option<&str>,
-) -> Result<(), WrapError> {
-    let mut registry = registry();
-    registry.read_settings()?;
-    registry.put(Wrapper {
-        id: id.to_owned(),
-        label: label.map(str::to_owned),
-        how: How::Function(Arc::new(function)),
-    });
-    Ok(())
-}
-
-/// From now on launches are made for a session of this authority.
-pub fn act_for(authority: &Authority) {
-    registry().bearer = Some(Arc::new(Bearer::of(authority)));
-}
-
-/// Has all of them handle a launch in a boundary, or on the `host`.
-///
-/// # Errors
-/// One that refuses, or fails in whatever way: then nothing is launched.
-pub fn wrap(boundary: &str, mut launch: Launch) -> Result<Launch, WrapError> {
-    let (wrappers, bearer) = {
-        let mut registry = registry();
-        registry.read_settings()?;
-        (registry.wrappers.clone(), registry.bearer.clone())
-    };
-    launch.handled_by = vec![boundary.to_owned()];
-    let Some(first) = wrappers.first() else { return Ok(launch) };
-    let mut context = Context::of(&launch).map_err(|wrong| first.failed(wrong))?;
-    for wrapper in &wrappers {
-        let given = context.clone();
-        let answer = match &wrapper.how {
-            How::Function(function) => {
-                let subject = bearer.as_ref().map(|bearer| &bearer.subject);
-                function(context, subject).map_err(Wrong::Refused)
-            }
-            How::Program(program) => program.ask(&context, boundary, bearer.as_deref()),
-        };
-        context = answer
-            .and_then(|answer| answer.checked(&given))
-            .map_err(|wrong| wrapper.failed(wrong))?;
-        context.wrappers.push(wrapper.shown().to_owned());
+impl Wrappers {
+    /// Returns a list without any wrapper, to which functions may be added.
+    #[must_use]
+    pub fn none() -> Self {
+        Self(Mutex::default())
     }
-    launch.handled_by.append(&mut context.wrappers.clone());
-    Ok(context.into_launch(launch.handled_by))
+
+    /// Returns the wrappers of the settings, which come from here. Those that are registered are behind them.
+    #[must_use]
+    pub fn of_settings(source: Source) -> Self {
+        Self(Mutex::new(Registry { source: Some(source), ..Registry::default() }))
+    }
+
+    /// Registers a function. One of the same id is replaced, and keeps its place; launches show the
+    /// label, or the id where there is none.
+    ///
+    /// # Errors
+    /// Settings that cannot be read: their wrappers come first.
+    pub fn register(
+        &self,
+        id: &str,
+        function: impl Fn(Context, Option<&Subject>) -> Result<Context, String> + Send + Sync + 'static,
+        label: Option<&str>,
+    ) -> Result<(), WrapError> {
+        let mut registry = lock(&self.0);
+        registry.read_settings()?;
+        registry.put(Wrapper {
+            id: id.to_owned(),
+            label: label.map(str::to_owned),
+            how: How::Function(Arc::new(function)),
+        });
+        Ok(())
+    }
+
+    /// From now on launches are made for a session of this authority.
+    pub(crate) fn act_for(&self, authority: &Authority) {
+        lock(&self.0).bearer = Some(Arc::new(Bearer::of(authority)));
+    }
+
+    /// Has all of them handle a launch in a boundary, or on the `host`.
+    ///
+    /// # Errors
+    /// One that refuses, or fails in whatever way: then nothing is launched.
+    pub(crate) fn wrap(&self, boundary: &str, mut launch: Launch) -> Result<Launch, WrapError> {
+        let (wrappers, bearer) = {
+            let mut registry = lock(&self.0);
+            registry.read_settings()?;
+            (registry.wrappers.clone(), registry.bearer.clone())
+        };
+        launch.handled_by = vec![boundary.to_owned()];
+        let Some(first) = wrappers.first() else { return Ok(launch) };
+        let mut context = Context::of(&launch).map_err(|wrong| first.failed(wrong))?;
+        for wrapper in &wrappers {
+            let given = context.clone();
+            let answer = match &wrapper.how {
+                How::Function(function) => {
+                    let subject = bearer.as_ref().map(|bearer| &bearer.subject);
+                    function(context, subject).map_err(Wrong::Refused)
+                }
+                How::Program(program) => program.ask(&context, boundary, bearer.as_deref()),
+            };
+            context = answer
+                .and_then(|answer| answer.checked(&given))
+                .map_err(|wrong| wrapper.failed(wrong))?;
+            context.wrappers.push(wrapper.shown().to_owned());
+        }
+        launch.handled_by.append(&mut context.wrappers.clone());
+        Ok(context.into_launch(launch.handled_by))
+    }
 }
 
 impl Registry {

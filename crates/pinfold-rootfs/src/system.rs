@@ -16,7 +16,9 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use pinfold_egress::{Downloader, Progress, Reference, Registry, WayOut};
+use pinfold_host::Host;
 use pinfold_host::directories::Places;
+use pinfold_host::launcher::Launcher;
 use pinfold_host::memo::Memo;
 use pinfold_policy::limits::{ByteSize, Limits};
 use pinfold_policy::project::Base;
@@ -91,6 +93,7 @@ pub enum Doing {
 #[expect(missing_debug_implementations, reason = "holds a closure")]
 pub struct Systems<'a> {
     places: &'a Places,
+    launcher: &'a Launcher,
     shelf: Shelf,
     memo: Memo,
     /// Whether tags are looked up anew.
@@ -105,11 +108,12 @@ pub struct Systems<'a> {
 impl<'a> Systems<'a> {
     /// Those in the user's cache; `doing` is told what takes time.
     #[must_use]
-    pub fn new(places: &'a Places, doing: &'a dyn Fn(Doing)) -> Self {
+    pub fn new(host: Host<'a>, doing: &'a dyn Fn(Doing)) -> Self {
+        let Host { places, launcher } = host;
         let dir = places.cache.join("bases");
         let memo = Memo::of_bases(places);
         let (shelf, most) = (Shelf::new(dir, SUMMARY), Limits::DEFAULT_BUILD);
-        Self { places, shelf, memo, refresh: false, most, written: Vec::new(), doing }
+        Self { places, launcher, shelf, memo, refresh: false, most, written: Vec::new(), doing }
     }
 
     /// The same, but that no engine's program is taken from directories in which an inside may have

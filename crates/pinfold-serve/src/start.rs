@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use pinfold_client::Fault;
-use pinfold_host::launcher::Launcher;
+use pinfold_host::launcher::start_session;
 use pinfold_host::session_id::SessionId;
 
 /// Bytes that are kept of what a session says.
@@ -58,7 +58,7 @@ pub fn start(directory: &Path, options: &[OsString]) -> Result<Started, Fault> {
     let system = |error: io::Error| {
         Fault::refused(format!("cannot start a session in {}: {error}", directory.display()), None)
     };
-    let mut child = Launcher.start_session(&arguments, directory).map_err(system)?;
+    let mut child = start_session(&arguments, directory).map_err(system)?;
     let (input, stdout) = (child.stdin.take(), child.stdout.take());
     let stderr = child.stderr.take();
     // From here on it ends, whatever fails.
@@ -95,7 +95,7 @@ pub(crate) fn detached(
     let system = |error: io::Error| {
         Fault::refused(format!("cannot start a session in {}: {error}", directory.display()), None)
     };
-    let child = Launcher.start_session(&arguments, directory).map_err(system)?;
+    let child = start_session(&arguments, directory).map_err(system)?;
     let output = child.wait_with_output().map_err(system)?;
     let notes = split(&String::from_utf8_lossy(&output.stderr));
     if !output.status.success() {

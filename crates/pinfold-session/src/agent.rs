@@ -31,8 +31,9 @@ use pinfold_rootfs::userland::{self, HOME};
 use pinfold_secrets::{SecretId, Store};
 use pinfold_workspace::workspace::Workspace;
 
+use crate::RunError;
 use crate::gateway::{self, GATEWAY_URL, Provider};
-use crate::{Extra, RunError};
+use crate::view::Extra;
 
 /// Where the agent's layer is mounted, and its commands.
 const LAYER: &str = "/run/pinfold/agent";
@@ -53,7 +54,8 @@ fn agent_directories(places: &Places) -> [PathBuf; 2] {
 }
 
 /// What a run of an agent needs beyond the settings.
-pub struct AgentRun {
+#[derive(Default)]
+pub(crate) struct AgentRun {
     /// The program and its arguments.
     pub argv: Vec<OsString>,
     /// The agent's variables.
@@ -74,7 +76,7 @@ pub struct AgentRun {
 
 /// Where an agent's program comes from.
 #[derive(Clone, Copy)]
-pub enum ProgramSource<'a> {
+pub(crate) enum ProgramSource<'a> {
     /// Its recipe: provisioned if need be, which is told.
     Layer(&'a dyn Fn(Event)),
     /// The session's system, which has it.
@@ -82,14 +84,14 @@ pub enum ProgramSource<'a> {
 }
 
 /// Agent files as they were found.
-pub struct AgentFiles(Vec<(PathBuf, Vec<u8>)>);
+pub(crate) struct AgentFiles(Vec<(PathBuf, Vec<u8>)>);
 
 impl AgentFiles {
     /// Reads the agents of the administrator and the user.
     ///
     /// # Errors
     /// A file that is there and cannot be read.
-    pub fn read(places: &Places) -> Result<Self, RunError> {
+    pub(crate) fn read(places: &Places) -> Result<Self, RunError> {
         let mut files = Vec::new();
         for directory in agent_directories(places) {
             let Ok(entries) = fs::read_dir(&directory) else { continue };
@@ -103,7 +105,7 @@ impl AgentFiles {
     }
 
     /// The registry over these files and the built-in ones.
-    pub fn registry(&self) -> Registry<'_> {
+    pub(crate) fn registry(&self) -> Registry<'_> {
         Registry::new(self.0.iter().map(|(path, bytes)| SettingsFile { path, bytes }).collect())
     }
 }
@@ -112,7 +114,7 @@ impl AgentFiles {
 ///
 /// # Errors
 /// An unknown agent or provider, or no credential, each with the way out.
-pub fn resolve(
+pub(crate) fn resolve(
     name: &str,
     settings: &Settings,
     places: &Places,
@@ -157,7 +159,7 @@ pub fn resolve(
 ///
 /// # Errors
 /// Whatever is missing, with the way out.
-pub fn prepare(
+pub(crate) fn prepare(
     (agent, secret): (ResolvedAgent, Option<SecretId>),
     user_args: Vec<OsString>,
     unattended: bool,
@@ -226,7 +228,7 @@ fn files(agent: &ResolvedAgent, values: &TemplateValues<'_>) -> Result<Vec<Entry
 ///
 /// # Errors
 /// A path that cannot be looked at, or that the administrator's policy forbids.
-pub fn read_grants(
+pub(crate) fn read_grants(
     agent: &AgentProfile,
     settings: &Settings,
     places: &Places,

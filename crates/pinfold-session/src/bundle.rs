@@ -13,7 +13,7 @@ use std::time::Duration;
 
 pub use pinfold_bundle::NodeModules;
 use pinfold_bundle::{Answer, Bundle, BundleError, Finding};
-use pinfold_host::launcher::Launcher;
+use pinfold_host::launcher::start_reader;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Resource, Rlimit};
 
@@ -124,7 +124,7 @@ struct Reader {
 
 impl Reader {
     fn start(root: &Path, files: &VecDeque<PathBuf>) -> io::Result<Self> {
-        let mut process = Launcher.start_reader(&[OsStr::new(READER), root.as_os_str()])?;
+        let mut process = start_reader(&[OsStr::new(READER), root.as_os_str()])?;
         if let Some(mut input) = process.stdin.take() {
             let names = files.iter().flat_map(|file| [file.as_os_str().as_bytes(), b"\0"]);
             // One that does not listen says nothing, either.

@@ -30,13 +30,13 @@ struct Authorities {
 
 /// What all of the caller's variables name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct CallerTrust(Vec<Authorities>);
+pub(crate) struct CallerTrust(Vec<Authorities>);
 
 impl CallerTrust {
     /// Reads the files that the caller's variables name, each once. One that cannot be read does not count,
     /// and a note says so.
     #[must_use]
-    pub fn find() -> Self {
+    pub(crate) fn find() -> Self {
         Self::of(|name| std::env::var_os(name))
     }
 
@@ -76,7 +76,7 @@ impl CallerTrust {
 
     /// The variables for a session without an authority of its own: each names a file with what the
     /// caller's names.
-    pub fn environment(&self) -> impl Iterator<Item = (&'static str, String)> {
+    pub(crate) fn environment(&self) -> impl Iterator<Item = (&'static str, String)> {
         self.0.iter().flat_map(|one| {
             let place = match one.certificates {
                 Some(_) => place(one.variables[0]),
@@ -90,7 +90,7 @@ impl CallerTrust {
     ///
     /// # Errors
     /// Never: the paths are valid.
-    pub fn entries(&self) -> Result<Vec<Entry>, PathError> {
+    pub(crate) fn entries(&self) -> Result<Vec<Entry>, PathError> {
         let entry = |one: &Authorities| {
             let content = one.certificates.clone()?;
             let place = Place::File { content, mode: 0o644, keep: false };

@@ -7,7 +7,7 @@ use pinfold_policy::path::{InsidePath, PathError};
 use pinfold_rootfs::system::Stack;
 
 /// The directory of these programs, for `PATH` in the sandbox.
-pub const DIRECTORY: &str = "/run/pinfold/container-tools";
+pub(crate) const DIRECTORY: &str = "/run/pinfold/container-tools";
 const TOOLS: [&str; 4] = ["docker", "podman", "buildah", "nerdctl"];
 const PLACES: [&str; 2] = ["/usr/local/bin", "/usr/bin"];
 
@@ -15,7 +15,7 @@ const PLACES: [&str; 2] = ["/usr/local/bin", "/usr/bin"];
 ///
 /// # Errors
 /// Never: the paths are constants.
-pub fn entries(stack: Option<&Stack>) -> Result<Vec<Entry>, PathError> {
+pub(crate) fn entries(stack: Option<&Stack>) -> Result<Vec<Entry>, PathError> {
     let has = |path: &Path| stack.map_or_else(|| path.exists(), |stack| stack.has(path));
     let found = TOOLS.into_iter().filter_map(|tool| {
         let program = PLACES.map(|place| format!("{place}/{tool}"));

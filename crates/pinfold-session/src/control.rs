@@ -4,6 +4,7 @@
 //! beside the command gets its streams from the client by descriptor: their bytes never pass
 //! through the session's supervisor, and a client that reads slowly slows nobody but its own.
 
+mod approvals;
 mod attach;
 mod bounds;
 mod client;
@@ -14,9 +15,9 @@ mod server;
 mod session;
 mod suspended;
 
+pub use approvals::{Attendance, no_door};
 pub use attach::{Attach, AttachEnd, attach};
 pub use bounds::Limits;
-pub(crate) use client::approvals;
 pub use client::{change, reachable, stop};
 pub use exec::{Exec, ExecEnd, Tty, end_of_input, exec};
 pub use message::{Change, RulesNow};

@@ -11,8 +11,8 @@ use pinfold_egress::{
     DoorConfig, DoorSockets, Egress, Event as DoorEvent, Journal, NetworkDoor, PolicyHandle,
     SessionAuthority, WayOut,
 };
+use pinfold_host::Host;
 use pinfold_host::audit::{Audit, Event, Login};
-use pinfold_host::directories::Places;
 use pinfold_host::io::lock;
 use pinfold_host::rate_limit::Pace;
 use pinfold_policy::network::{Endpoint, HostPattern, NetworkPolicy, NetworkRule};
@@ -33,9 +33,9 @@ const OUTWARD: u16 = 881;
 const NAMES: u16 = 53;
 
 /// The proxy's address as programs are given it.
-pub const PROXY_URL: &str = "http://127.0.0.1:881";
+pub(crate) const PROXY_URL: &str = "http://127.0.0.1:881";
 /// What programs reach without the proxy.
-pub const NO_PROXY: &str = "localhost,127.0.0.1,::1,pinfold";
+pub(crate) const NO_PROXY: &str = "localhost,127.0.0.1,::1,pinfold";
 
 /// The sockets that init opens. Where no host is allowed there is still somebody to say so, but
 /// nothing is handed over: a connection to an address fails in the kernel.
@@ -103,7 +103,7 @@ pub(crate) fn open(
     doors: Doors,
     provider: Option<Provider>,
     settings: &Settings,
-    places: &Places,
+    host: Host<'_>,
     records: &Arc<Records>,
     (trust, ssh): (Option<&Trust>, Option<Ssh>),
 ) -> Result<Opened, RunError> {
@@ -129,7 +129,7 @@ pub(crate) fn open(
         Some(provider) => {
             let listener = TcpListener::from(next()?);
             let journal = Arc::clone(records) as Arc<dyn Journal>;
-            Some((provider.gateway(places, settings, journal)?, vec![listener]))
+            Some((provider.gateway(host, settings, journal)?, vec![listener]))
         }
         None => None,
     };
@@ -138,7 +138,7 @@ pub(crate) fn open(
     let loopback = loopback.collect::<Result<Vec<_>, LaunchError>>()?;
     let names = UdpSocket::from(next()?);
     let outward = sockets.map(TcpListener::from).collect();
-    let secrets = placed::place(settings, places)?;
+    let secrets = placed::place(settings, host)?;
     let variables = placed::environment(&secrets);
     let (authority, covers) = match trust {
         Some(trust) => {

@@ -31,7 +31,7 @@ const PAUSE: u32 = 10;
 
 /// A directory that a run fills, and how far.
 #[derive(Debug, Clone)]
-pub struct Bound {
+pub(crate) struct Bound {
     /// The directory.
     pub dir: PathBuf,
     /// Bytes that it may hold.

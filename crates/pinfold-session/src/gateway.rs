@@ -6,7 +6,7 @@ use pinfold_egress::{
     AccountHeader, Api, BodyForm, Credential, CredentialKind, EphemeralKey, Gateway, GatewayConfig,
     HeaderName, Journal, LoginTerms, ProviderId, Renewal, Route, Upstream, WayOut,
 };
-use pinfold_host::directories::Places;
+use pinfold_host::Host;
 use pinfold_policy::agents::{AuthMode, RefreshForm, RefreshTerms, ResolvedAgent};
 use pinfold_policy::prices::Prices;
 use pinfold_policy::settings::Settings;
@@ -26,7 +26,7 @@ pub(crate) const PORT: u16 = 880;
 pub(crate) const GATEWAY_URL: &str = "http://127.0.0.1:880";
 
 /// A model provider for one session.
-pub struct Provider {
+pub(crate) struct Provider {
     /// The session's key.
     pub(crate) key: EphemeralKey,
     id: ProviderId,
@@ -98,17 +98,17 @@ impl Provider {
     /// A proxy of the host that cannot be used.
     pub(crate) fn gateway(
         self,
-        places: &Places,
+        host: Host<'_>,
         settings: &Settings,
         journal: Arc<dyn Journal>,
     ) -> Result<Gateway, RunError> {
         let way = WayOut::from_environment();
         let way = way.map_err(|error| RunError::refused(&error, Some(error.hint())))?;
         let id = self.secret;
-        let secret = StoreSecret::new(id.clone(), places);
+        let secret = StoreSecret::new(id.clone(), host);
         let mut secret = secret.map_err(|error| RunError::refused(error, None))?;
         if let Some(terms) = self.login {
-            let store = Store::new(places.secrets());
+            let store = Store::new(host.places.secrets());
             secret = secret.renewed_by(Renewal::new(store, id.clone(), terms, way.clone()));
         }
         let credential = Credential {
@@ -131,7 +131,7 @@ impl Provider {
             session_keys: vec![self.key],
             routes: vec![route],
             journal,
-            budget: Arc::new(Budgets::new(settings.budgets.clone(), prices, places)),
+            budget: Arc::new(Budgets::new(settings.budgets.clone(), prices, host.places)),
             way,
         })
         .map_err(|error| RunError::refused(error, None))

@@ -32,8 +32,9 @@ use pinfold_workspace::workspace::{GIT_OUTSIDE, Workspace, git_outside};
 
 use self::allowed::Allowed;
 use self::home::Home;
+use crate::RunError;
 use crate::identity::variables;
-use crate::{Extra, RunError};
+use crate::view::Extra;
 
 /// Where the agent's state lies, of every agent's.
 const CLAUDE: &str = ".claude";
@@ -45,7 +46,7 @@ const CONFIG: &str = "config.toml";
 
 /// What becomes of a group's directories that are not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Missing {
+pub(crate) enum Missing {
     /// They are made.
     Make,
     /// They are left out: nothing is to be changed.
@@ -54,7 +55,7 @@ pub enum Missing {
 
 /// What a group's session gets.
 #[derive(Debug, Default)]
-pub struct Group {
+pub(crate) struct Group {
     /// Grants.
     pub extra: Vec<Extra>,
     /// Files.
@@ -71,7 +72,7 @@ impl Group {
     ///
     /// # Errors
     /// A directory that cannot be had, or is not the group's alone.
-    pub fn find(
+    pub(crate) fn find(
         settings: &Settings,
         workspace: &Workspace,
         places: &Places,

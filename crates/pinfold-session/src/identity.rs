@@ -13,12 +13,12 @@ use std::path::{Path, PathBuf};
 use pinfold_boundary::Entry;
 use pinfold_git::config::{Config, Setting};
 use pinfold_git::github::configuration;
+use pinfold_git::user_config;
 use pinfold_host::directories::Places;
 use pinfold_policy::env::{EnvLayer, EnvVar};
 use pinfold_policy::origin::Origin;
 use pinfold_policy::settings::{IdentityMode, Settings};
 use pinfold_terminal::notify;
-use pinfold_workspace::guard::of_the_user;
 use pinfold_workspace::workspace::Workspace;
 
 use self::directory::Directory;
@@ -28,7 +28,7 @@ const ORIGIN: Origin = Origin::Flag { name: "--identity" };
 
 /// What a run in somebody's name needs.
 #[derive(Debug, Default)]
-pub struct Identity {
+pub(crate) struct Identity {
     /// Variables that enter.
     pub env: Vec<EnvVar>,
     /// Files that enter; none in the mode `brokered`.
@@ -44,7 +44,10 @@ impl Identity {
     ///
     /// # Errors
     /// A directory that is missing or incomplete, or that cannot be trusted, each with the way out.
-    pub fn find(settings: &Settings, workspace: &Workspace) -> Result<Option<Self>, RunError> {
+    pub(crate) fn find(
+        settings: &Settings,
+        workspace: &Workspace,
+    ) -> Result<Option<Self>, RunError> {
         let Some(name) = &settings.identity else { return Ok(None) };
         let directory = Directory::find(&name.value, workspace)?;
         let identity = match settings.identity_mode.value {
@@ -82,9 +85,13 @@ impl Identity {
 
 /// The variables that say who commits, in sessions of a group: as git on the host would have it.
 /// Every other way to say it wins over them.
-pub fn of_the_person(settings: &Settings, workspace: &Workspace, places: &Places) -> Vec<EnvVar> {
+pub(crate) fn of_the_person(
+    settings: &Settings,
+    workspace: &Workspace,
+    places: &Places,
+) -> Vec<EnvVar> {
     let Some(group) = &settings.group else { return Vec::new() };
-    let mut all = Config::of(of_the_user(places));
+    let mut all = Config::of(user_config::files(places));
     all.settings.extend(configuration(&workspace.git_directory()).settings);
     author(&all, EnvLayer::Profile, &group.origin).collect()
 }

@@ -1,52 +1,52 @@
-//! From a policy to a running session: supervisor, audit, launcher.
+//! From what a front end asks for to a running session: preparation, design, supervision, settling.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
-pub mod agent;
-pub mod broker;
+mod agent;
 mod budget;
 #[cfg(feature = "guard")]
 pub mod bundle;
 #[cfg(not(feature = "guard"))]
 #[path = "bundle_absent.rs"]
 pub mod bundle;
-pub mod caller_trust;
-pub mod container_tools;
+mod caller_trust;
+mod container_tools;
 pub mod control;
 pub mod detach;
-pub mod door;
+mod door;
 mod faults;
 mod filling;
 mod gateway;
 mod gitconfig;
 mod github;
-pub mod group;
-pub mod identity;
+mod group;
+pub mod host_git;
+mod identity;
 mod idle;
 mod live;
-pub mod node_tools;
+mod node_tools;
 mod outcome;
 mod placed;
+pub mod prepare;
 mod prospect;
 mod publish;
-pub mod repository;
+mod request;
 mod resume;
 mod run;
-pub mod search_path;
+mod search_path;
 mod serving;
 pub mod snapshot;
-pub mod ssh;
+mod ssh;
 mod supervise;
 mod timeline;
-pub mod toolchains;
-pub mod trust;
+mod toolchains;
+mod trust;
 mod view;
 mod wall;
 
-pub use filling::Bound;
 pub use outcome::{LimitReached, Outcome, RunError};
 pub use pinfold_wire::Window;
 pub use prospect::{Prospect, prospect};
-pub use run::{Request, run};
+pub use request::Request;
+pub use run::run;
 pub use timeline::{Mark, Timeline, Who};
-pub use view::{Extra, View};
 pub use wall::all as boundaries;

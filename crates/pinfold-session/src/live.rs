@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pinfold_egress::{
     CredentialKind, Current, Lack, LiveCredential, LiveSecret, Renewal, Renewed, Times,
 };
-use pinfold_host::directories::Places;
+use pinfold_host::Host;
 use pinfold_host::launcher::Launcher;
 use pinfold_secrets::{AuthMode, Error, Secret, SecretId, Store};
 
 /// A secret of the store.
 pub(crate) struct StoreSecret {
     store: Store,
+    launcher: Launcher,
     id: SecretId,
     /// Whether it was ever seen in the store. One that was and is not any more is revoked: a
     /// variable of the same meaning does not take its place.
@@ -26,10 +27,11 @@ impl StoreSecret {
     ///
     /// # Errors
     /// A store that is not private.
-    pub(crate) fn new(id: SecretId, places: &Places) -> Result<Self, Error> {
-        let store = Store::new(places.secrets());
+    pub(crate) fn new(id: SecretId, host: Host<'_>) -> Result<Self, Error> {
+        let store = Store::new(host.places.secrets());
         let kept = AtomicBool::new(store.keeps(&id)?);
-        Ok(Self { store, id, kept, renewal: None })
+        let launcher = host.launcher.clone();
+        Ok(Self { store, launcher, id, kept, renewal: None })
     }
 
     /// The same, refreshed.
@@ -42,7 +44,7 @@ impl StoreSecret {
         if self.kept.fetch_or(keeps, Ordering::SeqCst) && !keeps {
             return Err(Error::Missing { id: self.id.clone(), looked: Vec::new() });
         }
-        self.store.resolve(&self.id, &Launcher)
+        self.store.resolve(&self.id, &self.launcher)
     }
 }
 

@@ -14,7 +14,7 @@ const PLACES: [&str; 2] = ["/usr/local/bin", "/usr/bin"];
 
 /// npm and corepack of the host's system.
 #[derive(Debug, Default)]
-pub struct NodeTools {
+pub(crate) struct NodeTools {
     /// The programs.
     pub entries: Vec<Entry>,
     /// Directories for `PATH`, right before the system's: a version manager's programs come first.
@@ -26,7 +26,7 @@ impl NodeTools {
     ///
     /// # Errors
     /// Never: the paths are constants.
-    pub fn find(stack: Option<&Stack>) -> Result<Self, PathError> {
+    pub(crate) fn find(stack: Option<&Stack>) -> Result<Self, PathError> {
         if stack.is_some() {
             return Ok(Self::default());
         }

@@ -4,6 +4,7 @@ use std::io;
 
 use pinfold_boundary::LaunchError;
 use pinfold_host::Refusal;
+use pinfold_hostexec::EntriesError;
 use pinfold_policy::network::NetworkRule;
 use pinfold_wire::{Ended, Step};
 use pinfold_workspace::GuardError;
@@ -146,6 +147,15 @@ impl From<GuardError> for RunError {
         match error {
             GuardError::Refused(refusal) => Self::Refused(refusal),
             GuardError::System(error) => Self::System(error),
+        }
+    }
+}
+
+impl From<EntriesError> for RunError {
+    fn from(error: EntriesError) -> Self {
+        match error {
+            EntriesError::System(error) => Self::System(error),
+            EntriesError::OwnProgram(_) | EntriesError::Path(_) => Self::refused(error, None),
         }
     }
 }

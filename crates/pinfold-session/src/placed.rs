@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pinfold_egress::{LiveSecret as _, PlacedSecret, placeholder_like};
-use pinfold_host::directories::Places;
+use pinfold_host::Host;
 use pinfold_policy::origin::Valued;
 use pinfold_policy::settings::Settings;
 use pinfold_secrets::SecretId;
@@ -17,13 +17,13 @@ use crate::live::StoreSecret;
 ///
 /// # Errors
 /// A required secret that cannot be had, with the way to set it.
-pub(crate) fn place(settings: &Settings, places: &Places) -> Result<Vec<PlacedSecret>, RunError> {
+pub(crate) fn place(settings: &Settings, host: Host<'_>) -> Result<Vec<PlacedSecret>, RunError> {
     let mut placed = Vec::new();
     for Valued { value: rule, origin } in &settings.secrets {
         let brokered = &settings.network.brokered;
         let brokered = brokered.iter().find(|brokered| brokered.secret.value == *rule);
         let id = SecretId::new(rule.id.clone());
-        let source = id.and_then(|id| StoreSecret::new(id, places));
+        let source = id.and_then(|id| StoreSecret::new(id, host));
         let source = source.map_err(|error| RunError::refused(error, None))?;
         match source.value() {
             Ok(secret) => {

@@ -2,14 +2,17 @@
 
 use std::path::Path;
 
-use pinfold_host::directories::Places;
-use pinfold_policy::authority::Authority;
+use pinfold_host::Host;
+use pinfold_policy::authority::{Authority, Subject};
 use pinfold_policy::settings::Settings;
 use pinfold_protect::tracked::Tracked;
+use pinfold_rootfs::system::Stack;
 use pinfold_workspace::guard::{self, Found};
 use pinfold_workspace::workspace::Workspace;
 
 use crate::RunError;
+use crate::agent::{AgentFiles, read_grants};
+use crate::group::{Group, Missing};
 use crate::view::View;
 
 /// The authority that a run would have here and now, without starting one.
@@ -33,17 +36,30 @@ impl Prospect {
     }
 }
 
-/// Looks at what a run would have here and now.
+/// Looks at what a run would have here and now; of the agent's, too, if one is named.
 ///
 /// # Errors
 /// As for the start of a run.
 pub fn prospect(
-    view: &View,
     settings: &Settings,
-    workspace: &Workspace,
-    places: &Places,
+    named: Option<&str>,
+    (workspace, stack): (&Workspace, Option<&Stack>),
+    host: Host<'_>,
 ) -> Result<Prospect, RunError> {
-    let found = guard::look(&view.authority()?, settings, workspace, places)?;
+    let places = host.places;
+    let agent = settings.agent.as_ref().map_or("command", |agent| agent.value.as_str());
+    let mut extra = Vec::new();
+    if named.is_some() {
+        let files = AgentFiles::read(places)?;
+        let profile = files.registry().load(agent);
+        let profile = profile.map_err(|error| RunError::refused(error, None))?;
+        extra = read_grants(&profile, settings, places)?;
+    }
+    let group = Group::find(settings, workspace, places, Missing::LeaveOut, &mut extra)?;
+    extra.extend(group.extra);
+    let subject = Subject::AgentSession { agent: agent.into() };
+    let view = View::collect(subject, settings, workspace, stack, extra)?;
+    let found = guard::look(&view.authority()?, settings, workspace, host)?;
     let Found { restrictions, tracked } = found;
     Ok(Prospect { authority: view.restricted(restrictions)?, tracked })
 }

@@ -10,8 +10,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use pinfold_host::audit::{Audit, Purpose};
-use pinfold_host::launcher::record_launch;
-use pinfold_host::wrappers::{Launch, split_variable, wrapped};
+use pinfold_host::launcher::{Launcher, record_launch};
+use pinfold_host::wrappers::{Launch, split_variable};
 use pinfold_policy::origin::Valued;
 use pinfold_policy::path::{Brief, HostPath};
 use pinfold_policy::project::ResumeCommand;
@@ -47,6 +47,7 @@ pub(crate) struct Resume<'a> {
     pub(crate) variables: &'a [Vec<u8>],
     pub(crate) cwd: &'a HostPath,
     pub(crate) audit: &'a Audit,
+    pub(crate) launcher: &'a Launcher,
     pub(crate) boundary: &'static str,
 }
 
@@ -101,7 +102,8 @@ impl Supervision {
             notify!("pinfold: resumeCommands[{index}]: {}", Brief(command.run.as_ref()));
             let mut attempt = 0;
             loop {
-                let launch = wrapped(resume.boundary, resume.launch(&command.run))?;
+                let launch =
+                    resume.launcher.wrapped(resume.boundary, resume.launch(&command.run))?;
                 record_launch(resume.audit, Purpose::Resume, &launch).map_err(RunError::System)?;
                 let program = launch.into_program();
                 let ran = self.run_beside(index as u32, &program)?;

@@ -4,10 +4,10 @@ mod dead;
 mod design;
 mod live;
 mod nested;
+mod open;
 mod plan;
 mod record;
 
-use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
@@ -16,102 +16,41 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pinfold_boundary::namespace::explain;
-use pinfold_boundary::{Boundary, Entry, Feature, Inside, Program, Session as OfSession};
-use pinfold_engines::managed;
+use pinfold_boundary::{Boundary, Feature, Inside, Program, Session as OfSession};
+use pinfold_hide as hide;
 use pinfold_host::audit::{Audit, Event, Purpose};
-use pinfold_host::directories::Places;
-use pinfold_host::session_id::{SessionId, SessionName};
+use pinfold_host::launcher::record_launch;
+use pinfold_host::session_id::SessionId;
 use pinfold_host::sessions::SessionState;
-use pinfold_host::wrappers::{self, Launch};
-use pinfold_host::{launcher, sys};
-use pinfold_policy::authority::Subject;
-use pinfold_policy::network::HostPattern;
+use pinfold_host::sys;
+use pinfold_hostexec::{Broker, Context, PathMap, Question, SoFar};
 use pinfold_policy::path::{Escaped, HostPath, InsidePath};
-use pinfold_policy::settings::Settings;
 use pinfold_protect::masks::{Fell, Kept, Masks};
 use pinfold_protect::patience::Patience;
-use pinfold_rootfs::system::Stack;
 use pinfold_rootfs::userland;
-use pinfold_terminal::caller::CallerTerminal;
+use pinfold_terminal::notify;
 use pinfold_terminal::prompt_overlay::Passage;
-use pinfold_terminal::{notify, stdio};
-use pinfold_wire::Window;
 use pinfold_workspace::git::sync::{Sync, Synced};
-use pinfold_workspace::hide;
 use pinfold_workspace::refresh::Refresh;
 use pinfold_workspace::review::{self, Layer, Review};
 use pinfold_workspace::workspace::Workspace;
 
-use crate::broker::{self, Broker, Ground, Question};
-use crate::caller_trust::CallerTrust;
 use crate::control::{Base, Control, Rules};
-use crate::detach::{self, Background};
-use crate::door::{self, LivesOn, Records};
-use crate::filling::{Bound, Filling};
-use crate::gateway::Provider;
+use crate::door::{self, Opened, Records};
+use crate::filling::Filling;
 use crate::outcome::{Outcome, RunError};
+use crate::request::Request;
 use crate::resume::Resume;
 use crate::serving::Serving;
-use crate::ssh::Ssh;
 use crate::supervise::{HASTE, Progress, Supervision};
 use crate::timeline::Timeline;
-use crate::view::Extra;
 use crate::{idle, wall};
 
-use dead::{settle_before, wait_for_settlers};
+use dead::clean_up_after_others;
 use design::Design;
 use live::{Furnished, Live, keep, refresh};
+use open::{open_streams, wrapped};
 use record::{record_session, record_settled, say_what_is_hidden, say_what_is_less};
-
-/// What to run, and how.
-pub struct Request {
-    /// Whose session it is.
-    pub subject: Subject,
-    /// The program and its arguments; none for a session that waits for what is run in it.
-    pub argv: Vec<OsString>,
-    /// The complete environment.
-    pub env: Vec<(OsString, OsString)>,
-    /// The settings.
-    pub settings: Settings,
-    /// Where it works.
-    pub workspace: Workspace,
-    /// Grants that come with the agent.
-    pub extra: Vec<Extra>,
-    /// Files that come with the agent.
-    pub files: Vec<Entry>,
-    /// The system it runs on; this machine's own if there is none.
-    pub stack: Option<Stack>,
-    /// The agent's model provider.
-    pub provider: Option<Provider>,
-    /// The key that signs for the inside.
-    pub ssh: Option<Ssh>,
-    /// Whether the agent needs namespaces of its own.
-    pub nested: bool,
-    /// Hosts of which a refusal is recorded and not shown.
-    pub silent_hosts: Vec<HostPattern>,
-    /// What it may write to the disk, where that is watched.
-    pub bound: Option<Bound>,
-    /// Whether somebody is at the terminal who can be asked.
-    pub attended: bool,
-    /// Authorities that the caller trusts besides the system's.
-    pub caller_trust: CallerTrust,
-    /// Where pinfold keeps its files.
-    pub places: Places,
-    /// What the session is called, beside its own name.
-    pub name: Option<SessionName>,
-    /// Where it goes on without whoever started it.
-    pub background: Option<Background>,
-    /// How large the terminal is that it has there, if it has one.
-    pub window: Option<Window>,
-    /// What was done before.
-    pub timeline: Timeline,
-}
-
-impl Request {
-    fn lives_on(&self) -> LivesOn {
-        LivesOn(self.background.is_some() || self.argv.is_empty())
-    }
-}
 
 /// Runs a command to its end.
 ///
@@ -124,35 +63,14 @@ impl Request {
 pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     let mut timeline = std::mem::take(&mut request.timeline);
     let is_idle = request.argv.is_empty();
-    let mut terminal = match is_idle {
-        true => None,
-        false => CallerTerminal::find().map_err(RunError::terminal)?,
-    };
-    if let Some(terminal) = &mut terminal {
-        terminal.guard().map_err(RunError::terminal)?;
-    }
-    let streams = match (is_idle, request.window) {
-        (true, _) => stdio::nothing(),
-        (false, Some(window)) => Ok(stdio::terminal(window, None)),
-        (false, None) => stdio::streams(terminal.as_ref()),
-    };
-    let mut streams = streams.map_err(|errno| RunError::System(errno.into()))?;
-    if request.background.is_some() {
-        streams.moved.bound(detach::LONGEST);
-    }
+    let (terminal, streams) = open_streams(&request)?;
     let signals = sys::signal_events().map_err(|errno| RunError::System(errno.into()))?;
     let wants_terminal = streams.wants_terminal();
     let (mut session, mut inside) = Session::begin(&mut request, &mut timeline, wants_terminal)?;
-    wrappers::act_for(&session.design.authority);
+    request.launcher.act_for(&session.design.authority);
     // While init builds the root.
     let masks = Masks::start()?;
-    let launch = Launch {
-        argv: request.argv.clone(),
-        env: request.env.clone(),
-        cwd: request.workspace.cwd.as_path().to_owned(),
-        handled_by: Vec::new(),
-    };
-    let launch = if is_idle { launch } else { wrappers::wrapped(session.boundary.name(), launch)? };
+    let launch = wrapped(&request, session.boundary.name())?;
     let program = Program {
         argv: launch.argv.clone(),
         env: launch.env.clone(),
@@ -162,23 +80,15 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
     inside.command(&program, streams.stdio).map_err(explain)?;
 
     let granted = session.granted();
-    let settle =
-        |dead: &SessionId, private: &Path| settle_before(dead, private, &request, &granted);
-    let written = wall::written(&request.settings, request.workspace.root.as_path());
-    let sweep = |boundary: &str, dead: &str| managed::sweep(boundary, dead, &written);
-    session.state.clean_dead(&sweep, &settle).map_err(RunError::System)?;
-    while wait_for_settlers(&request.places, &granted).map_err(RunError::System)? {
-        // The other start may have been ended.
-        session.state.clean_dead(&sweep, &settle).map_err(RunError::System)?;
-    }
+    clean_up_after_others(&mut session.state, &request, &granted)?;
     if let Some(name) = &request.name {
         let named = session.state.set_name(&request.places, name);
         named.map_err(|error| RunError::refused(error, None))?;
     }
-    Review::go_on_with_all(&request.places);
+    Review::go_on_with_all(request.host());
     let id = Some(session.state.id().clone());
     let audit = Arc::new(Audit::open(&request.places.state, id).map_err(RunError::System)?);
-    launcher::record_in(&audit);
+    request.launcher.record_in(&audit);
     let tells_at_once = terminal.is_none() && request.window.is_none();
     let silent = std::mem::take(&mut request.silent_hosts);
     let records = Arc::new(Records::new(Arc::clone(&audit), tells_at_once, silent));
@@ -195,18 +105,11 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
 
     let settings = &request.settings;
     let by_proxy = opened.by_proxy;
+    let base = session.base(&request, &opened);
     let rules = opened.policy.map(|policy| {
         let (ceiling, audit) = (settings.ceiling.clone(), Arc::clone(&audit));
         Rules { policy, ceiling, audit, by_proxy }
     });
-    let base = Base {
-        env: request.env.clone(),
-        variables: opened.variables.clone(),
-        cwd: request.workspace.cwd.as_bytes().to_vec(),
-        roots: session.roots(&request.workspace),
-        boundary: session.boundary.name(),
-        lacks: session.boundary.lacks(),
-    };
     sys::allow_many_files();
     let control = Control::open(session.state.private(), rules, base, Arc::clone(&audit));
     let approvals = broker.as_ref().map(|broker| Arc::clone(broker.approvals()));
@@ -245,11 +148,12 @@ pub fn run(mut request: Request) -> Result<Outcome, RunError> {
         variables: &opened.variables,
         cwd: &request.workspace.root,
         audit: &audit,
+        launcher: &request.launcher,
         boundary: session.boundary.name(),
     };
     let start = || match is_idle {
         true => Ok(()),
-        false => launcher::record_launch(&audit, Purpose::Command, &launch),
+        false => record_launch(&audit, Purpose::Command, &launch),
     };
     let waits = is_idle && supervision.background.is_none();
     let announced = waits.then(|| session.state.id().clone());
@@ -291,7 +195,7 @@ impl Session {
             (!request.settings.publish.is_empty(), Feature::Publish),
         ];
         for (_, feature) in wants.into_iter().filter(|(is_wanted, _)| *is_wanted) {
-            wall::insist(boundary.as_ref(), feature)?;
+            wall::insist(boundary.as_ref(), feature, &request.launcher)?;
         }
         let (design, state, plan) = design::make(request)?;
         timeline.done("plans the sandbox");
@@ -336,7 +240,7 @@ impl Session {
         let asks = settings.host_exec.enabled.value && !doors.sockets.is_empty();
         let host_exec = asks.then(|| doors.sockets.remove(0));
         let with = (trust.as_ref(), ssh);
-        let mut opened = door::open(doors, provider, settings, places, records, with)?;
+        let mut opened = door::open(doors, provider, settings, request.host(), records, with)?;
         let trusted = std::mem::take(&mut opened.covers);
         if let Some(stand_ins) = stand_ins {
             stand_ins.fill(&authority, &opened.variables).map_err(RunError::System)?;
@@ -362,8 +266,21 @@ impl Session {
             layer.record(&record, guard.names()).map_err(RunError::System)?;
         }
         inside.seal(covers).map_err(explain)?;
-        let asked = host_exec.map(|listener| (listener, Ground::new(authority, over.cloned())));
+        let asked = host_exec.map(|listener| (listener, PathMap::new(authority, over.cloned())));
         Ok(Furnished { opened, asked, live: Live { masks, mounts }, view })
+    }
+
+    /// What clients of the control socket are given for what they run.
+    fn base(&self, request: &Request, opened: &Opened) -> Base {
+        Base {
+            env: request.env.clone(),
+            variables: opened.variables.clone(),
+            cwd: request.workspace.cwd.as_bytes().to_vec(),
+            roots: self.roots(&request.workspace),
+            boundary: self.boundary.name(),
+            lacks: self.boundary.lacks(),
+            launcher: request.launcher.clone(),
+        }
     }
 
     /// The directories of the host that the sandbox gets.
@@ -390,26 +307,27 @@ impl Session {
     /// A descriptor that cannot be had.
     fn broker(
         &self,
-        (listener, ground): (OwnedFd, Ground),
+        (listener, path_map): (OwnedFd, PathMap),
         request: &Request,
         audit: &Arc<Audit>,
         passage: Option<&Arc<Passage>>,
     ) -> Result<Broker, RunError> {
         let Request { settings, workspace, places, .. } = request;
         let git = workspace.git_directory();
-        let setting = broker::Setting {
+        let context = Context {
             settings: settings.clone(),
-            ground,
+            path_map,
             approvals: Arc::default(),
             audit: Arc::clone(audit),
             places: places.clone(),
+            launcher: request.launcher.clone(),
             repository: if git.exists() { git } else { workspace.root.as_path().to_owned() },
             known: self.design.guard.known(places),
             place: self.state.private().join("host-exec"),
             question: passage.map(|passage| Arc::new(Question::new(Arc::clone(passage)))),
-            so_far: broker::SoFar::default(),
+            so_far: SoFar::default(),
         };
-        Broker::new(listener, setting)
+        Broker::new(listener, context).map_err(RunError::System)
     }
 
     /// Returns the directories whose missing files tools report as missing: the workspace, the grants and the
@@ -462,7 +380,7 @@ impl Session {
         if layer.is_some() {
             let status = ended.as_ref().ok().map(|outcome| outcome.status);
             let settings = &request.settings;
-            notes.extend(review::conclude(&request.places, &session, settings, status, audit));
+            notes.extend(review::conclude(request.host(), &session, settings, status, audit));
         }
         let mut outcome = ended.inspect_err(|_| {
             pinfold_terminal::notify::notes(&notes);

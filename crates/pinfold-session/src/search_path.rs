@@ -10,14 +10,14 @@ use pinfold_rootfs::system::Stack;
 use pinfold_rootfs::userland;
 use pinfold_workspace::workspace::Workspace;
 
-use crate::Extra;
+use crate::view::Extra;
 
 /// The variable that names an active virtual environment (PEP 405 and the venv documentation).
-pub const VIRTUAL_ENV: &str = "VIRTUAL_ENV";
+pub(crate) const VIRTUAL_ENV: &str = "VIRTUAL_ENV";
 
 /// Directories around the system's own, in the caller's order.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct SearchPath {
+pub(crate) struct SearchPath {
     /// Those that come before the system's.
     pub before: Vec<String>,
     /// Those that come after the system's.
@@ -26,13 +26,13 @@ pub struct SearchPath {
 
 /// The directories that the sandbox shows where they are on the host.
 #[derive(Debug, Default)]
-pub struct Shown(Vec<PathBuf>);
+pub(crate) struct Shown(Vec<PathBuf>);
 
 impl Shown {
     /// Those of a session with these settings and grants. A system of its own has its own programs, and
     /// the caller's may not run on it.
     #[must_use]
-    pub fn of(
+    pub(crate) fn of(
         settings: &Settings,
         workspace: &Workspace,
         extra: &[Extra],
@@ -56,7 +56,7 @@ impl Shown {
 
     /// Returns the root of the virtual environment if the sandbox shows it.
     #[must_use]
-    pub fn virtual_environment(&self, root: Option<&OsStr>) -> Option<PathBuf> {
+    pub(crate) fn virtual_environment(&self, root: Option<&OsStr>) -> Option<PathBuf> {
         let root = fs::canonicalize(root?).ok()?;
         (is_virtual_environment(&root) && self.has(&root)).then_some(root)
     }
@@ -65,7 +65,7 @@ impl Shown {
 impl SearchPath {
     /// The directories of the caller's `PATH` that are shown, and these others that are there anyway.
     #[must_use]
-    pub fn find(path: Option<&OsStr>, shown: &Shown, others: Vec<String>) -> Self {
+    pub(crate) fn find(path: Option<&OsStr>, shown: &Shown, others: Vec<String>) -> Self {
         let is_system = |name: &Path| userland::PATH.split(':').any(|own| name == Path::new(own));
         let mut found = Self::default();
         let mut is_after = false;

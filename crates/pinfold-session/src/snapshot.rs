@@ -14,8 +14,8 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pinfold_host::Host;
 use pinfold_host::digest::Hex;
-use pinfold_host::directories::Places;
 use pinfold_policy::limits::Limits;
 use pinfold_policy::network::NetworkRule;
 use pinfold_policy::origin::{Origin, Valued};
@@ -72,7 +72,7 @@ pub enum Event<'a> {
 
 /// The user's snapshots.
 pub struct Snapshots<'a> {
-    places: &'a Places,
+    host: Host<'a>,
     shelf: Shelf,
     /// Whether tags are looked up anew.
     refresh: bool,
@@ -97,9 +97,9 @@ pub fn build_hosts() -> Result<Vec<Valued<NetworkRule>>, SnapshotError> {
 impl<'a> Snapshots<'a> {
     /// Those in the user's cache; `tell` is told what takes time.
     #[must_use]
-    pub fn new(places: &'a Places, tell: &'a dyn Fn(Event<'_>)) -> Self {
-        let shelf = Shelf::new(places.cache.join("snapshots"), SUMMARY);
-        Self { places, shelf, refresh: false, tell }
+    pub fn new(host: Host<'a>, tell: &'a dyn Fn(Event<'_>)) -> Self {
+        let shelf = Shelf::new(host.places.cache.join("snapshots"), SUMMARY);
+        Self { host, shelf, refresh: false, tell }
     }
 
     /// The same, but that the tag of an image is looked up anew.
@@ -125,7 +125,7 @@ impl<'a> Snapshots<'a> {
         let about_base = |doing| (self.tell)(Event::Base(doing));
         let most = settings.limits.build.as_ref().map_or(Limits::DEFAULT_BUILD, |most| most.value);
         let written = crate::wall::written(settings, root);
-        let systems = Systems::new(self.places, &about_base).refreshing(self.refresh);
+        let systems = Systems::new(self.host, &about_base).refreshing(self.refresh);
         let systems = systems.bounded(most).not_from(written);
         let system = systems.ensure(&base, root)?;
         let made = match snapshot.setup.is_empty() {
@@ -143,7 +143,7 @@ impl<'a> Snapshots<'a> {
         let snapshot = &settings.snapshot;
         let about_base = |doing| (self.tell)(Event::Base(doing));
         let written = crate::wall::written(settings, root);
-        let systems = Systems::new(self.places, &about_base).not_from(written);
+        let systems = Systems::new(self.host, &about_base).not_from(written);
         let Some(system) = systems.find(&base_of(snapshot), root)? else { return Ok(None) };
         let made = match snapshot.setup.is_empty() {
             true => None,
@@ -237,7 +237,7 @@ impl<'a> Snapshots<'a> {
     /// What removing says.
     pub fn prune_bases(&self) -> Result<Pruned, SnapshotError> {
         let needed: HashSet<String> = self.all()?.into_iter().map(|one| one.base).collect();
-        let systems = Systems::new(self.places, &|_| {});
+        let systems = Systems::new(self.host, &|_| {});
         systems.clean();
         let mut pruned = Pruned::default();
         for one in systems.all()?.into_iter().filter(|one| !needed.contains(&one.id)) {

@@ -28,7 +28,7 @@ use crate::RunError;
 use crate::identity::Identity;
 
 /// Where the door is, inside.
-pub const SOCKET: &str = "/run/pinfold/ssh-agent";
+pub(crate) const SOCKET: &str = "/run/pinfold/ssh-agent";
 
 /// Host keys of public git hosts.
 const PUBLISHED: &str = include_str!("../data/ssh_known_hosts");
@@ -37,7 +37,7 @@ const LONGEST: u64 = 64 * 1024;
 
 /// A run's key and the hosts that it may be used to log in to. Nothing of it is secret.
 #[derive(Debug)]
-pub struct Ssh {
+pub(crate) struct Ssh {
     key: SshPublicKey,
     source: Source,
     hosts: Vec<SshHost>,
@@ -58,7 +58,7 @@ impl Ssh {
     ///
     /// # Errors
     /// A key that cannot be used, or a host whose key nobody knows, each with the way out.
-    pub fn find(
+    pub(crate) fn find(
         settings: &Settings,
         identity: Option<&Identity>,
         places: &Places,
@@ -87,7 +87,7 @@ impl Ssh {
     }
 
     /// The variable that programs find the door by.
-    pub fn environment() -> (&'static str, &'static str) {
+    pub(crate) fn environment() -> (&'static str, &'static str) {
         ("SSH_AUTH_SOCK", SOCKET)
     }
 

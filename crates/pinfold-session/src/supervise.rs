@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use pinfold_boundary::namespace::explain;
 use pinfold_boundary::{Inside, LaunchError, step_failed};
 use pinfold_host::sys;
+use pinfold_hostexec::Broker;
 use pinfold_terminal::caller::CallerTerminal;
 use pinfold_terminal::input::Feeding;
 use pinfold_terminal::prompt_overlay::Passage;
@@ -21,7 +22,6 @@ use pinfold_terminal::stdio::Pump;
 use pinfold_wire::{Ended, Order, Received, Report, Step, Window};
 
 use crate::RunError;
-use crate::broker::Broker;
 use crate::control::{Control, News};
 use crate::detach::Background;
 use crate::filling::Filling;
@@ -226,7 +226,7 @@ impl Supervision {
         if ready.broker
             && let Some(broker) = &mut self.broker
         {
-            broker.start()?;
+            broker.start().map_err(RunError::System)?;
         }
         if ready.door {
             self.serving.turn()?;

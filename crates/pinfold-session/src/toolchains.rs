@@ -14,8 +14,8 @@ use pinfold_policy::path::{HostPath, InsidePath, PathError};
 use pinfold_rootfs::system::Stack;
 use pinfold_rootfs::userland::HOME;
 
-use crate::Extra;
 use crate::search_path::is_virtual_environment;
+use crate::view::Extra;
 
 /// Directories of programs, relative to the home, and the part of each that goes into `PATH`.
 const PROGRAMS: [(&str, Option<&str>); 13] = [
@@ -46,7 +46,7 @@ const RUSTUP_HOME: &str = "RUSTUP_HOME";
 
 /// What was found in a home.
 #[derive(Debug, Default)]
-pub struct Toolchains {
+pub(crate) struct Toolchains {
     /// Grants, all for reading.
     pub extra: Vec<Extra>,
     /// Directories for `PATH`, after the agent's and before the system's.
@@ -63,7 +63,7 @@ impl Toolchains {
     ///
     /// # Errors
     /// Never on a system whose own paths are valid.
-    pub fn find(
+    pub(crate) fn find(
         home: &Path,
         workspace: &Path,
         stack: Option<&Stack>,

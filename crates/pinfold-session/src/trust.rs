@@ -59,18 +59,18 @@ pub(crate) const OWN_VARIABLE: &str = "NODE_EXTRA_CA_CERTS";
 
 /// Whether some host's TLS is ended outside, so that the inside needs another authority.
 #[must_use]
-pub fn is_needed(settings: &Settings) -> bool {
+pub(crate) fn is_needed(settings: &Settings) -> bool {
     !settings.secrets.is_empty() || settings.network.intercepts_any()
 }
 
 /// Whether variables point programs at stores that pinfold makes. Elsewhere the caller's own count.
 #[must_use]
-pub fn names_stores(settings: &Settings, stack: Option<&Stack>) -> bool {
+pub(crate) fn names_stores(settings: &Settings, stack: Option<&Stack>) -> bool {
     is_needed(settings) || stack.is_some()
 }
 
 /// The variables that point programs at the stores.
-pub fn environment() -> impl Iterator<Item = (&'static str, String)> {
+pub(crate) fn environment() -> impl Iterator<Item = (&'static str, String)> {
     let bundle = BUNDLE_VARIABLES.iter().map(|name| (*name, format!("{INSIDE}/bundle.pem")));
     bundle.chain([(OWN_VARIABLE, format!("{INSIDE}/own.pem"))])
 }
@@ -80,7 +80,7 @@ pub fn environment() -> impl Iterator<Item = (&'static str, String)> {
 ///
 /// # Errors
 /// Never: the paths are valid.
-pub fn of_host(caller: &CallerTrust) -> Result<Vec<Entry>, PathError> {
+pub(crate) fn of_host(caller: &CallerTrust) -> Result<Vec<Entry>, PathError> {
     let bundle = BUNDLES.iter().find_map(|path| fs::canonicalize(path).ok());
     let certificates = caller.certificates();
     let place = match bundle {

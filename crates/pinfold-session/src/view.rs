@@ -22,7 +22,7 @@ use crate::RunError;
 
 /// A grant that comes with an agent or a door instead of the settings.
 #[derive(Debug, Clone)]
-pub struct Extra {
+pub(crate) struct Extra {
     /// Its name in decisions and audit records.
     pub id: std::sync::Arc<str>,
     /// What it is for.
@@ -39,7 +39,7 @@ pub struct Extra {
 
 /// The grants of a run, and the links of the userland, which lead nowhere that is not granted.
 #[derive(Debug, Clone)]
-pub struct View {
+pub(crate) struct View {
     builder: AuthorityBuilder,
     links: Vec<(InsidePath, std::ffi::OsString)>,
     /// The system's directories that may be written to, each with what lies over what.
@@ -53,7 +53,7 @@ impl View {
     ///
     /// # Errors
     /// A grant that does not exist on the host, or that the ceiling forbids.
-    pub fn collect(
+    pub(crate) fn collect(
         subject: Subject,
         settings: &Settings,
         workspace: &Workspace,
@@ -180,7 +180,7 @@ impl View {
     ///
     /// # Errors
     /// Grants that contradict each other.
-    pub fn authority(&self) -> Result<Authority, RunError> {
+    pub(crate) fn authority(&self) -> Result<Authority, RunError> {
         self.restricted(Vec::new())
     }
 
@@ -188,7 +188,7 @@ impl View {
     ///
     /// # Errors
     /// Grants or restrictions that contradict each other.
-    pub fn restricted(
+    pub(crate) fn restricted(
         &self,
         restrictions: Vec<pinfold_policy::authority::Restriction>,
     ) -> Result<Authority, RunError> {
@@ -201,7 +201,7 @@ impl View {
     ///
     /// # Errors
     /// A grant whose rules no boundary enforces.
-    pub fn tree(
+    pub(crate) fn tree(
         &self,
         authority: &Authority,
         stack: Option<&Stack>,

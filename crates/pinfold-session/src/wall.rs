@@ -8,7 +8,7 @@ use pinfold_boundary::managed::Managed;
 use pinfold_boundary::namespace::Namespace;
 use pinfold_boundary::{Boundary, Feature};
 use pinfold_engines::managed::{Apple, CommandLine, Plugin};
-use pinfold_host::launcher::own_program;
+use pinfold_host::launcher::{Launcher, own_program};
 use pinfold_policy::origin::Valued;
 use pinfold_policy::path::HostPath;
 use pinfold_policy::project::ImageEngine;
@@ -25,6 +25,7 @@ use crate::outcome::RunError;
 pub(crate) fn choose(
     settings: &Settings,
     not_in: &[PathBuf],
+    launcher: &Launcher,
 ) -> Result<Box<dyn Boundary>, RunError> {
     let allows = |name| settings.ceiling.allows_boundary(name);
     let engine = settings.engine.as_ref();
@@ -51,7 +52,7 @@ pub(crate) fn choose(
                 Some("leave one of the two out".to_owned()),
             )),
         },
-        BoundaryName::Container => container(engine, not_in),
+        BoundaryName::Container => container(engine, not_in, launcher),
         BoundaryName::External => match &settings.plugin {
             Some(plugin) => {
                 let plugin = Plugin::new(plugin.value.clone(), not_in.to_vec());
@@ -84,11 +85,15 @@ pub(crate) fn written(settings: &Settings, workspace: &Path) -> Vec<PathBuf> {
 ///
 /// # Errors
 /// It lacks that.
-pub(crate) fn insist(boundary: &dyn Boundary, on: Feature) -> Result<(), RunError> {
+pub(crate) fn insist(
+    boundary: &dyn Boundary,
+    on: Feature,
+    launcher: &Launcher,
+) -> Result<(), RunError> {
     if !boundary.lacks().contains(&on) {
         return Ok(());
     }
-    let has = all(None, &[])?.into_iter().filter(|other| !other.lacks().contains(&on));
+    let has = all(None, &[], launcher)?.into_iter().filter(|other| !other.lacks().contains(&on));
     let has: Vec<&str> = has.map(|other| other.name()).collect();
     let what = format!("the boundary {} has no {}", boundary.name(), on.words());
     Err(RunError::refused(what, Some(format!("these have: {}", has.join(", ")))))
@@ -102,10 +107,11 @@ pub(crate) fn insist(boundary: &dyn Boundary, on: Feature) -> Result<(), RunErro
 pub fn all(
     plugin: Option<HostPath>,
     not_in: &[PathBuf],
+    launcher: &Launcher,
 ) -> Result<Vec<Box<dyn Boundary>>, RunError> {
     let mut all: Vec<Box<dyn Boundary>> = vec![Box::new(Namespace)];
     for choice in choices(OS) {
-        all.push(choice.boundary(not_in.to_vec())?);
+        all.push(choice.boundary(not_in.to_vec(), launcher)?);
     }
     if let Some(plugin) = plugin {
         all.push(Box::new(Managed::new(Plugin::new(plugin, not_in.to_vec()), init()?)));
@@ -161,11 +167,17 @@ impl Choice {
         }
     }
 
-    fn boundary(self, not_in: Vec<PathBuf>) -> Result<Box<dyn Boundary>, RunError> {
+    fn boundary(
+        self,
+        not_in: Vec<PathBuf>,
+        launcher: &Launcher,
+    ) -> Result<Box<dyn Boundary>, RunError> {
         let init = init()?;
         Ok(match self {
-            Self::Apple => Box::new(Managed::new(Apple::new(not_in), init)),
-            Self::Managed(engine) => Box::new(Managed::new(CommandLine::new(engine, not_in), init)),
+            Self::Apple => Box::new(Managed::new(Apple::new(launcher.clone(), not_in), init)),
+            Self::Managed(engine) => {
+                Box::new(Managed::new(CommandLine::new(launcher.clone(), engine, not_in), init))
+            }
             Self::Own(engine) => Box::new(Container::new(engine, init).not_in(not_in)),
         })
     }
@@ -174,6 +186,7 @@ impl Choice {
 fn container(
     engine: Option<&Valued<EngineName>>,
     not_in: &[PathBuf],
+    launcher: &Launcher,
 ) -> Result<Box<dyn Boundary>, RunError> {
     let known = choices(OS);
     let choice = match engine {
@@ -189,7 +202,7 @@ fn container(
             }
         },
     };
-    choice.boundary(not_in.to_vec())
+    choice.boundary(not_in.to_vec(), launcher)
 }
 
 /// The program that an engine starts inside: this one.

@@ -5,14 +5,14 @@
 //! would, except that the files of the working tree stay: the session has written them already, and
 //! `pinfold adopt` puts back what was set aside of them.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use pinfold_git::host_git::HostGit;
 use pinfold_git::pointer;
 use pinfold_git::refs::{is_component, shell_word};
 use pinfold_git::staging::Staging;
 use pinfold_host::anchor::Anchor;
-use pinfold_host::launcher;
+use pinfold_host::launcher::{HostProgram, Launcher};
 use pinfold_policy::path::HostPath;
 
 use crate::workspace::git_outside;
@@ -30,7 +30,7 @@ pub struct Waiting {
 /// A repository of the host's, with what waits in it.
 #[derive(Debug)]
 pub struct Repository {
-    program: PathBuf,
+    program: HostProgram,
     common: Anchor,
 }
 
@@ -39,8 +39,8 @@ impl Repository {
     ///
     /// # Errors
     /// Returns that there is none, or no git, in words.
-    pub fn at(top: &HostPath) -> Result<Self, String> {
-        let program = launcher::find("git", &[]).ok_or("there is no git on this machine")?;
+    pub fn at(top: &HostPath, launcher: &Launcher) -> Result<Self, String> {
+        let program = launcher.find("git", &[]).ok_or("there is no git on this machine")?;
         let none = || format!("{top} is not a git repository");
         let dot = top.as_path().join(".git");
         let common = match git_outside(top.as_path()).map_err(|error| error.to_string())? {

@@ -10,13 +10,14 @@ mod record;
 mod repository;
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use pinfold_git::refs::shell_word;
+use pinfold_host::Host;
 use pinfold_host::anchor::Anchor;
 use pinfold_host::beneath::{kind_at, open_directory, owner_at};
 use pinfold_host::directories::Places;
-use pinfold_host::launcher::{Launcher, Spot};
+use pinfold_host::launcher::Spot;
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::{BranchName, Settings, WorkspaceMode};
 
@@ -69,11 +70,11 @@ fn wanted(settings: &Settings) -> Result<Option<&BranchName>, DedicatedError> {
 pub(crate) fn existing(
     workspace: &Workspace,
     settings: &Settings,
-    home: &Path,
+    host: Host<'_>,
 ) -> Result<Option<PathBuf>, DedicatedError> {
     let Some(branch) = wanted(settings)? else { return Ok(None) };
-    let repository = Repository::of(workspace)?;
-    let top = repository.top_for(branch, home)?;
+    let repository = Repository::of(workspace, host.launcher)?;
+    let top = repository.top_for(branch, &host.places.home)?;
     match repository.standing(branch, &top)? {
         Standing::There(_) => Ok(Some(top)),
         Standing::Free | Standing::Gone => Err(DedicatedError::NotMade(top)),
@@ -89,10 +90,10 @@ impl Dedicated {
     pub fn open(
         workspace: &Workspace,
         settings: &Settings,
-        places: &Places,
+        Host { places, launcher }: Host<'_>,
     ) -> Result<Option<Self>, DedicatedError> {
         let Some(branch) = wanted(settings)?.cloned() else { return Ok(None) };
-        let repository = Repository::of(workspace)?;
+        let repository = Repository::of(workspace, launcher)?;
         let top = repository.top_for(&branch, &places.home)?;
         let _others = record::exclude_others(places)?;
         let record = Record::open(places, &top)?;
@@ -258,7 +259,13 @@ impl Dedicated {
         // What cannot be opened git names.
         if let Ok(opened) = open_directory(&self.top) {
             let spot = Spot { path: &self.top, opened: &opened };
-            let _ = Launcher.run_in(spot, owner_at(&opened, "."), &argv, &[], None);
+            let _ = self.repository.program.launcher().run_in(
+                spot,
+                owner_at(&opened, "."),
+                &argv,
+                &[],
+                None,
+            );
         }
         // Without --force git would look at its files here, with the repository's configuration.
         let words = ["worktree", "remove", "--force", "--", top];
@@ -347,7 +354,12 @@ impl Dedicated {
         let mut argv: Vec<OsString> = vec![program.into(), "look-at-worktree".into()];
         argv.extend([&files.git, &files.own, &files.top, &files.out].map(|path| path.into()));
         argv.push(commit.into());
-        let output = Launcher.run_to_end(&argv, &[], None).map_err(|error| error.to_string());
+        let output = self
+            .repository
+            .program
+            .launcher()
+            .run_to_end(&argv, &[], None)
+            .map_err(|error| error.to_string());
         files.clear().map_err(|error| error.to_string())?;
         let output = output?;
         match output.code {

@@ -14,6 +14,7 @@ use pinfold_git::layout::PRIVATE;
 use pinfold_git::user_config::{self, Owners};
 use pinfold_host::directories::Places;
 use pinfold_host::file_id::FileId;
+use pinfold_host::launcher::Launcher;
 use pinfold_host::session_id::SessionId;
 use pinfold_host::sessions::SessionState;
 use pinfold_policy::access::Access;
@@ -54,13 +55,12 @@ mod shared;
 mod under_view;
 
 use granted::{Granted, granted, site_of};
-pub(crate) use left::session_with;
+pub use left::session_with;
 pub use left::{settle_dead, shares};
 pub use look::{Found, look};
 pub(crate) use own_places::in_words;
 pub use own_places::refuse;
 use repositories::Git;
-pub use repositories::of_the_user;
 pub(crate) use shared::Repositories;
 
 /// What one session protects.
@@ -106,6 +106,7 @@ pub struct Guard {
     generated: Generated,
     /// What tools run on a build.
     built: Built,
+    launcher: Launcher,
 }
 
 /// A granted root as it was walked.
@@ -124,6 +125,7 @@ impl Guard {
         over: Option<&HostPath>,
         shadows: Vec<Shadow>,
         own: Arc<Own>,
+        launcher: Launcher,
     ) -> Self {
         Self {
             private: private.join("git"),
@@ -148,6 +150,7 @@ impl Guard {
             before: Before::default(),
             generated: Generated::default(),
             built: Built::begin(),
+            launcher,
         }
     }
 
@@ -193,7 +196,7 @@ impl Guard {
         let path = Path::new(HOME).join(".config/git/ignore");
         let ignore = Entry { path: InsidePath::new(path).map_err(GuardError::path)?, place };
         let owners = if inside_owner().is_some() { Owners::Other } else { Owners::Same };
-        let content = user_config::settings(&of_the_user(places), owners);
+        let content = user_config::settings(&user_config::files(places), owners);
         let place = Place::File { content, mode: 0o644, keep: true };
         let path = Path::new(HOME).join(".config/git/config");
         let person = Entry { path: InsidePath::new(path).map_err(GuardError::path)?, place };

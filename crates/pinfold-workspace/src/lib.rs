@@ -8,8 +8,6 @@ mod error;
 pub mod generated;
 pub mod git;
 pub mod guard;
-pub mod hide;
-pub mod known;
 pub mod protected_dirs;
 pub mod refresh;
 pub mod review;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use pinfold_git::config::Config;
 use pinfold_git::pointer::line;
+use pinfold_host::Host;
 use pinfold_host::beneath::{open_directory, read_beneath};
 use pinfold_policy::path::{HostPath, PathError};
 use pinfold_policy::settings::{Settings, WorkspaceMode};
@@ -118,8 +119,8 @@ impl Workspace {
     ///
     /// # Errors
     /// A worktree that was not made yet ([`crate::dedicated::Dedicated::open`] does), or cannot be.
-    pub fn in_mode(self, settings: &Settings, home: &Path) -> Result<Self, WorkspaceError> {
-        if let Some(top) = dedicated::existing(&self, settings, home)? {
+    pub fn in_mode(self, settings: &Settings, host: Host<'_>) -> Result<Self, WorkspaceError> {
+        if let Some(top) = dedicated::existing(&self, settings, host)? {
             return self.in_worktree(&top);
         }
         match settings.workspace_mode.value {

@@ -5,11 +5,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 use pinfold_host::directories::Places;
+use pinfold_host::launcher::Launcher;
+use pinfold_session::prepare;
 use pinfold_terminal::notify;
 use pinfold_workspace::accept::{Repository, Waiting};
 
 use crate::exit::Failure;
-use crate::policy;
 
 #[derive(Debug, Args)]
 pub(crate) struct AcceptArgs {
@@ -25,10 +26,10 @@ pub(crate) struct AcceptArgs {
 ///
 /// # Errors
 /// No such session or branch, or the first branch that cannot be moved, with the reason.
-pub(crate) fn accept(args: &AcceptArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn accept(args: &AcceptArgs, launcher: &Launcher) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(Failure::new)?;
-    let workspace = policy::workspace(&places)?;
-    let repository = Repository::at(&workspace.root).map_err(Failure::new)?;
+    let workspace = prepare::workspace(&places)?;
+    let repository = Repository::at(&workspace.root, launcher).map_err(Failure::new)?;
     let waiting = repository.waiting().map_err(Failure::new)?;
     let Some(session) = &args.session else { return list(&waiting) };
     let is_named = |it: &&Waiting| {

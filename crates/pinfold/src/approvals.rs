@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use pinfold_host::directories::Places;
 use pinfold_host::sessions::{is_live, live_sessions};
-use pinfold_session::broker::{self, Answer, Attendance, Happening, KeptRules, Pending};
+use pinfold_hostexec::{Answer, Happening, Pending, SavedRules};
+use pinfold_session::control::{Attendance, no_door};
 use pinfold_terminal::notify;
 use serde::Serialize;
 
@@ -109,7 +110,7 @@ fn list(args: &ApprovalsArgs, places: &Places) -> Result<ExitCode, Failure> {
 fn pending(args: &ApprovalsArgs, places: &Places, session: &str) -> Result<Vec<Pending>, Failure> {
     match Attendance::list(places, Some(session)) {
         Ok(Some(pending)) => Ok(pending),
-        Ok(None) if args.session.is_some() => Err(told(broker::no_door())),
+        Ok(None) if args.session.is_some() => Err(told(no_door())),
         Ok(None) => Ok(Vec::new()),
         Err(_) if args.session.is_none() && !is_live(places, session) => Ok(Vec::new()),
         Err(error) => Err(told(error)),
@@ -214,7 +215,7 @@ fn the_one_that_asks(
 }
 
 fn rules(args: &ApprovalsArgs, places: &Places) -> Result<ExitCode, Failure> {
-    let rules = KeptRules::new(places).all().map_err(Failure::new)?;
+    let rules = SavedRules::new(places).all().map_err(Failure::new)?;
     if args.json {
         print::json(&rules)?;
         return Ok(ExitCode::SUCCESS);
@@ -226,7 +227,7 @@ fn rules(args: &ApprovalsArgs, places: &Places) -> Result<ExitCode, Failure> {
 }
 
 fn forget(number: usize, places: &Places) -> Result<ExitCode, Failure> {
-    let kept = KeptRules::new(places);
+    let kept = SavedRules::new(places);
     let rules = kept.all().map_err(Failure::new)?;
     let rule = number.checked_sub(1).and_then(|index| rules.get(index));
     let rule = rule.ok_or_else(|| {

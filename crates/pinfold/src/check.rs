@@ -6,25 +6,26 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
+use pinfold_host::Host;
 use pinfold_host::audit::{Audit, Event};
 use pinfold_host::directories::Places;
+use pinfold_host::launcher::Launcher;
 use pinfold_policy::access::Access;
-use pinfold_policy::authority::{Explanation, HostTree, Subject, Verdict};
+use pinfold_policy::authority::{Explanation, HostTree, Verdict};
 use pinfold_policy::path::{Escaped, HostPath};
 use pinfold_policy::settings::Settings;
 use pinfold_rootfs::system::Stack;
 use pinfold_rootfs::userland;
 use pinfold_secrets::Store;
-use pinfold_session::agent::{AgentFiles, read_grants};
-use pinfold_session::group::{Group, Missing};
-use pinfold_session::{View, prospect};
+use pinfold_session::snapshot::Snapshots;
+use pinfold_session::{RunError, prepare, prospect};
 use pinfold_workspace::workspace::Workspace;
 use serde_json::json;
 
 use crate::cli::{Output, PolicyArgs};
 use crate::exit::Failure;
+use crate::policy;
 use crate::print::{self, say};
-use crate::{policy, snapshot};
 
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
@@ -96,21 +97,22 @@ impl PathAccess {
 }
 
 /// Explains, and answers by status too: 0 allowed, 1 denied.
-pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn check(args: &CheckArgs, launcher: &Launcher) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(|error| Failure::places(error).plain())?;
-    let workspace = policy::workspace(&places)?;
-    let settings = policy::settings(&args.policy, args.profile.as_deref(), &places, &workspace)?;
+    let host = Host { places: &places, launcher };
+    let start = policy::prepare(&args.policy, args.profile.as_deref(), host)?;
+    let settings = start.settings();
     let access = match args.asked {
         Asked::Read => PathAccess::Read,
         Asked::Write => PathAccess::Write,
         Asked::Exec => PathAccess::Exec,
-        Asked::Host | Asked::Secret => return check_network(args, &settings, &places),
+        Asked::Host | Asked::Secret => return check_network(args, settings, &places),
     };
     if args.request.method.is_some() || args.request.url_path.is_some() {
         return Err(Failure::new("--method and --url-path are about a host")
             .hint(Some("`pinfold check host NAME --method GET --url-path /`".to_owned())));
     }
-    check_path(args, access, &settings, (&places, workspace))
+    check_path(args, access, settings, (host, start.workspace()))
 }
 
 /// Answers for a host or a secret.
@@ -137,26 +139,17 @@ fn check_path(
     args: &CheckArgs,
     asked: PathAccess,
     settings: &Settings,
-    (places, workspace): (&Places, Workspace),
+    (host, project): (Host<'_>, &Workspace),
 ) -> Result<ExitCode, Failure> {
     // What is not made yet is not made for a question, and has no answer.
     let stack = match settings.snapshot.is_host() {
         true => None,
-        false => Some(there(settings, places, &workspace)?),
+        false => Some(there(settings, host, project)?),
     };
-    let workspace = policy::in_mode(workspace, settings, places)?;
-    let agent = settings.agent.as_ref().map_or("command", |agent| agent.value.as_str());
-    let mut extra = Vec::new();
-    if args.profile.is_some() {
-        let files = AgentFiles::read(places)?;
-        let profile = files.registry().load(agent).map_err(Failure::new)?;
-        extra = read_grants(&profile, settings, places)?;
-    }
-    let group = Group::find(settings, &workspace, places, Missing::LeaveOut, &mut extra)?;
-    extra.extend(group.extra);
-    let subject = Subject::AgentSession { agent: agent.into() };
-    let view = View::collect(subject, settings, &workspace, stack.as_ref(), extra)?;
-    let prospect = prospect(&view, settings, &workspace, places)?;
+    let (places, workspace) = (host.places, prepare::in_mode(project.clone(), settings, host)?);
+    let here = (&workspace, stack.as_ref());
+    let prospect = prospect(settings, args.profile.as_deref(), here, host);
+    let prospect = prospect.map_err(|error| Failure::from(error).plain())?;
     let path = workspace.cwd.as_path().join(&args.target);
     let access = asked.access();
     let mut explanation =
@@ -210,8 +203,9 @@ fn say_generated(explanation: &mut Explanation, access: PathAccess) {
     }
 }
 
-fn there(settings: &Settings, places: &Places, project: &Workspace) -> Result<Stack, Failure> {
-    snapshot::stack_if_there(settings, places, project)?.ok_or_else(|| {
+fn there(settings: &Settings, host: Host<'_>, project: &Workspace) -> Result<Stack, Failure> {
+    let found = Snapshots::new(host, &|_| {}).find(settings, project.root.as_path());
+    found.map_err(RunError::from)?.ok_or_else(|| {
         Failure::new("the system that sessions run on here is not made yet")
             .hint(Some("`pinfold snapshot build` makes it".to_owned()))
     })

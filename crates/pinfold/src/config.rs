@@ -3,7 +3,9 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use pinfold_host::Host;
 use pinfold_host::directories::Places;
+use pinfold_host::launcher::Launcher;
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::OriginRow;
 use pinfold_terminal::notify;
@@ -24,10 +26,10 @@ pub(crate) struct ConfigArgs {
     policy: PolicyArgs,
 }
 
-pub(crate) fn config(args: &ConfigArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn config(args: &ConfigArgs, launcher: &Launcher) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(|error| Failure::places(error).plain())?;
-    let workspace = policy::workspace(&places)?;
-    let settings = policy::settings(&args.policy, None, &places, &workspace)?;
+    let start = policy::prepare(&args.policy, None, Host { places: &places, launcher })?;
+    let settings = start.settings();
     let rows = settings.origins();
     if args.output.json {
         print::json(&rows)?;

@@ -4,6 +4,8 @@ use std::process::ExitCode;
 
 use pinfold_boundary::Probe;
 use pinfold_host::directories::Places;
+use pinfold_host::launcher::Launcher;
+use pinfold_session::prepare;
 use serde_json::json;
 
 use crate::cli::Output;
@@ -11,10 +13,11 @@ use crate::exit::Failure;
 use crate::policy;
 use crate::print::{self, say};
 
-pub(crate) fn doctor(output: Output) -> Result<ExitCode, Failure> {
-    let not_in = policy::workspace_here(&Places::find().map_err(Failure::places)?);
+pub(crate) fn doctor(output: Output, launcher: &Launcher) -> Result<ExitCode, Failure> {
+    let not_in = prepare::workspace_here(&Places::find().map_err(Failure::places)?);
     let plugin = policy::own()?.plugin.map(|plugin| plugin.value);
-    let boundaries = pinfold_session::boundaries(plugin, &not_in).map_err(Failure::new)?;
+    let boundaries =
+        pinfold_session::boundaries(plugin, &not_in, launcher).map_err(Failure::new)?;
     let probes = boundaries.iter().map(|boundary| (boundary.name(), boundary.probe()));
     let probes: Vec<(&str, Probe)> = probes.collect();
     if output.json {

@@ -9,11 +9,11 @@ use clap::Args;
 use pinfold_host::directories::Places;
 use pinfold_policy::limits::{ByteSize, MilliCpus, WallTime};
 use pinfold_session::control::{self, Exec, Limits, Tty};
+use pinfold_session::prepare::describing;
 use pinfold_terminal::notify;
 
 use crate::cli::cpus;
 use crate::completions;
-use crate::environment::describing;
 use crate::exit::Failure;
 
 #[derive(Debug, Args)]

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use pinfold_hide::{self as moved, Condition, HideError, Tracking};
 use pinfold_host::directories::Places;
 use pinfold_policy::path::Escaped;
 use pinfold_terminal::notify;
-use pinfold_workspace::hide::{self, Condition, HideError, Tracking};
 
 use crate::exit::Failure;
 
@@ -37,12 +37,12 @@ pub(crate) fn hide(args: &HideArgs) -> Result<ExitCode, Failure> {
     let failed = |error: HideError| Failure::new(&error).hint(error.hint());
     for path in &args.paths {
         if args.undo {
-            let path = hide::undo(&places, path).map_err(failed)?;
+            let path = moved::undo(&places, path).map_err(failed)?;
             notify!("pinfold: {} is back", Escaped(&path));
             continue;
         }
         let tracking = if args.force { Tracking::Allow } else { Tracking::Refuse };
-        let hidden = hide::hide(&places, path, tracking).map_err(failed)?;
+        let hidden = moved::hide(&places, path, tracking).map_err(failed)?;
         notify!(
             "pinfold: moved {} out of reach of sessions; a link leads to it",
             Escaped(&hidden.path)
@@ -52,7 +52,7 @@ pub(crate) fn hide(args: &HideArgs) -> Result<ExitCode, Failure> {
 }
 
 fn list(places: &Places) -> Result<ExitCode, Failure> {
-    let all = hide::list(places).map_err(Failure::new)?;
+    let all = moved::list(places).map_err(Failure::new)?;
     if all.is_empty() {
         notify!("pinfold: nothing is hidden");
     }

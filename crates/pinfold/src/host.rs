@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use pinfold_host::directories::Places;
-use pinfold_session::broker::{self, Stage};
+use pinfold_host::launcher::Launcher;
+use pinfold_session::host_git::Stage;
 use pinfold_terminal::notify;
 
 use crate::exit::Failure;
@@ -37,19 +38,19 @@ pub(crate) struct HostGitArgs {
 }
 
 pub(crate) fn run(args: &HostRunArgs) -> Result<ExitCode, Failure> {
-    let ended = broker::mind(&args.program, &args.name, &args.args, args.parent);
-    Ok(broker::end_as(ended.map_err(Failure::own)?))
+    let ended = pinfold_hostexec::mind(&args.program, &args.name, &args.args, args.parent);
+    Ok(pinfold_hostexec::end_as(ended.map_err(Failure::own)?))
 }
 
-pub(crate) fn git(args: &HostGitArgs) -> Result<ExitCode, Failure> {
-    broker::end_with(args.parent).map_err(Failure::own)?;
+pub(crate) fn git(args: &HostGitArgs, launcher: Launcher) -> Result<ExitCode, Failure> {
+    pinfold_hostexec::end_with(args.parent).map_err(Failure::own)?;
     let places = Places::find().map_err(Failure::places)?;
     let stage = match args.part {
         Part::Look => Stage::Look,
         Part::Run => Stage::Run,
         Part::Pack => Stage::Pack,
     };
-    match stage.run(&args.place, places) {
+    match stage.run(&args.place, places, launcher) {
         Ok(None) => Ok(ExitCode::SUCCESS),
         Ok(Some(outcome)) => {
             notify::notes(&outcome.notes);

@@ -17,8 +17,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
 
-use pinfold_host::launcher::Launcher;
-use pinfold_session::broker::{DIRECTORY, HostExecResult, PROGRAM, SOCKET};
+use pinfold_host::launcher::{become_program, run_here};
+use pinfold_hostexec::{DIRECTORY, HostExecResult, PROGRAM, SOCKET};
 use pinfold_terminal::notify;
 use pinfold_wire::{Call, Ended, Frames, HostCommand, MAX_DATA, Reply, framed};
 
@@ -105,7 +105,7 @@ fn own_git(args: &[OsString]) -> ExitCode {
         notify!("pinfold-host: git is not installed in the sandbox");
         return ExitCode::from(127);
     };
-    let error = Launcher.become_program(&git, args);
+    let error = become_program(&git, args);
     notify!("pinfold-host: {}: {error}", git.display());
     ExitCode::from(126)
 }
@@ -289,7 +289,7 @@ impl Listening {
         argv.push("-C".into());
         argv.push(self.result.cwd.clone().into());
         argv.extend(args.iter().map(Into::into));
-        match Launcher.run_here(&argv, input) {
+        match run_here(&argv, input) {
             Ok(output) if output.code == Some(0) => {}
             Ok(output) => {
                 let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();

@@ -10,7 +10,6 @@ mod cli;
 mod completions;
 mod config;
 mod doctor;
-mod environment;
 mod exec;
 mod exit;
 mod group;
@@ -44,7 +43,7 @@ use network::Way;
 use pinfold_boundary::{container, managed};
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
-use pinfold_host::wrappers;
+use pinfold_host::wrappers::Wrappers;
 use pinfold_secrets::Store;
 
 fn main() -> ExitCode {
@@ -56,10 +55,10 @@ fn main() -> ExitCode {
         return host_client::ask(&name);
     }
     completions::answer();
-    wrappers::come_from(policy::wrappers);
+    let launcher = Launcher::new(Wrappers::of_settings(policy::wrappers));
     let outcome = match Cli::parse().command {
-        Command::Run(args) => run::run(args.0, false),
-        Command::Learn(args) => run::run(args.0.run, true),
+        Command::Run(args) => run::run(args.0, false, &launcher),
+        Command::Learn(args) => run::run(args.0.run, true, &launcher),
         Command::Exec(args) => exec::exec(args.0),
         Command::Shell(args) => exec::shell(args.0),
         Command::Attach(args) => attach::attach(args.0),
@@ -68,19 +67,19 @@ fn main() -> ExitCode {
         Command::Logs(args) => log::logs(&args.0),
         Command::Allow(args) => network::change_session(&Way::Allow, &args.0),
         Command::Forbid(args) => network::change_session(&Way::Forbid, &args.0),
-        Command::Ps(args) => review::ps(&args.0),
-        Command::Diff(args) => review::diff(&args.0),
-        Command::Apply(args) => review::apply(&args.0),
-        Command::Discard(args) => review::discard(&args.0),
-        Command::Accept(args) => accept::accept(&args.0),
+        Command::Ps(args) => review::ps(&args.0, &launcher),
+        Command::Diff(args) => review::diff(&args.0, &launcher),
+        Command::Apply(args) => review::apply(&args.0, &launcher),
+        Command::Discard(args) => review::discard(&args.0, &launcher),
+        Command::Accept(args) => accept::accept(&args.0, &launcher),
         Command::Adopt(args) => adopt::adopt(&args.0),
         Command::Hide(args) => hide::hide(&args.0),
-        Command::Check(args) => check::check(&args.0),
-        Command::Config(args) => config::config(&args.0),
+        Command::Check(args) => check::check(&args.0, &launcher),
+        Command::Config(args) => config::config(&args.0, &launcher),
         Command::Trust(args) => trust::trust(&args.0),
         Command::ImportGroup(args) => group::import(&args.0),
         Command::Completions(args) => completions::print(&args.0),
-        Command::Doctor(output) => doctor::doctor(output.0),
+        Command::Doctor(output) => doctor::doctor(output.0, &launcher),
         Command::Guard(args) => guard::guard(&args.0),
         Command::ReadBundle(args) => guard::read(&args.0),
         Command::Audit(args) => log::audit(&args.0),
@@ -89,23 +88,26 @@ fn main() -> ExitCode {
         Command::LookAtWorktree(args) => worktree::look(args.0),
         Command::Serve(args) => serve::serve(args.0),
         Command::Mcp(args) => serve::mcp(args.0),
-        Command::Snapshot(command) => snapshot::snapshot(&command.0),
-        Command::Image(command) => image::image(&command.0),
-        Command::SnapshotStep(args) => snapshot::step(&args.0),
+        Command::Snapshot(command) => snapshot::snapshot(&command.0, &launcher),
+        Command::Image(command) => image::image(&command.0, &launcher),
+        Command::SnapshotStep(args) => snapshot::step(&args.0, launcher),
         Command::Unpack(args) => Ok(unpack::unpack(&args.0)),
         Command::UnpackSystem(args) => Ok(unpack::unpack_system(&args.0)),
-        Command::Secret(command) => secret_command(command.0),
+        Command::Secret(command) => secret_command(command.0, &launcher),
         Command::Approvals(args) => approvals::approvals(args.0),
         Command::HostRun(args) => host::run(&args.0),
-        Command::HostGit(args) => host::git(&args.0),
+        Command::HostGit(args) => host::git(&args.0, launcher),
     };
     outcome.unwrap_or_else(exit::Failure::show)
 }
 
-fn secret_command(command: secret::SecretCommand) -> Result<ExitCode, exit::Failure> {
+fn secret_command(
+    command: secret::SecretCommand,
+    launcher: &Launcher,
+) -> Result<ExitCode, exit::Failure> {
     let places = Places::find().map_err(|error| exit::Failure::places(error).plain())?;
     let store = Store::new(places.secrets());
     let mut out = std::io::stdout().lock();
-    secret::run(command, &store, &Launcher, &mut out).map_err(exit::Failure::new)?;
+    secret::run(command, &store, launcher, &mut out).map_err(exit::Failure::new)?;
     Ok(ExitCode::SUCCESS)
 }

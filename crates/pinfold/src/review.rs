@@ -8,7 +8,9 @@ mod show;
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
+use pinfold_host::Host;
 use pinfold_host::directories::Places;
+use pinfold_host::launcher::Launcher;
 use pinfold_policy::path::Escaped;
 use pinfold_terminal::notify;
 use pinfold_workspace::review::{Review, Summary};
@@ -34,7 +36,7 @@ pub(crate) struct Chosen {
 ///
 /// # Errors
 /// No such session, several of them, or a path outside of its workspace.
-pub(crate) fn choose(words: &[OsString]) -> Result<Chosen, Failure> {
+pub(crate) fn choose(words: &[OsString], launcher: &Launcher) -> Result<Chosen, Failure> {
     let places = Places::find().map_err(|error| Failure::places(error).plain())?;
     let sessions = Review::sessions(&places)?;
     let here = std::env::current_dir().map_err(Failure::new)?;
@@ -54,7 +56,7 @@ pub(crate) fn choose(words: &[OsString]) -> Result<Chosen, Failure> {
         .iter()
         .map(|path| beneath(&summary.workspace, base, Path::new(path)))
         .collect::<Result<_, _>>()?;
-    let review = Review::open(&places, &summary.session)?;
+    let review = Review::open(Host { places: &places, launcher }, &summary.session)?;
     if let Some(resumed) = review.resumed() {
         notify!("pinfold: finished an `apply` that was interrupted");
         decide::tell(resumed);

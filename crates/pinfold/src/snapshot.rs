@@ -6,10 +6,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use pinfold_host::Host;
 use pinfold_host::directories::Places;
+use pinfold_host::launcher::Launcher;
 use pinfold_policy::path::{Brief, Escaped};
 use pinfold_policy::settings::Settings;
 use pinfold_rootfs::system::{Doing, Stack};
+use pinfold_session::prepare;
 use pinfold_session::snapshot::step::Step;
 use pinfold_session::snapshot::{
     Building, Event, KEPT, Pruned, SnapshotError, Snapshots, Summary, base_of, build_hosts,
@@ -64,20 +67,24 @@ pub(crate) struct StepArgs {
     step: PathBuf,
 }
 
-pub(crate) fn snapshot(command: &SnapshotCommand) -> Result<ExitCode, Failure> {
+pub(crate) fn snapshot(
+    command: &SnapshotCommand,
+    launcher: &Launcher,
+) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(|error| Failure::places(error).plain())?;
+    let host = Host { places: &places, launcher };
     match command {
-        SnapshotCommand::Build(args) => build(args, &places),
-        SnapshotCommand::Ls(output) => list(&places, *output),
-        SnapshotCommand::Inspect(args) => inspect(args, &places),
-        SnapshotCommand::Prune(args) => prune(args, &places),
+        SnapshotCommand::Build(args) => build(args, host),
+        SnapshotCommand::Ls(output) => list(host, *output),
+        SnapshotCommand::Inspect(args) => inspect(args, host),
+        SnapshotCommand::Prune(args) => prune(args, host),
     }
 }
 
 /// Runs one set-up command, in a process that a build has started.
-pub(crate) fn step(args: &StepArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn step(args: &StepArgs, launcher: Launcher) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(Failure::places)?;
-    let outcome = Step::read(&args.step).map_err(Failure::own)?.run(places)?;
+    let outcome = Step::read(&args.step).map_err(Failure::own)?.run(places, launcher)?;
     for note in &outcome.notes {
         notify!("pinfold: {note}");
     }
@@ -87,18 +94,6 @@ pub(crate) fn step(args: &StepArgs) -> Result<ExitCode, Failure> {
         notify!("pinfold: the {} limit was reached", limit.name());
     }
     Ok(ExitCode::from(outcome.status))
-}
-
-/// The system of a run, made now if need be.
-///
-/// # Errors
-/// Whatever kept it from being made, with the way out.
-pub(crate) fn stack(
-    settings: &Settings,
-    places: &Places,
-    project: &Workspace,
-) -> Result<Option<Stack>, Failure> {
-    make(settings, places, project, Tags::AsTheyWere)
 }
 
 /// What an image's tag means.
@@ -112,13 +107,13 @@ enum Tags {
 
 fn make(
     settings: &Settings,
-    places: &Places,
+    host: Host<'_>,
     project: &Workspace,
     tags: Tags,
 ) -> Result<Option<Stack>, Failure> {
-    let progress = Progress::default();
+    let progress = Line::default();
     let tell = |event: Event<'_>| progress.tell(&event);
-    let snapshots = Snapshots::new(places, &tell).refreshing(tags == Tags::Anew);
+    let snapshots = Snapshots::new(host, &tell).refreshing(tags == Tags::Anew);
     let made = snapshots.ensure(settings, project.root.as_path());
     progress.end();
     if let Some(signal) = made.as_ref().err().and_then(SnapshotError::interrupted) {
@@ -127,31 +122,19 @@ fn make(
     made.map_err(told)
 }
 
-/// The system of a run if all of it is there; nothing is made.
-///
-/// # Errors
-/// A cache or a base that cannot be used.
-pub(crate) fn stack_if_there(
-    settings: &Settings,
-    places: &Places,
-    project: &Workspace,
-) -> Result<Option<Stack>, Failure> {
-    Snapshots::new(places, &|_| {}).find(settings, project.root.as_path()).map_err(told)
-}
-
 fn told(error: SnapshotError) -> Failure {
     let hint = error.hint();
     Failure::own(error).hint(hint)
 }
 
-fn build(args: &BuildArgs, places: &Places) -> Result<ExitCode, Failure> {
-    let workspace = policy::workspace(places)?;
-    let settings = policy::settings(&args.policy, None, places, &workspace)?;
+fn build(args: &BuildArgs, host: Host<'_>) -> Result<ExitCode, Failure> {
+    let start = policy::prepare(&args.policy, None, host)?;
+    let (settings, workspace) = (start.settings(), start.workspace());
     for widening in settings.waiting() {
         notify!("pinfold: note: waits for `pinfold trust`: {widening}");
     }
     let tags = if args.refresh { Tags::Anew } else { Tags::AsTheyWere };
-    match make(&settings, places, &workspace, tags)? {
+    match make(settings, host, workspace, tags)? {
         None => notify!("pinfold: sessions here run on this machine's own system"),
         Some(stack) => {
             for tree in &stack.trees {
@@ -162,12 +145,12 @@ fn build(args: &BuildArgs, places: &Places) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn all(places: &Places) -> Result<Vec<Summary>, Failure> {
-    Snapshots::new(places, &|_| {}).all().map_err(told)
+fn all(host: Host<'_>) -> Result<Vec<Summary>, Failure> {
+    Snapshots::new(host, &|_| {}).all().map_err(told)
 }
 
-fn list(places: &Places, output: Output) -> Result<ExitCode, Failure> {
-    let all = all(places)?;
+fn list(host: Host<'_>, output: Output) -> Result<ExitCode, Failure> {
+    let all = all(host)?;
     if output.json {
         print::json(&all)?;
         return Ok(ExitCode::SUCCESS);
@@ -179,12 +162,12 @@ fn list(places: &Places, output: Output) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn inspect(args: &InspectArgs, places: &Places) -> Result<ExitCode, Failure> {
+fn inspect(args: &InspectArgs, host: Host<'_>) -> Result<ExitCode, Failure> {
     let registries: Vec<String> =
         build_hosts().map_err(told)?.iter().map(|rule| rule.value.to_string()).collect();
-    let Some(prefix) = &args.id else { return inspect_here(args, places, &registries) };
+    let Some(prefix) = &args.id else { return inspect_here(args, host.places, &registries) };
     let found: Vec<Summary> =
-        all(places)?.into_iter().filter(|one| one.id.starts_with(prefix.as_str())).collect();
+        all(host)?.into_iter().filter(|one| one.id.starts_with(prefix.as_str())).collect();
     let [one] = found.as_slice() else {
         let what = if found.is_empty() { "no snapshot" } else { "more than one snapshot" };
         return Err(Failure::new(format!("{what} whose hash begins with {prefix}"))
@@ -198,7 +181,7 @@ fn inspect(args: &InspectArgs, places: &Places) -> Result<ExitCode, Failure> {
     say!("base        {} ({})", Escaped(one.from.as_ref()), Escaped(one.base.as_ref()));
     say!("made        {}", one.made);
     say!("repository  {}", Escaped(one.repository.as_ref()));
-    let log = Snapshots::new(places, &|_| {}).log(&one.id);
+    let log = Snapshots::new(host, &|_| {}).log(&one.id);
     say!("log         {}", Escaped(&log));
     recipe(&one.setup, &one.hosts, &registries);
     Ok(ExitCode::SUCCESS)
@@ -209,8 +192,8 @@ fn inspect_here(
     places: &Places,
     registries: &[String],
 ) -> Result<ExitCode, Failure> {
-    let workspace = policy::workspace(places)?;
-    let settings = policy::plain_settings(places, &workspace)?;
+    let workspace = prepare::workspace(places)?;
+    let settings = prepare::plain_settings(places, &workspace)?;
     let snapshot = &settings.snapshot;
     let setup: Vec<String> = snapshot.setup.iter().map(|one| one.value.clone()).collect();
     let hosts: Vec<String> = snapshot.hosts.iter().map(|one| one.value.to_string()).collect();
@@ -239,8 +222,8 @@ fn recipe(setup: &[String], hosts: &[String], registries: &[String]) {
     }
 }
 
-fn prune(args: &PruneArgs, places: &Places) -> Result<ExitCode, Failure> {
-    let snapshots = Snapshots::new(places, &|_| {});
+fn prune(args: &PruneArgs, host: Host<'_>) -> Result<ExitCode, Failure> {
+    let snapshots = Snapshots::new(host, &|_| {});
     let keep = if args.all { 0 } else { KEPT };
     let pruned = [
         ("snapshot", snapshots.prune(keep, |_| true).map_err(told)?),
@@ -259,13 +242,13 @@ fn prune(args: &PruneArgs, places: &Places) -> Result<ExitCode, Failure> {
 
 /// What a person sees who waits.
 #[derive(Default)]
-struct Progress {
+pub(crate) struct Line {
     /// Whether a line is being written over.
     open: Cell<bool>,
 }
 
-impl Progress {
-    fn tell(&self, event: &Event<'_>) {
+impl Line {
+    pub(crate) fn tell(&self, event: &Event<'_>) {
         let words = match event {
             Event::Alpine => {
                 notify!(
@@ -307,7 +290,7 @@ impl Progress {
         }
     }
 
-    fn end(&self) {
+    pub(crate) fn end(&self) {
         if self.open.replace(false) {
             notify::put(format_args!("\r\x1b[K"));
         }

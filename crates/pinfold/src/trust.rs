@@ -10,8 +10,9 @@ use pinfold_host::digest::ContentHash;
 use pinfold_host::directories::Places;
 use pinfold_policy::path::Escaped;
 use pinfold_policy::project::Widening;
-use pinfold_policy::settings::{Attendance, Settings, Trust};
-use pinfold_session::repository::{Limited, Repository, TrustStore};
+use pinfold_policy::settings::{Settings, Trust};
+use pinfold_repository::{Limited, Repository, TrustStore};
+use pinfold_session::{RunError, prepare};
 use pinfold_terminal::notify;
 use pinfold_workspace::workspace::Workspace;
 use serde_json::json;
@@ -19,7 +20,6 @@ use serde_json::json;
 use crate::cli::Output;
 use crate::exit::Failure;
 use crate::image;
-use crate::policy::{self, Files, told};
 use crate::print::{self, say};
 
 #[derive(Debug, Args)]
@@ -52,7 +52,7 @@ pub(crate) fn trust(args: &TrustArgs) -> Result<ExitCode, Failure> {
     if args.list {
         return list(&store, args.output.json);
     }
-    let workspace = policy::workspace(&places)?;
+    let workspace = prepare::workspace(&places)?;
     if args.revoke {
         let was = store.revoke(&workspace).map_err(Failure::new)?;
         notify!("pinfold: {}", if was { "trusted no more" } else { "nothing was trusted here" });
@@ -61,28 +61,26 @@ pub(crate) fn trust(args: &TrustArgs) -> Result<ExitCode, Failure> {
     if args.image {
         return trust_image(args, &workspace, &store, &places).map_err(Failure::plain);
     }
-    let repository = Repository::read(&workspace, args.sandbox_config.as_deref()).map_err(told)?;
+    let repository =
+        Repository::read(&workspace, args.sandbox_config.as_deref()).map_err(RunError::from)?;
     let Some(file) = &repository.file else {
         return Err(Failure::new("no sandbox.json or sandbox.toml here"));
     };
     // What is shown and what is trusted are the bytes that were read just now.
-    let base = file.base(&workspace, &places).map_err(told)?;
-    let hash = file.hash(&workspace, base.as_ref()).map_err(told)?;
+    let base = file.base(&workspace, &places).map_err(RunError::from)?;
+    let hash = file.hash(&workspace, base.as_ref()).map_err(RunError::from)?;
     if args.hash {
         say!("{hash}");
         return Ok(ExitCode::SUCCESS);
     }
-    let files = Files::read(&places)?;
-    let settings = files.settings(
-        policy::flags_for(&repository),
-        Attendance::Attended,
-        &repository,
-        Trust::Untrusted,
-    )?;
-    let limited = file.limited(&workspace, base.as_ref()).map_err(told)?;
+    let settings = prepare::everything(&repository, Trust::Untrusted, &places)?;
+    let limited = file.limited(&workspace, base.as_ref()).map_err(RunError::from)?;
     let known = store.is_trusted(&workspace, hash).map_err(Failure::new)?
         || store.is_trusted_with_higher_limits(&workspace, &limited).map_err(Failure::new)?;
-    let runs = Runs { files: file.runs(&workspace).map_err(told)?, on: base.map(|base| base.path) };
+    let runs = Runs {
+        files: file.runs(&workspace).map_err(RunError::from)?,
+        on: base.map(|base| base.path),
+    };
     show(&settings, &file.path, &runs, (hash, known), args.output.json)?;
     if known || settings.widenings.is_empty() {
         return Ok(ExitCode::SUCCESS);
@@ -97,7 +95,7 @@ fn trust_image(
     store: &TrustStore,
     places: &Places,
 ) -> Result<ExitCode, Failure> {
-    let Some(layer) = image::layer(workspace)? else {
+    let Some(layer) = prepare::image_layer(workspace)? else {
         return Err(Failure::new("this repository adds nothing to agents' images"));
     };
     let content = layer.read(None).map_err(|error| image::told(error.into()))?;

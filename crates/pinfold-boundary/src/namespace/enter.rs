@@ -16,9 +16,10 @@ use super::detached::Source;
 use super::last::{self, Clock};
 use super::network::Network;
 use super::root::Root;
-use super::{Wall, covers, group, limits_view};
+use super::takeover::Wall;
+use super::{covers, limits_view};
 use crate::plan::LaunchPlan;
-use crate::sys;
+use crate::{group, sys};
 
 /// What a sandbox's first process is called in lists of processes.
 pub(crate) const INIT_NAME: &std::ffi::CStr = c"pinfold-init";
@@ -101,7 +102,7 @@ fn become_inside(birth: Birth) -> Result<(), (Failure, Channel)> {
 
         match wall {
             Wall::Own => last::take(last_steps, asked, &channel, clock),
-            Wall::Engine(engine) => match engine.take_over(&root, &plan, &channel)? {},
+            Wall::Other(takeover) => match takeover.take_over(&root, &plan, &channel)? {},
         }
     };
     steps().map_err(|failure| (failure, channel))
@@ -109,12 +110,12 @@ fn become_inside(birth: Birth) -> Result<(), (Failure, Channel)> {
 
 /// Descriptors of the caller, its standard streams among them, stay outside.
 fn close_inherited(sources: &[Source], wall: &Wall, channel: &Channel) -> Result<(), Errno> {
-    let engine = match wall {
+    let others = match wall {
         Wall::Own => Vec::new(),
-        Wall::Engine(engine) => engine.descriptors(),
+        Wall::Other(takeover) => takeover.descriptors(),
     };
     let sources = sources.iter().flat_map(Source::descriptors);
-    let keep: Vec<BorrowedFd<'_>> = sources.chain(engine).collect();
+    let keep: Vec<BorrowedFd<'_>> = sources.chain(others).collect();
     close_all_others(&keep, channel)
 }
 

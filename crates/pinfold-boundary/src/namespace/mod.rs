@@ -3,11 +3,11 @@
 //! [`launch`](Namespace::launch) makes the child with one clone3(2); the child's own story, from
 //! there to the command, is told in `enter`.
 
+mod backing;
 mod cause;
 mod covers;
 mod detached;
 mod enter;
-mod group;
 mod handover;
 mod identity;
 mod idmap;
@@ -21,6 +21,7 @@ mod overlay;
 mod probe;
 mod root;
 mod seccomp;
+mod takeover;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
@@ -33,19 +34,18 @@ use rustix::io::Errno;
 pub use cause::explain;
 pub(crate) use detached::{attach, clone_tree, grant_attributes, new_filesystem, open_host};
 pub(crate) use enter::{INIT_NAME, close_all_others};
-pub(crate) use group::holds_cpus;
-pub use group::{Exceeded, Group};
 pub(crate) use identity::{caller_ids, map_own_ids};
 pub(crate) use last::Asked;
-pub use overlay::LiveView;
 pub(crate) use probe::probe;
 pub(crate) use root::{HIDDEN_KERNEL_FILES, Root, SEALED_KERNEL_FILES};
 pub(crate) use seccomp::profile;
+pub(crate) use takeover::{Takeover, Wall};
 
+use self::backing::NamespaceBacking;
 use self::detached::Source;
 use self::enter::Birth;
-use crate::container::Runtime;
-use crate::inside::{Relation, Waiting};
+use crate::backing::Backing;
+use crate::group::Group;
 use crate::plan::{Changes, Entry, Landlock, LaunchPlan, Lower, Place, ResourceLimits};
 use crate::sys::{self, Side};
 use crate::{Boundary, Capabilities, Inside, LaunchError, Probe, Session};
@@ -86,14 +86,6 @@ impl Namespace {
     }
 }
 
-/// What closes the tree in once it is complete.
-pub(crate) enum Wall {
-    /// The process that made it.
-    Own,
-    /// A container engine, which that process becomes.
-    Engine(Runtime),
-}
-
 /// Clones the child that makes the tree of this plan and becomes the inside, or its engine.
 ///
 /// # Errors
@@ -107,7 +99,7 @@ pub(crate) fn launch(mut plan: LaunchPlan, wall: Wall) -> Result<Inside, LaunchE
     // A group counts the engine's threads as well; what is counted for the inside's own user is its own.
     let grouped = match &wall {
         Wall::Own => plan.limits,
-        Wall::Engine(_) => ResourceLimits { pids: None, ..plan.limits },
+        Wall::Other(_) => ResourceLimits { pids: None, ..plan.limits },
     };
     let group = Group::make(&grouped)?;
     let watched = watched(&plan, group.as_ref());
@@ -121,21 +113,22 @@ pub(crate) fn launch(mut plan: LaunchPlan, wall: Wall) -> Result<Inside, LaunchE
     plan.limits.cpus = plan.limits.cpus.filter(|_| enforced.cpus);
     let mut last_steps = last::of_plan(&plan, &watched, as_root);
     // An engine takes the root of the namespace that it runs in for its user.
-    let (ids, engine) = match &wall {
-        Wall::Own => ((plan.identity.uid, plan.identity.gid), None),
-        Wall::Engine(runtime) => {
-            last_steps.own_kernel = runtime.has_own_kernel();
-            ((0, 0), Some(Waiting::new(runtime, last_steps.clone())?))
+    let (ids, backing): (_, Box<dyn Backing>) = match &wall {
+        Wall::Own => ((plan.identity.uid, plan.identity.gid), Box::new(NamespaceBacking(group))),
+        Wall::Other(takeover) => {
+            last_steps.own_kernel = takeover.has_own_kernel();
+            ((0, 0), takeover.backing(group, last_steps.clone())?)
         }
     };
+    let group = backing.group();
     let (channel, theirs) = Channel::pair()?;
 
-    let side = sys::clone_into(NAMESPACES as u64, group.as_ref().and_then(Group::descriptor));
+    let side = sys::clone_into(NAMESPACES as u64, group.and_then(Group::descriptor));
     let (init, pid) = match side.map_err(|errno| cause::namespaces(Step::Identity, errno))? {
         Side::Parent { child, pid } => (child, pid),
         Side::Child => {
             drop(channel);
-            let groups = group.as_ref().map(Group::to_join).unwrap_or_default();
+            let groups = group.map(Group::to_join).unwrap_or_default();
             enter::enter(Birth {
                 plan,
                 sources,
@@ -150,15 +143,7 @@ pub(crate) fn launch(mut plan: LaunchPlan, wall: Wall) -> Result<Inside, LaunchE
     };
     drop(theirs);
     // From here on dropping it ends the child.
-    let inside = Inside {
-        channel,
-        init,
-        group,
-        enforced,
-        engine,
-        managed: None,
-        relation: Relation::Parent,
-    };
+    let inside = Inside::new(channel, init, enforced, backing);
     if as_root {
         identity::map_ids_of(pid, ids, identity::SUBORDINATE)
             .map_err(|source| LaunchError::System { what: "cannot write the id maps", source })?;

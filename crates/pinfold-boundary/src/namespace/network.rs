@@ -17,8 +17,8 @@ use rustix::io::Errno;
 use rustix::thread::LinkNameSpaceType;
 
 use super::handover;
-use super::overlay::LiveView;
 use super::root::inside;
+use crate::live_view::LiveView;
 use crate::plan::Door;
 use crate::sys;
 

@@ -5,21 +5,22 @@
 //! root the layers that the inside owns are idmapped mounts (Linux 5.19), so that files keep their
 //! owner.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use rustix::fs::{AtFlags, Mode};
 use rustix::io::Errno;
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, UnmountFlags, fsconfig_create, fsconfig_reconfigure,
-    fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, unmount,
+    FsMountFlags, FsOpenFlags, MountAttrFlags, UnmountFlags, fsconfig_create, fsconfig_set_flag,
+    fsconfig_set_string, fsmount, fsopen, unmount,
 };
 
 use super::detached::{
     NO_DEVICES, NO_SUID, Source, clone_host, clone_lower, clone_tree, new_filesystem,
 };
 use super::root::{DIRECTORY, Kind, Root, inside};
+use crate::live_view::LiveView;
 use crate::plan::{Changes, Entry, LaunchPlan, Lower, Place};
 
 /// What views are made of, while they are made: a file system of its own, which holds private changes
@@ -27,31 +28,6 @@ use crate::plan::{Changes, Entry, LaunchPlan, Lower, Place};
 const STAGE: &str = "run/pinfold/stage";
 const CHANGES: &str = "run/pinfold/stage/changes";
 const LAYERS: &str = "run/pinfold/stage/layers";
-
-/// A view that is mounted: the context that it was made by, which can reconfigure it from then on
-/// (fsmount(2)). It keeps the view from being taken down.
-#[derive(Debug)]
-pub struct LiveView(pub(crate) OwnedFd);
-
-impl LiveView {
-    /// Makes the view forget each name that nothing uses, so that the next use looks it up in the
-    /// layers. overlayfs remembers names, also those that do not exist, and is not notified when its
-    /// lower layer changes. `reconfigure_super` (fs/super.c) drops unused names before anything else;
-    /// no option is changed. The caller needs no rights but to have made the user namespace of the
-    /// sandbox, or to be root. Takes about 3 µs for each name that is remembered.
-    ///
-    /// # Errors
-    /// Returns the error of `fsconfig(2)`: `EPERM` if another user made that namespace.
-    pub fn refresh(&self) -> Result<(), Errno> {
-        fsconfig_reconfigure(&self.0)
-    }
-}
-
-impl AsFd for LiveView {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
 
 impl Root {
     /// Mounts the stage. Its size bounds private changes together.

@@ -4,7 +4,8 @@
 use pinfold_policy::path::InsidePath;
 use pinfold_wire::Report;
 
-use super::{explain, group::Group, inside_ids, landlock};
+use super::{explain, inside_ids, landlock};
+use crate::group::Group;
 use crate::plan::{
     CpuShare, Door, Identity, Landlock, LaunchPlan, Program, ResourceLimits, Stdio, StdioEnd,
 };

@@ -15,12 +15,12 @@ use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
-use super::Wall;
 use super::detached::{
     NO_DEVICES, NO_SUID, READ_ONLY, Source, attach, clone_host, clone_tree, grant_attributes,
     is_directory, new_filesystem,
 };
-use super::overlay::LiveView;
+use super::takeover::Wall;
+use crate::live_view::LiveView;
 use crate::plan::{Changes, Entry, LaunchPlan, Place};
 use crate::sys;
 
@@ -321,7 +321,7 @@ impl Root {
     /// What pivot_root(2) and umount2(2) say.
     pub(super) fn enter(&self, wall: &Wall) -> Result<(), Errno> {
         rustix::process::fchdir(&self.root)?;
-        if matches!(wall, Wall::Engine(_)) {
+        if matches!(wall, Wall::Other(_)) {
             return Ok(());
         }
         rustix::process::pivot_root(".", ".")?;

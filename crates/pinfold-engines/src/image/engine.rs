@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use pinfold_host::launcher::{Launcher, find};
+use pinfold_host::launcher::{HostProgram, Launcher};
 use pinfold_image::{BASE_ARGUMENT, Reference, USER_ARGUMENT};
 use pinfold_policy::path::Escaped;
 use pinfold_policy::project::ImageEngine;
@@ -50,7 +50,7 @@ const REMEMBERED: usize = 8 << 10;
 #[derive(Debug)]
 pub struct Engine {
     name: ImageEngine,
-    program: PathBuf,
+    program: HostProgram,
 }
 
 /// An image that an engine has.
@@ -133,10 +133,15 @@ impl Engine {
     ///
     /// # Errors
     /// Not installed.
-    pub fn find(asked: Option<ImageEngine>, not_in: &[PathBuf]) -> Result<Self, ImageError> {
+    pub fn find(
+        launcher: &Launcher,
+        asked: Option<ImageEngine>,
+        not_in: &[PathBuf],
+    ) -> Result<Self, ImageError> {
         let names = asked.map_or(ImageEngine::ALL.to_vec(), |name| vec![name]);
-        let mut there =
-            names.into_iter().filter_map(|name| Some((name, find(name.as_str(), not_in)?)));
+        let mut there = names
+            .into_iter()
+            .filter_map(|name| Some((name, launcher.find(name.as_str(), not_in)?)));
         let (name, program) = there.next().ok_or(ImageError::NoEngine(asked))?;
         Ok(Self { name, program })
     }
@@ -163,13 +168,13 @@ impl Engine {
     }
 
     fn argv<'w>(&self, words: impl IntoIterator<Item = &'w str>) -> Vec<OsString> {
-        let program = self.program.clone().into_os_string();
+        let program = self.program.path().as_os_str().to_owned();
         [program].into_iter().chain(words.into_iter().map(Into::into)).collect()
     }
 
     /// Asks something that is answered at once.
     fn ask(&self, doing: &str, words: &[&str]) -> Result<Answer, ImageError> {
-        let output = Launcher.run_keeping(self.argv(words.iter().copied()), &KEPT);
+        let output = self.program.launcher().run_keeping(self.argv(words.iter().copied()), &KEPT);
         let output = output.map_err(|error| self.not_started(doing, &error))?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -190,7 +195,7 @@ impl Engine {
             let more = last.len().saturating_sub(REMEMBERED);
             last.drain(..more);
         };
-        let ended = Launcher.run_watched(argv, &KEPT, &mut take);
+        let ended = self.program.launcher().run_watched(argv, &KEPT, &mut take);
         let ended = ended.map_err(|error| self.not_started(doing, &error))?;
         if let Some(signal) = ended.interrupted {
             return Err(ImageError::Interrupted(signal));

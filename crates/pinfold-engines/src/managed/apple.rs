@@ -18,14 +18,15 @@ const MIB: u64 = 1 << 20;
 /// Apple's `container`.
 #[derive(Debug)]
 pub struct Apple {
+    launcher: Launcher,
     /// Directories in which an inside may have written.
     not_in: Vec<PathBuf>,
 }
 
 impl Apple {
     /// Returns it; its program is not taken from these directories.
-    pub fn new(not_in: Vec<PathBuf>) -> Self {
-        Self { not_in }
+    pub fn new(launcher: Launcher, not_in: Vec<PathBuf>) -> Self {
+        Self { launcher, not_in }
     }
 
     /// Whether its program is on this machine.
@@ -35,10 +36,11 @@ impl Apple {
 
     /// Has something done that is done at once; what it answers.
     fn command(&self, words: &[String]) -> Result<String, String> {
-        let program = find(PROGRAM, &self.not_in).ok_or("it is not installed")?;
-        let argv = [program.into_os_string()].into_iter().chain(words.iter().map(Into::into));
+        let program = self.launcher.find(PROGRAM, &self.not_in).ok_or("it is not installed")?;
+        let argv =
+            [program.path().as_os_str().to_owned()].into_iter().chain(words.iter().map(Into::into));
         let output =
-            Launcher.run_keeping(argv.collect(), &[]).map_err(|error| error.to_string())?;
+            self.launcher.run_keeping(argv.collect(), &[]).map_err(|error| error.to_string())?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         match output.code {
             Some(0) => Ok(text(&output.stdout)),

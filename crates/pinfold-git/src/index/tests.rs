@@ -1,6 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use pinfold_host::launcher::Launcher;
+use pinfold_host::wrappers::Wrappers;
 use proptest::prelude::*;
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA256};
 
@@ -11,7 +12,11 @@ fn repository(script: &str) -> Option<tempfile::TempDir> {
     let dir = tempfile::tempdir().unwrap();
     let script = format!("cd '{}' && {script}", dir.path().display());
     let argv = ["/bin/sh", "-ec", &script].map(str::to_owned);
-    let output = Launcher.run_to_end(&argv, &[("GIT_CONFIG_GLOBAL", "/dev/null")], None);
+    let output = Launcher::new(Wrappers::none()).run_to_end(
+        &argv,
+        &[("GIT_CONFIG_GLOBAL", "/dev/null")],
+        None,
+    );
     match output {
         Ok(output) if output.code == Some(0) => Some(dir),
         other => {
@@ -68,7 +73,7 @@ fn git_passes_over_what_was_marked() {
             dir.path().display()
         );
         let argv = ["/bin/sh", "-ec", &script].map(str::to_owned);
-        let output = Launcher.run_to_end(&argv, &[], None).unwrap();
+        let output = Launcher::new(Wrappers::none()).run_to_end(&argv, &[], None).unwrap();
         let shown = String::from_utf8_lossy(&output.stdout).into_owned();
         assert_eq!(shown, "H .env\nS a/b/x\nS a/y\nH l\nS s.pem\n", "version {version}");
     }
@@ -163,7 +168,11 @@ fn only_what_an_index_holds_counts() {
         let after = |script: &str| {
             let script = format!("cd '{}' && {script}", dir.path().display());
             let argv = ["/bin/sh", "-ec", &script].map(str::to_owned);
-            assert_eq!(Launcher.run_to_end(&argv, &[], None).unwrap().code, Some(0), "{script}");
+            assert_eq!(
+                Launcher::new(Wrappers::none()).run_to_end(&argv, &[], None).unwrap().code,
+                Some(0),
+                "{script}"
+            );
             entries()
         };
         let before = entries();

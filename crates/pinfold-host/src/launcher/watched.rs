@@ -35,12 +35,12 @@ impl Launcher {
     /// # Errors
     /// What starting it says.
     pub fn run_watched(
-        self,
+        &self,
         argv: Vec<OsString>,
         kept: &[&str],
         tell: &mut dyn FnMut(&[u8]),
     ) -> io::Result<Watched> {
-        let mut command = Self::prepare(argv, ENVIRONMENT.iter().chain(kept), &[], None)?;
+        let mut command = self.prepare(argv, ENVIRONMENT.iter().chain(kept), &[], None)?;
         let (output, its) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         rustix::io::ioctl_fionbio(&output, true)?;
         let events = sys::signal_events()?;

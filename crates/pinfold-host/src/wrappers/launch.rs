@@ -1,19 +1,22 @@
 //! Launches inside a boundary.
 
-use super::{Launch, wrap};
+use super::{Launch, Wrappers};
 use crate::Refusal;
 
 /// The variable that says inside which boundary and wrappers handled a launch.
 const HANDLED_BY: &str = "PINFOLD_HANDLED_BY";
 
-/// Has the wrappers handle what is to be launched inside.
-///
-/// # Errors
-/// Returns a refusal if a wrapper refuses or fails.
-pub fn wrapped(boundary: &str, launch: Launch) -> Result<Launch, Refusal> {
-    let mut launch =
-        wrap(boundary, launch).map_err(|error| Refusal::new(&error).with_hint(error.hint()))?;
-    launch.env.retain(|(name, _)| name != HANDLED_BY);
-    launch.env.push((HANDLED_BY.into(), launch.handled_by.join(" + ").into()));
-    Ok(launch)
+impl Wrappers {
+    /// Has the wrappers handle what is to be launched inside.
+    ///
+    /// # Errors
+    /// Returns a refusal if a wrapper refuses or fails.
+    pub(crate) fn wrapped(&self, boundary: &str, launch: Launch) -> Result<Launch, Refusal> {
+        let mut launch = self
+            .wrap(boundary, launch)
+            .map_err(|error| Refusal::new(&error).with_hint(error.hint()))?;
+        launch.env.retain(|(name, _)| name != HANDLED_BY);
+        launch.env.push((HANDLED_BY.into(), launch.handled_by.join(" + ").into()));
+        Ok(launch)
+    }
 }

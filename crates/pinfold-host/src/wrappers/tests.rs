@@ -1,11 +1,8 @@
-//! One list for one process: these run in one test each, since nextest gives each its own process and
-//! cargo does not.
-
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 
-use super::{Launch, register, wrap};
+use super::{Launch, Wrappers};
 
 fn launch(words: &[&str]) -> Launch {
     Launch {
@@ -18,6 +15,7 @@ fn launch(words: &[&str]) -> Launch {
 
 #[test]
 fn wrappers_run_in_the_order_of_their_registration_and_the_same_id_replaces() {
+    let wrappers = Wrappers::none();
     let adds = |word: &'static str| {
         move |mut context: super::Context, subject: Option<&super::Subject>| {
             assert!(subject.is_none());
@@ -25,10 +23,10 @@ fn wrappers_run_in_the_order_of_their_registration_and_the_same_id_replaces() {
             Ok(context)
         }
     };
-    register("one", adds("first"), None).unwrap();
-    register("two", adds("second"), Some("Two")).unwrap();
-    register("one", adds("replaced"), Some("One")).unwrap();
-    let wrapped = wrap("host", launch(&["program", "own"])).unwrap();
+    wrappers.register("one", adds("first"), None).unwrap();
+    wrappers.register("two", adds("second"), Some("Two")).unwrap();
+    wrappers.register("one", adds("replaced"), Some("One")).unwrap();
+    let wrapped = wrappers.wrap("host", launch(&["program", "own"])).unwrap();
     assert_eq!(wrapped.argv, ["program", "own", "replaced", "second"]);
     assert_eq!(wrapped.handled_by, ["host", "One", "Two"]);
 
@@ -36,19 +34,19 @@ fn wrappers_run_in_the_order_of_their_registration_and_the_same_id_replaces() {
         context.shell = Some("/bin/sh".to_owned());
         Ok(context)
     };
-    register("two", shell, None).unwrap();
-    let wrapped = wrap("host", launch(&["program \"$1\""])).unwrap();
+    wrappers.register("two", shell, None).unwrap();
+    let wrapped = wrappers.wrap("host", launch(&["program \"$1\""])).unwrap();
     assert_eq!(wrapped.argv, ["/bin/sh", "-c", "program \"$1\"", "/bin/sh", "replaced"]);
 
     let mut odd = launch(&["program"]);
     odd.argv.push(OsString::from_vec(vec![0xff]));
-    let error = wrap("host", odd).unwrap_err().to_string();
+    let error = wrappers.wrap("host", odd).unwrap_err().to_string();
     assert_eq!(
         error,
         "the wrapper one cannot be asked about a launch with an argument that is not UTF-8"
     );
 
-    register("two", |_, _| Err("not today".to_owned()), None).unwrap();
-    let error = wrap("host", launch(&["program"])).unwrap_err();
+    wrappers.register("two", |_, _| Err("not today".to_owned()), None).unwrap();
+    let error = wrappers.wrap("host", launch(&["program"])).unwrap_err();
     assert_eq!(error.to_string(), "the wrapper two refuses the launch: not today");
 }

@@ -6,7 +6,8 @@ use pinfold_client::Fault;
 use pinfold_client::api::{
     Approval, ApprovalAnswer, ApprovalAsked, ApprovalSettled, Approvals, ApprovalsAnswer,
 };
-use pinfold_session::broker::{Answer, Attendance, Happening, Pending, no_door};
+use pinfold_hostexec::{Answer, Happening, Pending};
+use pinfold_session::control::{Attendance, no_door};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
 use rustix::io::Errno;
 

@@ -11,7 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use pinfold_client::api::Program;
 use pinfold_client::{Fault, code};
-use pinfold_host::launcher::Launcher;
+use pinfold_host::launcher::start_session;
 use pinfold_tools::{
     Bytes, ContentKind, Edit, EntryKind, ErrorKind, Find, Grep, GrepMode, LineKind, List,
     Operation, Range, Read, Stat, ToolError, Write,
@@ -342,7 +342,7 @@ fn told(sessions: &Sessions, said: &str) -> Result<Given, Fault> {
 fn own(sessions: &Sessions, command: &str, call: &Call) -> Result<Given, Fault> {
     let arguments: [OsString; 2] = ["snapshot".into(), command.into()];
     let refused = |error: io::Error| Fault::refused(error.to_string(), None);
-    let mut child = Launcher.start_session(&arguments, sessions.directory()).map_err(refused)?;
+    let mut child = start_session(&arguments, sessions.directory()).map_err(refused)?;
     drop(child.stdin.take());
     let process = pidfd_open(Pid::from_child(&child), PidfdFlags::empty());
     let process = process.map_err(|errno| refused(errno.into()))?;

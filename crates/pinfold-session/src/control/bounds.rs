@@ -4,8 +4,7 @@
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use pinfold_boundary::namespace::{Exceeded, Group};
-use pinfold_boundary::{CpuShare, Inside, LaunchError, ResourceLimits};
+use pinfold_boundary::{CpuShare, Exceeded, Group, Inside, LaunchError, ResourceLimits};
 use pinfold_wire::Bounds;
 use serde::{Deserialize, Serialize};
 
@@ -65,7 +64,7 @@ impl Limits {
         }
         let cpus = cpus.map(|thousandths| CpuShare { thousandths, required: true });
         let limits = ResourceLimits { memory, pids, cpus, ..ResourceLimits::default() };
-        let group = match Group::of_part(inside.group.as_ref(), &limits) {
+        let group = match Group::of_part(inside.group(), &limits) {
             Err(_) if cpus.is_none() => {
                 (bounds.memory, bounds.pids) = (memory, pids);
                 return Ok((None, Vec::new()));

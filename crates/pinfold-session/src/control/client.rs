@@ -65,7 +65,7 @@ pub fn reachable(places: &Places) -> Vec<(String, Option<String>)> {
 ///
 /// # Errors
 /// No such session, or more than one.
-pub(crate) fn approvals(places: &Places, session: Option<&str>) -> Result<Channel, RunError> {
+pub(super) fn approvals(places: &Places, session: Option<&str>) -> Result<Channel, RunError> {
     let channel = find(places, session)?;
     send(&channel, Request::Approvals)?;
     Ok(channel)

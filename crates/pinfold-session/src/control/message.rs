@@ -56,7 +56,7 @@ pub(super) enum Request {
     },
     /// Of who is attached: this is the size now, and everything is to be painted anew.
     Window(Window),
-    /// Speak of what waits for a person's answer (`crate::broker`), on this connection.
+    /// Speak of what waits for a person's answer (`pinfold_hostexec`), on this connection.
     Approvals,
     /// End the session, and kill what is left of it after so many milliseconds. The connection is
     /// closed when it has ended.

@@ -14,7 +14,8 @@ use pinfold_boundary::{Feature, Inside};
 use pinfold_host::audit::{Audit, Event, Purpose};
 use pinfold_host::ipc::{self, Json};
 use pinfold_host::launcher::record_launch;
-use pinfold_host::wrappers::{Launch, wrapped};
+use pinfold_host::wrappers::Launch;
+use pinfold_hostexec::{Approvals, attend};
 use pinfold_terminal::screen::Screen;
 use pinfold_wire::{Bounds, Channel, Ended, Order, Program, Step, StreamEnd, Streams, Wire as _};
 use rustix::io::Errno;
@@ -24,7 +25,6 @@ use super::bounds::Bounded;
 use super::message::{Answer, Request};
 use super::{NAME, Rules};
 use crate::RunError;
-use crate::broker::{self, Approvals};
 use crate::outcome::LimitReached;
 
 pub(crate) use base::Base;
@@ -279,7 +279,7 @@ impl Control {
             Request::Approvals => {
                 // It is served beside this loop: a person's answer takes its time.
                 if let Ok(socket) = client.channel.as_fd().try_clone_to_owned() {
-                    broker::attend(Channel::from(socket), self.approvals.as_ref());
+                    attend(Channel::from(socket), self.approvals.as_ref());
                 }
             }
             Request::Stop { grace } => {
@@ -349,7 +349,7 @@ impl Control {
         let told = Program::decode(program).map_err(|error| error.to_string())?;
         let program = self.base.complete(told);
         let ignored = program.ignored;
-        let launch = wrapped(self.base.boundary, Launch::of_program(program));
+        let launch = self.base.launcher.wrapped(self.base.boundary, Launch::of_program(program));
         let launch = launch.map_err(|error| error.to_string())?;
         record_launch(&self.audit, Purpose::Exec, &launch).map_err(|error| error.to_string())?;
         let program = Program { ignored, ..launch.into_program() };

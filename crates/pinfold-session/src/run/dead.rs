@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use pinfold_engines::managed;
 use pinfold_git::settled::Settled;
 use pinfold_host::directories::Places;
 use pinfold_host::session_id::SessionId;
@@ -14,17 +15,41 @@ use pinfold_protect::patience::Patience;
 use pinfold_terminal::notify;
 use pinfold_workspace::guard::{settle_dead, shares};
 
-use super::Request;
+use crate::outcome::RunError;
+use crate::request::Request;
+use crate::wall;
 
 /// Between two looks at whether it is settled.
 const STEP: Duration = Duration::from_millis(50);
+
+/// Settles what dead sessions left, and waits for other starts that do in the directories of this one.
+///
+/// # Errors
+/// What is left could not be settled in time.
+pub(super) fn clean_up_after_others(
+    state: &mut SessionState,
+    request: &Request,
+    granted: &[PathBuf],
+) -> Result<(), RunError> {
+    let settle = |dead: &SessionId, private: &Path| settle_before(dead, private, request, granted);
+    let written = wall::written(&request.settings, request.workspace.root.as_path());
+    let sweep = |boundary: &str, dead: &str| {
+        managed::sweep(&request.launcher, boundary, dead, &written);
+    };
+    state.clean_dead(&sweep, &settle).map_err(RunError::System)?;
+    while wait_for_settlers(&request.places, granted).map_err(RunError::System)? {
+        // The other start may have been ended.
+        state.clean_dead(&sweep, &settle).map_err(RunError::System)?;
+    }
+    Ok(())
+}
 
 /// Waits for other starts that settle what a dead session left in one of these directories: to this one
 /// the session seems to live. Returns whether there were any.
 ///
 /// # Errors
 /// Returns that there was no time.
-pub(super) fn wait_for_settlers(places: &Places, granted: &[PathBuf]) -> io::Result<bool> {
+fn wait_for_settlers(places: &Places, granted: &[PathBuf]) -> io::Result<bool> {
     let mut waited = false;
     let sessions =
         live_sessions(places).into_iter().filter_map(|session| SessionId::parse(&session));
@@ -52,7 +77,7 @@ pub(super) fn wait_for_settlers(places: &Places, granted: &[PathBuf]) -> io::Res
 ///
 /// # Errors
 /// There was no time for all of it, and this session gets some of what that one could write.
-pub(super) fn settle_before(
+fn settle_before(
     dead: &SessionId,
     private: &Path,
     request: &Request,
@@ -68,7 +93,7 @@ pub(super) fn settle_before(
             ))),
         };
     };
-    let settled = settle_dead(dead, private, &request.settings, &request.places, &patience);
+    let settled = settle_dead(dead, private, &request.settings, request.host(), &patience);
     for note in settled.iter().flat_map(Settled::notes) {
         notify!("pinfold: after a session that was killed: {note}");
     }

@@ -10,6 +10,7 @@ use pinfold_boundary::{Boundary, LaunchPlan};
 use pinfold_host::directories::Places;
 use pinfold_host::session_id::SessionId;
 use pinfold_host::sessions::SessionState;
+use pinfold_hostexec as hostexec;
 use pinfold_policy::authority::Authority;
 use pinfold_policy::origin::Origin;
 use pinfold_protect::own::Own;
@@ -19,10 +20,10 @@ use pinfold_workspace::guard::{self, Guard};
 use pinfold_workspace::review::Layer;
 use pinfold_workspace::shadow::{self, Shadow};
 
-use super::{Request, plan};
-use crate::broker;
+use super::plan;
 use crate::door;
 use crate::outcome::RunError;
+use crate::request::Request;
 use crate::ssh::Ssh;
 use crate::trust::{self, Trust};
 use crate::view::View;
@@ -48,6 +49,7 @@ pub(crate) fn settle(request: &mut Request) -> Result<Box<dyn Boundary>, RunErro
     let boundary = wall::choose(
         &request.settings,
         &wall::written(&request.settings, request.workspace.root.as_path()),
+        &request.launcher,
     )?;
     github::broker(&mut request.settings, &request.workspace)?;
     Ok(boundary)
@@ -83,7 +85,8 @@ impl Design {
         let shadows = shadow::find(settings, workspace)?;
         let mounts = shadows.iter().map(Shadow::entries).collect::<Result<Vec<_>, _>>()?;
         let copies = copies(places, id, layer.as_ref());
-        let mut guard = Guard::new(&copies, id, over, shadows, Arc::new(own));
+        let mut guard =
+            Guard::new(&copies, id, over, shadows, Arc::new(own), request.launcher.clone());
         let mut plan = plan::plan(&view, &authority, (settings, stack))?;
         if let Some(layer) = &layer {
             plan::put_view(&mut plan, &workspace.root, layer)?;
@@ -110,10 +113,10 @@ impl Design {
         let ssh = request.ssh.as_ref();
         plan.tree.extend(ssh.map(Ssh::entries).transpose()?.into_iter().flatten());
         plan.tree.extend(gitconfig::entry(settings, ssh)?);
-        plan.tree.extend(broker::entries(&settings.host_exec)?);
+        plan.tree.extend(hostexec::entries(&settings.host_exec)?);
         let generated = Generated::take_out(&mut plan.tree, &authority, over)?;
         guard.put_over(generated);
-        plan.doors = broker::door(&settings.host_exec).into_iter().collect();
+        plan.doors = hostexec::door(&settings.host_exec).into_iter().collect();
         let (with_gateway, lives_on) = (request.provider.is_some(), request.lives_on());
         plan.doors.extend(door::wanted(with_gateway, lives_on, &settings.network, ssh)?);
         Ok((Self { view, authority, layer, guard, trust, stand_ins }, plan))

@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::sync::Arc;
 
-use pinfold_host::launcher::Launcher;
+use pinfold_host::launcher::start_own;
 use pinfold_host::sys;
 use pinfold_policy::limits::Limits;
 use pinfold_policy::network::NetworkRule;
@@ -162,8 +162,7 @@ impl Work<'_> {
         fs::write(&path, serde_json::to_vec(step).map_err(io::Error::from)?)?;
         let (output, theirs) =
             rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(io::Error::from)?;
-        let mut child =
-            Launcher.start_own(&["snapshot-step".as_ref(), path.as_os_str()], theirs)?;
+        let mut child = start_own(&["snapshot-step".as_ref(), path.as_os_str()], theirs)?;
         let mut output = File::from(output);
         let (mut tail, mut buffer) = (Vec::new(), vec![0; 64 * 1024]);
         let mut ended_by = None;

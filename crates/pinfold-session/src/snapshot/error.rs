@@ -9,7 +9,7 @@ use pinfold_provision::ShelfError;
 use pinfold_rootfs::system::SystemError;
 use thiserror::Error;
 
-use crate::outcome::LimitReached;
+use crate::outcome::{LimitReached, RunError};
 
 const REACHABLE: &str = "only package registries and snapshot.allowedHosts can be reached, which \
                          `pinfold snapshot inspect` lists";
@@ -132,5 +132,12 @@ impl SnapshotError {
                 ROOM.to_owned()),
             _ => None,
         }
+    }
+}
+
+impl From<SnapshotError> for RunError {
+    fn from(error: SnapshotError) -> Self {
+        let hint = error.hint();
+        Self::refused(error, hint)
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use pinfold_boundary::{Entry, Place};
 use pinfold_host::directories::Places;
+use pinfold_host::launcher::Launcher;
 use pinfold_policy::authority::Subject;
 use pinfold_policy::limits::{ByteSize, Limits, MilliCpus, WallTime};
 use pinfold_policy::origin::{self, Origin, Valued};
@@ -22,9 +23,9 @@ use crate::caller_trust::CallerTrust;
 use crate::door;
 use crate::filling::Bound;
 use crate::outcome::{LimitReached, Outcome, RunError};
+use crate::request::Request;
 use crate::resume::SHELL;
-use crate::run::{Request, run};
-use crate::timeline::Timeline;
+use crate::run::run;
 use crate::toolchains::Toolchains;
 use crate::trust;
 
@@ -143,7 +144,7 @@ impl Step {
     ///
     /// # Errors
     /// As [`run`].
-    pub fn run(self, places: Places) -> Result<Outcome, RunError> {
+    pub fn run(self, places: Places, launcher: Launcher) -> Result<Outcome, RunError> {
         let parent = Some(rustix::process::Signal::KILL);
         rustix::process::set_parent_process_death_signal(parent)
             .map_err(|errno| RunError::System(errno.into()))?;
@@ -168,32 +169,23 @@ impl Step {
         files.extend(entries(self.over_host).map_err(RunError::path)?);
         let toolchains =
             Toolchains::for_build(&places.home, self.over_host).map_err(RunError::path)?;
+        let subject = Subject::AgentSession { agent: "snapshot".into() };
+        let argv = ["/bin/sh", "-c", SHELL, "sh", &self.command].map(OsString::from).to_vec();
+        let env = environment(toolchains.path, toolchains.variables);
+        let workspace = Workspace::scratch(root);
+        let plain = Request::plain(subject, argv, env, settings, workspace, places, launcher);
+        let stack = Stack {
+            trees: self.trees,
+            over_host: self.over_host,
+            landing: Landing::Kept(self.landing),
+            held: Arc::default(),
+        };
         run(Request {
-            subject: Subject::AgentSession { agent: "snapshot".into() },
-            argv: ["/bin/sh", "-c", SHELL, "sh", &self.command].map(OsString::from).to_vec(),
-            env: environment(toolchains.path, toolchains.variables),
-            settings,
-            workspace: Workspace::scratch(root),
-            stack: Some(Stack {
-                trees: self.trees,
-                over_host: self.over_host,
-                landing: Landing::Kept(self.landing),
-                held: Arc::default(),
-            }),
+            stack: Some(stack),
             extra: toolchains.extra,
             files,
-            provider: None,
-            ssh: None,
-            nested: false,
-            silent_hosts: Vec::new(),
-            caller_trust: CallerTrust::default(),
             bound: Some(bound),
-            attended: false,
-            places,
-            name: None,
-            background: None,
-            window: None,
-            timeline: Timeline::default(),
+            ..plain
         })
     }
 }

@@ -13,10 +13,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{JoinHandle, spawn};
 use std::time::{Duration, Instant};
 
-use pinfold_boundary::{Capabilities, Inside};
+use pinfold_boundary::{Backing, Capabilities, Group, Inside};
 use pinfold_egress::Egress;
 use pinfold_host::audit::Audit;
 use pinfold_host::directories::Places;
+use pinfold_host::launcher::Launcher;
+use pinfold_host::wrappers::Wrappers;
 use pinfold_policy::origin::{Origin, Valued};
 use pinfold_policy::settings::PublishedPort;
 use pinfold_wire::{Channel, Ended, Limit, Order, Program, Report, Step, Wire};
@@ -36,6 +38,20 @@ use crate::publish;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// A session's name.
 const ID: &str = "0123456789ab";
+
+/// What stands behind a process that the test reaps.
+#[derive(Debug)]
+struct Adopted;
+
+impl Backing for Adopted {
+    fn is_parent(&self) -> bool {
+        false
+    }
+
+    fn group(&self) -> Option<&Group> {
+        None
+    }
+}
 
 /// A session whose init is in the test's hands.
 struct Rig {
@@ -60,8 +76,17 @@ impl Rig {
         let private = places.state.join("private").join(ID);
         fs::create_dir_all(&private).unwrap();
         let audit = Arc::new(Audit::open(&places.state, None).unwrap());
+        let launcher = Launcher::new(Wrappers::none());
         let (env, variables, roots) = (Vec::new(), Vec::new(), Vec::new());
-        let base = Base { env, variables, cwd: b"/".to_vec(), roots, boundary: "none", lacks: &[] };
+        let base = Base {
+            env,
+            variables,
+            cwd: b"/".to_vec(),
+            roots,
+            boundary: "none",
+            lacks: &[],
+            launcher,
+        };
         let control =
             Control::open(&private, Err("not tried".to_owned()), base, Arc::clone(&audit)).unwrap();
         let records = Arc::new(Records::new(audit, false, Vec::new()));
@@ -75,7 +100,7 @@ impl Rig {
         let inside = Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn().unwrap();
         let pidfd = pidfd_open(Pid::from_child(&inside), PidfdFlags::empty()).unwrap();
         let (ours, init) = Channel::pair().unwrap();
-        let inside_held = Inside::adopt(ours, pidfd, None, Capabilities::default());
+        let inside_held = Inside::new(ours, pidfd, Capabilities::default(), Box::new(Adopted));
         inside_held.limit_patience(HASTE).unwrap();
         let supervision = Supervision {
             inside: inside_held,

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use pinfold_boundary::namespace::{Exceeded, Group};
+use pinfold_boundary::{Exceeded, Group};
 use pinfold_wire::Limit;
 
 use super::{GRACE, Supervision};
@@ -11,7 +11,7 @@ use crate::outcome::LimitReached;
 impl Supervision {
     /// Notes the limit that the control group has enforced: an engine takes away a container's soon.
     pub(super) fn note_group(&mut self) {
-        match self.inside.group.as_ref().and_then(|group| group.exceeded()) {
+        match self.inside.group().and_then(|group| group.exceeded()) {
             Some(Exceeded::Memory) => self.state.reach(LimitReached::Memory),
             Some(Exceeded::Pids) => self.state.reach(LimitReached::Pids),
             None => {}
@@ -35,7 +35,7 @@ impl Supervision {
         let killed =
             |group: &Group| group.needs_a_look() && group.exceeded() == Some(Exceeded::Memory);
         let ending = self.state.limit.is_some_and(LimitReached::ended_the_run);
-        if !ending && self.inside.group.as_ref().is_some_and(killed) {
+        if !ending && self.inside.group().is_some_and(killed) {
             self.state.reach(LimitReached::Memory);
             self.inside.kill();
         }

@@ -3,12 +3,12 @@
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
+use pinfold_hostexec::Broker;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
 use super::Supervision;
 use crate::RunError;
-use crate::broker::Broker;
 use crate::filling::Filling;
 use crate::publish::Sockets;
 
@@ -83,7 +83,7 @@ impl Supervision {
     fn patience(&self) -> Option<Duration> {
         let now = Instant::now();
         let until = |at: Instant| at.saturating_duration_since(now);
-        let looks = self.inside.group.as_ref().is_some_and(|group| group.needs_a_look());
+        let looks = self.inside.group().is_some_and(|group| group.needs_a_look());
         let times = [self.deadline, self.state.killing, self.state.waking, self.control.due()];
         let waits = times.map(|at| at.map(until));
         let waits = waits.into_iter().chain([looks.then_some(LOOK)]);

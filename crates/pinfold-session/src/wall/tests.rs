@@ -2,6 +2,8 @@ use std::fs;
 use std::path::Path;
 
 use pinfold_boundary::Feature;
+use pinfold_host::launcher::Launcher;
+use pinfold_host::wrappers::Wrappers;
 
 use super::{Choice, all, choices};
 
@@ -16,7 +18,8 @@ fn the_documentation_says_what_boundaries_declare() {
     table.push_str("\n|---|");
     table.extend(Feature::ALL.map(|_| "---|"));
     table.push('\n');
-    for boundary in all(None, &[]).unwrap() {
+    let launcher = Launcher::new(Wrappers::none());
+    for boundary in all(None, &[], &launcher).unwrap() {
         table.push_str(&format!("| {} |", boundary.name()));
         let has =
             |feature| if boundary.lacks().contains(&feature) { " **no** |" } else { " yes |" };

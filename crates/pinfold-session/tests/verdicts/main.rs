@@ -28,6 +28,8 @@ use pinfold_boundary::{
     Boundary, Entry, Identity, Landlock, LaunchError, LaunchPlan, Place, Program, ResourceLimits,
     Session, Stdio, StdioEnd, managed,
 };
+use pinfold_host::launcher::Launcher;
+use pinfold_host::wrappers::Wrappers;
 use pinfold_policy::authority::Authority;
 use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_protect::mounts;
@@ -196,7 +198,10 @@ fn boundaries(init: &Path, as_root: bool) -> Outcome<Vec<Box<dyn Boundary>>> {
         }
     }
     // What has a daemon does not see the mounts that root's trees are made with.
-    for boundary in pinfold_session::boundaries(None, &[])?.into_iter().filter(|_| !as_root) {
+    let launcher = Launcher::new(Wrappers::none());
+    for boundary in
+        pinfold_session::boundaries(None, &[], &launcher)?.into_iter().filter(|_| !as_root)
+    {
         let is_managed = MANAGED.contains(&boundary.name());
         let is_usable = is_managed && boundary.probe().usable();
         match (is_managed, is_usable) {

@@ -15,14 +15,14 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use pinfold_git::config::{self, Config};
-use pinfold_git::{index, lfs};
+use pinfold_git::{index, lfs, user_config};
 use pinfold_host::beneath::{open_directory, read_beneath, read_bounded};
 use pinfold_host::directories::Places;
 use pinfold_policy::path::Escaped;
 use pinfold_rootfs::scratch::{Access, Pen};
 use rustix::io::Errno;
 
-use crate::guard::{hand_over, of_the_user};
+use crate::guard::hand_over;
 
 /// What of a configuration says how files are written (git-config(1)); none of it names a program.
 const KEYS: [&str; 7] = [
@@ -105,7 +105,7 @@ impl WorktreeFiles {
     pub(super) fn prepare(&self, places: &Places) -> io::Result<()> {
         self.clear()?;
         fs::DirBuilder::new().mode(0o700).create(&self.out)?;
-        let mut settings = Config::of(of_the_user(places)).settings;
+        let mut settings = Config::of(user_config::files(places)).settings;
         let lfs = lfs::settings(&settings);
         for (directory, name) in [(&self.git, "config"), (&self.own, "config.worktree")] {
             settings.extend(Config::parse_last(read(directory, name)?).settings);

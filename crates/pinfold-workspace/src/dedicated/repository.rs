@@ -7,7 +7,7 @@ use pinfold_git::host_git::HostGit;
 use pinfold_git::worktrees::{self, Worktree};
 use pinfold_git::{pointer, special_files};
 use pinfold_host::anchor::Anchor;
-use pinfold_host::launcher;
+use pinfold_host::launcher::{HostProgram, Launcher};
 use pinfold_policy::path::HostPath;
 use pinfold_policy::settings::BranchName;
 
@@ -30,7 +30,7 @@ pub(super) struct Repository {
     pub(super) here: Anchor,
     /// The top of the main worktree, or the bare repository itself.
     pub(super) root: PathBuf,
-    program: PathBuf,
+    pub(super) program: HostProgram,
 }
 
 /// What is where the worktree is to be.
@@ -49,7 +49,7 @@ impl Repository {
     ///
     /// # Errors
     /// None is there, or no git to look at it with.
-    pub(super) fn of(workspace: &Workspace) -> Result<Self, DedicatedError> {
+    pub(super) fn of(workspace: &Workspace, launcher: &Launcher) -> Result<Self, DedicatedError> {
         let top = workspace.root.as_path();
         let dot = top.join(".git");
         let none = || DedicatedError::NoRepository(top.to_owned());
@@ -65,7 +65,7 @@ impl Repository {
             return Err(none());
         }
         let writable = [top.to_owned(), git.clone()];
-        let program = launcher::find("git", &writable).ok_or(DedicatedError::NoGit)?;
+        let program = launcher.find("git", &writable).ok_or(DedicatedError::NoGit)?;
         special_files::refuse(&git)?;
         let git = Anchor::of(&git)?;
         let main = worktrees::list(&git, &[(top.to_owned(), here.clone())]);

@@ -1,3 +1,5 @@
+use std::path::Path;
+
 use pinfold_policy::document::SettingsFile;
 use pinfold_policy::settings::{Flags, Layers};
 

@@ -23,7 +23,7 @@ use pinfold_git::special_files;
 use pinfold_git::state::{Side, State};
 use pinfold_git::worktrees::{self, Worktree};
 use pinfold_host::beneath::{open_directory, read_bounded};
-use pinfold_host::launcher::{Launcher, Spot};
+use pinfold_host::launcher::{HostProgram, Spot};
 use pinfold_policy::protect::Protection;
 
 use super::import::{ASKED, CHECKED, SAID};
@@ -53,7 +53,7 @@ pub(crate) enum Phase {
 /// Which repository, and with which programs.
 pub(crate) struct Collect<'a> {
     pub(crate) copied: &'a Copied,
-    pub(crate) git: &'a Path,
+    pub(crate) git: &'a HostProgram,
     pub(crate) session: &'a str,
     pub(crate) out: PathBuf,
     /// Tops of the working trees that the session could write, each with its git directory.
@@ -79,11 +79,6 @@ struct Held {
 }
 
 impl Collect<'_> {
-    /// Whether there may be something to take over.
-    pub(crate) fn has_news(&self) -> bool {
-        !self.is_unchanged()
-    }
-
     /// Brings both sides in step when the session is over. Without a state nothing was brought in step
     /// since the start.
     ///
@@ -95,7 +90,7 @@ impl Collect<'_> {
         settled: &mut Settled,
     ) -> Result<(), String> {
         // To make the state of a start takes as long as to copy its references.
-        if state.is_none() && !self.copied.own_stamps.is_empty() && self.is_unchanged() {
+        if state.is_none() && !self.copied.own_stamps.is_empty() && self.copied.is_unchanged() {
             return Ok(());
         }
         let mut state = state.unwrap_or_else(|| State::at(&self.copied.start));
@@ -112,8 +107,8 @@ impl Collect<'_> {
         let all = worktrees::list(&self.copied.host, self.tops);
         // An attempt that was interrupted may have moved the references already.
         let is_first = !state.is_complete && !self.copied.own_stamps.is_empty();
-        let is_host_known = || self.phase == Phase::End || self.is_host_unchanged();
-        if is_first && is_host_known() && self.is_unchanged() {
+        let is_host_known = || self.phase == Phase::End || self.copied.is_host_unchanged();
+        if is_first && is_host_known() && self.copied.is_unchanged() {
             return Ok(());
         }
         for git in [self.copied.private.as_path(), self.copied.host.path()] {
@@ -330,7 +325,7 @@ impl Collect<'_> {
         let mut argv: Vec<OsString> = vec![own.into(), "import-objects".into(), part.into()];
         argv.extend(paths.map(|path| path.into()));
         let spot = Spot { path: self.copied.host.path(), opened: &host };
-        let output = Launcher.run_in(spot, None, &argv, &[], None);
+        let output = self.git.launcher().run_in(spot, None, &argv, &[], None);
         let output = output.map_err(|error| error.to_string())?;
         match output.code {
             Some(0) => Ok(()),

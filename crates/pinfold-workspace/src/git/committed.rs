@@ -15,6 +15,7 @@ use pinfold_git::layout::REBUILT;
 use pinfold_git::refs::is_object;
 use pinfold_host::anchor::Anchor;
 use pinfold_host::digest::Hex;
+use pinfold_host::launcher::HostProgram;
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA256, digest};
 
 use super::private::Copied;
@@ -47,7 +48,7 @@ impl Kind {
 
 /// A working tree of a repository as it was at the start.
 pub(crate) struct Repository<'a> {
-    program: &'a Path,
+    program: &'a HostProgram,
     top: &'a Path,
     /// The working tree's own git directory.
     git: Anchor,
@@ -82,7 +83,7 @@ impl<'a> Repository<'a> {
         path: &Path,
         tops: &'a [(PathBuf, PathBuf)],
         copies: &'a [Copied],
-        program: &'a Path,
+        program: &'a HostProgram,
     ) -> Option<Self> {
         let around = tops.iter().filter(|(top, _)| path != top && path.starts_with(top));
         let (top, git) = around.max_by_key(|(top, _)| top.as_os_str().len())?;

@@ -20,6 +20,7 @@ use pinfold_git::settled::{Kept, Settled};
 use pinfold_host::anchor::Anchor;
 use pinfold_host::beneath::{kind_at, open_directory};
 use pinfold_host::file_id::FileId;
+use pinfold_host::launcher::HostProgram;
 use pinfold_policy::path::Escaped;
 use pinfold_protect::patience::Patience;
 use pinfold_protect::set_aside::SetAside;
@@ -50,7 +51,7 @@ pub(crate) struct Modules<'a> {
     pub(crate) copied: &'a [Copied],
     /// Tops of the working trees that the session could write, each with its git directory.
     pub(crate) tops: &'a [(PathBuf, PathBuf)],
-    pub(crate) git: &'a Path,
+    pub(crate) git: &'a HostProgram,
     pub(crate) session: &'a str,
     pub(crate) reader: Reader,
     pub(crate) phase: Phase,

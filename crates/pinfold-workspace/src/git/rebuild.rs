@@ -19,7 +19,7 @@ use pinfold_git::host_git::HostGit;
 use pinfold_git::settled::{Kept, Settled};
 use pinfold_host::anchor::Anchor;
 use pinfold_host::beneath::open_directory;
-use pinfold_host::launcher::Launcher;
+use pinfold_host::launcher::{HostProgram, Launcher};
 use pinfold_host::sessions::remove_private;
 use pinfold_policy::path::Escaped;
 use pinfold_protect::set_aside::SetAside;
@@ -42,7 +42,7 @@ const MOST_ENTRIES: usize = 100_000;
 /// Rebuilds repositories for one session.
 pub(crate) struct Rebuild<'a> {
     /// The host's git, if there is one.
-    pub(crate) git: Option<&'a Path>,
+    pub(crate) git: Option<&'a HostProgram>,
     /// The session, for names of temporary files.
     pub(crate) session: &'a str,
     /// Where a foreign repository goes of which something was left out.
@@ -60,6 +60,7 @@ pub(crate) struct Reader {
     /// Objects that repositories in the sandbox may borrow: directories of the host, and where they
     /// were mounted.
     pub(crate) borrowed: Vec<(PathBuf, PathBuf)>,
+    pub(crate) launcher: Launcher,
 }
 
 /// A repository that was rebuilt.
@@ -159,7 +160,7 @@ impl Reader {
         for (host, inside) in &self.borrowed {
             argv.extend([host.into(), inside.into()]);
         }
-        let output = Launcher.run_to_end(&argv, &[], None).map_err(words)?;
+        let output = self.launcher.run_to_end(&argv, &[], None).map_err(words)?;
         if output.code != Some(0) {
             let said = String::from_utf8_lossy(&output.stderr);
             let last = said.trim().lines().last().unwrap_or_default();
@@ -201,7 +202,7 @@ impl Reader {
 ///
 /// # Errors
 /// Returns what git says, or that another directory took its place.
-pub(crate) fn index(git: &Path, path: &Path, at: &Path) -> Result<(), String> {
+pub(crate) fn index(git: &HostProgram, path: &Path, at: &Path) -> Result<(), String> {
     let directory = Anchor::of(path).map_err(words)?;
     let opened = File::open(at).map_err(words)?;
     if Anchor::held(path, &opened).map_err(words)? != directory {

@@ -8,7 +8,7 @@ use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use pinfold_git::settled::{Kept, Settled};
 use pinfold_git::state::State;
+use pinfold_host::launcher::HostProgram;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 
@@ -52,7 +53,7 @@ impl Sync {
     ///
     /// # Errors
     /// Returns the error of `eventfd(2)` or of starting a thread.
-    pub fn start(repositories: Arc<Repositories>, git: PathBuf) -> io::Result<Option<Self>> {
+    pub fn start(repositories: Arc<Repositories>, git: HostProgram) -> io::Result<Option<Self>> {
         if repositories.copied().is_empty() {
             return Ok(None);
         }
@@ -89,7 +90,7 @@ pub struct Synced {
 
 struct Watch<'a> {
     repositories: &'a Repositories,
-    git: &'a Path,
+    git: &'a HostProgram,
     /// Empty until there may be something to bring in step.
     states: Vec<State>,
     kept: BTreeSet<Kept>,
@@ -97,7 +98,7 @@ struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    fn new(repositories: &'a Repositories, git: &'a Path) -> Self {
+    fn new(repositories: &'a Repositories, git: &'a HostProgram) -> Self {
         let (states, kept) = (Vec::new(), BTreeSet::new());
         Self { repositories, git, states, kept, modules: Made::default() }
     }

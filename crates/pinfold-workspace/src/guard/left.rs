@@ -15,6 +15,7 @@ use std::sync::Arc;
 use pinfold_git::baseline::Start;
 use pinfold_git::settled::{Kept, Settled};
 use pinfold_git::stamp::Stamps;
+use pinfold_host::Host;
 use pinfold_host::anchor::Anchor;
 use pinfold_host::directories::Places;
 use pinfold_host::file_id::FileId;
@@ -169,11 +170,16 @@ impl Guard {
     }
 
     /// What a dead session left, if it had come far enough to start.
-    fn of_dead(session: &SessionId, private: &Path, places: &Places) -> Option<Self> {
+    fn of_dead(
+        session: &SessionId,
+        private: &Path,
+        Host { places, launcher }: Host<'_>,
+    ) -> Option<Self> {
         let left = read(private)?;
         let own = Arc::new(Own::find(places).ok()?);
         let homes = places.homes();
-        let mut guard = Self::new(private, session, None, Vec::new(), Arc::clone(&own));
+        let mut guard =
+            Self::new(private, session, None, Vec::new(), Arc::clone(&own), launcher.clone());
         for (number, root) in left.roots.into_iter().enumerate() {
             let walk = Walk::from_bytes(&fs::read(private.join(walk_name(number))).ok()?)?;
             let path = path(root);
@@ -213,7 +219,7 @@ fn walk_name(number: usize) -> String {
 }
 
 /// Returns a live session that was granted the directory in which a path lies.
-pub(crate) fn session_with(places: &Places, within: &Path) -> Option<String> {
+pub fn session_with(places: &Places, within: &Path) -> Option<String> {
     live_sessions(places).into_iter().find(|session| {
         let id = SessionId::parse(session);
         let left = id.and_then(|id| read(&SessionState::private_of(places, &id)));
@@ -338,16 +344,16 @@ pub fn settle_dead(
     session: &SessionId,
     private: &Path,
     settings: &Settings,
-    places: &Places,
+    host: Host<'_>,
     patience: &Patience,
 ) -> Option<Settled> {
-    let Some(guard) = Guard::of_dead(session, private, places) else {
+    let Some(guard) = Guard::of_dead(session, private, host) else {
         // Without a record it had not come far enough to start.
         let has_started = fs::symlink_metadata(private.join(RECORD)).is_ok();
         return has_started.then(|| unreadable(session, private));
     };
     let none = (Default::default(), &Default::default());
-    Some(guard.settle(settings, places, none, patience))
+    Some(guard.settle(settings, host.places, none, patience))
 }
 
 /// What is said of a dead session whose record cannot be read. Its git directories are kept.

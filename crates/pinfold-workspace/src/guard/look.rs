@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pinfold_boundary::namespace::inside_ids;
-use pinfold_host::directories::Places;
+use pinfold_host::Host;
 use pinfold_host::sessions::SessionState;
 use pinfold_policy::authority::{Authority, Restriction};
 use pinfold_policy::settings::Settings;
@@ -34,7 +34,7 @@ pub fn look(
     authority: &Authority,
     settings: &Settings,
     workspace: &Workspace,
-    places: &Places,
+    Host { places, launcher }: Host<'_>,
 ) -> Result<Found, GuardError> {
     let state = SessionState::create(places).map_err(GuardError::System)?;
     let over = workspace.under_view(settings);
@@ -42,7 +42,8 @@ pub fn look(
     let own = Own::find(places).map_err(GuardError::System)?;
     refuse(authority, &own, settings, places)?;
     generated::refuse(authority)?;
-    let mut guard = Guard::new(state.private(), state.id(), over, shadows, Arc::new(own));
+    let mut guard =
+        Guard::new(state.private(), state.id(), over, shadows, Arc::new(own), launcher.clone());
     guard.make().map_err(GuardError::System)?;
     let (uid, gid) = inside_ids();
     let mut files = userland::generated(uid, gid, None).map_err(GuardError::path)?;

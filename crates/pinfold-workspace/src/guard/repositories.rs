@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use pinfold_git::known::Known;
 use pinfold_git::layout::{CONFIGS, PRIVATE};
-use pinfold_git::pointer;
+use pinfold_git::{pointer, user_config};
 use pinfold_host::directories::Places;
 use pinfold_policy::authority::{Effect, Reason, Why};
 use pinfold_policy::protect::{BARE_REPOSITORIES, Class, Site};
@@ -16,7 +17,6 @@ use super::left::others;
 use super::{Granted, Guard};
 use crate::GuardError;
 use crate::git::named::Scope;
-use crate::known::Known;
 
 /// What of git was found.
 #[derive(Default)]
@@ -195,14 +195,8 @@ impl Guard {
             tops.iter().filter(|(_, git)| of_this(git)).map(|(top, _)| top.clone()).collect();
         let scope = Scope { git: host, tops: &tops };
         let own = CONFIGS.iter().map(|name| host.join(name));
-        for file in own.chain(of_the_user(places)) {
+        for file in own.chain(user_config::files(places)) {
             scope.protect_named_by(&file, &mut self.protect);
         }
     }
-}
-
-/// Where git looks for the person's own configuration, the last one winning.
-pub fn of_the_user(places: &Places) -> [PathBuf; 2] {
-    let config = places.config.parent().unwrap_or(&places.home);
-    [config.join("git/config"), places.home.join(".gitconfig")]
 }

@@ -1,13 +1,14 @@
 //! What is made of a session's changes at its end.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use pinfold_git::dropped;
 use pinfold_git::settled::{Kept, Settled};
 use pinfold_git::state::State;
 use pinfold_host::directories::Places;
 use pinfold_host::file_id::Moment;
+use pinfold_host::launcher::HostProgram;
 use pinfold_policy::settings::Settings;
 use pinfold_protect::patience::Patience;
 use pinfold_protect::set_aside::SetAside;
@@ -39,21 +40,21 @@ impl Guard {
         // `git status` fail on the host.
         let repositories = self.repositories();
         let mut modules = synced.modules;
-        let git_files = git.as_deref().map_or_else(GitFiles::new, |git| {
+        let git_files = git.as_ref().map_or_else(GitFiles::new, |git| {
             let how = (Some(&aside), Some(patience));
             repositories.modules(git, Phase::End, how).bring(&mut modules, &mut settled)
         });
         let rebuild = Rebuild {
             aside: &aside,
-            git: git.as_deref(),
+            git: git.as_ref(),
             session: &self.session,
             reader: self.reader(),
             modules: git
-                .as_deref()
+                .as_ref()
                 .map(|git| repositories.modules(git, Phase::End, (Some(&aside), Some(patience)))),
         };
         let settling = Settling {
-            git: git.as_deref(),
+            git: git.as_ref(),
             tops: &self.tops,
             copies: &self.copies.directories,
             aside: &aside,
@@ -76,7 +77,7 @@ impl Guard {
             return settled;
         }
         if self.over.is_none() {
-            self.collect(git.as_deref(), synced.states, &mut settled, patience);
+            self.collect(git.as_ref(), synced.states, &mut settled, patience);
             if settled.is_cut {
                 return settled;
             }
@@ -102,7 +103,7 @@ impl Guard {
     /// Takes commits and references out of the copies, as long as there is time.
     fn collect(
         &self,
-        git: Option<&Path>,
+        git: Option<&HostProgram>,
         states: Vec<State>,
         settled: &mut Settled,
         patience: &Patience,

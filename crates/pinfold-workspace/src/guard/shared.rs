@@ -1,7 +1,8 @@
 //! The repositories of a session, for the thread that brings them in step.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use pinfold_host::launcher::HostProgram;
 use pinfold_policy::protect::Protection;
 use pinfold_protect::patience::Patience;
 use pinfold_protect::set_aside::SetAside;
@@ -36,7 +37,7 @@ impl Repositories {
     pub(crate) fn collecting<'a>(
         &'a self,
         copied: &'a Copied,
-        git: &'a Path,
+        git: &'a HostProgram,
         phase: Phase,
     ) -> Collect<'a> {
         Collect {
@@ -55,12 +56,15 @@ impl Repositories {
     /// the end.
     pub(crate) fn modules<'a>(
         &'a self,
-        git: &'a Path,
+        git: &'a HostProgram,
         phase: Phase,
         (aside, patience): (Option<&'a SetAside>, Option<&'a Patience>),
     ) -> Modules<'a> {
-        let reader =
-            Reader { out: self.out.join(own_name("modules")), borrowed: self.borrowed.clone() };
+        let reader = Reader {
+            out: self.out.join(own_name("modules")),
+            borrowed: self.borrowed.clone(),
+            launcher: git.launcher().clone(),
+        };
         let (copied, tops, session) = (&self.copied, &self.tops, &self.session);
         Modules { copied, tops, git, session, reader, phase, aside, patience }
     }
@@ -91,12 +95,13 @@ impl Guard {
     /// Reads repositories that the session made.
     pub(super) fn reader(&self) -> Reader {
         let borrowed = self.copies.borrowed().cloned().collect();
-        Reader { out: self.private.with_file_name(own_name("rebuild")), borrowed }
+        let out = self.private.with_file_name(own_name("rebuild"));
+        Reader { out, borrowed, launcher: self.launcher.clone() }
     }
 
     /// The host's git, found where the session could not write.
-    pub fn host_git(&self) -> Option<PathBuf> {
+    pub fn host_git(&self) -> Option<HostProgram> {
         let writable: Vec<PathBuf> = self.roots.iter().map(|root| root.path.clone()).collect();
-        pinfold_host::launcher::find("git", &writable)
+        self.launcher.find("git", &writable)
     }
 }

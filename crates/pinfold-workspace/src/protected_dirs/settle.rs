@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use pinfold_git::settled::{Kept, Settled};
 use pinfold_host::beneath::open_directory;
+use pinfold_host::launcher::HostProgram;
 use pinfold_policy::path::Escaped;
 use pinfold_protect::set_aside::{SetAside, named};
 
@@ -26,7 +27,7 @@ const MOVED: &str = "the host replaced the directory in the meantime";
 /// What a session's changes are judged by.
 #[derive(Clone, Copy)]
 pub struct Settling<'a> {
-    pub(crate) git: Option<&'a Path>,
+    pub(crate) git: Option<&'a HostProgram>,
     /// The working trees at the start, each with its git directory.
     pub(crate) tops: &'a [(PathBuf, PathBuf)],
     pub(crate) copies: &'a [Copied],

@@ -9,7 +9,7 @@ use pinfold_git::settled::{Kept, Settled};
 use pinfold_git::stamp::Stamps;
 use pinfold_git::state::State;
 use pinfold_host::anchor::Anchor;
-use pinfold_host::launcher;
+use pinfold_host::launcher::HostProgram;
 use pinfold_policy::protect::Protection;
 
 use super::changes::{Change, Changes, Left, What, is_within};
@@ -138,13 +138,8 @@ impl Review {
 
     /// Whether the session made commits, branches, tags, notes or stashes that nobody has.
     pub fn has_commits(&self) -> bool {
-        let (tops, protection) = (self.tops(), Protection::default());
         // One that cannot be opened has not been asked.
-        let has_news = |copied: io::Result<Copied>| {
-            copied.map_or(true, |it| {
-                self.collecting(&it, &tops, "git".as_ref(), &protection).has_news()
-            })
-        };
+        let has_news = |copied: io::Result<Copied>| copied.map_or(true, |it| !it.is_unchanged());
         !self.is_collected() && self.copied().any(|(_, copied)| has_news(copied))
     }
 
@@ -172,7 +167,7 @@ impl Review {
         &'a self,
         copied: &'a Copied,
         tops: &'a [(PathBuf, PathBuf)],
-        git: &'a Path,
+        git: &'a HostProgram,
         protection: &'a Protection,
     ) -> Collect<'a> {
         let out = self.directory.join(format!("out-{}", copied.number));
@@ -194,7 +189,7 @@ impl Review {
         if self.is_collected() {
             return Vec::new();
         }
-        let git = launcher::find("git", std::slice::from_ref(&self.record.workspace));
+        let git = self.launcher.find("git", std::slice::from_ref(&self.record.workspace));
         let tops = self.tops();
         let protection = Protection::default();
         let mut failed = false;

@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use pinfold_host::audit::{Audit, Event};
-use pinfold_host::launcher::{self, Launcher};
+use pinfold_host::launcher::{HostProgram, Launcher};
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::{ApplyMode, Settings};
 
@@ -41,7 +41,7 @@ pub(crate) fn apply(
     let session = review.session().to_owned();
     let ignored = match settings.apply_ignored.value {
         true => BTreeSet::new(),
-        false => ignored(review.workspace(), changes),
+        false => ignored(&review.launcher, review.workspace(), changes),
     };
     let all = Selection::default();
     let conflicts: BTreeSet<PathBuf> =
@@ -94,9 +94,9 @@ pub(crate) fn apply(
 
 /// The changed paths that git ignores, and those of which it cannot tell. None where there is no git,
 /// or no repository.
-fn ignored(workspace: &Path, changes: &Changes) -> BTreeSet<PathBuf> {
+fn ignored(launcher: &Launcher, workspace: &Path, changes: &Changes) -> BTreeSet<PathBuf> {
     let is_repository = workspace.ancestors().any(|above| above.join(".git").exists());
-    let git = launcher::find("git", &[workspace.to_owned()]).filter(|_| is_repository);
+    let git = launcher.find("git", &[workspace.to_owned()]).filter(|_| is_repository);
     let Some(git) = git else { return BTreeSet::new() };
     let paths: Vec<&Path> = changes.list.iter().map(|change| change.path.as_path()).collect();
     let mut ignored = BTreeSet::new();
@@ -108,7 +108,7 @@ fn ignored(workspace: &Path, changes: &Changes) -> BTreeSet<PathBuf> {
 const MOST_ASKED: usize = 256;
 
 struct Ask<'a> {
-    git: &'a Path,
+    git: &'a HostProgram,
     workspace: &'a Path,
     left: usize,
 }
@@ -133,7 +133,8 @@ impl Ask<'_> {
     fn once(&mut self, paths: &[&Path]) -> Option<Vec<PathBuf>> {
         self.left = self.left.checked_sub(1)?;
         let options = ["-c", "core.fsmonitor=false", "check-ignore", "-z", "--stdin"];
-        let mut argv: Vec<OsString> = vec![self.git.into(), "-C".into(), self.workspace.into()];
+        let mut argv: Vec<OsString> =
+            vec![self.git.path().into(), "-C".into(), self.workspace.into()];
         argv.extend(options.map(Into::into));
         let mut input = Vec::new();
         for path in paths {
@@ -142,7 +143,8 @@ impl Ask<'_> {
             input.extend_from_slice(path.as_os_str().as_bytes());
             input.push(0);
         }
-        let output = Launcher.run_to_end(&argv, &[("GIT_OPTIONAL_LOCKS", "0")], Some(&input));
+        let output =
+            self.git.launcher().run_to_end(&argv, &[("GIT_OPTIONAL_LOCKS", "0")], Some(&input));
         // One says that none is ignored (git-check-ignore(1)).
         let output = output.ok().filter(|output| matches!(output.code, Some(0 | 1)))?;
         let found = output.stdout.split(|byte| *byte == 0).filter(|path| !path.is_empty());
@@ -159,15 +161,18 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
+    use pinfold_host::wrappers::Wrappers;
+
     use super::*;
 
     #[test]
     fn a_path_that_git_does_not_judge_hides_none_that_it_ignores() {
         let dir = tempfile::tempdir().unwrap();
         let workspace = dir.path().canonicalize().unwrap();
-        let git = launcher::find("git", &[]).unwrap();
-        let argv = [git.as_os_str(), "init".as_ref(), "-q".as_ref(), workspace.as_os_str()];
-        assert_eq!(Launcher.run_to_end(&argv, &[], None).unwrap().code, Some(0));
+        let launcher = Launcher::new(Wrappers::none());
+        let git = launcher.find("git", &[]).unwrap();
+        let argv = [git.path().as_os_str(), "init".as_ref(), "-q".as_ref(), workspace.as_os_str()];
+        assert_eq!(launcher.run_to_end(&argv, &[], None).unwrap().code, Some(0));
         fs::write(workspace.join(".gitignore"), "node_modules\n").unwrap();
         symlink(".", workspace.join("link")).unwrap();
         let paths = ["a", "link/x", "b", "node_modules/.bin/tsc", "z"].map(Path::new);

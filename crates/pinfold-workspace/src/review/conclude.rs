@@ -1,7 +1,7 @@
 //! The end of a session with a copy-on-write view.
 
+use pinfold_host::Host;
 use pinfold_host::audit::Audit;
-use pinfold_host::directories::Places;
 use pinfold_host::session_id::SessionId;
 use pinfold_policy::settings::Settings;
 
@@ -14,7 +14,7 @@ use super::error::ReviewError;
 ///
 /// Where the settings say so, harmless changes of a command that succeeded are applied.
 pub fn conclude(
-    places: &Places,
+    host: Host<'_>,
     session: &SessionId,
     settings: &Settings,
     status: Option<u8>,
@@ -22,7 +22,7 @@ pub fn conclude(
 ) -> Vec<String> {
     let mut applied = Vec::new();
     let mut look = || {
-        let review = Review::open(places, session.as_str())?;
+        let review = Review::open(host, session.as_str())?;
         let changes = review.changes()?;
         let has_commits = review.has_commits();
         let own_mode = review.changed_own_mode();

@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use pinfold_host::Host;
 use pinfold_host::directories::Places;
-use pinfold_host::{launcher, sessions};
+use pinfold_host::launcher::{Launcher, lend};
+use pinfold_host::sessions;
 use pinfold_policy::path::Escaped;
 use pinfold_terminal::notify;
 use rustix::fs::{FileType, FlockOperation};
@@ -45,6 +47,7 @@ pub struct Review {
     pub(crate) session: String,
     pub(crate) record: Record,
     is_live: bool,
+    pub(super) launcher: Launcher,
     /// What came of an interrupted `apply` that was finished now.
     resumed: Option<Applied>,
     /// Held as long as this value, and by programs that it starts on repositories.
@@ -119,7 +122,8 @@ impl Review {
     ///
     /// # Errors
     /// A session that is not there, or in use.
-    pub fn open(places: &Places, session: &str) -> Result<Self, ReviewError> {
+    pub fn open(host: Host<'_>, session: &str) -> Result<Self, ReviewError> {
+        let Host { places, launcher } = host;
         let directory = reviews(places).join(session);
         let record = read_record(&directory, session)?;
         let lock =
@@ -128,10 +132,12 @@ impl Review {
         take(&lock, if is_interrupted { PATIENCE } else { Duration::ZERO })
             .map_err(|_| ReviewError::Busy(session.to_owned()))?;
         let lock = Arc::new(lock);
-        launcher::lend(&lock);
+        lend(&lock);
         let is_live = sessions::is_live(places, session);
         let session = session.to_owned();
-        let mut review = Self { directory, session, record, is_live, resumed: None, _lock: lock };
+        let launcher = launcher.clone();
+        let mut review =
+            Self { directory, session, record, is_live, launcher, resumed: None, _lock: lock };
         if review.journal().exists() {
             match review.go_on() {
                 Ok(applied) => review.resumed = Some(applied),
@@ -144,11 +150,11 @@ impl Review {
     }
 
     /// Finishes every interrupted `apply` of this user.
-    pub fn go_on_with_all(places: &Places) {
-        let entries = fs::read_dir(reviews(places)).into_iter().flatten().flatten();
+    pub fn go_on_with_all(host: Host<'_>) {
+        let entries = fs::read_dir(reviews(host.places)).into_iter().flatten().flatten();
         for entry in entries.filter(|entry| entry.path().join(JOURNAL).exists()) {
             // What cannot be finished now is told when somebody asks for that session.
-            let _ = entry.file_name().to_str().map(|session| Self::open(places, session));
+            let _ = entry.file_name().to_str().map(|session| Self::open(host, session));
         }
     }
 

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use pinfold_host::audit::{Audit, Event};
 use pinfold_host::directories::Places;
+use pinfold_host::launcher::Launcher;
 use pinfold_host::session_id::SessionId;
 use pinfold_policy::path::Escaped;
 use pinfold_terminal::notify;
@@ -39,8 +40,8 @@ pub(crate) struct DiscardArgs {
     session: Option<OsString>,
 }
 
-pub(crate) fn apply(args: &ApplyArgs) -> Result<ExitCode, Failure> {
-    let Chosen { places, review, paths } = choose(&args.words)?;
+pub(crate) fn apply(args: &ApplyArgs, launcher: &Launcher) -> Result<ExitCode, Failure> {
+    let Chosen { places, review, paths } = choose(&args.words, launcher)?;
     let ApplyArgs { overwrite, protected, .. } = *args;
     let selection = Selection { paths, overwrite, protected, ..Selection::default() };
     let changes = review.changes()?;
@@ -125,9 +126,9 @@ pub(super) fn tell(applied: &Applied) {
     }
 }
 
-pub(crate) fn discard(args: &DiscardArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn discard(args: &DiscardArgs, launcher: &Launcher) -> Result<ExitCode, Failure> {
     let words: Vec<OsString> = args.session.iter().cloned().collect();
-    let Chosen { places, review, paths } = choose(&words)?;
+    let Chosen { places, review, paths } = choose(&words, launcher)?;
     if let Some(path) = paths.first() {
         return Err(Failure::new(format!("no session is called {}", Escaped(path)))
             .hint(Some("`pinfold ps --all` lists them".to_owned())));

@@ -4,8 +4,10 @@ use std::collections::HashSet;
 use std::process::ExitCode;
 
 use clap::Args;
+use pinfold_host::Host;
 use pinfold_host::audit::Reader;
 use pinfold_host::directories::Places;
+use pinfold_host::launcher::Launcher;
 use pinfold_host::sessions::{live_sessions, names};
 use pinfold_policy::path::Escaped;
 use pinfold_terminal::notify;
@@ -45,9 +47,9 @@ struct Row {
     handled_by: Vec<String>,
 }
 
-pub(crate) fn ps(args: &PsArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn ps(args: &PsArgs, launcher: &Launcher) -> Result<ExitCode, Failure> {
     let places = Places::find().map_err(|error| Failure::places(error).plain())?;
-    Review::go_on_with_all(&places);
+    Review::go_on_with_all(Host { places: &places, launcher });
     let live = live_sessions(&places);
     let mut rows = from_audit(&places, &live, args.all)?;
     for (session, name) in names(&places) {

@@ -39,8 +39,8 @@ pub(crate) struct DiffArgs {
     output: Output,
 }
 
-pub(crate) fn diff(args: &DiffArgs) -> Result<ExitCode, Failure> {
-    let Chosen { review, paths, .. } = choose(&args.words)?;
+pub(crate) fn diff(args: &DiffArgs, launcher: &Launcher) -> Result<ExitCode, Failure> {
+    let Chosen { review, paths, .. } = choose(&args.words, launcher)?;
     let changes = review.changes()?;
     let chosen: Vec<&Change> = changes.of(&paths).collect();
     if args.output.json {
@@ -52,7 +52,7 @@ pub(crate) fn diff(args: &DiffArgs) -> Result<ExitCode, Failure> {
     let notes = notes(&review, &changes, &paths);
     let renamed: HashSet<&Path> =
         chosen.iter().filter_map(|change| change.renamed_from.as_deref()).collect();
-    let written = with_output(is_terminal && !args.no_pager, |out| {
+    let written = with_output(is_terminal && !args.no_pager, launcher, |out| {
         let mut printer = Printer { out, is_terminal, colours: is_terminal && takes_colours() };
         if is_terminal {
             notes.iter().try_for_each(|note| printer.note(note))?;
@@ -93,6 +93,7 @@ pub(crate) fn diff(args: &DiffArgs) -> Result<ExitCode, Failure> {
 /// Writes to standard output, or to the person's pager.
 fn with_output(
     paged: bool,
+    launcher: &Launcher,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<()> {
     let set = ["GIT_PAGER", "PAGER"].into_iter().find_map(std::env::var_os);
@@ -103,7 +104,7 @@ fn with_output(
         write(&mut out)?;
         return out.flush();
     }
-    let mut pager = Launcher.pager(line)?;
+    let mut pager = launcher.pager(line)?;
     let written = match pager.stdin.take() {
         Some(input) => {
             let mut out = BufWriter::new(input);

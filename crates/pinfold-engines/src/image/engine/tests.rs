@@ -1,7 +1,9 @@
+use pinfold_host::wrappers::Wrappers;
+
 use super::*;
 
 fn engine(name: ImageEngine) -> Engine {
-    Engine { name, program: PathBuf::new() }
+    Engine { name, program: Launcher::new(Wrappers::none()).program(PathBuf::new()) }
 }
 
 fn inspected(json: &str) -> Inspected {

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 
 use pinfold_boundary::Feature;
+use pinfold_host::launcher::Launcher;
 use pinfold_wire::Program;
 
 /// What clients' programs are given unless they say otherwise.
@@ -19,6 +20,8 @@ pub(crate) struct Base {
     pub(crate) boundary: &'static str,
     /// What it cannot give.
     pub(crate) lacks: &'static [Feature],
+    /// Whose wrappers handle what clients run.
+    pub(crate) launcher: Launcher,
 }
 
 impl Base {

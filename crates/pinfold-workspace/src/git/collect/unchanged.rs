@@ -7,37 +7,36 @@ use pinfold_git::index::Index;
 use pinfold_git::stamp::Stamps;
 use pinfold_git::worktrees;
 
-use super::Collect;
+use crate::git::private::Copied;
 
-impl Collect<'_> {
+impl Copied {
     /// Whether each HEAD, every reference, the list of stashes and what each index holds are in the
     /// private directory as they were at the start. An index in which only times of files differ
     /// (`git status` writes such a one) holds the same.
-    pub(super) fn is_unchanged(&self) -> bool {
-        let host = self.copied.host.path();
+    pub(crate) fn is_unchanged(&self) -> bool {
+        let host = self.host.path();
         !host.join("reftable").exists()
-            && Start::read(&self.copied.private).names_the_same(&self.copied.start)
-            && worktrees::made(&self.copied.private, host).is_empty()
+            && Start::read(&self.private).names_the_same(&self.start)
+            && worktrees::made(&self.private, host).is_empty()
             && self.hold_the_same()
     }
 
     /// Whether the same is true of the host's git directory. Worktrees that it has besides do not
     /// matter.
     pub(super) fn is_host_unchanged(&self) -> bool {
-        let host = self.copied.host.path();
+        let host = self.host.path();
         !host.join("reftable").exists()
-            && Start::read(host).has_all_of(&self.copied.start)
-            && Stamps::of(host) == self.copied.stamps
+            && Start::read(host).has_all_of(&self.start)
+            && Stamps::of(host) == self.stamps
     }
 
     fn hold_the_same(&self) -> bool {
-        let now = Stamps::of(&self.copied.private);
-        let mut changed = now.differences(&self.copied.own_stamps);
+        let now = Stamps::of(&self.private);
+        let mut changed = now.differences(&self.own_stamps);
         changed.all(|name| {
             name.ends_with("index")
-                && self.copied.is_as_copied(name)
-                && holds_the_same(&self.copied.private, self.copied.host.path(), name)
-                    .unwrap_or_default()
+                && self.is_as_copied(name)
+                && holds_the_same(&self.private, self.host.path(), name).unwrap_or_default()
         })
     }
 }

@@ -1,0 +1,79 @@
+//! What stands behind a running sandbox.
+
+use std::fmt;
+use std::os::fd::OwnedFd;
+
+use pinfold_wire::{Channel, LastSteps};
+
+use crate::group::Group;
+use crate::launch_error::LaunchError;
+use crate::plan::Stdio;
+
+/// What a boundary keeps of a running sandbox, and what it alone can say or do about it.
+///
+/// Each boundary has its own. [`crate::Inside`] holds one and knows nothing else of the boundary. Dropping
+/// it releases what the boundary made for the sandbox, once everything in there has ended.
+pub trait Backing: fmt::Debug + Send {
+    /// Whether this process is init's parent and has to reap it.
+    fn is_parent(&self) -> bool;
+
+    /// Returns the control group that bounds the sandbox.
+    fn group(&self) -> Option<&Group>;
+
+    /// Returns the error of a start that ended before init said anything.
+    fn silence(&self) -> LaunchError {
+        LaunchError::Silent
+    }
+
+    /// Returns what to tell the user if the sandbox ended by itself before its command did.
+    fn gone(&self) -> Option<String> {
+        None
+    }
+
+    /// Returns where sockets and terminals of the sandbox are asked for, if that is not init.
+    fn outlets(&self) -> Option<&Channel> {
+        None
+    }
+
+    /// Whether a kernel of its own answers the sandbox's system calls. No control group of the host's then
+    /// holds a part of it alone.
+    fn has_own_kernel(&self) -> bool {
+        false
+    }
+
+    /// Keeps the command for an init that is started later. Returns the command if init can hear it now.
+    fn keep_command(&mut self, command: InitCommand) -> Option<InitCommand> {
+        Some(command)
+    }
+
+    /// Waits for an init that is started only after the tree was sealed. Returns what it has to be sent, or
+    /// nothing if init was there from the beginning.
+    ///
+    /// # Errors
+    /// Returns why it was not started.
+    fn await_init(&mut self, _channel: &Channel) -> Result<Option<LateInit>, LaunchError> {
+        Ok(None)
+    }
+
+    /// Takes the mount namespace that was made after the tree was sealed. `None` if there is no such one; the
+    /// inner value is `None` where it cannot be joined from outside.
+    fn take_mounts(&mut self) -> Option<Option<OwnedFd>> {
+        None
+    }
+}
+
+/// A command with its streams.
+#[derive(Debug)]
+pub struct InitCommand {
+    pub(crate) program: pinfold_wire::Program,
+    pub(crate) stdio: Stdio,
+}
+
+/// What an init that is started late has to be sent.
+#[derive(Debug)]
+pub struct LateInit {
+    /// The steps that are left to it.
+    pub steps: LastSteps,
+    /// The command, if there is one already.
+    pub command: Option<InitCommand>,
+}

@@ -1,0 +1,127 @@
+//! Programs that are started as they are: this very program, what the wrappers have handled, and, inside,
+//! what a command asked for. The wrappers see none of them.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::Instant;
+
+use pinfold_secrets::CommandOutput;
+
+use super::{PATIENCE, of_descriptor};
+use crate::process::{ENVIRONMENT, command, see_to_end};
+
+/// Starts this very program with other arguments, in its own environment, with what it says on
+/// both outputs going to one place.
+///
+/// # Errors
+/// What starting it says.
+pub fn start_own(arguments: &[&OsStr], output: OwnedFd) -> io::Result<Child> {
+    command(std::env::current_exe()?)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(output.try_clone()?)
+        .stderr(output)
+        .spawn()
+}
+
+/// Starts this very program in a directory, in its own environment, with pipes for all three
+/// streams.
+///
+/// # Errors
+/// What starting it says.
+pub fn start_session(arguments: &[OsString], directory: &Path) -> io::Result<Child> {
+    command(std::env::current_exe()?)
+        .args(arguments)
+        .current_dir(directory)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+}
+
+/// Starts this very program with other arguments, without an environment, to be talked to by its
+/// streams. What it says beside its answers is nobody's.
+///
+/// # Errors
+/// What starting it says.
+pub fn start_reader(arguments: &[&OsStr]) -> io::Result<Child> {
+    command(std::env::current_exe()?)
+        .args(arguments)
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+}
+
+/// Starts this very program for an inside, in an environment that was built, in a directory that is
+/// held open, with pipes for all three streams.
+///
+/// # Errors
+/// What starting it says.
+pub fn start_for_inside(
+    arguments: &[OsString],
+    env: Vec<(OsString, OsString)>,
+    directory: BorrowedFd<'_>,
+) -> io::Result<Child> {
+    command(std::env::current_exe()?)
+        .args(arguments)
+        .env_clear()
+        .envs(env)
+        .current_dir(of_descriptor(directory))
+        .process_group(0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+}
+
+/// Starts a program that the wrappers have handled, with all that this process has, its streams
+/// included, under a name of its own.
+///
+/// # Errors
+/// What starting it says.
+pub fn start_minded(program: &OsStr, name: &OsStr, args: &[OsString]) -> io::Result<Child> {
+    let mut command = command(program);
+    crate::sys::unblock_signals_of(&mut command);
+    crate::sys::end_with_this_thread(&mut command);
+    command.arg0(name).args(args).spawn()
+}
+
+/// Inside: replaces this program by another, for which it stands. Returns only if that fails.
+#[expect(clippy::disallowed_methods, reason = "inside, and nothing of the host's")]
+pub fn become_program(program: &Path, args: &[OsString]) -> io::Error {
+    command(program).args(args).exec()
+}
+
+/// Inside: runs a program to its end with this process's environment and directory.
+///
+/// # Errors
+/// What starting it says; `TimedOut` after a minute.
+pub fn run_here(argv: &[OsString], input: Option<&[u8]>) -> io::Result<CommandOutput> {
+    let (program, arguments) =
+        argv.split_first().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let child = command(program)
+        .args(arguments)
+        .stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() })
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    see_to_end(child, input, Instant::now() + PATIENCE, usize::MAX)
+}
+
+/// What lets a program find its own configuration, and these variables.
+pub fn environment_with(variables: Vec<(&str, OsString)>) -> Vec<(OsString, OsString)> {
+    let is_given = |name: &&str| variables.iter().any(|(given, _)| given == name);
+    let kept = ENVIRONMENT.iter().filter(|name| !is_given(name));
+    let kept = kept.filter_map(|name| Some(((*name).into(), std::env::var_os(name)?)));
+    let kept: Vec<(OsString, OsString)> = kept.collect();
+    kept.into_iter()
+        .chain(variables.into_iter().map(|(name, value)| (name.into(), value)))
+        .collect()
+}

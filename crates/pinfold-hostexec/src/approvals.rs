@@ -1,0 +1,297 @@
+//! What waits for a person's answer.
+//!
+//! Whoever asks for the inside ([`Approvals::ask`]) waits here. Whoever can answer is there as an
+//! approver: the terminal of the session, or somebody at its control socket. Nothing waits that
+//! nobody could answer, unless the run has said that it waits.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use pinfold_host::io::lock;
+use rustix::event::{EventfdFlags, eventfd};
+use serde::{Deserialize, Serialize};
+
+/// Requests that wait at once; the oldest is denied for another.
+const MOST: usize = 100;
+
+/// A request of the inside's that a person is asked about, as it is shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pending {
+    /// Its number in the session.
+    pub id: u64,
+    /// The executable.
+    pub executable: String,
+    /// The command as one line that a shell reads as the same words. Whatever a terminal would not
+    /// show as it is, is escaped.
+    pub command: String,
+    /// The directory on the host that it runs in, escaped alike.
+    pub cwd: String,
+    /// More that a person should know, one line each: of a push where to, which references and
+    /// which commits.
+    pub details: Vec<String>,
+    /// The rule that `always` writes, in words; none where no rule can say as much.
+    pub rule: Option<String>,
+}
+
+/// A person's answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Answer {
+    /// This once.
+    Once,
+    /// This, and the same again in this session.
+    Session,
+    /// This, and the same again in this repository: a rule is written to the person's settings.
+    Always,
+    /// No.
+    Deny {
+        /// Why, for the inside.
+        reason: Option<String>,
+    },
+}
+
+/// Why there was no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoAnswer {
+    /// Nobody is there to be asked.
+    Nobody,
+    /// Nobody answered in time.
+    Late,
+    /// Too many others came after it.
+    Crowded,
+    /// Who asked has gone.
+    Withdrawn,
+    /// The session ends.
+    Over,
+}
+
+/// What became of a request, and by whom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Answered {
+    pub(crate) answer: Answer,
+    /// `terminal`, or who answered at the control socket.
+    pub(crate) by: String,
+}
+
+/// Why an answer is none.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum AnswerError {
+    /// It was answered already, or its time is over.
+    #[error("no request {0} waits for an answer")]
+    Unknown(u64),
+    /// No rule can allow this and nothing more.
+    #[error("no rule can allow this and nothing more: approve it once, or for this session")]
+    NoRule,
+}
+
+/// The requests of one session that wait for an answer.
+#[derive(Debug, Default)]
+pub struct Approvals {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    next: u64,
+    /// Those that wait, the oldest first.
+    waiting: BTreeMap<u64, Waiting>,
+    /// Who can answer, each with what wakes them.
+    approvers: Vec<(u64, Arc<OwnedFd>)>,
+    next_approver: u64,
+    is_over: bool,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    pending: Pending,
+    outcome: Option<Result<Answered, NoAnswer>>,
+}
+
+/// How a request waits.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terms {
+    /// How long.
+    pub(crate) patience: Duration,
+    /// Whether it waits although nobody is there.
+    pub(crate) waits: bool,
+}
+
+impl Approvals {
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    /// Waits for a person's answer, or until `is_withdrawn`, which is asked again and again.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(crate) fn ask(
+        &self,
+        pending: Pending,
+        terms: Terms,
+        mut is_withdrawn: impl FnMut() -> bool,
+    ) -> Result<Answered, NoAnswer> {
+        /// How soon it is noticed that who asked has gone.
+        const LOOK: Duration = Duration::from_millis(100);
+        let mut state = self.state();
+        if state.is_over {
+            return Err(NoAnswer::Over);
+        }
+        if state.approvers.is_empty() && !terms.waits {
+            return Err(NoAnswer::Nobody);
+        }
+        let id = pending.id;
+        state.deny_oldest();
+        state.waiting.insert(id, Waiting { pending, outcome: None });
+        self.tell(&state);
+        let deadline = Instant::now() + terms.patience;
+        loop {
+            let is_decided = state.waiting.get(&id).is_some_and(|one| one.outcome.is_some());
+            let no_answer = if is_decided {
+                None
+            } else if state.is_over {
+                Some(NoAnswer::Over)
+            } else if state.approvers.is_empty() && !terms.waits {
+                Some(NoAnswer::Nobody)
+            } else if Instant::now() >= deadline {
+                Some(NoAnswer::Late)
+            } else if is_withdrawn() {
+                Some(NoAnswer::Withdrawn)
+            } else {
+                let waited = self.changed.wait_timeout(state, LOOK);
+                state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                continue;
+            };
+            let outcome = state.waiting.remove(&id).and_then(|one| one.outcome);
+            self.tell(&state);
+            return outcome.unwrap_or_else(|| Err(no_answer.unwrap_or(NoAnswer::Over)));
+        }
+    }
+
+    /// The next request's number.
+    pub(crate) fn number(&self) -> u64 {
+        let mut state = self.state();
+        state.next += 1;
+        state.next
+    }
+
+    /// Those that wait for an answer, the oldest first.
+    pub(crate) fn pending(&self) -> Vec<Pending> {
+        self.state().open().cloned().collect()
+    }
+
+    /// Waits until there is a request, or for so long; whether there is one.
+    pub(crate) fn wait_for_request(&self, patience: Duration) -> bool {
+        let mut state = self.state();
+        if state.open().next().is_none() {
+            let waited = self.changed.wait_timeout(state, patience);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.open().next().is_some()
+    }
+
+    /// Waits until something changes, or for so long.
+    pub(crate) fn wait(&self, patience: Duration) {
+        drop(self.changed.wait_timeout(self.state(), patience));
+    }
+
+    /// Answers one.
+    ///
+    /// # Errors
+    /// It does not wait any more, or the answer is not to be had.
+    pub(crate) fn answer(&self, id: u64, answer: Answer, by: &str) -> Result<(), AnswerError> {
+        let mut state = self.state();
+        let open = state.waiting.get_mut(&id).filter(|one| one.outcome.is_none());
+        let one = open.ok_or(AnswerError::Unknown(id))?;
+        if answer == Answer::Always && one.pending.rule.is_none() {
+            return Err(AnswerError::NoRule);
+        }
+        one.outcome = Some(Ok(Answered { answer, by: by.to_owned() }));
+        self.tell(&state);
+        Ok(())
+    }
+
+    /// Is there to answer, as long as the value lives.
+    ///
+    /// # Errors
+    /// What eventfd(2) says.
+    pub(crate) fn attend(self: &Arc<Self>) -> std::io::Result<Approver> {
+        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let mut state = self.state();
+        state.next_approver += 1;
+        let number = state.next_approver;
+        state.approvers.push((number, Arc::clone(&wake)));
+        drop(state);
+        Ok(Approver { approvals: Arc::clone(self), number, wake })
+    }
+
+    /// The session ends: nobody waits any more.
+    pub(crate) fn end(&self) {
+        let mut state = self.state();
+        state.is_over = true;
+        self.tell(&state);
+    }
+
+    /// Whether the session ends.
+    pub(crate) fn is_over(&self) -> bool {
+        self.state().is_over
+    }
+
+    fn tell(&self, state: &State) {
+        self.changed.notify_all();
+        for (_, wake) in &state.approvers {
+            // A counter that is full says all that there is to say.
+            let _ = rustix::io::write(wake.as_ref(), &1_u64.to_ne_bytes());
+        }
+    }
+}
+
+impl State {
+    fn open(&self) -> impl Iterator<Item = &Pending> {
+        let open = self.waiting.values().filter(|one| one.outcome.is_none());
+        open.map(|one| &one.pending)
+    }
+
+    fn deny_oldest(&mut self) {
+        let open: VecDeque<u64> = self.open().map(|pending| pending.id).collect();
+        for id in open.iter().take((open.len() + 1).saturating_sub(MOST)) {
+            if let Some(one) = self.waiting.get_mut(id) {
+                one.outcome = Some(Err(NoAnswer::Crowded));
+            }
+        }
+    }
+}
+
+/// Somebody who is there to answer.
+#[derive(Debug)]
+pub(crate) struct Approver {
+    approvals: Arc<Approvals>,
+    number: u64,
+    wake: Arc<OwnedFd>,
+}
+
+impl Approver {
+    /// Takes notice of what has changed: from here on [`AsFd`] is readable when something else has.
+    pub(crate) fn notice(&self) {
+        let _ = rustix::io::read(self.wake.as_ref(), &mut [0_u8; 8]);
+    }
+}
+
+impl AsFd for Approver {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
+    }
+}
+
+impl Drop for Approver {
+    fn drop(&mut self) {
+        let mut state = self.approvals.state();
+        state.approvers.retain(|(number, _)| *number != self.number);
+        self.approvals.tell(&state);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,102 @@
+//! What requests of a session are decided and run by.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use pinfold_git::known::{Known, bare};
+use pinfold_host::audit::Audit;
+use pinfold_host::directories::Places;
+use pinfold_host::io::lock;
+use pinfold_host::launcher::Launcher;
+use pinfold_host::rate_limit::Pace;
+use pinfold_policy::settings::Settings;
+
+use crate::approvals::Approvals;
+use crate::path_map::PathMap;
+use crate::question::Question;
+use crate::same::Same;
+
+/// What requests of a session are decided and run by.
+pub struct Context {
+    /// The session's settings.
+    pub settings: Settings,
+    /// Where commands may run, and where their programs are looked for.
+    pub path_map: PathMap,
+    /// What waits for an answer.
+    pub approvals: Arc<Approvals>,
+    /// The session's log.
+    pub audit: Arc<Audit>,
+    /// Where pinfold keeps its files.
+    pub places: Places,
+    /// What starts programs on the host.
+    pub launcher: Launcher,
+    /// What kept rules are for: the git directory, or the workspace.
+    pub repository: PathBuf,
+    /// The repositories that were there at the start.
+    pub known: Vec<Known>,
+    /// Where requests have their files, in the session's private directory.
+    pub place: PathBuf,
+    /// Who asks at the session's terminal, if it has one and somebody watches.
+    pub question: Option<Arc<Question>>,
+    /// What was asked and approved before.
+    pub so_far: SoFar,
+}
+
+/// What has been asked and approved so far.
+#[derive(Default)]
+pub struct SoFar {
+    approved: Mutex<Vec<Same>>,
+    pace: Mutex<Pace>,
+}
+
+impl Context {
+    /// Whether another request can be recorded.
+    pub(crate) fn may_go_on(&self) -> bool {
+        lock(&self.so_far.pace).step().is_some()
+    }
+
+    /// Whether this was approved for the session.
+    pub(crate) fn is_approved(&self, same: &Same) -> bool {
+        let approved = lock(&self.so_far.approved);
+        approved.iter().any(|one| one.covers(same))
+    }
+
+    /// Approves this for the session.
+    pub(crate) fn approve(&self, same: Same) {
+        lock(&self.so_far.approved).push(same);
+    }
+
+    /// Sees whether somebody can be asked at the terminal now.
+    pub(crate) fn presence(&self) {
+        if let Some(question) = &self.question {
+            question.presence(&self.approvals);
+        }
+    }
+
+    /// A directory for a request, empty.
+    ///
+    /// # Errors
+    /// What mkdir(2) says.
+    pub(crate) fn place_of(&self, id: u64) -> io::Result<PathBuf> {
+        Places::make_private(&self.place)?;
+        let place = self.place.join(id.to_string());
+        std::fs::create_dir(&place)?;
+        Ok(place)
+    }
+
+    /// A git directory without anything that the inside wrote, for programs on the host that run git
+    /// in this directory.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(crate) fn bare(&self, id: u64, cwd: &Path) -> io::Result<PathBuf> {
+        bare(&self.known, cwd, &self.place_of(id)?)
+    }
+
+    /// Removes what a request has left.
+    pub(crate) fn clear(&self, id: u64) {
+        // A request that made none leaves none; the rest goes with the session.
+        let _ = std::fs::remove_dir_all(self.place.join(id.to_string()));
+    }
+}

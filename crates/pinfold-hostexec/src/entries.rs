@@ -1,0 +1,60 @@
+//! What a sandbox has to ask the host with.
+
+use std::ffi::OsString;
+use std::io;
+
+use pinfold_boundary::{Door, Entry, Place};
+use pinfold_policy::path::{HostPath, InsidePath, PathError};
+use pinfold_policy::settings::HostExec;
+use thiserror::Error;
+
+/// The directory of the names that ask the host, for `PATH` inside.
+pub const DIRECTORY: &str = "/run/pinfold/bin";
+/// The program that asks: this very executable, by another name.
+pub const PROGRAM: &str = "/run/pinfold/bin/pinfold-host";
+/// Where the door is, inside.
+pub const SOCKET: &str = "/run/pinfold/host-exec";
+
+/// The door, for init to open, where the inside can ask.
+pub fn door(settings: &HostExec) -> Option<Door> {
+    settings.enabled.value.then(|| Door::Unix(InsidePath::from_static(SOCKET)))
+}
+
+/// Why the program that asks cannot be shown to a sandbox.
+#[derive(Debug, Error)]
+pub enum EntriesError {
+    /// This program's own file was replaced since it started.
+    #[error(transparent)]
+    OwnProgram(io::Error),
+    /// A path that no sandbox can have.
+    #[error(transparent)]
+    Path(#[from] PathError),
+    /// The system refused to resolve this program's path.
+    #[error(transparent)]
+    System(io::Error),
+}
+
+/// The program, and the names that lead to it.
+///
+/// # Errors
+/// An executable of this program that is gone.
+pub fn entries(settings: &HostExec) -> Result<Vec<Entry>, EntriesError> {
+    if !settings.enabled.value {
+        return Ok(Vec::new());
+    }
+    let own = pinfold_host::launcher::own_program().map_err(EntriesError::OwnProgram)?;
+    let own = std::fs::canonicalize(own).map_err(EntriesError::System)?;
+    let program = Entry {
+        path: InsidePath::from_static(PROGRAM),
+        place: Place::ReadOnly(HostPath::new(own)?),
+    };
+    let mut entries = vec![program];
+    let mut names: Vec<&str> = settings.on_path.iter().map(|name| name.value.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    for name in names.into_iter().filter(|name| *name != "pinfold-host") {
+        let path = InsidePath::new(format!("{DIRECTORY}/{name}"))?;
+        entries.push(Entry { path, place: Place::Symlink(OsString::from("pinfold-host")) });
+    }
+    Ok(entries)
+}

@@ -1,0 +1,111 @@
+//! Answering the requests of a session at its control socket: what `pinfold approvals` does, and
+//! whatever else shows requests to the user.
+
+use pinfold_host::directories::Places;
+use pinfold_host::ipc::Json;
+use pinfold_hostexec::{Answer, ApproverRequest, Happening, Pending};
+use pinfold_wire::Channel;
+
+use super::client;
+use crate::outcome::RunError;
+
+/// Somebody who is there to answer the requests of a session: as long as this lives, requests wait.
+///
+/// Answers go by [`Attendance::answer`], also those to requests that [`Attendance::list`] has shown.
+#[derive(Debug)]
+pub struct Attendance(Channel);
+
+impl Attendance {
+    /// Attends to the session whose name begins so, or the only one.
+    ///
+    /// # Errors
+    /// No such session, or one in which nothing can be asked.
+    pub fn watch(places: &Places, session: Option<&str>) -> Result<Self, RunError> {
+        let channel = client::approvals(places, session)?;
+        say(&channel, ApproverRequest::Watch)?;
+        match hear(&channel)? {
+            // From here on requests wait.
+            Some(Happening::Told) => Ok(Self(channel)),
+            Some(Happening::NoDoor) => Err(no_door()),
+            _ => Err(client::gone()),
+        }
+    }
+
+    /// The next that happens; `None` once the session has ended. Waits for it; [`AsFd`] of the
+    /// value says when there is something.
+    ///
+    /// # Errors
+    /// What the session says instead.
+    ///
+    /// [`AsFd`]: std::os::fd::AsFd
+    pub fn hear(&self) -> Result<Option<Happening>, RunError> {
+        hear(&self.0)
+    }
+
+    /// What waits in a session now; none where nothing can be asked.
+    ///
+    /// # Errors
+    /// No such session.
+    pub fn list(places: &Places, session: Option<&str>) -> Result<Option<Vec<Pending>>, RunError> {
+        let channel = client::approvals(places, session)?;
+        say(&channel, ApproverRequest::List)?;
+        let mut all = Vec::new();
+        loop {
+            match hear(&channel)? {
+                Some(Happening::Asked(pending)) => all.push(pending),
+                Some(Happening::Told) => return Ok(Some(all)),
+                Some(Happening::NoDoor) => return Ok(None),
+                Some(_) => {}
+                None => return Err(client::gone()),
+            }
+        }
+    }
+
+    /// Answers a request of a session; `by` is for the audit log.
+    ///
+    /// # Errors
+    /// It does not wait any more, no rule can say as much, or there is no such session.
+    pub fn answer(
+        places: &Places,
+        session: Option<&str>,
+        id: u64,
+        answer: Answer,
+        by: &str,
+    ) -> Result<(), RunError> {
+        let channel = client::approvals(places, session)?;
+        say(&channel, ApproverRequest::Answer { id, answer, by: by.to_owned() })?;
+        match hear(&channel)? {
+            Some(Happening::Told) => Ok(()),
+            Some(Happening::NoDoor) => Err(no_door()),
+            _ => Err(client::gone()),
+        }
+    }
+}
+
+impl std::os::fd::AsFd for Attendance {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+fn say(channel: &Channel, request: ApproverRequest) -> Result<(), RunError> {
+    channel.send(&Json(request), &[]).map_err(|_| client::gone())
+}
+
+/// What the session tells next; nothing once it has ended.
+fn hear(channel: &Channel) -> Result<Option<Happening>, RunError> {
+    match channel.receive::<Json<Happening>>() {
+        Ok(received) => match received.map(|received| received.message.0) {
+            Some(Happening::Failed(why)) => Err(RunError::refused(why, None)),
+            happening => Ok(happening),
+        },
+        Err(error) => Err(RunError::refused(format!("the session cannot be heard: {error}"), None)),
+    }
+}
+
+/// Nothing can be asked of a person for this session.
+#[must_use]
+pub fn no_door() -> RunError {
+    let why = "this session's inside cannot ask for commands on the host (--host-exec)";
+    RunError::refused(why, None)
+}

@@ -1,0 +1,116 @@
+//! From what a front end asks for to the request of a run.
+//!
+//! A front end parses, calls and prints; what it asks for is decided here, the same for all of them:
+//! which files are read, what of the repository's is trusted, which agent and system a run has, and what
+//! its environment is.
+
+mod agent_image;
+mod environment;
+mod request;
+mod settings;
+mod settings_files;
+
+use pinfold_engines::image;
+use pinfold_host::Host;
+use pinfold_host::directories::Places;
+use pinfold_host::launcher::Launcher;
+use pinfold_policy::origin::{Origin, Valued};
+use pinfold_policy::settings::Settings;
+use pinfold_provision as provision;
+use pinfold_workspace::dedicated::Dedicated;
+use pinfold_workspace::workspace::Workspace;
+
+use crate::outcome::RunError;
+use crate::snapshot;
+
+pub use self::agent_image::{AgentImage, engine, image_layer};
+pub use self::environment::describing;
+pub use self::request::Wanted;
+pub use self::settings::{Asked, everything, in_mode, plain_settings, workspace, workspace_here};
+pub use self::settings_files::SettingsFiles;
+
+/// What a front end shows while a request is prepared.
+pub trait Progress {
+    /// The agent's layer.
+    fn agent(&self, event: provision::Event);
+
+    /// The system that the session runs on.
+    fn system(&self, event: &snapshot::Event<'_>);
+
+    /// The system is there, or cannot be had.
+    fn system_ended(&self);
+
+    /// The agent's container image.
+    fn image(&self, event: &image::Event<'_>);
+
+    /// A signal ended a program that was started for it: the front end ends of the same.
+    fn interrupted(&self, signal: i32);
+}
+
+/// A run that is being prepared.
+pub struct Preparation {
+    places: Places,
+    launcher: Launcher,
+    project: Workspace,
+    settings: Settings,
+    asked: Asked,
+    /// Whether the agent's program is the one of the image that the run begins with.
+    is_of_image: bool,
+}
+
+impl Preparation {
+    /// Finds the workspace of the current directory, and the settings of a run in it.
+    ///
+    /// # Errors
+    /// Returns an error for a workspace that cannot be granted, for a file that cannot be read, or a mistake
+    /// in one, with file, line, key and a hint.
+    pub fn find(places: Places, launcher: Launcher, asked: Asked) -> Result<Self, RunError> {
+        let project = workspace(&places)?;
+        let settings = settings::settings(&asked, &places, &project)?;
+        Ok(Self { places, launcher, project, settings, asked, is_of_image: false })
+    }
+
+    fn host(&self) -> Host<'_> {
+        Host { places: &self.places, launcher: &self.launcher }
+    }
+
+    /// Returns the settings.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Returns the workspace of the current directory.
+    pub fn workspace(&self) -> &Workspace {
+        &self.project
+    }
+
+    /// Has the run begin with the agent's container image, which is built if it is not there.
+    ///
+    /// # Errors
+    /// Returns an error if no agent is named, or its image cannot be had.
+    pub fn begin_with_image(&mut self, progress: &dyn Progress) -> Result<(), RunError> {
+        let tell = |event: &image::Event<'_>| progress.image(event);
+        let interrupted = |signal| progress.interrupted(signal);
+        let base = agent_image::base_of(&self.settings, self.host(), &tell, &interrupted)?;
+        let origin = Origin::Flag { name: "--agent-image" };
+        self.settings.snapshot.base = Some(Valued::new(base, origin));
+        self.is_of_image = true;
+        Ok(())
+    }
+
+    /// Lets the run reach every public host.
+    ///
+    /// # Errors
+    /// Returns an error if the administrator's policy forbids that.
+    pub fn allow_every_name(&mut self, by: &'static str) -> Result<(), RunError> {
+        self.settings.allow_every_name(by).map_err(|error| RunError::refused(error, None))
+    }
+
+    /// Makes the worktree that the run works in, if the settings want one and it is not there.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be made, or what the user trusted is something else there.
+    pub fn dedicated(&self) -> Result<Option<Dedicated>, RunError> {
+        settings::dedicated(&self.asked, &self.project, &self.settings, self.host())
+    }
+}

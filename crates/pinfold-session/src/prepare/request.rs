@@ -1,0 +1,236 @@
+//! From the settings to the request of a run: agent, system, toolchains, identity and environment.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use pinfold_boundary::Entry;
+use pinfold_host::directories::Places;
+use pinfold_host::session_id::SessionName;
+use pinfold_policy::authority::Subject;
+use pinfold_policy::settings::Settings;
+use pinfold_rootfs::system::Stack;
+use pinfold_terminal::notify;
+use pinfold_wire::Window;
+use pinfold_workspace::workspace::Workspace;
+
+use super::environment::{Caller, environment};
+use super::settings::in_mode;
+use super::{Preparation, Progress};
+use crate::agent::{self, AgentRun, ProgramSource};
+use crate::caller_trust::CallerTrust;
+use crate::container_tools;
+use crate::detach::Background;
+use crate::group::{Group, Missing};
+use crate::identity::{self, Identity};
+use crate::node_tools::NodeTools;
+use crate::outcome::RunError;
+use crate::request::Request;
+use crate::search_path::{SearchPath, Shown, VIRTUAL_ENV};
+use crate::snapshot::{Event, SnapshotError, Snapshots};
+use crate::ssh::Ssh;
+use crate::timeline::Timeline;
+use crate::toolchains::Toolchains;
+use crate::view::Extra;
+
+/// What is to be run.
+#[derive(Default)]
+pub struct Wanted {
+    /// The agent, if one is named.
+    pub agent: Option<String>,
+    /// The agent's arguments, or the command with its own.
+    pub rest: Vec<OsString>,
+    /// Whether nothing is to be run.
+    pub idle: bool,
+    /// Whether nobody watches.
+    pub unattended: bool,
+    /// What the session is called.
+    pub name: Option<SessionName>,
+    /// Where it goes on by itself.
+    pub background: Option<Background>,
+    /// How large a terminal it has there, if it has one.
+    pub window: Option<Window>,
+}
+
+impl Preparation {
+    /// Returns the request of this run. Makes the system and the agent's layer if they are not there.
+    ///
+    /// # Errors
+    /// Returns an error for an agent, a system, a toolchain or an identity that cannot be had.
+    pub fn request(
+        self,
+        wanted: Wanted,
+        progress: &dyn Progress,
+        mut timeline: Timeline,
+    ) -> Result<Request, RunError> {
+        if wanted.rest.is_empty() && self.settings.agent.is_none() && !wanted.idle {
+            let hint = "say `pinfold run AGENT` or `pinfold run -- COMMAND`".to_owned();
+            return Err(RunError::refused("nothing to run", Some(hint)));
+        }
+        let workspace = in_mode(self.project.clone(), &self.settings, self.host())?;
+        let stack = self.stack(progress)?;
+        let attended = !wanted.unattended && wanted.background.is_none();
+        let Wanted { name, background, window, .. } = wanted;
+        let asked = Program { agent: wanted.agent, rest: wanted.rest, idle: wanted.idle };
+        let unattended = Unattended(wanted.unattended);
+        let (subject, mut run) =
+            self.program(asked, unattended, (&workspace, stack.as_ref()), progress)?;
+        let Self { places, launcher, project, settings, .. } = self;
+        let mut surroundings = Surroundings::find(&settings, &workspace, stack.as_ref(), &places)?;
+        surroundings.caller.first.extend(run.path.take());
+        timeline.done("reads settings, agent and toolchains");
+        let group = Group::find(&settings, &workspace, &places, Missing::Make, &mut run.extra)?;
+        for note in &group.notes {
+            notify!("pinfold: note: {note}");
+        }
+        let identity = Identity::find(&settings, &project)?;
+        let person = identity::of_the_person(&settings, &project, &places);
+        let ssh = Ssh::find(&settings, identity.as_ref(), &places)?;
+        let (identity_env, identity_files) =
+            identity.map(|identity| (identity.env, identity.files)).unwrap_or_default();
+        let env = run.env.into_iter().chain(person).chain(identity_env).chain(group.env).collect();
+        let Surroundings { caller, extra, files } = surroundings;
+        let has = (ssh.is_some(), stack.as_ref());
+        let mut env = environment(&settings, &workspace, env, &caller, has);
+        if window.is_some() && !env.iter().any(|(name, _)| name == "TERM") {
+            // Started where there was no terminal; whoever attaches has one like this, or close to it.
+            env.push(("TERM".into(), "xterm-256color".into()));
+        }
+        let files = run.files.into_iter().chain(identity_files).chain(group.files).chain(files);
+        let extra = run.extra.into_iter().chain(extra).chain(group.extra);
+        Ok(Request {
+            extra: extra.collect(),
+            files: files.collect(),
+            stack,
+            provider: run.provider,
+            ssh,
+            nested: run.nested,
+            silent_hosts: run.silent_hosts,
+            attended,
+            caller_trust: caller.trust,
+            name,
+            background,
+            window,
+            timeline,
+            ..Request::plain(
+                Subject::AgentSession { agent: subject.into() },
+                run.argv,
+                env,
+                settings,
+                workspace,
+                places,
+                launcher,
+            )
+        })
+    }
+
+    /// Returns the system of the run, made now if need be.
+    fn stack(&self, progress: &dyn Progress) -> Result<Option<Stack>, RunError> {
+        let tell = |event: Event<'_>| progress.system(&event);
+        let snapshots = Snapshots::new(self.host(), &tell);
+        let made = snapshots.ensure(&self.settings, self.project.root.as_path());
+        progress.system_ended();
+        if let Some(signal) = made.as_ref().err().and_then(SnapshotError::interrupted) {
+            progress.interrupted(signal);
+        }
+        Ok(made?)
+    }
+
+    /// Returns whose session it is, and what runs in it.
+    fn program(
+        &self,
+        asked: Program,
+        unattended: Unattended,
+        (workspace, stack): (&Workspace, Option<&Stack>),
+        progress: &dyn Progress,
+    ) -> Result<(String, AgentRun), RunError> {
+        let (settings, places) = (&self.settings, &self.places);
+        let Program { agent, rest, idle } = asked;
+        let Some(agent) =
+            settings.agent.as_ref().filter(|_| agent.is_some() || rest.is_empty() && !idle)
+        else {
+            let name = rest.first().map(|word| word.to_string_lossy().into_owned());
+            let run = AgentRun { argv: rest, ..AgentRun::default() };
+            return Ok((name.unwrap_or_else(|| "idle".to_owned()), run));
+        };
+        let name = agent.value.clone();
+        let resolved = agent::resolve(&name, settings, places)?;
+        let tell = |event| progress.agent(event);
+        let source = match self.is_of_image {
+            true => ProgramSource::System,
+            false => ProgramSource::Layer(&tell),
+        };
+        if unattended.0 {
+            say_that_nobody_is_asked(&name, &resolved.0.profile.unattended_flags);
+        }
+        let context = (settings, places, workspace, stack);
+        Ok((name, agent::prepare(resolved, rest, unattended.0, context, source)?))
+    }
+}
+
+/// What is asked to run.
+struct Program {
+    agent: Option<String>,
+    rest: Vec<OsString>,
+    idle: bool,
+}
+
+/// Whether nobody watches.
+#[derive(Clone, Copy)]
+struct Unattended(bool);
+
+/// What of the caller's machine a run has around it.
+struct Surroundings {
+    caller: Caller,
+    /// Grants of toolchains.
+    extra: Vec<Extra>,
+    /// Tools of pinfold's own.
+    files: Vec<Entry>,
+}
+
+impl Surroundings {
+    /// Finds toolchains, tools and the search path.
+    ///
+    /// # Errors
+    /// Returns an error for a path that no sandbox can have.
+    fn find(
+        settings: &Settings,
+        workspace: &Workspace,
+        stack: Option<&Stack>,
+        places: &Places,
+    ) -> Result<Self, RunError> {
+        let active = std::env::var_os(VIRTUAL_ENV);
+        let toolchains = Toolchains::find(
+            &places.home,
+            workspace.root.as_path(),
+            stack,
+            active.as_deref().map(Path::new),
+        );
+        let toolchains = toolchains.map_err(RunError::path)?;
+        let shown = Shown::of(settings, workspace, &toolchains.extra, stack);
+        let container_tools = container_tools::entries(stack).map_err(RunError::path)?;
+        let explaining =
+            (!container_tools.is_empty()).then(|| container_tools::DIRECTORY.to_owned());
+        let node_tools = NodeTools::find(stack).map_err(RunError::path)?;
+        let path = std::env::var_os("PATH");
+        let mut search = SearchPath::find(path.as_deref(), &shown, toolchains.path);
+        search.before.extend(node_tools.path);
+        let caller = Caller {
+            first: explaining.into_iter().collect(),
+            search,
+            virtual_environment: shown.virtual_environment(active.as_deref()),
+            trust: CallerTrust::find(),
+        };
+        let files = container_tools.into_iter().chain(node_tools.entries).collect();
+        Ok(Self { caller, extra: toolchains.extra, files })
+    }
+}
+
+/// Says that an agent does not ask for permissions, and by which of its options.
+fn say_that_nobody_is_asked(agent: &str, flags: &[String]) {
+    if !flags.is_empty() {
+        let flags = flags.join(" ");
+        notify!(
+            "pinfold: note: {agent} asks for no permissions in this run ({flags}); the sandbox bounds it"
+        );
+    }
+}

@@ -1,0 +1,194 @@
+//! The settings of a run: what front end, files and repository say, and how much of that is trusted.
+
+use std::path::PathBuf;
+
+use pinfold_host::Host;
+use pinfold_host::digest::ContentHash;
+use pinfold_host::directories::Places;
+use pinfold_policy::path::Escaped;
+use pinfold_policy::settings::{AgentLoop, Attendance, Flags, Settings, Trust};
+use pinfold_repository::{Repository, RepositoryError, TrustStore};
+use pinfold_workspace::dedicated::Dedicated;
+use pinfold_workspace::workspace::{Workspace, WorkspaceError};
+
+use super::settings_files::SettingsFiles;
+use crate::outcome::RunError;
+
+/// What a front end asks for.
+#[derive(Debug, Clone, Default)]
+pub struct Asked {
+    /// Settings by flags.
+    pub flags: Flags,
+    /// Whether somebody watches.
+    pub attendance: Attendance,
+    /// The file that is read in place of the repository's.
+    pub sandbox_config: Option<PathBuf>,
+    /// The hash of the content that is trusted in this run.
+    pub trust_config: Option<ContentHash>,
+}
+
+/// Finds the workspace of the current directory.
+///
+/// # Errors
+/// Returns an error for a directory that is gone or too wide to be granted.
+pub fn workspace(places: &Places) -> Result<Workspace, RunError> {
+    Workspace::find(&places.home).map_err(no_workspace)
+}
+
+/// Returns the workspace that the settings make of it.
+///
+/// # Errors
+/// Returns an error for a worktree that was not made yet, or cannot be.
+pub fn in_mode(
+    workspace: Workspace,
+    settings: &Settings,
+    host: Host<'_>,
+) -> Result<Workspace, RunError> {
+    workspace.in_mode(settings, host).map_err(no_workspace)
+}
+
+/// Returns the root of the workspace that the current directory is in, if it is in one: no program that
+/// lies there is executed.
+pub fn workspace_here(places: &Places) -> Vec<PathBuf> {
+    let workspace = Workspace::find(&places.home).ok();
+    workspace.into_iter().map(|workspace| workspace.root.into_path_buf()).collect()
+}
+
+fn no_workspace(error: WorkspaceError) -> RunError {
+    let hint = error.hint();
+    RunError::refused(error, hint)
+}
+
+/// Returns the settings of a run in this workspace.
+///
+/// # Errors
+/// Returns a file that cannot be read, or a mistake in one, with file, line, key and a hint.
+pub(super) fn settings(
+    asked: &Asked,
+    places: &Places,
+    workspace: &Workspace,
+) -> Result<Settings, RunError> {
+    let repository = Repository::read(workspace, asked.sandbox_config.as_deref())?;
+    let trust = match (asked.trust_config, &repository.file) {
+        (None, _) => None,
+        (Some(_), None) => return Err(RepositoryError::NoFile.into()),
+        (Some(given), Some(file)) => {
+            file.check(workspace, places, given)?;
+            Some(Trust::Trusted)
+        }
+    };
+    let files = SettingsFiles::read(places)?;
+    let resolve = |trust| files.settings(asked.flags.clone(), asked.attendance, &repository, trust);
+    let settings = resolve(trust.unwrap_or_default())?;
+    match is_trusted(&settings, &repository, places, workspace)? {
+        true => resolve(Trust::Trusted),
+        false => Ok(settings),
+    }
+}
+
+/// Whether something of these settings waits for trust, and the user has trusted the repository's file.
+///
+/// # Errors
+/// A file that cannot be read.
+pub(super) fn is_trusted(
+    settings: &Settings,
+    repository: &Repository,
+    places: &Places,
+    workspace: &Workspace,
+) -> Result<bool, RunError> {
+    let file = repository.file.as_ref().filter(|_| settings.waiting().next().is_some());
+    let Some(file) = file else { return Ok(false) };
+    let base = file.base(workspace, places)?;
+    let hash = match file.hash(workspace, base.as_ref()) {
+        // It cannot be trusted, which is no reason not to run without what waits for trust.
+        // `pinfold trust` says why.
+        Err(RepositoryError::TooWide { .. } | RepositoryError::Read { .. }) => return Ok(false),
+        hash => hash?,
+    };
+    let store = TrustStore::new(places);
+    if store.is_trusted(workspace, hash).map_err(RunError::System)? {
+        return Ok(true);
+    }
+    let limited = file.limited(workspace, base.as_ref())?;
+    store.is_trusted_with_higher_limits(workspace, &limited).map_err(RunError::System)
+}
+
+/// Returns the settings of this workspace without a flag, and with everything that its repository asks for:
+/// for showing what that is.
+///
+/// # Errors
+/// As [`Preparation::find`](super::Preparation::find).
+pub fn plain_settings(places: &Places, workspace: &Workspace) -> Result<Settings, RunError> {
+    let repository = Repository::read(workspace, None)?;
+    everything(&repository, Trust::Trusted, places)
+}
+
+/// Returns the settings under which all that a repository asks for shows: its choice of a provider is pi's
+/// alone.
+///
+/// # Errors
+/// As [`Preparation::find`](super::Preparation::find).
+pub fn everything(
+    repository: &Repository,
+    trust: Trust,
+    places: &Places,
+) -> Result<Settings, RunError> {
+    let is_pis = repository.agent_loop.as_ref().is_some_and(AgentLoop::chooses_provider);
+    let flags = Flags { agent: is_pis.then(|| "pi".to_owned()), ..Flags::default() };
+    SettingsFiles::read(places)?.settings(flags, Attendance::Attended, repository, trust)
+}
+
+/// Makes the worktree that a run works in, if the settings want one and it is not there.
+///
+/// # Errors
+/// Returns an error if it cannot be made, or what the user trusted is something else there.
+pub(super) fn dedicated(
+    asked: &Asked,
+    workspace: &Workspace,
+    settings: &Settings,
+    host: Host<'_>,
+) -> Result<Option<Dedicated>, RunError> {
+    let opened = Dedicated::open(workspace, settings, host);
+    let Some(dedicated) = opened.map_err(|error| no_workspace(error.into()))? else {
+        return Ok(None);
+    };
+    match check_trust(asked, workspace, settings, host) {
+        Ok(()) => Ok(Some(dedicated)),
+        Err(error) => {
+            dedicated.take_back().map_err(|error| no_workspace(error.into()))?;
+            Err(error)
+        }
+    }
+}
+
+/// Settings come from where the caller stands. The files that their commands run are the
+/// worktree's, and must be the ones that were trusted.
+fn check_trust(
+    asked: &Asked,
+    workspace: &Workspace,
+    settings: &Settings,
+    host: Host<'_>,
+) -> Result<(), RunError> {
+    let places = host.places;
+    let repository = Repository::read(workspace, asked.sandbox_config.as_deref())?;
+    let is_trusted = !settings.widenings.is_empty() && settings.waiting().next().is_none();
+    let Some(file) = repository.file.filter(|_| is_trusted) else { return Ok(()) };
+    let there = in_mode(workspace.clone(), settings, host)?;
+    let base = file.base(workspace, places)?;
+    let hash = file.hash(&there, base.as_ref())?;
+    let is_same = hash == file.hash(workspace, base.as_ref())?;
+    if is_same || TrustStore::new(places).is_trusted(&there, hash).map_err(RunError::System)? {
+        return Ok(());
+    }
+    let file = Escaped(&file.path);
+    let what = format!("what {file} runs is not the same in {} as you trusted", there.root);
+    let hint = "look at it with `pinfold trust` in a checkout of that branch".to_owned();
+    Err(RunError::refused(what, Some(hint)))
+}
+
+impl From<RepositoryError> for RunError {
+    fn from(error: RepositoryError) -> Self {
+        let hint = error.hint();
+        Self::refused(error, hint)
+    }
+}

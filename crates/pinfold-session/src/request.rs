@@ -1,0 +1,116 @@
+//! What to run, and how.
+
+use std::ffi::OsString;
+
+use pinfold_boundary::Entry;
+use pinfold_host::Host;
+use pinfold_host::directories::Places;
+use pinfold_host::launcher::Launcher;
+use pinfold_host::session_id::SessionName;
+use pinfold_policy::authority::Subject;
+use pinfold_policy::network::HostPattern;
+use pinfold_policy::settings::Settings;
+use pinfold_rootfs::system::Stack;
+use pinfold_wire::Window;
+use pinfold_workspace::workspace::Workspace;
+
+use crate::caller_trust::CallerTrust;
+use crate::detach::Background;
+use crate::door::LivesOn;
+use crate::filling::Bound;
+use crate::gateway::Provider;
+use crate::ssh::Ssh;
+use crate::timeline::Timeline;
+use crate::view::Extra;
+
+/// A request to run something: what, where, and with which settings. [`crate::prepare`] makes it.
+pub struct Request {
+    /// Whose session it is.
+    pub(crate) subject: Subject,
+    /// The program and its arguments; none for a session that waits for what is run in it.
+    pub(crate) argv: Vec<OsString>,
+    /// The complete environment.
+    pub(crate) env: Vec<(OsString, OsString)>,
+    /// The settings.
+    pub(crate) settings: Settings,
+    /// Where it works.
+    pub(crate) workspace: Workspace,
+    /// Grants that come with the agent.
+    pub(crate) extra: Vec<Extra>,
+    /// Files that come with the agent.
+    pub(crate) files: Vec<Entry>,
+    /// The system it runs on; this machine's own if there is none.
+    pub(crate) stack: Option<Stack>,
+    /// The agent's model provider.
+    pub(crate) provider: Option<Provider>,
+    /// The key that signs for the inside.
+    pub(crate) ssh: Option<Ssh>,
+    /// Whether the agent needs namespaces of its own.
+    pub(crate) nested: bool,
+    /// Hosts of which a refusal is recorded and not shown.
+    pub(crate) silent_hosts: Vec<HostPattern>,
+    /// What it may write to the disk, where that is watched.
+    pub(crate) bound: Option<Bound>,
+    /// Whether somebody is at the terminal who can be asked.
+    pub(crate) attended: bool,
+    /// Authorities that the caller trusts besides the system's.
+    pub(crate) caller_trust: CallerTrust,
+    /// Where pinfold keeps its files.
+    pub(crate) places: Places,
+    /// What starts programs on the host.
+    pub(crate) launcher: Launcher,
+    /// What the session is called, beside its own name.
+    pub(crate) name: Option<SessionName>,
+    /// Where it goes on without whoever started it.
+    pub(crate) background: Option<Background>,
+    /// How large the terminal is that it has there, if it has one.
+    pub(crate) window: Option<Window>,
+    /// What was done before.
+    pub(crate) timeline: Timeline,
+}
+
+impl Request {
+    /// Returns a request without anything beyond the host's system: no agent, no door, nobody to be asked.
+    pub(crate) fn plain(
+        subject: Subject,
+        argv: Vec<OsString>,
+        env: Vec<(OsString, OsString)>,
+        settings: Settings,
+        workspace: Workspace,
+        places: Places,
+        launcher: Launcher,
+    ) -> Self {
+        Self {
+            subject,
+            argv,
+            env,
+            settings,
+            workspace,
+            places,
+            launcher,
+            extra: Vec::new(),
+            files: Vec::new(),
+            stack: None,
+            provider: None,
+            ssh: None,
+            nested: false,
+            silent_hosts: Vec::new(),
+            bound: None,
+            attended: false,
+            caller_trust: CallerTrust::default(),
+            name: None,
+            background: None,
+            window: None,
+            timeline: Timeline::default(),
+        }
+    }
+
+    /// Returns the user's machine.
+    pub(crate) fn host(&self) -> Host<'_> {
+        Host { places: &self.places, launcher: &self.launcher }
+    }
+
+    pub(crate) fn lives_on(&self) -> LivesOn {
+        LivesOn(self.background.is_some() || self.argv.is_empty())
+    }
+}

@@ -23,6 +23,7 @@ pub mod group;
 pub mod identity;
 mod idle;
 mod live;
+mod my_config;
 pub mod node_tools;
 mod outcome;
 mod placed;
@@ -43,6 +44,7 @@ mod view;
 mod wall;
 
 pub use filling::Bound;
+pub use my_config::MyConfig;
 pub use outcome::{LimitReached, Outcome, RunError};
 pub use pinfold_wire::Window;
 pub use prospect::{Prospect, prospect};

@@ -27,7 +27,14 @@ impl StoreSecret {
     /// # Errors
     /// A store that is not private.
     pub(crate) fn new(id: SecretId, places: &Places) -> Result<Self, Error> {
-        let store = Store::new(places.secrets());
+        Self::of(Store::new(places.secrets()), id)
+    }
+
+    /// The same, of a store that knows a further variable.
+    ///
+    /// # Errors
+    /// A store that is not private.
+    pub(crate) fn of(store: Store, id: SecretId) -> Result<Self, Error> {
         let kept = AtomicBool::new(store.keeps(&id)?);
         Ok(Self { store, id, kept, renewal: None })
     }

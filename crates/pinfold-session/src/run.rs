@@ -49,6 +49,7 @@ use crate::detach::{self, Background};
 use crate::door::{self, LivesOn, Records};
 use crate::filling::{Bound, Filling};
 use crate::gateway::Provider;
+use crate::my_config::MyConfig;
 use crate::outcome::{Outcome, RunError};
 use crate::resume::Resume;
 use crate::serving::Serving;
@@ -79,6 +80,8 @@ pub struct Request {
     pub extra: Vec<Extra>,
     /// Files that come with the agent.
     pub files: Vec<Entry>,
+    /// What of the user's own setup of the agent comes in.
+    pub my_config: Option<MyConfig>,
     /// The system it runs on; this machine's own if there is none.
     pub stack: Option<Stack>,
     /// The agent's model provider.

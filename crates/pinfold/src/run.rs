@@ -202,6 +202,7 @@ pub(crate) fn request(
                 path: None,
                 extra: Vec::new(),
                 files: Vec::new(),
+                my_config: None,
                 provider: None,
                 nested: false,
                 silent_hosts: Vec::new(),
@@ -261,6 +262,7 @@ pub(crate) fn request(
             .chain(container_tools)
             .chain(node_tools.entries)
             .collect(),
+        my_config: run.my_config,
         provider: run.provider,
         ssh,
         nested: run.nested,

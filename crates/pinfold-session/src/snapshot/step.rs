@@ -182,6 +182,7 @@ impl Step {
             }),
             extra: toolchains.extra,
             files,
+            my_config: None,
             provider: None,
             ssh: None,
             nested: false,

@@ -342,6 +342,7 @@ fn execute(task: &Task, places: Places) -> Result<Outcome, RunError> {
         stack: None,
         extra: Vec::new(),
         files: entries(task)?,
+        my_config: None,
         provider: None,
         ssh,
         nested: false,

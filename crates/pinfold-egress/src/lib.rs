@@ -28,8 +28,8 @@ pub use door::{
 };
 pub use download::{Download, DownloadError, Downloader, Integrity, InvalidIntegrity, Progress};
 pub use gateway::{
-    AccountHeader, Api, BodyForm, Budget, ConfigError, Credential, CredentialKind, Current,
-    EphemeralKey, Event, Gateway, GatewayConfig, Journal, KeyShape, Lack, LiveCredential,
+    AccountHeader, Api, BodyForm, Budget, CloudPlace, ConfigError, Credential, CredentialKind,
+    Current, EphemeralKey, Event, Gateway, GatewayConfig, Journal, KeyShape, Lack, LiveCredential,
     LoginTerms, Over, ProviderId, Renewal, Renewed, Route, Stop, StopHandle, Times, Upstream,
     stop_channel,
 };

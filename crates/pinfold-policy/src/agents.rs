@@ -3,16 +3,22 @@
 //!
 //! A file is read when its agent is asked for, so that the number of agents costs no start.
 
+mod host;
 mod keys;
+mod place;
 mod profile;
 mod read;
 mod registry;
 mod resolve;
+mod shared;
 mod template;
 
+pub use host::{Host, HostFile, HostKey, HostVariables, MOST_READ, ProviderPlace};
 pub(crate) use keys::AGENT;
+pub use place::{CloudName, InvalidCloudName, UrlTemplate};
 pub use profile::{
-    AgentProfile, Api, AuthMode, AuthProfile, FileTemplate, Provider, RefreshForm, RefreshTerms,
+    AgentProfile, Api, AuthMode, AuthProfile, ConfigKey, FileTemplate, MyConfig, Provider,
+    RefreshForm, RefreshTerms,
 };
 pub use registry::{AgentError, Registry};
 pub use resolve::{AgentFile, ResolvedAgent, Selection};

@@ -13,6 +13,7 @@ mod policy;
 mod preset;
 mod rule;
 mod secret;
+mod strangers;
 mod this_machine;
 
 pub use address::AddressClass;

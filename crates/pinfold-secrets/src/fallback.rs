@@ -16,6 +16,7 @@ pub struct EnvFallback {
 /// Every known variable, in the order they are tried.
 pub const FALLBACKS: &[EnvFallback] = &[
     EnvFallback { id: "anthropic", name: "ANTHROPIC_API_KEY", auth: AuthMode::ApiKey },
+    EnvFallback { id: "anthropic", name: "ANTHROPIC_AUTH_TOKEN", auth: AuthMode::Gateway },
     EnvFallback { id: "anthropic", name: "CLAUDE_CODE_OAUTH_TOKEN", auth: AuthMode::Oauth },
     EnvFallback { id: "anthropic", name: "ANTHROPIC_OAUTH_TOKEN", auth: AuthMode::Oauth },
     EnvFallback { id: "openai", name: "OPENAI_API_KEY", auth: AuthMode::ApiKey },

@@ -31,13 +31,15 @@ pub enum InvalidSecret {
 }
 
 impl Secret {
-    /// Takes a value as it was typed, read or printed: one trailing newline is cut off.
+    /// Takes a value as it was typed, read or printed: one trailing newline is cut off. A JSON object, such as
+    /// keys of AWS's, is put on one line.
     ///
     /// # Errors
     /// [`InvalidSecret`] when the value is empty, has control characters or outer spaces, is
     /// not text, or is too long. The input is overwritten in every case.
     pub fn from_bytes(value: Vec<u8>) -> Result<Self, InvalidSecret> {
         let value = Zeroizing::new(value);
+        let value = on_one_line(&value).unwrap_or(value);
         let bytes = value.strip_suffix(b"\n").unwrap_or(&value);
         let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
         let text = std::str::from_utf8(bytes).map_err(|_| InvalidSecret::NotText)?;
@@ -62,6 +64,17 @@ impl Secret {
     pub fn expose(&self) -> &str {
         self.0.expose_secret()
     }
+}
+
+/// Returns a JSON object without line breaks, which have no meaning there: no string has one (RFC 8259, 7).
+fn on_one_line(value: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+    let object = value.trim_ascii();
+    let is_object = object.starts_with(b"{") && object.len() <= MAX_LEN;
+    if !is_object || serde_json::from_slice::<serde::de::IgnoredAny>(object).is_err() {
+        return None;
+    }
+    let blank = |byte: &u8| if byte.is_ascii_control() { b' ' } else { *byte };
+    Some(Zeroizing::new(object.iter().map(blank).collect()))
 }
 
 impl TryFrom<String> for Secret {

@@ -25,6 +25,15 @@ const LOGINS: &str = ".logins";
 #[derive(Debug, Clone)]
 pub struct Store {
     dir: PathBuf,
+    variable: Option<Variable>,
+}
+
+/// A variable that stands in for one secret besides those that are known for it.
+#[derive(Debug, Clone)]
+struct Variable {
+    id: SecretId,
+    name: EnvName,
+    auth: AuthMode,
 }
 
 /// What to keep under an id.
@@ -70,7 +79,13 @@ impl Store {
     /// A store in a directory, which need not exist yet.
     #[must_use]
     pub fn new(dir: PathBuf) -> Self {
-        Self { dir }
+        Self { dir, variable: None }
+    }
+
+    /// The same store, in which a variable stands in for a secret that nothing else holds.
+    #[must_use]
+    pub fn with_variable(self, id: SecretId, name: EnvName, auth: AuthMode) -> Self {
+        Self { variable: Some(Variable { id, name, auth }), ..self }
     }
 
     /// Keeps an entry, replacing whatever was kept under the id, and says where it is now.
@@ -150,12 +165,20 @@ impl Store {
         }
         let file = Place::File(self.dir.join(id.as_str()));
         report.add(file, self.holds(id)?, AuthMode::ApiKey);
-        for fallback in fallbacks_for(id.as_str()) {
+        let known =
+            fallbacks_for(id.as_str()).map(|known| Ok((EnvName::new(known.name)?, known.auth)));
+        let mut variables = known.collect::<Result<Vec<_>, Error>>()?;
+        if let Some(own) = self.variable.as_ref().filter(|own| own.id == *id)
+            && !variables.iter().any(|(name, _)| *name == own.name)
+        {
+            variables.push((own.name.clone(), own.auth));
+        }
+        for (name, auth) in variables {
             if report.found.is_some() {
                 break;
             }
-            let found = env_is_set(fallback.name);
-            report.add(Place::Env(EnvName::new(fallback.name)?), found, fallback.auth);
+            let found = env_is_set(name.as_str());
+            report.add(Place::Env(name), found, auth);
         }
         Ok(report)
     }

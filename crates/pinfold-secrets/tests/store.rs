@@ -256,10 +256,11 @@ fn nothing_found_names_every_place_and_the_way_out() {
 }
 
 #[test]
-fn fallbacks_know_both_kinds_of_anthropic_credential() {
+fn fallbacks_know_each_kind_of_anthropic_credential() {
     let kinds: Vec<_> = fallbacks_for("anthropic").map(|f| (f.name, f.auth)).collect();
     assert_eq!(kinds[0], ("ANTHROPIC_API_KEY", AuthMode::ApiKey));
-    assert!(kinds[1..].iter().all(|(_, auth)| *auth == AuthMode::Oauth) && kinds.len() == 3);
+    assert_eq!(kinds[1], ("ANTHROPIC_AUTH_TOKEN", AuthMode::Gateway));
+    assert!(kinds[2..].iter().all(|(_, auth)| *auth == AuthMode::Oauth) && kinds.len() == 4);
 }
 
 #[test]
@@ -285,6 +286,8 @@ fn values_are_checked() {
     let invalid = |bytes: &[u8]| Secret::from_bytes(bytes.to_vec()).err();
     assert_eq!(invalid(b""), Some(InvalidSecret::Empty));
     assert_eq!(invalid(b"\n"), Some(InvalidSecret::Empty));
+    assert_eq!(invalid(b"{\n  \"a\": \"b\"\n}\n"), None, "a JSON object is put on one line");
+    assert_eq!(invalid(b"{\"a\nb\": 1}"), Some(InvalidSecret::ControlCharacter));
     assert_eq!(invalid(b"a\nb"), Some(InvalidSecret::ControlCharacter));
     assert_eq!(invalid(b"a\n\n"), Some(InvalidSecret::ControlCharacter));
     assert_eq!(invalid(b"a\x7f"), Some(InvalidSecret::ControlCharacter));

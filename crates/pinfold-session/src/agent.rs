@@ -1,5 +1,6 @@
 //! From an agent's name to what its run needs: layer, arguments, environment, files, gateway.
 
+mod choose;
 mod state;
 
 use std::ffi::OsString;
@@ -13,12 +14,10 @@ use pinfold_egress::{Api, EphemeralKey};
 use pinfold_host::directories::Places;
 use pinfold_host::owned::{self, OwnedError};
 use pinfold_policy::access::Access;
-use pinfold_policy::agents::{
-    AgentError, AgentProfile, AuthMode, Registry, ResolvedAgent, Selection, TemplateValues,
-};
+use pinfold_policy::agents::{AgentProfile, Registry, ResolvedAgent, TemplateValues};
 use pinfold_policy::authority::RootKind;
 use pinfold_policy::document::SettingsFile;
-use pinfold_policy::env::EnvVar;
+use pinfold_policy::env::{EnvLayer, EnvName, EnvVar};
 use pinfold_policy::network::HostPattern;
 use pinfold_policy::origin::Origin;
 use pinfold_policy::path::{HostPath, InsidePath};
@@ -28,12 +27,16 @@ use pinfold_rootfs::interpreter;
 use pinfold_rootfs::system::Stack;
 use pinfold_rootfs::unpack::{Pen, Registry as Npm};
 use pinfold_rootfs::userland::{self, HOME};
-use pinfold_secrets::{SecretId, Store};
+use pinfold_secrets::SecretId;
 use pinfold_workspace::workspace::Workspace;
 
 use crate::RunError;
 use crate::gateway::{self, GATEWAY_URL, Provider};
+use crate::my_config::MyConfig;
 use crate::view::Extra;
+
+pub(crate) use choose::resolve;
+pub(crate) use state::MountPoint;
 
 /// Where the agent's layer is mounted, and its commands.
 const LAYER: &str = "/run/pinfold/agent";
@@ -66,6 +69,8 @@ pub(crate) struct AgentRun {
     pub extra: Vec<Extra>,
     /// Files in the private home.
     pub files: Vec<Entry>,
+    /// What of the user's own setup of the agent comes in.
+    pub my_config: Option<MyConfig>,
     /// The model provider, if the agent has one.
     pub provider: Option<Provider>,
     /// Whether the agent needs namespaces of its own.
@@ -110,57 +115,12 @@ impl AgentFiles {
     }
 }
 
-/// The agent as settings, flags and credentials make it. Reads no secret.
-///
-/// # Errors
-/// An unknown agent or provider, or no credential, each with the way out.
-pub(crate) fn resolve(
-    name: &str,
-    settings: &Settings,
-    places: &Places,
-) -> Result<(ResolvedAgent, Option<SecretId>), RunError> {
-    let files = AgentFiles::read(places)?;
-    let profile = files.registry().load(name).map_err(|error| {
-        let command =
-            || format!("a command goes after `--`: pinfold run -- {}", name.escape_debug());
-        match error {
-            AgentError::Unknown { .. } => RunError::refused(error.to_string(), Some(command())),
-            error => refused(error),
-        }
-    })?;
-    let provider = settings.provider.as_ref().map(|provider| provider.value.as_str());
-    let model = settings.model.as_ref().map(|model| model.value.as_str());
-    let select = |auth_mode| Selection { provider, model, auth_mode };
-    let first = profile.clone().resolve(select(None)).map_err(refused)?;
-    let Some(secret) = first.terms.secret.clone().filter(|_| first.terms.api.is_some()) else {
-        return Ok((first, None));
-    };
-    let id = SecretId::new(secret).map_err(refused)?;
-    let report = Store::new(places.secrets()).check(&id).map_err(refused)?;
-    let Some(found) = report.found else {
-        let looked: Vec<String> = report.looked.iter().map(|l| l.place.to_string()).collect();
-        let provider = first.provider.as_deref().unwrap_or(name);
-        let what = format!("no credential for {provider}: looked at {}", looked.join(", "));
-        return Err(RunError::refused(
-            what,
-            Some(format!("set one with `pinfold secret set {id}`")),
-        ));
-    };
-    let mode = match found.auth {
-        pinfold_secrets::AuthMode::ApiKey => AuthMode::ApiKey,
-        pinfold_secrets::AuthMode::Oauth => AuthMode::Oauth,
-        pinfold_secrets::AuthMode::Gateway => AuthMode::Gateway,
-    };
-    let resolved = profile.resolve(select(Some(mode))).map_err(refused)?;
-    Ok((resolved, Some(id)))
-}
-
 /// Prepares a run: provisions the layer if need be and makes the session's key.
 ///
 /// # Errors
 /// Whatever is missing, with the way out.
 pub(crate) fn prepare(
-    (agent, secret): (ResolvedAgent, Option<SecretId>),
+    (mut agent, secret): (ResolvedAgent, Option<SecretId>),
     user_args: Vec<OsString>,
     unattended: bool,
     context: (&Settings, &Places, &Workspace, Option<&Stack>),
@@ -168,7 +128,7 @@ pub(crate) fn prepare(
 ) -> Result<AgentRun, RunError> {
     let (settings, places, workspace, stack) = context;
     let provider = match secret {
-        Some(id) => Some(gateway::provider(&agent, id, settings)?),
+        Some(id) => Some(gateway::provider(&agent, id, settings, places)?),
         None => None,
     };
     let key = provider.as_ref().map(|provider| provider.key.expose().to_owned());
@@ -180,9 +140,24 @@ pub(crate) fn prepare(
         workspace: Some(&workspace_text),
         ..TemplateValues::default()
     };
-    let files = files(&agent, &values)?;
-    let mut extra = state::grants(&agent, settings, places)?;
-    state::clear_the_way(&extra, &files)?;
+    let mut files = files(&agent, &values)?;
+    let mut extra = state::grants(&agent, settings, places, workspace)?;
+    let left_out = match state::is_kept(settings, workspace) {
+        true => agent.profile.stateless_flags.clone(),
+        false => Vec::new(),
+    };
+    agent = agent.without_flags(&left_out);
+    let my_config = match settings.files.my_config.value {
+        true => {
+            let mine = MyConfig::collect(&agent.profile, places, &mut files)?;
+            let flags = agent.profile.my_config.without_flags.clone();
+            agent = agent.without_flags(&flags);
+            Some(mine)
+        }
+        false => None,
+    };
+    let points = my_config.as_ref().map(MyConfig::points).unwrap_or_default();
+    state::clear_the_way(&extra, &files, &points)?;
     extra.extend(read_grants(&agent.profile, settings, places)?);
     let command = &agent.profile.cli_command;
     let layer = match source {
@@ -199,17 +174,31 @@ pub(crate) fn prepare(
     if unattended {
         argv.extend(agent.profile.unattended_flags.iter().map(OsString::from));
     }
+    let mut env = agent.env(&values).map_err(refused)?;
+    if my_config.as_ref().is_some_and(|mine| mine.has_servers) {
+        let (args, variables) = agent.server_settings(&values).map_err(refused)?;
+        argv.extend(args.into_iter().map(OsString::from));
+        env.extend(variables);
+    }
     argv.extend(user_args);
+    env.extend(agent.profile.model_variables.iter().filter_map(model_variable));
     Ok(AgentRun {
         argv,
-        env: agent.env(&values).map_err(refused)?,
+        env,
         path,
         extra,
         files,
+        my_config,
         provider,
         nested: agent.profile.nested,
         silent_hosts: agent.profile.silent_hosts,
     })
+}
+
+/// A variable of the caller's that names a model.
+fn model_variable(name: &EnvName) -> Option<EnvVar> {
+    let value = std::env::var_os(name.as_str()).filter(|value| !value.is_empty())?;
+    Some(EnvVar { name: name.clone(), value, layer: EnvLayer::Profile, origin: Origin::Default })
 }
 
 fn files(agent: &ResolvedAgent, values: &TemplateValues<'_>) -> Result<Vec<Entry>, RunError> {
@@ -352,7 +341,7 @@ pub(crate) fn key_for(prefix: &str, api: Api) -> io::Result<EphemeralKey> {
     let shape = match (prefix, api) {
         ("sk-ant-oat01-", _) => KeyShape::AnthropicOauth,
         (_, Api::Anthropic) => KeyShape::AnthropicApiKey,
-        (_, Api::OpenAi) => KeyShape::OpenAi,
+        (_, Api::OpenAi | Api::Bedrock | Api::Vertex) => KeyShape::OpenAi,
         (_, Api::Gemini) => KeyShape::Gemini,
     };
     EphemeralKey::generate(shape)

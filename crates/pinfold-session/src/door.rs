@@ -300,7 +300,10 @@ impl Journal for Records {
                     host: (*host).to_owned(),
                 })
             }
-            DoorEvent::Denied { status, reason, method, host, path } => {
+            DoorEvent::Denied { status, reason, method, host, path, for_user } => {
+                if *for_user {
+                    lock(&self.refusals).show(reason.trim_start_matches("pinfold: ").to_owned());
+                }
                 let what = format!("{method} {host}{path}");
                 self.denied("gateway", what, format!("{status}: {reason}"))
             }
@@ -354,6 +357,10 @@ impl Journal for Records {
             }
             DoorEvent::SignatureRefused { what, reason, cure } => {
                 self.refused("ssh-agent", what, reason, *cure)
+            }
+            DoorEvent::ProviderFailed { provider, host, what } => {
+                lock(&self.refusals).show(format!("provider {provider} at {host} {what}"));
+                Ok(())
             }
             // Events that this version does not know are no reason to let a request pass.
             _ => Err(io::Error::other("unknown event at a door")),

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use pinfold_egress::{
-    AccountHeader, Api, BodyForm, Credential, CredentialKind, EphemeralKey, Gateway, GatewayConfig,
-    HeaderName, Journal, LoginTerms, ProviderId, Renewal, Route, Upstream, WayOut,
+    AccountHeader, Api, BodyForm, CloudPlace, Credential, CredentialKind, EphemeralKey, Gateway,
+    GatewayConfig, HeaderName, Journal, LoginTerms, ProviderId, Renewal, Route, Upstream, WayOut,
 };
 use pinfold_host::Host;
+use pinfold_host::directories::Places;
 use pinfold_policy::agents::{AuthMode, RefreshForm, RefreshTerms, ResolvedAgent};
 use pinfold_policy::prices::Prices;
 use pinfold_policy::settings::Settings;
@@ -37,10 +38,13 @@ pub(crate) struct Provider {
     kind: CredentialKind,
     secret: SecretId,
     account_header: Option<HeaderName>,
+    key_header: Option<HeaderName>,
+    cloud: Option<CloudPlace>,
+    store: Store,
     login: Option<LoginTerms>,
 }
 
-/// The provider of an agent, with the user's base URL where there is one.
+/// The provider of an agent where [`ResolvedAgent::located`] has found it.
 ///
 /// # Errors
 /// A base URL that cannot be used.
@@ -48,28 +52,46 @@ pub(crate) fn provider(
     agent: &ResolvedAgent,
     secret: SecretId,
     settings: &Settings,
+    places: &Places,
 ) -> Result<Provider, RunError> {
     let name = agent.provider.clone().unwrap_or_else(|| agent.profile.name.clone());
-    let own = agent.auth.base_url.as_ref().or(agent.terms.base_url.as_ref());
-    let own = own.map(|url| url.as_str());
     let chosen = settings.providers.get(&name);
-    let users = chosen.and_then(|chosen| chosen.base_url.as_ref());
-    let users = users.map(|url| url.value.as_str());
     let account = chosen.iter().flat_map(|chosen| &chosen.account);
     let account = account.map(|(name, value)| AccountHeader::new(name, &value.value));
     let missing = || RunError::refused(format!("provider {name} has no base_url"), None);
     let refused = |error: pinfold_egress::ConfigError| RunError::refused(error, None);
-    let upstream = Upstream::parse(users.or(own).ok_or_else(missing)?).map_err(refused)?;
+    let url = agent.place.base_url.as_ref().ok_or_else(missing)?.as_str();
+    // Only settings have a URL with plain http, and only where the user has said so.
+    let parse = if agent.place.is_users { Upstream::parse_plain } else { Upstream::parse };
+    let upstream = parse(url).map_err(refused)?;
     // A base URL of the user's is that of a server which speaks the API as it is published.
-    let upstream =
-        if users.is_some() || agent.auth.versioned { upstream } else { upstream.unversioned() };
-    let account_header = agent.auth.account_header.as_deref().map(HeaderName::try_from);
-    let account_header = account_header.transpose().map_err(|_| {
-        RunError::refused(format!("the account_header of provider {name} is not a header"), None)
-    })?;
+    let upstream = if agent.place.is_users || agent.auth.versioned {
+        upstream
+    } else {
+        upstream.unversioned()
+    };
+    let header = |key: &str, header: Option<&String>| {
+        let parsed = header.map(|header| HeaderName::try_from(header.as_str())).transpose();
+        parsed.map_err(|_| {
+            RunError::refused(format!("the {key} of provider {name} is not a header"), None)
+        })
+    };
+    let account_header = header("account_header", agent.auth.account_header.as_ref())?;
+    let key_header = header("key_header", agent.terms.key_header.as_ref())?;
+    let cloud = agent
+        .place
+        .region
+        .as_ref()
+        .filter(|_| agent.terms.api.is_some_and(pinfold_policy::agents::Api::is_of_a_cloud));
+    let cloud = cloud.map(|region| CloudPlace {
+        region: region.to_string(),
+        project: agent.place.project.as_ref().map(ToString::to_string),
+    });
     let api = match agent.terms.api {
         Some(pinfold_policy::agents::Api::Anthropic) => Api::Anthropic,
         Some(pinfold_policy::agents::Api::Gemini) => Api::Gemini,
+        Some(pinfold_policy::agents::Api::Bedrock) => Api::Bedrock,
+        Some(pinfold_policy::agents::Api::Vertex) => Api::Vertex,
         Some(pinfold_policy::agents::Api::Openai) | None => Api::OpenAi,
     };
     Ok(Provider {
@@ -82,12 +104,37 @@ pub(crate) fn provider(
         kind: match agent.auth_mode {
             Some(AuthMode::Oauth) => CredentialKind::OAuth,
             Some(AuthMode::Gateway) => CredentialKind::Bearer,
+            Some(AuthMode::None) => CredentialKind::None,
             Some(AuthMode::ApiKey) | None => CredentialKind::ApiKey,
         },
+        store: store(agent, &secret, places)?,
         secret,
         account_header,
+        key_header,
+        cloud,
         login: agent.auth.refresh.as_ref().map(login_terms).transpose().map_err(refused)?,
     })
+}
+
+/// The store in which the credential of an agent's provider is looked for: also in the provider's own variable.
+///
+/// # Errors
+/// A variable with a name that none can have.
+pub(crate) fn store(
+    agent: &ResolvedAgent,
+    id: &SecretId,
+    places: &Places,
+) -> Result<Store, RunError> {
+    let store = Store::new(places.secrets());
+    let Some(variable) = &agent.terms.env_var_name else { return Ok(store) };
+    let variable = pinfold_secrets::EnvName::new(variable.as_str());
+    let variable = variable.map_err(|error| RunError::refused(error, None))?;
+    let auth = match agent.terms.default_auth_mode {
+        Some(AuthMode::Oauth) => pinfold_secrets::AuthMode::Oauth,
+        Some(AuthMode::Gateway) => pinfold_secrets::AuthMode::Gateway,
+        Some(AuthMode::ApiKey | AuthMode::None) | None => pinfold_secrets::AuthMode::ApiKey,
+    };
+    Ok(store.with_variable(id.clone(), variable, auth))
 }
 
 impl Provider {
@@ -105,7 +152,7 @@ impl Provider {
         let way = WayOut::from_environment();
         let way = way.map_err(|error| RunError::refused(&error, Some(error.hint())))?;
         let id = self.secret;
-        let secret = StoreSecret::new(id.clone(), host);
+        let secret = StoreSecret::of(self.store, id.clone(), host);
         let mut secret = secret.map_err(|error| RunError::refused(error, None))?;
         if let Some(terms) = self.login {
             let store = Store::new(host.places.secrets());
@@ -115,6 +162,7 @@ impl Provider {
             kind: self.kind,
             id,
             account_header: self.account_header,
+            key_header: self.key_header,
             source: Arc::new(secret),
         };
         let route = Route {
@@ -124,6 +172,7 @@ impl Provider {
             credential,
             models: self.models,
             account: self.account,
+            cloud: self.cloud,
         };
         let prices = Prices::new(settings.prices.clone());
         let prices = prices.map_err(|error| RunError::refused(error, None))?;

@@ -23,6 +23,7 @@ pub mod host_git;
 mod identity;
 mod idle;
 mod live;
+mod my_config;
 mod node_tools;
 mod outcome;
 mod placed;

@@ -28,7 +28,14 @@ impl StoreSecret {
     /// # Errors
     /// A store that is not private.
     pub(crate) fn new(id: SecretId, host: Host<'_>) -> Result<Self, Error> {
-        let store = Store::new(host.places.secrets());
+        Self::of(Store::new(host.places.secrets()), id, host)
+    }
+
+    /// The same, of a store that knows a further variable.
+    ///
+    /// # Errors
+    /// A store that is not private.
+    pub(crate) fn of(store: Store, id: SecretId, host: Host<'_>) -> Result<Self, Error> {
         let kept = AtomicBool::new(store.keeps(&id)?);
         let launcher = host.launcher.clone();
         Ok(Self { store, launcher, id, kept, renewal: None })

@@ -19,6 +19,7 @@ use crate::detach::Background;
 use crate::door::LivesOn;
 use crate::filling::Bound;
 use crate::gateway::Provider;
+use crate::my_config::MyConfig;
 use crate::ssh::Ssh;
 use crate::timeline::Timeline;
 use crate::view::Extra;
@@ -39,6 +40,8 @@ pub struct Request {
     pub(crate) extra: Vec<Extra>,
     /// Files that come with the agent.
     pub(crate) files: Vec<Entry>,
+    /// What of the user's own setup of the agent comes in.
+    pub(crate) my_config: Option<MyConfig>,
     /// The system it runs on; this machine's own if there is none.
     pub(crate) stack: Option<Stack>,
     /// The agent's model provider.
@@ -90,6 +93,7 @@ impl Request {
             launcher,
             extra: Vec::new(),
             files: Vec::new(),
+            my_config: None,
             stack: None,
             provider: None,
             ssh: None,

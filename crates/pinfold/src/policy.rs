@@ -72,6 +72,7 @@ fn flags(args: &PolicyArgs, agent: Option<&str>) -> Result<Flags, Failure> {
         worktree_branch: args.worktree_branch.clone(),
         landlock: args.landlock,
         state: args.state,
+        my_config: args.my_config,
         allow_weaker: args.allow_weaker,
         limits: FlagLimits {
             cpus: args.cpus,

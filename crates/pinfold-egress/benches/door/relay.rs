@@ -152,6 +152,7 @@ fn gateway(port: u16, key: EphemeralKey, roots: TrustRoots) -> Result<Gateway, F
         kind: CredentialKind::ApiKey,
         id: SecretId::new("bench")?,
         account_header: None,
+        key_header: None,
         source: Arc::new(Fixed),
     };
     let route = Route {
@@ -161,6 +162,7 @@ fn gateway(port: u16, key: EphemeralKey, roots: TrustRoots) -> Result<Gateway, F
         credential,
         models: None,
         account: Vec::new(),
+        cloud: None,
     };
     Ok(Gateway::new(GatewayConfig {
         session_keys: vec![key],

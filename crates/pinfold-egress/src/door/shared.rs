@@ -61,9 +61,13 @@ impl Shared {
         NoWay::Refused(refused)
     }
 
-    /// Whether TLS with a host is ended here.
+    /// Whether TLS with a host is ended here. A session that began without an authority has none for a host of
+    /// strangers that was allowed later.
     pub(super) fn intercepts(&self, asked: &Endpoint) -> bool {
-        self.vault.knows(asked) || self.policy().intercepts(asked)
+        let policy = self.policy();
+        self.vault.knows(asked)
+            || policy.must_intercept(asked)
+            || self.authority.is_some() && policy.intercepts(asked)
     }
 
     /// Whether requests to a host have to be seen.

@@ -7,10 +7,10 @@ use http::request::Parts;
 use http::uri::{Authority, PathAndQuery};
 use http::{HeaderMap, Method};
 
-use super::EphemeralKey;
 use super::config::{Api, Route, Upstream};
 use super::headers::{percent_decoded, query_without_credentials};
 use super::refusal::{Form, Refusal};
+use super::{CloudPlace, EphemeralKey, cloud};
 
 /// Where agents put the key.
 const KEY_HEADERS: [HeaderName; 3] = [
@@ -55,6 +55,10 @@ pub(super) fn admit(
         }
         None => (0, path),
     };
+    if let Some(place) = &routes[route].cloud {
+        let path = cloud_path(&routes[route], place, path, parts).ok_or_else(unknown)?;
+        return Ok(Target::Provider { route, path });
+    }
     let beta = routes[route].api == Api::Gemini && path.starts_with("/v1beta/");
     if !(beta || path.starts_with("/v1/")) || leaves_its_place(path) {
         return Err(unknown());
@@ -147,6 +151,27 @@ fn leaves_its_place(path: &str) -> bool {
         let name = segment.split(';').next().unwrap_or(segment);
         name == "." || name == ".."
     })
+}
+
+/// The path of a request to a model of a cloud. `alt=sse` is the one parameter that passes.
+fn cloud_path(
+    route: &Route,
+    place: &CloudPlace,
+    path: &str,
+    parts: &Parts,
+) -> Option<PathAndQuery> {
+    let read = match route.api {
+        Api::Bedrock => cloud::bedrock(path),
+        Api::Vertex => cloud::vertex(path, place),
+        Api::Anthropic | Api::OpenAi | Api::Gemini => None,
+    };
+    let path = read.filter(|_| parts.method == Method::POST)?.path;
+    let query = match (route.api, parts.uri.query()) {
+        (_, None | Some("")) => "",
+        (Api::Vertex, Some("alt=sse" | "%24alt=sse" | "$alt=sse")) => "?alt=sse",
+        _ => return None,
+    };
+    PathAndQuery::try_from(format!("{}{path}{query}", route.upstream.prefix)).ok()
 }
 
 fn upstream_path(upstream: &Upstream, path: &str, parts: &Parts) -> Option<PathAndQuery> {

@@ -31,12 +31,12 @@ pub(super) fn health() -> Response<Body> {
 /// extensions are not: one of them is the reason phrase, which may hold anything.
 pub(super) fn relayed(
     upstream: Response<Incoming>,
-    secret: &str,
+    secrets: &[&str],
     meter: Option<Meter>,
 ) -> Response<Body> {
     let (mut head, body) = upstream.into_parts();
     strip_hop_by_hop(&mut head.headers);
-    scrub_response(&mut head.headers, secret);
+    scrub_response(&mut head.headers, secrets);
     if meter.as_ref().is_some_and(|meter| meter.reader.is_stream()) {
         // It may end before the length it was to have.
         head.headers.remove(CONTENT_LENGTH);

@@ -33,6 +33,15 @@ impl Outbound {
         Self { whole: None, rest: None, sent: Arc::default() }
     }
 
+    /// The whole body, if it is held; none if it passes as it comes.
+    pub(super) fn held(&self) -> Option<Bytes> {
+        match (&self.whole, &self.rest) {
+            (Some(whole), _) => Some(whole.clone()),
+            (None, None) => Some(Bytes::new()),
+            (None, Some(_)) => None,
+        }
+    }
+
     /// Bytes that went out so far.
     pub(super) fn sent(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.sent)

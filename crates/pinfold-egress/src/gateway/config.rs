@@ -9,7 +9,7 @@ use http::{HeaderName, HeaderValue, Uri};
 use pinfold_secrets::SecretId;
 
 use super::headers::is_account;
-use super::{Budget, EphemeralKey, Journal, LiveCredential};
+use super::{Budget, CloudPlace, EphemeralKey, Journal, LiveCredential};
 use crate::WayOut;
 
 /// Everything a gateway needs. Nothing of it is opened, read or resolved before the first
@@ -44,6 +44,8 @@ pub struct Route {
     /// Headers that choose an account of the provider's, by the user's settings. None that the inside
     /// sends passes.
     pub account: Vec<AccountHeader>,
+    /// Where in a cloud its models are, for an API of a cloud.
+    pub cloud: Option<CloudPlace>,
 }
 
 /// A header that chooses an account or a route of a provider's.
@@ -77,6 +79,10 @@ pub enum Api {
     OpenAi,
     /// Google's Gemini API.
     Gemini,
+    /// Amazon Bedrock's runtime.
+    Bedrock,
+    /// Models in Google's Vertex AI.
+    Vertex,
 }
 
 /// The real credential of a route.
@@ -89,6 +95,8 @@ pub struct Credential {
     pub id: SecretId,
     /// The header that names a login's account, where the API wants it.
     pub account_header: Option<HeaderName>,
+    /// The header of a key, instead of the one that is usual for the API.
+    pub key_header: Option<HeaderName>,
     /// Where it comes from. Asked when a request first needs it.
     pub source: Arc<dyn LiveCredential>,
 }
@@ -102,6 +110,8 @@ pub enum CredentialKind {
     Bearer,
     /// `authorization: Bearer …`, and for Anthropic the beta flag that subscription tokens need.
     OAuth,
+    /// Not at all: the server asks for none.
+    None,
 }
 
 /// The name of a provider: `[a-z0-9][a-z0-9._-]*`.
@@ -152,6 +162,18 @@ impl Upstream {
     /// [`ConfigError::BadUpstream`] when it is no such address, has a user name or a query, or
     /// is plain `http` towards anything but a loopback address.
     pub fn parse(address: &str) -> Result<Self, ConfigError> {
+        Self::read(address, is_loopback)
+    }
+
+    /// Reads an address that may be plain `http` towards a server of the user's own network.
+    ///
+    /// # Errors
+    /// [`ConfigError::BadUpstream`], except for the host of plain `http`.
+    pub fn parse_plain(address: &str) -> Result<Self, ConfigError> {
+        Self::read(address, |_| true)
+    }
+
+    fn read(address: &str, may_be_plain: fn(&str) -> bool) -> Result<Self, ConfigError> {
         let bad = |reason| ConfigError::BadUpstream { address: redacted(address), reason };
         let uri: Uri = address.parse().map_err(|_| bad("it is no URL"))?;
         let parts = uri.into_parts();
@@ -164,7 +186,7 @@ impl Upstream {
         if authority.host().is_empty() {
             return Err(bad("it has no host"));
         }
-        if scheme == Scheme::HTTP && !is_loopback(authority.host()) {
+        if scheme == Scheme::HTTP && !may_be_plain(authority.host()) {
             return Err(bad("plain http is allowed only towards a loopback address; use https"));
         }
         if scheme != Scheme::HTTP && scheme != Scheme::HTTPS {

@@ -12,6 +12,7 @@ use tokio::time::timeout;
 
 use super::config::{Api, Credential, CredentialKind, Route};
 use super::live::{Current, Lack, LiveCredential, Renewed, Times, now};
+use super::sigv4::AwsKeys;
 
 const X_GOOG_API_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -61,9 +62,11 @@ struct Rest {
 
 /// A credential as it goes into a request.
 pub(super) struct Ready {
-    secret: Secret,
-    header: HeaderName,
-    value: HeaderValue,
+    /// None for a server that asks for no credential.
+    secret: Option<Secret>,
+    header: Option<(HeaderName, HeaderValue)>,
+    /// Keys that sign each request instead of a header.
+    aws: Option<AwsKeys>,
     beta: bool,
     account: Option<(HeaderName, HeaderValue)>,
 }
@@ -72,6 +75,9 @@ impl Slot {
     /// The credential as it is now. It is read anew, on a thread that may block, when its source
     /// has changed; a login that has ended is refreshed first, one that ends soon meanwhile.
     pub(super) async fn get(&self, route: &Route) -> Result<Arc<Ready>, Lack> {
+        if route.credential.kind == CredentialKind::None {
+            return Ok(Arc::new(Ready::none()));
+        }
         let mut slot = self.held.lock().await;
         let held = read(&mut slot, route).await?;
         match held.times {
@@ -150,7 +156,8 @@ async fn renewed(
     refused: Option<&Ready>,
 ) -> Result<Renewed, Lack> {
     let source = Arc::clone(source);
-    let refused = refused.map(|ready| ready.secret.expose().as_bytes().to_vec());
+    let refused = refused.and_then(|ready| ready.secret.as_ref());
+    let refused = refused.map(|secret| secret.expose().as_bytes().to_vec());
     let renewing = spawn_blocking(move || {
         let refused = refused.and_then(|value| Secret::from_bytes(value).ok());
         source.renew(refused.as_ref())
@@ -164,11 +171,18 @@ impl Ready {
         if kind != credential.kind {
             return Err(Lack::OtherKind);
         }
+        let aws = Some(secret.expose()).filter(|_| api == Api::Bedrock).and_then(AwsKeys::read);
+        if aws.is_some() {
+            let (secret, account) = (Some(secret), None);
+            return Ok(Self { secret, header: None, aws, beta: false, account });
+        }
+        let own = credential.key_header.clone().filter(|_| kind == CredentialKind::ApiKey);
         let (header, text) = match (kind, api) {
+            (CredentialKind::ApiKey, _) if own.is_some() => (own.unwrap_or(X_API_KEY), None),
             (CredentialKind::ApiKey, Api::Anthropic) => (X_API_KEY, None),
             (CredentialKind::ApiKey, Api::Gemini) => (X_GOOG_API_KEY, None),
-            (CredentialKind::ApiKey, Api::OpenAi)
-            | (CredentialKind::Bearer | CredentialKind::OAuth, _) => {
+            (CredentialKind::ApiKey, Api::OpenAi | Api::Bedrock | Api::Vertex)
+            | (CredentialKind::Bearer | CredentialKind::OAuth | CredentialKind::None, _) => {
                 (AUTHORIZATION, Some(format!("Bearer {}", secret.expose())))
             }
         };
@@ -179,12 +193,20 @@ impl Ready {
             (Some(name), Some(account)) => Some((name.clone(), header_value(&account)?)),
             (Some(_) | None, _) => None,
         };
-        Ok(Self { secret, header, value, beta, account })
+        let (secret, header) = (Some(secret), Some((header, value)));
+        Ok(Self { secret, header, aws: None, beta, account })
+    }
+
+    /// No credential, for a server that asks for none.
+    fn none() -> Self {
+        Self { secret: None, header: None, aws: None, beta: false, account: None }
     }
 
     /// Puts the credential into a request from which every other has been removed.
     pub(super) fn place(&self, headers: &mut HeaderMap) {
-        headers.insert(self.header.clone(), self.value.clone());
+        if let Some((name, value)) = &self.header {
+            headers.insert(name.clone(), value.clone());
+        }
         if let Some((name, value)) = &self.account {
             headers.insert(name.clone(), value.clone());
         }
@@ -196,9 +218,17 @@ impl Ready {
         }
     }
 
-    /// The value, to look for it in what comes back.
-    pub(super) fn secret(&self) -> &str {
-        self.secret.expose()
+    /// The keys that sign requests, for a credential that is one of AWS's.
+    pub(super) fn aws(&self) -> Option<&AwsKeys> {
+        self.aws.as_ref()
+    }
+
+    /// The values that must not come back.
+    pub(super) fn secrets(&self) -> Vec<&str> {
+        match &self.aws {
+            Some(keys) => keys.values().collect(),
+            None => self.secret.iter().map(Secret::expose).collect(),
+        }
     }
 }
 

@@ -1,9 +1,11 @@
 //! From an admitted request to the upstream and back.
 
+use std::future::Future;
 use std::net::IpAddr;
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
 
 use http::header::{ACCEPT_ENCODING, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HOST, UPGRADE};
 use http::request::Parts;
@@ -12,12 +14,14 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::error::Elapsed;
 
 use super::admit::{Target, admit, form_of, host_of};
 use super::answer::{Body, health, own, relayed};
 use super::body::Outbound;
 use super::charge::Charge;
-use super::config::{AccountHeader, GatewayConfig, Route, Upstream};
+use super::cloud;
+use super::config::{AccountHeader, Api, GatewayConfig, Route, Upstream};
 use super::credential::{Ready, Slot};
 use super::headers::{strip_accounts, strip_credentials, strip_hop_by_hop, strip_overrides};
 use super::journal::{Event, shortened};
@@ -27,6 +31,8 @@ use super::meter::Meter;
 use super::path::{self, Kind};
 use super::pool::{Pool, SendError};
 use super::refusal::{Dialect, Form, Refusal};
+use super::rejected;
+use super::sigv4::{Signer, Unsigned};
 use super::tunnel;
 use super::usage::{Reader, Readers};
 use crate::held::HeldBytes;
@@ -36,6 +42,12 @@ use crate::upstream::{Connector, Offer};
 /// after ten minutes by themselves.
 const ANSWER_LIMIT: Duration = Duration::from_secs(15 * 60);
 
+/// After how long the user is told that a provider has not answered yet.
+const SLOW: Duration = Duration::from_secs(15);
+
+/// The service of AWS that Bedrock's requests are signed for.
+const BEDROCK_SERVICE: &str = "bedrock";
+
 /// Everything the connections of one gateway share.
 pub(super) struct Forwarder {
     config: Arc<GatewayConfig>,
@@ -43,6 +55,8 @@ pub(super) struct Forwarder {
     lines: Vec<Line>,
     held: HeldBytes,
     readers: Arc<Readers>,
+    /// Whether the user knows that a provider takes long.
+    told_slow: AtomicBool,
 }
 
 /// What a route needs while the gateway runs.
@@ -93,7 +107,7 @@ impl Forwarder {
         };
         let lines = config.routes.iter().map(line).collect::<Result<_, _>>()?;
         let readers = Arc::new(Readers::new(held.clone()));
-        Ok(Self { config, lines, held, readers })
+        Ok(Self { config, lines, held, readers, told_slow: AtomicBool::new(false) })
     }
 
     /// Answers one request. What goes wrong is an answer too.
@@ -184,7 +198,12 @@ impl Forwarder {
         *request.uri_mut() = Uri::from(path);
         *request.headers_mut() = headers;
         request.headers_mut().insert(HOST, line.host.clone());
-        let answer = tokio::time::timeout(ANSWER_LIMIT, line.connections.send(request)).await;
+        if sign(route, &credential, &mut request).is_none() {
+            charge.refund();
+            let host = route.upstream.host().to_owned();
+            return self.failed(route, &asked, Refusal::NotSigned { host });
+        }
+        let answer = self.answer(route, counts, line.connections.send(request)).await;
         let response = match answer {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => {
@@ -202,18 +221,58 @@ impl Forwarder {
         match client_side {
             Some(client_side) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
                 charge.refund();
-                return tunnel::join(client_side, response, credential.secret(), came.permit);
+                return tunnel::join(client_side, response, &credential.secrets(), came.permit);
             }
             Some(_) | None => {}
         }
         let counted = Counted { charge, counts, sent };
         let meter = self.meter(route, asked.1.path(), &response, counted);
-        if response.status() == StatusCode::UNAUTHORIZED
+        if is_unauthorized(route, response.status())
             && let Some(refusal) = self.unauthorized(index, &credential).await
         {
             return self.failed(route, &asked, refusal);
         }
-        relayed(response, credential.secret(), meter)
+        if counts {
+            self.tell_status(route, response.status());
+        }
+        if rejected::is_error(response.status()) {
+            return rejected::without_secrets(response, &credential.secrets()).await;
+        }
+        relayed(response, &credential.secrets(), meter)
+    }
+
+    /// Waits for the head of an answer. The user is told once about a provider that takes long.
+    async fn answer<A>(
+        &self,
+        route: &Route,
+        counts: bool,
+        answer: impl Future<Output = A>,
+    ) -> Result<A, Elapsed> {
+        let mut answer = pin!(answer);
+        if let Ok(early) = tokio::time::timeout(SLOW, answer.as_mut()).await {
+            return Ok(early);
+        }
+        if counts && !self.told_slow.swap(true, Ordering::Relaxed) {
+            let what = format!("has not answered for {} seconds; still waiting", SLOW.as_secs());
+            self.tell(route, &what);
+        }
+        tokio::time::timeout(ANSWER_LIMIT - SLOW, answer).await
+    }
+
+    /// Tells the user about an answer that no other attempt changes: a key that is refused, a path or model
+    /// that is not there, a server that is broken.
+    fn tell_status(&self, route: &Route, status: StatusCode) {
+        // 529 is a server that is busy (docs.anthropic.com/en/api/errors).
+        let is_lasting = matches!(status.as_u16(), 401 | 403 | 404) || status.is_server_error();
+        if is_lasting && status.as_u16() != 529 {
+            self.tell(route, &format!("answered {}", status.as_u16()));
+        }
+    }
+
+    fn tell(&self, route: &Route, what: &str) {
+        let (provider, host) = (&route.provider, route.upstream.host());
+        // Whoever cannot be told has the answer itself.
+        let _ = self.config.journal.record(&Event::ProviderFailed { provider, host, what });
     }
 
     /// Renews a login that the upstream has refused; what the client is told instead of its 401.
@@ -237,7 +296,11 @@ impl Forwarder {
     ) -> Option<Meter> {
         let Counted { charge, counts, sent } = counted;
         let budget = &self.config.budget;
-        let is_free = !response.status().is_success() || path::kind(path) == Kind::Counting;
+        let is_counting = match route.cloud {
+            Some(_) => cloud::counts_tokens(path),
+            None => path::kind(path) == Kind::Counting,
+        };
+        let is_free = !response.status().is_success() || is_counting;
         if is_free || !(counts || budget.limits_answers()) {
             charge.refund();
             return None;
@@ -286,10 +349,33 @@ impl Forwarder {
             method: shortened(method),
             host: shortened(host),
             path: shortened(path),
+            for_user: refusal.is_for_user(),
         };
         let recorded = self.config.journal.record(&event);
         if recorded.is_ok() { refusal } else { Refusal::NotRecorded }
     }
+}
+
+/// Signs a request with keys of AWS's, if these are the credential. Returns `None` if that cannot be done.
+fn sign(route: &Route, credential: &Ready, request: &mut Request<Outbound>) -> Option<()> {
+    let Some(keys) = credential.aws() else { return Some(()) };
+    let body = request.body().held()?;
+    let region = &route.cloud.as_ref()?.region;
+    let (method, uri) = (request.method().clone(), request.uri().clone());
+    let unsigned = Unsigned {
+        method: &method,
+        path: uri.path(),
+        query: uri.query().unwrap_or_default(),
+        body: &body,
+    };
+    let at = SystemTime::now();
+    Signer { keys, region, service: BEDROCK_SERVICE, at }.sign(&unsigned, request.headers_mut())
+}
+
+/// Whether an answer says that the credential has ended: AWS says so with 403.
+fn is_unauthorized(route: &Route, status: StatusCode) -> bool {
+    status == StatusCode::UNAUTHORIZED
+        || route.api == Api::Bedrock && status == StatusCode::FORBIDDEN
 }
 
 /// What the inside is told when there is no credential.

@@ -6,6 +6,7 @@ use http::header::{
     UPGRADE,
 };
 use http::{HeaderMap, HeaderValue};
+use memchr::memmem;
 
 /// Headers that carry a credential in some API. None of the inside's passes.
 const CREDENTIALS: [HeaderName; 6] = [
@@ -128,9 +129,11 @@ fn remove_if(headers: &mut HeaderMap, is_meant: impl Fn(&str) -> bool) {
     }
 }
 
-/// Removes every credential the inside sent.
+/// Removes every credential the inside sent, and what belongs to a signature of AWS's.
 pub(super) fn strip_credentials(headers: &mut HeaderMap) {
-    remove_if(headers, |name| CREDENTIALS.iter().any(|credential| credential == name));
+    remove_if(headers, |name| {
+        name.starts_with("x-amz-") || CREDENTIALS.iter().any(|credential| credential == name)
+    });
     if headers.contains_key(SEC_WEBSOCKET_PROTOCOL) {
         strip_key_subprotocol(headers);
     }
@@ -151,16 +154,14 @@ fn strip_key_subprotocol(headers: &mut HeaderMap) {
 }
 
 /// Removes what the upstream must not tell the inside: cookies, which would be credentials of
-/// the account, and any header that repeats the real one.
-pub(super) fn scrub_response(headers: &mut HeaderMap, secret: &str) {
+/// the account, and any header that repeats a part of the real one.
+pub(super) fn scrub_response(headers: &mut HeaderMap, secrets: &[&str]) {
     headers.remove(SET_COOKIE);
-    let secret = secret.as_bytes();
-    let echoes = |value: &HeaderValue| value.as_bytes().windows(secret.len()).any(|w| w == secret);
-    let named: Vec<HeaderName> = headers
-        .iter()
-        .filter(|(_, value)| value.len() >= secret.len() && echoes(value))
-        .map(|(name, _)| name.clone())
-        .collect();
+    let echoes = |value: &HeaderValue| {
+        secrets.iter().any(|secret| memmem::find(value.as_bytes(), secret.as_bytes()).is_some())
+    };
+    let named: Vec<HeaderName> =
+        headers.iter().filter(|(_, value)| echoes(value)).map(|(name, _)| name.clone()).collect();
     for name in named {
         headers.remove(name);
     }

@@ -110,6 +110,18 @@ pub enum Event<'a> {
         host: &'a str,
         /// The path it asked for.
         path: &'a str,
+        /// Whether the user should know at once.
+        for_user: bool,
+    },
+    /// A provider gave no answer for a while, or one that nothing but a change on the host mends.
+    /// Nothing of it has to be recorded.
+    ProviderFailed {
+        /// Whose.
+        provider: &'a ProviderId,
+        /// The host that was asked.
+        host: &'a str,
+        /// What it did.
+        what: &'a str,
     },
 }
 

@@ -15,6 +15,7 @@ use pinfold_policy::prices::Tokens;
 
 use super::body::Outbound;
 use super::budget::Budget;
+use super::cloud;
 use super::config::{Api, Route};
 use super::journal::shortened;
 use super::json;
@@ -72,6 +73,9 @@ impl Judge<'_> {
             if self.is_limited() || path.path().ends_with("/responses") {
                 return Err(Refusal::NoWebSocket);
             }
+            if self.route.cloud.is_some() {
+                return Err(Refusal::NoWebSocket);
+            }
             let body = Outbound::passing(body);
             return Ok(Judged {
                 body,
@@ -82,11 +86,15 @@ impl Judge<'_> {
             });
         }
         if !counts || !self.is_limited() {
-            let body = Outbound::passing(body);
+            let body = self.unread(head, body).await?;
             return Ok(Judged { body, path, counts, model: None, reserved: Tokens::default() });
         }
         let (path, own) = self.in_plain_form(&path)?;
-        let kind = path::kind(&own);
+        let kind = match self.route.cloud {
+            Some(_) if cloud::counts_tokens(&own) => Kind::Counting,
+            Some(_) => Kind::Usual,
+            None => path::kind(&own),
+        };
         let is_judged = self.route.models.is_some() || self.budget.limits_answers();
         match kind {
             Kind::Batch => {
@@ -100,7 +108,7 @@ impl Judge<'_> {
             Kind::Deferred | Kind::Usual | Kind::Counting | Kind::Embedding => {}
         }
         if !is_judged {
-            let body = Outbound::passing(body);
+            let body = self.unread(head, body).await?;
             return Ok(Judged { body, path, counts, model: None, reserved: Tokens::default() });
         }
         let (body, request) = self.body(head, body).await?;
@@ -114,10 +122,27 @@ impl Judge<'_> {
     fn in_plain_form(&self, path: &PathAndQuery) -> Result<(PathAndQuery, String), Refusal> {
         let unclear = || Refusal::UnclearPath { path: shortened(path.path()).to_owned() };
         let prefix = self.route.upstream.prefix.as_str();
+        if self.route.cloud.is_some() {
+            // Written anew when it was admitted.
+            let own = path.path().strip_prefix(prefix).ok_or_else(unclear)?.to_owned();
+            return Ok((path.clone(), own));
+        }
         let own = path.path().strip_prefix(prefix).and_then(path::plain).ok_or_else(unclear)?;
         let query = path.query().map(|query| format!("?{query}")).unwrap_or_default();
         let whole = PathAndQuery::try_from(format!("{prefix}{own}{query}"));
         Ok((whole.map_err(|_| unclear())?, own))
+    }
+
+    /// A body that is not looked at. One that may be signed is whole before it goes out.
+    async fn unread(&self, head: &mut Parts, body: Incoming) -> Result<Outbound, Refusal> {
+        if self.route.api != Api::Bedrock {
+            return Ok(Outbound::passing(body));
+        }
+        let held = self.held.collect(body, LARGEST_BODY).await?;
+        for name in [CONTENT_LENGTH, TRANSFER_ENCODING, TRAILER] {
+            head.headers.remove(name);
+        }
+        Ok(Outbound::whole(held.into_bytes()))
     }
 
     /// Whether anything is limited.
@@ -166,6 +191,7 @@ impl Judge<'_> {
         }
         let in_path = match self.route.api {
             Api::Gemini => path::of_gemini(path),
+            Api::Bedrock | Api::Vertex => self.of_cloud(path),
             Api::Anthropic | Api::OpenAi => Gemini::InBody,
         };
         let must_be_known = self.route.models.is_some() || self.budget.needs_model();
@@ -200,6 +226,16 @@ impl Judge<'_> {
             return Err(self.unknown("it names several models, and their prices differ"));
         }
         Ok(first)
+    }
+
+    /// The model in a path of a cloud.
+    fn of_cloud(&self, path: &str) -> Gemini {
+        let read = match &self.route.cloud {
+            Some(place) if self.route.api == Api::Vertex => cloud::vertex(path, place),
+            Some(_) => cloud::bedrock(path),
+            None => None,
+        };
+        read.map_or(Gemini::Unknown, |read| Gemini::Model(read.model))
     }
 
     fn unknown(&self, why: &str) -> Refusal {

@@ -5,6 +5,7 @@ mod answer;
 mod body;
 mod budget;
 mod charge;
+mod cloud;
 mod config;
 mod credential;
 mod forward;
@@ -22,14 +23,17 @@ mod model;
 mod path;
 mod pool;
 mod refusal;
+mod rejected;
 mod request;
 mod serve;
+mod sigv4;
 mod stop;
 mod token;
 mod tunnel;
 mod usage;
 
 pub use budget::{Budget, Over};
+pub use cloud::CloudPlace;
 pub(crate) use config::is_loopback;
 pub use config::{
     AccountHeader, Api, ConfigError, Credential, CredentialKind, GatewayConfig, ProviderId, Route,

@@ -123,6 +123,8 @@ pub(super) enum Refusal {
          the host (is its disk full?)"
     )]
     NotRecorded,
+    #[error("pinfold: this request cannot be signed for {host}")]
+    NotSigned { host: String },
     #[error("pinfold: provider `{provider}` at {host} did not answer: {cause}")]
     Upstream { provider: ProviderId, host: String, cause: String },
 }
@@ -153,7 +155,7 @@ impl Dialect {
     /// The form of the answer to a path.
     pub(super) fn of(api: Api, path: &str) -> Self {
         match api {
-            Api::Anthropic => Self::Messages,
+            Api::Anthropic | Api::Bedrock | Api::Vertex => Self::Messages,
             Api::Gemini => Self::Gemini,
             Api::OpenAi if path.contains("/responses") => Self::Responses,
             Api::OpenAi => Self::Chat,
@@ -205,8 +207,39 @@ impl Refusal {
             | Self::LoginRenewed { .. }
             | Self::OtherKind { .. }
             | Self::NotCounted { .. }
+            | Self::NotSigned { .. }
             | Self::NotRecorded => StatusCode::SERVICE_UNAVAILABLE,
             Self::Upstream { .. } => StatusCode::BAD_GATEWAY,
+        }
+    }
+
+    /// Whether the user should know at once: without the host, no request of this kind succeeds.
+    pub(super) fn is_for_user(&self) -> bool {
+        match self {
+            Self::Upstream { .. }
+            | Self::NoCredential { .. }
+            | Self::LoginEnded { .. }
+            | Self::LoginNotNow { .. }
+            | Self::OtherKind { .. }
+            | Self::NotSigned { .. }
+            | Self::NotCounted { .. } => true,
+            Self::Malformed(_)
+            | Self::Unreadable { .. }
+            | Self::BadKey
+            | Self::ForeignHost { .. }
+            | Self::ForeignProvider { .. }
+            | Self::UnknownPath { .. }
+            | Self::ForeignModel { .. }
+            | Self::UnknownModel { .. }
+            | Self::UnclearPath { .. }
+            | Self::NotCountable { .. }
+            | Self::NotHeld(_)
+            | Self::Reserved { .. }
+            | Self::OverBudget { .. }
+            | Self::Unpriced { .. }
+            | Self::NoWebSocket
+            | Self::LoginRenewed { .. }
+            | Self::NotRecorded => false,
         }
     }
 
@@ -258,6 +291,7 @@ impl Refusal {
             | Self::NoCredential { .. }
             | Self::LoginEnded { .. }
             | Self::OtherKind { .. }
+            | Self::NotSigned { .. }
             | Self::NotRecorded => {
                 headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
             }
@@ -286,7 +320,9 @@ impl Refusal {
         let kind = self.kind(api);
         let message = self.to_string();
         match api {
-            Api::Anthropic => json!({"type": "error", "error": {"type": kind, "message": message}}),
+            // Clients of Bedrock read `message`, those of Anthropic's models in Vertex AI the rest.
+            Api::Bedrock => json!({"message": message}),
+            Api::Anthropic | Api::Vertex => json!({"type": "error", "error": {"type": kind, "message": message}}),
             Api::OpenAi => {
                 json!({"error": {"message": message, "type": kind, "param": null, "code": self.code()}})
             }
@@ -301,7 +337,7 @@ impl Refusal {
     /// The type by the words of each API's own documentation of errors.
     fn kind(&self, api: Api) -> &'static str {
         match api {
-            Api::Anthropic => match self.status().as_u16() {
+            Api::Anthropic | Api::Bedrock | Api::Vertex => match self.status().as_u16() {
                 401 => "authentication_error",
                 403 => "permission_error",
                 404 => "not_found_error",
@@ -348,6 +384,7 @@ impl Refusal {
             Self::LoginRenewed { .. } => "login_refreshed",
             Self::OtherKind { .. } => "credential_changed",
             Self::NotRecorded => "not_recorded",
+            Self::NotSigned { .. } => "not_signed",
             Self::Upstream { .. } => "upstream_failed",
         }
     }

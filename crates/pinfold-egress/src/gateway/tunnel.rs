@@ -33,7 +33,7 @@ fn has_token(headers: &HeaderMap, name: &http::HeaderName, token: &str) -> bool 
 pub(super) fn join(
     client: OnUpgrade,
     upstream: Response<Incoming>,
-    secret: &str,
+    secrets: &[&str],
     permit: Arc<OwnedSemaphorePermit>,
 ) -> Response<Body> {
     let mut response = Response::new(Full::new(Bytes::new()));
@@ -41,7 +41,7 @@ pub(super) fn join(
     *response.headers_mut() = upstream.headers().clone();
     let headers = response.headers_mut();
     strip_hop_by_hop(headers);
-    scrub_response(headers, secret);
+    scrub_response(headers, secrets);
     headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
     headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
     tokio::spawn(async move {

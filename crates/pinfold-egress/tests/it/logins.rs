@@ -65,7 +65,8 @@ impl Kept {
     fn pen(self: &Arc<Self>, upstream: &Server) -> Pen {
         let source = Arc::clone(self) as Arc<dyn LiveCredential>;
         let kind = CredentialKind::OAuth;
-        let credential = Credential { kind, id: id(), account_header: None, source };
+        let credential =
+            Credential { kind, id: id(), account_header: None, key_header: None, source };
         let address = format!("http://{}", upstream.address);
         Pen::with(vec![Route { credential, ..route("anthropic", &address) }], TrustRoots::System)
     }

@@ -4,6 +4,7 @@
 
 mod admission;
 mod budgets;
+mod clouds;
 mod credentials;
 mod download;
 mod floods;

@@ -26,6 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 #[derive(Default)]
 pub(crate) struct Recorder {
     pub(crate) events: Mutex<Vec<String>>,
+    pub(crate) shown: Mutex<Vec<String>>,
     pub(crate) failing: AtomicBool,
 }
 
@@ -45,6 +46,11 @@ impl Journal for Recorder {
                 let Tokens { input, output, .. } = tokens;
                 let about = if *estimated { " estimated" } else { "" };
                 format!("usage {provider} {model} {input} {output}{about}")
+            }
+            // Shown and not recorded.
+            Event::ProviderFailed { provider, what, .. } => {
+                self.shown.lock().unwrap().push(format!("{provider} {what}"));
+                return Ok(());
             }
             _ => panic!("an event that no test knows"),
         };
@@ -164,6 +170,7 @@ pub(crate) fn route(provider: &str, upstream: &str) -> Route {
         credential: credential(CredentialKind::ApiKey, Arc::new(|| Ok(secret(REAL)))),
         models: None,
         account: Vec::new(),
+        cloud: None,
     }
 }
 
@@ -172,7 +179,13 @@ pub(crate) type Give = Arc<dyn Fn() -> Result<Secret, pinfold_secrets::Error> + 
 
 pub(crate) fn credential(kind: CredentialKind, give: Give) -> Credential {
     let id = SecretId::new("anthropic").unwrap();
-    Credential { kind, id, account_header: None, source: Arc::new(Given { kind, give }) }
+    Credential {
+        kind,
+        id,
+        account_header: None,
+        key_header: None,
+        source: Arc::new(Given { kind, give }),
+    }
 }
 
 /// A secret that never changes by itself.

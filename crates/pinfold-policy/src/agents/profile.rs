@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use super::host::{HostFile, HostVariables};
+use super::place::UrlTemplate;
 use super::template::Template;
 use crate::env::EnvName;
 use crate::network::HostPattern;
@@ -18,6 +20,8 @@ words! {
     ApiKey = "api_key",
     /// A key of somebody's gateway.
     Gateway = "gateway",
+    /// None: the server asks for no key.
+    None = "none",
 }
 
 words! {
@@ -38,6 +42,21 @@ words! {
     Openai = "openai",
     /// Google Gemini.
     Gemini = "gemini",
+    /// Amazon Bedrock's runtime.
+    Bedrock = "bedrock",
+    /// Models in Google's Vertex AI.
+    Vertex = "vertex",
+}
+
+impl Api {
+    /// Returns whether the API is one of a cloud, whose servers are in regions.
+    #[must_use]
+    pub fn is_of_a_cloud(self) -> bool {
+        match self {
+            Self::Bedrock | Self::Vertex => true,
+            Self::Anthropic | Self::Openai | Self::Gemini => false,
+        }
+    }
 }
 
 /// An agent's file.
@@ -73,6 +92,46 @@ pub struct AgentProfile {
     pub silent_hosts: Vec<HostPattern>,
     /// The providers by name.
     pub providers: BTreeMap<String, Provider>,
+    /// What the agent needs for a provider that imitates an API and is not among its own.
+    pub compatible: BTreeMap<Api, Provider>,
+    /// Variables of the host that choose what pinfold cannot give, with a hint.
+    pub host_refused: BTreeMap<EnvName, String>,
+    /// Variables of the host that name models, which enter.
+    pub model_variables: Vec<EnvName>,
+    /// Files of the agent on the host that choose a provider.
+    pub host_files: Vec<HostFile>,
+    /// What of the user's own setup of the agent enters when it is wanted.
+    pub my_config: MyConfig,
+    /// Of `cli_flags`, those that a run with kept state does without.
+    pub stateless_flags: Vec<String>,
+}
+
+/// What of the user's own setup of an agent enters, read-only. Never a login.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MyConfig {
+    /// Files and directories, relative to the home outside and inside.
+    pub read: Vec<PathBuf>,
+    /// Keys with MCP servers, which enter without secrets.
+    pub servers: Vec<ConfigKey>,
+    /// Keys with plain values, such as a theme.
+    pub keys: Vec<ConfigKey>,
+    /// Arguments when there are servers.
+    pub server_args: Vec<Template>,
+    /// Variables when there are servers.
+    pub server_env: Vec<(EnvName, Template)>,
+    /// Of `cli_flags`, those that would keep this from being used.
+    pub without_flags: Vec<String>,
+}
+
+/// A key of a JSON or TOML file on the host, and the generated file that gets it under the same key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigKey {
+    /// The file, relative to the home.
+    pub from: PathBuf,
+    /// The key, with dots between tables.
+    pub key: String,
+    /// The generated file, relative to the home inside.
+    pub into: PathBuf,
 }
 
 /// A file written into the private home at start. What lies in persistent state is not written.
@@ -107,8 +166,14 @@ pub struct Provider {
     pub default_auth_mode: Option<AuthMode>,
     /// What the gateway speaks; no gateway if absent.
     pub api: Option<Api>,
-    /// The provider's own URL; present with `api`.
-    pub base_url: Option<BaseUrl>,
+    /// The provider's own URL; for some only the user knows it.
+    pub base_url: Option<UrlTemplate>,
+    /// The header that carries its key, instead of the one that is usual for the API.
+    pub key_header: Option<String>,
+    /// A command that prints its credential, for the hint when there is none.
+    pub secret_command: Vec<String>,
+    /// Variables of the host that say where it is.
+    pub host: HostVariables,
     /// The id of the secret; present with `api`.
     pub secret: Option<String>,
     /// The prefix of the model's name.

@@ -3,9 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-use super::keys::{AGENT, AUTH, FILE, GRANTS, PROVIDER, STATE};
+use super::host::{HostFile, HostVariables};
+use super::keys::{
+    AGENT, AUTH, CONFIG_KEY, FILE, GRANTS, HOST, HOST_FILE, MY_CONFIG, PROVIDER, STATE,
+};
+use super::place::UrlTemplate;
 use super::profile::{
-    AgentProfile, AuthMode, AuthProfile, FileTemplate, Provider, RefreshForm, RefreshTerms,
+    AgentProfile, Api, AuthMode, AuthProfile, ConfigKey, FileTemplate, MyConfig, Provider,
+    RefreshForm, RefreshTerms,
 };
 use super::template::Template;
 use crate::document::{Document, FileError, Item, Section, SettingsFile};
@@ -37,7 +42,117 @@ pub(super) fn profile(name: &str, file: SettingsFile<'_>) -> Result<AgentProfile
         reads: sub_paths(&table, "grants", GRANTS, "read", any_path)?,
         silent_hosts: table.read("silent_hosts", host_patterns)?.unwrap_or_default(),
         providers,
+        compatible: compatible(&table)?,
+        host_refused: host_refused(&table)?,
+        model_variables: names(&table, "model_variables")?,
+        host_files: host_files(&table)?,
+        my_config: my_config(&table)?,
+        stateless_flags: match table.get("state") {
+            Some(state) => texts(&state.table(STATE)?, "without_flags")?,
+            None => Vec::new(),
+        },
     })
+}
+
+fn my_config(table: &Section<'_>) -> Result<MyConfig, FileError> {
+    let Some(item) = table.get("my_config") else { return Ok(MyConfig::default()) };
+    let table = item.table(MY_CONFIG)?;
+    let read = table.read("read", |item| item.list()?.iter().map(relative).collect())?;
+    let server_env = match table.get("server_env") {
+        Some(item) => variables(&item)?,
+        None => Vec::new(),
+    };
+    Ok(MyConfig {
+        read: read.unwrap_or_default(),
+        servers: config_keys(&table, "servers")?,
+        keys: config_keys(&table, "keys")?,
+        server_args: table.read("server_args", templates)?.unwrap_or_default(),
+        server_env,
+        without_flags: texts(&table, "without_flags")?,
+    })
+}
+
+fn config_keys(table: &Section<'_>, key: &str) -> Result<Vec<ConfigKey>, FileError> {
+    let Some(item) = table.get(key) else { return Ok(Vec::new()) };
+    let one = |item: &Item<'_>| {
+        let table = item.table(CONFIG_KEY)?;
+        Ok(ConfigKey {
+            from: relative(&table.require("from")?)?,
+            key: full(&table.require("key")?)?,
+            into: relative(&table.require("into")?)?,
+        })
+    };
+    item.list()?.iter().map(one).collect()
+}
+
+fn compatible(table: &Section<'_>) -> Result<BTreeMap<Api, Provider>, FileError> {
+    let Some(item) = table.get("compatible") else { return Ok(BTreeMap::new()) };
+    let one = |item: Item<'_>| {
+        let api = item.name().parse().map_err(|error| item.invalid(error))?;
+        Ok((api, provider(&item.table(PROVIDER)?)?))
+    };
+    item.map()?.items().map(one).collect()
+}
+
+fn host_refused(table: &Section<'_>) -> Result<BTreeMap<EnvName, String>, FileError> {
+    let Some(item) = table.get("host_refused") else { return Ok(BTreeMap::new()) };
+    let one = |item: Item<'_>| {
+        let name = item.name().parse().map_err(|error| item.invalid(error))?;
+        Ok((name, full(&item)?))
+    };
+    item.map()?.items().map(one).collect()
+}
+
+fn host_files(table: &Section<'_>) -> Result<Vec<HostFile>, FileError> {
+    let Some(item) = table.get("host_files") else { return Ok(Vec::new()) };
+    let file = |item: &Item<'_>| {
+        let table = item.table(HOST_FILE)?;
+        Ok(HostFile {
+            path: any_path(&table.require("path")?)?,
+            key: full(&table.require("key")?)?,
+            sets: table.require("sets")?.parsed()?,
+            provider: table.read("provider", full)?,
+            except: texts(&table, "except")?,
+        })
+    };
+    item.list()?.iter().map(file).collect()
+}
+
+fn names(table: &Section<'_>, key: &str) -> Result<Vec<EnvName>, FileError> {
+    let names = table.read(key, |item| item.list()?.iter().map(Item::parsed).collect())?;
+    Ok(names.unwrap_or_default())
+}
+
+fn host_variables(table: &Section<'_>) -> Result<HostVariables, FileError> {
+    let Some(item) = table.get("host") else { return Ok(HostVariables::default()) };
+    let table = item.table(HOST)?;
+    Ok(HostVariables {
+        chosen_by: names(&table, "chosen_by")?,
+        base_url: names(&table, "base_url")?,
+        region: names(&table, "region")?,
+        project: names(&table, "project")?,
+    })
+}
+
+fn base_url(table: &Section<'_>) -> Result<Option<UrlTemplate>, FileError> {
+    let Some(item) = table.get("base_url") else { return Ok(None) };
+    let mut template: UrlTemplate = item.parsed()?;
+    if let Some(others) = table.get("region_urls") {
+        let one = |item: Item<'_>| Ok((item.name().to_owned(), item.parsed()?));
+        template.others = others.map()?.items().map(one).collect::<Result<_, _>>()?;
+    }
+    Ok(Some(template))
+}
+
+/// Reads the APIs of a provider that imitates some.
+pub(super) fn apis(table: &Section<'_>) -> Result<Vec<Api>, FileError> {
+    table.require("apis")?.list()?.iter().map(Item::parsed).collect()
+}
+
+/// Reads the terms of a provider that imitates an API. Its secret has its name.
+pub(super) fn shared(table: &Section<'_>, name: String) -> Result<Provider, FileError> {
+    let terms = provider(table)?;
+    Ok(Provider { secret: Some(name), uses_proxy: true, ..terms })
 }
 
 fn host_patterns(item: &Item<'_>) -> Result<Vec<HostPattern>, FileError> {
@@ -69,7 +184,10 @@ fn templates(item: &Item<'_>) -> Result<Vec<Template>, FileError> {
 }
 
 fn env(table: &Section<'_>) -> Result<Vec<(EnvName, Template)>, FileError> {
-    let Some(item) = table.get("env") else { return Ok(Vec::new()) };
+    table.get("env").map_or(Ok(Vec::new()), |item| variables(&item))
+}
+
+fn variables(item: &Item<'_>) -> Result<Vec<(EnvName, Template)>, FileError> {
     let variable = |item: Item<'_>| {
         let name = item.name().parse().map_err(|error| item.invalid(error))?;
         Ok((name, item.parsed()?))
@@ -173,8 +291,11 @@ fn provider(table: &Section<'_>) -> Result<Provider, FileError> {
         env_var_name: table.read("env_var_name", Item::parsed)?,
         default_auth_mode,
         api,
-        base_url: table.read("base_url", Item::parsed)?,
+        base_url: base_url(table)?,
+        key_header: table.read("key_header", full)?,
         secret: table.read("secret", file_name)?,
+        secret_command: texts(table, "secret_command")?,
+        host: host_variables(table)?,
         model_prefix: table.read("model_prefix", full)?.unwrap_or_default(),
         default_model: table.read("default_model", full)?,
         env: env(table)?,

@@ -63,6 +63,35 @@ pub enum AgentError {
         /// The kinds it takes.
         known: String,
     },
+    /// The provider imitates no API that the agent speaks.
+    #[error(
+        "agent {agent} cannot use provider {provider}, which speaks {}",
+        .apis.iter().map(|api| api.word()).collect::<Vec<_>>().join(" and ")
+    )]
+    NotCompatible {
+        /// The agent.
+        agent: String,
+        /// The provider.
+        provider: String,
+        /// What the provider speaks.
+        apis: Vec<super::Api>,
+    },
+    /// The agent has to be told which models the provider has.
+    #[error("agent {agent} needs to know the model of provider {provider}")]
+    NoModel {
+        /// The agent.
+        agent: String,
+        /// The provider.
+        provider: String,
+    },
+    /// Something on the host chooses a provider or its place in a way that cannot be followed.
+    #[error("{what}")]
+    OnHost {
+        /// What.
+        what: String,
+        /// The setting to make.
+        hint: String,
+    },
     /// A text of its file cannot be filled in.
     #[error("agent {agent}: {place}: {error}")]
     Template {
@@ -73,6 +102,26 @@ pub enum AgentError {
         /// Why.
         error: TemplateError,
     },
+}
+
+impl AgentError {
+    /// Returns what the user can do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::OnHost { hint, .. } => Some(hint.clone()),
+            Self::NoModel { .. } => Some("choose one with --model".to_owned()),
+            Self::UnknownProvider { provider, .. } => Some(format!(
+                "api and base_url under [providers.{}] in config.toml define a provider of your own",
+                provider.escape_debug()
+            )),
+            Self::File(_)
+            | Self::Unknown { .. }
+            | Self::UnknownAuthMode { .. }
+            | Self::NotCompatible { .. }
+            | Self::Template { .. } => None,
+        }
+    }
 }
 
 impl<'a> Registry<'a> {

@@ -3,11 +3,15 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::profile::{AgentProfile, AuthMode, AuthProfile, FileTemplate, Provider};
+use super::host::{Host, ProviderPlace};
+use super::place::CloudName;
+use super::profile::{AgentProfile, AuthMode, AuthProfile, FileTemplate, MyConfig, Provider};
 use super::registry::AgentError;
+use super::shared::{self, SharedProvider};
 use super::template::{Quoting, Template, TemplateError, TemplateValues};
 use crate::env::{EnvLayer, EnvName, EnvVar};
 use crate::origin::Origin;
+use crate::settings::{ProviderSettings, Settings};
 
 /// What was chosen. What is absent falls to the agent's defaults; flags have already won over
 /// configuration when the settings were merged.
@@ -19,6 +23,8 @@ pub struct Selection<'a> {
     pub model: Option<&'a str>,
     /// The kind of credential that was found.
     pub auth_mode: Option<AuthMode>,
+    /// What the user's settings say of the provider.
+    pub settings: Option<&'a ProviderSettings>,
 }
 
 /// An agent with one provider merged in. Without providers, the agent's own.
@@ -37,6 +43,12 @@ pub struct ResolvedAgent {
     pub auth_mode: Option<AuthMode>,
     /// What the kind of credential adds. Its variables are the agent's now.
     pub auth: AuthProfile,
+    /// Where the provider is, once [`ResolvedAgent::located`] has looked.
+    pub place: ProviderPlace,
+    /// Whether somebody chose the provider.
+    is_chosen: bool,
+    /// Of the agent's first arguments, those that this run does without.
+    left_out: Vec<String>,
 }
 
 /// A file to be written into the private home.
@@ -60,29 +72,81 @@ impl AgentProfile {
     pub fn resolve(mut self, selection: Selection<'_>) -> Result<ResolvedAgent, AgentError> {
         let chosen = selection.provider.or(self.default_provider.as_deref());
         let chosen = chosen.filter(|_| !self.providers.is_empty()).map(str::to_owned);
+        let is_own = chosen.as_ref().is_none_or(|name| self.providers.contains_key(name));
         let mut terms = match &chosen {
             None => Provider { uses_proxy: true, ..Provider::default() },
-            Some(name) => self.provider(name)?,
+            Some(name) => self.provider(name, selection.settings)?,
         };
         let auth_mode = self.auth_mode(chosen.as_deref(), &terms, selection.auth_mode)?;
         let mut by_mode = std::mem::take(&mut terms.auth);
         let auth = auth_mode.and_then(|mode| by_mode.remove(&mode));
         let mut auth = auth.unwrap_or_default();
         let env = std::mem::take(&mut auth.env);
-        let default_model = terms.default_model.as_ref().or(self.default_model.as_ref());
+        // The agent's own default is a model of its own providers.
+        let default_model = self.default_model.as_ref().filter(|_| is_own);
+        let default_model = terms.default_model.as_ref().or(default_model);
         let model = selection.model.or(default_model.map(String::as_str));
         let model = model.map(|model| prefixed(model.to_owned(), &terms.model_prefix));
         self.env.extend(std::mem::take(&mut terms.env).into_iter().chain(env));
         self.files.append(&mut terms.files);
+        if let (Some(provider), None) = (&chosen, &model)
+            && self.files.iter().any(|file| file.content.uses("model_id"))
+        {
+            return Err(AgentError::NoModel { agent: self.name, provider: provider.clone() });
+        }
         self.providers.clear();
-        Ok(ResolvedAgent { profile: self, provider: chosen, terms, model, auth_mode, auth })
+        self.compatible.clear();
+        Ok(ResolvedAgent {
+            profile: self,
+            provider: chosen,
+            terms,
+            model,
+            auth_mode,
+            auth,
+            place: ProviderPlace::default(),
+            is_chosen: selection.provider.is_some(),
+            left_out: Vec::new(),
+        })
     }
 
-    fn provider(&self, name: &str) -> Result<Provider, AgentError> {
-        self.providers.get(name).cloned().ok_or_else(|| AgentError::UnknownProvider {
-            agent: self.name.clone(),
-            provider: name.to_owned(),
-            known: self.providers.keys().cloned().collect(),
+    /// Returns one of the agent's own providers, or one that imitates an API which the agent speaks.
+    fn provider(
+        &self,
+        name: &str,
+        settings: Option<&ProviderSettings>,
+    ) -> Result<Provider, AgentError> {
+        if let Some(provider) = self.providers.get(name) {
+            return Ok(provider.clone());
+        }
+        let built_in = shared::built_in()?;
+        let shared = built_in.iter().find(|(known, _)| known == name);
+        let shared = shared.map(|(_, shared)| shared.clone());
+        let Some(shared) = shared.or_else(|| shared::of_user(name, settings?)) else {
+            let fits = |shared: &SharedProvider| {
+                shared.apis.iter().any(|api| self.compatible.contains_key(api))
+            };
+            let others = built_in.into_iter().filter(|(_, shared)| fits(shared));
+            let mut known: Vec<String> = self.providers.keys().cloned().collect();
+            known.extend(others.map(|(name, _)| name));
+            let (agent, provider) = (self.name.clone(), name.to_owned());
+            return Err(AgentError::UnknownProvider { agent, provider, known });
+        };
+        let wanted = settings.and_then(|settings| settings.api.as_ref());
+        let apis = wanted.map_or(shared.apis, |api| vec![api.value]);
+        let Some((api, own)) = apis.iter().find_map(|api| self.compatible.get_key_value(api))
+        else {
+            let (agent, provider) = (self.name.clone(), name.to_owned());
+            return Err(AgentError::NotCompatible { agent, provider, apis });
+        };
+        Ok(Provider {
+            api: Some(*api),
+            model_prefix: own.model_prefix.replace("{provider}", name),
+            default_model: own.default_model.clone(),
+            env: own.env.clone(),
+            files: own.files.clone(),
+            sandbox_agent: own.sandbox_agent.clone(),
+            base_image: own.base_image.clone(),
+            ..shared.terms
         })
     }
 
@@ -113,12 +177,26 @@ fn prefixed(model: String, prefix: &str) -> String {
 }
 
 impl ResolvedAgent {
+    /// Finds where the provider is, by settings and by what the host says.
+    ///
+    /// # Errors
+    /// Returns what is missing, or what the host says and cannot be followed, with the setting to make.
+    pub fn located(mut self, settings: &Settings, host: &dyn Host) -> Result<Self, AgentError> {
+        let Some(provider) = self.provider.clone() else { return Ok(self) };
+        let place = ProviderPlace::find(&provider, &self.terms, &self.auth, settings, host)?;
+        self.profile.check_files(&provider, self.is_chosen, &place, host)?;
+        place.check(&provider, &self.terms)?;
+        self.place = place;
+        Ok(self)
+    }
+
     /// The arguments before the user's own, without the program.
     ///
     /// # Errors
     /// When a template has no value.
     pub fn args(&self, values: &TemplateValues<'_>) -> Result<Vec<String>, AgentError> {
         let mut args = self.profile.cli_flags.clone();
+        args.retain(|flag| !self.left_out.contains(flag));
         if self.model.is_some() {
             let values = self.with_own(values);
             for template in &self.profile.model_args {
@@ -126,6 +204,33 @@ impl ResolvedAgent {
             }
         }
         Ok(args)
+    }
+
+    /// The arguments and variables with which the agent finds MCP servers of the user's own.
+    ///
+    /// # Errors
+    /// When a template has no value.
+    pub fn server_settings(
+        &self,
+        values: &TemplateValues<'_>,
+    ) -> Result<(Vec<String>, Vec<EnvVar>), AgentError> {
+        let values = self.with_own(values);
+        let MyConfig { server_args, server_env, .. } = &self.profile.my_config;
+        let fill = |template: &Template| self.fill("my_config", template, &values, Quoting::Plain);
+        let args = server_args.iter().map(fill).collect::<Result<_, _>>()?;
+        let origin = Origin::Profile { agent: Arc::from(self.profile.name.as_str()) };
+        let variable = |(name, template): &(EnvName, Template)| {
+            let (layer, value) = (EnvLayer::Profile, fill(template)?);
+            Ok(EnvVar { name: name.clone(), value: value.into(), layer, origin: origin.clone() })
+        };
+        Ok((args, server_env.iter().map(variable).collect::<Result<_, AgentError>>()?))
+    }
+
+    /// The same agent without some of its first arguments.
+    #[must_use]
+    pub fn without_flags(mut self, flags: &[String]) -> Self {
+        self.left_out.extend_from_slice(flags);
+        self
     }
 
     /// The variables. What leads to the gateway is a door and what holds the session's key is a
@@ -171,7 +276,15 @@ impl ResolvedAgent {
     /// The values with this agent's own model and provider.
     fn with_own<'a>(&'a self, values: &TemplateValues<'a>) -> TemplateValues<'a> {
         let (model, provider) = (self.model.as_deref(), self.provider.as_deref());
-        TemplateValues { model, provider, ..*values }
+        let bare = |model: &'a str| model.strip_prefix(&self.terms.model_prefix).unwrap_or(model);
+        TemplateValues {
+            model,
+            model_id: model.map(bare),
+            provider,
+            region: self.place.region.as_ref().map(CloudName::as_str),
+            project: self.place.project.as_ref().map(CloudName::as_str),
+            ..*values
+        }
     }
 
     fn fill(

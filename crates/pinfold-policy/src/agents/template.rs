@@ -4,9 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The names a template may use.
-const NAMES: &[&str] = &["gateway", "home", "key", "model", "provider", "workspace"];
+const NAMES: &[&str] =
+    &["gateway", "home", "key", "model", "model_id", "project", "provider", "region", "workspace"];
 
-/// A text with `{gateway}`, `{key}`, `{model}`, `{home}`, `{workspace}` or `{provider}` in it. A
+/// A text with `{gateway}`, `{key}`, `{model}`, `{home}`, `{workspace}` and the like in it. A
 /// brace that does not enclose a lower-case word is itself, so JSON needs no escapes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template(String);
@@ -20,6 +21,12 @@ pub struct TemplateValues<'a> {
     pub key: Option<&'a str>,
     /// The model as the agent spells it.
     pub model: Option<&'a str>,
+    /// The model without the prefix that the agent spells it with.
+    pub model_id: Option<&'a str>,
+    /// The provider's region.
+    pub region: Option<&'a str>,
+    /// The provider's project.
+    pub project: Option<&'a str>,
     /// The home directory inside.
     pub home: Option<&'a str>,
     /// The workspace inside.
@@ -98,7 +105,10 @@ impl<'a> TemplateValues<'a> {
             "home" => ("home", self.home),
             "key" => ("key", self.key),
             "model" => ("model", self.model),
+            "model_id" => ("model_id", self.model_id),
+            "project" => ("project", self.project),
             "provider" => ("provider", self.provider),
+            "region" => ("region", self.region),
             "workspace" => ("workspace", self.workspace),
             other => return Err(TemplateError::Unknown { name: other.to_owned() }),
         };

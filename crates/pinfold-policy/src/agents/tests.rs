@@ -11,6 +11,18 @@ const VALUES: TemplateValues<'static> = TemplateValues {
     model: None,
     home: Some("/home/agent"),
     workspace: Some("/w/a \"b\"\\c"),
+    ..NO_VALUES
+};
+
+const NO_VALUES: TemplateValues<'static> = TemplateValues {
+    gateway: None,
+    key: None,
+    model: None,
+    model_id: None,
+    region: None,
+    project: None,
+    home: None,
+    workspace: None,
     provider: None,
 };
 
@@ -39,9 +51,12 @@ fn every_built_in_agent_resolves_with_every_provider_and_credential() {
         for provider in providers {
             let modes = provider.as_ref().map(|p| profile.providers[p].auth_modes.clone());
             for mode in modes.unwrap_or_default().into_iter().map(Some).chain([None]) {
+                let (provider, model) = (provider.as_deref(), Some("m"));
                 let selection =
-                    Selection { provider: provider.as_deref(), model: Some("m"), auth_mode: mode };
-                let agent = profile.clone().resolve(selection).unwrap();
+                    Selection { provider, model, auth_mode: mode, ..Selection::default() };
+                let mut agent = profile.clone().resolve(selection).unwrap();
+                agent.place.region = Some("us-east-1".parse().unwrap());
+                agent.place.project = Some("p".parse().unwrap());
                 let vars = agent.env(&VALUES).unwrap();
                 let files = agent.files(&VALUES).unwrap();
                 agent.args(&VALUES).unwrap();
@@ -142,7 +157,8 @@ fn an_unknown_provider_lists_the_known_ones() {
     let selection = Selection { provider: Some("openia"), ..Selection::default() };
     assert_eq!(
         pi.resolve(selection).unwrap_err().to_string(),
-        "agent pi has no provider \"openia\"; known: anthropic, claude-sdk, openai"
+        "agent pi has no provider \"openia\"; known: anthropic, claude-sdk, openai, openrouter, azure, \
+         ollama, lmstudio, llamacpp, litellm"
     );
     let opencode = Registry::default().load("opencode").unwrap();
     let selection = Selection { auth_mode: Some(AuthMode::Oauth), ..Selection::default() };
@@ -154,7 +170,7 @@ fn an_unknown_provider_lists_the_known_ones() {
 
 #[test]
 fn an_agent_without_providers_resolves_to_itself() {
-    let selection = Selection { provider: Some("any"), model: Some("m"), auth_mode: None };
+    let selection = Selection { provider: Some("any"), model: Some("m"), ..Selection::default() };
     let cursor = resolve("cursor", selection);
     assert_eq!((cursor.provider.clone(), cursor.terms.api), (None, None));
     assert_eq!(cursor.profile.recipe, None);

@@ -25,7 +25,9 @@ pub struct Reserved {
 }
 
 const FIXED: &str = "pinfold gives it the value that is right inside";
-const DOOR: &str = "it points the agent at pinfold's gateway; set keys with `pinfold secret set`";
+const DOOR: &str = "it points the agent at pinfold's gateway; set `base_url` under [providers.NAME] in \
+                    config.toml, and keys with `pinfold secret set`";
+const PROVIDER: &str = "it chooses the provider; set it outside, or use --provider";
 const NETWORK: &str = "it would lead traffic past pinfold's door";
 const TRUST: &str = "it decides which certificates are trusted";
 const LOADER: &str = "it loads code into every program before any of them has asked";
@@ -50,6 +52,9 @@ const RESERVED: &[Reserved] = &[
     rule("CLAUDE_CODE_OAUTH_TOKEN", Owner::Pinfold, DOOR),
     rule("OPENAI_*", Owner::Pinfold, DOOR),
     rule("AWS_BEARER_TOKEN_BEDROCK", Owner::Pinfold, DOOR),
+    rule("CLAUDE_CODE_USE_BEDROCK", Owner::Pinfold, PROVIDER),
+    rule("CLAUDE_CODE_USE_VERTEX", Owner::Pinfold, PROVIDER),
+    rule("GOOGLE_GEMINI_BASE_URL", Owner::Pinfold, DOOR),
     rule("GEMINI_API_KEY", Owner::Pinfold, DOOR),
     rule("GOOGLE_API_KEY", Owner::Pinfold, DOOR),
     rule("HTTP_PROXY", Owner::Pinfold, NETWORK),

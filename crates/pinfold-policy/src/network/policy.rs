@@ -9,6 +9,7 @@ use super::github::Brokered;
 use super::host::{Host, HostName};
 use super::pattern::HostPattern;
 use super::rule::{NetworkRule, Ports};
+use super::strangers;
 use crate::origin::Valued;
 
 /// What a session may reach.
@@ -135,18 +136,29 @@ impl NetworkPolicy {
         self.brokered_at(asked).unwrap_or(refused)
     }
 
-    /// Whether requests to a host have to be seen: TLS with it is ended here.
+    /// Whether TLS with a host is ended here: requests have to be seen, or the host serves strangers.
     #[must_use]
     pub fn intercepts(&self, asked: &Endpoint) -> bool {
+        self.must_intercept(asked)
+            || strangers::is_listed(&asked.host) && self.rules_for(asked).all(may_mean_strangers)
+    }
+
+    /// Whether requests to a host have to be seen.
+    #[must_use]
+    pub fn must_intercept(&self, asked: &Endpoint) -> bool {
         self.intercept.iter().any(|pattern| pattern.value.matches(&asked.host))
             || self.rules_for(asked).any(NetworkRule::looks_at_requests)
     }
 
-    /// Whether there is any host whose requests have to be seen.
+    /// Whether there is any host with which TLS is ended here.
     #[must_use]
     pub fn intercepts_any(&self) -> bool {
-        let looks = |rule: &Valued<NetworkRule>| rule.value.looks_at_requests();
-        !self.intercept.is_empty() || self.allow.iter().any(looks)
+        let intercepts = |rule: &Valued<NetworkRule>| {
+            let rule = &rule.value;
+            let means_strangers = || strangers::may_mean_one(&rule.hosts);
+            rule.looks_at_requests() || may_mean_strangers(rule) && means_strangers()
+        };
+        !self.intercept.is_empty() || self.allow.iter().any(intercepts)
     }
 
     /// Whether some port of a name may be reached: only such names are looked up.
@@ -177,6 +189,12 @@ impl NetworkPolicy {
         }
         Err(Refused::Internal { asked: asked.clone(), class })
     }
+}
+
+/// Whether a rule leaves it to pinfold how TLS is carried. One for every name has nothing to hide inside TLS, and
+/// one with a protocol of its own wants just that.
+fn may_mean_strangers(rule: &NetworkRule) -> bool {
+    rule.hosts != HostPattern::AnyName && rule.protocol.is_none()
 }
 
 impl Refused {

@@ -324,3 +324,24 @@ fn only_gits_own_requests_are_for_a_repository() {
         assert_eq!(asked, expected, "{method} {path} {query:?}");
     }
 }
+
+#[test]
+fn hosts_that_serve_strangers_are_intercepted_where_a_rule_allows_them() {
+    let policy = |rules: &[&str]| NetworkPolicy {
+        allow: rules.iter().map(|rule| Valued::default_of(rule.parse().unwrap())).collect(),
+        ..NetworkPolicy::default()
+    };
+    let asked = |text: &str| Endpoint::parse(text, Some(443)).unwrap();
+    let raw = asked("raw.githubusercontent.com");
+    let github = policy(&["github.com", "raw.githubusercontent.com"]);
+    assert!(github.intercepts(&raw) && github.intercepts_any());
+    assert!(!github.intercepts(&asked("github.com")) && !github.must_intercept(&raw));
+    let below = policy(&["*.cloudfront.net"]);
+    assert!(below.intercepts(&asked("d1.cloudfront.net")) && below.intercepts_any());
+    assert!(!policy(&["github.com"]).intercepts_any());
+    // Whoever may ask for every name need not hide one.
+    let every = policy(&["*"]);
+    assert!(!every.intercepts(&raw) && !every.intercepts_any());
+    let unseen = policy(&["raw.githubusercontent.com/tls"]);
+    assert!(!unseen.intercepts(&raw) && !unseen.intercepts_any());
+}

@@ -4,6 +4,7 @@ use super::words::{
     AgentState, ApplyMode, BoundaryName, EngineName, GroupTrust, IdentityMode, LandlockMode,
     ShadowMode, Window, WorkspaceMode,
 };
+use crate::agents::Api;
 use crate::document::{Key, Shape};
 use crate::env::NAME_PATTERN;
 use crate::network::Spots;
@@ -14,6 +15,8 @@ const ENV: Shape = Shape::Map(NAME_PATTERN, &Shape::Text);
 const TEXTS: Shape = Shape::List(&Shape::Text);
 /// Names that appear in keys and messages: providers, secrets, agents.
 pub(crate) const ID_PATTERN: &str = "^[A-Za-z0-9][A-Za-z0-9._-]*$";
+/// Regions and projects, which become parts of host names and paths.
+pub(crate) const PLACE_PATTERN: &str = "^[a-z0-9][a-z0-9-]*$";
 
 /// What editors write for themselves; nothing follows from it.
 const SCHEMA: Key = Key::new("$schema", Shape::Text, "Where the schema of this file is.");
@@ -183,6 +186,7 @@ const USER_FILES: &[Key] = &[
     Key::new("sockets", TEXTS, "Unix sockets that stay reachable."),
     Key::new("opt_in", TEXTS, "Protections to lift, by the name the refusal gives."),
     Key::new("state", Shape::Choice(AgentState::WORDS), "What becomes of the agent's own state."),
+    Key::new("my_config", Shape::Flag, "Whether your own setup of the agent enters, read-only."),
 ];
 
 /// `network`, alike in the user's and the repository's file.
@@ -247,6 +251,24 @@ pub(super) const SSH_HOST: &[Key] = &[
 /// `[providers.NAME]`.
 pub(crate) const PROVIDER: &[Key] = &[
     Key::new("base_url", Shape::Text, "https URL of the provider; http only for loopback."),
+    Key::new(
+        "plain_http",
+        Shape::Flag,
+        "Whether base_url may be http for a server of your own network.",
+    ),
+    Key::new(
+        "api",
+        Shape::Choice(Api::WORDS),
+        "What a provider of your own speaks: openai or anthropic.",
+    ),
+    Key::new(
+        "env_var_name",
+        Shape::Pattern(NAME_PATTERN),
+        "The variable with the key of a provider of your own; NAME_API_KEY if absent.",
+    ),
+    Key::new("keyless", Shape::Flag, "Whether the provider needs no key."),
+    Key::new("region", Shape::Pattern(PLACE_PATTERN), "The region of Bedrock or Vertex."),
+    Key::new("project", Shape::Pattern(PLACE_PATTERN), "The Google Cloud project of Vertex."),
     Key::new(
         "models",
         TEXTS,

@@ -82,6 +82,8 @@ pub struct Flags {
     pub landlock: Option<LandlockMode>,
     /// `--state`.
     pub state: Option<AgentState>,
+    /// `--my-config`.
+    pub my_config: bool,
     /// `--allow-weaker`.
     pub allow_weaker: bool,
     /// The limits.

@@ -92,6 +92,7 @@ impl Settings {
         rows.list("files.sockets", &self.files.sockets);
         rows.list("files.opt_in", &self.files.opt_in);
         rows.one("files.state", &self.files.state);
+        rows.one("files.my_config", &self.files.my_config);
         rows.list("network.allow", &self.network.allow);
         rows.list("network.allowedInternalHosts", &self.network.internal);
         rows.list("network.intercept", &self.network.intercept);
@@ -105,6 +106,10 @@ impl Settings {
         rows.list("ssh.hosts", &self.ssh.hosts);
         for (name, provider) in &self.providers {
             rows.optional(&format!("providers.{name}.base_url"), provider.base_url.as_ref());
+            rows.optional(&format!("providers.{name}.api"), provider.api.as_ref());
+            rows.optional(&format!("providers.{name}.keyless"), provider.keyless.as_ref());
+            rows.optional(&format!("providers.{name}.region"), provider.region.as_ref());
+            rows.optional(&format!("providers.{name}.project"), provider.project.as_ref());
             if let Some(models) = &provider.models {
                 let listed = models.value.join(", ");
                 rows.push(format!("providers.{name}.models"), listed, &models.origin);

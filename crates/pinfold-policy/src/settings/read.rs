@@ -13,7 +13,7 @@ use super::words::{
     WorkspaceMode,
 };
 use super::wrapper::{self, WrapperSetting};
-use super::{EnvSetting, ProviderSettings, SettingsError};
+use super::{BaseUrl, BaseUrlError, EnvSetting, ProviderSettings, SettingsError};
 use super::{group, network, ssh};
 use crate::document::{Document, FileError, Item, Key, Section, SettingsFile};
 use crate::env::{EnvName, Owner, reserved};
@@ -66,6 +66,7 @@ pub(super) struct UserFiles {
     pub(super) sockets: Vec<Valued<HostPath>>,
     pub(super) opt_in: Vec<Valued<String>>,
     pub(super) state: Option<Valued<AgentState>>,
+    pub(super) my_config: Option<Valued<bool>>,
 }
 
 /// What the administrator's file says.
@@ -297,6 +298,10 @@ fn user_files(section: &Section<'_>, home: Option<&HostPath>) -> Result<UserFile
         sockets: paths("sockets")?,
         opt_in: list(table, "opt_in", Origin::User, |item| item.text().map(str::to_owned))?,
         state: table.map_or(Ok(None), |table| word(table, "state", Origin::User))?,
+        my_config: table.map_or(Ok(None), |table| {
+            table
+                .read("my_config", |item| Ok(Valued::new(item.flag()?, Origin::User(item.place()))))
+        })?,
     })
 }
 
@@ -329,7 +334,7 @@ fn providers(section: &Section<'_>) -> Result<Vec<(String, ProviderSettings)>, F
     let mut providers = Vec::new();
     for item in item.map()?.items() {
         let table = item.table(keys::PROVIDER)?;
-        let base_url = word(&table, "base_url", Origin::User)?;
+        let base_url = base_url(&table)?;
         let models = table.read("models", |item| match item.texts()? {
             models if models.is_empty() => Err(item.invalid("expected at least one model")),
             models => Ok(Valued::new(models, Origin::User(item.place()))),
@@ -341,8 +346,34 @@ fn providers(section: &Section<'_>) -> Result<Vec<(String, ProviderSettings)>, F
             };
             item.map()?.items().map(header).collect()
         })?;
-        let account = account.unwrap_or_default();
-        providers.push((item.name().to_owned(), ProviderSettings { base_url, models, account }));
+        let settings = ProviderSettings {
+            base_url,
+            api: word(&table, "api", Origin::User)?,
+            env_var_name: word(&table, "env_var_name", Origin::User)?,
+            keyless: table.read("keyless", |item| {
+                Ok(Valued::new(item.flag()?, Origin::User(item.place())))
+            })?,
+            region: word(&table, "region", Origin::User)?,
+            project: word(&table, "project", Origin::User)?,
+            models,
+            account: account.unwrap_or_default(),
+        };
+        providers.push((item.name().to_owned(), settings));
     }
     Ok(providers)
+}
+
+fn base_url(table: &Section<'_>) -> Result<Option<Valued<BaseUrl>>, FileError> {
+    let accepts_plain = table.read("plain_http", Item::flag)?.unwrap_or(false);
+    table.read("base_url", |item| {
+        let text = item.text()?;
+        let url = if accepts_plain { BaseUrl::with_plain_http(text) } else { text.parse() };
+        let url = url.map_err(|error| match error {
+            BaseUrlError::Plain => item.invalid(format!(
+                "{error}, or add plain_http = true for a server of your own network"
+            )),
+            error => item.invalid(error),
+        })?;
+        Ok(Valued::new(url, Origin::User(item.place())))
+    })
 }

@@ -22,6 +22,7 @@ use super::words::{
 };
 use super::wrapper::{self, WrapperSetting};
 use super::{group, network};
+use crate::agents::{Api, CloudName};
 use crate::env::{EnvName, Owner};
 use crate::glob::Glob;
 use crate::limits::Limits;
@@ -58,6 +59,8 @@ pub struct FileSettings {
     pub opt_in: Vec<Valued<String>>,
     /// What becomes of the agent's own state.
     pub state: Valued<AgentState>,
+    /// Whether the user's own setup of the agent enters.
+    pub my_config: Valued<bool>,
 }
 
 /// What holds for a provider.
@@ -65,6 +68,16 @@ pub struct FileSettings {
 pub struct ProviderSettings {
     /// Its base URL, instead of its own.
     pub base_url: Option<Valued<BaseUrl>>,
+    /// What a provider of the user's own speaks.
+    pub api: Option<Valued<Api>>,
+    /// The variable with the key of a provider of the user's own.
+    pub env_var_name: Option<Valued<EnvName>>,
+    /// Whether it needs no key.
+    pub keyless: Option<Valued<bool>>,
+    /// The region of Bedrock or Vertex.
+    pub region: Option<Valued<CloudName>>,
+    /// The project of Vertex.
+    pub project: Option<Valued<CloudName>>,
     /// The models that may be asked for; all if absent. A name that ends in `*` stands for all
     /// that begin so.
     pub models: Option<Valued<Vec<String>>>,
@@ -207,9 +220,11 @@ fn merge(
         Valued::new(WorkspaceMode::DedicatedWorktree, branch.origin.clone())
     };
     // Whoever watches sees what happens to the checkout; otherwise it waits for a look.
-    let (unset, unset_apply) = match attendance {
-        Attendance::Attended => (WorkspaceMode::SharedMount, ApplyMode::Never),
-        Attendance::Unattended => (WorkspaceMode::Overlay, ApplyMode::Auto),
+    let (unset, unset_apply, unset_state) = match attendance {
+        Attendance::Attended => {
+            (WorkspaceMode::SharedMount, ApplyMode::Never, AgentState::Repository)
+        }
+        Attendance::Unattended => (WorkspaceMode::Overlay, ApplyMode::Auto, AgentState::Ephemeral),
     };
     let agent = flag("AGENT", flags.agent).or(user.agent);
     // Ralph's choice of a model is pi's alone.
@@ -263,6 +278,8 @@ fn merge(
                 sockets: flags.sockets,
                 opt_in: flags.opt_in,
                 state: flags.state,
+                my_config: flags.my_config,
+                unset_state,
             },
             denied,
         ),
@@ -459,6 +476,9 @@ struct FileFlags {
     sockets: Vec<HostPath>,
     opt_in: Vec<String>,
     state: Option<AgentState>,
+    my_config: bool,
+    /// What becomes of the agent's state when nobody says it.
+    unset_state: AgentState,
 }
 
 fn files(user: UserFiles, flags: FileFlags, denied: Vec<Valued<Glob>>) -> FileSettings {
@@ -466,13 +486,18 @@ fn files(user: UserFiles, flags: FileFlags, denied: Vec<Valued<Glob>>) -> FileSe
         let flags = flags.into_iter().map(|value| Valued::new(value, Origin::Flag { name }));
         user.into_iter().chain(flags).collect()
     }
-    let ephemeral = Valued::default_of(AgentState::Ephemeral);
+    let unset = Valued::default_of(flags.unset_state);
+    let my_config = match flags.my_config {
+        true => Some(Valued::new(true, Origin::Flag { name: "--my-config" })),
+        false => user.my_config,
+    };
     FileSettings {
         read: both(user.read, flags.read, "--read"),
         write: both(user.write, flags.write, "--write"),
         deny: user.deny.into_iter().chain(denied).collect(),
         sockets: both(user.sockets, flags.sockets, "--socket"),
         opt_in: both(user.opt_in, flags.opt_in, "--opt-in"),
-        state: flag("--state", flags.state).or(user.state).unwrap_or(ephemeral),
+        state: flag("--state", flags.state).or(user.state).unwrap_or(unset),
+        my_config: my_config.unwrap_or(Valued::default_of(false)),
     }
 }

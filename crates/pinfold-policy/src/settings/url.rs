@@ -1,11 +1,13 @@
 //! The base URL of a provider.
 
 use std::fmt;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// `https://host[:port][/path]`, or `http` where the host is this machine's loopback. Without
-/// user, query or fragment, and without a final `/`.
+use crate::network::AddressClass;
+
+/// `https://host[:port][/path]`, or `http` where the host is this machine's loopback or the user
+/// accepts plain HTTP. Without user, query or fragment, and without a final `/`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BaseUrl(String);
 
@@ -19,6 +21,9 @@ pub enum BaseUrlError {
     /// `http` to another machine would show the key to the network.
     #[error("http is accepted only for loopback; use https://")]
     Plain,
+    /// `http` to an address of the internet.
+    #[error("http is not accepted for an address of the internet; use https://")]
+    PlainPublic,
     /// No host, or characters that no host name has.
     #[error("expected a host name or an address after ://")]
     Host,
@@ -45,10 +50,32 @@ impl BaseUrl {
     }
 }
 
+/// Whether `http` is accepted for another machine than this one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PlainHttp {
+    Refused,
+    Accepted,
+}
+
 impl FromStr for BaseUrl {
     type Err = BaseUrlError;
 
     fn from_str(text: &str) -> Result<Self, BaseUrlError> {
+        Self::read(text, PlainHttp::Refused)
+    }
+}
+
+impl BaseUrl {
+    /// Reads a URL that may be `http` for a server of the user's own network. An address of the internet
+    /// still needs `https`.
+    ///
+    /// # Errors
+    /// Returns why the text is no such URL.
+    pub fn with_plain_http(text: &str) -> Result<Self, BaseUrlError> {
+        Self::read(text, PlainHttp::Accepted)
+    }
+
+    fn read(text: &str, plain: PlainHttp) -> Result<Self, BaseUrlError> {
         let extra = |c: char| c.is_whitespace() || c.is_control() || "@?#\\".contains(c);
         if text.contains(extra) {
             return Err(BaseUrlError::Extra);
@@ -63,7 +90,9 @@ impl FromStr for BaseUrl {
         match scheme {
             "https" => {}
             "http" if is_loopback(host, is_v6) => {}
-            "http" => return Err(BaseUrlError::Plain),
+            "http" if plain == PlainHttp::Refused => return Err(BaseUrlError::Plain),
+            "http" if is_public_address(host) => return Err(BaseUrlError::PlainPublic),
+            "http" => {}
             _ => return Err(BaseUrlError::Scheme),
         }
         let end = rest.find('/').unwrap_or(rest.len());
@@ -119,6 +148,10 @@ fn is_loopback(host: &str, is_v6: bool) -> bool {
     }
     host.eq_ignore_ascii_case("localhost")
         || host.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback())
+}
+
+fn is_public_address(host: &str) -> bool {
+    host.parse::<IpAddr>().is_ok_and(|address| AddressClass::of(address).is_public())
 }
 
 impl fmt::Display for BaseUrl {

@@ -191,6 +191,8 @@ words! {
     AgentState, "state":
     /// It is gone with the session.
     Ephemeral = "ephemeral",
-    /// It is the host's own, granted.
+    /// It is kept for the next session in the same workspace.
+    Repository = "repository",
+    /// It is kept for the next session of the agent, wherever that is.
     Persistent = "persistent",
 }

@@ -5,11 +5,13 @@
 
 use std::fs;
 use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pinfold_boundary::Entry;
+use pinfold_host::digest::name_of;
 use pinfold_host::directories::Places;
 use pinfold_policy::access::Access;
 use pinfold_policy::agents::ResolvedAgent;
@@ -18,7 +20,8 @@ use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_policy::settings::{AgentState, Settings};
 use pinfold_protect::set_aside::rename_aside;
 use pinfold_terminal::notify;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use pinfold_workspace::workspace::Workspace;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 
 use super::HOME;
@@ -30,6 +33,18 @@ const DIRECTORY: OFlags =
 /// What the owner of a directory needs to make files in it.
 const RIGHTS: u32 = 0o700;
 
+/// Where agents' states for single workspaces lie, beside those for all. No agent has this name.
+const WORKSPACES: &str = ".workspaces";
+
+/// Whether an agent finds in this run what it kept in an earlier one.
+pub(super) fn is_kept(settings: &Settings, workspace: &Workspace) -> bool {
+    match settings.files.state.value {
+        AgentState::Ephemeral => false,
+        AgentState::Repository => !workspace.is_scratch,
+        AgentState::Persistent => true,
+    }
+}
+
 /// Returns the directories that outlive the session, where that is granted: pinfold's own, never the
 /// agent's directories in the user's home.
 ///
@@ -39,11 +54,18 @@ pub(super) fn grants(
     agent: &ResolvedAgent,
     settings: &Settings,
     places: &Places,
+    workspace: &Workspace,
 ) -> Result<Vec<Extra>, RunError> {
-    if settings.files.state.value == AgentState::Ephemeral {
+    if !is_kept(settings, workspace) {
         return Ok(Vec::new());
     }
-    let own = places.state.join("agents").join(&agent.profile.name);
+    let all = places.state.join("agents");
+    let own = match settings.files.state.value {
+        AgentState::Repository => {
+            all.join(WORKSPACES).join(name_of_workspace(workspace)?).join(&agent.profile.name)
+        }
+        AgentState::Ephemeral | AgentState::Persistent => all.join(&agent.profile.name),
+    };
     Places::make_private(&own).map_err(RunError::System)?;
     let grant = |path: &PathBuf| -> Result<Extra, RunError> {
         let host = own.join(path);
@@ -63,23 +85,84 @@ pub(super) fn grants(
     agent.profile.state.iter().map(grant).collect()
 }
 
-/// Sets aside what a session left in the way of generated files.
+/// A name for a workspace. It changes when another directory takes its place, which is somebody else's work
+/// and is not shown what was kept for this one.
+fn name_of_workspace(workspace: &Workspace) -> Result<String, RunError> {
+    let root = workspace.root.as_path();
+    let found = rustix::fs::statx(
+        rustix::fs::CWD,
+        root,
+        AtFlags::SYMLINK_NOFOLLOW,
+        StatxFlags::INO | StatxFlags::BTIME,
+    );
+    let found = found.map_err(|errno| RunError::System(errno.into()))?;
+    let device = (found.stx_dev_major, found.stx_dev_minor);
+    // Zero where the file system knows no time of birth.
+    let born = (found.stx_btime.tv_sec, found.stx_btime.tv_nsec);
+    let mut text = root.as_os_str().as_bytes().to_vec();
+    text.extend(format!("\0{device:?} {} {born:?}", found.stx_ino).into_bytes());
+    let base = root.file_name().unwrap_or_default().to_string_lossy();
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+    let base: String = base.chars().map(plain).take(32).collect();
+    let name = name_of(&text);
+    Ok(format!("{base}-{}", name.get(..32).unwrap_or(&name)))
+}
+
+/// Sets aside what a session left in the way of generated files and of the user's own.
 ///
 /// # Errors
 /// Returns an error with the path if that fails.
-pub(super) fn clear_the_way(grants: &[Extra], files: &[Entry]) -> Result<(), RunError> {
+pub(super) fn clear_the_way(
+    grants: &[Extra],
+    files: &[Entry],
+    mine: &[MountPoint],
+) -> Result<(), RunError> {
     for grant in grants.iter().filter(|grant| grant.kind == RootKind::AgentState) {
-        let below = |file: &Entry| {
-            let path = file.path.as_path().strip_prefix(grant.inside.as_path()).ok()?;
-            Some(path.to_owned())
-        };
-        let files: Vec<PathBuf> = files.iter().filter_map(below).collect();
+        let below = |path: &Path| Some(path.strip_prefix(grant.inside.as_path()).ok()?.to_owned());
+        let generated = files.iter().filter_map(|file| below(file.path.as_path()));
+        let points = mine.iter().filter_map(|point| below(&point.path));
+        remove_links(grant.host.as_path(), points)?;
+        // What is made in a directory needs that to be one.
+        let points = mine.iter().filter_map(|point| {
+            let path = below(&point.path)?;
+            Some(if point.is_directory { path.join("any") } else { path })
+        });
+        let files: Vec<PathBuf> = generated.chain(points).collect();
         for obstacle in clear(grant.host.as_path(), &files)? {
             let path = grant.host.as_path().join(obstacle);
             let path = pinfold_policy::path::Escaped(&path);
             notify!(
                 "pinfold: note: {path} was in the way of the agent's own files: it is set aside"
             );
+        }
+    }
+    Ok(())
+}
+
+/// Where something of the user's is mounted in the home.
+pub(crate) struct MountPoint {
+    pub(crate) path: PathBuf,
+    pub(crate) is_directory: bool,
+}
+
+/// Removes links that a session left where something is to be mounted: no mount follows one.
+fn remove_links(root: &Path, points: impl Iterator<Item = PathBuf>) -> Result<(), RunError> {
+    let top = rustix::fs::open(root, DIRECTORY, Mode::empty());
+    let top = top.map_err(|errno| RunError::System(errno.into()))?;
+    for point in points {
+        let (Some(parent), Some(name)) = (point.parent(), point.file_name()) else { continue };
+        // A way that leads elsewhere is cleared next.
+        let Ok(parent) = descend(&top, parent) else { continue };
+        let found = rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW);
+        let is_other = |found: rustix::fs::Stat| {
+            !matches!(
+                FileType::from_raw_mode(found.st_mode),
+                FileType::Directory | FileType::RegularFile
+            )
+        };
+        if found.is_ok_and(is_other) {
+            rustix::fs::unlinkat(&parent, name, AtFlags::empty())
+                .map_err(|errno| RunError::System(errno.into()))?;
         }
     }
     Ok(())

@@ -17,6 +17,7 @@ fn no_flood_of_refusals_fills_the_log_or_the_screen() {
             method: "GET",
             host: "localhost",
             path: &path,
+            for_user: false,
         };
         records.record(&refused).unwrap();
         records.record(&denied).unwrap();
@@ -61,4 +62,24 @@ fn a_refusal_of_a_silent_host_is_recorded_and_not_shown() {
     assert_eq!(records.rest(), ["refused: other.example.net:443"]);
     let recorded = std::fs::read_to_string(state.path().join("audit.jsonl")).unwrap();
     assert_eq!(recorded.lines().count(), 2);
+}
+
+#[test]
+fn a_provider_that_fails_is_shown_once() {
+    let state = tempfile::tempdir().unwrap();
+    let audit = Arc::new(Audit::open(state.path(), None).unwrap());
+    let records = Records::new(audit, false, Vec::new());
+    let provider = ProviderId::new("p").unwrap();
+    for path in ["/v1/messages", "/v1/other"] {
+        let failed =
+            DoorEvent::ProviderFailed { provider: &provider, host: "h", what: "answered 401" };
+        records.record(&failed).unwrap();
+        let reason = "pinfold: provider `p` at h did not answer: connect: refused";
+        let (method, host) = ("POST", "h");
+        let denied = DoorEvent::Denied { status: 502, reason, method, host, path, for_user: true };
+        records.record(&denied).unwrap();
+    }
+    let expected =
+        ["provider p at h answered 401", "provider `p` at h did not answer: connect: refused"];
+    assert_eq!(records.rest(), expected);
 }

@@ -100,6 +100,7 @@ impl Preparation {
         Ok(Request {
             extra: extra.collect(),
             files: files.collect(),
+            my_config: run.my_config,
             stack,
             provider: run.provider,
             ssh,

@@ -63,6 +63,9 @@ pub(crate) fn make(request: &Request) -> Result<(Design, SessionState, LaunchPla
     let state = SessionState::create(&request.places).map_err(RunError::System)?;
     let (mut design, plan) = Design::find(request, state.id())?;
     design.make_places(request)?;
+    if let Some(mine) = &request.my_config {
+        mine.make(state.private()).map_err(RunError::System)?;
+    }
     Ok((design, state, plan))
 }
 
@@ -92,9 +95,11 @@ impl Design {
             plan::put_view(&mut plan, &workspace.root, layer)?;
         }
         plan.tree.extend(guard.entries(workspace.root.as_path(), places)?);
+        let private = SessionState::private_of(places, id);
+        let mine = request.my_config.as_ref().map(|mine| mine.entries(&private)).transpose()?;
+        plan.tree.extend(mine.into_iter().flatten());
         plan.tree.extend(request.files.iter().cloned());
         plan.tree.extend(mounts.into_iter().flatten());
-        let private = SessionState::private_of(places, id);
         let trust = trust::is_needed(settings)
             .then(|| Trust::new(&private, stack.cloned(), request.caller_trust.clone()));
         if trust.is_none() && stack.is_some_and(|stack| !stack.is_built()) {

@@ -97,7 +97,12 @@ pub(crate) struct PolicyArgs {
     /// The model's provider
     #[arg(long, help_heading = AGENT)]
     pub(crate) provider: Option<String>,
-    /// Keep the agent's own state between runs, or not
+    /// Bring your own setup of the agent, read-only: instructions, skills, commands, subagents, MCP
+    /// servers and themes; never logins
+    #[arg(long, help_heading = AGENT)]
+    pub(crate) my_config: bool,
+    /// Keep the agent's own state (its conversations and settings) for this workspace, for all of
+    /// them, or not; for this workspace by default, if you attend the run
     #[arg(
         long,
         value_name = "MODE",

@@ -2,4 +2,5 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
 
 mod agents;
+mod my_config;
 mod state;

@@ -43,3 +43,35 @@ fn a_session_cannot_keep_its_agent_from_starting_again() {
         assert!(aside.count() >= 4, "what was in the way is kept aside");
     }
 }
+
+#[test]
+fn an_attended_run_finds_what_the_last_one_in_its_workspace_kept() {
+    const KEEP: &str = "cat ~/.own/kept 2>/dev/null || echo nothing; pwd >~/.own/kept";
+    for person in people() {
+        let stage = Stage::new(person);
+        stage.write("home/.config/pinfold/agents/own.toml", AGENT);
+        stage.write("other/file", "");
+        let run = |options: &[&str], workspace: &str| {
+            let mut run = stage.pinfold(&["run"]);
+            run.args(options).args(["own", "--", "-c", KEEP]);
+            let output = run.current_dir(stage.path(workspace)).output().unwrap();
+            let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(output.status.success(), "{errors}");
+            String::from_utf8_lossy(&output.stdout).trim().to_owned()
+        };
+        let here = fs::canonicalize(stage.workspace()).unwrap().display().to_string();
+        let here_name = stage.workspace();
+        let here_name = here_name.file_name().unwrap().to_str().unwrap();
+        assert_eq!(run(&[], here_name), "nothing");
+        assert_eq!(run(&[], here_name), here);
+        assert_eq!(run(&[], "other"), "nothing", "another workspace has its own");
+        assert_eq!(run(&["--state", "ephemeral"], here_name), "nothing");
+        assert_eq!(run(&["--unattended"], here_name), "nothing", "nobody attends it");
+        assert_eq!(run(&["--unattended", "--state", "repository"], here_name), here);
+        // Another directory in its place is somebody else's work.
+        fs::rename(stage.path("other"), stage.path("aside")).unwrap();
+        stage.write("other/file", "");
+        stage.own(&stage.path("other"));
+        assert_eq!(run(&[], "other"), "nothing");
+    }
+}

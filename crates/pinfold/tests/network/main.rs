@@ -4,4 +4,5 @@
 mod budgets;
 mod gateway;
 mod logins;
+mod models;
 mod network;

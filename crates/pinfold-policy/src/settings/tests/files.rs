@@ -109,7 +109,10 @@ fn mistakes_in_the_users_file_are_told() {
             "providers.p.account.OpenAI-Project: expected",
         ),
         ("model = \"\"", "not empty"),
-        ("files = { state = \"kept\" }", "unknown state \"kept\"; known: ephemeral, persistent"),
+        (
+            "files = { state = \"kept\" }",
+            "unknown state \"kept\"; known: ephemeral, repository, persistent",
+        ),
     ] {
         let error = user(text).error();
         assert!(error.contains(expected), "{error}");

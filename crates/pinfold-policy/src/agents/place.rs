@@ -1,0 +1,114 @@
+//! Where a provider is: a URL that may name a region, and names of regions and projects.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use crate::settings::{BaseUrl, BaseUrlError};
+
+/// What stands for the region in a [`UrlTemplate`].
+const REGION: &str = "{region}";
+
+/// Longest label of a host name (RFC 1123, 2.1).
+const LONGEST_NAME: usize = 63;
+
+/// The name of a region or project of a cloud: lower-case letters, digits and hyphens, because it becomes
+/// a part of host names and paths.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CloudName(String);
+
+/// Why a text is no [`CloudName`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected at most {LONGEST_NAME} lower-case letters, digits and hyphens")]
+pub struct InvalidCloudName;
+
+impl CloudName {
+    /// Returns the name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for CloudName {
+    type Err = InvalidCloudName;
+
+    fn from_str(text: &str) -> Result<Self, InvalidCloudName> {
+        let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        let bytes = text.as_bytes();
+        let is_name = bytes.len() <= LONGEST_NAME
+            && bytes.first().is_some_and(|&byte| is_plain(byte))
+            && bytes.iter().all(|&byte| is_plain(byte) || byte == b'-');
+        if is_name { Ok(Self(text.to_owned())) } else { Err(InvalidCloudName) }
+    }
+}
+
+impl fmt::Display for CloudName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A base URL, or one for each region.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UrlTemplate {
+    text: String,
+    /// Regions that have another URL.
+    pub(super) others: BTreeMap<String, BaseUrl>,
+}
+
+impl UrlTemplate {
+    /// Returns whether the URL needs a region.
+    #[must_use]
+    pub fn needs_region(&self) -> bool {
+        self.text.contains(REGION)
+    }
+
+    /// Returns the URL for a region. `None` if it needs a region and there is none.
+    #[must_use]
+    pub fn url(&self, region: Option<&CloudName>) -> Option<BaseUrl> {
+        if !self.needs_region() {
+            return self.text.parse().ok();
+        }
+        let region = region?.as_str();
+        let other = self.others.get(region).cloned();
+        other.or_else(|| self.text.replace(REGION, region).parse().ok())
+    }
+}
+
+impl FromStr for UrlTemplate {
+    type Err = BaseUrlError;
+
+    fn from_str(text: &str) -> Result<Self, BaseUrlError> {
+        // A name of a region is a label or a part of one, so what is sound for one is for all.
+        text.replace(REGION, "r").parse::<BaseUrl>()?;
+        Ok(Self { text: text.to_owned(), others: BTreeMap::new() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_region_becomes_a_part_of_the_url_and_nothing_else() {
+        let template: UrlTemplate = "https://bedrock.{region}.example.com".parse().unwrap();
+        let region: CloudName = "eu-west-1".parse().unwrap();
+        assert!(template.needs_region() && template.url(None).is_none());
+        let url = template.url(Some(&region)).unwrap();
+        assert_eq!(url.as_str(), "https://bedrock.eu-west-1.example.com");
+        for text in ["", "a.b", "a/b", "a@b", "A", "-a", "a:1", "a#", &"a".repeat(64)] {
+            assert_eq!(text.parse::<CloudName>(), Err(InvalidCloudName), "{text}");
+        }
+        assert_eq!("ftp://{region}".parse::<UrlTemplate>(), Err(BaseUrlError::Scheme));
+    }
+
+    #[test]
+    fn some_regions_have_a_url_of_their_own() {
+        let mut template: UrlTemplate = "https://{region}-x.example.com".parse().unwrap();
+        template.others.insert("global".to_owned(), "https://x.example.com".parse().unwrap());
+        let url = |region: &str| template.url(Some(&region.parse().unwrap())).unwrap();
+        assert_eq!(url("global").as_str(), "https://x.example.com");
+        assert_eq!(url("us-east5").as_str(), "https://us-east5-x.example.com");
+    }
+}

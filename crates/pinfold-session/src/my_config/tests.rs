@@ -1,0 +1,211 @@
+use std::os::unix::fs::symlink;
+
+use serde_json::json;
+
+use super::*;
+
+/// A home with files, and pinfold's own directories in it.
+fn home(files: &[(&str, &str)]) -> (tempfile::TempDir, Places) {
+    let home = tempfile::tempdir().unwrap();
+    for (path, content) in files {
+        let path = home.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+    let at = |path: &str| home.path().join(path);
+    let places = Places {
+        home: home.path().to_owned(),
+        config: at(".config/pinfold"),
+        state: at(".local/state/pinfold"),
+        cache: at(".cache/pinfold"),
+    };
+    (home, places)
+}
+
+fn copied(places: &Places, path: &str) -> (Vec<(String, String)>, Vec<String>) {
+    let mut left_out = Vec::new();
+    let copied = Copier::new(places).unwrap().copy(Path::new(path), &mut left_out);
+    let files = copied.map(|copied| copied.files).unwrap_or_default().into_iter();
+    let text = |(path, file): (PathBuf, copy::CopiedFile)| {
+        (path.display().to_string(), String::from_utf8(file.content).unwrap())
+    };
+    (files.map(text).collect(), left_out)
+}
+
+#[test]
+fn a_link_comes_in_where_the_user_makes_one_and_not_where_a_skill_does() {
+    let (home, places) = home(&[
+        ("dotfiles/CLAUDE.md", "mine"),
+        ("dotfiles/skill/SKILL.md", "a skill"),
+        ("diary.txt", "private"),
+        (".claude/skills/other/SKILL.md", "of somebody else"),
+    ]);
+    let at = |path: &str| home.path().join(path);
+    symlink(at("dotfiles/CLAUDE.md"), at(".claude/CLAUDE.md")).unwrap();
+    symlink(at("dotfiles/skill"), at(".claude/skills/skill")).unwrap();
+    symlink(at("diary.txt"), at(".claude/skills/other/notes.md")).unwrap();
+    symlink("SKILL.md", at(".claude/skills/other/inner.md")).unwrap();
+    symlink("../../diary.txt", at("dotfiles/skill/out.md")).unwrap();
+    let (files, _) = copied(&places, ".claude/CLAUDE.md");
+    assert_eq!(files, [(".claude/CLAUDE.md".to_owned(), "mine".to_owned())]);
+    let (files, left_out) = copied(&places, ".claude/skills");
+    let names: Vec<&str> = files.iter().map(|(path, _)| path.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            ".claude/skills/other/SKILL.md",
+            ".claude/skills/other/inner.md",
+            ".claude/skills/skill/SKILL.md"
+        ]
+    );
+    assert!(!files.iter().any(|(_, content)| content == "private"));
+    assert_eq!(left_out.len(), 2, "{left_out:?}");
+}
+
+#[test]
+fn no_link_brings_a_secret_or_what_is_not_the_users() {
+    let secrets = [
+        ".aws/credentials",
+        ".ssh/id_ed25519",
+        ".claude/.credentials.json",
+        ".codex/auth.json",
+        ".config/gh/hosts.yml",
+        ".config/pinfold/secrets/anthropic",
+        ".local/state/pinfold/audit.jsonl",
+        "project/.env",
+        "keys/server.pem",
+        ".bash_history",
+    ];
+    let all: Vec<(&str, &str)> = secrets.iter().map(|path| (*path, "hush")).collect();
+    let (home, places) = home(&all);
+    fs::create_dir_all(home.path().join(".claude/skills")).unwrap();
+    let mut targets: Vec<PathBuf> = secrets.iter().map(|path| home.path().join(path)).collect();
+    targets
+        .extend(["/etc/passwd", "/proc/self/environ", "/dev/zero", "/nowhere"].map(PathBuf::from));
+    for directory in [".aws", ".ssh", ".config/pinfold", ".config/gh", "."] {
+        targets.push(home.path().join(directory));
+    }
+    for (number, target) in targets.iter().enumerate() {
+        let link = home.path().join(format!(".claude/skills/{number}.md"));
+        symlink(target, &link).unwrap();
+        symlink(target, home.path().join(format!("{number}.md"))).unwrap();
+        assert!(copied(&places, &format!("{number}.md")).0.is_empty(), "{}", target.display());
+    }
+    let (files, _) = copied(&places, ".claude/skills");
+    assert!(files.is_empty(), "{files:?}");
+}
+
+#[test]
+fn secrets_among_skills_and_what_is_no_file_stay_out() {
+    let (home, places) = home(&[
+        (".claude/skills/a/SKILL.md", "a"),
+        (".claude/skills/a/.env", "hush"),
+        (".claude/skills/a/token.pem", "hush"),
+        (".claude/skills/a/.git/config", "hush"),
+    ]);
+    let fifo = home.path().join(".claude/skills/a/fifo");
+    let mode = rustix::fs::Mode::RWXU;
+    rustix::fs::mknodat(rustix::fs::CWD, fifo, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let (files, left_out) = copied(&places, ".claude/skills");
+    assert_eq!(files, [(".claude/skills/a/SKILL.md".to_owned(), "a".to_owned())]);
+    assert_eq!(left_out.len(), 3, "{left_out:?}");
+}
+
+#[test]
+fn a_huge_tree_stays_out_as_a_whole() {
+    let (home, places) = home(&[(".claude/skills/a/SKILL.md", "a")]);
+    let big = fs::File::create(home.path().join(".claude/skills/a/big")).unwrap();
+    big.set_len(1 << 40).unwrap();
+    let (files, left_out) = copied(&places, ".claude/skills");
+    assert!(files.is_empty());
+    assert_eq!(left_out, [".claude/skills (more than 16 MiB)"]);
+    fs::remove_file(home.path().join(".claude/skills/a/big")).unwrap();
+    for number in 0..2001 {
+        fs::write(home.path().join(format!(".claude/skills/a/{number}")), "").unwrap();
+    }
+    assert_eq!(copied(&places, ".claude/skills").1, [".claude/skills (more than 2000 files)"]);
+    symlink(".", home.path().join(".claude/commands")).unwrap();
+    let (files, _) = copied(&places, ".claude/commands");
+    assert!(files.is_empty(), "a link to what is above it ends");
+}
+
+#[test]
+fn servers_come_in_without_secrets_and_these_are_named() {
+    let servers = json!({
+        "github": {
+            "command": "npx", "args": ["-y", "@modelcontextprotocol/server-github"],
+            "env": {"GITHUB_TOKEN": "ghp_0123456789abcdef", "HOST": "${GH_HOST}"}
+        },
+        "remote": {
+            "type": "http", "url": "https://mcp.example.com/sse",
+            "headers": {"Authorization": "Bearer hush", "X-Key": "${API_KEY}"},
+            "oauth": {"clientSecret": "hush"}
+        },
+        "a": {"command": "x", "args": ["--api-key", "hush"]},
+        "b": {"command": "x", "args": ["--token=hush"]},
+        "c": {"command": "x", "args": ["postgres://me:hush@db/x"]},
+        "d": {"url": "https://x.example/?key=hush"},
+        "e": {"url": "https://x.example/s/a1b2c3d4e5f6a7b8c9d0e1/mcp"},
+        "f": {"command": "sh", "args": ["-c", "API_KEY=hush exec x"]},
+        "g": {"command": "x", "args": ["sk-ant-api03-hushhush"]},
+        "h": {"command": "x", "args": ["123e4567-e89b-12d3-a456-426614174000"]},
+        "i": {"command": ["x", {"hush": 1}]},
+        "j": "hush",
+        "k": {"command": "x", "args": ["--api-key", "${API_KEY}"]}
+    });
+    let serde_json::Value::Object(servers) = servers else { panic!("no object") };
+    let mut left_out = Vec::new();
+    let cleaned = servers::clean(servers, &mut left_out);
+    let text = serde_json::to_string(&cleaned).unwrap();
+    assert!(!text.contains("hush") && !text.contains("ghp_"), "{text}");
+    assert_eq!(cleaned.keys().collect::<Vec<_>>(), ["github", "k", "remote"]);
+    assert_eq!(cleaned["github"]["env"], json!({"HOST": "${GH_HOST}"}));
+    assert_eq!(cleaned["remote"]["headers"], json!({"X-Key": "${API_KEY}"}));
+    let said = left_out.join("; ");
+    for part in ["env GITHUB_TOKEN of github", "headers Authorization of remote", "oauth of remote"]
+    {
+        assert!(said.contains(part), "{said}");
+    }
+    assert!(!said.contains("hush"), "{said}");
+}
+
+#[test]
+fn a_key_goes_into_a_generated_file_or_one_of_its_own() {
+    let path = InsidePath::new(Path::new(HOME).join("a/config.toml")).unwrap();
+    let content = b"model = \"m\"\n[tui]\nx = 1\n".to_vec();
+    let place = Place::File { content, mode: 0o600, keep: false };
+    let mut files = vec![Entry { path, place }];
+    let put = |files: &mut Vec<Entry>, into: &str, key: &str, value| {
+        merge::put(files, Path::new(into), key, value, merge::Made::Once).unwrap();
+    };
+    put(&mut files, "a/config.toml", "tui.theme", json!("dark"));
+    put(&mut files, "a/config.toml", "mcp_servers", json!({"x": {"command": "c", "args": ["a"]}}));
+    put(&mut files, "a/new.json", "ui.theme", json!("dark"));
+    let text = |at: usize| match &files[at].place {
+        Place::File { content, .. } => String::from_utf8(content.clone()).unwrap(),
+        other => panic!("{other:?}"),
+    };
+    let whole: toml::Table = toml::from_str(&text(0)).unwrap();
+    assert_eq!(whole["tui"]["theme"].as_str(), Some("dark"));
+    assert_eq!(whole["tui"]["x"].as_integer(), Some(1));
+    assert_eq!(whole["mcp_servers"]["x"]["command"].as_str(), Some("c"));
+    assert_eq!(text(1), "{\"ui\":{\"theme\":\"dark\"}}");
+    let value = merge::value(Path::new("x.json"), b"{ // mine\n}", "theme");
+    assert!(value.is_err());
+}
+
+#[test]
+fn every_built_in_profile_lists_no_login() {
+    let protection = pinfold_policy::protect::Protection::default();
+    let registry = pinfold_policy::agents::Registry::default();
+    for name in registry.names() {
+        let mine = registry.load(&name).unwrap().my_config;
+        for path in mine.read {
+            assert!(protection.refuses(&Path::new("/home/x").join(&path)).is_none(), "{path:?}");
+            let text = path.to_string_lossy();
+            assert!(
+                !["auth", "credential", "settings", "hooks"].iter().any(|word| text.contains(word))
+            );
+        }
+    }
+}

@@ -55,9 +55,22 @@ pub(crate) fn plain(json: &str) -> String {
     plain
 }
 
+/// A number of bytes, for people.
+pub(crate) struct Size(pub(crate) u64);
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = [(1_u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+        match units.into_iter().find(|(unit, _)| self.0 >= *unit) {
+            Some((unit, name)) => write!(f, "{:.1} {name}", self.0 as f64 / unit as f64),
+            None => write!(f, "{} B", self.0),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::plain;
+    use super::{Size, plain};
 
     #[test]
     fn it_is_the_same_and_has_nothing_that_drives_a_terminal() {
@@ -68,5 +81,11 @@ mod tests {
             assert!(json.contains(r"\udb40\udc41") && json.contains(r"\u200b"), "{json}");
             assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap(), value);
         }
+    }
+
+    #[test]
+    fn sizes_have_one_digit_after_the_point() {
+        let shown = [0, 1023, 1024, 1_600_000, 5 << 30].map(|bytes| Size(bytes).to_string());
+        assert_eq!(shown, ["0 B", "1023 B", "1.0 KiB", "1.5 MiB", "5.0 GiB"]);
     }
 }

@@ -9,10 +9,11 @@ use clap::{Args, Subcommand};
 use pinfold_host::directories::Places;
 use pinfold_policy::path::{Brief, Escaped};
 use pinfold_policy::settings::Settings;
+use pinfold_provision::Pruned;
 use pinfold_rootfs::system::{Doing, Stack};
 use pinfold_session::snapshot::step::Step;
 use pinfold_session::snapshot::{
-    Building, Event, KEPT, Pruned, SnapshotError, Snapshots, Summary, base_of, build_hosts,
+    Building, Event, KEPT, SnapshotError, Snapshots, Summary, base_of, build_hosts,
 };
 use pinfold_terminal::notify;
 use pinfold_workspace::workspace::Workspace;

@@ -15,6 +15,7 @@ mod hunt;
 mod leftovers;
 mod links;
 mod lock;
+mod manual;
 mod workspace;
 
 /// What a task returns: an error to print, or nothing.
@@ -39,6 +40,7 @@ tasks:
         [--on DIRECTORY]        workspace and tools: on this directory's disk
         [--rounds N]            work and workspace: so many turns of each piece
   bench soak [--minutes N]      mixed traffic for ten minutes; fails when something grows
+  man [DIRECTORY]               write the manual pages (default: to target/man/man1), and check them
   lock AGENT VERSION [FILE]     write agents/recipes/FILE.json (FILE: AGENT) from npm";
 
 fn main() -> ExitCode {
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
         ["hunt", rest @ ..] => hunt::run(rest),
         ["attack", rest @ ..] => attack::run(rest),
         ["links"] => links::run(),
+        ["man", rest @ ..] => manual::run(rest),
         ["leftovers", rest @ ..] => leftovers::run(rest),
         // A program of its own: it links the product, which this one must not.
         ["bench", rest @ ..] => {

@@ -16,6 +16,7 @@ mod leftovers;
 mod links;
 mod lock;
 mod manual;
+mod words;
 mod workspace;
 
 /// What a task returns: an error to print, or nothing.
@@ -41,7 +42,9 @@ tasks:
         [--rounds N]            work and workspace: so many turns of each piece
   bench soak [--minutes N]      mixed traffic for ten minutes; fails when something grows
   man [DIRECTORY]               write the manual pages (default: to target/man/man1), and check them
-  lock AGENT VERSION [FILE]     write agents/recipes/FILE.json (FILE: AGENT) from npm";
+  lock AGENT VERSION [FILE]     write agents/recipes/FILE.json (FILE: AGENT) from npm
+  words [--write | --files]     search for words that xtask/data/words.txt lists, lower the numbers of those that
+                                comments still have, or list the files with most of them";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
         ["bench", rest @ ..] => {
             cargo::run(&["run", "--quiet", "--release", "--package", "pinfold-bench", "--"], rest)
         }
+        ["words", rest @ ..] => words::run(rest),
         ["lock", rest @ ..] => lock::run(rest).map_err(Into::into),
         _ => Err(USAGE.into()),
     };

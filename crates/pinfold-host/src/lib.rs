@@ -16,7 +16,6 @@ pub mod placeholder;
 pub mod process;
 pub mod rate_limit;
 mod refusal;
-pub mod removal;
 pub mod session_id;
 pub mod sessions;
 pub mod sys;

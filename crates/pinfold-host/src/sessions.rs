@@ -15,12 +15,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pinfold_trees::remove_tree;
 use rustix::fs::{CWD, FlockOperation};
 
 use crate::directories::Places;
 use crate::io::AtPath as _;
 use crate::placeholder::{Located, Placeholder, Pool};
-use crate::removal::remove_tree;
 use crate::session_id::{SessionId, SessionName};
 
 mod programs;

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use pinfold_host::removal::remove_tree;
+use pinfold_trees::remove_tree;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::{Integrity, LayerId};

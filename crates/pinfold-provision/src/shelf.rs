@@ -11,7 +11,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use pinfold_host::removal::remove_tree;
+use pinfold_trees::remove_tree;
 
 use crate::lock::Lock;
 use crate::steps::is_disk_full;

@@ -358,7 +358,7 @@ impl<'a> Systems<'a> {
                 StepError::DiskFull => self.disk_full(from),
                 StepError::Failed(source) => SystemError::Unpack { base: from.to_owned(), source },
             })?;
-            pinfold_host::removal::remove_tree(&archives)
+            pinfold_trees::remove_tree(&archives)
                 .map_err(|error| self.shelf.failed("remove", &archives, error))?;
             self.summary(digest, from, staging)
         };

@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 
 use pinfold_host::directories::Places;
 use pinfold_host::io::AtPath as _;
-use pinfold_host::removal::{empty_directory, remove_tree};
 use pinfold_host::sessions::{is_live, live_sessions, while_none_runs};
 use pinfold_protect::set_aside;
 use pinfold_provision::{Cache, Registry, Shelf};
 use pinfold_session::detach;
 use pinfold_session::snapshot::Snapshots;
 use pinfold_snapshot::disk;
+use pinfold_trees::{empty_directory, remove_tree};
 use pinfold_workspace::review::{self, Review, Selection};
 
 /// One kind of files that can be removed.

@@ -173,6 +173,11 @@ fn list(places: &Places, output: Output) -> Result<ExitCode, Failure> {
         print::json(&all)?;
         return Ok(ExitCode::SUCCESS);
     }
+    if all.is_empty() {
+        notify!(
+            "pinfold: no snapshots; `pinfold snapshot build` builds the one of this repository"
+        );
+    }
     for one in all {
         let (from, repository) = (Escaped(one.from.as_ref()), Escaped(one.repository.as_ref()));
         say!("{}  {}  {from}  {} commands  {repository}", &one.id[..12], one.made, one.setup.len());

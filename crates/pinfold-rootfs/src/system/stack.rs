@@ -105,7 +105,7 @@ impl Stack {
             Landing::Kept(dir) => {
                 let home = dir.join(landing_name(path.as_path()));
                 // What an earlier view left in it says that it was not synced, and is refused.
-                pinfold_host::removal::remove_tree(&home.join("work"))?;
+                pinfold_trees::remove_tree(&home.join("work"))?;
                 for name in ["upper", "work"] {
                     fs::create_dir_all(home.join(name))?;
                 }

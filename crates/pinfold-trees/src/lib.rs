@@ -12,26 +12,26 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RenameFlags};
-use rustix::fs::{fstat, openat, renameat_with, statat, unlinkat};
+use rustix::fs::{fstat, open, openat, renameat_with, statat, unlinkat};
 use rustix::io::Errno;
-
-use crate::beneath::open_directory;
-use crate::directories::resolved;
 
 /// How often a directory is emptied that somebody else fills at the same time.
 const PASSES: usize = 4;
 const ENTERED: OFlags =
     OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Removes a file or a tree, whatever its permissions are. A missing one counts as removed.
+/// Removes a file or a tree, whatever its permissions are. A missing one counts as removed. Only the directory that
+/// it lies in is reached by its path, and has to be one that no sandbox can replace.
 ///
 /// # Errors
 /// Returns the error of the call that failed; `DirectoryNotEmpty` for a tree in which somebody keeps making files.
 pub fn remove_tree(path: &Path) -> io::Result<()> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let name = CString::new(name.as_bytes())?;
-    let above = match open_directory(&resolved(path.parent().unwrap_or(Path::new("/")))) {
-        Err(Errno::NOENT) => return Ok(()),
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let above = match open(parent.unwrap_or(Path::new(".")), flags, Mode::empty()) {
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(()),
         opened => opened?,
     };
     let kind = match statat(&above, &name, AtFlags::SYMLINK_NOFOLLOW) {

@@ -4,6 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 
+fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
+    open(path, ENTERED, Mode::empty())
+}
+
 fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o7777
 }

@@ -39,6 +39,7 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
     formatted.map_err(|error| format!("{error}; `cargo fmt --all` formats the code"))?;
     crate::crates::run(&["--check"])?;
     crate::links::run()?;
+    crate::words::run(&[])?;
     if changed.is_empty() {
         println!("no package changed");
         return Ok(());

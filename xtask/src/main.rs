@@ -16,6 +16,8 @@ mod hunt;
 mod leftovers;
 mod links;
 mod lock;
+mod manual;
+mod words;
 mod workspace;
 
 /// What a task returns: an error to print, or nothing.
@@ -41,7 +43,10 @@ tasks:
         [--on DIRECTORY]        workspace and tools: on this directory's disk
         [--rounds N]            work and workspace: so many turns of each piece
   bench soak [--minutes N]      mixed traffic for ten minutes; fails when something grows
-  lock AGENT VERSION [FILE]     write agents/recipes/FILE.json (FILE: AGENT) from npm";
+  man [DIRECTORY]               write the manual pages (default: to target/man/man1), and check them
+  lock AGENT VERSION [FILE]     write agents/recipes/FILE.json (FILE: AGENT) from npm
+  words [--write | --files]     search for words that xtask/data/words.txt lists, lower the numbers of those that
+                                comments still have, or list the files with most of them";
 
 /// Builds the benchmarks and runs them.
 fn bench(words: &[&str]) -> Outcome {
@@ -60,9 +65,11 @@ fn main() -> ExitCode {
         ["hunt", rest @ ..] => hunt::run(rest),
         ["attack", rest @ ..] => attack::run(rest),
         ["links"] => links::run(),
+        ["man", rest @ ..] => manual::run(rest),
         ["leftovers", rest @ ..] => leftovers::run(rest),
         // A program of its own: it links the product, which this one must not.
         ["bench", rest @ ..] => bench(rest),
+        ["words", rest @ ..] => words::run(rest),
         ["lock", rest @ ..] => lock::run(rest).map_err(Into::into),
         _ => Err(USAGE.into()),
     };

@@ -101,8 +101,8 @@ fn are_text(plan: &LaunchPlan) -> Result<(), LaunchError> {
         Some(entry) => Err(LaunchError::Source {
             path: entry.path.to_string(),
             source: std::io::Error::other(
-                "its name is not UTF-8, which this container engine cannot be told of; runc, crun \
-                 and --boundary namespace take any",
+                "its name is not UTF-8, which this container engine cannot mount; runc, crun and \
+                 --boundary namespace can",
             ),
         }),
     }

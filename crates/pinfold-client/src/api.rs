@@ -41,7 +41,7 @@ pub trait Call: Serialize + DeserializeOwned + JsonSchema {
     type Answer: Serialize + DeserializeOwned + JsonSchema;
 }
 
-/// The parameters of what is told without being asked.
+/// The parameters of notifications.
 pub trait Told: Serialize + DeserializeOwned + JsonSchema {
     /// The notification's name.
     const METHOD: &'static str;
@@ -119,7 +119,7 @@ told! {
     ExecOutput, "exec.output", "What runs has written something.";
     ExecExit, "exec.exit", "A program has ended; all of its output was reported before.";
     FilesChanged, "files.changed", "Something that is watched has changed.";
-    ApprovalAsked, "approvals.asked", "The inside asks to run something on the host.";
+    ApprovalAsked, "approvals.asked", "The sandbox asks to run something on the host.";
     ApprovalSettled, "approvals.settled", "A request waits no more.";
     AuditEvent, "event", "Something was written to the audit log.";
 }

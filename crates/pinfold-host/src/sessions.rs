@@ -11,10 +11,11 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pinfold_trees::remove_tree;
 use rustix::fs::{CWD, FlockOperation};
 
 use crate::directories::Places;
@@ -264,19 +265,8 @@ pub fn remove_private(path: &Path) {
     }
     let removed = fs::remove_dir_all(path);
     if removed.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied) {
-        open_up(path);
-        let _ = fs::remove_dir_all(path);
-    }
-}
-
-/// Nothing inside runs any more that could make a directory a link meanwhile.
-fn open_up(path: &Path) {
-    if !fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir()) {
-        return;
-    }
-    let _ = fs::set_permissions(path, fs::Permissions::from_mode(0o700));
-    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
-        open_up(&entry.path());
+        // What is left takes room, and the next start tries again.
+        let _ = remove_tree(path);
     }
 }
 
@@ -318,6 +308,20 @@ pub fn is_live(places: &Places, session: &str) -> bool {
 /// Whether another start settles now what a dead session left.
 pub fn is_being_settled(places: &Places, id: &SessionId) -> bool {
     SessionState::private_of(places, id).join(SETTLING).exists() && is_live(places, id.as_str())
+}
+
+/// Calls a function if no session runs, and lets none begin until it returns.
+///
+/// # Errors
+/// Returns the error of the lock or of the function.
+pub fn while_none_runs<T>(
+    places: &Places,
+    act: impl FnOnce() -> io::Result<T>,
+) -> io::Result<Option<T>> {
+    let sessions = places.state.join("sessions");
+    Places::make_private(&sessions)?;
+    let _common = lock(&sessions.join(COMMON), FlockOperation::LockExclusive)?;
+    if live_sessions(places).is_empty() { act().map(Some) } else { Ok(None) }
 }
 
 /// Waits until a session has cleaned up.

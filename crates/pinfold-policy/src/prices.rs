@@ -11,7 +11,7 @@ const BUILT_IN: (&str, &[u8]) =
 
 /// The keys of a price, in USD for a million tokens.
 pub(crate) const PRICE: &[Key] = &[
-    Key::new("input", Shape::Amount, "What is sent, but for what a cache held."),
+    Key::new("input", Shape::Amount, "What is sent, except what a cache held."),
     Key::new("output", Shape::Amount, "What the model says and thinks."),
     Key::new("cache_read", Shape::Amount, "What a cache held; as input if absent."),
     Key::new("cache_write", Shape::Amount, "What a cache takes up; as input if absent."),

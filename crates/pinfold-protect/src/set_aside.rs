@@ -5,6 +5,7 @@
 //! another name; a repository there stops being one. What is moved is written down first.
 //! `pinfold adopt` lists it and puts it back.
 
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, Write as _};
@@ -16,7 +17,9 @@ use std::time::SystemTime;
 
 use pinfold_git::refs::shell_word;
 use pinfold_host::directories::Places;
+use pinfold_host::io::AtPath as _;
 use pinfold_policy::path::Escaped;
+use pinfold_trees::remove_tree;
 use rustix::fs::{FileType, Mode, OFlags, RenameFlags, ResolveFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -189,7 +192,9 @@ fn separate(file: &OwnedFd, store: &OwnedFd, name: &Path) -> io::Result<()> {
 
 const ENTRY: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-fn directory(places: &Places) -> PathBuf {
+/// Returns the directory of everything that was set aside out of workspaces.
+#[must_use]
+pub fn directory(places: &Places) -> PathBuf {
     places.state.join("set-aside")
 }
 
@@ -269,6 +274,28 @@ pub fn list(places: &Places) -> Vec<Aside> {
         .collect();
     all.sort_by_key(|aside| (std::cmp::Reverse(aside.when), aside.file.clone()));
     all
+}
+
+/// Removes everything that sessions set aside out of workspaces, except what `is_live` sessions did. What is still
+/// in a workspace, under another name, stays there and can still be put back.
+///
+/// # Errors
+/// Returns the error of the first entry that cannot be removed, with its path.
+pub fn remove_all(places: &Places, is_live: &dyn Fn(&str) -> bool) -> io::Result<()> {
+    let mut sessions = HashSet::new();
+    for aside in list(places).into_iter().filter(|aside| !is_live(&aside.session)) {
+        if aside.record.stays.is_none() {
+            // The record goes last: killed in between, what is left of a tree can still be found.
+            remove_tree(&aside.now()).at("remove", &aside.path)?;
+            remove_tree(&aside.file).at("remove", &aside.file)?;
+        }
+        sessions.extend(aside.file.parent().map(Path::to_owned));
+    }
+    for session in sessions {
+        // One with a record of something in a workspace is not empty.
+        let _ = fs::remove_dir(session);
+    }
+    Ok(())
 }
 
 /// Names what was set aside, with the command that puts it back from where the user is.

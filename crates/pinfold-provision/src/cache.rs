@@ -6,13 +6,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use pinfold_trees::remove_tree;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::{Integrity, LayerId};
+use crate::lock::Lock;
 use crate::names::Registry;
 use crate::recipe::{Recipe, RecipeError};
-use crate::seal::{SealError, remove_tree, seal};
-use crate::shelf::{Shelf, ShelfError};
+use crate::seal::{SealError, seal};
+use crate::shelf::{Pruned, Shelf, ShelfError};
 use crate::steps::{Event, Fetch, Fetched, Job, StepError, Unpack, is_disk_full};
 use crate::unpack::{BIN_DIR, RECIPE_FILE, Stats};
 
@@ -120,7 +122,8 @@ impl Cache {
 
     /// The layer of a recipe (already narrowed to a platform), made now if need be.
     ///
-    /// Of several processes that ask for one layer, one works and the others wait.
+    /// Of several processes that ask for one layer, one works and the others wait. Nobody removes the layer as
+    /// long as the lock is held.
     ///
     /// # Errors
     /// See [`CacheError`]. What a failed attempt left is removed; what a killed one left is
@@ -131,16 +134,45 @@ impl Cache {
         fetch: &dyn Fetch,
         unpack: &dyn Unpack,
         progress: &dyn Fn(Event),
-    ) -> Result<Layer, CacheError> {
+    ) -> Result<(Layer, Lock), CacheError> {
         let id = recipe.hash()?;
         let work = Work { cache: self, recipe, id, progress };
-        let (layer, _) = self.shelf.ensure::<_, CacheError>(
+        self.shelf.ensure::<_, CacheError>(
             &id.to_string(),
             &|| progress(Event::Waiting),
             |home, summary| layer(id, home, summary),
             |staging| work.make(staging, fetch, unpack),
-        )?;
-        Ok(layer)
+        )
+    }
+
+    /// Returns the agents that are unpacked, with their versions, sorted.
+    ///
+    /// # Errors
+    /// Returns the error of a directory that is there and cannot be read.
+    pub fn agents(&self) -> Result<Vec<(String, String)>, ShelfError> {
+        let summary = |id: String| {
+            let (_, bytes) = self.shelf.find(&id)?;
+            serde_json::from_slice::<Summary>(&bytes).ok()
+        };
+        let summaries = self.shelf.ids()?.into_iter().filter_map(summary);
+        let mut agents: Vec<_> =
+            summaries.map(|summary| (summary.agent, summary.version)).collect();
+        agents.sort_unstable();
+        Ok(agents)
+    }
+
+    /// Removes the layers that no session uses, and what killed processes left.
+    ///
+    /// # Errors
+    /// Returns the error of the first layer that cannot be removed.
+    pub fn prune(&self) -> Result<Pruned, ShelfError> {
+        self.shelf.prune(|_| true)
+    }
+
+    /// Returns the directory of the layers.
+    #[must_use]
+    pub fn shelf(&self) -> &Shelf {
+        &self.shelf
     }
 }
 

@@ -27,6 +27,5 @@ pub use lock::Lock;
 pub use names::{LayerPath, PackageName, Registry};
 pub use platform::{Cpu, Libc, Platform};
 pub use recipe::{Recipe, RecipeError};
-pub use seal::remove_tree;
-pub use shelf::{Shelf, ShelfError};
+pub use shelf::{Pruned, Shelf, ShelfError};
 pub use steps::{Event, Fetch, Fetched, Job, StepError, Unpack};

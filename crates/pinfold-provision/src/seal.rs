@@ -3,13 +3,10 @@
 //! The unpacker ran on bytes that a stranger sent; if one of them got the better of it, what lies
 //! in the tree may be anything. A layer holds plain files, directories and links that stay inside.
 
-use std::fs::{self, DirEntry, Metadata, Permissions};
+use std::fs::{self, Metadata, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
-
-use rustix::fs::{CWD, RenameFlags, renameat_with};
-use rustix::io::Errno;
 
 use crate::unpack::Stats;
 
@@ -103,53 +100,4 @@ fn check_link(inside: &Path, path: &Path) -> Result<(), SealError> {
         })?;
     }
     Ok(())
-}
-
-/// Removes a tree that may be read-only, and deeper than a path or a process's descriptors reach.
-/// Nothing is followed: every directory is moved up to the tree's root before it is emptied, so no
-/// path here is longer than that and one name.
-///
-/// # Errors
-/// What chmod(2), readdir(3), renameat2(2) and unlink(2) say.
-pub fn remove_tree(dir: &Path) -> io::Result<()> {
-    let found = match fs::symlink_metadata(dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        other => other?,
-    };
-    if !found.is_dir() {
-        return fs::remove_file(dir);
-    }
-    let mut waiting = vec![dir.to_owned()];
-    let mut moved = 0_u64;
-    while let Some(here) = waiting.pop() {
-        fs::set_permissions(&here, Permissions::from_mode(0o700))?;
-        // Listed before anything is moved: what is moved to the root is not met twice.
-        let entries: Vec<DirEntry> = fs::read_dir(&here)?.collect::<io::Result<_>>()?;
-        for entry in entries {
-            if entry.file_type()?.is_dir() {
-                // Moving a directory writes to it, too (its `..`).
-                fs::set_permissions(entry.path(), Permissions::from_mode(0o700))?;
-                waiting.push(move_up(&entry.path(), dir, &mut moved)?);
-            } else {
-                fs::remove_file(entry.path())?;
-            }
-        }
-        if here != dir {
-            fs::remove_dir(here)?;
-        }
-    }
-    fs::remove_dir(dir)
-}
-
-/// Moves a directory to a name in `root` that nothing has.
-fn move_up(from: &Path, root: &Path, moved: &mut u64) -> io::Result<PathBuf> {
-    loop {
-        let to = root.join(format!(".gone-{moved}"));
-        *moved += 1;
-        match renameat_with(CWD, from, CWD, &to, RenameFlags::NOREPLACE) {
-            Ok(()) => return Ok(to),
-            Err(Errno::EXIST) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-    }
 }

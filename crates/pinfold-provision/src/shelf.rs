@@ -11,8 +11,9 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use pinfold_trees::remove_tree;
+
 use crate::lock::Lock;
-use crate::seal::remove_tree;
 use crate::steps::is_disk_full;
 
 /// A directory of such directories; one user's.
@@ -57,6 +58,15 @@ pub enum ShelfError {
         /// The directory.
         dir: PathBuf,
     },
+}
+
+/// The ids that pruning met.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// Removed.
+    pub removed: Vec<String>,
+    /// In use, and kept.
+    pub in_use: Vec<String>,
 }
 
 impl Shelf {
@@ -168,6 +178,31 @@ impl Shelf {
         fs::rename(&home, &gone).map_err(failed)?;
         remove_tree(&gone).map_err(failed)?;
         Ok(true)
+    }
+
+    /// Returns whether a process makes or holds what has this id.
+    ///
+    /// # Errors
+    /// Returns the error of `flock(2)`.
+    pub fn is_held(&self, id: &str) -> Result<bool, ShelfError> {
+        let path = self.dir.join(format!("{id}.lock"));
+        let taken = Lock::try_take(&path).map_err(|error| self.failed("lock", &path, error))?;
+        Ok(taken.is_none())
+    }
+
+    /// Removes what killed processes left, and of everything that is whole what `is_old` names. What a process
+    /// holds stays.
+    ///
+    /// # Errors
+    /// Returns the error of the first directory that cannot be removed.
+    pub fn prune(&self, is_old: impl Fn(&str) -> bool) -> Result<Pruned, ShelfError> {
+        self.clean();
+        let mut pruned = Pruned::default();
+        for id in self.ids()?.into_iter().filter(|id| is_old(id)) {
+            let list = if self.remove(&id)? { &mut pruned.removed } else { &mut pruned.in_use };
+            list.push(id);
+        }
+        Ok(pruned)
     }
 
     /// An error about a file, which may be that the disk is full.

@@ -42,10 +42,10 @@ fn a_layer_is_made_once_and_read_only() {
     let cache = cache(dir.path());
     assert_eq!(cache.get(&recipe).unwrap(), None);
     let events = Mutex::new(Vec::new());
-    let layer =
+    let (layer, lock) =
         cache.ensure(&recipe, &shelf, &Here, &|event| events.lock().unwrap().push(event)).unwrap();
     assert_eq!(cache.get(&recipe).unwrap().as_ref(), Some(&layer));
-    assert_eq!(cache.ensure(&recipe, &shelf, &Here, &quiet).unwrap(), layer);
+    assert_eq!(cache.ensure(&recipe, &shelf, &Here, &quiet).unwrap().0, layer);
     assert_eq!(shelf.asked.load(Ordering::SeqCst), 1);
     assert_eq!(left(dir.path()), [recipe.hash().unwrap().to_string()]);
     assert_eq!(layer.stats.files, 3);
@@ -55,6 +55,13 @@ fn a_layer_is_made_once_and_read_only() {
     assert_eq!(mode("node_modules/agent/package.json"), 0o444);
     assert_eq!(mode("node_modules/agent/lib"), 0o555);
     assert!(fs::read_link(layer.bin_dir.join("agent")).unwrap().is_relative());
+
+    let id = recipe.hash().unwrap().to_string();
+    // Nobody removes the layer of a session.
+    assert_eq!(cache.prune().unwrap().in_use, std::slice::from_ref(&id));
+    drop(lock);
+    assert_eq!(cache.prune().unwrap().removed, [id]);
+    assert_eq!(cache.get(&recipe).unwrap(), None);
 
     let bytes = Some(tarball.len() as u64);
     let fetching = |packages, done| {
@@ -98,7 +105,7 @@ fn concurrent_starts_do_the_work_once() {
             }
         };
         let second = cache(dir.path()).ensure(&recipe, &shelf, &Here, &told).unwrap();
-        assert_eq!(first.join().unwrap().unwrap(), second);
+        assert_eq!(first.join().unwrap().unwrap().0, second.0);
     });
     assert_eq!(shelf.asked.load(Ordering::SeqCst), 1);
 }

@@ -61,7 +61,7 @@ fn a_shipped_recipe_becomes_a_layer() {
     let cache = Cache::new(dir, Registry::default());
     let start = Instant::now();
     let report = |event: Event| println!("{:8.2?} {event:?}", start.elapsed());
-    let layer = cache.ensure(&recipe, &Curl, &Here, &report).unwrap();
+    let (layer, _lock) = cache.ensure(&recipe, &Curl, &Here, &report).unwrap();
     println!("{:8.2?} {layer:?}", start.elapsed());
     let start = Instant::now();
     assert_eq!(cache.get(&recipe).unwrap(), Some(layer));

@@ -148,6 +148,12 @@ impl<'a> Systems<'a> {
         Ok(self.shelf.ids()?.into_iter().filter_map(summary).collect())
     }
 
+    /// Returns the directory of the systems.
+    #[must_use]
+    pub fn shelf(&self) -> &Shelf {
+        &self.shelf
+    }
+
     /// Removes what killed processes left.
     pub fn clean(&self) {
         self.shelf.clean();
@@ -356,7 +362,7 @@ impl<'a> Systems<'a> {
                 StepError::DiskFull => self.disk_full(from),
                 StepError::Failed(source) => SystemError::Unpack { base: from.to_owned(), source },
             })?;
-            pinfold_provision::remove_tree(&archives)
+            pinfold_trees::remove_tree(&archives)
                 .map_err(|error| self.shelf.failed("remove", &archives, error))?;
             self.summary(digest, from, staging)
         };

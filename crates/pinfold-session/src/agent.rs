@@ -241,6 +241,7 @@ pub(crate) fn read_grants(
             host,
             access: Access::READ_ONLY,
             origin: origin.clone(),
+            held: None,
         });
     }
     Ok(grants)
@@ -300,7 +301,7 @@ fn layer(
         (error, _) => error,
     })?;
     let cache = Cache::new(places.cache.join("agents"), pinfold_provision::Registry::default());
-    let layer = cache.ensure(&recipe, &Npm, &Pen, progress).map_err(refused)?;
+    let (layer, lock) = cache.ensure(&recipe, &Npm, &Pen, progress).map_err(refused)?;
     Ok(Some(Extra {
         id: Arc::from("agent"),
         kind: RootKind::System,
@@ -309,6 +310,7 @@ fn layer(
         inside: InsidePath::from_static(LAYER),
         access: Access::READ_ONLY,
         origin: Origin::Profile { agent: Arc::from(agent.profile.name.as_str()) },
+        held: Some(Arc::new(lock)),
     }))
 }
 

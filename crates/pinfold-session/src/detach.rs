@@ -177,7 +177,7 @@ impl Background {
         if let Some(log) = self.log.take() {
             fs::rename(log, log_of(&self.places, &session))?;
         }
-        prune(&self.places);
+        remove_old_logs(&self.places, KEPT);
         let length = fs::metadata(log_of(&self.places, &session))?.len();
         let news = [session.as_str().as_bytes(), &length.to_ne_bytes()].concat();
         // Whoever interrupted the start has never heard which session it is.
@@ -225,11 +225,11 @@ pub fn logged(places: &Places) -> Vec<SessionId> {
     found.into_iter().map(|(_, session)| session).collect()
 }
 
-/// Removes the logs of all but the last sessions that have ended.
-fn prune(places: &Places) {
+/// Removes the logs of sessions that have ended, except those of the last `kept`.
+pub fn remove_old_logs(places: &Places, kept: usize) {
     let live = live_sessions(places);
     let ended = logged(places).into_iter().filter(|session| !live.contains(session.as_str()));
-    for session in ended.skip(KEPT) {
+    for session in ended.skip(kept) {
         let _ = fs::remove_file(log_of(places, &session));
         let _ = fs::remove_file(name_of(places, &session));
     }
@@ -254,6 +254,8 @@ fn name_of(places: &Places, session: &SessionId) -> PathBuf {
     logs(places).join(format!("{}.name", session.as_str()))
 }
 
-fn logs(places: &Places) -> PathBuf {
+/// Returns the directory of the logs.
+#[must_use]
+pub fn logs(places: &Places) -> PathBuf {
     places.state.join("logs")
 }

@@ -243,7 +243,15 @@ impl Group {
     ) -> Result<(), RunError> {
         let inside = InsidePath::new(inside).map_err(RunError::path)?;
         let id = Arc::from(format!("group {what} {inside}"));
-        self.extra.push(Extra { id, kind, host, inside, access, origin: origin.clone() });
+        self.extra.push(Extra {
+            id,
+            kind,
+            host,
+            inside,
+            access,
+            origin: origin.clone(),
+            held: None,
+        });
         Ok(())
     }
 }

@@ -20,6 +20,7 @@ use pinfold_provision as provision;
 use pinfold_workspace::dedicated::Dedicated;
 use pinfold_workspace::workspace::Workspace;
 
+use crate::agent::AgentFiles;
 use crate::outcome::RunError;
 use crate::snapshot;
 
@@ -28,6 +29,14 @@ pub use self::environment::describing;
 pub use self::request::Wanted;
 pub use self::settings::{Asked, everything, in_mode, plain_settings, workspace, workspace_here};
 pub use self::settings_files::SettingsFiles;
+
+/// Returns the names of the agents that can be run.
+///
+/// # Errors
+/// Returns an error for an agent's file that cannot be read.
+pub fn agents(places: &Places) -> Result<Vec<String>, RunError> {
+    Ok(AgentFiles::read(places)?.registry().names())
+}
 
 /// What a front end shows while a request is prepared.
 pub trait Progress {

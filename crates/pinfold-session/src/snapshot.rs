@@ -21,7 +21,7 @@ use pinfold_policy::network::NetworkRule;
 use pinfold_policy::origin::{Origin, Valued};
 use pinfold_policy::project::{Base, Snapshot};
 use pinfold_policy::settings::Settings;
-use pinfold_provision::{Lock, Shelf};
+use pinfold_provision::{Lock, Pruned, Shelf};
 use pinfold_rootfs::system::{Doing, Landing, Stack, System, Systems};
 use serde::{Deserialize, Serialize};
 
@@ -214,21 +214,16 @@ impl<'a> Snapshots<'a> {
         keep: usize,
         among: impl Fn(&Summary) -> bool,
     ) -> Result<Pruned, SnapshotError> {
-        self.shelf.clean();
-        let mut pruned = Pruned::default();
         let mut seen: HashMap<String, usize> = HashMap::new();
+        let mut old = HashSet::new();
         for one in self.all()?.into_iter().filter(among) {
-            let count = seen.entry(one.repository.clone()).or_default();
+            let count = seen.entry(one.repository).or_default();
             *count += 1;
-            if *count <= keep {
-                continue;
-            }
-            match self.shelf.remove(&one.id)? {
-                true => pruned.removed.push(one.id),
-                false => pruned.in_use.push(one.id),
+            if *count > keep {
+                old.insert(one.id);
             }
         }
-        Ok(pruned)
+        Ok(self.shelf.prune(|id| old.contains(id))?)
     }
 
     /// Removes bases that no snapshot needs and no session uses.
@@ -263,20 +258,17 @@ impl<'a> Snapshots<'a> {
         Ok(all)
     }
 
+    /// Returns the directories of the snapshots and of their bases.
+    #[must_use]
+    pub fn shelves(&self) -> [Shelf; 2] {
+        [self.shelf.clone(), Systems::new(self.host, &|_| {}).shelf().clone()]
+    }
+
     /// Where the log of a snapshot's commands lies.
     #[must_use]
     pub fn log(&self, id: &str) -> PathBuf {
         self.shelf.dir().join(id).join(LOG)
     }
-}
-
-/// What pruning did; ids.
-#[derive(Debug, Default)]
-pub struct Pruned {
-    /// Removed.
-    pub removed: Vec<String>,
-    /// In use just now, and left.
-    pub in_use: Vec<String>,
 }
 
 fn stack(snapshot: &Snapshot, system: System, made: Option<(PathBuf, Lock)>) -> Stack {

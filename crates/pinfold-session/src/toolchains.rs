@@ -178,5 +178,6 @@ fn extra(host: &HostPath, inside: InsidePath) -> Extra {
         inside,
         access: Access::READ_ONLY,
         origin: Origin::Default,
+        held: None,
     }
 }

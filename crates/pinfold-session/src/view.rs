@@ -35,6 +35,9 @@ pub(crate) struct Extra {
     pub access: Access,
     /// Who gave it.
     pub origin: Origin,
+    /// Keeps others from removing what is granted.
+    #[expect(dead_code, reason = "dropping it lets others remove it")]
+    pub held: Option<std::sync::Arc<pinfold_provision::Lock>>,
 }
 
 /// The grants of a run, and the links of the userland, which lead nowhere that is not granted.
@@ -79,7 +82,7 @@ impl View {
             view.setting("files.write", path, Access::FULL, settings)?;
         }
         for extra in extra {
-            let Extra { id, kind, host, inside, access, origin } = extra;
+            let Extra { id, kind, host, inside, access, origin, held: _ } = extra;
             let root = Root { id: RootId::new(id), kind, host, inside };
             view.add(Grant::new(root, access, origin));
         }

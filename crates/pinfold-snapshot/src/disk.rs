@@ -94,6 +94,20 @@ pub fn held(tree: &Path, goes_on: &dyn Fn(u64) -> bool) -> io::Result<u64> {
     Ok(bytes)
 }
 
+/// Returns the bytes of the disk that a file holds, or a tree with its top directory. Of a directory that cannot be
+/// entered only itself is counted.
+///
+/// # Errors
+/// Returns the error of `lstat(2)`.
+pub fn occupied(path: &Path) -> io::Result<u64> {
+    let found = rustix::fs::lstat(path)?;
+    let own = u64::try_from(found.st_blocks).unwrap_or(0).saturating_mul(BLOCK).max(SMALLEST);
+    match FileType::from_raw_mode(found.st_mode) {
+        FileType::Directory => Ok(own.saturating_add(held(path, &|_| true).unwrap_or(0))),
+        _ => Ok(own),
+    }
+}
+
 const DIRECTORY: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::NOFOLLOW)

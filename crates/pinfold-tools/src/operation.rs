@@ -77,7 +77,7 @@ pub enum ContentKind {
     Binary,
 }
 
-/// What was read, beside the content.
+/// What was read, in addition to the content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReadDone {
@@ -93,7 +93,7 @@ pub struct ReadDone {
     pub lines: Option<u64>,
 }
 
-/// Puts content into a file, all at once: who reads it meanwhile sees the old or the new one.
+/// Puts content into a file, all at once: a reader sees the old or the new one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Write {
@@ -234,7 +234,7 @@ pub struct FindDone {
     pub truncated: bool,
 }
 
-/// What is told of files that have a match.
+/// What is reported of files that have a match.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum GrepMode {
@@ -282,7 +282,7 @@ pub struct Grep {
     /// Whether what `.gitignore` and its like leave out is searched, too.
     #[serde(default)]
     pub ignored: bool,
-    /// What is told.
+    /// What is reported.
     #[serde(default)]
     pub mode: GrepMode,
     /// How many matching lines, or files, at most; 1 000 for none.
@@ -299,7 +299,7 @@ pub struct Grep {
 pub enum LineKind {
     /// It does.
     Match,
-    /// It is shown beside one that does.
+    /// It is shown next to one that does.
     Context,
 }
 
@@ -326,12 +326,12 @@ pub struct GrepLine {
 pub struct GrepDone {
     /// By path and line.
     pub lines: Vec<GrepLine>,
-    /// How many lines match, or files have a match, among those told.
+    /// How many lines match, or files have a match, among those reported.
     pub matches: u64,
     /// Whether there are more, or may be: a line of more than 32 MiB is not searched.
     pub truncated: bool,
     /// Whether the one file that was named is binary: it was searched up to its first NUL byte alone.
-    /// In a directory such files are passed over.
+    /// In a directory such files are skipped.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub binary: bool,
 }
@@ -400,7 +400,7 @@ pub enum Change {
     Modified,
     /// It is gone from there.
     Removed,
-    /// More happened than could be told: look again.
+    /// More happened than could be reported: look again.
     Overflow,
 }
 

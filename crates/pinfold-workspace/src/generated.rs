@@ -183,7 +183,7 @@ fn check(
     } else if leads_elsewhere {
         "sessions need a file of their own there, and a link is on the way"
     } else if cannot_be_made {
-        "sessions need a file of their own there, and there is none to put it over"
+        "sessions need a file of their own there, and there is no file to mount it over"
     } else {
         return Ok(());
     };

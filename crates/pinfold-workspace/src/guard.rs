@@ -340,7 +340,7 @@ impl Guard {
             self.built.add(std::mem::take(&mut surveyor.built));
         }
         let walk = walked.map_err(|errno| {
-            let what = format!("cannot look {} over: {errno}", root.path.display());
+            let what = format!("cannot scan {}: {errno}", root.path.display());
             GuardError::refused(what, Some("grant a directory below it instead".to_owned()))
         })?;
         self.hide_unseen(&root.path, &walk);
@@ -392,7 +392,7 @@ pub fn hand_over(path: &Path) -> io::Result<()> {
 pub(crate) fn give(path: &Path, (uid, gid): (u32, u32)) -> io::Result<()> {
     std::os::unix::fs::lchown(path, Some(uid), Some(gid)).map_err(|error| {
         let what = format!(
-            "cannot give {} to the id {uid}, which stands for the inside: {error}; in a user \
+            "cannot give {} to the id {uid}, which stands for the sandbox: {error}; in a user \
              namespace that holds root alone, run pinfold as an ordinary user",
             path.display()
         );

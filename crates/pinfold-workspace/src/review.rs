@@ -35,7 +35,7 @@ pub use journal::Skipped;
 pub use record::Protected;
 
 pub use conclude::conclude;
-pub use layer::Layer;
+pub use layer::{Layer, reviews};
 pub(crate) use names::Names;
 pub(crate) use record::AnyPath;
 pub(crate) use record::Record;

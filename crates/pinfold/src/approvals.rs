@@ -23,7 +23,7 @@ pub(crate) struct ApprovalsArgs {
     /// Show only this session, by the beginning of its id
     #[arg(long, value_name = "SESSION")]
     session: Option<String>,
-    /// Keep showing requests as they come; meanwhile they wait for an answer
+    /// Keep showing requests as they come. They wait for an answer
     #[arg(long)]
     watch: bool,
 }

@@ -11,6 +11,7 @@ use crate::adopt::AdoptArgs;
 use crate::approvals::ApprovalsArgs;
 use crate::attach::AttachArgs;
 use crate::check::CheckArgs;
+use crate::clean::CleanArgs;
 use crate::completions::{self, CompletionsArgs};
 use crate::config::ConfigArgs;
 use crate::exec::{ExecArgs, ShellArgs, StopArgs};
@@ -90,6 +91,8 @@ pub(crate) enum Command {
     Completions(Deferred<CompletionsArgs>),
     /// Check whether pinfold works on this machine, and explain what to do if not
     Doctor(Deferred<Output>),
+    /// Show what pinfold keeps on disk, and remove what is not needed
+    Clean(Deferred<CleanArgs>),
     /// Accept a session's branches that change what tools run by themselves
     Accept(Deferred<AcceptArgs>),
     /// Put back files and repositories that were set aside at the end of a session

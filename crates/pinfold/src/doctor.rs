@@ -1,74 +1,62 @@
 //! `pinfold doctor`: does it work here, and what to do if not.
 
+mod report;
+
 use std::process::ExitCode;
 
-use pinfold_boundary::Probe;
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
+use pinfold_provision::{Cache, Registry};
+use pinfold_secrets::Store;
 use pinfold_session::prepare;
-use serde_json::json;
+use pinfold_snapshot::disk::Disk;
 
 use crate::cli::Output;
 use crate::exit::Failure;
 use crate::policy;
 use crate::print::{self, say};
 
+use report::{Key, Report, Room, Verdict};
+
 pub(crate) fn doctor(output: Output, launcher: &Launcher) -> Result<ExitCode, Failure> {
-    let not_in = prepare::workspace_here(&Places::find().map_err(Failure::places)?);
-    let plugin = policy::own()?.plugin.map(|plugin| plugin.value);
-    let boundaries =
-        pinfold_session::boundaries(plugin, &not_in, launcher).map_err(Failure::new)?;
-    let probes = boundaries.iter().map(|boundary| (boundary.name(), boundary.probe()));
-    let probes: Vec<(&str, Probe)> = probes.collect();
+    let places = Places::find().map_err(|error| Failure::places(error).plain())?;
+    let report = examine(&places, launcher)?;
     if output.json {
-        let rows: Vec<_> = probes.iter().map(|(name, probe)| describe(name, probe)).collect();
-        print::json_line(&json!({ "boundaries": rows }))?;
+        print::json_line(&report.as_json())?;
     } else {
-        probes.iter().for_each(|(name, probe)| show(name, probe));
+        say!("{report}");
     }
-    // The embedded one is what runs where nobody says anything.
-    let works = probes.first().is_some_and(|(_, probe)| probe.usable());
+    let works = !matches!(report.verdict(), Verdict::DoesNotWork { .. });
     Ok(ExitCode::from(u8::from(!works)))
 }
 
-fn describe(name: &str, probe: &Probe) -> serde_json::Value {
-    let findings = probe.findings.iter().map(
-        |finding| json!({ "what": finding.what, "cure": finding.cure, "fatal": finding.fatal }),
-    );
-    json!({
-        "name": name,
-        "usable": probe.usable(),
-        "capabilities": {
-            "memory": probe.capabilities.memory,
-            "cpus": probe.capabilities.cpus,
-            "pids": probe.capabilities.pids,
-            "landlock": probe.capabilities.landlock,
-            "hands-over": probe.hands_over,
-        },
-        "findings": findings.collect::<Vec<_>>(),
+/// Looks at everything that a run needs.
+///
+/// # Errors
+/// Returns an error for settings, secrets or agents that cannot be read.
+fn examine(places: &Places, launcher: &Launcher) -> Result<Report, Failure> {
+    let not_in = prepare::workspace_here(places);
+    let plugin = policy::own().map_err(Failure::plain)?.plugin.map(|plugin| plugin.value);
+    let boundaries =
+        pinfold_session::boundaries(plugin, &not_in, launcher).map_err(Failure::new)?;
+    let keys = Store::new(places.secrets()).list().map_err(Failure::new)?;
+    let key = |report: pinfold_secrets::Report| Key {
+        id: report.id.to_string(),
+        place: report.found.map(|found| found.place.to_string()),
+    };
+    let cache = Cache::new(places.cache.join("agents"), Registry::default());
+    Ok(Report {
+        boundaries: boundaries.iter().map(|it| (it.name().to_owned(), it.probe())).collect(),
+        keys: keys.into_iter().map(key).collect(),
+        agents: prepare::agents(places)?,
+        unpacked: cache.agents().map_err(Failure::new)?,
+        room: room(places),
     })
 }
 
-fn show(name: &str, probe: &Probe) {
-    let verdict = if probe.usable() { "works" } else { "does not work" };
-    say!("{name}: {verdict}");
-    if probe.usable() {
-        print_capabilities(probe);
-    }
-    for finding in &probe.findings {
-        say!("  {}: {}", if finding.fatal { "problem" } else { "note" }, finding.what);
-        if let Some(cure) = &finding.cure {
-            say!("    hint: {cure}");
-        }
-    }
-}
-
-fn print_capabilities(probe: &Probe) {
-    let capabilities = &probe.capabilities;
-    let how = |by_group: bool| if by_group { "by a control group" } else { "no control group" };
-    say!("  Landlock ABI     {}", capabilities.landlock);
-    say!("  memory limit     {}", if capabilities.memory { how(true) } else { "watched by init" });
-    say!("  cpu limit        {}", how(capabilities.cpus));
-    let reach = if probe.hands_over { "any program, by name" } else { "by a proxy only" };
-    say!("  network          {reach}");
+/// Returns the room on the disk of pinfold's state; none if the disk says nothing.
+fn room(places: &Places) -> Option<Room> {
+    let there = places.state.ancestors().find(|path| path.exists())?;
+    let disk = Disk::of(there).ok()?;
+    Some(Room { free: disk.free, is_short: disk.is_short() })
 }

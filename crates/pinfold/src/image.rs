@@ -175,6 +175,9 @@ fn list(args: &ListArgs, host: Host<'_>) -> Result<ExitCode, Failure> {
         print::json(&shown)?;
         return Ok(ExitCode::SUCCESS);
     }
+    if listed.is_empty() {
+        notify!("pinfold: no images; `pinfold image build AGENT` builds one");
+    }
     for one in listed {
         let plain = |text: &str| Escaped(Path::new(text)).to_string();
         say!("{}  {}  {}", plain(&one.tag), plain(&one.size), plain(&one.created));

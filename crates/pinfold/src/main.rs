@@ -6,6 +6,7 @@ mod adopt;
 mod approvals;
 mod attach;
 mod check;
+mod clean;
 mod cli;
 mod completions;
 mod config;
@@ -79,6 +80,7 @@ fn main() -> ExitCode {
         Command::Trust(args) => trust::trust(&args.0),
         Command::ImportGroup(args) => group::import(&args.0),
         Command::Completions(args) => completions::print(&args.0),
+        Command::Clean(args) => clean::clean(&args.0, &launcher),
         Command::Doctor(output) => doctor::doctor(output.0, &launcher),
         Command::Guard(args) => guard::guard(&args.0),
         Command::ReadBundle(args) => guard::read(&args.0),

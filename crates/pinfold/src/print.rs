@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::{self, Write as _};
+use std::time::SystemTime;
 
 use pinfold_policy::path::is_plain;
 use serde::Serialize;
@@ -55,9 +56,41 @@ pub(crate) fn plain(json: &str) -> String {
     plain
 }
 
+/// A number of bytes, for people.
+pub(crate) struct Size(pub(crate) u64);
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = [(1_u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+        match units.into_iter().find(|(unit, _)| self.0 >= *unit) {
+            Some((unit, name)) => write!(f, "{:.1} {name}", self.0 as f64 / unit as f64),
+            None => write!(f, "{} B", self.0),
+        }
+    }
+}
+
+/// How long before a time another one was, for people.
+pub(crate) struct Ago(pub(crate) SystemTime, pub(crate) SystemTime);
+
+impl fmt::Display for Ago {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Ok(age) = self.1.duration_since(self.0) else { return f.pad("just now") };
+        let seconds = age.as_secs();
+        let units = [(86_400, "days"), (3_600, "hours"), (60, "min"), (1, "s")];
+        // Two of a unit at least: one day is 24 hours.
+        let unit = units.into_iter().find(|(unit, _)| seconds >= 2 * unit);
+        match unit {
+            Some((unit, name)) => f.pad(&format!("{} {name} ago", seconds / unit)),
+            None => f.pad("just now"),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::plain;
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use super::{Ago, Size, plain};
 
     #[test]
     fn it_is_the_same_and_has_nothing_that_drives_a_terminal() {
@@ -68,5 +101,30 @@ mod tests {
             assert!(json.contains(r"\udb40\udc41") && json.contains(r"\u200b"), "{json}");
             assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap(), value);
         }
+    }
+
+    #[test]
+    fn sizes_have_one_digit_after_the_point() {
+        let shown = [0, 1023, 1024, 1_600_000, 5 << 30].map(|bytes| Size(bytes).to_string());
+        assert_eq!(shown, ["0 B", "1023 B", "1.0 KiB", "1.5 MiB", "5.0 GiB"]);
+    }
+
+    #[test]
+    fn ages_have_one_unit() {
+        let ago = |seconds| Ago(UNIX_EPOCH, UNIX_EPOCH + Duration::from_secs(seconds)).to_string();
+        let shown = [0, 59, 119, 120, 7_199, 7_200, 172_799, 172_800].map(ago);
+        let expected = [
+            "just now",
+            "59 s ago",
+            "119 s ago",
+            "2 min ago",
+            "119 min ago",
+            "2 hours ago",
+            "47 hours ago",
+            "2 days ago",
+        ];
+        assert_eq!(shown, expected);
+        let later = UNIX_EPOCH + Duration::from_secs(5);
+        assert_eq!(Ago(later, UNIX_EPOCH).to_string(), "just now");
     }
 }

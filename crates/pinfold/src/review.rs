@@ -74,7 +74,7 @@ fn by_name<'s>(sessions: &'s [Summary], word: &str) -> Result<Option<&'s Summary
         (Some(_), Some(_)) => Err(Failure::new(format!("several sessions begin with {word}"))
             .hint(Some("name more of it; `pinfold ps --all` lists them".to_owned()))),
         (None, _) if word.len() == "0123456789ab".len() => {
-            Err(Failure::new(format!("no session {word} has changes to be looked at"))
+            Err(Failure::new(format!("no session {word} has changes to review"))
                 .hint(Some("`pinfold ps --all` lists them".to_owned())))
         }
         (found, _) => Ok(found),
@@ -83,7 +83,7 @@ fn by_name<'s>(sessions: &'s [Summary], word: &str) -> Result<Option<&'s Summary
 
 fn none_here(sessions: &[Summary]) -> Failure {
     if sessions.is_empty() {
-        return Failure::new("no session has changes to be looked at")
+        return Failure::new("no session has changes to review")
             .hint(Some("a run with --workspace overlay leaves some".to_owned()));
     }
     let list: Vec<String> = sessions

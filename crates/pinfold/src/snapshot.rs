@@ -11,11 +11,12 @@ use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
 use pinfold_policy::path::{Brief, Escaped};
 use pinfold_policy::settings::Settings;
+use pinfold_provision::Pruned;
 use pinfold_rootfs::system::{Doing, Stack};
 use pinfold_session::prepare;
 use pinfold_session::snapshot::step::Step;
 use pinfold_session::snapshot::{
-    Building, Event, KEPT, Pruned, SnapshotError, Snapshots, Summary, base_of, build_hosts,
+    Building, Event, KEPT, SnapshotError, Snapshots, Summary, base_of, build_hosts,
 };
 use pinfold_terminal::notify;
 use pinfold_workspace::workspace::Workspace;
@@ -154,6 +155,11 @@ fn list(host: Host<'_>, output: Output) -> Result<ExitCode, Failure> {
     if output.json {
         print::json(&all)?;
         return Ok(ExitCode::SUCCESS);
+    }
+    if all.is_empty() {
+        notify!(
+            "pinfold: no snapshots; `pinfold snapshot build` builds the one of this repository"
+        );
     }
     for one in all {
         let (from, repository) = (Escaped(one.from.as_ref()), Escaped(one.repository.as_ref()));

@@ -228,6 +228,9 @@ fn list(store: &TrustStore, as_json: bool) -> Result<ExitCode, Failure> {
         print::json(&all)?;
         return Ok(ExitCode::SUCCESS);
     }
+    if all.is_empty() {
+        notify!("pinfold: no repository is trusted");
+    }
     for trusted in all {
         for content in &trusted.contents {
             let repository = Escaped(&trusted.repository);

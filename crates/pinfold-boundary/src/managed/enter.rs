@@ -82,7 +82,7 @@ fn become_user(ids: (u32, u32), channel: &Channel) -> Result<Infallible, Errno> 
     sys::drop_capabilities()?;
     let program = rustix::fs::open(INIT, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     let text = |word: &str| CString::new(word).map_err(|_| Errno::INVAL);
-    let words = [text(INIT)?, text(SUBCOMMAND)?, text("anew")?];
+    let words = [text(INIT)?, text(SUBCOMMAND)?, text("again")?];
     sys::execute(program.as_fd(), &words, &[], (channel.as_fd(), CHANNEL))
 }
 

@@ -18,7 +18,7 @@ pub fn explain(error: LaunchError) -> LaunchError {
         {
             LaunchError::Wall {
                 what: "the name of something that is mounted inside is not UTF-8, which this container engine \
-                       cannot be told of; runc, crun and --boundary namespace take any"
+                       cannot mount; runc, crun and --boundary namespace can"
                     .to_owned(),
             }
         }

@@ -99,7 +99,7 @@ impl Trace<'_, '_> {
     /// It goes where nobody follows it.
     pub(super) fn handed_on(&mut self, kind: Kind, span: Span) {
         if kind.is_held() {
-            let what = format!("{}, handed on, so that its use cannot be told", kind.word());
+            let what = format!("{}, handed on, so that its use cannot be determined", kind.word());
             self.told.spots.push(Spot::unclear(span.start, what));
         }
     }

@@ -112,7 +112,7 @@ impl Trace<'_, '_> {
             AstKind::WithStatement(with) => {
                 self.told.spots.push(Spot::unclear(
                     with.span.start,
-                    "with, in which no name can be told from another",
+                    "with, in which no name can be distinguished from another",
                 ));
             }
             _ => {}

@@ -18,7 +18,7 @@ pub struct Approvals {
     pub approvals: Vec<Approval>,
 }
 
-/// A request of the inside's to run something on the host, as it is to be shown to a person. Whatever
+/// A request of a sandbox to run something on the host, as it is shown to a user. Whatever
 /// a terminal would not show as it is, is escaped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Approval {
@@ -30,7 +30,7 @@ pub struct Approval {
     pub command: String,
     /// The directory on the host.
     pub cwd: String,
-    /// More that a person should know, a line each: of a push where to, which references and commits.
+    /// More that a user should know, a line each: of a push where to, which references and commits.
     pub details: Vec<String>,
     /// The rule that `always` writes, in words; nothing where no rule can say as much.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -45,7 +45,7 @@ pub struct ApprovalsWatch {
     pub session: String,
 }
 
-/// A person's answer.
+/// A user's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ApprovalAnswer {
@@ -53,7 +53,7 @@ pub enum ApprovalAnswer {
     Once,
     /// This, and the same again in this session.
     Session,
-    /// This, and the same again in this repository: a rule is written to the person's settings.
+    /// This, and the same again in this repository: a rule is written to the user's settings.
     Always,
     /// No.
     Deny,
@@ -69,7 +69,7 @@ pub struct ApprovalsAnswer {
     pub id: u64,
     /// What.
     pub answer: ApprovalAnswer,
-    /// Why not, for the inside.
+    /// Why not, for the sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

@@ -74,12 +74,12 @@ pub struct FilesUnwatch {
 pub struct FilesChanged {
     /// Which watch.
     pub watch: u64,
-    /// What happened; nothing if nothing more will be told.
+    /// What happened; nothing if no more events follow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<Change>,
     /// Where.
     pub path: Bytes,
-    /// Why nothing more will be told.
+    /// Why no more events follow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }

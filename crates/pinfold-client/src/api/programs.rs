@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub struct Program {
     /// The program and its arguments.
     pub argv: Vec<String>,
-    /// Variables beside the session's own. Nothing of the caller's environment goes in by itself.
+    /// Variables in addition to the session's own. Nothing of the caller's environment goes in by itself.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
     /// Where, inside; the session's own directory for none.
@@ -23,7 +23,7 @@ pub struct Program {
     /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// What it may use up with all that it starts, beside the session's limits. By a control group
+    /// What it may use up with all that it starts, within the session's limits. By a control group
     /// below the session's, or as init watches it; refused where neither can be (CPUs need a group).
     #[serde(default, skip_serializing_if = "ExecLimits::is_none")]
     pub limits: ExecLimits,
@@ -73,7 +73,7 @@ pub struct ExecStart {
     /// Whether it has an input, to be written by `exec.write`; it is empty otherwise.
     #[serde(default)]
     pub input: bool,
-    /// A terminal of this size for all its streams, instead of pipes. What it writes is told as `stdout`;
+    /// A terminal of this size for all its streams, instead of pipes. What it writes is sent as `stdout`;
     /// an input it has in any case, whose end is typed as a terminal's user types it (Ctrl-D).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terminal: Option<TerminalSize>,
@@ -110,7 +110,7 @@ pub struct ExecWrite {
     pub end: bool,
 }
 
-/// Gives a terminal another size, which what runs in it is told (SIGWINCH).
+/// Gives a terminal another size. The program in it gets SIGWINCH.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ExecResize {

@@ -34,7 +34,7 @@ pub(super) enum Refusal {
     BadKey,
     #[error(
         "pinfold: {host} cannot be reached from this session: only the session's model providers \
-         can. If the command needs it, run that step outside, or ask the person who started the \
+         can. If the command needs it, run that step outside, or ask the user who started the \
          session to allow the host in its policy"
     )]
     ForeignHost { host: String },

@@ -7,7 +7,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use pinfold_host::directories::Places;
-use pinfold_provision::remove_tree;
+use pinfold_trees::remove_tree;
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 
 use super::error::ImageError;

@@ -126,7 +126,7 @@ impl Remote {
             };
             return Err(Refusal::new(why).hint(
                 "remotes count as they were on the host when the session began: its user adds one \
-                 with `git remote add`, and starts the session anew",
+                 with `git remote add`, and starts a new session",
             ));
         };
         let for_push =

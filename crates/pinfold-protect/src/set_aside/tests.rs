@@ -30,6 +30,31 @@ impl Case {
 }
 
 #[test]
+fn removing_everything_spares_live_sessions_and_what_stayed_in_the_workspace() {
+    let case = Case::new();
+    fs::create_dir_all(case.path("hooks/deep")).unwrap();
+    fs::write(case.path("hooks/deep/run"), "x").unwrap();
+    fs::write(case.path("run.sh"), "x").unwrap();
+    case.take("hooks");
+    case.take("run.sh");
+    remove_all(&case.places, &|session| session == "s").unwrap();
+    assert_eq!(list(&case.places).len(), 2);
+
+    // As on another file system.
+    let stays = case.path("run.sh.pinfold-quarantine");
+    let aside = list(&case.places).into_iter().find(|aside| aside.path.ends_with("run.sh"));
+    let Aside { file, mut record, .. } = aside.unwrap();
+    fs::rename(file.with_extension(""), &stays).unwrap();
+    record.stays = Some(stays.as_os_str().as_bytes().to_vec());
+    write(&fs::File::create(&file).unwrap(), &record).unwrap();
+    remove_all(&case.places, &|_| false).unwrap();
+    let left: Vec<PathBuf> = list(&case.places).into_iter().map(|aside| aside.path).collect();
+    assert_eq!(left, [case.path("run.sh")]);
+    adopt(&case.places, &left[0]).unwrap();
+    assert!(case.path("run.sh").exists() && !directory(&case.places).join("s").exists());
+}
+
+#[test]
 fn other_names_of_a_file_that_is_set_aside_keep_its_permissions() {
     let case = Case::new();
     fs::write(case.path("README"), "x").unwrap();

@@ -105,9 +105,7 @@ impl Stack {
             Landing::Kept(dir) => {
                 let home = dir.join(landing_name(path.as_path()));
                 // What an earlier view left in it says that it was not synced, and is refused.
-                pinfold_provision::remove_tree(&home.join("work")).or_else(|error| {
-                    if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
-                })?;
+                pinfold_trees::remove_tree(&home.join("work"))?;
                 for name in ["upper", "work"] {
                     fs::create_dir_all(home.join(name))?;
                 }

@@ -80,6 +80,7 @@ pub(super) fn grants(
             inside: InsidePath::new(Path::new(HOME).join(path)).map_err(RunError::path)?,
             access: Access::FULL,
             origin: settings.files.state.origin.clone(),
+            held: None,
         })
     };
     agent.profile.state.iter().map(grant).collect()

@@ -158,7 +158,7 @@ impl Work<'_> {
     ) -> Result<(i32, Vec<u8>), SnapshotError> {
         let path = self.staging.join(STEP);
         // The word of the command before says nothing about this one.
-        pinfold_provision::remove_tree(&self.staging.join(step::LIMIT))?;
+        pinfold_trees::remove_tree(&self.staging.join(step::LIMIT))?;
         fs::write(&path, serde_json::to_vec(step).map_err(io::Error::from)?)?;
         let (output, theirs) =
             rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(io::Error::from)?;
@@ -228,7 +228,7 @@ impl Work<'_> {
         // What was closed is open now, and nobody writes any more.
         self.check_disk(self.bound().look()?, "all commands were run")?;
         for name in [LANDING, SEED, STEP, step::LIMIT] {
-            pinfold_provision::remove_tree(&self.staging.join(name))?;
+            pinfold_trees::remove_tree(&self.staging.join(name))?;
         }
         Ok(())
     }

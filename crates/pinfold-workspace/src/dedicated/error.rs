@@ -135,7 +135,7 @@ impl DedicatedError {
             Self::Make { top, .. } => {
                 let above = top.parent().unwrap_or(top);
                 Some(format!(
-                    "it lies beside the repository, so the repository's owner must be able to \
+                    "it lies next to the repository, so the repository's owner must be able to \
                      write in {}; or make one elsewhere with `git worktree add` and start there",
                     Escaped(above)
                 ))

@@ -75,7 +75,7 @@ impl Guard {
             } else if self.readable.contains(&path) {
                 let what = format!("{} looks like a bare repository to git", path.display());
                 let hint = "make a working tree of it (git worktree add) and start there; if it is \
-                            none, rename HEAD, objects or refs";
+                            no repository, rename HEAD, objects or refs";
                 return Err(GuardError::refused(what, Some(hint.to_owned())));
             } else {
                 let text = "git on the host runs the hooks and configuration in it".into();

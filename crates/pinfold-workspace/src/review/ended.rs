@@ -9,15 +9,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use pinfold_host::Host;
+use pinfold_host::audit::{Audit, Event};
 use pinfold_host::directories::Places;
 use pinfold_host::launcher::{Launcher, lend};
+use pinfold_host::session_id::SessionId;
 use pinfold_host::sessions;
 use pinfold_policy::path::Escaped;
 use pinfold_terminal::notify;
 use rustix::fs::{FileType, FlockOperation};
 use rustix::io::Errno;
 
-use super::apply::Applied;
+use super::apply::{Applied, Selection};
 use super::changes::{Change, Changes, What};
 use super::error::ReviewError;
 use super::journal::Journal;
@@ -156,6 +158,27 @@ impl Review {
             // What cannot be finished now is told when somebody asks for that session.
             let _ = entry.file_name().to_str().map(|session| Self::open(host, session));
         }
+    }
+
+    /// Records in the audit log what is about to become of the changes.
+    ///
+    /// # Errors
+    /// Returns the error of writing the record.
+    pub fn record(
+        &self,
+        places: &Places,
+        what: &str,
+        changes: &Changes,
+        selection: &Selection,
+    ) -> io::Result<()> {
+        let audit = Audit::open(&places.state, SessionId::parse(&self.session))?;
+        audit.record(&Event::Review {
+            what,
+            workspace: self.workspace().display().to_string(),
+            changes: changes.of(&selection.paths).count(),
+            protected: selection.protected,
+            overwrite: selection.overwrite,
+        })
     }
 
     /// What came of an interrupted `apply` that opening this finished.

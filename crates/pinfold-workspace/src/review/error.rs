@@ -11,7 +11,7 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum ReviewError {
     /// There is no such session.
-    #[error("no session {0} has changes to be looked at")]
+    #[error("no session {0} has changes to review")]
     Missing(String),
     /// It runs.
     #[error("session {0} still runs")]

@@ -207,8 +207,9 @@ pub(super) const RECORD: &str = "record";
 pub(super) const NAMES: &str = "names";
 pub(super) const LOCK: &str = "lock";
 
-/// Where the changes of all sessions lie.
-pub(super) fn reviews(places: &Places) -> PathBuf {
+/// Returns the directory of all sessions' changes.
+#[must_use]
+pub fn reviews(places: &Places) -> PathBuf {
     places.state.join("review")
 }
 

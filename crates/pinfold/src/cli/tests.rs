@@ -2,6 +2,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use clap::CommandFactory as _;
+use clap_mangen::Man;
 
 use super::Cli;
 
@@ -10,6 +11,8 @@ const REFERENCE: &str = "../../docs/reference/command-line.md";
 
 /// Set to write it again.
 const WRITE: &str = "PINFOLD_WRITE_REFERENCE";
+/// Names the directory that `cargo xtask man` wants manual pages in.
+const MANUAL: &str = "PINFOLD_WRITE_MANUAL";
 
 /// Returns the complete description of the command line, as shown on a terminal of 100 columns.
 fn described() -> clap::Command {
@@ -69,4 +72,61 @@ fn values_of_an_option_are_listed_and_misspelt_ones_get_a_suggestion() {
     assert!(error.contains("a similar value exists: 'overlay'"), "{error}");
     let error = parse(&["pinfold", "rum"]);
     assert!(error.contains("'run'"), "{error}");
+}
+
+/// Writes the manual page of a command, and those of the commands below it, except hidden ones.
+fn write_manual(directory: &Path, name: &str, command: &clap::Command) -> Vec<String> {
+    let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
+    let below: Vec<&clap::Command> = shown.filter(|below| below.get_name() != "help").collect();
+    let page = name.replace(' ', "-");
+    let examples = command.get_after_help().map(ToString::to_string);
+    let own = command.clone().display_name(page.clone()).bin_name(name);
+    let manual = Man::new(own.disable_help_subcommand(true))
+        .title(page.clone())
+        .section("1")
+        .source(concat!("pinfold ", env!("CARGO_PKG_VERSION")))
+        .manual("pinfold");
+    let mut text = Vec::new();
+    manual.render_title(&mut text).unwrap();
+    manual.render_name_section(&mut text).unwrap();
+    manual.render_synopsis_section(&mut text).unwrap();
+    manual.render_description_section(&mut text).unwrap();
+    manual.render_options_section(&mut text).unwrap();
+    if !below.is_empty() {
+        manual.render_subcommands_section(&mut text).unwrap();
+    }
+    text.extend(examples.iter().flat_map(|examples| verbatim(examples)));
+    std::fs::write(directory.join(format!("{page}.1")), text).unwrap();
+    let mut pages = vec![page];
+    for command in below {
+        let name = format!("{name} {}", command.get_name());
+        pages.extend(write_manual(directory, &name, command));
+    }
+    pages
+}
+
+/// Returns the text after the help of a command as a section whose lines stay as they are (groff_man(7)).
+fn verbatim(text: &str) -> Vec<u8> {
+    let text = text.trim_start_matches("Examples:").trim_start_matches('\n');
+    let line = |line: &str| format!("\\&{}\n", line.replace('\\', "\\e").replace('-', "\\-"));
+    let lines: String = text.lines().map(line).collect();
+    format!(".SH EXAMPLES\n.nf\n{lines}.fi\n").into_bytes()
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let made = tempfile::tempdir().unwrap();
+    let asked = std::env::var_os(MANUAL).map(std::path::PathBuf::from);
+    let directory = asked.as_deref().unwrap_or(made.path());
+    std::fs::create_dir_all(directory).unwrap();
+    let pages = write_manual(directory, "pinfold", &described());
+    for name in ["pinfold", "pinfold-run", "pinfold-snapshot-build", "pinfold-clean"] {
+        assert!(pages.iter().any(|page| page == name), "{name}: {pages:?}");
+    }
+    for page in pages {
+        let text = std::fs::read_to_string(directory.join(format!("{page}.1"))).unwrap();
+        let (title, rest) = text.split_once(".SH NAME\n").unwrap();
+        assert!(title.contains(&format!(".TH {page} 1")), "{page}: {title}");
+        assert!(rest.contains(".SH SYNOPSIS\n") && rest.contains(".SH OPTIONS\n"), "{page}");
+    }
 }

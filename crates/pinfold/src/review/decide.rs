@@ -4,13 +4,10 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Args;
-use pinfold_host::audit::{Audit, Event};
-use pinfold_host::directories::Places;
 use pinfold_host::launcher::Launcher;
-use pinfold_host::session_id::SessionId;
 use pinfold_policy::path::Escaped;
 use pinfold_terminal::notify;
-use pinfold_workspace::review::{Applied, Change, Changes, Left, Review, Selection};
+use pinfold_workspace::review::{Applied, Change, Left, Selection};
 
 use super::{Chosen, choose};
 use crate::exit::Failure;
@@ -58,7 +55,7 @@ pub(crate) fn apply(args: &ApplyArgs, launcher: &Launcher) -> Result<ExitCode, F
     let workspace = Escaped(review.workspace()).to_string();
     let left: Vec<&Change> =
         changes.left(&selection.paths).into_iter().filter(|it| is_left(it, protected)).collect();
-    record(&places, &review, "apply", &changes, &selection)?;
+    review.record(&places, "apply", &changes, &selection).map_err(Failure::new)?;
     let applied = review.apply(&changes, &selection)?;
     let paths =
         if applied.done == 1 { "1 path".to_owned() } else { format!("{} paths", applied.done) };
@@ -135,28 +132,9 @@ pub(crate) fn discard(args: &DiscardArgs, launcher: &Launcher) -> Result<ExitCod
     }
     // A workspace that is gone keeps nobody from dropping what was changed in it.
     let changes = review.changes().unwrap_or_default();
-    record(&places, &review, "discard", &changes, &Selection::default())?;
+    review.record(&places, "discard", &changes, &Selection::default()).map_err(Failure::new)?;
     let session = review.session().to_owned();
     review.discard()?;
     notify!("pinfold: dropped what session {session} changed");
     Ok(ExitCode::SUCCESS)
-}
-
-fn record(
-    places: &Places,
-    review: &Review,
-    what: &str,
-    changes: &Changes,
-    selection: &Selection,
-) -> Result<(), Failure> {
-    let session = SessionId::parse(review.session());
-    let audit = Audit::open(&places.state, session).map_err(Failure::new)?;
-    let event = Event::Review {
-        what,
-        workspace: review.workspace().display().to_string(),
-        changes: changes.of(&selection.paths).count(),
-        protected: selection.protected,
-        overwrite: selection.overwrite,
-    };
-    audit.record(&event).map_err(Failure::new)
 }

@@ -1,7 +1,9 @@
 //! `pinfold ps`.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::process::ExitCode;
+use std::time::SystemTime;
 
 use clap::Args;
 use pinfold_host::Host;
@@ -16,7 +18,7 @@ use serde::Serialize;
 
 use crate::cli::Output;
 use crate::exit::Failure;
-use crate::print::{self, say};
+use crate::print::{self, Ago};
 
 /// Ended sessions that are listed at most.
 const MOST_ENDED: usize = 20;
@@ -82,28 +84,34 @@ pub(crate) fn ps(args: &PsArgs, launcher: &Launcher) -> Result<ExitCode, Failure
         notify!("pinfold: no sessions{}", if args.all { "" } else { " run" });
         return Ok(ExitCode::SUCCESS);
     }
-    say!(
-        "{:<12}  {:<12}  {:<9}  {:<20}  {:<30}  {:<20}  COMMAND",
-        "SESSION",
-        "NAME",
-        "STATE",
-        "STARTED",
-        "WORKSPACE",
-        "HANDLED BY"
-    );
-    for row in rows {
-        let name = row.name.as_deref().unwrap_or("-");
-        say!(
-            "{:<12}  {name:<12}  {:<9}  {:<20}  {:<30}  {:<20}  {}",
-            row.session,
-            row.state,
-            row.started,
-            row.workspace,
-            row.handled_by.join(" + "),
-            row.command
-        );
-    }
+    print::put(format_args!("{}", Table(&rows, SystemTime::now())));
     Ok(ExitCode::SUCCESS)
+}
+
+/// The sessions as a table, with their starts as they are seen at a time.
+struct Table<'a>(&'a [Row], SystemTime);
+
+impl fmt::Display for Table<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let line = |f: &mut fmt::Formatter<'_>, cells: [&str; 7]| {
+            let [session, name, state, started, workspace, handled_by, command] = cells;
+            writeln!(
+                f,
+                "{session:<12}  {name:<12}  {state:<9}  {started:<12}  {workspace:<30}  \
+                 {handled_by:<20}  {command}"
+            )
+        };
+        line(f, ["SESSION", "NAME", "STATE", "STARTED", "WORKSPACE", "HANDLED BY", "COMMAND"])?;
+        for row in self.0 {
+            let name = row.name.as_deref().unwrap_or("-");
+            let started = humantime::parse_rfc3339_weak(&row.started);
+            let started = started.map_or("-".to_owned(), |time| Ago(time, self.1).to_string());
+            let handled_by = row.handled_by.join(" + ");
+            let Row { session, state, workspace, command, .. } = row;
+            line(f, [session, name, state, &started, workspace, &handled_by, command])?;
+        }
+        Ok(())
+    }
 }
 
 /// Returns what the audit log says of live sessions, and of the last ended ones if they are asked for.
@@ -162,4 +170,36 @@ fn oldest_ended(rows: &[Row], live: &HashSet<String>) -> Option<usize> {
     let mut ended = (0..rows.len()).filter(|index| !live.contains(&rows[*index].session));
     let first = ended.next()?;
     (ended.count() + 1 >= MOST_ENDED).then_some(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use super::*;
+
+    fn row(name: Option<&str>, state: &str, started: u64) -> Row {
+        let started = UNIX_EPOCH + Duration::from_secs(started);
+        Row {
+            session: "0123456789ab".to_owned(),
+            name: name.map(str::to_owned),
+            state: state.to_owned(),
+            status: None,
+            started: humantime::format_rfc3339_seconds(started).to_string(),
+            workspace: "/home/user/project".to_owned(),
+            command: "claude".to_owned(),
+            handled_by: ["namespace", "audit"].map(str::to_owned).to_vec(),
+        }
+    }
+
+    #[test]
+    fn table_shows_when_sessions_started_as_people_say_it() {
+        let rows = [
+            row(Some("night"), "runs", 1_000_000),
+            row(None, "ended 0", 990_000),
+            row(None, TO_REVIEW, 0),
+        ];
+        let now = UNIX_EPOCH + Duration::from_secs(1_000_042);
+        insta::assert_snapshot!(Table(&rows, now));
+    }
 }

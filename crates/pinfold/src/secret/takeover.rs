@@ -87,7 +87,7 @@ pub(super) fn import(
         let entry = match entry {
             Ok(entry) => entry,
             Err(what) => {
-                notify!("passed over {provider}: it is {what}");
+                notify!("skipped {provider}: it is {what}");
                 continue;
             }
         };

@@ -6,5 +6,6 @@ mod documented;
 mod groups;
 mod guard;
 mod invocation;
+mod shown;
 mod signals;
 mod wrappers;

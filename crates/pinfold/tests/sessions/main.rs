@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be prepared has failed")]
 
 mod attach;
+mod clean;
 mod completions;
 mod control;
 mod detach;

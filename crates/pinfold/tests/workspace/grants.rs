@@ -270,7 +270,7 @@ fn files_of_a_session_never_land_in_what_is_granted() {
         assert_eq!(text.matches("of the session").count(), 5, "{text}\n{errors}");
         assert_eq!(text.matches("more").count(), 2, "{text}\n{errors}");
         assert!(text.contains("/run/pinfold/generated/gitignore"), "{text}");
-        assert!(errors.contains("there is none to put it over"), "{errors}");
+        assert!(errors.contains("there is no file to mount it over"), "{errors}");
     }
 }
 

@@ -1,0 +1,106 @@
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+use pinfold_host::launcher::Launcher;
+use pinfold_host::sessions::SessionState;
+use pinfold_host::wrappers::Wrappers;
+
+use super::*;
+
+struct Case {
+    _dir: tempfile::TempDir,
+    places: Places,
+    launcher: Launcher,
+}
+
+impl Case {
+    fn host(&self) -> Host<'_> {
+        Host { places: &self.places, launcher: &self.launcher }
+    }
+}
+
+fn case() -> Case {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    let at = |name: &str| root.join(name);
+    let (home, config) = (root.clone(), at("config"));
+    let places = Places { home, config, state: at("state"), cache: at("cache") };
+    for place in [&places.config, &places.state, &places.cache] {
+        Places::make_private(place).unwrap();
+    }
+    Case { _dir: dir, places, launcher: Launcher::new(Wrappers::none()) }
+}
+
+fn write(path: PathBuf) -> PathBuf {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, "x".repeat(10_000)).unwrap();
+    path
+}
+
+fn usage(case: &Case, kind: Kind) -> Usage {
+    measure(case.host()).unwrap().into_iter().find(|usage| usage.kind == kind).unwrap()
+}
+
+#[test]
+fn every_kind_is_measured_and_removed() {
+    let case = case();
+    let Places { state, cache, .. } = &case.places;
+    let files = [
+        (Kind::Agents, cache.join("agents/0123.tmp-1/tree/file")),
+        (Kind::Systems, cache.join("bases/0123.tmp-1/tree/file")),
+        (Kind::Scans, cache.join("directories/1-2-3")),
+        (Kind::Logs, state.join("logs/0123456789ab")),
+        (Kind::Views, state.join("review/0123456789ab/layers/file")),
+        (Kind::AgentState, state.join("agents/claude/.claude/history")),
+    ];
+    for (kind, path) in files {
+        assert_eq!(usage(&case, kind), Usage { kind, bytes: 0, removable: 0 });
+        write(path.clone());
+        let Usage { bytes, removable, .. } = usage(&case, kind);
+        assert!(bytes >= 10_000 && removable == bytes, "{kind:?}: {bytes}");
+        remove(case.host(), kind).unwrap();
+        assert!(!path.exists(), "{kind:?}");
+    }
+}
+
+#[test]
+fn nothing_of_a_live_session_is_removed() {
+    let case = case();
+    let session = SessionState::create(&case.places).unwrap();
+    let (state, id) = (&case.places.state, session.id().as_str().to_owned());
+    let log = write(state.join("logs").join(&id));
+    let view = write(state.join("review").join(&id).join("layers/file"));
+    let aside = write(state.join("set-aside").join(&id).join("0"));
+    let history = write(state.join("agents/claude/history"));
+    for kind in [Kind::Logs, Kind::Views, Kind::SetAside] {
+        assert_eq!(usage(&case, kind).removable, 0, "{kind:?}");
+        remove(case.host(), kind).unwrap();
+    }
+    let error = remove(case.host(), Kind::AgentState).unwrap_err();
+    assert_eq!(error.to_string(), "a session runs, which may use it");
+    for path in [log, view, aside, history] {
+        assert!(path.exists(), "{}", path.display());
+    }
+}
+
+/// What an agent leaves in its state can be a link to anything.
+#[test]
+fn links_in_an_agents_state_lead_nowhere() {
+    let case = case();
+    let kept = write(case.places.home.join("project/kept"));
+    fs::set_permissions(kept.parent().unwrap(), fs::Permissions::from_mode(0o500)).unwrap();
+    let own = case.places.state.join("agents/claude");
+    fs::create_dir_all(&own).unwrap();
+    symlink(kept.parent().unwrap(), own.join("history")).unwrap();
+    assert!(usage(&case, Kind::AgentState).bytes < 100_000);
+    remove(case.host(), Kind::AgentState).unwrap();
+    assert!(!own.exists() && kept.exists());
+    let mode = fs::metadata(kept.parent().unwrap()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o500);
+}
+
+#[test]
+fn names_of_kinds_differ_and_what_is_lost_has_to_be_named() {
+    let named: Vec<&str> =
+        Kind::ALL.into_iter().filter(|kind| kind.must_be_named()).map(Kind::name).collect();
+    assert_eq!(named, ["views", "set-aside", "agent-state"]);
+}

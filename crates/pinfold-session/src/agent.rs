@@ -32,11 +32,10 @@ use pinfold_workspace::workspace::Workspace;
 
 use crate::RunError;
 use crate::gateway::{self, GATEWAY_URL, Provider};
-use crate::my_config::MyConfig;
 use crate::view::Extra;
+use pinfold_personal::MyConfig;
 
 pub(crate) use choose::resolve;
-pub(crate) use state::MountPoint;
 
 /// Where the agent's layer is mounted, and its commands.
 const LAYER: &str = "/run/pinfold/agent";

@@ -19,10 +19,10 @@ use crate::detach::Background;
 use crate::door::LivesOn;
 use crate::filling::Bound;
 use crate::gateway::Provider;
-use crate::my_config::MyConfig;
 use crate::ssh::Ssh;
 use crate::timeline::Timeline;
 use crate::view::Extra;
+use pinfold_personal::MyConfig;
 
 /// A request to run something: what, where, and with which settings. [`crate::prepare`] makes it.
 pub struct Request {

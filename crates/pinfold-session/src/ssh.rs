@@ -25,7 +25,7 @@ use rustix::fs::{Mode, OFlags, ResolveFlags};
 use zeroize::Zeroizing;
 
 use crate::RunError;
-use crate::identity::Identity;
+use pinfold_personal::identity::Identity;
 
 /// Where the door is, inside.
 pub(crate) const SOCKET: &str = "/run/pinfold/ssh-agent";

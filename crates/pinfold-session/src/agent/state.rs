@@ -3,6 +3,7 @@
 //! A session can leave anything there. Files are generated in it at each start, which follows no link
 //! and enters no directory without rights; so what is in their way is set aside before.
 
+use pinfold_personal::MountPoint;
 use std::fs;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
@@ -138,12 +139,6 @@ pub(super) fn clear_the_way(
         }
     }
     Ok(())
-}
-
-/// Where something of the user's is mounted in the home.
-pub(crate) struct MountPoint {
-    pub(crate) path: PathBuf,
-    pub(crate) is_directory: bool,
 }
 
 /// Removes links that a session left where something is to be mounted: no mount follows one.

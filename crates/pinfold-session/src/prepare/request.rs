@@ -21,7 +21,6 @@ use crate::caller_trust::CallerTrust;
 use crate::container_tools;
 use crate::detach::Background;
 use crate::group::{Group, Missing};
-use crate::identity::{self, Identity};
 use crate::node_tools::NodeTools;
 use crate::outcome::RunError;
 use crate::request::Request;
@@ -31,6 +30,7 @@ use crate::ssh::Ssh;
 use crate::timeline::Timeline;
 use crate::toolchains::Toolchains;
 use crate::view::Extra;
+use pinfold_personal::identity::{self, Identity};
 
 /// What is to be run.
 #[derive(Default)]

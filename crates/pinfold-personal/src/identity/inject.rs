@@ -12,13 +12,14 @@ use serde_json::Value;
 
 use super::directory::Directory;
 use super::{Identity, variables};
-use crate::RunError;
+use crate::refusal;
+use pinfold_host::Refusal;
 
 const SECRET: u32 = 0o600;
 const PUBLIC: u32 = 0o644;
 
 /// Everything that enters.
-pub(super) fn inject(directory: &Directory) -> Result<Identity, RunError> {
+pub(super) fn inject(directory: &Directory) -> Result<Identity, Refusal> {
     let mut inside = Injected {
         host: directory.path.clone(),
         inside: Path::new(HOME).join(".moltnet").join(&directory.name),
@@ -70,8 +71,8 @@ struct Injected {
 }
 
 impl Injected {
-    fn add(&mut self, name: &str, content: Vec<u8>, mode: u32) -> Result<(), RunError> {
-        let path = InsidePath::new(self.inside.join(name)).map_err(RunError::path)?;
+    fn add(&mut self, name: &str, content: Vec<u8>, mode: u32) -> Result<(), Refusal> {
+        let path = InsidePath::new(self.inside.join(name)).map_err(Refusal::new)?;
         self.files.push(Entry { path, place: Place::File { content, mode, keep: false } });
         Ok(())
     }
@@ -91,8 +92,8 @@ impl Injected {
     }
 
     /// Absolute paths in every text of it.
-    fn json(&self, shown: &str, bytes: &[u8]) -> Result<Vec<u8>, RunError> {
-        let bad = |why: String| RunError::refused(format!("{shown}: {why}"), None);
+    fn json(&self, shown: &str, bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
+        let bad = |why: String| refusal(format!("{shown}: {why}"), None);
         let mut value: Value = serde_json::from_slice(bytes).map_err(|error| {
             // The error's own text may quote the file.
             bad(format!("it is not JSON (line {})", error.line()))
@@ -123,7 +124,7 @@ impl Injected {
     fn variables(
         &self,
         directory: &Directory,
-    ) -> Result<(Vec<u8>, Vec<pinfold_policy::env::EnvVar>), RunError> {
+    ) -> Result<(Vec<u8>, Vec<pinfold_policy::env::EnvVar>), Refusal> {
         let content = directory.secret(Path::new("env"))?;
         let (mut file, mut env) = (String::new(), Vec::new());
         for (name, value) in variables::parse(&directory.shown("env"), &content)? {
@@ -140,11 +141,11 @@ impl Injected {
 
     /// `user.signingKey` and `gpg.ssh.allowedSignersFile` as paths of the inside, and the
     /// directory's own path in the commands of credential helpers.
-    fn git_config(&self, shown: &str, file: &[u8]) -> Result<Vec<u8>, RunError> {
+    fn git_config(&self, shown: &str, file: &[u8]) -> Result<Vec<u8>, Refusal> {
         let mut config = Config::parse(file);
         if config.broken {
             let what = format!("{shown} cannot be read as git reads it");
-            return Err(RunError::refused(what, None));
+            return Err(refusal(what, None));
         }
         let (host, inside) = (bytes(&self.host), bytes(&self.inside));
         for setting in &mut config.settings {

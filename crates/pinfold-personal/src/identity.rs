@@ -6,7 +6,7 @@
 
 mod directory;
 mod inject;
-pub(crate) mod variables;
+pub mod variables;
 
 use std::path::{Path, PathBuf};
 
@@ -22,21 +22,22 @@ use pinfold_terminal::notify;
 use pinfold_workspace::workspace::Workspace;
 
 use self::directory::Directory;
-use crate::RunError;
+use crate::refusal;
+use pinfold_host::Refusal;
 
 const ORIGIN: Origin = Origin::Flag { name: "--identity" };
 
 /// What a run in somebody's name needs.
 #[derive(Debug, Default)]
-pub(crate) struct Identity {
+pub struct Identity {
     /// Variables that enter.
     pub env: Vec<EnvVar>,
     /// Files that enter; none in the mode `brokered`.
     pub files: Vec<Entry>,
     /// The key that signs outside, if there is one; none in the mode `inject`.
-    pub(crate) key: Option<PathBuf>,
+    pub key: Option<PathBuf>,
     /// What the identity says about when git signs.
-    pub(crate) signing: Vec<Setting>,
+    pub signing: Vec<Setting>,
 }
 
 impl Identity {
@@ -44,10 +45,7 @@ impl Identity {
     ///
     /// # Errors
     /// A directory that is missing or incomplete, or that cannot be trusted, each with the way out.
-    pub(crate) fn find(
-        settings: &Settings,
-        workspace: &Workspace,
-    ) -> Result<Option<Self>, RunError> {
+    pub fn find(settings: &Settings, workspace: &Workspace) -> Result<Option<Self>, Refusal> {
         let Some(name) = &settings.identity else { return Ok(None) };
         let directory = Directory::find(&name.value, workspace)?;
         let identity = match settings.identity_mode.value {
@@ -58,7 +56,7 @@ impl Identity {
     }
 
     /// Who commits, and the key that signs, which stays outside with everything that is secret.
-    fn brokered(directory: &Directory) -> Result<Self, RunError> {
+    fn brokered(directory: &Directory) -> Result<Self, Refusal> {
         directory.require(Path::new("moltnet.json"))?;
         let file = directory.secret(Path::new("env"))?;
         let mut env = variables::public(&directory.shown("env"), &file)?;
@@ -68,7 +66,7 @@ impl Identity {
         };
         if config.broken {
             let what = format!("{} cannot be read as git reads it", directory.shown("gitconfig"));
-            return Err(RunError::refused(what, None));
+            return Err(refusal(what, None));
         }
         env.extend(author(&config, EnvLayer::Identity, &ORIGIN));
         let key = directory.path(Path::new("ssh/id_ed25519"))?;
@@ -85,11 +83,7 @@ impl Identity {
 
 /// The variables that say who commits, in sessions of a group: as git on the host would have it.
 /// Every other way to say it wins over them.
-pub(crate) fn of_the_person(
-    settings: &Settings,
-    workspace: &Workspace,
-    places: &Places,
-) -> Vec<EnvVar> {
+pub fn of_the_person(settings: &Settings, workspace: &Workspace, places: &Places) -> Vec<EnvVar> {
     let Some(group) = &settings.group else { return Vec::new() };
     let mut all = Config::of(user_config::files(places));
     all.settings.extend(configuration(&workspace.git_directory()).settings);

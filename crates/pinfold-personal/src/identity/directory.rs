@@ -12,7 +12,8 @@ use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 use zeroize::Zeroizing;
 
-use crate::RunError;
+use crate::refusal;
+use pinfold_host::Refusal;
 
 /// Where identities are, below the root of the main worktree.
 const PLACES: [&str; 2] = [".moltnet", ".pinfold/identities"];
@@ -33,10 +34,10 @@ impl Directory {
     ///
     /// # Errors
     /// No such identity, or one that cannot be trusted.
-    pub(super) fn find(name: &str, workspace: &Workspace) -> Result<Self, RunError> {
+    pub(super) fn find(name: &str, workspace: &Workspace) -> Result<Self, Refusal> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         if name.is_empty() || name.starts_with('.') || !name.bytes().all(plain) {
-            return Err(RunError::refused(
+            return Err(refusal(
                 format!(
                     "\"{}\" is not a valid identity name: use letters, digits, `.`, `_` and `-`",
                     name.escape_debug()
@@ -57,14 +58,14 @@ impl Directory {
             // What an inside makes must not take the place of what is there.
             let (one, other) = (one.path.display(), other.path.display());
             let what = format!("the identity {name} is there twice, as {one} and {other}");
-            return Err(RunError::refused(what, Some("keep the one that is yours".to_owned())));
+            return Err(refusal(what, Some("keep the one that is yours".to_owned())));
         }
         if let Some(directory) = found.pop() {
             return Ok(directory);
         }
         let looked: Vec<String> =
             PLACES.iter().map(|place| main.join(place).join(name).display().to_string()).collect();
-        Err(RunError::refused(
+        Err(refusal(
             format!("no identity {name}: looked for {}", looked.join(" and ")),
             Some(
                 "an identity lies in the root of the main worktree, with moltnet.json and env in it"
@@ -73,7 +74,7 @@ impl Directory {
         ))
     }
 
-    fn open(name: &str, main: &Path, relative: &Path) -> Result<Option<Self>, RunError> {
+    fn open(name: &str, main: &Path, relative: &Path) -> Result<Option<Self>, Refusal> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         let failed = |path: &Path, errno| match errno {
@@ -114,7 +115,7 @@ impl Directory {
     ///
     /// # Errors
     /// What getdents(2) says.
-    pub(super) fn names(&self) -> Result<Vec<String>, RunError> {
+    pub(super) fn names(&self) -> Result<Vec<String>, Refusal> {
         let failed = |errno| refused(&self.path, &format!("cannot be listed ({errno})"));
         let entries = rustix::fs::Dir::read_from(&self.opened).map_err(failed)?;
         let mut names = Vec::new();
@@ -127,7 +128,7 @@ impl Directory {
     }
 
     /// Opens a file that is the caller's own; `None` where there is none.
-    fn file(&self, name: &Path) -> Result<Option<(File, Stat)>, RunError> {
+    fn file(&self, name: &Path) -> Result<Option<(File, Stat)>, Refusal> {
         let shown = self.path.join(name);
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
@@ -137,7 +138,7 @@ impl Directory {
             Err(Errno::LOOP) => return Err(refused(&shown, "is, or lies behind, a symbolic link")),
             Err(errno) => return Err(refused(&shown, &format!("cannot be opened ({errno})"))),
         };
-        let stat = rustix::fs::fstat(&file).map_err(|errno| RunError::System(errno.into()))?;
+        let stat = rustix::fs::fstat(&file).map_err(|errno| Refusal::new(errno))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(refused(&shown, "is not a regular file"));
         }
@@ -149,7 +150,7 @@ impl Directory {
     ///
     /// # Errors
     /// A file that cannot be trusted.
-    pub(super) fn path(&self, name: &Path) -> Result<Option<PathBuf>, RunError> {
+    pub(super) fn path(&self, name: &Path) -> Result<Option<PathBuf>, Refusal> {
         Ok(self.file(name)?.map(|_| self.path.join(name)))
     }
 
@@ -157,7 +158,7 @@ impl Directory {
     ///
     /// # Errors
     /// One that is not, or cannot be trusted.
-    pub(super) fn require(&self, name: &Path) -> Result<(), RunError> {
+    pub(super) fn require(&self, name: &Path) -> Result<(), Refusal> {
         self.file(name)?.map(|_| ()).ok_or_else(|| self.missing(name))
     }
 
@@ -165,7 +166,7 @@ impl Directory {
     ///
     /// # Errors
     /// A file that cannot be trusted or read.
-    pub(super) fn read(&self, name: &Path) -> Result<Option<Zeroizing<Vec<u8>>>, RunError> {
+    pub(super) fn read(&self, name: &Path) -> Result<Option<Zeroizing<Vec<u8>>>, Refusal> {
         let Some((file, stat)) = self.file(name)? else { return Ok(None) };
         let shown = self.path.join(name);
         let size = u64::try_from(stat.st_size).unwrap_or(u64::MAX);
@@ -183,20 +184,20 @@ impl Directory {
     ///
     /// # Errors
     /// As [`Self::read`], and one that is missing.
-    pub(super) fn secret(&self, name: &Path) -> Result<Zeroizing<Vec<u8>>, RunError> {
+    pub(super) fn secret(&self, name: &Path) -> Result<Zeroizing<Vec<u8>>, Refusal> {
         self.read(name)?.ok_or_else(|| self.missing(name))
     }
 
-    fn missing(&self, name: &Path) -> RunError {
-        RunError::refused(
+    fn missing(&self, name: &Path) -> Refusal {
+        refusal(
             format!("the identity {} has no {}", self.name, self.path.join(name).display()),
             Some("an identity needs moltnet.json and env; what else it has is optional".to_owned()),
         )
     }
 }
 
-fn refused(path: &Path, why: &str) -> RunError {
-    RunError::refused(format!("the identity's {} {why}", path.display()), None)
+fn refused(path: &Path, why: &str) -> Refusal {
+    refusal(format!("the identity's {} {why}", path.display()), None)
 }
 
 /// The root of the main worktree: of a linked one, where the common git directory lies.
@@ -206,12 +207,12 @@ fn main_worktree(workspace: &Workspace) -> PathBuf {
     main.unwrap_or(workspace.root.as_path()).to_owned()
 }
 
-fn is_own(path: &Path, stat: &Stat) -> Result<(), RunError> {
+fn is_own(path: &Path, stat: &Stat) -> Result<(), Refusal> {
     if stat.st_uid != rustix::process::geteuid().as_raw() {
         return Err(refused(path, "belongs to another user"));
     }
     if stat.st_mode & 0o022 != 0 {
-        return Err(RunError::refused(
+        return Err(refusal(
             format!("other users can write to the identity's {}", path.display()),
             Some(format!("run `chmod go-w {}`", path.display())),
         ));
@@ -221,10 +222,10 @@ fn is_own(path: &Path, stat: &Stat) -> Result<(), RunError> {
 
 /// Refuses a directory that is a repository of its own, such as a submodule: what lies in it may have
 /// come with that.
-fn is_of_this_repository(path: &Path, opened: &OwnedFd) -> Result<(), RunError> {
+fn is_of_this_repository(path: &Path, opened: &OwnedFd) -> Result<(), Refusal> {
     match rustix::fs::statat(opened, ".git", rustix::fs::AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => Ok(()),
-        Ok(_) => Err(RunError::refused(
+        Ok(_) => Err(refusal(
             format!(
                 "{} is a git repository of its own: an identity may have come with it",
                 path.display()
@@ -239,7 +240,7 @@ fn is_of_this_repository(path: &Path, opened: &OwnedFd) -> Result<(), RunError> 
 }
 
 /// What git tracks came with the repository.
-fn is_untracked(main: &Path, relative: &Path) -> Result<(), RunError> {
+fn is_untracked(main: &Path, relative: &Path) -> Result<(), Refusal> {
     let file = main.join(".git");
     let Ok(found) = std::fs::symlink_metadata(&file) else { return Ok(()) };
     let git = if found.is_dir() { Some(file) } else { pointer::gitdir(&file) };
@@ -250,7 +251,7 @@ fn is_untracked(main: &Path, relative: &Path) -> Result<(), RunError> {
         return Ok(());
     }
     if Index::open(&git).and_then(|index| index.holds(relative)).ok_or_else(unknown)? {
-        return Err(RunError::refused(
+        return Err(refusal(
             format!(
                 "{} is tracked by git: it came with the repository, or leaves with it",
                 main.join(relative).display()

@@ -7,7 +7,8 @@ use pinfold_policy::path::InsidePath;
 use pinfold_rootfs::userland::HOME;
 use serde_json::{Map, Value};
 
-use crate::RunError;
+use crate::refusal;
+use pinfold_host::Refusal;
 
 /// Whether a file that has to be made for a key is made at each start, or once and then the agent's.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -53,12 +54,12 @@ pub(super) fn put(
     key: &str,
     value: Value,
     made: Made,
-) -> Result<(), RunError> {
-    let path = InsidePath::new(Path::new(HOME).join(into)).map_err(RunError::path)?;
+) -> Result<(), Refusal> {
+    let path = InsidePath::new(Path::new(HOME).join(into)).map_err(Refusal::new)?;
     let found = files.iter_mut().find(|entry| entry.path == path);
     let broken = || {
         let what = format!("the generated file {} is not a table", into.display());
-        RunError::refused(what, Some("run without --my-config".to_owned()))
+        refusal(what, Some("run without --my-config".to_owned()))
     };
     let Some(entry) = found else {
         let content = with(into, b"", key, value).ok_or_else(broken)?;

@@ -11,7 +11,8 @@ use pinfold_policy::env::{EnvLayer, EnvName, EnvVar, Owner, reserved};
 use pinfold_terminal::notify;
 
 use super::ORIGIN;
-use crate::RunError;
+use crate::refusal;
+use pinfold_host::Refusal;
 
 /// Last words of names whose values are public.
 const PUBLIC: [&str; 14] = [
@@ -62,9 +63,9 @@ const SECRET: [&str; 22] = [
 ///
 /// # Errors
 /// The number of a line that is none of these; never its content.
-pub(crate) fn parse<'a>(shown: &str, file: &'a [u8]) -> Result<Vec<(EnvName, &'a str)>, RunError> {
+pub fn parse<'a>(shown: &str, file: &'a [u8]) -> Result<Vec<(EnvName, &'a str)>, Refusal> {
     let mut variables = Vec::new();
-    let bad = |line: usize, why: &str| RunError::refused(format!("{shown}:{line}: {why}"), None);
+    let bad = |line: usize, why: &str| refusal(format!("{shown}:{line}: {why}"), None);
     let text = std::str::from_utf8(file).map_err(|_| bad(1, "the file is not text in UTF-8"))?;
     for (index, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -105,7 +106,7 @@ pub(super) fn variable(name: EnvName, value: &str) -> Option<EnvVar> {
 ///
 /// # Errors
 /// As [`parse`].
-pub(super) fn public(shown: &str, file: &[u8]) -> Result<Vec<EnvVar>, RunError> {
+pub(super) fn public(shown: &str, file: &[u8]) -> Result<Vec<EnvVar>, Refusal> {
     let all = parse(shown, file)?.into_iter();
     let free = all.filter(|(name, value)| reserved(name).is_none() && is_public(name, value));
     Ok(free.filter_map(|(name, value)| variable(name, value)).collect())

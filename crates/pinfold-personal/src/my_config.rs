@@ -21,19 +21,28 @@ use pinfold_rootfs::userland::HOME;
 use pinfold_terminal::notify;
 use serde_json::Value;
 
-use crate::RunError;
-use crate::agent::MountPoint;
+use pinfold_host::Refusal;
+
 use copy::{Copied, Copier};
+
+/// Where something of the user's is mounted in the home.
+#[derive(Debug)]
+pub struct MountPoint {
+    /// The path below the home.
+    pub path: PathBuf,
+    /// Whether it is a directory.
+    pub is_directory: bool,
+}
 
 /// Longest list of names in the line about what comes in.
 const MOST_NAMES: usize = 8;
 
 /// What of the user's setup comes in.
 #[derive(Debug, Default)]
-pub(crate) struct MyConfig {
+pub struct MyConfig {
     copied: Vec<Copied>,
     /// Whether there are MCP servers.
-    pub(crate) has_servers: bool,
+    pub has_servers: bool,
 }
 
 /// What is told about it.
@@ -48,13 +57,13 @@ impl MyConfig {
     ///
     /// # Errors
     /// Returns an error if the home cannot be opened, or a generated file is not what it has to be.
-    pub(crate) fn collect(
+    pub fn collect(
         profile: &AgentProfile,
         places: &Places,
         files: &mut Vec<Entry>,
-    ) -> Result<Self, RunError> {
+    ) -> Result<Self, Refusal> {
         let mut told = Told::default();
-        let copier = Copier::new(places).map_err(RunError::System)?;
+        let copier = Copier::new(places).map_err(Refusal::new)?;
         let mut mine = Self::default();
         for path in &profile.my_config.read {
             let Some(copied) = copier.copy(path, &mut told.left_out) else { continue };
@@ -94,7 +103,7 @@ impl MyConfig {
     }
 
     /// Where the copies are mounted.
-    pub(crate) fn points(&self) -> Vec<MountPoint> {
+    pub fn points(&self) -> Vec<MountPoint> {
         let point = |copied: &Copied| MountPoint {
             path: Path::new(HOME).join(&copied.path),
             is_directory: copied.is_directory(),
@@ -106,11 +115,10 @@ impl MyConfig {
     ///
     /// # Errors
     /// Never: the paths are valid.
-    pub(crate) fn entries(&self, private: &Path) -> Result<Vec<Entry>, RunError> {
+    pub fn entries(&self, private: &Path) -> Result<Vec<Entry>, Refusal> {
         let entry = |copied: &Copied| {
-            let host = HostPath::new(staged(private).join(&copied.path)).map_err(RunError::path)?;
-            let path =
-                InsidePath::new(Path::new(HOME).join(&copied.path)).map_err(RunError::path)?;
+            let host = HostPath::new(staged(private).join(&copied.path)).map_err(Refusal::new)?;
+            let path = InsidePath::new(Path::new(HOME).join(&copied.path)).map_err(Refusal::new)?;
             Ok(Entry { path, place: Place::ReadOnly(host) })
         };
         self.copied.iter().map(entry).collect()
@@ -120,7 +128,7 @@ impl MyConfig {
     ///
     /// # Errors
     /// Returns the error of writing one.
-    pub(crate) fn make(&self, private: &Path) -> io::Result<()> {
+    pub fn make(&self, private: &Path) -> io::Result<()> {
         let root = staged(private);
         for copied in &self.copied {
             if copied.is_directory() {

@@ -1,0 +1,14 @@
+//! What of the user's own a session gets: the identity that it commits and signs as, and the user's own setup of
+//! the agent, as checked copies.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
+use pinfold_host::Refusal;
+
+pub mod identity;
+mod my_config;
+
+pub use my_config::{MountPoint, MyConfig};
+
+fn refusal(what: impl ToString, hint: Option<String>) -> Refusal {
+    Refusal::new(what).with_hint(hint)
+}

@@ -84,7 +84,13 @@ pub(super) fn grants(
             held: None,
         })
     };
-    agent.profile.state.iter().map(grant).collect()
+    // Where the user grants such a directory, that is where the agent keeps it.
+    let is_granted = |path: &&PathBuf| {
+        let inside = Path::new(HOME).join(path);
+        let mut users = settings.files.read.iter().chain(&settings.files.write);
+        users.any(|granted| inside.starts_with(granted.value.as_path()))
+    };
+    agent.profile.state.iter().filter(|path| !is_granted(path)).map(grant).collect()
 }
 
 /// A name for a workspace. It changes when another directory takes its place, which is somebody else's work

@@ -7,7 +7,7 @@ use super::work::make_tree;
 use super::{Effort, Outcome, command, peers};
 
 /// Files and references of a small repository.
-const FILES: usize = 200;
+pub(super) const FILES: usize = 200;
 const REFERENCES: usize = 500;
 
 pub(super) fn run(pinfold: &Path, effort: Effort) -> Outcome {
@@ -54,7 +54,7 @@ fn growth(pinfold: &Path, small: &Path, effort: Effort) -> Outcome {
 }
 
 /// A repository with so many tracked files, and with references.
-fn repository(files: usize) -> Result<tempfile::TempDir, Box<dyn std::error::Error>> {
+pub(super) fn repository(files: usize) -> Result<tempfile::TempDir, Box<dyn std::error::Error>> {
     let workspace = tempfile::Builder::new().prefix("bench").tempdir_in(base())?;
     make_tree(workspace.path(), files)?;
     let script = format!(

@@ -38,8 +38,9 @@ tasks:
          [--cases N] [--seed N] [--pinfold FILE]
   links                         check that links and source files named in documents exist
   leftovers COMMAND…            run a command, then fail if a process or mount of it is left
-  bench [--smoke] [--dist] [start|boundaries|exec|tools|snapshot|work|workspace|memory|gateway|door]
-                                measure the promises of SPECIFICATION.md
+  bench [--smoke] [--dist] [start|boundaries|exec|tools|snapshot|work|workspace|memory|gateway|door|kept]
+                                measure the promises of SPECIFICATION.md; kept: fail if a ratio of
+                                bench/ratios.txt grew by more than a quarter (--smoke does that, too)
         [--on DIRECTORY]        workspace and tools: on this directory's disk
         [--rounds N]            work and workspace: so many turns of each piece
   bench soak [--minutes N]      mixed traffic for ten minutes; fails when something grows

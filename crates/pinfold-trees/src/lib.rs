@@ -103,7 +103,8 @@ impl Tree {
     fn move_up(&mut self, from: &OwnedFd, name: &CStr) -> io::Result<()> {
         // Moving a directory writes to it, too: its `..`.
         match enter(from, name) {
-            Err(Errno::NOENT) => return Ok(()),
+            // Somebody else put something else there, which the next pass removes.
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(()),
             entered => drop(entered?),
         }
         loop {

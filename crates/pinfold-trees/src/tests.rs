@@ -84,8 +84,12 @@ fn a_directory_that_becomes_a_link_leads_nowhere() {
                     let _ = renameat_with(&held, c"swapped", &held, c"link", flags);
                 }
             });
-            remove_tree(&tree).unwrap();
+            let removed = remove_tree(&tree);
             ended.store(true, Ordering::Relaxed);
+            // The other thread may be faster than the passes. Then the tree is given up.
+            if let Err(error) = removed {
+                assert_eq!(error.kind(), io::ErrorKind::DirectoryNotEmpty);
+            }
         });
         assert!(other.join("kept").exists() && mode(&other) == 0o500, "round {round}");
     }

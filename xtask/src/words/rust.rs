@@ -38,9 +38,9 @@ pub(super) fn pieces(text: &str) -> Vec<Piece<'_>> {
 
 /// Returns the length of the string literal at the beginning, if there is one.
 fn literal(rest: &str, before: Option<char>) -> Option<usize> {
-    if rest.starts_with('"') {
+    if let Some(inner) = rest.strip_prefix('"') {
         let mut is_escaped = false;
-        let end = rest[1..].find(|c| {
+        let end = inner.find(|c| {
             let is_end = c == '"' && !is_escaped;
             is_escaped = c == '\\' && !is_escaped;
             is_end

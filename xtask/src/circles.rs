@@ -222,17 +222,16 @@ fn circles(mut reaches: Vec<Vec<bool>>) -> Vec<Vec<usize>> {
     for over in 0..count {
         for from in 0..count {
             if reaches[from][over] {
-                for to in 0..count {
-                    reaches[from][to] |= reaches[over][to];
-                }
+                let further = reaches[over].clone();
+                reaches[from].iter_mut().zip(further).for_each(|(to, reached)| *to |= reached);
             }
         }
     }
     let mut circles = Vec::new();
     let mut seen = BTreeSet::new();
-    for one in 0..count {
+    for (one, of_one) in reaches.iter().enumerate() {
         let circle: Vec<usize> = (0..count)
-            .filter(|other| *other == one || reaches[one][*other] && reaches[*other][one])
+            .filter(|other| *other == one || of_one[*other] && reaches[*other][one])
             .collect();
         if seen.insert(circle.clone()) && circle.len() > 1 {
             circles.push(circle);

@@ -3,6 +3,7 @@
 
 pub mod baseline;
 pub mod config;
+pub mod copied_ahead;
 pub mod dropped;
 pub mod github;
 pub mod host_git;

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use pinfold_boundary::{Cover, CoverKind};
 use pinfold_git::baseline::Start;
+use pinfold_git::copied_ahead::CopiedAhead;
 use pinfold_git::layout::{CONFIGS, OBJECTS};
 use pinfold_git::secrets::without_secrets;
 use pinfold_git::stamp::{Stamp, Stamps};
@@ -25,10 +26,8 @@ use rustix::fs::{Mode, OFlags, ResolveFlags};
 
 use crate::GuardError;
 
-mod ahead;
 mod loose;
 
-use ahead::Ahead;
 use loose::{Directories, Loose};
 
 /// A git directory of more bytes than these, objects aside, is not copied.
@@ -100,7 +99,7 @@ pub(crate) struct Copies {
     /// How many git directories borrow from the host's.
     bases: usize,
     /// An index that is copied already.
-    ahead: Option<Ahead>,
+    ahead: Option<CopiedAhead>,
 }
 
 impl Copies {
@@ -108,7 +107,7 @@ impl Copies {
     /// `private` is the directory of all copies.
     pub(crate) fn begin_with_index(&mut self, top: &Path, private: &Path) {
         if self.ahead.is_none() {
-            self.ahead = Ahead::begin(top, private.join("index"));
+            self.ahead = CopiedAhead::begin(top, private.join("index"));
         }
     }
 

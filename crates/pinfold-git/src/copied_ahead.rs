@@ -9,53 +9,55 @@ use std::thread::{self, JoinHandle};
 use pinfold_host::file_id::Moment;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 
+/// An index of more bytes is not copied ahead.
+const LARGEST: u64 = 512 << 20;
 /// A file of fewer bytes is copied as fast as a thread starts.
 const SMALLEST: u64 = 1 << 20;
 
 /// A copy that was begun. It is gone when this is dropped.
 #[derive(Debug)]
-pub(super) struct Ahead {
+pub struct CopiedAhead {
     /// What is copied, as it was before.
     source: Moment,
     to: PathBuf,
     copying: Option<JoinHandle<io::Result<u64>>>,
 }
 
-impl Ahead {
+impl CopiedAhead {
     /// Begins to copy the index of the repository at `top` to `to`, if it is large. Whether the sandbox gets
     /// it is not decided yet.
-    pub(super) fn begin(top: &Path, to: PathBuf) -> Option<Self> {
+    pub fn begin(top: &Path, to: PathBuf) -> Option<Self> {
         let how = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let path = top.join(".git/index");
         let file = File::from(rustix::fs::openat2(CWD, &path, flags, Mode::empty(), how).ok()?);
         let about = file.metadata().ok()?;
-        if !about.is_file() || !(SMALLEST..=super::LARGEST).contains(&about.len()) {
+        if !about.is_file() || !(SMALLEST..=LARGEST).contains(&about.len()) {
             return None;
         }
         let source = Moment::held(&file).ok()?;
         let copy = to.clone();
         let run = move || {
             let mut copy = File::create_new(copy)?;
-            io::copy(&mut io::Read::take(file, super::LARGEST), &mut copy)
+            io::copy(&mut io::Read::take(file, LARGEST), &mut copy)
         };
         let copying = thread::Builder::new().name("index".to_owned()).spawn(run).ok();
         Some(Self { source, to, copying })
     }
 
     /// Whether this very file is copied, and has not changed since.
-    pub(super) fn is_of(&self, file: &File) -> bool {
+    pub fn is_of(&self, file: &File) -> bool {
         Moment::held(file).is_ok_and(|now| now == self.source)
     }
 
-    /// Moves the copy to `to` and returns how long it is, if the file has not changed meanwhile.
-    pub(super) fn take(mut self, file: &File, to: &Path) -> Option<u64> {
+    /// Moves the copy to `to` and returns how long it is, if the file has not changed.
+    pub fn take(mut self, file: &File, to: &Path) -> Option<u64> {
         let copied = self.copying.take()?.join().ok()?.ok()?;
         (self.is_of(file) && fs::rename(&self.to, to).is_ok()).then_some(copied)
     }
 }
 
-impl Drop for Ahead {
+impl Drop for CopiedAhead {
     fn drop(&mut self) {
         if let Some(copying) = self.copying.take() {
             let _ = copying.join();

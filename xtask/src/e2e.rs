@@ -29,7 +29,8 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
         return Ok(());
     }
     let mut tests = cargo::tests();
-    tests.args(["--package", "pinfold"]);
+    // All packages, as `scripts/test` builds them: with fewer, dependencies have other features.
+    tests.arg("--workspace");
     for name in named {
         if !areas.iter().any(|area| area == name) {
             return Err(

@@ -27,9 +27,9 @@ pub(crate) fn run(words: &[&str]) -> Outcome {
     fs::create_dir_all(directory)?;
     let directory = fs::canonicalize(directory)?;
     let mut test = command("cargo");
-    // With all features, as the tests are, so that it is not built twice.
-    test.args(["test", "--quiet", "--locked", "--all-features", "--package", "pinfold", "--bin"]);
-    output(test.args(["pinfold", "--", "--exact", TEST]).env(MANUAL, &directory))?;
+    // With all packages and features, as `scripts/test` has them, so that it is not built twice.
+    test.args(["test", "--quiet", "--locked", "--workspace", "--all-features", "--bin", "pinfold"]);
+    output(test.args(["--", "--exact", TEST]).env(MANUAL, &directory))?;
     let mut pages = Vec::new();
     for entry in fs::read_dir(&directory)? {
         pages.push(entry?.path());

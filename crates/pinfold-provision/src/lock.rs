@@ -25,20 +25,11 @@ impl Lock {
         }
     }
 
-    /// Waits for the lock.
-    pub(crate) fn take(path: &Path) -> io::Result<Self> {
-        Self::wait(path, FlockOperation::LockExclusive)
-    }
-
     /// Waits for a share in the lock, which keeps others from having it alone.
     pub(crate) fn share(path: &Path) -> io::Result<Self> {
-        Self::wait(path, FlockOperation::LockShared)
-    }
-
-    fn wait(path: &Path, operation: FlockOperation) -> io::Result<Self> {
         let file = open(path)?;
         loop {
-            match flock(&file, operation) {
+            match flock(&file, FlockOperation::LockShared) {
                 Ok(()) => return Ok(Self { _file: file }),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),

@@ -16,6 +16,9 @@ use pinfold_trees::remove_tree;
 use crate::lock::Lock;
 use crate::steps::is_disk_full;
 
+/// Between two attempts to make what another process could not, or holds and nobody can use.
+const STEP: std::time::Duration = std::time::Duration::from_millis(100);
+
 /// A directory of such directories; one user's.
 #[derive(Debug, Clone)]
 pub struct Shelf {
@@ -124,7 +127,22 @@ impl Shelf {
         if let Some(held) = self.hold(id, &usable)? {
             return Ok(held);
         }
-        let lock = self.lock(id, waiting)?;
+        let mut is_first = true;
+        let lock = loop {
+            if let Some(lock) = self.try_lock(id)? {
+                break lock;
+            }
+            if std::mem::take(&mut is_first) {
+                waiting();
+            } else {
+                // It was not made, or it is of no use and somebody holds it.
+                std::thread::sleep(STEP);
+            }
+            // Who makes it has the lock alone until it is there, and a share of it from then on, perhaps for days.
+            if let Some(held) = self.share(id, &usable)? {
+                return Ok(held);
+            }
+        };
         let found = self.find(id).and_then(|(home, summary)| usable(&home, &summary));
         if found.is_none() {
             self.sweep(Some(id));
@@ -157,8 +175,16 @@ impl Shelf {
         if self.find(id).is_none() {
             return Ok(None);
         }
+        self.share(id, usable)
+    }
+
+    /// Waits for whoever makes or removes it, and looks for it then.
+    fn share<T>(
+        &self,
+        id: &str,
+        usable: impl Fn(&Path, &[u8]) -> Option<T>,
+    ) -> Result<Option<(T, Lock)>, ShelfError> {
         let path = self.dir.join(format!("{id}.lock"));
-        // Somebody who makes or removes it has the lock alone; so it is looked for after that.
         let shared = Lock::share(&path).map_err(|error| self.failed("lock", &path, error))?;
         let found = self.find(id).and_then(|(home, summary)| usable(&home, &summary));
         Ok(found.map(|found| (found, shared)))
@@ -185,9 +211,7 @@ impl Shelf {
     /// # Errors
     /// Returns the error of `flock(2)`.
     pub fn is_held(&self, id: &str) -> Result<bool, ShelfError> {
-        let path = self.dir.join(format!("{id}.lock"));
-        let taken = Lock::try_take(&path).map_err(|error| self.failed("lock", &path, error))?;
-        Ok(taken.is_none())
+        Ok(self.try_lock(id)?.is_none())
     }
 
     /// Removes what killed processes left, and of everything that is whole what `is_old` names. What a process
@@ -230,16 +254,9 @@ impl Shelf {
         Ok(())
     }
 
-    fn lock(&self, id: &str, waiting: &dyn Fn()) -> Result<Lock, ShelfError> {
+    fn try_lock(&self, id: &str) -> Result<Option<Lock>, ShelfError> {
         let path = self.dir.join(format!("{id}.lock"));
-        let taken = Lock::try_take(&path).and_then(|lock| match lock {
-            Some(lock) => Ok(lock),
-            None => {
-                waiting();
-                Lock::take(&path)
-            }
-        });
-        taken.map_err(|source| self.failed("lock", &path, source))
+        Lock::try_take(&path).map_err(|error| self.failed("lock", &path, error))
     }
 
     /// Removes what killed processes left.

@@ -263,8 +263,8 @@ pub fn remove_private(path: &Path) {
         let _ = fs::remove_file(path);
         return;
     }
-    let removed = fs::remove_dir_all(path);
-    if removed.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied) {
+    // A directory that its owner may not enter, or more levels than descriptors may be open.
+    if fs::remove_dir_all(path).is_err() {
         // What is left takes room, and the next start tries again.
         let _ = remove_tree(path);
     }

@@ -17,6 +17,7 @@ use pinfold_git::settled::{Kept, Settled};
 use pinfold_git::stamp::Stamps;
 use pinfold_host::Host;
 use pinfold_host::anchor::Anchor;
+use pinfold_host::beneath::{open_directory, read_bounded};
 use pinfold_host::directories::Places;
 use pinfold_host::file_id::FileId;
 use pinfold_host::io::AtPath as _;
@@ -30,6 +31,7 @@ use pinfold_protect::misleading::Before;
 use pinfold_protect::own::Own;
 use pinfold_protect::patience::Patience;
 use pinfold_protect::survey::Walk;
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::{Guard, Walked, site_of};
@@ -40,6 +42,8 @@ use crate::protected_dirs::{Entry, ProtectedDir};
 /// The record's name in the session's private directory; the walks lie beside it.
 const RECORD: &str = "left.json";
 const NEW_RECORD: &str = "left.json.new";
+/// Bytes of a record. References are in it, up to 256 MiB of them.
+const LONGEST_RECORD: u64 = 1 << 30;
 
 #[derive(Serialize, Deserialize)]
 struct Left {
@@ -282,7 +286,10 @@ pub(super) fn others(
     };
     for entry in entries {
         let entry = entry.at("read", &all).map_err(failed)?;
-        if entry.file_name() == own {
+        // What is kept of an ended session lies here, too, and a sandbox wrote all that is in it.
+        let is_session =
+            entry.file_name().to_str().is_some_and(|it| SessionId::parse(it).is_some());
+        if !is_session || entry.file_name() == own {
             continue;
         }
         let record = try_read(&entry.path()).map_err(|error| {
@@ -321,12 +328,14 @@ fn read(private: &Path) -> Option<Left> {
 /// # Errors
 /// Returns the error of reading it, or that it is damaged.
 fn try_read(private: &Path) -> io::Result<Option<Left>> {
-    use io::ErrorKind::{NotADirectory, NotFound};
-    match fs::read(private.join(RECORD)) {
-        Ok(record) => Ok(Some(serde_json::from_slice(&record)?)),
-        Err(error) if matches!(error.kind(), NotFound | NotADirectory) => Ok(None),
-        Err(error) => Err(error),
-    }
+    let directory = match open_directory(private) {
+        Ok(directory) => directory,
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
+        Err(errno) => return Err(errno.into()),
+    };
+    let record = read_bounded(directory, Path::new(RECORD), LONGEST_RECORD);
+    let record = record.map_err(|unread| io::Error::other(format!("{RECORD} {unread}")))?;
+    record.map(|record| Ok(serde_json::from_slice(&record.bytes)?)).transpose()
 }
 
 /// Whether a dead session was granted what lies in one of these directories, or around it. `private` is

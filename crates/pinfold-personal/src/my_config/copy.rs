@@ -1,8 +1,9 @@
 //! Copies of files in the user's home.
 //!
 //! A link is followed where a user makes one: at an entry of the profile's list, or directly below it. What is
-//! deeper may come from somebody else (a shared skill), so a link there must stay within the entry. Wherever a
-//! link leads, the file counts by where it really lies.
+//! deeper may come from somebody else (a shared skill), and so may all of a directory that lies in a repository. A
+//! link there must stay within the entry. No link leads to what agents keep in the home: their logins, settings and
+//! histories. Wherever a link leads, the file counts by where it really lies.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -25,6 +26,20 @@ const MOST_BYTES: u64 = 16 * 1024 * 1024;
 const DEEPEST: usize = 12;
 /// Entries of directories that are looked at for one entry of the list.
 const MOST_SEEN: usize = 20_000;
+
+/// What agents keep in the home, logins and histories among it. Only what a profile lists of it comes in.
+const OF_AGENTS: [&str; 10] = [
+    ".aider",
+    ".claude",
+    ".claude.json",
+    ".codex",
+    ".config",
+    ".cursor",
+    ".gemini",
+    ".local",
+    ".opencode",
+    ".pi",
+];
 
 /// Names of what is no part of a setup.
 const SKIPPED: [&str; 2] = [".git", "node_modules"];
@@ -101,6 +116,11 @@ impl Copier {
         let (file, place) = self.open(&self.home.join(path), path, left_out)?;
         let mut reading = Reading { files: BTreeMap::new(), bytes: 0, seen: 0, left_out };
         let is_directory = file.metadata().ok()?.is_dir();
+        let lies_at_its_path = place == self.home.join(path);
+        if !lies_at_its_path && self.is_of_an_agent(&place) {
+            reading.left_out.push(format!("{} (a link to an agent's files)", Escaped(path)));
+            return None;
+        }
         let read = match is_directory {
             true => self.directory(&place, path, &place, 0, &mut reading),
             false => Self::read(file, path, &mut reading),
@@ -137,6 +157,7 @@ impl Copier {
         reading: &mut Reading<'_>,
     ) -> Result<(), TooMuch> {
         let Ok(entries) = fs::read_dir(place) else { return Ok(()) };
+        let may_lead_out = depth == 0 && !self.is_in_a_repository(place);
         let mut names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
         names.sort();
         for name in names {
@@ -149,12 +170,13 @@ impl Copier {
                 continue;
             }
             let Some((file, real)) = self.open(&at, &path, reading.left_out) else { continue };
-            if depth > 0 && !real.starts_with(root) {
+            let leads_out = !real.starts_with(root);
+            if leads_out && (!may_lead_out || self.is_of_an_agent(&real)) {
                 reading.left_out.push(format!("{} (a link)", Escaped(&path)));
                 continue;
             }
             // A link at the first level has an entry's rights, and its own bounds.
-            let root = if depth == 0 && !real.starts_with(root) { real.as_path() } else { root };
+            let root = if leads_out { real.as_path() } else { root };
             if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
                 self.directory(&real, &path, root, depth + 1, reading)?;
             } else {
@@ -191,6 +213,18 @@ impl Copier {
                 None
             }
         }
+    }
+
+    /// Whether a path lies in what agents keep in the home.
+    fn is_of_an_agent(&self, real: &Path) -> bool {
+        let first = real.strip_prefix(&self.home).ok().and_then(|path| path.iter().next());
+        first.is_none_or(|first| OF_AGENTS.iter().any(|name| first == *name))
+    }
+
+    /// Whether a directory, or one above it below the home, is a repository's.
+    fn is_in_a_repository(&self, place: &Path) -> bool {
+        let above = place.ancestors().take_while(|above| **above != *self.home);
+        above.into_iter().any(|above| fs::symlink_metadata(above.join(".git")).is_ok())
     }
 
     /// Whether a path, or a directory above it, has the name of a secret.

@@ -37,6 +37,9 @@ const VALUES: [&str; 4] = ["env", "environment", "headers", "http_headers"];
 const SECRET_WORDS: [&str; 9] =
     ["key", "token", "secret", "password", "passwd", "auth", "bearer", "credential", "cookie"];
 
+/// Options that take a password or a user in many programs.
+const SHORT: [&str; 2] = ["-p", "-u"];
+
 /// Beginnings of credentials that services give out.
 const SECRET_BEGINNINGS: [&str; 15] = [
     "sk-",
@@ -134,16 +137,27 @@ fn may_hold_secret(key: &str, value: &Value) -> bool {
                 || !names.values().all(|value| value.as_str().is_some_and(is_variable))
         }
         Value::Array(items) => {
-            let mut expects_secret = false;
+            let (mut expects_secret, mut follows_short) = (false, false);
             items.iter().any(|item| {
                 let Some(text) = item.as_str() else { return true };
                 let is_given = std::mem::take(&mut expects_secret) && !is_reference(text);
                 let is_option = text.starts_with('-');
+                let is_short = SHORT.iter().any(|short| text.starts_with(short));
+                // As in `-pPASSWORD`. A port is none.
+                if is_short && text.len() > 2 && !is_number(&text[2..]) {
+                    return true;
+                }
                 expects_secret = is_option && !text.contains('=') && names_secret(text);
+                let is_given =
+                    is_given || std::mem::replace(&mut follows_short, is_short) && !is_number(text);
                 is_given && !is_option || is_secret(text)
             })
         }
     }
+}
+
+fn is_number(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit() || byte == b':')
 }
 
 fn is_variable(text: &str) -> bool {
@@ -158,9 +172,12 @@ fn names_secret(text: &str) -> bool {
 fn is_secret(text: &str) -> bool {
     let is_url = text.contains("://");
     let has_more = is_url && text.contains(['@', '?', '#']);
-    let assigned = text.split_once(['=', ':']).filter(|_| !is_url);
-    let is_assigned = assigned.is_some_and(|(name, value)| {
-        names_secret(name) && !value.trim().is_empty() && !is_reference(value.trim())
+    let is_assigned = text.match_indices(['=', ':']).any(|(at, _)| {
+        let (name, value) = (&text[..at], text[at + 1..].trim_start());
+        let start = name.rfind(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '-'));
+        let name = &name[start.map_or(0, |start| start + 1)..];
+        let value = value.split_ascii_whitespace().next().unwrap_or_default();
+        names_secret(name) && !value.is_empty() && !is_reference(value)
     });
     let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '-'));
     has_more || is_assigned || words.into_iter().any(is_credential)

@@ -63,6 +63,36 @@ fn a_link_comes_in_where_the_user_makes_one_and_not_where_a_skill_does() {
 }
 
 #[test]
+fn links_of_a_repository_and_links_to_what_agents_keep_stay_out() {
+    let (home, places) = home(&[
+        (".claude.json", "a login"),
+        (".claude/settings.json", "a token"),
+        (".codex/config.toml", "a token"),
+        ("Documents/diary.txt", "private"),
+        (".claude/agents/.git/HEAD", "ref: refs/heads/main"),
+        ("clone/.git/HEAD", "ref: refs/heads/main"),
+        ("clone/skills/SKILL.md", "of a stranger"),
+        (".claude/skills/own.md", "mine"),
+    ]);
+    let at = |path: &str| home.path().join(path);
+    symlink("../../Documents/diary.txt", at(".claude/agents/diary.md")).unwrap();
+    symlink("../../.claude.json", at(".claude/agents/notes.md")).unwrap();
+    symlink("../../Documents", at("clone/skills/docs")).unwrap();
+    symlink(at("clone/skills"), at(".claude/commands")).unwrap();
+    for (number, target) in [".claude.json", ".claude/settings.json", ".codex"].iter().enumerate() {
+        symlink(at(target), at(&format!(".claude/skills/{number}.md"))).unwrap();
+    }
+    symlink(at(".claude.json"), at(".claude/CLAUDE.md")).unwrap();
+    assert!(copied(&places, ".claude/agents").0.is_empty());
+    assert!(copied(&places, ".claude/CLAUDE.md").0.is_empty());
+    let (files, _) = copied(&places, ".claude/commands");
+    assert_eq!(files, [(".claude/commands/SKILL.md".to_owned(), "of a stranger".to_owned())]);
+    let (files, left_out) = copied(&places, ".claude/skills");
+    assert_eq!(files, [(".claude/skills/own.md".to_owned(), "mine".to_owned())]);
+    assert_eq!(left_out.len(), 3, "{left_out:?}");
+}
+
+#[test]
 fn no_link_brings_a_secret_or_what_is_not_the_users() {
     let secrets = [
         ".aws/credentials",
@@ -207,5 +237,31 @@ fn every_built_in_profile_lists_no_login() {
                 !["auth", "credential", "settings", "hooks"].iter().any(|word| text.contains(word))
             );
         }
+    }
+}
+
+#[test]
+fn servers_whose_arguments_hold_a_secret_anywhere_stay_out() {
+    for args in [
+        json!(["run", "--env=API_KEY=hush-one"]),
+        json!(["--header=X-Api-Key: hush-three"]),
+        json!(["--dsn", "host=db user=me password=hush-two"]),
+        json!(["-c", "FOO=1 API_TOKEN=hush-five srv"]),
+        json!(["-p", "hush-four"]),
+        json!(["-phush-four"]),
+        json!(["--password", "hush-six"]),
+    ] {
+        let servers = json!({ "one": { "command": "srv", "args": args } });
+        let serde_json::Value::Object(servers) = servers else { unreachable!() };
+        let cleaned = servers::clean(servers, &mut Vec::new());
+        assert!(cleaned.is_empty(), "{cleaned:?}");
+    }
+    for args in [
+        json!(["-p", "8080:3000", "--env=API_KEY=$API_KEY", "--name=files", "C:/data"]),
+        json!(["-y", "@scope/server", "https://example.org/mcp"]),
+    ] {
+        let servers = json!({ "one": { "command": "srv", "args": args } });
+        let serde_json::Value::Object(servers) = servers else { unreachable!() };
+        assert_eq!(servers::clean(servers, &mut Vec::new()).len(), 1);
     }
 }

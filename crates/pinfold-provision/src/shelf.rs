@@ -178,7 +178,7 @@ impl Shelf {
         self.share(id, usable)
     }
 
-    /// Waits for whoever makes or removes it, and looks for it then.
+    /// Waits for a process that makes or removes it, and looks for it then.
     fn share<T>(
         &self,
         id: &str,

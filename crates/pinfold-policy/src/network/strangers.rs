@@ -1,24 +1,27 @@
 //! Hosts that serve content of strangers under many names.
 
+use std::sync::LazyLock;
+
 use super::host::Host;
 use super::pattern::HostPattern;
 
 /// Lines of patterns.
 const LIST: &str = include_str!("../../data/shared-hosts.txt");
 
-fn patterns() -> impl Iterator<Item = HostPattern> {
+/// The patterns of the list, parsed once: there may be a hundred thousand rules to compare them with.
+static PATTERNS: LazyLock<Vec<HostPattern>> = LazyLock::new(|| {
     let lines = LIST.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-    lines.filter_map(|line| line.parse().ok())
-}
+    lines.filter_map(|line| line.parse().ok()).collect()
+});
 
 /// Returns whether a host is on the list.
 pub(super) fn is_listed(host: &Host) -> bool {
-    patterns().any(|pattern| pattern.matches(host))
+    PATTERNS.iter().any(|pattern| pattern.matches(host))
 }
 
 /// Returns whether a pattern means a host of the list.
 pub(super) fn may_mean_one(hosts: &HostPattern) -> bool {
-    patterns().any(|pattern| pattern.covers(hosts) || hosts.covers(&pattern))
+    PATTERNS.iter().any(|pattern| pattern.covers(hosts) || hosts.covers(pattern))
 }
 
 #[cfg(test)]
@@ -28,7 +31,7 @@ mod tests {
     #[test]
     fn every_line_of_the_list_is_a_pattern() {
         let lines = LIST.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-        assert_eq!(patterns().count(), lines.count());
+        assert_eq!(PATTERNS.len(), lines.count());
     }
 
     #[test]

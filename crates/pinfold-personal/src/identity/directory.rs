@@ -138,7 +138,7 @@ impl Directory {
             Err(Errno::LOOP) => return Err(refused(&shown, "is, or lies behind, a symbolic link")),
             Err(errno) => return Err(refused(&shown, &format!("cannot be opened ({errno})"))),
         };
-        let stat = rustix::fs::fstat(&file).map_err(|errno| Refusal::new(errno))?;
+        let stat = rustix::fs::fstat(&file).map_err(Refusal::new)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(refused(&shown, "is not a regular file"));
         }

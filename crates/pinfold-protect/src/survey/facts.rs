@@ -57,7 +57,7 @@ pub enum Entries {
     /// All.
     #[default]
     All,
-    /// Those that [`is_notable`] names. Directories that are read are shown with all their entries.
+    /// Those that some rule may know by name or kind. Directories that are read are shown with all their entries.
     Notable,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The rule for the mode `brokered`: a variable enters when its name says that it is public, and
 //! nothing in the name says that it is not. A name is read as words between underscores. The last
-//! one must be among [`PUBLIC`], none may be among [`SECRET`], and of a URL only scheme, host and
+//! one must be among `PUBLIC`, none may be among `SECRET`, and of a URL only scheme, host and
 //! port may be there.
 
 use std::os::unix::ffi::OsStrExt as _;

@@ -85,7 +85,7 @@ impl Context {
         Ok(place)
     }
 
-    /// A git directory without anything that the inside wrote, for programs on the host that run git
+    /// A git directory without anything that the sandbox wrote, for programs on the host that run git
     /// in this directory.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
 //! Paths of models in a cloud. A credential of a cloud opens much more than models, so nothing else is asked
-//! for with it: paths are read strictly and written anew.
+//! for with it: paths are read strictly and written again in one form.
 
 use super::headers::percent_decoded;
 use super::sigv4::encoded;

@@ -271,7 +271,7 @@ impl Forwarder {
 
     fn tell(&self, route: &Route, what: &str) {
         let (provider, host) = (&route.provider, route.upstream.host());
-        // Whoever cannot be told has the answer itself.
+        // If nobody can be notified, the answer itself says it.
         let _ = self.config.journal.record(&Event::ProviderFailed { provider, host, what });
     }
 

@@ -129,7 +129,7 @@ fn remove_if(headers: &mut HeaderMap, is_meant: impl Fn(&str) -> bool) {
     }
 }
 
-/// Removes every credential the inside sent, and what belongs to a signature of AWS's.
+/// Removes every credential that the sandbox sent, and what belongs to a signature of AWS's.
 pub(super) fn strip_credentials(headers: &mut HeaderMap) {
     remove_if(headers, |name| {
         name.starts_with("x-amz-") || CREDENTIALS.iter().any(|credential| credential == name)

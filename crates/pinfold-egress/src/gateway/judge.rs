@@ -123,7 +123,7 @@ impl Judge<'_> {
         let unclear = || Refusal::UnclearPath { path: shortened(path.path()).to_owned() };
         let prefix = self.route.upstream.prefix.as_str();
         if self.route.cloud.is_some() {
-            // Written anew when it was admitted.
+            // The gateway wrote it when it admitted the request.
             let own = path.path().strip_prefix(prefix).ok_or_else(unclear)?.to_owned();
             return Ok((path.clone(), own));
         }

@@ -20,9 +20,9 @@ pub struct Capabilities {
 pub enum Feature {
     /// The second wall. What it lacks in verdicts others carry.
     Landlock,
-    /// A terminal of the inside's own.
+    /// A terminal of the sandbox's own.
     Terminal,
-    /// Ports of the inside's that the host can reach.
+    /// Ports of the sandbox's that the host can reach.
     Publish,
 }
 
@@ -46,7 +46,7 @@ impl Feature {
 pub struct Finding {
     /// What was found.
     pub what: String,
-    /// What a person can do about it.
+    /// What a user can do about it.
     pub cure: Option<String>,
     /// Whether the boundary cannot be used because of it.
     pub fatal: bool,

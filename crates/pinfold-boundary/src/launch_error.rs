@@ -1,4 +1,4 @@
-//! Why an inside could not be made.
+//! Why a sandbox could not be made.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use pinfold_wire::{ChannelError, Step};
 use rustix::io::Errno;
 use thiserror::Error;
 
-/// Why an inside could not be made.
+/// Why a sandbox could not be made.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum LaunchError {
@@ -58,7 +58,7 @@ pub enum LaunchError {
         /// What the system said.
         source: io::Error,
     },
-    /// A container engine cannot run the inside.
+    /// A container engine cannot run the sandbox.
     #[error("the container engine {engine} cannot be used: {said}")]
     Engine {
         /// Its name.
@@ -92,7 +92,7 @@ fn detail_words(detail: &str) -> String {
 }
 
 impl LaunchError {
-    /// What a person can do about it.
+    /// What a user can do about it.
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Namespaces { cure, .. } => Some(cure),

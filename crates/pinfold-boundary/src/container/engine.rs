@@ -16,7 +16,7 @@ pub enum Engine {
     Crun,
     /// A runtime in Rust.
     Youki,
-    /// gVisor's: the inside's system calls are answered by a kernel of its own, in user space.
+    /// gVisor's: the sandbox's system calls are answered by a kernel of its own, in user space.
     Runsc,
 }
 
@@ -123,7 +123,7 @@ impl Engine {
         }
     }
 
-    /// Whether the inside's system calls are answered by a kernel of the engine's.
+    /// Whether the sandbox's system calls are answered by a kernel of the engine's.
     pub(super) fn has_own_kernel(self) -> bool {
         self == Self::Runsc
     }
@@ -133,7 +133,7 @@ impl Engine {
         self == Self::Youki
     }
 
-    /// Whether it takes the paths of mounts for UTF-8 text, and fails at any that is none.
+    /// Whether it takes the paths of mounts for UTF-8 text, and fails at any other path.
     pub(super) fn takes_paths_as_text(self) -> bool {
         matches!(self, Self::Runsc | Self::Youki)
     }

@@ -1,4 +1,4 @@
-//! The mounts of a tree, as a list: for a kernel that knows of none that it was not told of.
+//! The mounts of a tree, as a list: for a kernel that knows only the mounts it is given.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ pub(super) struct Listed {
 }
 
 /// What is mounted below `root` in this process's namespace and can be seen there, from the root down,
-/// but for these paths below it, which an engine fills itself.
+/// except these paths below it, which an engine fills itself.
 ///
 /// # Errors
 /// What reading /proc/self/mountinfo says; `EILSEQ` for a path that no configuration can name.

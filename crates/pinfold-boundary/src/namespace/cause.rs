@@ -1,4 +1,4 @@
-//! Why namespaces are refused on this machine, and what a person can do about it.
+//! Why namespaces are refused on this machine, and what a user can do about it.
 
 use std::fs;
 

@@ -68,7 +68,7 @@ fn known(abi: u32) -> Known {
 pub(super) struct Ruleset(OwnedFd);
 
 impl Ruleset {
-    /// The rules for an inside that may write below these paths, at an ABI that is of use; called
+    /// The rules for a sandbox that may write below these paths, at an ABI that is of use; called
     /// inside the new root.
     ///
     /// # Errors

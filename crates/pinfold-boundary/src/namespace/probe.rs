@@ -1,4 +1,4 @@
-//! What `doctor` says about this boundary: it makes an inside, up to the last step before the
+//! What `doctor` says about this boundary: it makes a sandbox, up to the last step before the
 //! command, and looks at what it got.
 
 use pinfold_policy::path::InsidePath;
@@ -65,7 +65,7 @@ fn capabilities() -> Capabilities {
     }
 }
 
-/// Makes an inside that runs nothing; says whether its connections are handed over.
+/// Makes a sandbox that runs nothing; says whether its connections are handed over.
 fn try_inside(boundary: &dyn Boundary) -> Result<bool, LaunchError> {
     let (uid, gid) = inside_ids();
     let plan = LaunchPlan {

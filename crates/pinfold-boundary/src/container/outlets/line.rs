@@ -124,7 +124,7 @@ impl Line {
         }
     }
 
-    /// What the inside says next.
+    /// What the sandbox says next.
     fn hear(&self) -> Result<LineOut, Errno> {
         let received = self.channel.receive().ok().flatten().ok_or(Errno::PIPE)?;
         Ok(received.message)

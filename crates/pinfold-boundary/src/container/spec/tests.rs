@@ -74,7 +74,8 @@ fn a_kernel_of_the_engines_own_is_told_of_each_mount_with_its_access() {
     assert_eq!(told["mounts"][3], bind("/a/b", "ro"));
 }
 
-/// youki makes links and devices in an empty directory, and what else is there has to be told, too.
+/// youki makes links and devices in an empty directory, so everything else there has to be listed,
+/// too.
 #[test]
 fn an_engine_that_makes_devices_gets_an_empty_place_for_them_which_nobody_can_write_to_later() {
     let listed = [("/pts", false), ("/shm", false)]

@@ -1,9 +1,9 @@
 //! Limits that are watched from inside.
 //!
 //! The kernel refuses one task, byte of a private directory or descriptor too many by itself; it
-//! tells nobody, so a look now and then names the limit. Memory without a control group is
-//! bounded by the look alone: init sees every process of the inside in its own /proc. That is a
-//! guard against run-aways, not a wall: what is allocated and freed between two looks is not seen.
+//! tells nobody, so a look now and then names the limit. Memory without a control group is bounded
+//! by the look alone: init sees every process of the sandbox in its own /proc. That is a guard
+//! against run-aways, not a wall: what is allocated and freed between two looks is not seen.
 
 #[cfg(test)]
 mod misnamed;
@@ -51,7 +51,7 @@ pub struct Watched {
 #[derive(Debug)]
 pub struct Watch {
     limits: Watched,
-    /// Whether memory is told process by process; none before the first look.
+    /// Whether memory can be read for each process; none before the first look.
     told_apart: Option<bool>,
     shared: Shared,
     reported: [bool; 5],

@@ -1,5 +1,5 @@
-//! Limits of what runs beside the command, where no control group holds it: init looks at all that is
-//! below the process above it, which none of it can leave.
+//! Limits of programs that run next to the command, where no control group holds them: init looks at
+//! all that is below the process above it, which none of it can leave.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use super::{CLOSE, INTERVAL};
 /// process is asked.
 const TOGETHER: Duration = Duration::from_millis(50);
 
-/// The watch of one part of the inside.
+/// The watch of one part of the sandbox.
 #[derive(Debug)]
 pub(crate) struct PartWatch {
     memory: Option<u64>,

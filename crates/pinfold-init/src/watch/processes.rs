@@ -1,4 +1,4 @@
-//! What the processes of the inside use, as proc(5) tells.
+//! What the processes of the sandbox use, as proc(5) tells.
 
 use std::fs;
 use std::io;

@@ -74,11 +74,11 @@ struct Attending {
     channel: Channel,
     approvals: Arc<Approvals>,
     approver: Option<Approver>,
-    /// The numbers of what it was told of and still waits.
+    /// The numbers of the requests that the client was notified of and that still wait.
     told: Vec<u64>,
 }
 
-/// There is nobody to be told any more.
+/// Nobody is left to notify.
 struct Gone;
 
 impl Attending {

@@ -74,7 +74,7 @@ struct Allowed {
     lasting: Lasting,
 }
 
-/// What an answer is for beside this request.
+/// What an answer is for, apart from this request.
 enum Lasting {
     Nothing,
     Session(Same),
@@ -133,7 +133,7 @@ impl Conversation<'_> {
         Ok(kept.and_then(|rule| allowed("approvals.json".to_owned(), Some(rule.to_string()))))
     }
 
-    /// Asks a person.
+    /// Asks a user.
     fn by_person(&self, request: &Request, rule: Option<SavedRule>) -> Result<Allowed, Denied> {
         let context = self.context;
         let pending = request.question(self.id, rule.as_ref());
@@ -224,7 +224,7 @@ impl Conversation<'_> {
             Ended::Signal(signal) => 128_u8.saturating_add(signal),
         });
         let end = Event::HostExecEnd { id: self.id, status, reason: how.clone() };
-        // It has happened; the log that cannot be written is told by the next request.
+        // It has happened; the next request reports that the log cannot be written.
         let _ = self.context.audit.record(&end);
         if let Job::Git(task) = &request.job
             && ended == Some(Ended::Code(0))
@@ -255,7 +255,7 @@ impl Conversation<'_> {
             }
         };
         let repository = self.context.bare(self.id, &request.directory.path)?;
-        // Git that it runs has the repository's name and remotes, and nothing that the inside
+        // Git that it runs has the repository's name and remotes, and nothing that the sandbox
         // wrote: no configuration, no hooks, no objects.
         variables.extend(closed(&repository));
         if request.name == "gh" {

@@ -1,4 +1,4 @@
-//! One command of git's, from its words to what the inside's repository is told of it.
+//! One command of git's, from its arguments to what the sandbox's repository learns of its result.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -48,7 +48,7 @@ pub struct Task {
     settings: Vec<(String, Option<Vec<u8>>)>,
     /// The remote that it goes to.
     pub remote: Option<Remote>,
-    /// What a person should know.
+    /// What a user should know.
     pub(crate) details: Vec<String>,
     /// The references of the remote that a push would move.
     pub(crate) references: Vec<String>,
@@ -133,7 +133,8 @@ impl Task {
         fs::write(self.place.join("task.json"), serde_json::to_vec(self)?)
     }
 
-    /// What logs git in, for the process above its pen, where that is asked for when it is needed.
+    /// What logs git in, for the process above its scratch sandbox, where that is asked for when it
+    /// is needed.
     ///
     /// # Errors
     /// No login for a push; git cannot be started.
@@ -161,8 +162,8 @@ impl Task {
     }
 
     /// Runs a stage in a process of its own: a boundary starts from one with one thread. What the
-    /// inside wrote can make git wait for ever, so it is ended when who asked has gone, and after a
-    /// time.
+    /// sandbox wrote can make git wait for ever, so it is ended when who asked has gone, and after
+    /// a time.
     fn helper(&self, stage: &str, client: Option<&Client>) -> Result<(), Refusal> {
         /// Far more than it takes to look at a large repository.
         const PATIENCE: Duration = Duration::from_secs(30);
@@ -235,7 +236,7 @@ impl Task {
             details.push(format!("  … and {} before these", all.len() - MOST_NAMED));
         }
         let approved: String = moves.iter().map(Move::line).collect();
-        // Out of the reach of every pen but for reading.
+        // Out of the reach of every scratch sandbox except reading.
         fs::write(self.place.join("approved"), approved).map_err(Refusal::new)?;
         fs::write(self.place.join("ids"), self.read_out("ids")?).map_err(Refusal::new)?;
         if self.place.join("out/unproven").exists() {
@@ -263,8 +264,8 @@ impl Task {
         Ok(bytes.map_or_else(String::new, |it| String::from_utf8_lossy(&it.bytes).into_owned()))
     }
 
-    /// Tells the inside's own git what has come of it: where the remote's references are now, and what
-    /// was fetched. The inside takes it up by itself.
+    /// Tells the sandbox's own git what has come of it: where the remote's references are now, and
+    /// what was fetched. The sandbox takes it up by itself.
     pub(crate) fn tell(&self, client: &Client, deadline: Instant) {
         let Some(remote) = &self.remote else { return };
         if self.doing == Doing::Ask {
@@ -276,7 +277,7 @@ impl Task {
         {
             return;
         }
-        // One that has gone is told no more.
+        // A client that has gone is sent nothing more.
         for (reference, object) in moved {
             let _ = client.say(&Reply::Tracking { reference, object }, deadline);
         }
@@ -316,7 +317,7 @@ impl Task {
         }
     }
 
-    /// References of a remote's, and tags, that git has written in its pen.
+    /// References of a remote's, and tags, that git has written in its scratch sandbox.
     pub fn moved(&self, remote: &str) -> io::Result<BTreeMap<String, String>> {
         let mut moved = BTreeMap::new();
         for below in [format!("refs/remotes/{remote}"), "refs/tags".to_owned()] {

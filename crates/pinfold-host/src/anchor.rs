@@ -1,8 +1,8 @@
 //! Which directory a path led to, so that what is done there later is done in that very one.
 //!
-//! Whoever may write in a workspace may rename a directory in it and put a link, or another
-//! directory, in its place. A session holds what it protects where it is, but for its own inside
-//! alone: another session in the same checkout is not bound by that.
+//! Any process that may write in a workspace may rename a directory in it and put a link, or
+//! another directory, in its place. A session keeps what it protects in place, but only against its
+//! own sandbox: another session in the same checkout is not bound by that.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

@@ -56,7 +56,7 @@ pub enum Purpose {
     Command,
     /// The repository asks for it before the command.
     Resume,
-    /// Somebody has it run beside the command.
+    /// A client has it run next to the command.
     Exec,
     /// pinfold itself needs it, on the host.
     Host,
@@ -121,7 +121,7 @@ pub enum Event<'a> {
         /// Towards which host.
         host: String,
     },
-    /// A signature is about to be made for the inside.
+    /// A signature is about to be made for the sandbox.
     Signature {
         /// `git-signature` or `ssh-login`.
         purpose: &'a str,
@@ -164,7 +164,7 @@ pub enum Event<'a> {
         /// The rule.
         rule: String,
     },
-    /// A person has decided on what a session changed in a view of its workspace.
+    /// A user has decided on what a session changed in a view of its workspace.
     Review {
         /// `apply` or `discard`.
         what: &'a str,
@@ -174,7 +174,7 @@ pub enum Event<'a> {
         changes: usize,
         /// Whether protected paths are taken, too.
         protected: bool,
-        /// Whether what others changed meanwhile is overwritten.
+        /// Whether changes that others made since are overwritten.
         overwrite: bool,
     },
     /// A user is about to trust a repository's settings as they are.
@@ -184,7 +184,7 @@ pub enum Event<'a> {
         /// The hash of the content.
         content: String,
     },
-    /// The inside asks the host to run something.
+    /// The sandbox asks the host to run something.
     HostExecRequest {
         /// Its number in the session.
         id: u64,
@@ -235,7 +235,7 @@ pub enum Event<'a> {
         /// What, and where in the program.
         what: String,
     },
-    /// What the inside wrote and the host did not take.
+    /// What the sandbox wrote and the host did not take.
     Kept {
         /// What.
         what: String,
@@ -331,7 +331,8 @@ impl Audit {
     /// Appends one record. When this returns the kernel has it; it survives the end of this
     /// process, but not of the machine within the next seconds.
     ///
-    /// A record that the inside provoked, and that is beyond the session's budget, is counted instead.
+    /// A record that the sandbox provoked, and that is beyond the session's budget, is counted
+    /// instead.
     ///
     /// # Errors
     /// What write(2) says, with the path; or that the session has recorded too much for something

@@ -15,7 +15,7 @@ use super::bearer::Bearer;
 use super::context::{Answer, Context};
 use crate::process;
 
-/// How long it may take to answer: whoever launches waits for it.
+/// How long it may take to answer, since the launch waits for it.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes that it may answer: what execve(2) takes at most, escaped.
 pub(super) const LARGEST: usize = 8 << 20;
@@ -82,7 +82,7 @@ impl Program {
     }
 
     /// The program's file, if nobody can have changed it whom a wrapper is to keep an eye on: the
-    /// inside, and other users. Files among its arguments are held against the inside, too: an
+    /// sandbox, and other users. Files among its arguments are checked against the sandbox, too: an
     /// interpreter's script is one.
     fn trusted(&self, bearer: Option<&Bearer>) -> Result<PathBuf, Wrong> {
         let named = |path: &Path, what: &str| {

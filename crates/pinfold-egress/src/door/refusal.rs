@@ -1,4 +1,4 @@
-//! How a client is told that it cannot have what it asked for.
+//! What a client gets when it cannot have what it asked for.
 
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_TYPE, HeaderName};

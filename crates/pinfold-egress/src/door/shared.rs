@@ -41,7 +41,7 @@ impl Shared {
     /// Decides on a connection and records it.
     ///
     /// # Errors
-    /// What the client is to be told.
+    /// What the client gets as the reason.
     pub(super) fn admit(&self, asked: &Endpoint) -> Result<Protocol, NoWay> {
         let policy = self.policy();
         let rule = policy.decide(asked).map_err(|refused| self.refuse(refused))?;

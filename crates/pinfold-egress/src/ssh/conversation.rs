@@ -227,7 +227,7 @@ fn algorithm(kind: &str, flags: u32) -> Result<String, Refusal> {
     Ok(name.to_owned())
 }
 
-/// A name of the inside's choosing, short and printable.
+/// A name of the sandbox's choosing, short and printable.
 fn shown(name: &str) -> String {
     name.chars().take(64).flat_map(char::escape_debug).collect()
 }

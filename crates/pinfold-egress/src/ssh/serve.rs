@@ -42,7 +42,7 @@ async fn accept(listener: UnixListener, config: Arc<SshConfig>) {
             Ok((stream, _)) => {
                 let config = Arc::clone(&config);
                 tokio::spawn(async move {
-                    // A connection that fails is the inside's loss.
+                    // A connection that fails is the sandbox's loss.
                     let _ = converse(stream, &config).await;
                     drop(place);
                 });

@@ -3,7 +3,7 @@
 //! A terminal that is attached later has not heard it, and one that is detached must not keep it: a
 //! shell on the alternate screen, with the mouse reported as keys, is of no use. Only sequences that
 //! ask for such things are understood (ctlseqs of xterm, and the keyboard protocol of kitty); of
-//! everything else the program paints anew when its window changes.
+//! everything else the program paints again when its window changes.
 
 /// Ends what a program has begun to tell its terminal and left unfinished, which would swallow what comes next: a
 /// sequence (CAN), or a string (ST; ECMA-48, 8.3.143).
@@ -21,7 +21,7 @@ const PRIVATE: [(u16, bool); 14] = [
     (1, false),
     (7, true),
     (25, true),
-    // The mouse, and how it is told.
+    // How the mouse is reported.
     (1000, false),
     (1002, false),
     (1003, false),
@@ -47,9 +47,9 @@ pub struct Modes {
     is_alternate: bool,
     /// Keypad for applications (DECKPAM).
     keypad: bool,
-    /// Kitty's stack of how keys are told.
+    /// Kitty's stack of keyboard reporting flags.
     keyboards: Vec<u16>,
-    /// How modified keys are told (modifyOtherKeys).
+    /// How modified keys are reported (modifyOtherKeys).
     modified: Option<u16>,
     /// Whether anything was written that could change how text looks.
     is_touched: bool,

@@ -74,7 +74,8 @@ fn text_alone_leaves_nothing_to_take_back() {
 }
 
 proptest! {
-    /// Where a read ends means nothing, whatever is written; and what is told tells a follower the same.
+    /// Where a read ends means nothing, whatever is written; and the sequences for a follower set the
+    /// same modes in it.
     #[test]
     fn cuts_change_nothing(
         pieces in proptest::collection::vec(

@@ -1,7 +1,7 @@
 //! What can be asked of a session's tools, and what they answer.
 //!
-//! Paths are the inside's; a relative one begins at the session's working directory. Content of
-//! files goes beside these messages, as bytes.
+//! Paths are the sandbox's; a relative one begins at the session's working directory. Content of
+//! files follows these messages, as bytes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

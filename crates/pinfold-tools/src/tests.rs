@@ -14,7 +14,7 @@ use crate::{
     Read, Replacement, Roots, Stat, ToolError, Tools, Watch, Write, serve,
 };
 
-/// A directory that is granted, beside one that is not, and tools for it.
+/// A directory that is granted, next to one that is not, and tools for it.
 struct Place {
     _all: TempDir,
     granted: PathBuf,

@@ -86,7 +86,8 @@ fn put(
     let mode = Mode::from_raw_mode(before.st_mode & KEPT);
     // The group's bits of a file that has a list are the list's mask: with them alone its group would have more.
     let listed = rustix::fs::fchmod(&file, mode).and_then(|()| match &list {
-        // One that names users whom the inside does not have cannot be set there: then it is kept in place.
+        // One that names users whom the sandbox does not have cannot be set there: then it is kept in
+        // place.
         Some(list) => rustix::fs::fsetxattr(&file, ACCESS_LIST, list, XattrFlags::empty())
             .map_err(|_| Errno::PERM),
         None => Ok(()),
@@ -171,7 +172,7 @@ pub(crate) fn overwrite(file: &File, content: &[u8]) -> Result<(), Errno> {
         .map_err(written)
         .and_then(|()| rustix::fs::ftruncate(file, after));
     if done.is_err() && is_kept {
-        // What fails here, too, has been told by the first error.
+        // What fails here, too, was reported by the first error.
         let _ = file.write_all_at(&old, 0);
         let _ = rustix::fs::ftruncate(file, before);
     }

@@ -1,4 +1,4 @@
-//! Ends that talk nonsense: the inside towards the outside, and the other way round.
+//! Ends that talk nonsense: the sandbox towards the outside, and the other way round.
 
 use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
@@ -31,7 +31,7 @@ impl Random {
     }
 }
 
-/// What the outside makes of an inside that says this.
+/// What the outside makes of a sandbox that says this.
 fn told(said: &[u8]) -> ErrorKind {
     let (own, mut theirs) = UnixStream::pair().expect("a pair");
     let tools = Tools::new(OwnedFd::from(own)).expect("tools");
@@ -39,7 +39,7 @@ fn told(said: &[u8]) -> ErrorKind {
     let inside = thread::spawn(move || {
         let mut asked = [0; 12];
         theirs.read_exact(&mut asked).expect("a request");
-        // Whoever has heard enough closes its end.
+        // A client that has heard enough closes its end.
         let _ = theirs.write_all(&said);
         let _ = theirs.shutdown(std::net::Shutdown::Write);
         let mut rest = Vec::new();

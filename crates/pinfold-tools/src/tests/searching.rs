@@ -147,7 +147,7 @@ fn changes_are_told_also_in_directories_that_are_new() {
     };
     place.file("old/file", "more");
     until(&mut watch, Change::Modified, "old/file");
-    // Whatever was told of is watched by then, however soon it changes.
+    // Whatever was reported is watched by then, however soon it changes.
     for _ in 0..200 {
         place.file("new/deep/file", "");
         until(&mut watch, Change::Created, "new/deep/file");
@@ -199,7 +199,7 @@ fn after_an_overflow_every_directory_is_watched() {
         answer => panic!("{answer:?}"),
     };
     assert_eq!(next().change, Change::Ready);
-    // Nobody reads meanwhile, so the server waits for room in the socket, and the queue fills up.
+    // Nobody reads, so the server waits for room in the socket, and the queue fills up.
     let queue = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").expect("a limit");
     let (one, other) = (place.granted.join("a"), place.granted.join("b"));
     for _ in 0..queue.trim().parse::<u32>().expect("a number") {
@@ -239,7 +239,7 @@ fn one_file_that_is_named_says_why_nothing_of_it_is_shown() {
     let found = grep("binary").expect("an answer");
     assert_eq!((found.matches, found.binary), (0, true));
     assert!(!grep("text").expect("an answer").binary);
-    // As one of many it is passed over.
+    // As one of many it is skipped.
     let found = grep(".").expect("an answer");
     assert_eq!((found.matches, found.binary), (1, false));
     use std::os::unix::fs::PermissionsExt as _;
@@ -277,7 +277,7 @@ fn what_is_left_out_or_has_gone_elsewhere_is_not_watched() {
     let mut watch = place.tools.watch(watch).expect("a call");
     assert_eq!(watch.event().expect("an event").change, Change::Ready);
     let mut turn = 0;
-    // All that is told until a file of this turn is.
+    // All events until one of a file of this turn.
     let mut told = |place: &super::Place| {
         turn += 1;
         let last = format!("turn-{turn}");

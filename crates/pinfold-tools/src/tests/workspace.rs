@@ -1,4 +1,4 @@
-//! Workspaces made to hurt whoever looks at them, and requests that ask for everything.
+//! Workspaces made to hurt a program that searches them, and requests that ask for everything.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt as _, symlink};
@@ -24,7 +24,7 @@ fn find(pattern: &str) -> Find {
     Find { pattern: pattern.to_owned(), path: ".".into(), ..Find::default() }
 }
 
-/// What it does while somebody else does the other, which is told when it is over.
+/// What it does while another thread does the other, which is reported when it is over.
 fn meanwhile(other: impl Fn() + Send + Sync, what: impl FnOnce()) {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {

@@ -1,8 +1,8 @@
 //! The Model Context Protocol (modelcontextprotocol.io) on standard streams: the tools of a session
 //! for any agent.
 //!
-//! Whoever calls is a model, and does what it has read somewhere. So everything that decides about the
-//! session was said by the person who started this server: a model chooses neither directories nor
+//! The caller is a model, and does what it has read somewhere. So everything that decides about the
+//! session was said by the user who started this server: a model chooses neither directories nor
 //! options, and reaches no session but those of this server.
 
 mod call;

@@ -1,4 +1,4 @@
-//! What the inside asks to run on the host, shown to a client and answered by it.
+//! What the sandbox asks to run on the host, shown to a client and answered by it.
 
 use std::sync::Arc;
 

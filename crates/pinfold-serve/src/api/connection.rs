@@ -108,7 +108,7 @@ impl Connection {
     }
 }
 
-/// Does something beside what is read, for which there may be no room.
+/// Does something while requests are read, for which there may be no room.
 pub(crate) fn start_thread(what: impl FnOnce() + Send + 'static) -> Result<(), Fault> {
     let started = thread::Builder::new().spawn(what);
     started.map(drop).map_err(|error| Fault::refused(format!("no thread: {error}"), None))

@@ -306,7 +306,7 @@ fn follow(to: &Connection, tools: &Arc<Tools>, asked: &Asked, what: Watch) {
         };
         told = to.outgoing.tell(&changed);
     }
-    // Told or not, it is over.
+    // Sent or not, it is over.
     drop(told);
     to.going_on.forget_watch(watch);
 }

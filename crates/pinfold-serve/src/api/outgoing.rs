@@ -1,4 +1,4 @@
-//! What a connection says. A client that does not read makes whoever has something to say wait.
+//! What a connection sends. A client that does not read makes the sender wait.
 
 use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};

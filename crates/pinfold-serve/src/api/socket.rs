@@ -41,7 +41,7 @@ pub fn listen(api: &Api, path: &Path, is_bound: impl FnOnce()) -> io::Result<()>
             }
         };
         if !is_own(&socket) || clients.load(Ordering::Relaxed) >= CLIENTS {
-            // What is closed says it all; others are not told even that.
+            // Closing says it all; others are not even sent that.
             continue;
         }
         let (api, counted) = (api.clone(), Counted::one_of(&clients));
@@ -96,7 +96,7 @@ fn bind(path: &Path) -> io::Result<(rustix::fd::OwnedFd, UnixListener)> {
         );
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
     }
-    // Whoever may rename a directory above can put another server there.
+    // Anyone who may rename a directory above can put another server there.
     owned::check_directory(&fs::canonicalize(directory).map_err(named)?)?;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let lock = rustix::fs::open(beside(path, ".lock"), flags, Mode::from_raw_mode(0o600))
@@ -113,7 +113,7 @@ fn bind(path: &Path) -> io::Result<(rustix::fd::OwnedFd, UnixListener)> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(named(error)),
         _ => {}
     }
-    // Nobody sees it before it is its user's alone. Whoever holds the lock owns this name, too.
+    // Nobody sees it before it is its user's alone. The holder of the lock owns this name, too.
     let new = beside(path, ".new");
     match fs::remove_file(&new) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(named(error)),

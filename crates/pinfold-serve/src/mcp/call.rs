@@ -36,7 +36,7 @@ const IMAGE: usize = 5 << 20;
 const OUTPUT: usize = 64 * 1024;
 /// Runs its first argument by the best shell that the session's system has: bash, where it is there.
 const SHELL: &str = r#"exec "${SHELL:-sh}" -c "$1""#;
-/// How often the progress of a command is told.
+/// How often the progress of a command is reported.
 const PROGRESS: Duration = Duration::from_secs(1);
 
 /// A call that goes on.
@@ -161,7 +161,7 @@ fn read((sessions, session): To<'_>, asked: ReadArguments) -> Result<Given, Faul
     let path = Bytes::from(asked.path);
     let (first, count) = (asked.offset.unwrap_or(1), asked.limit.unwrap_or(LINES));
     let lines = Read { path: path.clone(), range: Some(Range::Lines { first, count }) };
-    // The way out that tools name is one of the API's.
+    // Tools give the hints of the API.
     let read = tools.read(lines).map_err(|error| match error.kind {
         ErrorKind::TooLarge => {
             let what = "these lines are too long, or too far behind, to be read; `bash` can show a \

@@ -57,7 +57,7 @@ impl Era {
         Ok(Self::Named)
     }
 
-    /// A result as it is told.
+    /// A result as it is sent.
     pub(super) fn told(self, mut result: Value) -> Value {
         if self == Self::Named
             && let Some(members) = result.as_object_mut()

@@ -39,7 +39,7 @@ pub(super) fn name(name: &Bytes) -> String {
     escaped(&name.to_text())
 }
 
-/// The last line of some output, for a person who waits.
+/// The last line of some output, for a user who waits.
 pub(super) fn progress(data: &[u8]) -> String {
     let text = String::from_utf8_lossy(data);
     let line: String = text.lines().last().unwrap_or_default().chars().take(PROGRESS).collect();

@@ -1,7 +1,7 @@
 //! What manages the containers of sessions: Docker, Podman, Apple's `container` and plug-ins.
 //!
-//! The first two are used by their command lines, which agree on nearly everything, and which know by themselves
-//! where a person's engine is and how it is reached.
+//! The first two are used by their command lines, which agree on nearly everything, and which know by
+//! themselves where a user's engine is and how it is reached.
 
 mod apple;
 mod arguments;
@@ -34,7 +34,7 @@ const EMPTY: &str = "pinfold-empty:1";
 pub struct CommandLine {
     launcher: Launcher,
     engine: ImageEngine,
-    /// Directories in which an inside may have written.
+    /// Directories in which a sandbox may have written.
     not_in: Vec<PathBuf>,
 }
 

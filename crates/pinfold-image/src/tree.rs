@@ -61,7 +61,7 @@ pub enum ContextError {
 }
 
 impl ContextError {
-    /// The way out.
+    /// The hint.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -97,7 +97,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Lists the files below a directory's directories; files beside these are somebody's notes.
+    /// Lists the files below a directory's directories; files next to these are somebody's notes.
     ///
     /// # Errors
     /// As [`Self::list`].
@@ -166,7 +166,7 @@ impl Tree {
         self.files.contains(path.as_bytes())
     }
 
-    /// The same but for a file.
+    /// The same except a file.
     #[must_use]
     pub(crate) fn without(mut self, path: &str) -> Self {
         self.files.remove(path.as_bytes());
@@ -191,7 +191,7 @@ impl Tree {
 
     /// Reads every file once: takes it into a hash over paths and contents, which is returned, and into
     /// `whole`, as what lies at `prefix`; and puts it there below `into`, if that is given. So what is
-    /// hashed is what is copied, whatever is changed meanwhile.
+    /// hashed is what is copied, whatever is changed since.
     ///
     /// # Errors
     /// What reading or writing says.
@@ -262,7 +262,7 @@ impl Tree {
     /// Opens a file by a path that stays in the directory.
     fn file(&self, path: &Path) -> Result<(File, Found), ContextError> {
         let place = self.root.join(path);
-        // What has been put in a file's place meanwhile is not waited for.
+        // A file of another kind that was put in its place since is not waited for.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let opened = rustix::fs::openat2(&self.directory, path, flags, Mode::empty(), BENEATH);
         let is_link = || fs::symlink_metadata(&place).is_ok_and(|found| found.is_symlink());

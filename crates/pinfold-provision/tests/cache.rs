@@ -29,7 +29,7 @@ fn names(dir: &Path) -> Vec<String> {
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// What is in the cache beside lock files.
+/// What is in the cache apart from lock files.
 fn left(dir: &Path) -> Vec<String> {
     names(&dir.join("agents")).into_iter().filter(|name| !name.ends_with(".lock")).collect()
 }

@@ -36,7 +36,7 @@ impl Place {
         self.dir.path().join("tree")
     }
 
-    /// Every name in the directory, to see that nothing was written beside the tree.
+    /// Every name in the directory, to see that nothing was written outside the tree.
     fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.dir.path()).unwrap();
         let mut names: Vec<_> =

@@ -124,7 +124,7 @@ fn plan(tarballs: &Path, tree: &Path) -> Result<LaunchPlan, Error> {
 /// Why a scratch sandbox did not do what it was for.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// Streams for what nobody reads but for its errors.
+/// Streams for what nobody reads except its errors.
 ///
 /// # Errors
 /// What opening the null device says.
@@ -144,7 +144,7 @@ pub(crate) fn read_errors(errors: OwnedFd) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Runs a program in an inside that needs no covers, terminal or door, to its end.
+/// Runs a program in a sandbox that needs no covers, terminal or door, to its end.
 pub(crate) fn run_quietly(
     plan: LaunchPlan,
     program: &Program,
@@ -152,7 +152,7 @@ pub(crate) fn run_quietly(
 ) -> Result<Ended, Error> {
     let mut inside = Namespace.start(plan)?;
     inside.command(program, stdio).map_err(explain)?;
-    // An init that fails meanwhile has said why, which is read below.
+    // An init that fails before that has said why, which is read below.
     let _ = inside.seal(Vec::new());
     let _ = inside.channel.send(&Order::Start(Vec::new()), &[]);
     while let Some(received) = inside.channel.receive::<Report>()? {

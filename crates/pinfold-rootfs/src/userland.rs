@@ -71,7 +71,7 @@ pub fn shell(stack: Option<&Stack>) -> &'static str {
 
 /// Whether programs of the session's system are linked to musl: what its shell asks the kernel for as its
 /// loader (`PT_INTERP`, elf(5)), which lies in the first page. A loader of the other kind may be
-/// installed beside it, so its file says nothing.
+/// installed as well, so its file says nothing.
 ///
 /// # Errors
 /// A shell that cannot be read.
@@ -155,7 +155,7 @@ pub fn is_generated(path: &Path) -> bool {
     GENERATED.iter().any(|generated| path == Path::new(generated))
 }
 
-/// Files that describe the inside instead of the host (passwd(5), hosts(5), nsswitch.conf(5)).
+/// Files that describe the sandbox instead of the host (passwd(5), hosts(5), nsswitch.conf(5)).
 ///
 /// # Errors
 /// Never: the paths are constants.
@@ -200,7 +200,7 @@ pub fn generated(uid: u32, gid: u32, stack: Option<&Stack>) -> Result<Vec<Entry>
         .collect()
 }
 
-/// The lines of a stack's own users or groups, but for those that are described here (passwd(5),
+/// The lines of a stack's own users or groups, except those that are described here (passwd(5),
 /// group(5)).
 fn others(stack: Option<&Stack>, file: &str, own: u32) -> String {
     const DESCRIBED: [&str; 4] = ["root", "agent", "nobody", "nogroup"];

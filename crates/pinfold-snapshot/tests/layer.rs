@@ -55,7 +55,7 @@ impl Archive {
     }
 }
 
-/// A directory with a tree in it, beside something that nothing may touch.
+/// A directory with a tree in it, next to something that nothing may touch.
 struct World(TempDir);
 
 impl World {

@@ -19,7 +19,7 @@ const MIB: u64 = 1 << 20;
 #[derive(Debug)]
 pub struct Apple {
     launcher: Launcher,
-    /// Directories in which an inside may have written.
+    /// Directories in which a sandbox may have written.
     not_in: Vec<PathBuf>,
 }
 

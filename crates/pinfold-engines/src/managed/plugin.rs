@@ -17,7 +17,7 @@ use super::leftovers;
 
 /// The protocol's version, in every question and every answer.
 const VERSION: u64 = 1;
-/// Bytes of an answer, and of what is said beside it.
+/// Bytes of an answer, and of what is written to standard error with it.
 const MOST: usize = 64 << 10;
 /// How long a question may take, and how long something to be started.
 const PATIENCE: Patience =
@@ -34,7 +34,7 @@ struct Patience {
 pub struct Plugin {
     program: HostPath,
     patience: Patience,
-    /// Directories in which an inside may have written.
+    /// Directories in which a sandbox may have written.
     not_in: Vec<PathBuf>,
 }
 

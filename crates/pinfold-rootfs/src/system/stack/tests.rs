@@ -2,7 +2,7 @@ use std::os::unix::fs::symlink;
 
 use super::*;
 
-/// A lower and an upper tree, beside something that no link may lead to.
+/// A lower and an upper tree, next to something that no link may lead to.
 struct World(tempfile::TempDir);
 
 impl World {

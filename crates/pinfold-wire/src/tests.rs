@@ -194,7 +194,8 @@ fn changed_messages_are_read_or_refused() {
     follow(outward);
 }
 
-/// Whoever has no room for the descriptors still hears the message; more than agreed are all closed.
+/// A receiver without room for the descriptors still gets the message; more than agreed are all
+/// closed.
 #[test]
 fn descriptors_that_do_not_fit_are_closed() {
     let (left, right) = Channel::pair().unwrap();

@@ -43,7 +43,7 @@ pub(crate) fn trace(semantic: &Semantic<'_>) -> Told {
         trace.flow(node, kind);
     }
     let (mut told, words) = (trace.told, trace.words);
-    // Whoever is known says it better: the sort keeps the order of what is found in one place.
+    // A known spot says it better: the sort keeps the order of spots in one place.
     told.spots.extend(words);
     told.spots.sort_by_key(|spot| spot.offset);
     told.spots.dedup_by_key(|spot| spot.offset);

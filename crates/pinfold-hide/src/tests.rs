@@ -189,7 +189,7 @@ fn a_move_back_that_was_killed_leaves_one_whole_file() {
         let entry = || entries(&case.places()).pop().unwrap();
         fs::write(case.beside("show", &entry()), "sec").unwrap();
         case.assert_hidden("secret");
-        // The copy is in its place, and the link beside it.
+        // The copy is in its place, and the link next to it.
         let known = entry();
         let linked = known.content().ancestors().nth(2).unwrap().join("linked");
         fs::remove_file(linked).unwrap();

@@ -45,7 +45,7 @@ pub struct MyConfig {
     pub has_servers: bool,
 }
 
-/// What is told about it.
+/// What is reported about it.
 #[derive(Debug, Default)]
 struct Told {
     comes: Vec<String>,

@@ -195,7 +195,7 @@ fn read(path: &Path) -> Result<Vec<u8>, RepositoryError> {
     read.map_err(|cause| RepositoryError::Read { path: path.to_owned(), cause })
 }
 
-/// A FIFO that lies there, or is put there meanwhile, is not waited for.
+/// A FIFO that lies there, or is put there since, is not waited for.
 const FLAGS: OFlags =
     OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 

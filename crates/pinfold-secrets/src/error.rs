@@ -70,7 +70,7 @@ pub enum Error {
         /// What it should be.
         wanted: &'static str,
     },
-    /// The record beside a secret cannot be read.
+    /// The record next to a secret cannot be read.
     #[error("{} is not a record of a secret ({cause}); set the secret again", .path.display())]
     BadRecord {
         /// The file.

@@ -20,7 +20,7 @@ pub struct Allowed<'a> {
     pub private: Option<&'a Restriction>,
 }
 
-/// What a person answers, or is proposed to answer.
+/// What a user answers, or is proposed to answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Go ahead.
@@ -45,7 +45,7 @@ pub enum Decision<'a> {
     Allow(Allowed<'a>),
     /// The access is refused.
     Deny(DenyReason),
-    /// A person may grant it, and only a person: see [`Decision::settle`].
+    /// A user may grant it, and only a user: see [`Decision::settle`].
     Ask {
         /// The question.
         prompt: String,
@@ -169,7 +169,7 @@ pub enum DenyReason {
         /// Why.
         why: Block,
     },
-    /// A question without a person.
+    /// A question without a user.
     #[error("no user to ask: {prompt}")]
     NobodyToAsk {
         /// The question.
@@ -178,7 +178,7 @@ pub enum DenyReason {
 }
 
 impl DenyReason {
-    /// What a person can do about it, if anything.
+    /// What a user can do about it, if anything.
     #[must_use]
     pub fn cure(&self) -> Option<String> {
         match self {

@@ -19,7 +19,7 @@ pub enum Verdict {
     Allow,
     /// Refused.
     Deny,
-    /// A person decides.
+    /// A user decides.
     Ask,
 }
 
@@ -47,7 +47,7 @@ pub struct Explanation {
     pub verdict: Verdict,
     /// Why it is refused, or the question.
     pub reason: Option<String>,
-    /// What a person can do.
+    /// What a user can do.
     pub cure: Option<String>,
     /// Links that were followed, as `link -> target`.
     pub links: Vec<String>,
@@ -61,7 +61,7 @@ pub struct Explanation {
     pub grant: Option<GrantLine>,
     /// The restriction that holds, and who said so.
     pub restriction: Option<RestrictionLine>,
-    /// What whoever asks adds: why a rule by name does not hold here.
+    /// What the caller adds: why a rule by name does not hold here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }

@@ -25,7 +25,7 @@ pub struct NetworkPolicy {
     pub brokered: Vec<Brokered>,
 }
 
-/// Why something cannot be reached, in words that name the cure.
+/// Why something cannot be reached, with a hint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refused {
@@ -117,8 +117,8 @@ impl NetworkPolicy {
     }
 
     /// Whether a request may be made to a host that may be reached; `path` is without its query.
-    /// Where rules look at requests, they alone decide: a broader one beside them (such as the one
-    /// that comes with a secret) opens nothing that they leave out.
+    /// Where rules look at requests, they alone decide: a broader one (such as the one that comes
+    /// with a secret) opens nothing that they leave out.
     #[must_use]
     pub fn allows_request(&self, asked: &Endpoint, method: &str, path: &str) -> bool {
         let strict = || self.rules_for(asked).filter(|rule| rule.looks_at_requests());

@@ -339,7 +339,7 @@ fn hosts_that_serve_strangers_are_intercepted_where_a_rule_allows_them() {
     let below = policy(&["*.cloudfront.net"]);
     assert!(below.intercepts(&asked("d1.cloudfront.net")) && below.intercepts_any());
     assert!(!policy(&["github.com"]).intercepts_any());
-    // Whoever may ask for every name need not hide one.
+    // A client that may ask for every name need not hide one.
     let every = policy(&["*"]);
     assert!(!every.intercepts(&raw) && !every.intercepts_any());
     let unseen = policy(&["raw.githubusercontent.com/tls"]);

@@ -100,7 +100,7 @@ pub enum SettingsError {
 }
 
 impl SettingsError {
-    /// What a person can do, where the message does not say it already.
+    /// What a user can do, where the message does not say it already.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {

@@ -69,7 +69,7 @@ pub(super) fn files(
     }
 }
 
-/// How far a session is trusted. One of no group is the person's own, and has what the person's
+/// How far a session is trusted. One of no group is the user's own, and has what the user's
 /// settings give it.
 pub(super) fn trust(
     group: Option<&Valued<String>>,
@@ -121,7 +121,7 @@ impl Settings {
         self.network.allow.iter().try_for_each(|rule| self.ceiling.check_host(rule))
     }
 
-    /// The secrets of which the inside has placeholders, without those that are brokered.
+    /// The secrets of which the sandbox has placeholders, without those that are brokered.
     pub fn placed(&self) -> impl Iterator<Item = &Valued<SecretRule>> {
         let brokered = |secret: &Valued<SecretRule>| {
             self.network.brokered.iter().any(|brokered| brokered.secret == *secret)

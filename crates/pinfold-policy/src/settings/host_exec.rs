@@ -1,4 +1,4 @@
-//! Commands that the inside may ask the host to run: which, when nobody is asked, and how long.
+//! Commands that the sandbox may ask the host to run: which, when nobody is asked, and how long.
 
 use std::time::Duration;
 
@@ -29,18 +29,18 @@ pub(super) struct HostExecFile {
     pub(super) said: Option<Origin>,
 }
 
-/// What the settings say of commands that the inside asks the host to run.
+/// What the settings say of commands that the sandbox asks the host to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostExec {
-    /// Whether the inside can ask at all: if anybody who may has said anything about it.
+    /// Whether the sandbox can ask at all: if anybody who may has said anything about it.
     pub enabled: Valued<bool>,
-    /// Executables that may be asked for beside [`LISTED`].
+    /// Executables that may be asked for in addition to [`LISTED`].
     pub executables: Vec<Valued<String>>,
     /// Names that are found along `PATH` inside and ask the host.
     pub on_path: Vec<Valued<String>>,
     /// How long a command may run on the host.
     pub timeout: Valued<WallTime>,
-    /// How long a person may take to answer; then it is denied.
+    /// How long a user may take to answer; then it is denied.
     pub patience: Valued<WallTime>,
     /// Whether a request waits for an answer although nobody is there who could give one now.
     pub waits: Valued<bool>,
@@ -49,12 +49,12 @@ pub struct HostExec {
 impl HostExec {
     /// How long a command may run by default (MoltNet's).
     pub const TIMEOUT: WallTime = WallTime::new(Duration::from_secs(60));
-    /// How long a person may take by default.
+    /// How long a user may take by default.
     pub const PATIENCE: WallTime = WallTime::new(Duration::from_secs(5 * 60));
 }
 
 impl Default for HostExec {
-    /// The inside cannot ask.
+    /// The sandbox cannot ask.
     fn default() -> Self {
         Self {
             enabled: Valued::default_of(false),
@@ -74,7 +74,7 @@ pub enum HostExecVerdict<'a> {
     NotListed,
     /// This rule allows it.
     Allowed(&'a Valued<AutoApprove>),
-    /// A person has to be asked.
+    /// A user has to be asked.
     Ask,
 }
 
@@ -168,7 +168,7 @@ pub(super) fn merged(
 }
 
 impl Settings {
-    /// What becomes of a command that the inside asks for. Arguments are bytes, as they are;
+    /// What becomes of a command that the sandbox asks for. Arguments are bytes, as they are;
     /// `amounts_to` are options that would say what it comes to, if it says it in other words.
     #[must_use]
     pub fn host_exec_verdict(

@@ -130,11 +130,11 @@ pub struct Settings {
     pub publish: Vec<Valued<PublishedPort>>,
     /// Secrets that the sandbox has placeholders for.
     pub secrets: Vec<Valued<SecretRule>>,
-    /// Whose name the inside works in.
+    /// Whose name the sandbox works in.
     pub identity: Option<Valued<String>>,
     /// How that identity's secrets are used.
     pub identity_mode: Valued<IdentityMode>,
-    /// The key that signs for the inside, unless an identity has one.
+    /// The key that signs for the sandbox, unless an identity has one.
     pub ssh: SshSettings,
     /// What holds for providers, by provider.
     pub providers: BTreeMap<String, ProviderSettings>,
@@ -150,13 +150,13 @@ pub struct Settings {
     pub budgets: Vec<Budget>,
     /// The user's own prices of models.
     pub prices: BTreeMap<String, Price>,
-    /// What the inside's system is made from.
+    /// What the sandbox's system is made from.
     pub snapshot: Snapshot,
     /// What runs inside before the command.
     pub resume: Vec<Valued<ResumeCommand>>,
-    /// What the inside may ask the host to run.
+    /// What the sandbox may ask the host to run.
     pub host_exec: HostExec,
-    /// What the host runs for the inside without asking.
+    /// What the host runs for the sandbox without asking.
     pub approve: Vec<Valued<AutoApprove>>,
     /// Programs that are asked about each launch, in order.
     pub wrappers: Vec<Valued<WrapperSetting>>,
@@ -219,7 +219,7 @@ fn merge(
     let dedicated = |branch: &Valued<BranchName>| {
         Valued::new(WorkspaceMode::DedicatedWorktree, branch.origin.clone())
     };
-    // Whoever watches sees what happens to the checkout; otherwise it waits for a look.
+    // A user who watches sees what happens to the checkout; otherwise it waits for a look.
     let (unset, unset_apply, unset_state) = match attendance {
         Attendance::Attended => {
             (WorkspaceMode::SharedMount, ApplyMode::Never, AgentState::Repository)

@@ -148,7 +148,7 @@ impl Asked {
         user
     }
 
-    /// What the inside may ask the host to run, and what of it is run without asking.
+    /// What the sandbox may ask the host to run, and what of it is run without asking.
     pub(super) fn host_exec(&mut self, asked: HostExecFile, user: &HostExecFile) -> HostExecFile {
         let says = |what: &AutoApprove| format!("run on this machine without asking: {what}");
         let approve = self.each("hostExec.autoApprove", asked.approve, |_| false, says);

@@ -81,7 +81,7 @@ pub(crate) struct AgentRun {
 /// Where an agent's program comes from.
 #[derive(Clone, Copy)]
 pub(crate) enum ProgramSource<'a> {
-    /// Its recipe: provisioned if need be, which is told.
+    /// Its recipe: provisioned if need be, with a notice.
     Layer(&'a dyn Fn(Event)),
     /// The session's system, which has it.
     System,
@@ -117,7 +117,7 @@ impl AgentFiles {
 /// Prepares a run: provisions the layer if need be and makes the session's key.
 ///
 /// # Errors
-/// Whatever is missing, with the way out.
+/// Whatever is missing, with the hint.
 pub(crate) fn prepare(
     (mut agent, secret): (ResolvedAgent, Option<SecretId>),
     user_args: Vec<OsString>,

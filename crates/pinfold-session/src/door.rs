@@ -1,4 +1,4 @@
-//! The session's doors: which there are, who serves them, and what is told of them.
+//! The session's doors: which there are, what serves them, and what is reported about them.
 
 use std::collections::{BTreeSet, HashSet};
 use std::io;
@@ -78,7 +78,7 @@ fn is_open(with_gateway: bool, lives_on: LivesOn, policy: &NetworkPolicy) -> boo
     with_gateway || lives_on.0 || !policy.is_empty()
 }
 
-/// What serves a session's doors, and what the inside is still to be given for them.
+/// What serves a session's doors, and what the sandbox is still to be given for them.
 pub(crate) struct Opened {
     pub(crate) egress: Egress,
     /// Variables with placeholders, as `NAME=VALUE`.
@@ -89,7 +89,7 @@ pub(crate) struct Opened {
     pub(crate) policy: Result<PolicyHandle, String>,
     /// Whether only programs that use a proxy reach what is allowed.
     pub(crate) by_proxy: bool,
-    /// Where the doors ask for sockets of the inside's network.
+    /// Where the doors ask for sockets of the sandbox's network.
     pub(crate) sockets: Option<Sockets>,
 }
 
@@ -176,7 +176,7 @@ pub(crate) fn open(
     Ok(Opened { egress, variables, covers, sockets, policy, by_proxy })
 }
 
-/// Hands what happens at the doors to the audit log, and refusals to the person as well.
+/// Hands what happens at the doors to the audit log, and refusals to the user as well.
 pub(crate) struct Records {
     audit: Arc<Audit>,
     /// Hosts of which a refusal is not shown.
@@ -201,7 +201,7 @@ const MOST_REACHED: usize = 1000;
 const MOST_LINES: usize = 20;
 
 impl Records {
-    /// Records for a session; `live` if nothing else writes on the person's screen. Refusals of `silent`
+    /// Records for a session; `live` if nothing else writes on the user's screen. Refusals of `silent`
     /// hosts are recorded and not shown.
     pub(crate) fn new(audit: Arc<Audit>, live: bool, silent: Vec<HostPattern>) -> Self {
         let (shown, waiting, pace) = (HashSet::new(), Vec::new(), Pace::default());
@@ -224,7 +224,7 @@ impl Records {
         rules
     }
 
-    /// Records a fault of ours, and tells the person once.
+    /// Records a fault of ours, and tells the user once.
     pub(crate) fn fault(&self, what: &str) {
         let mut refusals = lock(&self.refusals);
         refusals.show(format!("a fault of pinfold's own: {what}"));
@@ -272,7 +272,7 @@ impl Records {
 }
 
 impl Refusals {
-    /// Shows each line once, and not more than a person reads.
+    /// Shows each line once, and not more than a user reads.
     fn show(&mut self, line: String) {
         if self.shown.len() > MOST_LINES || self.shown.contains(&line) {
             return;

@@ -8,7 +8,7 @@ use pinfold_workspace::workspace::Workspace;
 use crate::RunError;
 
 /// Lets git have the tokens that are brokered, for the remotes that the workspace's repository has
-/// on github.com now: what the inside makes of them later does not count.
+/// on github.com now: what the sandbox makes of them later does not count.
 ///
 /// # Errors
 /// When the administrator's rules do not cover github.com.

@@ -59,7 +59,7 @@ impl Stage {
     /// ended.
     ///
     /// # Errors
-    /// What went wrong, in words that name no way out of a pen.
+    /// Returns what went wrong, without a hint.
     pub fn run(
         self,
         place: &Path,
@@ -164,7 +164,7 @@ fn references(listed: &[u8]) -> impl Iterator<Item = (&str, &str)> {
     lines.filter_map(|line| reference(str::from_utf8(line).ok()?))
 }
 
-/// A reference that is taken over: what the inside names otherwise is none of a command's.
+/// A reference that is taken over: what the sandbox names otherwise is none of a command's.
 fn reference(line: &str) -> Option<(&str, &str)> {
     let (object, name) = line.split_once(' ')?;
     let kinds = ["refs/heads/", "refs/tags/", "refs/remotes/", "refs/notes/"];

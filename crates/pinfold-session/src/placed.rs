@@ -1,4 +1,4 @@
-//! Secrets of which the inside gets placeholders.
+//! Secrets of which the sandbox gets placeholders.
 
 use std::sync::Arc;
 

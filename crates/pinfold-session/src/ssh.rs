@@ -1,5 +1,5 @@
-//! The key that signs for the inside: where it is, what it may be used for, and what the inside is
-//! given so that git and ssh use it.
+//! The key that signs for the sandbox: where it is, what it may be used for, and what the sandbox
+//! is given so that git and ssh use it.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -57,7 +57,7 @@ impl Ssh {
     /// What the settings ask for. Reads no private key.
     ///
     /// # Errors
-    /// A key that cannot be used, or a host whose key nobody knows, each with the way out.
+    /// A key that cannot be used, or a host whose key nobody knows, each with the hint.
     pub(crate) fn find(
         settings: &Settings,
         identity: Option<&Identity>,
@@ -157,7 +157,7 @@ fn own_agent(origin: &Origin) -> Result<PathBuf, RunError> {
     })
 }
 
-/// The public half of a key file, which lies beside it; the private half is only looked at from
+/// The public half of a key file, which lies next to it; the private half is only looked at from
 /// outside.
 fn in_file(path: &Path, origin: &Origin) -> Result<SshPublicKey, RunError> {
     open_private(path)?;

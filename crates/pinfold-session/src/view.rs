@@ -1,5 +1,5 @@
-//! What the inside sees, from one authority: the tree that a boundary mounts comes from the
-//! same grants that decide.
+//! What the sandbox sees, from one authority: the tree that a boundary mounts comes from the same
+//! grants that decide.
 
 use std::io;
 use std::path::Path;

@@ -34,7 +34,7 @@ const DIRECTORY: OFlags =
 /// What the owner of a directory needs to make files in it.
 const RIGHTS: u32 = 0o700;
 
-/// Where agents' states for single workspaces lie, beside those for all. No agent has this name.
+/// Where agents' states for single workspaces lie, next to those for all. No agent has this name.
 const WORKSPACES: &str = ".workspaces";
 
 /// Whether an agent finds in this run what it kept in an earlier one.

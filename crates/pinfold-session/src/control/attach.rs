@@ -180,7 +180,8 @@ fn typing(terminal: OwnedFd) -> io::Result<Typed> {
     let write = move || {
         let _writer: SyncSender<Infallible> = writer;
         let mut terminal = File::from(terminal);
-        // A terminal whose other side is gone takes nothing; that the session ends is told elsewhere.
+        // A terminal whose other side is gone takes nothing; the end of the session is reported
+        // elsewhere.
         while let Ok(bytes) = next.recv()
             && terminal.write_all(&bytes).is_ok()
         {}
@@ -343,7 +344,7 @@ impl Viewer {
         Ok(false)
     }
 
-    /// Says how large this terminal is, by which everything is painted anew.
+    /// Says how large this terminal is, by which everything is painted again.
     fn tell_window(&self) {
         if let Some(terminal) = &self.terminal {
             // A session that is gone says so itself.

@@ -35,7 +35,7 @@ pub(super) fn places(
     Ok(places)
 }
 
-/// What git in the pen is told: to log in so, and to ask nobody else.
+/// Configuration of git in the scratch sandbox: log in so, and ask nobody else.
 pub(super) fn settings() -> [Setting; 2] {
     let helper = format!(
         "!f() {{ test \"$1\" != get || \
@@ -47,7 +47,7 @@ pub(super) fn settings() -> [Setting; 2] {
     })
 }
 
-/// Whom the login is of, for the pen.
+/// Whom the login is of, for the scratch sandbox.
 pub(super) fn user() -> Option<(OsString, OsString)> {
     std::env::var_os(USER).map(|user| (USER.into(), user))
 }

@@ -16,8 +16,8 @@ use crate::search_path::{SearchPath, VIRTUAL_ENV};
 use crate::ssh::Ssh;
 use crate::{door, trust};
 
-/// Variables of the caller that describe the person's terminal and language, and hold no
-/// secret. They enter without being asked for.
+/// Variables of the caller that describe the user's terminal and language, and hold no secret. They
+/// enter without being asked for.
 const DESCRIBING: [&str; 14] = [
     "TERM",
     "COLORTERM",
@@ -44,7 +44,7 @@ pub fn describing() -> Vec<(OsString, OsString)> {
     DESCRIBING.into_iter().filter_map(variable).collect()
 }
 
-/// What of the caller's environment counts in the sandbox, beside single variables.
+/// What of the caller's environment counts in the sandbox, in addition to single variables.
 pub(super) struct Caller {
     /// What comes first in `PATH`, such as the directory of the agent's commands.
     pub(super) first: Vec<String>,

@@ -92,7 +92,8 @@ impl Preparation {
         let has = (ssh.is_some(), stack.as_ref());
         let mut env = environment(&settings, &workspace, env, &caller, has);
         if window.is_some() && !env.iter().any(|(name, _)| name == "TERM") {
-            // Started where there was no terminal; whoever attaches has one like this, or close to it.
+            // Started where there was no terminal; an attached client has one like this, or close to
+            // it.
             env.push(("TERM".into(), "xterm-256color".into()));
         }
         let files = run.files.into_iter().chain(identity_files).chain(group.files).chain(files);

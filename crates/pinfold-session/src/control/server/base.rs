@@ -25,7 +25,7 @@ pub(crate) struct Base {
 }
 
 impl Base {
-    /// Whether the inside's one user is called so.
+    /// Whether the sandbox's one user is called so.
     pub(super) fn is_user(&self, user: &str) -> bool {
         self.env.iter().any(|(name, own)| name == "USER" && own == user)
     }

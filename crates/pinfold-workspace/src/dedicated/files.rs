@@ -1,11 +1,11 @@
 //! Writing a worktree's files, and looking whether they are as they were committed.
 //!
-//! Git does both in a throwaway boundary without network, with a git directory that holds nothing
-//! but what is written here: of the repository's and the person's configuration how lines end and
-//! what the file system can, of the repository's private files `attributes` and `exclude`. The
-//! objects are read-only. So no hook, filter or other program that a configuration names runs, with
-//! one exception, which does not go by what is configured but by a name that everybody knows: who has
-//! set up Git LFS for themselves gets its files, as far as their content is in the repository.
+//! Git does both in a throwaway boundary without network, with a git directory that holds nothing but
+//! what is written here: of the repository's and the user's configuration how lines end and what the
+//! file system can, of the repository's private files `attributes` and `exclude`. The objects are
+//! read-only. So no hook, filter or other program that a configuration names runs, with one
+//! exception, which does not go by what is configured but by a name that everybody knows: who has set
+//! up Git LFS for themselves gets its files, as far as their content is in the repository.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -66,7 +66,7 @@ echo \"$1\" >/tmp/git/HEAD
 cd /q/tree
 ";
 
-/// Writes the files and the index, and says what is not as a person would have it.
+/// Writes the files and the index, and says what is not as a user would have it.
 const FILL: &str = "git read-tree --reset -u \"$1\"
 cp \"$GIT_INDEX_FILE\" /q/out/index
 git ls-files -s | grep -q '^160000 ' && echo >/q/out/submodules
@@ -79,7 +79,7 @@ git ls-files | git check-attr --stdin filter | sed 's/^.*: filter: //' |
 grep -vx -e unspecified -e unset -e set -e $known | sort -u >/q/out/filters || :";
 
 /// Whether nothing differs from the commit: neither in the index nor in the files, nor by a file
-/// that nobody ignores or that git is told to pass over. In a sparse checkout it passes over what is
+/// that is not ignored or that the index marks to be skipped. In a sparse checkout it skips what is
 /// not there.
 const LOOK: &str = "cp -p /q/own/index \"$GIT_INDEX_FILE\"
 state=clean
@@ -135,7 +135,7 @@ impl WorktreeFiles {
     }
 
     /// Writes the files of a commit into the worktree, and its index. What lies in their place is
-    /// overwritten. Returns what is not as a person would have it.
+    /// overwritten. Returns what is not as a user would have it.
     ///
     /// # Errors
     /// What went wrong, in words.

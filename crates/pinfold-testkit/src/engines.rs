@@ -302,7 +302,7 @@ impl Room {
     }
 }
 
-/// A directory for an engine of this person's own, where that person can have one with these programs.
+/// A directory for an engine of this user's own, where that user can have one with these programs.
 fn of_user(test: &str, person: Person, programs: &[&str]) -> Option<TempDir> {
     let is_there = |name: &str| installed(name) || Path::new("/usr/sbin").join(name).exists();
     if let Some(lacks) = programs.iter().find(|name| !is_there(name)) {

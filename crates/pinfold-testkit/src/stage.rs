@@ -13,7 +13,7 @@ use crate::podman::{OWN_LOCKS, end_podman};
 use crate::processes::processes_of;
 use crate::{Person, engine, executable};
 
-/// Where a person's settings are, in a stage.
+/// Where a user's settings are, in a stage.
 const SETTINGS: &str = "home/.config/pinfold/config.toml";
 /// What the ordinary user's Podman is set up by, in a stage.
 const PODMAN: &str = "containers.conf";
@@ -56,7 +56,7 @@ impl Stage {
         stage
     }
 
-    /// The person's settings, where a plug-in makes the boundary that is tried.
+    /// The user's settings, where a plug-in makes the boundary that is tried.
     fn settings(text: &[u8]) -> Vec<u8> {
         match engine() {
             Some(engine) if engine == EXTERNAL => {

@@ -1,5 +1,5 @@
 //! The same script and the same requests to this server and to the reference that it was made
-//! after, where that lies beside the repository.
+//! after, if that lies next to the repository.
 #![expect(clippy::unwrap_used, reason = "a failing helper is a failing test")]
 
 mod common;

@@ -105,8 +105,8 @@ fn list(args: &ApprovalsArgs, places: &Places) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What waits in a session. One that ends meanwhile has nothing, and most have no such door; of the one
-/// that was named both are worth saying.
+/// What waits in a session. One that ends now has nothing, and most have no such door; of the one that
+/// was named both are worth saying.
 fn pending(args: &ApprovalsArgs, places: &Places, session: &str) -> Result<Vec<Pending>, Failure> {
     match Attendance::list(places, Some(session)) {
         Ok(Some(pending)) => Ok(pending),

@@ -185,7 +185,7 @@ fn list(args: &ListArgs, host: Host<'_>) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a person sees who waits.
+/// What a user sees who waits.
 pub(crate) fn tell(event: &Event<'_>) {
     match event {
         Event::Pulling(reference) => notify!("pinfold: getting {reference}"),
@@ -202,7 +202,7 @@ pub(crate) fn tell(event: &Event<'_>) {
     }
 }
 
-/// An error about an image, with the way out.
+/// An error about an image, with the hint.
 pub(crate) fn told(error: ImageError) -> Failure {
     let hint = error.hint();
     Failure::own(error).hint(hint)

@@ -129,7 +129,7 @@ pub(crate) enum SecretError {
     },
 }
 
-/// Carries out one command. Data goes to `out`, words for a person to standard error.
+/// Carries out one command. Data goes to `out`, words for a user to standard error.
 ///
 /// # Errors
 /// [`SecretError`]; `check` fails when the secret cannot be used.

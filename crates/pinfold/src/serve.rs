@@ -54,7 +54,7 @@ pub(crate) fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where clients look for the server: `$XDG_RUNTIME_DIR/pinfold/api.sock`, or beside the state where
+/// Where clients look for the server: `$XDG_RUNTIME_DIR/pinfold/api.sock`, or next to the state if
 /// the system has no such directory.
 fn socket(places: &Places) -> PathBuf {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
@@ -64,7 +64,7 @@ fn socket(places: &Places) -> PathBuf {
 }
 
 pub(crate) fn mcp(args: McpArgs) -> Result<ExitCode, Failure> {
-    // Options that cannot be read are told to the person who wrote them, not to the model later.
+    // Options that cannot be read are reported to the user who wrote them, not to the model later.
     let run = ["pinfold", "run", "--idle", "--held"].map(OsString::from);
     if let Err(error) = Cli::try_parse_from(run.into_iter().chain(args.options.iter().cloned())) {
         error.exit();

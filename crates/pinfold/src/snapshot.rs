@@ -246,7 +246,7 @@ fn prune(args: &PruneArgs, host: Host<'_>) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a person sees who waits.
+/// What a user sees who waits.
 #[derive(Default)]
 pub(crate) struct Line {
     /// Whether a line is being written over.

@@ -136,7 +136,7 @@ fn trust_image(
     ask(args, workspace, store, places, (&path, hash, None))
 }
 
-/// Trusts a content from now on, if the person agrees.
+/// Trusts a content from now on, if the user agrees.
 fn ask(
     args: &TrustArgs,
     workspace: &Workspace,
@@ -209,7 +209,7 @@ fn show(
     Ok(())
 }
 
-/// Asks the person at the terminal.
+/// Asks the user at the terminal.
 fn agreed() -> Result<bool, Failure> {
     if !io::stdin().is_terminal() {
         return Err(Failure::new("standard input is not a terminal, so no user can be asked")

@@ -1,4 +1,4 @@
-//! The commands as a person gives them, against a real store and a real terminal.
+//! The commands as a user gives them, against a real store and a real terminal.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};

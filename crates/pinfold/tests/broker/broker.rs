@@ -13,7 +13,7 @@ use std::process::{Command, Output};
 
 use pinfold_testkit::{Person, Stage, installed, people, skip};
 
-/// A person with a repository, a remote beside it, and a program `moltnet` on the host.
+/// A user with a repository, a remote next to it, and a program `moltnet` on the host.
 struct Scene {
     stage: Stage,
 }
@@ -53,7 +53,7 @@ impl Scene {
         self.stage.write("home/.config/pinfold/config.toml", config);
     }
 
-    /// A program on the person's PATH.
+    /// A program on the user's PATH.
     fn program(&self, name: &str, content: &str) {
         let path = self.stage.write(&format!("bin/{name}"), content);
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();

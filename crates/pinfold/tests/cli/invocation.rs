@@ -67,12 +67,12 @@ fn a_file_as_a_stream_stays_outside() {
 
 #[test]
 fn nothing_is_written_into_the_callers_input() {
-    // Were the inside able to, it could put commands before a shell that reads its script from
-    // the same pipe.
+    // Were the sandbox able to, it could put commands before a shell that reads its script from the
+    // same pipe.
     let plant = "for file in /proc/self/fd/0 /dev/stdin; do echo planted >$file; done";
     for person in people() {
         let stage = Stage::new(person);
-        // The shell makes the pipe, so that it is the person's own.
+        // The shell makes the pipe, so that it is the user's own.
         let line = format!(": | (\"{}\" run -- sh -c '{plant}' 2>/dev/null; cat)", executable());
         let output = stage.command("/bin/sh").args(["-c", &line]).output().unwrap();
         let left = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -1,4 +1,4 @@
-//! Every launch goes through the wrappers of the person's settings.
+//! Every launch goes through the wrappers of the user's settings.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -7,7 +7,7 @@ use std::process::Output;
 use pinfold_testkit::{Stage, installed, people, skip};
 use serde_json::{Value, json};
 
-/// Changes a launch in every way that a wrapper may, and writes down what it was told.
+/// Changes a launch in every way that a wrapper may, and writes down what it was sent.
 const CHANGES: &str = r#"#!/usr/bin/python3
 import json, sys
 told = sys.stdin.read()
@@ -148,7 +148,7 @@ fn a_wrapper_that_others_can_change_is_not_asked() {
         let link = stage.path("other/link");
         std::os::unix::fs::symlink(&inside, &link).unwrap();
         refused(&[link.to_str().unwrap()], "by a session");
-        // What lies outside of everything that is granted, by a link that the inside may turn.
+        // What lies outside of everything that is granted, by a link that the sandbox may turn.
         let turned = stage.path("ws/turned");
         std::os::unix::fs::symlink("/bin/cat", &turned).unwrap();
         let chain = stage.path("other/chain");

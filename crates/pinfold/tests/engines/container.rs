@@ -12,7 +12,7 @@ use pinfold_testkit::{Person, Stage, has_engine, people, processes_with, skip};
 /// OCI runtimes; Debian has all but youki.
 const ENGINES: [&str; 4] = ["runc", "crun", "youki", "runsc"];
 
-/// Each engine that is there, for each kind of person.
+/// Each engine that is there, for each kind of user.
 fn engines() -> Vec<(Person, &'static str)> {
     let mut all = Vec::new();
     for engine in ENGINES {
@@ -33,7 +33,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A program of this name that the person's PATH leads to before the real one.
+/// A program of this name that the user's PATH leads to before the real one.
 fn impostor(stage: &Stage, engine: &str, script: &str) -> String {
     let program = stage.write(&format!("bin/{engine}"), format!("#!/bin/sh\n{script}\n"));
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
@@ -103,7 +103,7 @@ fn nothing_is_left_when_the_supervisor_is_killed() {
     }
 }
 
-/// That is what `runc kill` comes to, or whoever has more rights than the session.
+/// `runc kill` does the same, and so can a process with more rights than the session.
 #[test]
 fn a_container_that_is_killed_ends_the_run_at_once_names_its_engine_and_leaves_nothing() {
     for (person, engine) in engines() {
@@ -158,8 +158,8 @@ impl Live {
         Self { run, engine, mark, has_own_kernel }
     }
 
-    /// The engine, and what it has started. Beside gVisor there is what pinfold has left behind for
-    /// published ports: its end ends these alone.
+    /// The engine, and what it has started. With gVisor there is also the process that pinfold has
+    /// left behind for published ports: its end ends these alone.
     fn processes(&self) -> Vec<u32> {
         let is_left = |pid: &u32| {
             let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();

@@ -45,7 +45,7 @@ impl Scene {
         self.run(&["--", "sh", "-c", script]).output().unwrap()
     }
 
-    /// The engine itself, as whoever uses it.
+    /// The engine itself, as its user calls it.
     fn engine(&self, args: &[&str]) -> String {
         let mut engine = self.stage.command(self.room.name);
         let output = self.room.open(&mut engine).args(args).output().unwrap();

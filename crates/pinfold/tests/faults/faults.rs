@@ -53,7 +53,7 @@ fn groups() -> BTreeSet<PathBuf> {
     found
 }
 
-/// Those named after one of these processes, but for what was there before: one of the same number may
+/// Those named after one of these processes, except what was there before: one of the same number may
 /// have been left below another group by a run that was killed.
 fn groups_of(pids: &[i32], old: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
     let names: Vec<String> = pids.iter().map(|pid| format!("pinfold-{pid}-0")).collect();

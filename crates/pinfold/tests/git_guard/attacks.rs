@@ -2,7 +2,7 @@
 
 use super::common::sites;
 
-/// What the inside does, and what a person sees of it.
+/// What the sandbox does, and what a user sees of it.
 struct Attack {
     name: &'static str,
     before: &'static str,

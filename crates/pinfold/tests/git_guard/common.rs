@@ -73,7 +73,7 @@ impl Site {
     }
 }
 
-/// One repository with a home beside it.
+/// One repository with a home next to it.
 pub(crate) struct Case {
     person: Person,
     outer: TempDir,
@@ -122,7 +122,7 @@ impl Case {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// What a person does in every directory: looks, changes a file, commits, goes on. Where git
+    /// What a user does in every directory: looks, changes a file, commits, goes on. Where git
     /// keeps objects, references and logs it finds what it finds above, unless there is a HEAD.
     pub(crate) fn use_git_everywhere(&self) {
         let script = "find . -type d \\( -not -path '*/objects/*' -not -path '*/.git/refs/*' \
@@ -186,7 +186,7 @@ impl Case {
         command
     }
 
-    /// Every path beneath the working directory but for git's objects.
+    /// Every path beneath the working directory except git's objects.
     pub(crate) fn files(&self) -> BTreeSet<String> {
         let listed = self.host("find . -path ./.git/objects -prune -o -print");
         listed.lines().filter(|line| !line.ends_with("index")).map(str::to_owned).collect()

@@ -63,7 +63,7 @@ fn what_a_session_makes_and_takes_back_is_gone_again() {
         until(&case, "git branch --list topic renamed", "  renamed\n");
         case.host("touch done");
         let (_, told) = text(&run.wait_with_output().unwrap());
-        // What the host moved, or has checked out, stays; both are told.
+        // What the host moved, or has checked out, stays; both are reported.
         let look = "git branch --format='%(refname:short) %(subject)'; git log -1 --format=%s t";
         let shown = case.host(look);
         assert_eq!(shown, "main in\nrenamed first\nstays own\nused first\nin\n", "{site}: {told}");

@@ -12,7 +12,7 @@ const SWAPS: [&str; 3] = [
     "mv deep aside; mkdir deep; ln -s ../../victim deep/sub",
 ];
 
-/// What the inside has the host take over, and would have it remove.
+/// What the sandbox has the host take over, and would have it remove.
 const INSIDE: &str = "cd sub; git remote add evil https://evil.test/x; git config user.name evil; git config user.email e@evil.test
     git commit -q --allow-empty -m evil; echo ready; read -r go";
 
@@ -70,7 +70,7 @@ fn what_a_dead_session_made_is_not_removed_elsewhere() {
         run.kill().unwrap();
         run.wait().unwrap();
         case.host(swap);
-        // Whoever starts next, elsewhere, cleans up.
+        // The next session that starts, elsewhere, cleans up.
         case.host("mkdir ../elsewhere");
         let output = case.run_in("../elsewhere", &[], "true");
         assert!(output.status.success(), "{}", text(&output).1);

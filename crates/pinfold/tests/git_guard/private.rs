@@ -118,7 +118,7 @@ fn a_repository_with_links_to_endless_files_starts_and_ends() {
     }
 }
 
-/// git would wait for whoever writes to it; another session in the checkout can make one meanwhile.
+/// git would wait for a writer; another session in the checkout can make one at any time.
 #[test]
 fn a_fifo_in_the_place_of_a_file_of_gits_is_refused_at_once() {
     for site in sites() {

@@ -2,7 +2,7 @@
 
 use super::common::{Case, Site, sites, text, wait_for_line};
 
-/// A library beside the workspace, with a submodule `inner` of its own, and a workspace with a
+/// A library next to the workspace, with a submodule `inner` of its own, and a workspace with a
 /// submodule `known` that is checked out and `later` that is not.
 const PREPARE: &str = "git config --global protocol.file.allow always; cd ..; \
     for name in inner lib; do git init -q -b main $name; (cd $name; git config user.name a; \

@@ -7,7 +7,7 @@ const PLANT: &str = "b=$(echo evil | git hash-object -w --stdin); \
     git update-index --add --cacheinfo 100644,$b,.envrc; git commit -qm planted; \
     git rm -q --cached .envrc;";
 
-/// What a person does with what came out.
+/// What a user does with what came out.
 const USE: &str = "git reset -q --hard; git stash pop -q 2>/dev/null || true; \
     git checkout -q v1 2>/dev/null || true; ls .envrc 2>/dev/null || true";
 

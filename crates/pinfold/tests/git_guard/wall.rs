@@ -82,8 +82,8 @@ fn a_renamed_or_linked_file_stays_closed_to_roots_session() {
     println!("linked {} files", case.host("ls out | wc -l"));
 }
 
-/// An editor makes the new file beside the hidden one. The sandbox gives it a name in a directory whose opens
-/// are not held, and opens it at once.
+/// An editor makes the new file next to the hidden one. The sandbox gives it a name in a directory whose
+/// opens are not held, and opens it at once.
 #[test]
 fn a_file_that_the_host_made_beside_a_hidden_one_stays_closed_in_other_directories() {
     let test = "a_file_that_the_host_made_beside_a_hidden_one_stays_closed_in_other_directories";

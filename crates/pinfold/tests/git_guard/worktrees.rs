@@ -1,11 +1,11 @@
-//! Linked worktrees and submodules as workspaces, and those beside the workspace.
+//! Linked worktrees and submodules as workspaces, and those next to the workspace.
 
 use super::common::{Case, sites, text};
 
 /// A repository in which `../linked` is a worktree on the branch `l`, `../other` one on `o`.
 const LINKED: &str = "git worktree add -q -b l ../linked; git worktree add -q -b o ../other";
 
-/// What a person sees in a worktree.
+/// What a user sees in a worktree.
 fn look(case: &Case, directory: &str) -> String {
     let script = "git symbolic-ref HEAD; git log --format=%s; git status --porcelain; git fsck";
     case.host(&format!("cd {directory}; {script}"))

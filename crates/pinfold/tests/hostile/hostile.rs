@@ -1,8 +1,8 @@
 //! A hostile inside: every way out that we could think of, tried.
 //!
-//! The attempts are small Python functions beside this file, in one program that runs inside,
-//! where each must be refused, and then outside as the same person, where those that a person may
-//! do must succeed: an attempt that fails everywhere proves nothing.
+//! The attempts are small Python functions next to this file, in one program that runs inside,
+//! where each must be refused, and then outside as the same user, where those that a user may do
+//! must succeed: an attempt that fails everywhere proves nothing.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -203,7 +203,7 @@ fn summary(inside: &[Line], outside: &[Line]) -> String {
     format!("{} attempts in {time} ms\n{}", inside.len(), each.collect::<String>())
 }
 
-/// What was found against the boundary as this person.
+/// What was found against the boundary as this user.
 fn tried_by(person: Person) -> String {
     let stage = Stage::new(person);
     let mut secret = stage.pinfold(&["secret", "set", "anthropic"]);

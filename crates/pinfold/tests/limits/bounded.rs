@@ -1,4 +1,4 @@
-//! What a command beside a session's own may use up.
+//! The limits of a command next to a session's own.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -15,8 +15,8 @@ const HOLDS: &str = "head -c $1M /dev/zero | tail >/dev/null";
 const OF_NO_PART: &str =
     "gVisor's kernel does not tell what a part of a session uses up: it is refused";
 
-/// Whether this person can have groups below a session's (cgroups(7)): by version 1 root, by version 2
-/// whoever may make groups beside the one that this test is in. Whoever cannot has init's watch.
+/// Whether this user can have groups below a session's (cgroups(7)): by version 1 root, by version 2
+/// a user who may make groups next to the one that this test is in. Others have init's watch.
 fn has_groups(person: Person) -> bool {
     let is_the_engines =
         engine().is_some_and(|engine| ["docker", "podman"].contains(&engine.as_str()));

@@ -194,7 +194,7 @@ fn it_is_left_and_found_again() {
         let id = echoing(&stage, "true", "up");
         has_written(&stage, &id, "up");
         let mut desk = Desk::attach(&stage, &[], (30, 100));
-        // What is there is painted anew, since the window is another.
+        // What is there is painted again, since the window is another.
         desk.wait_for("size 30 100");
         desk.keys("one\r");
         desk.wait_for("got one");

@@ -1,4 +1,4 @@
-//! Sessions that go on without whoever started them.
+//! Sessions that go on without the process that started them.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;

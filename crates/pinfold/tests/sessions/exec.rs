@@ -1,4 +1,4 @@
-//! Running something beside the command of a live session.
+//! Running a program next to the command of a live session.
 
 mod ends;
 
@@ -112,7 +112,7 @@ fn bytes_cross_exactly_however_slowly_they_are_taken() {
         let stage = Stage::new(person);
         let session = Session::start(&stage, &[]);
         let mut slow = session.spawn("head -c 50000000 /dev/urandom | tee copy | cat");
-        // Nobody reads it meanwhile, and others are not slowed down.
+        // Nobody reads it, and others are not slowed down.
         assert_eq!(said(&session.shell("echo there")), "there\n");
         let mut taken = Vec::new();
         slow.stdout.take().unwrap().read_to_end(&mut taken).unwrap();
@@ -185,8 +185,8 @@ fn is_of_descriptors(says: &str) -> bool {
     says.contains("RLIMIT_NOFILE") || says.contains("os error 24")
 }
 
-/// The kernel counts what is on its way between all processes of a user (unix(7), `ETOOMANYREFS`): an
-/// inside that keeps as much there as it may hinders its own session, and ends none.
+/// The kernel counts what is on its way between all processes of a user (unix(7), `ETOOMANYREFS`): a
+/// sandbox that keeps as much there as it may hinders its own session, and ends none.
 #[test]
 fn descriptors_that_are_kept_on_their_way_end_no_session() {
     const HOARD: &str = "\

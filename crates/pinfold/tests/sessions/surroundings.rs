@@ -1,4 +1,4 @@
-//! What a command beside a session's own has for itself: limits, a terminal or none, a user.
+//! What a command next to a session's own has for itself: limits, a terminal or none, a user.
 
 use std::io::Write as _;
 use std::process::{Output, Stdio};
@@ -20,7 +20,7 @@ fn limits_of_its_own_hold_for_it_alone() {
         let session = Session::start(&stage, &["--files", "200"]);
         let script = ["sh", "-c", "ulimit -n; ulimit -Hn; nice"];
         let own = session.exec(&["--files", "50", "--nice", "7"], &script);
-        // Of the nice value that whoever runs this test has.
+        // Relative to the nice value of the process that runs this test.
         let before = rustix::process::getpriority_process(None).unwrap();
         let nice = (before + 7).min(19);
         assert_eq!(said(&own), format!("50\n50\n{nice}\n"), "{}", errors(&own));

@@ -123,7 +123,7 @@ fn directories_of_keys_are_refused_unless_they_are_opted_in() {
     }
 }
 
-/// A file with an ordinary name in such a directory stays readable for whoever has it, and its name is
+/// A file with an ordinary name in such a directory stays readable for its owner, and its name is
 /// compared as file systems do that fold case.
 #[test]
 fn an_envrc_that_git_has_is_shown_and_cannot_be_changed() {

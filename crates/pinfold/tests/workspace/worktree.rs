@@ -1,4 +1,4 @@
-//! Runs in a worktree of their own beside the repository.
+//! Runs in a worktree of their own next to the repository.
 
 mod faults;
 mod places;
@@ -12,7 +12,7 @@ fn told(output: &Output) -> (String, String) {
     (text(&output.stdout), text(&output.stderr))
 }
 
-/// Runs a script on the host, as the person, which must succeed.
+/// Runs a script on the host, as the user, which must succeed.
 fn host(stage: &Stage, script: &str) -> String {
     let mut shell = stage.command("/bin/sh");
     for name in ["GIT_AUTHOR", "GIT_COMMITTER"] {

@@ -1,4 +1,4 @@
-//! A person is asked: at the session's terminal, and by `pinfold approvals`.
+//! A user is asked: at the session's terminal, and by `pinfold approvals`.
 
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -102,7 +102,7 @@ fn a_detached_session_waits_where_somebody_watches() {
 }
 
 /// What has no room in a message is too much to be read, too: it is refused, and hides no other request
-/// from whoever lists or watches.
+/// from clients that list or watch.
 #[test]
 fn a_request_that_is_too_long_to_be_shown_hides_no_other() {
     let scene = Scene::new(people()[0], "");

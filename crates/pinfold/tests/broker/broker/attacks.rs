@@ -151,7 +151,7 @@ fn what_was_shown_is_what_goes() {
 fn a_remote_that_is_elsewhere_than_was_shown_gets_nothing() {
     let Some(person) = people_with_git("another remote").pop() else { return };
     let scene = Scene::with_repository(person, "");
-    // The inside lies about where the remote is, so that less seems to go.
+    // The sandbox lies about where the remote is, so that less seems to go.
     let before = "git checkout -q --orphan evil; echo e >e; git add e; git commit -qm hidden; \
                   git update-ref refs/remotes/origin/main HEAD; echo f >f; git add f; git commit -qm shown";
     let (pending, output) = approved_after(&scene, before, "push --force origin evil:main", "true");

@@ -1,4 +1,4 @@
-//! Git that the host runs: what is shown of a push is what goes, and the inside knows of it.
+//! Git that the host runs: what is shown of a push is what goes, and the sandbox knows of it.
 
 use super::{Scene, people_with_git, said};
 

@@ -1,8 +1,9 @@
-//! A push by the host has the person's login for the remote's host, in a pen that reaches nothing else.
+//! A push by the host has the user's login for the remote's host, in a scratch sandbox that reaches
+//! nothing else.
 
 use crate::ssh::world::{World, people_with_hosts};
 
-/// A world whose person lets git be run on the host.
+/// A world whose user lets git be run on the host.
 fn world(person: pinfold_testkit::Person) -> World {
     let world = World::new(person);
     let config = world.stage.path("home/.config/pinfold/config.toml");

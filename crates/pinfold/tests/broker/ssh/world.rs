@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, Command, Output, Stdio};
 
 use pinfold_testkit::{Person, Stage, executable, installed, people, skip};
 
-/// A person with an SSH key, and namespaces with two git hosts that accept it.
+/// A user with an SSH key, and namespaces with two git hosts that accept it.
 pub(crate) struct World {
     pub(crate) stage: Stage,
     holder: Child,
@@ -57,14 +57,14 @@ pub(crate) fn people_with_hosts(test: &str) -> Vec<Person> {
     people_with(test, &["git", "ssh", "sshd", "ssh-keygen", "python3", "unshare", "nsenter", "ip"])
 }
 
-/// Makes a key pair in a file of the person's.
+/// Makes a key pair in a file of the user's.
 pub(crate) fn make_key(stage: &Stage, kind: &str, path: &Path) {
     let mut keygen = stage.command("ssh-keygen");
     keygen.args(["-q", "-t", kind, "-N", "", "-C", "agent@example.com", "-f"]).arg(path);
     assert!(keygen.status().unwrap().success(), "ssh-keygen -t {kind}");
 }
 
-/// A stage whose person has a key of this kind at `~/.ssh/id`.
+/// A stage whose user has a key of this kind at `~/.ssh/id`.
 pub(crate) fn stage_with_key(person: Person, kind: &str) -> Stage {
     let stage = Stage::new(person);
     stage.write("home/.ssh/placeholder", "");

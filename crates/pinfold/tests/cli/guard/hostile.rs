@@ -1,4 +1,4 @@
-//! Bundles that are made to break whoever looks into them.
+//! Bundles that are made to break a program that reads them.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;

@@ -24,7 +24,7 @@ fn an_engine_that_is_missing_or_does_not_run_is_told_with_a_way_out() {
         assert!(error.contains("error: neither docker nor podman is installed"), "{error}");
         let mut unknown = tag("rkt");
         assert_eq!(unknown.output().unwrap().status.code(), Some(2));
-        // An inside may have put a program of that name into the workspace, which is first in PATH.
+        // A sandbox may have put a program of that name into the workspace, which is first in PATH.
         let planted = stage.write("ws/bin/docker", "#!/bin/sh\necho planted >&2\n");
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(&planted, mode).unwrap();

@@ -8,7 +8,7 @@ use pinfold_testkit::{has_engine, people};
 
 use super::{NEW, Scene, good, said};
 
-/// An image that says and holds what could hurt whoever runs it.
+/// An image that says and holds what could hurt the user who runs it.
 fn hostile(name: &str) -> Vec<u8> {
     const CONFIG: &str = r#"{
         "Entrypoint": ["/bin/evil"], "Cmd": ["evil"], "User": "0:0", "WorkingDir": "/evil",

@@ -11,7 +11,7 @@ use super::{text, until};
 /// The one of the documentation.
 const EXAMPLE: &str = include_str!("../../../../../examples/boundaries/runc.py");
 
-/// A person whose plug-in this is.
+/// A user whose plug-in this is.
 fn stage(person: pinfold_testkit::Person, program: &str) -> Stage {
     let stage = Stage::new(person);
     let path = stage.write("home/plugin", program);

@@ -29,7 +29,7 @@ fn an_editor_is_painted_anew_for_whoever_attaches() {
         tmux.resize(100, 30);
         tmux.line(&format!("clear; {pinfold} attach desk"));
         tmux.wait_for_line("hello first line");
-        // Stopped by the keyboard, as any editor, it is continued and painted anew.
+        // Stopped by the keyboard, as any editor, it is continued and painted again.
         tmux.keys(&["C-z"]);
         tmux.wait_for_line("hello first line");
         tmux.line(":wq");

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 
 use super::{PATIENCE, errors, mark, said, wait_until};
 
-/// The process that stands above what `exec` runs is one of the inside's user.
+/// The process that stands above what `exec` runs is one of the sandbox's user.
 const ABOVE: &str = "for stat in /proc/[0-9]*/stat; do read pid name state parent rest < $stat; \
                      [ \"$name\" = '(sleep)' ] && [ $parent != 1 ] && echo $parent; done 2>/dev/null";
 
@@ -39,7 +39,7 @@ fn a_suspended_session_keeps_nobody_waiting_and_can_be_ended() {
         assert_eq!(refused.status.code(), Some(125));
         let says = errors(&refused);
         assert!(says.contains("is suspended") && says.contains("kill -CONT"), "{says}");
-        // One that waits already can be ended as ever.
+        // One that waits already can be ended as usual.
         signal(begun.id(), Signal::TERM);
         assert_eq!(begun.wait().unwrap().code(), Some(125));
         signal(session.process.id(), Signal::CONT);

@@ -82,7 +82,7 @@ fn builds_have_the_limits_of_the_settings() {
     }
 }
 
-/// A build by this person whose cache is a file system of its own, with these options; and what is
+/// A build by this user whose cache is a file system of its own, with these options; and what is
 /// left in it.
 fn build_on(stage: &Stage, options: &str) -> Output {
     let Person { uid, gid } = stage.person;

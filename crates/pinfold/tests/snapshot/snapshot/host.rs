@@ -115,7 +115,7 @@ fn apt_installs_from_debian() {
             &[
                 "apt-get update -q=2",
                 "apt-get install -q=2 -y --no-install-recommends cron nginx-light",
-                // It comes with directories beside /usr.
+                // It comes with directories next to /usr.
                 "apt-get install -q=2 -y --reinstall base-files",
             ],
         );
@@ -173,7 +173,7 @@ fn pip_installs_from_its_index() {
     }
 }
 
-/// A call by this person whose home has the programs of a home with rustup.
+/// A call by this user whose home has the programs of a home with rustup.
 fn with_rustup(stage: &Stage, theirs: &Rustup, args: &[&str]) -> Output {
     let home = stage.path("home");
     fs::create_dir_all(home.join(".rustup/toolchains")).unwrap();

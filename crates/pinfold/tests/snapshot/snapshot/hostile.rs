@@ -100,7 +100,7 @@ fn bombs_and_endless_archives_end() {
     if !possible("bombs_and_endless_archives_end") {
         return;
     }
-    // One person: it is the unpacker that is tried, which is the same for all.
+    // One user: it is the unpacker that is tried, which is the same for all.
     let stage = Stage::new(people().pop().unwrap());
     // Zeros, a name that does not end, and more entries than a system may have.
     let zeros = vec![0; 80 << 20];

@@ -42,7 +42,7 @@ fn cache(stage: &Stage, shelf: &str) -> PathBuf {
     stage.path("home/.cache/pinfold").join(shelf)
 }
 
-/// What a shelf of the cache holds, but for locks and the names of images.
+/// What a shelf of the cache holds, except locks and the names of images.
 fn kept(stage: &Stage, shelf: &str) -> Vec<String> {
     let entries = std::fs::read_dir(cache(stage, shelf)).into_iter().flatten().flatten();
     let names = entries.map(|entry| entry.file_name().into_string().unwrap());

@@ -57,7 +57,8 @@ fn changes_during_the_session_are_found() {
         let mut line = String::new();
         let mut output = BufReader::new(run.stdout.take().unwrap());
         output.read_line(&mut line).unwrap();
-        // The session sees what the host changes before it touches it, and still it is told.
+        // The session sees what the host changes before it touches it, and still the conflict is
+        // reported.
         host(&stage, "echo host >>a; rm d; echo host >beside; mv c new; echo f2 >>dir/f");
         drop(run.stdin.take());
         run.wait().unwrap();

@@ -37,7 +37,7 @@ fn an_apply_killed_at_any_step_is_done_whole_or_not_at_all() {
             if !traced.killed {
                 break;
             }
-            // Whatever a person does next finishes it.
+            // Whatever a user does next finishes it.
             pinfold(&stage, &["ps", "--all"]).unwrap();
             let now = host(&stage, LISTING);
             if now == view {
@@ -146,7 +146,7 @@ fn a_record_that_was_lost_hides_no_other_session() {
     }
 }
 
-/// Runs a line as a person in a mount namespace of root's making, so that mounts go with it.
+/// Runs a line as a user in a mount namespace of root's making, so that mounts go with it.
 fn with_mount(stage: &Stage, person: Person, mount: &str, line: &str) -> (String, String) {
     let root = Person { uid: 0, gid: 0 };
     let line = format!(

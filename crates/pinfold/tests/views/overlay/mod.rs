@@ -31,7 +31,7 @@ fn work(stage: &Stage, script: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Runs a script on the host, as the person, which must succeed.
+/// Runs a script on the host, as the user, which must succeed.
 fn host(stage: &Stage, script: &str) -> String {
     let output = stage.command("/bin/sh").args(["-ec", script]).output().unwrap();
     assert!(output.status.success(), "{script}: {}", errors(&output));

@@ -149,7 +149,7 @@ fn nothing_that_a_session_writes_is_lost_by_a_thousand_saves() {
 }
 
 /// Masks lie on names of the view, which are in use as long as they do, and go with a directory that
-/// the host renames. What the host makes anew in its place has no mask (docs/security).
+/// the host renames. What the host makes again in its place has no mask (docs/security).
 #[test]
 fn masks_in_a_view_stay_when_it_is_refreshed() {
     for person in people() {

@@ -1,4 +1,4 @@
-//! What a person sees.
+//! What a user sees.
 
 use pinfold_testkit::{Stage, Tmux, executable, installed, people, skip};
 
@@ -139,7 +139,7 @@ fn keys_are_the_pagers_while_it_shows_a_large_change() {
         tmux.wait_for("+line 10");
         // Ends a search in the pager, and nothing else.
         tmux.keys(&["C-c"]);
-        // Keys that come with it less may pass over.
+        // Keys that come with it less may skip.
         tmux.wait_until("the end", |screen| {
             tmux.keys(&["G"]);
             screen.contains("+end")

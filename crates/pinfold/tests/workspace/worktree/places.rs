@@ -221,7 +221,7 @@ fn a_part_is_checked_out_where_the_repository_has_a_part() {
             session(&stage, "b", "ls; git status --porcelain; git sparse-checkout list");
         assert_eq!(shown, "a\nl\nsub\nx\nsub\n", "{errors}");
         assert!(errors.contains("removed the worktree"), "{errors}");
-        // What git passes over counts when it is there.
+        // What git skips counts when it is there.
         let hide =
             "mkdir far; echo mine >far/f; git update-index --skip-worktree far/f a; echo mine >>a";
         let (_, errors) = session(

@@ -182,7 +182,7 @@ struct Served {
 impl Drop for Served {
     fn drop(&mut self) {
         drop(self.client.take());
-        // It has been told to end.
+        // It has been asked to end.
         let _ = self.server.wait();
     }
 }

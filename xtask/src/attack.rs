@@ -1,11 +1,11 @@
 //! `cargo xtask attack`: random hostile sessions, and ordinary work on the host after them.
 //!
-//! Each case makes a person's machine in a temporary directory, runs one or two sessions at once
-//! whose steps come from a grammar (`attack/grammar.rs`), lets the person edit and commit meanwhile,
+//! Each case makes a user's machine in a temporary directory, runs one or two sessions at once whose
+//! steps come from a grammar (`attack/grammar.rs`), lets the user edit and commit at the same time,
 //! kills a supervisor now and then, and afterwards has the real git, direnv and npm do ordinary things
 //! under a tracer. It fails if anything was executed, called or written outside that a session brought
-//! about, if an editor that is open meanwhile would have executed anything, or if a session printed a
-//! secret. The programs, not a model of them, say what is harmful.
+//! about, if an open editor would have executed anything, or if a session printed a secret. The
+//! programs, not a model of them, say what is harmful.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -138,7 +138,7 @@ fn case(pinfold: &Path, seed: u64) -> Result<(String, Vec<String>), Box<dyn std:
             if !is_over {
                 wrong.push("a session did not end".to_owned());
             }
-            // What the person saves while a session lives may be read in that moment (docs/security).
+            // What the user saves while a session lives may be read in that moment (docs/security).
             if person::shows_secret(&output) && !story.contains("secret-new") {
                 wrong.push("a session printed a secret".to_owned());
             }

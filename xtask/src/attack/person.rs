@@ -1,5 +1,5 @@
-//! A person's machine in a temporary directory, and what the person does there after a session:
-//! ordinary commands of git and other tools, under strace(1), which tells what they executed and whom they called.
+//! A user's machine in a temporary directory, and what the user does there after a session: ordinary commands
+//! of git and other tools, under strace(1), which tells what they executed and whom they called.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -107,7 +107,7 @@ impl Person {
         self.directory.path().join("evil")
     }
 
-    /// A program in the workspace, with the person's own settings and nobody else's.
+    /// A program in the workspace, with the user's own settings and nobody else's.
     pub(super) fn program(&self, program: &Path) -> Command {
         let mut command = command(program);
         command.env_clear().current_dir(self.work()).stdin(Stdio::null());
@@ -119,7 +119,7 @@ impl Person {
         command
     }
 
-    /// A script of the person's.
+    /// A script of the user's.
     pub(super) fn shell(&self, script: &str) -> Command {
         let mut shell = self.program(Path::new("/bin/sh"));
         shell.args(["-c", script]);
@@ -152,7 +152,7 @@ impl Person {
     }
 
     /// Builds, as a program does that writes what a session chose to what it finds: through each link that
-    /// leads to something of the person's. Links that git has came by a commit, which the person looks at.
+    /// leads to something of the user's. Links that git has came by a commit, which the user looks at.
     ///
     /// # Errors
     /// Returns that a program cannot be started.

@@ -1,4 +1,4 @@
-//! What cannot be read from npm: the packages wanted beside an agent, and the files that its
+//! What cannot be read from npm: the packages wanted next to an agent, and the files that its
 //! commands start when its install scripts do not run.
 
 use pinfold_provision::{Cpu, Libc};

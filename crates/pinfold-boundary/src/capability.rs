@@ -47,7 +47,7 @@ pub struct Finding {
     /// What was found.
     pub what: String,
     /// What a user can do about it.
-    pub cure: Option<String>,
+    pub hint: Option<String>,
     /// Whether the boundary cannot be used because of it.
     pub fatal: bool,
 }
@@ -66,8 +66,8 @@ pub struct Probe {
 impl Probe {
     /// Of a boundary that cannot be used because of this.
     pub(crate) fn unusable(error: &LaunchError) -> Self {
-        let cure = error.hint().map(str::to_owned);
-        let finding = Finding { what: error.to_string(), cure, fatal: true };
+        let hint = error.hint().map(str::to_owned);
+        let finding = Finding { what: error.to_string(), hint, fatal: true };
         Self { findings: vec![finding], ..Self::default() }
     }
 

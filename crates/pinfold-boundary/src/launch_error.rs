@@ -16,7 +16,7 @@ pub enum LaunchError {
         /// Why, in words.
         cause: String,
         /// What to do.
-        cure: String,
+        hint: String,
     },
     /// A source of a grant cannot be used.
     #[error("cannot grant {path}: {source}")]
@@ -66,7 +66,7 @@ pub enum LaunchError {
         /// Why, in words, or what it said itself.
         said: String,
         /// What to do.
-        cure: Option<String>,
+        hint: Option<String>,
     },
     /// Init ended without a word.
     #[error("init ended during the start without a word")]
@@ -95,8 +95,8 @@ impl LaunchError {
     /// What a user can do about it.
     pub fn hint(&self) -> Option<&str> {
         match self {
-            Self::Namespaces { cure, .. } => Some(cure),
-            Self::Engine { cure, .. } => cure.as_deref(),
+            Self::Namespaces { hint, .. } => Some(hint),
+            Self::Engine { hint, .. } => hint.as_deref(),
             Self::Limit { .. } => {
                 Some("run inside a delegated control group, or leave that limit out")
             }

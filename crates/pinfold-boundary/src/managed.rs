@@ -189,9 +189,9 @@ impl<M: Manager> Managed<M> {
         Ok(())
     }
 
-    fn error(&self, said: impl fmt::Display, cure: Option<&str>) -> LaunchError {
-        let cure = cure.map(str::to_owned);
-        LaunchError::Engine { engine: self.manager.name(), said: said.to_string(), cure }
+    fn error(&self, said: impl fmt::Display, hint: Option<&str>) -> LaunchError {
+        let hint = hint.map(str::to_owned);
+        LaunchError::Engine { engine: self.manager.name(), said: said.to_string(), hint }
     }
 }
 

@@ -96,8 +96,8 @@ impl CommandLine {
     }
 
     fn failed(&self, error: &ImageError) -> LaunchError {
-        let (said, cure) = (error.to_string(), error.hint());
-        LaunchError::Engine { engine: self.name(), said, cure }
+        let (said, hint) = (error.to_string(), error.hint());
+        LaunchError::Engine { engine: self.name(), said, hint }
     }
 
     fn remove_named(&self, name: &str) {
@@ -147,7 +147,7 @@ fn leftovers<'n>(
     };
     let left = names.filter(is_left).map(|name| Finding {
         what: format!("the container {name} is of no session that lives here"),
-        cure: Some(format!("if no other user has it: `{}`", line(name))),
+        hint: Some(format!("if no other user has it: `{}`", line(name))),
         fatal: false,
     });
     left.collect()
@@ -208,7 +208,7 @@ impl Manager for CommandLine {
                 leftovers(names.lines(), |name| format!("{} rm --force {name}", self.engine))
             }
             Err(error) => {
-                vec![Finding { what: error.to_string(), cure: error.hint(), fatal: true }]
+                vec![Finding { what: error.to_string(), hint: error.hint(), fatal: true }]
             }
         }
     }

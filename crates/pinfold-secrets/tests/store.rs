@@ -104,8 +104,8 @@ fn a_file_that_others_may_read_is_refused_with_the_cure() {
     store.set(&id("k"), Entry::Value(secret(VALUE)), None, &Bare).unwrap();
     fs::set_permissions(dir.join("k"), fs::Permissions::from_mode(0o640)).unwrap();
     for error in [failure(store.check(&id("k"))), failure(store.resolve(&id("k"), &Bare))] {
-        let cure = format!("run `chmod 600 {}`", dir.join("k").display());
-        assert!(error.to_string().contains(&cure), "{error}");
+        let hint = format!("run `chmod 600 {}`", dir.join("k").display());
+        assert!(error.to_string().contains(&hint), "{error}");
         assert!(!error.to_string().contains(VALUE));
     }
 }

@@ -241,12 +241,12 @@ impl Records {
         door: &'static str,
         asked: &str,
         reason: &str,
-        cure: Option<&str>,
+        hint: Option<&str>,
     ) -> io::Result<()> {
         if !self.is_silent(asked) {
             let mut refusals = lock(&self.refusals);
-            let cure = cure.map_or(String::new(), |cure| format!(" ({cure})"));
-            refusals.show(format!("refused: {reason}{cure}"));
+            let hint = hint.map_or(String::new(), |hint| format!(" ({hint})"));
+            refusals.show(format!("refused: {reason}{hint}"));
         }
         self.denied(door, asked.to_owned(), reason.to_owned())
     }
@@ -335,10 +335,10 @@ impl Journal for Records {
                     host: (*asked).to_owned(),
                 })
             }
-            DoorEvent::Refused { asked, reason, cure } => {
+            DoorEvent::Refused { asked, reason, hint } => {
                 // A name that leads to a forbidden address was admitted before.
                 lock(&self.reached).remove(*asked);
-                self.refused("network", asked, reason, *cure)
+                self.refused("network", asked, reason, *hint)
             }
             DoorEvent::GitSignature { key } => self.audit.record(&Event::Signature {
                 purpose: "git-signature",
@@ -355,8 +355,8 @@ impl Journal for Records {
                 let login = Some(login);
                 self.audit.record(&Event::Signature { purpose: "ssh-login", key, login })
             }
-            DoorEvent::SignatureRefused { what, reason, cure } => {
-                self.refused("ssh-agent", what, reason, *cure)
+            DoorEvent::SignatureRefused { what, reason, hint } => {
+                self.refused("ssh-agent", what, reason, *hint)
             }
             DoorEvent::ProviderFailed { provider, host, what } => {
                 lock(&self.refusals).show(format!("provider {provider} at {host} {what}"));

@@ -23,8 +23,8 @@ pub(crate) fn broker(settings: &mut Settings, workspace: &Workspace) -> Result<(
     };
     settings.broker(&remotes).map_err(RunError::settings)?;
     for brokered in &settings.network.brokered {
-        let cure = brokered.cure.iter().map(|cure| format!(" ({cure} gives it)"));
-        notify!("pinfold: note: {brokered}{}", cure.collect::<String>());
+        let hint = brokered.hint.iter().map(|hint| format!(" ({hint} gives it)"));
+        notify!("pinfold: note: {brokered}{}", hint.collect::<String>());
     }
     Ok(())
 }

@@ -191,7 +191,7 @@ fn check_path(
 /// A file that is no grant of anybody's: pinfold makes it for the session, read-only.
 fn say_generated(explanation: &mut Explanation, access: PathAccess) {
     let text = "pinfold makes it for the session, in place of the host's";
-    (explanation.cure, explanation.exists) = (None, true);
+    (explanation.hint, explanation.exists) = (None, true);
     match access {
         PathAccess::Read => {
             (explanation.verdict, explanation.reason) = (Verdict::Allow, None);

@@ -60,11 +60,11 @@ impl Engine {
         program::find(self.name(), not_in).ok_or_else(|| LaunchError::Engine {
             engine: self.name(),
             said: "it is not installed, or not on PATH".to_owned(),
-            cure: Some(self.cure()),
+            hint: Some(self.hint()),
         })
     }
 
-    fn cure(self) -> String {
+    fn hint(self) -> String {
         match self {
             Self::Runc | Self::Crun | Self::Runsc => format!(
                 "install it (Debian, Ubuntu: `sudo apt install {self}`), or choose another with \

@@ -17,7 +17,7 @@ pub(crate) fn probe(boundary: &dyn Boundary) -> Probe {
         Ok(handed_over) => probe.hands_over = handed_over,
         Err(error) => probe.findings.push(Finding {
             what: error.to_string(),
-            cure: error.hint().map(str::to_owned),
+            hint: error.hint().map(str::to_owned),
             fatal: true,
         }),
     }
@@ -26,7 +26,7 @@ pub(crate) fn probe(boundary: &dyn Boundary) -> Probe {
             what: "the kernel hands no connections over: only programs that use a proxy reach \
                    allowed hosts"
                 .to_owned(),
-            cure: Some("load nftables with TPROXY: `modprobe nft_tproxy`".to_owned()),
+            hint: Some("load nftables with TPROXY: `modprobe nft_tproxy`".to_owned()),
             fatal: false,
         });
     }
@@ -34,14 +34,14 @@ pub(crate) fn probe(boundary: &dyn Boundary) -> Probe {
     if abi < landlock::OLDEST {
         probe.findings.push(Finding {
             what: format!("the second wall is missing: Landlock ABI {abi}, 2 or newer is needed"),
-            cure: Some("use a kernel from 5.19 on with `landlock` in its lsm= list".to_owned()),
+            hint: Some("use a kernel from 5.19 on with `landlock` in its lsm= list".to_owned()),
             fatal: false,
         });
     }
     if !probe.capabilities.memory {
         probe.findings.push(Finding {
             what: "no control group can be made: init watches the tree's memory itself".to_owned(),
-            cure: Some("run under `systemd-run --user --scope -p Delegate=yes`".to_owned()),
+            hint: Some("run under `systemd-run --user --scope -p Delegate=yes`".to_owned()),
             fatal: false,
         });
     }

@@ -54,8 +54,8 @@ impl Shared {
     /// Records a refusal.
     pub(super) fn refuse(&self, refused: Refused) -> NoWay {
         let (asked, reason) = (refused.asked().to_string(), refused.to_string());
-        let cure = refused.cure().map(|cure| cure.to_string());
-        let event = Event::Refused { asked: &asked, reason: &reason, cure: cure.as_deref() };
+        let hint = refused.hint().map(|hint| hint.to_string());
+        let event = Event::Refused { asked: &asked, reason: &reason, hint: hint.as_deref() };
         // What is refused stays refused, recorded or not.
         let _ = self.journal.record(&event);
         NoWay::Refused(refused)

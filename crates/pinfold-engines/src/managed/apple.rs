@@ -63,8 +63,8 @@ impl Apple {
     }
 
     fn error(&self, said: String) -> LaunchError {
-        let cure = "`container system start` starts it".to_owned();
-        LaunchError::Engine { engine: self.name(), said, cure: Some(cure) }
+        let hint = "`container system start` starts it".to_owned();
+        LaunchError::Engine { engine: self.name(), said, hint: Some(hint) }
     }
 }
 
@@ -88,8 +88,8 @@ impl Manager for Apple {
                 leftovers(names.lines(), |name| format!("{PROGRAM} delete --force {name}"))
             }
             Err(what) => {
-                let cure = Some("`container system start` starts it".to_owned());
-                vec![Finding { what, cure, fatal: true }]
+                let hint = Some("`container system start` starts it".to_owned());
+                vec![Finding { what, hint, fatal: true }]
             }
         }
     }

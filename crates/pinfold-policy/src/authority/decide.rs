@@ -180,7 +180,7 @@ pub enum DenyReason {
 impl DenyReason {
     /// What a user can do about it, if anything.
     #[must_use]
-    pub fn cure(&self) -> Option<String> {
+    pub fn hint(&self) -> Option<String> {
         match self {
             Self::NotGranted { inside } | Self::OnlyLeads { inside } => {
                 Some(format!("grant it with --read {inside} or --write {inside}"))

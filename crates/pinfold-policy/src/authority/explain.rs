@@ -48,7 +48,7 @@ pub struct Explanation {
     /// Why it is refused, or the question.
     pub reason: Option<String>,
     /// What a user can do.
-    pub cure: Option<String>,
+    pub hint: Option<String>,
     /// Links that were followed, as `link -> target`.
     pub links: Vec<String>,
     /// Where the path ends inside.
@@ -105,9 +105,9 @@ impl Authority {
     ) -> Result<Explanation, PathError> {
         let path = path.as_ref();
         let (resolved, decision) = self.decide_path(tree, access, path)?;
-        let (verdict, reason, cure) = match &decision {
+        let (verdict, reason, hint) = match &decision {
             Decision::Allow(_) => (Verdict::Allow, None, None),
-            Decision::Deny(reason) => (Verdict::Deny, Some(reason.to_string()), reason.cure()),
+            Decision::Deny(reason) => (Verdict::Deny, Some(reason.to_string()), reason.hint()),
             Decision::Ask { prompt, .. } => (Verdict::Ask, Some(prompt.clone()), None),
         };
         let links = |hop: &super::resolve::Hop| format!("{} -> {}", hop.link, Escaped(&hop.target));
@@ -118,7 +118,7 @@ impl Authority {
             asked: Escaped(path).to_string(),
             verdict,
             reason,
-            cure,
+            hint,
             links: resolved.hops().iter().map(links).collect(),
             grant: self.grant_line(&inside),
             restriction: host.as_ref().and_then(|host| self.restriction_line(host)),
@@ -183,8 +183,8 @@ impl fmt::Display for Explanation {
         if let Some(note) = &self.note {
             write!(f, "\n  note      {note}")?;
         }
-        if let Some(cure) = &self.cure {
-            write!(f, "\n  hint      {cure}")?;
+        if let Some(hint) = &self.hint {
+            write!(f, "\n  hint      {hint}")?;
         }
         Ok(())
     }

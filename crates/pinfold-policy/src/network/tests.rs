@@ -235,7 +235,7 @@ fn a_broader_rule_opens_nothing_that_a_rule_on_requests_leaves_out() {
 #[test]
 fn a_refusal_names_the_cure() {
     let policy = policy(&["a.com", "*.b.com"], &[]);
-    for (asked, cure) in [
+    for (asked, hint) in [
         ("x.org:443", "--allow-host x.org"),
         ("x.org:22", "--allow-host x.org:22"),
         ("a.com:22", "--allow-host a.com:22"),
@@ -243,10 +243,10 @@ fn a_refusal_names_the_cure() {
         ("10.0.0.1:443", "--allow-internal-host 10.0.0.1:443"),
     ] {
         let refused = policy.decide(&endpoint(asked)).expect_err(asked);
-        assert_eq!(refused.cure(), Some(Cure::Flag(cure.to_owned())));
-        let rule = cure.split_once(' ').expect("a flag and a rule").1;
+        assert_eq!(refused.hint(), Some(Hint::Flag(hint.to_owned())));
+        let rule = hint.split_once(' ').expect("a flag and a rule").1;
         let cured = self::policy(&[rule], &[]);
-        assert!(cured.decide(&endpoint(asked)).is_ok(), "{cure} allows {asked}");
+        assert!(cured.decide(&endpoint(asked)).is_ok(), "{hint} allows {asked}");
     }
 }
 

@@ -8,7 +8,7 @@ use super::words::GroupTrust;
 use super::{Settings, SettingsError};
 use crate::document::{FileError, Section};
 use crate::limits::WallTime;
-use crate::network::{Brokered, Cure, NetworkPolicy, Repository, SecretRule};
+use crate::network::{Brokered, Hint, NetworkPolicy, Repository, SecretRule};
 use crate::origin::{Origin, Valued};
 use crate::path::HostPath;
 
@@ -101,12 +101,12 @@ pub(super) fn admit(
         return;
     }
     let whom = group.map_or("this session".to_owned(), |group| format!("group {}", group.value));
-    let cure = group.map(|group| format!("trust = \"admin\" under [groups.{}]", group.value));
+    let hint = group.map(|group| format!("trust = \"admin\" under [groups.{}]", group.value));
     let is_ours = !matches!(trust.origin, Origin::Ceiling(_));
     policy.brokered.push(Brokered {
         secret: secret.clone(),
         whom,
-        cure: cure.filter(|_| is_ours).map(Cure::Setting),
+        hint: hint.filter(|_| is_ours).map(Hint::Setting),
         repositories: Vec::new(),
     });
 }

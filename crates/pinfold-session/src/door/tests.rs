@@ -10,7 +10,7 @@ fn no_flood_of_refusals_fills_the_log_or_the_screen() {
     let began = std::time::Instant::now();
     for number in 0..20_000 {
         let (asked, path) = (format!("n{number}.example.net:443"), format!("/v1/{number}"));
-        let refused = DoorEvent::Refused { asked: &asked, reason: &asked, cure: None };
+        let refused = DoorEvent::Refused { asked: &asked, reason: &asked, hint: None };
         let denied = DoorEvent::Denied {
             status: 404,
             reason: "no such route",
@@ -56,7 +56,7 @@ fn a_refusal_of_a_silent_host_is_recorded_and_not_shown() {
     let silent = vec!["news.example.net".parse().unwrap()];
     let records = Records::new(audit, false, silent);
     for asked in ["news.example.net:443", "other.example.net:443"] {
-        let refused = DoorEvent::Refused { asked, reason: asked, cure: None };
+        let refused = DoorEvent::Refused { asked, reason: asked, hint: None };
         records.record(&refused).unwrap();
     }
     assert_eq!(records.rest(), ["refused: other.example.net:443"]);

@@ -163,7 +163,7 @@ fn an_explanation_names_every_step() {
     assert_eq!(json["verdict"], "deny");
     assert_eq!(json["access"][0], "write");
     let absent = authority.explain(&tree, Access::READ, "/etc/passwd").unwrap();
-    assert_eq!(absent.cure.unwrap(), "grant it with --read /etc/passwd or --write /etc/passwd");
+    assert_eq!(absent.hint.unwrap(), "grant it with --read /etc/passwd or --write /etc/passwd");
 }
 
 #[test]

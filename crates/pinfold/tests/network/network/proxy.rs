@@ -179,8 +179,8 @@ fn the_proxys_password_is_not_inside_and_is_asked_for_where_it_is_missing() {
             let said = self::run(&world, user, &[], SCRIPT);
             for name in ["tunnel", "plain"] {
                 let line = said.line(name);
-                let cure = "wants a user and a password, or others: set $HTTPS_PROXY";
-                assert!(line.starts_with("502 pinfold: ") && line.contains(cure), "{line}");
+                let hint = "wants a user and a password, or others: set $HTTPS_PROXY";
+                assert!(line.starts_with("502 pinfold: ") && line.contains(hint), "{line}");
             }
             assert!(said.line("direct").starts_with("200"), "{}", said.out);
         }

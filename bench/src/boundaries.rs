@@ -92,16 +92,18 @@ fn managed(pinfold: &Path, engine: &str, effort: Effort) -> Outcome {
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .spawn()?;
-    let mut beside = own(&["exec", &name, "--", "/usr/bin/true"]);
-    while !beside.output()?.status.success() {
+    let mut inside_exec = own(&["exec", &name, "--", "/usr/bin/true"]);
+    while !inside_exec.output()?.status.success() {
         if session.try_wait()?.is_some() {
             return Err(format!("the session behind {engine} has ended").into());
         }
     }
     let mut bare = command(engine);
     bare.args(["exec", &name, "/usr/bin/true"]);
-    let mut contenders =
-        [Contender::new(format!("{engine} exec"), bare), Contender::new("pinfold exec", beside)];
+    let mut contenders = [
+        Contender::new(format!("{engine} exec"), bare),
+        Contender::new("pinfold exec", inside_exec),
+    ];
     let compared = in_turns(&mut contenders, turns);
     session.kill()?;
     session.wait()?;

@@ -73,12 +73,12 @@ fn recipes_dir() -> PathBuf {
 fn npm_lock(agent: &Agent, version: &PackageVersion) -> Result<serde_json::Value, LockError> {
     let dir = tempfile::tempdir()?;
     // Packages for other processors may only stand among the optional ones.
-    let beside: serde_json::Map<_, _> =
-        agent.beside.iter().map(|(name, range)| ((*name).to_owned(), json!(range))).collect();
+    let with: serde_json::Map<_, _> =
+        agent.with.iter().map(|(name, range)| ((*name).to_owned(), json!(range))).collect();
     let manifest = json!({
         "name": "recipe", "version": "0.0.0", "private": true,
         "dependencies": { agent.package: version.as_str() },
-        "optionalDependencies": beside,
+        "optionalDependencies": with,
     });
     fs::write(dir.path().join("package.json"), serde_json::to_vec(&manifest)?)?;
     let arguments = [

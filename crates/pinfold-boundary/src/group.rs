@@ -66,7 +66,7 @@ impl Group {
             return Ok(None);
         }
         let made = |limits| {
-            let unified = version_2::beside(&own, limits).and_then(version_2::with_main);
+            let unified = version_2::next_to_own(&own, limits).and_then(version_2::with_main);
             unified.or_else(|| version_1::make(&own, &[], limits))
         };
         let group = made(limits);
@@ -97,7 +97,9 @@ impl Group {
                 whole.directories.first().and_then(|whole| version_2::below(whole, limits))
             }
             Some(whole) => version_1::make(&own, &whole.directories, limits),
-            None => version_2::beside(&own, limits).or_else(|| version_1::make(&own, &[], limits)),
+            None => {
+                version_2::next_to_own(&own, limits).or_else(|| version_1::make(&own, &[], limits))
+            }
         };
         let has = |enforced: fn(&Self) -> bool| made.as_ref().is_some_and(enforced);
         let missing = [

@@ -113,11 +113,11 @@ impl Inside {
         let Some(LateInit { steps, command }) = self.backing.await_init(&self.channel)? else {
             return Ok(());
         };
-        let told = self.channel.last_steps(&steps).and_then(|()| match command {
+        let sent = self.channel.last_steps(&steps).and_then(|()| match command {
             Some(command) => self.send_command(&command),
             None => Ok(()),
         });
-        told.map_err(|_| self.last_words())
+        sent.map_err(|_| self.last_words())
     }
 
     /// Takes the mount namespace that an engine made; `None` if no engine made this sandbox.

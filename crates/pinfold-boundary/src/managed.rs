@@ -236,7 +236,7 @@ impl<M: Manager> Boundary for Managed<M> {
         let met = meeting
             .wait(container.user.0)
             .map_err(|said| self.error(said, Some("`pinfold doctor` shows whether it works here")));
-        let told = met.and_then(|Met { channel, init, pid }| {
+        let started = met.and_then(|Met { channel, init, pid }| {
             let cpus = container.cpus.is_some_and(|share| group::holds_cpus(pid, share));
             if needs_share && !cpus {
                 return Err(unheld(self.manager.name()));
@@ -257,7 +257,7 @@ impl<M: Manager> Boundary for Managed<M> {
             Ok((channel, init, group, enforced))
         });
         let (channel, init, group, enforced) =
-            told.inspect_err(|_| self.manager.remove(&container))?;
+            started.inspect_err(|_| self.manager.remove(&container))?;
         let (manager, _remains) = (self.manager.name(), grants.remains);
         let backing = ManagedBacking { group, manager, _remains };
         Ok(Inside::new(channel, init, enforced, Box::new(backing)))

@@ -16,7 +16,7 @@ use thiserror::Error;
 
 use crate::api::{
     Call, Ended, ExecExit, ExecOutput, ExecResize, ExecSignal, ExecStart, ExecWrite, FilesChanged,
-    FilesUnwatch, FilesWatch, Stream, TerminalSize, Told,
+    FilesUnwatch, FilesWatch, Notification, Stream, TerminalSize,
 };
 use crate::line::{read_line, write_line};
 use crate::message::{Fault, Message};

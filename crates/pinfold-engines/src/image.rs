@@ -245,7 +245,7 @@ impl<'a> Images<'a> {
             base,
             user,
             network: how.network,
-            anew: how.rebuild,
+            without_cache: how.rebuild,
         };
         self.engine.build(&recipe, &|said| (self.tell)(&Event::Output(said)))
     }

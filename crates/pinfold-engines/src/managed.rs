@@ -108,9 +108,9 @@ impl CommandLine {
     }
 
     /// Makes the image from an archive without files, which is two blocks of zeros (tar(5)); its digest.
-    fn import(&self, engine: &Engine, beside: &Path) -> Result<String, ImageError> {
+    fn import(&self, engine: &Engine, scratch: &Path) -> Result<String, ImageError> {
         let doing = "make an empty image";
-        let archive = beside.with_file_name("empty.tar");
+        let archive = scratch.with_file_name("empty.tar");
         let own = |cause| ImageError::Own { doing: "write", path: archive.clone(), cause };
         std::fs::write(&archive, [0; 1024]).map_err(own)?;
         let path = archive.display().to_string();

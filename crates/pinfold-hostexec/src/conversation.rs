@@ -106,7 +106,7 @@ impl Conversation<'_> {
         let rule = request.rule(&self.context.repository);
         match self.by_rule(request, rule.as_ref())? {
             Some(allowed) => Ok(allowed),
-            None => self.by_person(request, rule),
+            None => self.by_user(request, rule),
         }
     }
 
@@ -134,7 +134,7 @@ impl Conversation<'_> {
     }
 
     /// Asks a user.
-    fn by_person(&self, request: &Request, rule: Option<SavedRule>) -> Result<Allowed, Denied> {
+    fn by_user(&self, request: &Request, rule: Option<SavedRule>) -> Result<Allowed, Denied> {
         let context = self.context;
         let pending = request.question(self.id, rule.as_ref());
         let pending = pending.map_err(|refusal| ("pinfold".to_owned(), refusal))?;

@@ -33,13 +33,13 @@ pub fn mind(program: &OsStr, name: &OsStr, args: &[OsString], parent: u32) -> io
     let child = Pid::from_child(&child);
     let ended = loop {
         wait(&events, None)?;
-        let mut is_told = false;
+        let mut is_asked_to_end = false;
         while let Some(signal) = sys::next_signal(&events) {
-            is_told |= signal == libc::SIGTERM;
+            is_asked_to_end |= signal == libc::SIGTERM;
         }
         match reaped(child) {
             Some(ended) => break ended,
-            None if is_told => break Ended::Signal(libc::SIGKILL as u8),
+            None if is_asked_to_end => break Ended::Signal(libc::SIGKILL as u8),
             None => {}
         }
     };

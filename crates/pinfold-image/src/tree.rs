@@ -104,15 +104,15 @@ impl Tree {
     pub(crate) fn list_folders(root: &Path) -> Result<Self, ContextError> {
         let mut tree = Self::open(root)?;
         tree.visit(Path::new(""), 0)?;
-        let (within, beside) = tree.files.into_iter().partition(|path| path.contains(&b'/'));
+        let (within, others) = tree.files.into_iter().partition(|path| path.contains(&b'/'));
         tree.files = within;
-        let beside: BTreeSet<Vec<u8>> = beside;
+        let others: BTreeSet<Vec<u8>> = others;
         // A link to a directory is meant as one of them: it would be missing without a word.
         let is_directory = |path: &&Vec<u8>| {
             let found = rustix::fs::statat(&tree.directory, path.as_slice(), AtFlags::empty());
             found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Directory)
         };
-        match beside.iter().find(is_directory) {
+        match others.iter().find(is_directory) {
             Some(link) => Err(ContextError::Link { path: tree.root.join(OsStr::from_bytes(link)) }),
             None => Ok(tree),
         }
@@ -296,8 +296,8 @@ struct Found {
 }
 
 /// The kind of an entry; some file systems say it only when they are asked.
-fn kind(directory: impl AsFd, name: &std::ffi::CStr, told: FileType) -> Result<FileType, Errno> {
-    match told {
+fn kind(directory: impl AsFd, name: &std::ffi::CStr, listed: FileType) -> Result<FileType, Errno> {
+    match listed {
         FileType::Unknown => {
             let found = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
             Ok(FileType::from_raw_mode(found.st_mode))

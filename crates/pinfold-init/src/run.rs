@@ -141,8 +141,8 @@ impl Loop<'_> {
             Err(_) => return Ok(false),
         }
         let is = |index: usize| !ready[index].revents().is_empty();
-        let (ordered, signalled, told) = (is(0), is(1), (2..ready.len()).any(is));
-        if told || ending.is_some() {
+        let (ordered, signalled, awaited) = (is(0), is(1), (2..ready.len()).any(is));
+        if awaited || ending.is_some() {
             self.tasks.iter_mut().for_each(Task::go_on);
         }
         task::look_at(&mut self.tasks, self.channel);

@@ -83,7 +83,7 @@ impl Identity {
 
 /// The variables that say who commits, in sessions of a group: as git on the host would have it.
 /// Every other way to say it wins over them.
-pub fn of_the_person(settings: &Settings, workspace: &Workspace, places: &Places) -> Vec<EnvVar> {
+pub fn author_of_group(settings: &Settings, workspace: &Workspace, places: &Places) -> Vec<EnvVar> {
     let Some(group) = &settings.group else { return Vec::new() };
     let mut all = Config::of(user_config::files(places));
     all.settings.extend(configuration(&workspace.git_directory()).settings);

@@ -19,7 +19,7 @@ mod tree;
 mod value;
 
 pub use build::{AuthorityBuilder, AuthorityError, Claim};
-pub use decide::{Allowed, Answer, Decision, DenyReason, Person};
+pub use decide::{Allowed, Answer, Decision, DenyReason, UserPresence};
 pub use explain::{Explanation, GrantLine, RestrictionLine, Verdict};
 pub use grant::{
     Effect, Grant, HardLinks, Reason, Restriction, Root, RootId, Rules, Symlinks, Why,

@@ -99,12 +99,12 @@ fn concurrent_starts_do_the_work_once() {
     thread::scope(|scope| {
         let first = scope.spawn(|| cache(dir.path()).ensure(&recipe, &slow, &Here, &quiet));
         inside.wait();
-        let told = |event| {
+        let on_event = |event| {
             if event == Event::Waiting {
                 waiting.send(()).unwrap();
             }
         };
-        let second = cache(dir.path()).ensure(&recipe, &shelf, &Here, &told).unwrap();
+        let second = cache(dir.path()).ensure(&recipe, &shelf, &Here, &on_event).unwrap();
         assert_eq!(first.join().unwrap().unwrap().0, second.0);
     });
     assert_eq!(shelf.asked.load(Ordering::SeqCst), 1);

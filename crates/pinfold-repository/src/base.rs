@@ -195,7 +195,7 @@ impl Tree {
         let is_directory = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
         // A directory's size is its file system's affair.
         let size = if is_directory { 0 } else { found.st_size };
-        let told = match self.what {
+        let summary = match self.what {
             What::Content => {
                 let kind = found.st_mode & libc::S_IFMT;
                 let may_be_executed = found.st_mode & 0o111 != 0;
@@ -211,7 +211,7 @@ impl Tree {
                 found.st_ctime_nsec
             ),
         };
-        self.context.update(told.as_bytes());
+        self.context.update(summary.as_bytes());
         Ok(())
     }
 }

@@ -420,13 +420,13 @@ fn a_provider_that_ralphs_file_chooses_is_trusted_with_it() {
     world.write(".agent-loop/config.json", r#"{"pi": {"model": "m"}}"#);
     assert_eq!(world.hash(), plain, "it asks for nothing");
     world.write(".agent-loop/config.json", r#"{"pi": {"provider": "openai"}}"#);
-    let beside = world.hash();
-    assert_ne!(beside, plain);
+    let with_ralph = world.hash();
+    assert_ne!(with_ralph, plain);
     world.write(".agent-loop/config.json", r#"{"pi": {"provider": "openai"} }"#);
-    assert_ne!(world.hash(), beside, "every byte counts");
+    assert_ne!(world.hash(), with_ralph, "every byte counts");
     fs::remove_file(world.root().join("sandbox.json")).unwrap();
     let alone = world.hash();
-    assert!(![plain, beside].contains(&alone));
+    assert!(![plain, with_ralph].contains(&alone));
     assert!(world.file().path.ends_with(".agent-loop/config.json"));
     fs::remove_file(world.root().join(".agent-loop/config.json")).unwrap();
     assert!(Repository::read(&world.workspace(), None).unwrap().file.is_none());

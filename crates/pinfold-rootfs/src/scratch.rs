@@ -38,14 +38,14 @@ enum Shown {
 
 /// A shell script with what it works on.
 #[derive(Debug)]
-pub struct Pen {
+pub struct Scratch {
     script: String,
     arguments: Vec<OsString>,
     places: Vec<(String, Shown, Access)>,
     env: Vec<(OsString, OsString)>,
 }
 
-impl Pen {
+impl Scratch {
     /// A script with its one argument. It sees the host's programs, an empty `/tmp` and nothing
     /// else.
     pub fn new(script: impl Into<String>, argument: impl Into<String>) -> Self {

@@ -32,7 +32,7 @@ pub(crate) use stack::OPAQUE;
 pub use stack::{Landing, Seen, Stack};
 pub use tarball::version_of;
 
-use crate::unpack::unpack_in_pen;
+use crate::unpack::unpack_in_scratch;
 
 /// What `alpine` and `debian` stand for.
 const ALPINE: &str = "docker.io/library/alpine:3.22";
@@ -358,7 +358,7 @@ impl<'a> Systems<'a> {
             let most = self.most.bytes().to_string();
             let mut unpack = vec!["unpack-system", "--most", &most];
             unpack.extend(layers.iter().flat_map(|layer| ["--layer", layer]));
-            unpack_in_pen(&unpack, &archives, &tree).map_err(|error| match error {
+            unpack_in_scratch(&unpack, &archives, &tree).map_err(|error| match error {
                 StepError::DiskFull => self.disk_full(from),
                 StepError::Failed(source) => SystemError::Unpack { base: from.to_owned(), source },
             })?;

@@ -55,15 +55,15 @@ impl Fetch for Registry {
 
 /// Unpacks in a boundary that holds the tarballs, the output directory and this program, and
 /// has no network.
-pub struct Pen;
+pub struct ScratchUnpacker;
 
 const TARBALLS: &str = "/tmp/tarballs";
 const TREE: &str = "/tmp/tree";
 const OWN: &str = "/run/pinfold/pinfold";
 
-impl Unpack for Pen {
+impl Unpack for ScratchUnpacker {
     fn unpack(&self, tarballs: &Path, tree: &Path) -> Result<(), StepError> {
-        unpack_in_pen(&["unpack"], tarballs, tree)
+        unpack_in_scratch(&["unpack"], tarballs, tree)
     }
 }
 
@@ -72,7 +72,7 @@ impl Unpack for Pen {
 ///
 /// # Errors
 /// A boundary that does not start, or what the unpacker says.
-pub(crate) fn unpack_in_pen(
+pub(crate) fn unpack_in_scratch(
     subcommand: &[&str],
     from: &Path,
     tree: &Path,

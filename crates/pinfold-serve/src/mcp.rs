@@ -131,7 +131,7 @@ impl Server {
             };
             let arguments = params["arguments"].clone();
             let result = call::run(&server.sessions, &call, &name, arguments, &tell);
-            let result = result.map(|result| era.told(result));
+            let result = result.map(|result| era.complete(result));
             lock(&server.calls).remove(&of_thread.to_string());
             // What was taken back is not answered; a client that has gone wants no answer.
             if !call.is_cancelled() {
@@ -183,8 +183,8 @@ fn answer(era: Era, method: &str, params: &Value) -> Result<Value, Fault> {
     match (era, method) {
         (Era::Begun, "initialize") => Ok(revision::initialize(params)),
         (Era::Begun, "ping") => Ok(json!({})),
-        (Era::Named, "server/discover") => Ok(era.told_for_long(revision::discover())),
-        (_, "tools/list") => Ok(era.told_for_long(json!({ "tools": definitions::all() }))),
+        (Era::Named, "server/discover") => Ok(era.cacheable(revision::discover())),
+        (_, "tools/list") => Ok(era.cacheable(json!({ "tools": definitions::all() }))),
         _ => Err(Fault::new(code::METHOD, format!("no method {method}"))),
     }
 }

@@ -25,7 +25,7 @@ use pinfold_policy::settings::Settings;
 use pinfold_provision::{Cache, Event, Libc, Platform, Recipe};
 use pinfold_rootfs::interpreter;
 use pinfold_rootfs::system::Stack;
-use pinfold_rootfs::unpack::{Pen, Registry as Npm};
+use pinfold_rootfs::unpack::{Registry as Npm, ScratchUnpacker};
 use pinfold_rootfs::userland::{self, HOME};
 use pinfold_secrets::SecretId;
 use pinfold_workspace::workspace::Workspace;
@@ -300,7 +300,7 @@ fn layer(
         (error, _) => error,
     })?;
     let cache = Cache::new(places.cache.join("agents"), pinfold_provision::Registry::default());
-    let (layer, lock) = cache.ensure(&recipe, &Npm, &Pen, progress).map_err(refused)?;
+    let (layer, lock) = cache.ensure(&recipe, &Npm, &ScratchUnpacker, progress).map_err(refused)?;
     Ok(Some(Extra {
         id: Arc::from("agent"),
         kind: RootKind::System,

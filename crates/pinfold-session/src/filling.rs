@@ -71,13 +71,13 @@ impl Filling {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = thread::Builder::new().name("filling".to_owned()).spawn(move || {
-            let told = match until_reached(&bound, &stopped) {
+            let signal = match until_reached(&bound, &stopped) {
                 Some(LimitReached::Room) => b'r',
                 Some(_) => b'b',
                 None => return,
             };
             // Nobody reads it who has ended.
-            let _ = rustix::io::write(&tell, &[told]);
+            let _ = rustix::io::write(&tell, &[signal]);
             // Kept open: a closed pipe would be readable for ever.
             while !stopped.load(Ordering::Relaxed) {
                 thread::park();
@@ -93,9 +93,9 @@ impl Filling {
 
     /// The limit that was reached, reported once.
     pub(crate) fn reached(&self) -> Option<LimitReached> {
-        let mut told = [0];
-        match rustix::io::read(&self.reached, &mut told) {
-            Ok(1) if told == *b"r" => Some(LimitReached::Room),
+        let mut signal = [0];
+        match rustix::io::read(&self.reached, &mut signal) {
+            Ok(1) if signal == *b"r" => Some(LimitReached::Room),
             Ok(1) => Some(LimitReached::Build),
             _ => None,
         }

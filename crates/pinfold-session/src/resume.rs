@@ -106,7 +106,7 @@ impl Supervision {
                     resume.launcher.wrapped(resume.boundary, resume.launch(&command.run))?;
                 record_launch(resume.audit, Purpose::Resume, &launch).map_err(RunError::System)?;
                 let program = launch.into_program();
-                let ran = self.run_beside(index as u32, &program)?;
+                let ran = self.run_command(index as u32, &program)?;
                 let Some((ended, tail)) = ran else { return Ok(false) };
                 if ended == Ended::Code(0) {
                     break;
@@ -131,7 +131,7 @@ impl Supervision {
     }
 
     /// Runs one to its end; none where the session ended first.
-    fn run_beside(
+    fn run_command(
         &mut self,
         id: u32,
         program: &Program,

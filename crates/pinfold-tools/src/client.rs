@@ -318,8 +318,8 @@ impl Calls {
                 Err(_) => return true,
             }
         }
-        let told = waiting.tell.try_send((Answer::Event(event), Vec::new()));
-        waiting.has_lost |= matches!(told, Err(TrySendError::Full(_)));
+        let sent = waiting.tell.try_send((Answer::Event(event), Vec::new()));
+        waiting.has_lost |= matches!(sent, Err(TrySendError::Full(_)));
         true
     }
 }

@@ -282,13 +282,13 @@ impl Dedicated {
         if !self.record.is_alone() {
             return Ok(None);
         }
-        let told = match self.top.exists() && self.record.is_made()? {
+        let outcome = match self.top.exists() && self.record.is_made()? {
             true => Some(self.remove_or_keep()),
             false => None,
         };
         self.record.forget()?;
         self.record.leave()?;
-        Ok(told)
+        Ok(outcome)
     }
 
     /// Returns what became of it.

@@ -81,8 +81,8 @@ fn of_logged(places: &Places) -> Vec<CompletionCandidate> {
     let logged = detach::logged(places);
     let mut found = of_live(places);
     found.retain(|live| {
-        let told = live.get_help().map(ToString::to_string);
-        let session = told.as_deref().map(OsStr::new).unwrap_or(live.get_value());
+        let help = live.get_help().map(ToString::to_string);
+        let session = help.as_deref().map(OsStr::new).unwrap_or(live.get_value());
         logged.iter().any(|logged| session == logged.as_str())
     });
     let ended = logged.iter().map(|session| candidate(session.as_str()));

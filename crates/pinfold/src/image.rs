@@ -164,7 +164,7 @@ fn list(args: &ListArgs, host: Host<'_>) -> Result<ExitCode, Failure> {
         Some(agent) => ImageTag::repository_of(agent).map_err(Failure::new)?,
         None => ImageTag::PREFIX.to_owned(),
     };
-    let listed = engine.list(&prefix).map_err(told)?;
+    let listed = engine.list(&prefix).map_err(failure)?;
     if args.output.json {
         let shown: Vec<_> = listed
             .iter()
@@ -203,7 +203,7 @@ pub(crate) fn tell(event: &Event<'_>) {
 }
 
 /// An error about an image, with the hint.
-pub(crate) fn told(error: ImageError) -> Failure {
+pub(crate) fn failure(error: ImageError) -> Failure {
     let hint = error.hint();
     Failure::own(error).hint(hint)
 }

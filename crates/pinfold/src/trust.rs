@@ -98,7 +98,7 @@ fn trust_image(
     let Some(layer) = prepare::image_layer(workspace)? else {
         return Err(Failure::new("this repository adds nothing to agents' images"));
     };
-    let content = layer.read(None).map_err(|error| image::told(error.into()))?;
+    let content = layer.read(None).map_err(|error| image::failure(error.into()))?;
     let hash = ContentHash::from(content.whole.bytes());
     if args.hash {
         say!("{hash}");

@@ -80,8 +80,8 @@ fn become_inside(channel: &Channel) -> Result<(), Failure> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let mounts = rustix::fs::open("/proc/self/ns/mnt", flags, Mode::empty()).ok();
     let descriptors: Vec<_> = mounts.iter().map(|mounts| mounts.as_fd()).collect();
-    let told = channel.send(&Report::Born, &descriptors);
-    told.or_else(|_| channel.send(&Report::Born, &[])).map_err(|_| failed(Errno::PIPE))?;
+    let sent = channel.send(&Report::Born, &descriptors);
+    sent.or_else(|_| channel.send(&Report::Born, &[])).map_err(|_| failed(Errno::PIPE))?;
     let Some((steps, asked)) = receive(channel)? else { return Ok(()) };
     namespace::last_steps(steps, asked, channel)
 }

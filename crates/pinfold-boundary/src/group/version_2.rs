@@ -17,7 +17,7 @@ const MAIN: &str = "main";
 
 /// A sibling of the caller's group, in the first ancestor that hands on what is needed and lets the
 /// caller make groups.
-pub(super) fn beside(own: &str, limits: &ResourceLimits) -> Option<Group> {
+pub(super) fn next_to_own(own: &str, limits: &ResourceLimits) -> Option<Group> {
     let mut parents = parents(own).filter(|parent| hands_on(parent, limits));
     parents.find_map(|parent| bounded(&parent, limits))
 }

@@ -107,7 +107,7 @@ impl Making<'_> {
         &mut self,
         host: &mut HostPath,
         is_writable: bool,
-        anew: bool,
+        mounted_again: bool,
     ) -> Result<(), LaunchError> {
         let failed = |source| LaunchError::Source { path: host.to_string(), source };
         // Who follows the name later, or a link that was put on the way since, comes to another file.
@@ -115,7 +115,7 @@ impl Making<'_> {
         let found = found.map_err(|errno| failed(errno.into()))?;
         let identity = (found.st_dev, found.st_ino);
         let is_directory = FileType::from_raw_mode(found.st_mode).is_dir();
-        let from = if anew { self.mount(host, is_directory)? } else { host.clone() };
+        let from = if mounted_again { self.mount(host, is_directory)? } else { host.clone() };
         if from.as_path().to_str().is_none() {
             let what = "its name is not UTF-8, which container engines cannot pass on";
             return Err(failed(std::io::Error::other(what)));

@@ -78,7 +78,7 @@ pub(super) struct Recipe<'a> {
     pub(super) base: Option<&'a Reference>,
     pub(super) user: Option<&'a str>,
     pub(super) network: Option<&'a str>,
-    pub(super) anew: bool,
+    pub(super) without_cache: bool,
 }
 
 /// An image of ours.
@@ -271,14 +271,14 @@ impl Engine {
         recipe: &Recipe<'_>,
         tell: &dyn Fn(&[u8]),
     ) -> Result<(), ImageError> {
-        let Recipe { context, dockerfile, tag, label, base, user, network, anew } = recipe;
+        let Recipe { context, dockerfile, tag, label, base, user, network, without_cache } = recipe;
         let (name, value) = label;
         let mut words = vec!["build".to_owned(), format!("--tag={tag}")];
         words.push(format!("--label={name}={value}"));
         words.extend(base.map(|base| format!("--build-arg={BASE_ARGUMENT}={base}")));
         words.extend(user.map(|user| format!("--build-arg={USER_ARGUMENT}={user}")));
         words.extend(network.map(|network| format!("--network={network}")));
-        words.extend(anew.then(|| "--no-cache".to_owned()));
+        words.extend(without_cache.then(|| "--no-cache".to_owned()));
         if self.name == ImageEngine::Podman {
             // What is built on has been looked for already.
             words.push("--pull=never".to_owned());

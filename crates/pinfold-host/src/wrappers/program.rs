@@ -70,7 +70,7 @@ impl Program {
         let answer: Answer = serde_json::from_slice(&output.stdout)
             .map_err(|error| Wrong::Malformed(error.to_string()))?;
         let is_same =
-            |said: &Option<Value>, told: &Value| said.as_ref().is_none_or(|said| said == told);
+            |said: &Option<Value>, given: &Value| said.as_ref().is_none_or(|said| said == given);
         if !is_same(&answer.subject, &subject)
             || answer.boundary.as_ref().is_some_and(|said| said != boundary)
         {

@@ -379,7 +379,7 @@ impl Move {
     }
 }
 
-fn parse_moves(told: &str) -> Vec<Move> {
+fn parse_moves(text: &str) -> Vec<Move> {
     let read = |line: &str| {
         let words: Vec<&str> = line.split(' ').collect();
         let [from, object, to, old] = words[..] else { return None };
@@ -387,7 +387,7 @@ fn parse_moves(told: &str) -> Vec<Move> {
         let [from, object, to, old] = [from, object, to, old].map(str::to_owned);
         is_valid.then_some(Move { from, object, to, old })
     };
-    told.lines().filter_map(read).collect()
+    text.lines().filter_map(read).collect()
 }
 
 fn counted(count: usize) -> String {
@@ -426,10 +426,10 @@ mod tests {
     fn moves_are_read_as_git_tells_them_and_nothing_else_is_one() {
         let one = "1".repeat(40);
         let none = "0".repeat(40);
-        let told = format!(
+        let text = format!(
             "refs/heads/a {one} refs/heads/a {none}\nx\na b c d\n(delete) {none} refs/heads/b {one}\n"
         );
-        let moves = parse_moves(&told);
+        let moves = parse_moves(&text);
         assert_eq!(moves.len(), 2);
         assert_eq!(moves[0].shown(""), "makes refs/heads/a at 1111111111");
         assert_eq!(moves[1].shown(""), "deletes refs/heads/b, which is at 1111111111");

@@ -73,15 +73,15 @@ fn what_would_pass_over_the_agents_image_is_refused() {
 
 #[test]
 fn mistakes_are_told_with_file_and_line() {
-    let told = |files: &[(&str, &[u8])]| found(files).unwrap_err().to_string();
-    let list = told(&[("dependencies", b"jq\n$(id)\n")]);
+    let error_of = |files: &[(&str, &[u8])]| found(files).unwrap_err().to_string();
+    let list = error_of(&[("dependencies", b"jq\n$(id)\n")]);
     assert_eq!(
         list,
         ".agent-loop/dependencies: line 2: \"$(id)\" is not the name of a Debian package"
     );
-    let empty = told(&[("Dockerfile.sandbox", b"")]);
+    let empty = error_of(&[("Dockerfile.sandbox", b"")]);
     assert_eq!(empty, ".agent-loop/Dockerfile.sandbox: the Dockerfile has no FROM");
-    assert!(told(&[("dependencies", b"\xff")]).contains("not UTF-8 text"));
+    assert!(error_of(&[("dependencies", b"\xff")]).contains("not UTF-8 text"));
     let large = vec![b'#'; 2 << 20];
-    assert!(told(&[("dependencies", &large)]).contains("file too large"), "{large:?}");
+    assert!(error_of(&[("dependencies", &large)]).contains("file too large"), "{large:?}");
 }

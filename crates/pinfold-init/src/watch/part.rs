@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use pinfold_wire::{Bounds, Limit};
 use rustix::io::Errno;
 
-use super::processes::{Usage, are_told_apart};
+use super::processes::{Usage, shows_memory_per_process};
 use super::shared::Shared;
 use super::{CLOSE, INTERVAL};
 
@@ -33,7 +33,7 @@ impl PartWatch {
     pub(crate) fn new(bounds: Bounds) -> Result<Option<Self>, Errno> {
         let Bounds { memory, pids, groups, .. } = bounds;
         let is_watched = memory.or(pids).is_some();
-        if (is_watched || groups > 0) && !are_told_apart() {
+        if (is_watched || groups > 0) && !shows_memory_per_process() {
             return Err(Errno::OPNOTSUPP);
         }
         if !is_watched {

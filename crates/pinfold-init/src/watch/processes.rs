@@ -81,7 +81,7 @@ impl Usage {
 
 /// Whether the kernel tells of each process what it holds for itself: Linux does since 4.5, gVisor's kernel
 /// does not.
-pub(super) fn are_told_apart() -> bool {
+pub(super) fn shows_memory_per_process() -> bool {
     kernel_text("/proc/1/status").is_ok_and(|status| status.contains(OWN_MEMORY))
 }
 

@@ -31,7 +31,7 @@ pub enum Answer {
 
 /// Whether somebody can answer a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Person {
+pub enum UserPresence {
     /// Somebody is at the terminal.
     Present,
     /// Nobody is.
@@ -57,9 +57,9 @@ pub enum Decision<'a> {
 impl Decision<'_> {
     /// Turns a question that nobody can answer into a refusal.
     #[must_use]
-    pub fn settle(self, person: Person) -> Self {
-        match (self, person) {
-            (Self::Ask { prompt, .. }, Person::Absent) => {
+    pub fn settle(self, presence: UserPresence) -> Self {
+        match (self, presence) {
+            (Self::Ask { prompt, .. }, UserPresence::Absent) => {
                 Self::Deny(DenyReason::NobodyToAsk { prompt })
             }
             (decision, _) => decision,

@@ -117,14 +117,14 @@ pub(super) fn run(
         "find" => find(to, parse(arguments)?, call),
         "grep" => grep(to, parse(arguments)?, call),
         "stat" => stat(to, parse(arguments)?),
-        "session_list" => parse::<NoArguments>(arguments).and_then(|_| told(sessions, "")),
+        "session_list" => parse::<NoArguments>(arguments).and_then(|_| with_sessions(sessions, "")),
         "session_start" => parse::<NoArguments>(arguments).and_then(|_| {
             let (name, notes) = sessions.start()?;
-            told(sessions, &format!("started {name}\n{}", notes.join("\n")))
+            with_sessions(sessions, &format!("started {name}\n{}", notes.join("\n")))
         }),
         "session_stop" => parse::<NoArguments>(arguments).and_then(|_| {
             let name = sessions.stop(session.as_deref())?;
-            told(sessions, &format!("ended {name}"))
+            with_sessions(sessions, &format!("ended {name}"))
         }),
         "snapshot_inspect" => {
             parse::<NoArguments>(arguments).and_then(|_| own(sessions, "inspect", call))
@@ -332,7 +332,7 @@ fn stat((sessions, session): To<'_>, asked: Stat) -> Result<Given, Fault> {
     Given::structured(&text, &done)
 }
 
-fn told(sessions: &Sessions, said: &str) -> Result<Given, Fault> {
+fn with_sessions(sessions: &Sessions, said: &str) -> Result<Given, Fault> {
     let done = SessionsDone { sessions: sessions.list() };
     let list = done.sessions.join("\n");
     Given::structured(format!("{said}\nsessions:\n{list}").trim(), &done)

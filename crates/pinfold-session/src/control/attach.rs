@@ -213,11 +213,11 @@ impl Viewer {
     fn until_end(&mut self) -> Result<AttachEnd, RunError> {
         let mut is_detached = false;
         while !is_detached {
-            let (told, signalled, written, typed) = self.wait()?;
+            let (has_ended, signalled, written, typed) = self.wait()?;
             if written {
                 self.pass_output()?;
             }
-            if told {
+            if has_ended {
                 return self.ended();
             }
             if signalled {
@@ -263,8 +263,8 @@ impl Viewer {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(RunError::System(errno.into())),
         }
-        let [told, signalled, written, typed] = ready.map(|ready| !ready.revents().is_empty());
-        Ok((told, signalled, written || look.is_some(), typed))
+        let [has_ended, signalled, written, typed] = ready.map(|ready| !ready.revents().is_empty());
+        Ok((has_ended, signalled, written || look.is_some(), typed))
     }
 
     /// Shows what was written; when nothing comes any more, only the session's end is waited for.

@@ -153,11 +153,11 @@ impl Control {
                     // The descriptor that was kept for this is closed, so that a client can be
                     // notified.
                     drop(self.spare.take()?);
-                    let told = accept(&self.listener).map(|socket| {
+                    let sent = accept(&self.listener).map(|socket| {
                         Channel::from(socket).send(&Json(Answer::Error(no_descriptor())), &[])
                     });
                     self.spare = self.listener.try_clone().ok();
-                    told.ok()?.ok()?;
+                    sent.ok()?.ok()?;
                 }
                 Err(_) => return None,
             }
@@ -347,8 +347,8 @@ impl Control {
         let bounded = asked.limits.bound(inside, &mut bounds);
         let (bounded, groups) = bounded.map_err(|error| error.to_string())?;
         descriptors.extend(groups);
-        let told = Program::decode(program).map_err(|error| error.to_string())?;
-        let program = self.base.complete(told);
+        let asked = Program::decode(program).map_err(|error| error.to_string())?;
+        let program = self.base.complete(asked);
         let ignored = program.ignored;
         let launch = self.base.launcher.wrapped(self.base.boundary, Launch::of_program(program));
         let launch = launch.map_err(|error| error.to_string())?;

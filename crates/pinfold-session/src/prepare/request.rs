@@ -83,11 +83,11 @@ impl Preparation {
             notify!("pinfold: note: {note}");
         }
         let identity = Identity::find(&settings, &project)?;
-        let person = identity::of_the_person(&settings, &project, &places);
+        let author = identity::author_of_group(&settings, &project, &places);
         let ssh = Ssh::find(&settings, identity.as_ref(), &places)?;
         let (identity_env, identity_files) =
             identity.map(|identity| (identity.env, identity.files)).unwrap_or_default();
-        let env = run.env.into_iter().chain(person).chain(identity_env).chain(group.env).collect();
+        let env = run.env.into_iter().chain(author).chain(identity_env).chain(group.env).collect();
         let Surroundings { caller, extra, files } = surroundings;
         let has = (ssh.is_some(), stack.as_ref());
         let mut env = environment(&settings, &workspace, env, &caller, has);

@@ -16,7 +16,7 @@ const REACHABLE: &str = "only package registries and snapshot.allowedHosts can b
 const REPLACED: &str = "files of this machine's own system can be replaced, not changed, moved or \
                         linked to: put a copy in place first (cp -p F F.own && mv F.own F), or name \
                         a base (debian) under snapshot.base";
-const BESIDE: &str = "directories can be made below those of the system (/opt, /srv, /var), not next to \
+const NOT_NEXT_TO: &str = "directories can be made below those of the system (/opt, /srv, /var), not next to \
                       them, and of /home there is /home/agent alone";
 /// What programs say of what cannot be done to a file of somebody who does not exist inside: the
 /// kernel's EACCES, EPERM and EOVERFLOW, as strerror(3) has them.
@@ -115,7 +115,7 @@ impl SnapshotError {
             Self::Command { tail, over_host, .. } => {
                 let says = |signs: &[&str]| signs.iter().any(|sign| tail.contains(sign));
                 let hint = if says(&OUTSIDE) {
-                    BESIDE
+                    NOT_NEXT_TO
                 } else if *over_host && says(&REFUSALS) {
                     REPLACED
                 } else {

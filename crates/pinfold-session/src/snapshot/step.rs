@@ -69,8 +69,8 @@ pub(super) struct StepLimits {
 
 /// The limit of which the last command left word. On a full disk it could leave none.
 pub(super) fn limit(staging: &Path) -> Option<LimitReached> {
-    let told = std::fs::read(staging.join(LIMIT)).ok()?;
-    serde_json::from_slice(&told).ok()?
+    let text = std::fs::read(staging.join(LIMIT)).ok()?;
+    serde_json::from_slice(&text).ok()?
 }
 
 impl StepLimits {

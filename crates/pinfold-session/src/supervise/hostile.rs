@@ -136,8 +136,8 @@ impl Rig {
     fn is_served(&self) {
         let begun = Instant::now();
         let asked = change(&self.places, Some(ID), &Change::Allow("example.com".to_owned()));
-        let told = asked.unwrap_err().to_string();
-        assert!(told.contains("not tried"), "{told}");
+        let refusal = asked.unwrap_err().to_string();
+        assert!(refusal.contains("not tried"), "{refusal}");
         assert!(begun.elapsed() < Duration::from_secs(5), "after {:?}", begun.elapsed());
     }
 

@@ -351,7 +351,7 @@ fn ask(
         match inside.channel.receive::<Report>()?.map(|received| received.message) {
             Some(Report::Ended(Ended::Code(0))) => break,
             Some(Report::Times(_)) => {}
-            Some(other) => return Err(format!("the inside ended early: {other:?}").into()),
+            Some(other) => return Err(format!("the sandbox ended early: {other:?}").into()),
             None => return Err(inside.last_words().into()),
         }
     }

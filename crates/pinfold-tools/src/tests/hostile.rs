@@ -32,7 +32,7 @@ impl Random {
 }
 
 /// What the outside makes of a sandbox that says this.
-fn told(said: &[u8]) -> ErrorKind {
+fn heard(said: &[u8]) -> ErrorKind {
     let (own, mut theirs) = UnixStream::pair().expect("a pair");
     let tools = Tools::new(OwnedFd::from(own)).expect("tools");
     let said = said.to_vec();
@@ -68,14 +68,14 @@ fn an_inside_that_talks_nonsense_is_not_listened_to() {
         [&b"["[..]; 40_000].concat(),
     ];
     for said in wrong {
-        assert_eq!(told(&said), ErrorKind::Gone, "{said:?}");
+        assert_eq!(heard(&said), ErrorKind::Gone, "{said:?}");
     }
     let deep = ["[".repeat(100_000), "]".repeat(100_000)].concat();
-    assert_eq!(told(&frame(0, deep.as_bytes(), b"")), ErrorKind::Gone);
+    assert_eq!(heard(&frame(0, deep.as_bytes(), b"")), ErrorKind::Gone);
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     for _ in 0..300 {
         let said = random.bytes(400);
-        assert_eq!(told(&said), ErrorKind::Gone, "{said:?}");
+        assert_eq!(heard(&said), ErrorKind::Gone, "{said:?}");
     }
 }
 

@@ -278,37 +278,37 @@ fn what_is_left_out_or_has_gone_elsewhere_is_not_watched() {
     assert_eq!(watch.event().expect("an event").change, Change::Ready);
     let mut turn = 0;
     // All events until one of a file of this turn.
-    let mut told = |place: &super::Place| {
+    let mut events_of_turn = |place: &super::Place| {
         turn += 1;
         let last = format!("turn-{turn}");
-        let mut told = Vec::new();
+        let mut events = Vec::new();
         place.file(&last, "");
         loop {
             let event = watch.event().expect("an event");
             let path = event.path.as_path().strip_prefix(&place.granted);
             let path = path.unwrap_or(Path::new("")).to_string_lossy().into_owned();
             if path == last {
-                break told;
+                break events;
             }
-            told.push((event.change, path));
+            events.push((event.change, path));
         }
     };
-    told(&place);
+    events_of_turn(&place);
     fs::create_dir(place.granted.join("target")).expect("a directory");
-    told(&place);
+    events_of_turn(&place);
     place.file("target/debug/file", "");
-    let ignored = told(&place);
+    let ignored = events_of_turn(&place);
     assert!(ignored.iter().all(|(_, path)| !path.starts_with("target/")), "{ignored:?}");
     fs::rename(place.granted.join("sub"), place.outside.join("sub")).expect("moved out");
-    assert!(told(&place).contains(&(Change::Removed, "sub".to_owned())));
+    assert!(events_of_turn(&place).contains(&(Change::Removed, "sub".to_owned())));
     fs::write(place.outside.join("sub/deep/file"), "elsewhere").expect("a file");
     fs::write(place.outside.join("sub/new"), "elsewhere").expect("a file");
-    let elsewhere = told(&place);
+    let elsewhere = events_of_turn(&place);
     assert!(elsewhere.iter().all(|(_, path)| !path.starts_with("sub")), "{elsewhere:?}");
     // What comes back is watched where it is now.
     fs::rename(place.outside.join("sub"), place.granted.join("back")).expect("moved in");
-    told(&place);
+    events_of_turn(&place);
     place.file("back/deep/file", "here");
-    let here = told(&place);
+    let here = events_of_turn(&place);
     assert!(here.contains(&(Change::Modified, "back/deep/file".to_owned())), "{here:?}");
 }

@@ -19,7 +19,7 @@ use pinfold_git::{index, lfs, user_config};
 use pinfold_host::beneath::{open_directory, read_beneath, read_bounded};
 use pinfold_host::directories::Places;
 use pinfold_policy::path::Escaped;
-use pinfold_rootfs::scratch::{Access, Pen};
+use pinfold_rootfs::scratch::{Access, Scratch};
 use rustix::io::Errno;
 
 use crate::guard::hand_over;
@@ -140,7 +140,7 @@ impl WorktreeFiles {
     /// # Errors
     /// What went wrong, in words.
     pub(super) fn fill(&self, commit: &str) -> Result<Vec<String>, String> {
-        self.pen(FILL, commit, Access::Write).run()?;
+        self.scratch(FILL, commit, Access::Write).run()?;
         let words = |error: io::Error| error.to_string();
         let out = open_directory(&self.out).map_err(|errno| errno.to_string())?;
         let index = read_bounded(out, Path::new("index"), index::LARGEST);
@@ -173,7 +173,7 @@ impl WorktreeFiles {
     /// # Errors
     /// What went wrong, in words.
     pub fn is_clean(&self, commit: &str) -> Result<bool, String> {
-        self.pen(LOOK, commit, Access::Read).place("/q/own", &self.own, Access::Read).run()?;
+        self.scratch(LOOK, commit, Access::Read).place("/q/own", &self.own, Access::Read).run()?;
         let state = read(&self.out, "state").map_err(|error| error.to_string())?;
         Ok(state == b"clean\n")
     }
@@ -188,9 +188,9 @@ impl WorktreeFiles {
         config.settings.iter().any(|setting| promises(&setting.key))
     }
 
-    fn pen(&self, script: &str, commit: &str, tree: Access) -> Pen {
+    fn scratch(&self, script: &str, commit: &str, tree: Access) -> Scratch {
         let objects = self.git.join("objects");
-        let mut pen = Pen::new(format!("{BEGIN}{script}"), commit)
+        let mut scratch = Scratch::new(format!("{BEGIN}{script}"), commit)
             .place("/q/tree", &self.top, tree)
             .place("/q/objects", &objects, Access::Read)
             .place("/q/out", &self.out, Access::Write)
@@ -201,16 +201,16 @@ impl WorktreeFiles {
             .env("GIT_LFS_SKIP_DOWNLOAD_ERRORS", "1");
         let lfs = self.git.join("lfs/objects");
         if lfs.is_dir() {
-            pen = pen.place("/q/lfs", &lfs, Access::Read);
+            scratch = scratch.place("/q/lfs", &lfs, Access::Read);
         }
         let mut borrowed = Vec::new();
         alternates(&objects, DEEPEST, &mut borrowed);
         let mut inside = Vec::new();
         for (number, directory) in borrowed.iter().enumerate() {
             inside.push(format!("/q/borrowed/{number}"));
-            pen = pen.place(&inside[number], directory, Access::Read);
+            scratch = scratch.place(&inside[number], directory, Access::Read);
         }
-        pen.env("GIT_ALTERNATE_OBJECT_DIRECTORIES", inside.join(":"))
+        scratch.env("GIT_ALTERNATE_OBJECT_DIRECTORIES", inside.join(":"))
     }
 }
 

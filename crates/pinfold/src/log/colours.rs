@@ -28,7 +28,7 @@ enum State {
     /// A sequence, with its parameters as long as they can be those of a colour.
     Sequence(Option<Vec<u8>>),
     /// A text for the terminal itself (OSC, DCS and their like).
-    Told,
+    ControlString,
 }
 
 impl<W: Write> Colours<W> {
@@ -52,13 +52,13 @@ impl<W: Write> Colours<W> {
                 self.to_come = 1;
                 self.text(byte, out)
             }
-            (State::Told, 0x07 | 0x9c) => State::Text,
+            (State::ControlString, 0x07 | 0x9c) => State::Text,
             // What ends it is ESC \, of which the rest does nothing by itself.
             (_, ESCAPE) => {
                 self.to_come = 0;
                 State::Escape
             }
-            (State::Told, _) => State::Told,
+            (State::ControlString, _) => State::ControlString,
             (State::Escape, 0x20..=0x2f) => State::Escape,
             // Seven bits for the same controls (ECMA-35).
             (State::Escape, 0x40..=0x5f) => control(byte + 0x40),
@@ -110,7 +110,7 @@ impl<W: Write> Colours<W> {
 fn control(byte: u8) -> State {
     match byte {
         0x9b => State::Sequence(Some(Vec::new())),
-        0x90 | 0x98 | 0x9d..=0x9f => State::Told,
+        0x90 | 0x98 | 0x9d..=0x9f => State::ControlString,
         _ => State::Text,
     }
 }

@@ -138,8 +138,8 @@ impl Line {
         }
         if pending.resized {
             let size = rustix::termios::tcgetwinsize(user)?;
-            let told = LineIn::Window((size.ws_row, size.ws_col));
-            pending.resized = or_none(self.channel.offer(&told))?.is_none();
+            let window = LineIn::Window((size.ws_row, size.ws_col));
+            pending.resized = or_none(self.channel.offer(&window))?.is_none();
         }
         if pending.typed.is_empty() {
             let mut typed = [0; CHUNK];

@@ -48,9 +48,9 @@ fn plan() -> LaunchPlan {
 
 #[test]
 fn a_plan_comes_back_as_it_went() {
-    let told = plan();
-    let heard = LaunchPlan::decode(&told.encode()).unwrap();
-    assert_eq!(format!("{heard:?}"), format!("{told:?}"));
+    let written = plan();
+    let heard = LaunchPlan::decode(&written.encode()).unwrap();
+    assert_eq!(format!("{heard:?}"), format!("{written:?}"));
 }
 
 #[test]

@@ -2,7 +2,7 @@ use std::time::{Duration, SystemTime};
 
 use super::support::*;
 use crate::access::Access;
-use crate::authority::{Answer, Decision, DenyReason, Effect, HardLinks, Person, Verdict};
+use crate::authority::{Answer, Decision, DenyReason, Effect, HardLinks, UserPresence, Verdict};
 use crate::glob::Glob;
 
 fn tree() -> MemoryTree {
@@ -97,8 +97,8 @@ fn a_question_without_a_person_is_a_refusal() {
         decision,
         Decision::Ask { prompt: "allow write on /w/f?".to_owned(), default: Answer::No }
     );
-    assert_eq!(decision.clone().settle(Person::Present), decision);
-    let settled = decision.settle(Person::Absent);
+    assert_eq!(decision.clone().settle(UserPresence::Present), decision);
+    let settled = decision.settle(UserPresence::Absent);
     assert!(matches!(settled, Decision::Deny(DenyReason::NobodyToAsk { .. })));
     assert!(!decide(&authority, &tree, Access::DELETE, "/w/f").is_allowed());
 }

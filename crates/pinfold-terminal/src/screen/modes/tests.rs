@@ -92,8 +92,8 @@ proptest! {
         let mut single = Modes::default();
         all.iter().for_each(|byte| single.follow(&[*byte]));
         prop_assert_eq!(whole.enter(), single.enter());
-        let told = after(&whole.enter());
-        prop_assert_eq!(told.enter(), whole.enter());
+        let follower = after(&whole.enter());
+        prop_assert_eq!(follower.enter(), whole.enter());
         let back = after(&[whole.enter(), whole.leave()].concat());
         prop_assert_eq!(back.enter(), b"");
     }

@@ -49,27 +49,27 @@ const LATE: i32 = 124;
 const MOST_PLACES: usize = 6;
 
 /// The machine.
-pub(super) struct Person {
+pub(super) struct User {
     directory: tempfile::TempDir,
 }
 
-impl Person {
+impl User {
     /// Makes it, with a repository that has names which tools run and secrets in it.
     ///
     /// # Errors
     /// Returns what could not be made.
     pub(super) fn new() -> Result<Self, Box<dyn std::error::Error>> {
         let directory = tempfile::Builder::new().prefix("pinfold-attack").tempdir()?;
-        let person = Self { directory };
-        for path in [person.home(), person.work()] {
+        let user = Self { directory };
+        for path in [user.home(), user.work()] {
             fs::create_dir(path)?;
         }
-        let evil = format!("#!/bin/sh\necho \"$0 $*\" >> '{}'\n", person.mark().display());
-        for path in [person.evil(), person.work().join("evil")] {
+        let evil = format!("#!/bin/sh\necho \"$0 $*\" >> '{}'\n", user.mark().display());
+        for path in [user.evil(), user.work().join("evil")] {
             fs::write(&path, &evil)?;
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
         }
-        fs::write(person.home().join(".bashrc"), "true\n")?;
+        fs::write(user.home().join(".bashrc"), "true\n")?;
         let script = "git init -q --bare ../upstream; git init -q -b main .; \
             git config user.name person; git config user.email person@example.org; \
             git remote add origin ../upstream; mkdir -p sub/deep lib .vscode .husky .claude; \
@@ -81,11 +81,11 @@ impl Person {
             git commit -qm two; git push -q -u origin main; \
             for d in . sub lib; do echo KEY=secret-old > $d/.env; done; \
             echo 'export A=1' > .envrc; if command -v direnv >/dev/null; then direnv allow .; fi";
-        let made = person.shell(script).output()?;
+        let made = user.shell(script).output()?;
         if !made.status.success() {
             return Err(String::from_utf8_lossy(&made.stderr).into());
         }
-        Ok(person)
+        Ok(user)
     }
 
     fn home(&self) -> PathBuf {

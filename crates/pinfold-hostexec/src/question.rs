@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_of_another_size_shows_all_of_it_anew() {
+    fn question_is_drawn_again_when_the_window_size_changes() {
         let long = pending(&"x".repeat(2000));
         let mut page = Page { is_ready: true, ..Page::default() };
         for _ in 0..3 {

@@ -162,7 +162,7 @@ fn a_full_disk_is_named_and_nothing_is_left() {
 }
 
 #[test]
-fn what_the_inside_made_of_it_is_checked() {
+fn output_of_the_sandbox_is_checked() {
     type Evil = fn(&Path);
     struct After(Evil);
     impl Unpack for After {

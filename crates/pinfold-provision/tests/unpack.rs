@@ -149,7 +149,7 @@ fn only_what_the_recipe_wants_is_unpacked() {
 }
 
 #[test]
-fn damage_and_missing_files_are_told() {
+fn damaged_and_missing_files_are_reported() {
     let mut bytes = tarball(&[file("package/cli.js", &"x".repeat(5000))]);
     bytes.truncate(bytes.len() / 2);
     let place = Place::new(&[&bytes]);

@@ -433,7 +433,7 @@ fn a_provider_that_ralphs_file_chooses_is_trusted_with_it() {
 }
 
 #[test]
-fn lower_limits_need_no_trust_anew_and_anything_else_does() {
+fn lower_limits_need_no_new_trust_and_other_changes_do() {
     let trusted =
         r#"{ "resources": { "memory": "4G", "timeout": "9m" }, "resumeCommands": ["a"] }"#;
     let world = World::new(trusted);

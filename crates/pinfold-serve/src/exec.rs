@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn characters_are_told_whole() {
+    fn characters_are_sent_whole() {
         let text = "aé€😀".as_bytes();
         let borders = [0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10];
         for (end, border) in borders.into_iter().enumerate() {

@@ -259,7 +259,7 @@ fn archives_of_a_directory_are_applied_in_the_order_of_their_names() {
 }
 
 #[test]
-fn what_packed_an_archive_is_told_by_its_content() {
+fn compression_is_recognised_by_content() {
     let world = World::new();
     let beside = tempfile::tempdir().unwrap();
     let packed = beside.path().join("named.tar");

@@ -171,7 +171,7 @@ fn files_are_read_whole_by_bytes_and_by_lines() {
 }
 
 #[test]
-fn content_is_told_by_what_it_is_and_not_by_its_name() {
+fn content_is_recognised_by_its_bytes_and_not_by_its_name() {
     let place = place();
     let kinds: [(&[u8], ContentKind, Option<&str>); 6] = [
         (b"\x89PNG\r\n\x1a\nrest", ContentKind::Image, Some("image/png")),

@@ -29,7 +29,7 @@ fn asked(
 }
 
 #[test]
-fn without_a_person_nothing_waits() {
+fn request_without_an_approver_does_not_wait() {
     let approvals = Arc::new(Approvals::default());
     assert_eq!(asked(&approvals, TERMS).1.join().unwrap(), Err(NoAnswer::Nobody));
     let approver = approvals.attend().unwrap();

@@ -93,7 +93,7 @@ fn a_link_is_followed_to_files_of_its_folder_only() {
 }
 
 #[test]
-fn a_link_to_a_directory_is_no_extension_and_not_passed_over() {
+fn link_to_a_directory_is_an_error_and_not_skipped() {
     let outside = folder(&[("x", "1")]);
     let extensions = folder(&[("a/x", "1"), ("b.txt", "a note")]);
     let link = extensions.path().join("linked");

@@ -233,7 +233,7 @@ fn a_broader_rule_opens_nothing_that_a_rule_on_requests_leaves_out() {
 }
 
 #[test]
-fn a_refusal_names_the_cure() {
+fn refusal_has_a_hint() {
     let policy = policy(&["a.com", "*.b.com"], &[]);
     for (asked, hint) in [
         ("x.org:443", "--allow-host x.org"),

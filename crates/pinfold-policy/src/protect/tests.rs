@@ -151,7 +151,7 @@ fn an_opt_in_lifts_what_the_reason_names() {
 }
 
 #[test]
-fn a_class_becomes_a_restriction_that_names_the_way_out() {
+fn class_becomes_a_restriction_with_a_hint() {
     let class = defaults().classify(&ordinary(), Path::new(".husky")).unwrap();
     let made = class.restriction(HostPath::new("/w/.husky").unwrap());
     assert_eq!((made.effect, made.source), (Effect::ReadOnly, Origin::Default));
@@ -205,7 +205,7 @@ proptest! {
 }
 
 #[test]
-fn a_name_that_cannot_match_is_told_from_the_name_alone() {
+fn name_that_cannot_match_is_ruled_out_by_the_name_alone() {
     for name in [".env", "prod.env", ".env.local", "a.pem", "tasks.code-workspace", "gcloud"] {
         assert!(Protection::may_match(&Folded::of(name.as_bytes())), "{name}");
     }

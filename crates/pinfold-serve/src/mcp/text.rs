@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_given_so_much_and_told_that_there_is_more() {
+    fn long_text_is_cut_with_a_note_that_there_is_more() {
         let mut lines = Lines::default();
         for _ in 0..MOST {
             lines.push("x");

@@ -91,7 +91,7 @@ fn money_is_counted_by_the_models_price() {
 }
 
 #[test]
-fn another_window_begins_anew_and_a_broken_count_lets_nothing_pass() {
+fn next_budget_window_starts_at_zero_and_a_broken_count_lets_nothing_pass() {
     let root = tempfile::tempdir().unwrap();
     let limit =
         || settings::Budget { requests: Some(Valued::default_of(1)), ..budget(Window::Day) };

@@ -131,7 +131,7 @@ fn what_goes_on_can_be_taken_back_and_others_do_not_wait_for_it() {
 }
 
 #[test]
-fn changes_are_told_also_in_directories_that_are_new() {
+fn changes_are_reported_in_new_directories_too() {
     let place = place();
     place.file("old/file", "");
     let watch = Watch { path: ".".into(), recursive: true };

@@ -39,7 +39,7 @@ fn while_other_runs(other: impl Fn() + Send + Sync, what: impl FnOnce()) {
 }
 
 #[test]
-fn rules_that_never_end_are_told_and_can_be_left_out_of_account() {
+fn endless_ignore_rules_are_an_error_and_can_be_disregarded() {
     for rules in [".gitignore", ".ignore", "below/.gitignore", ".git/info/exclude"] {
         let place = place();
         place.file("a.txt", "text");
@@ -153,7 +153,7 @@ fn files_without_an_end_in_sight_keep_nobody_waiting() {
 }
 
 #[test]
-fn a_search_that_asks_for_everything_gets_so_much_and_is_told_that_there_is_more() {
+fn search_for_everything_is_cut_and_says_that_there_is_more() {
     let place = place();
     place.file("many", &"x\n".repeat(1 << 20));
     let all = Grep {
@@ -203,7 +203,7 @@ fn patterns_that_explode_are_refused_in_few_words() {
 }
 
 #[test]
-fn names_and_trees_of_every_shape_are_told_exactly() {
+fn names_and_trees_of_every_shape_are_listed_exactly() {
     let place = place();
     let names: [&[u8]; 4] = [b"a\nb", b"\x1b[2J", b"\xff\xfe", "\u{202e}x".as_bytes()];
     for name in names {

@@ -113,7 +113,7 @@ fn what_can_neither_lie_there_nor_be_mounted_there_is_refused_by_name() {
 }
 
 #[test]
-fn git_is_told_elsewhere_what_the_users_own_files_cannot_hold() {
+fn settings_that_the_users_files_cannot_hold_go_to_other_git_configuration() {
     let (_dir, host) = directory();
     fs::create_dir_all(host.join(".config/git")).unwrap();
     let config = "/home/agent/.config/git/config";

@@ -131,7 +131,7 @@ fn sources_exclude_each_other_and_ids_are_checked() {
 }
 
 #[test]
-fn a_piped_value_is_taken_whole_but_for_one_newline() {
+fn piped_value_is_taken_whole_except_one_newline() {
     let piped = |bytes: &[u8]| {
         let (read, write) = io::pipe().unwrap();
         (&write).write_all(bytes).unwrap();

@@ -287,7 +287,7 @@ fn git_works_on_the_worktree_of_a_group_and_its_config_leaves_nothing_there() {
 }
 
 #[test]
-fn what_would_be_allowed_is_told_without_making_anything() {
+fn check_says_what_would_be_allowed_without_making_anything() {
     for person in people() {
         let stage = Stage::new(person);
         scene(&stage);

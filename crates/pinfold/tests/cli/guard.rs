@@ -124,7 +124,7 @@ fn what_starts_no_process_is_loaded() {
 }
 
 #[test]
-fn the_loader_looks_at_the_directories_that_it_is_told() {
+fn loader_searches_the_directories_that_it_is_given() {
     let (person, stage) = stage();
     let way = "import { execFileSync } from 'child_process'; console.log('started')";
     let (own, other) = (stage.write("other/ext/a.mjs", way), stage.write("other/host/a.mjs", way));

@@ -140,7 +140,7 @@ fn what_others_wrote_to_the_same_output_stays_theirs() {
 }
 
 #[test]
-fn what_others_write_to_the_same_file_meanwhile_is_not_written_over() {
+fn output_of_others_to_the_same_file_is_not_overwritten() {
     for person in people() {
         let stage = Stage::new(person);
         // The command writes once the line outside is there, and the other way round.
@@ -338,7 +338,7 @@ fn the_exit_status_is_the_commands() {
 /// What pinfold says of a run is no part of it: a disk that is full, and a reader that has gone, do
 /// not change how it ends.
 #[test]
-fn what_nobody_can_be_told_changes_nothing() {
+fn closed_or_full_stderr_changes_no_outcome() {
     for person in people() {
         let stage = Stage::new(person);
         stage.write("ws/.git/HEAD", "ref: refs/heads/main\n");

@@ -78,7 +78,7 @@ fn an_ignored_signal_does_not_end_a_session() {
 }
 
 #[test]
-fn what_runs_beside_the_command_ignores_what_its_own_caller_ignores() {
+fn program_next_to_the_command_ignores_the_signals_of_its_own_caller() {
     for person in people() {
         let stage = Stage::new(person);
         let detached =

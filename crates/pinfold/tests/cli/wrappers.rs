@@ -178,7 +178,7 @@ fn a_wrapper_by_a_relative_path_or_of_a_repository_is_a_mistake_in_the_settings(
 }
 
 #[test]
-fn what_runs_before_and_beside_a_sessions_command_is_wrapped_and_ps_says_so() {
+fn programs_before_and_next_to_the_command_are_wrapped_and_shown_by_ps() {
     if !installed("python3") {
         return skip("wrappers of exec", "python3 is not installed");
     }

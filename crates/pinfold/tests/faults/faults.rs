@@ -387,7 +387,7 @@ fn a_full_state_directory_stops_the_start() {
 }
 
 #[test]
-fn sessions_that_begin_and_end_beside_each_other_keep_what_protects_them() {
+fn concurrent_sessions_all_run_and_leave_nothing() {
     for person in people() {
         let stage = Stage::new(person);
         stage.write("ws/a", "content");

@@ -80,7 +80,7 @@ fn git_works_inside_as_it_does_outside() {
 }
 
 #[test]
-fn nothing_is_left_after_the_end_and_nothing_shows_meanwhile() {
+fn nothing_shows_during_a_session_and_nothing_is_left_after_it() {
     for site in sites() {
         let case = site.repository();
         let before = case.files();

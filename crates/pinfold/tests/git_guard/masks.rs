@@ -128,7 +128,7 @@ fn a_save_in_a_directory_that_the_session_moved_ends_it() {
 
 /// In its first moments a session watches no directories: what happens there is found at its end.
 #[test]
-fn a_save_in_a_short_session_is_told() {
+fn save_in_a_short_session_is_reported() {
     for site in sites() {
         for (inside, host) in [
             ("", "echo new > .env.tmp; mv .env.tmp .env"),

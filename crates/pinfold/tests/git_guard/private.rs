@@ -47,7 +47,7 @@ fn an_edit_in_the_second_of_a_commit_is_seen_on_both_sides() {
 }
 
 #[test]
-fn a_branch_that_both_sides_moved_is_kept_beside() {
+fn branch_that_both_sides_moved_is_kept_under_another_name() {
     for site in sites() {
         let case = site.repository();
         let mut child = case.spawn_inside("git commit -q --allow-empty -m in; echo ready; read x");
@@ -193,7 +193,7 @@ fn what_is_no_stash_stays_off_the_list() {
 }
 
 #[test]
-fn deletions_are_told_and_left_to_the_person() {
+fn deletions_are_reported_and_left_to_the_user() {
     for site in sites() {
         let case = site.repository();
         case.host(
@@ -291,7 +291,7 @@ fn what_a_sparse_checkout_leaves_out_stays_out() {
 }
 
 #[test]
-fn a_merge_that_the_inside_finished_is_finished() {
+fn merge_that_the_sandbox_finished_is_finished() {
     for site in sites() {
         let case = site.repository();
         case.host(
@@ -315,7 +315,7 @@ fn a_merge_that_the_inside_finished_is_finished() {
 }
 
 #[test]
-fn a_merge_that_the_host_prepared_meanwhile_stays() {
+fn merge_that_the_host_prepared_during_the_session_stays() {
     for site in sites() {
         let case = site.repository();
         case.host(
@@ -332,7 +332,7 @@ fn a_merge_that_the_host_prepared_meanwhile_stays() {
 }
 
 #[test]
-fn a_head_that_the_person_moved_meanwhile_stays() {
+fn head_that_the_user_moved_during_the_session_stays() {
     for site in sites() {
         let case = site.repository();
         case.host("git branch other; git checkout -q --detach");

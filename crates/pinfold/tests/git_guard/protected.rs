@@ -199,7 +199,7 @@ fn a_link_in_the_place_of_a_copy_leads_nowhere() {
 }
 
 #[test]
-fn what_the_host_changed_meanwhile_stays() {
+fn changes_of_the_host_during_the_session_stay() {
     for site in sites() {
         let case = repository(&site);
         let mut run = case.spawn_inside("echo ready; read go; git checkout -q other");

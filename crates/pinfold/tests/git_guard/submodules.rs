@@ -126,7 +126,7 @@ fn a_new_submodule_waits_until_git_on_the_host_can_enter_it() {
 
 /// git leaves a submodule out of a comparison that `.gitmodules` ignores, and the session can take that back.
 #[test]
-fn a_new_submodule_that_git_is_told_to_ignore_waits_as_well() {
+fn new_submodule_that_git_ignores_waits_as_well() {
     for site in sites() {
         let case = prepared(&site);
         let evil = case.evil().display().to_string();
@@ -282,7 +282,7 @@ fn nothing_that_a_planted_submodule_says_reaches_the_host() {
 }
 
 #[test]
-fn a_submodule_that_the_host_made_meanwhile_stays() {
+fn submodule_that_the_host_made_during_the_session_stays() {
     for site in sites() {
         let case = prepared(&site);
         let lib = format!("{}/lib", outer(&case));

@@ -85,8 +85,8 @@ fn a_renamed_or_linked_file_stays_closed_to_roots_session() {
 /// An editor makes the new file next to the hidden one. The sandbox gives it a name in a directory whose
 /// opens are not held, and opens it at once.
 #[test]
-fn a_file_that_the_host_made_beside_a_hidden_one_stays_closed_in_other_directories() {
-    let test = "a_file_that_the_host_made_beside_a_hidden_one_stays_closed_in_other_directories";
+fn file_made_by_the_host_next_to_a_hidden_one_stays_closed_in_other_directories() {
+    let test = "file_made_by_the_host_next_to_a_hidden_one_stays_closed_in_other_directories";
     let Some(case) = case(test) else { return };
     let saves =
         "for n in $(seq 300); do echo SECRET$n >.env.tmp; mv .env.tmp .env; sleep 0.005; done";

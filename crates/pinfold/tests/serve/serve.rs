@@ -325,7 +325,7 @@ fn tools_that_were_killed_say_so_and_come_back() {
 }
 
 #[test]
-fn changes_are_told_as_they_happen() {
+fn changes_are_reported_as_they_happen() {
     let stage = Stage::new(people()[0]);
     let served = Served::new(&stage);
     let session = served.start(&[]);
@@ -343,7 +343,7 @@ fn changes_are_told_as_they_happen() {
 }
 
 #[test]
-fn what_the_inside_asks_of_the_host_is_answered_by_a_client() {
+fn client_answers_requests_of_the_sandbox_to_the_host() {
     for person in people() {
         let stage = Stage::new(person);
         let config = "[hostExec]\nexecutables = [\"hostname\"]\napprovalTimeout = \"20s\"\n";

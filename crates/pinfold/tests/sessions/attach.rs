@@ -167,7 +167,7 @@ fn has_written(stage: &Stage, id: &str, text: &str) {
 }
 
 #[test]
-fn what_is_typed_arrives_and_the_end_is_told_with_its_status() {
+fn typed_input_arrives_and_the_end_is_reported_with_its_status() {
     for person in people() {
         let stage = Stage::new(person);
         let script = "tty; stty size; read line; echo \"got $line\"; exit 7";
@@ -287,7 +287,7 @@ fn lasting_modes_come_with_attaching_and_go_with_detaching() {
 }
 
 #[test]
-fn who_stops_looking_stalls_nobody_and_sees_it_anew_later() {
+fn client_that_stops_reading_stalls_nobody_and_is_painted_again_later() {
     for person in people() {
         let stage = Stage::new(person);
         let flood = "read go; head -c 80000000 /dev/zero | tr '\\0' x; touch done";

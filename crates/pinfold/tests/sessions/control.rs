@@ -86,7 +86,7 @@ fn an_inside_cannot_change_its_own_rules() {
 }
 
 #[test]
-fn what_runs_beside_a_command_is_not_taken_for_it() {
+fn program_next_to_a_command_is_not_taken_for_it() {
     let stage = Stage::new(people()[0]);
     let start = |words: &[&str]| {
         let run = stage.pinfold(&[&["run", "--detach"], words].concat()).output().unwrap();

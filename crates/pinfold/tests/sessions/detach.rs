@@ -73,7 +73,7 @@ fn it_runs_is_found_by_its_name_and_leaves_its_log() {
 }
 
 #[test]
-fn what_keeps_it_from_starting_is_told_with_the_status_of_a_run() {
+fn detached_start_that_fails_reports_why_with_the_status_of_a_run() {
     for person in people() {
         let stage = Stage::new(person);
         let missing = pinfold(&stage, &["run", "-d", "--", "no-such-program"]);
@@ -154,7 +154,7 @@ fn a_supervisor_that_dies_leaves_nothing() {
 }
 
 #[test]
-fn a_log_drives_no_terminal_of_whoever_reads_it() {
+fn log_does_not_control_the_terminal_of_its_reader() {
     let test = "a_log_drives_no_terminal";
     if !installed("script") {
         return skip(test, "script is not installed");

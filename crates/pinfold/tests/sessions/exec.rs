@@ -146,7 +146,7 @@ fn many_at_once_do_not_mix() {
 }
 
 #[test]
-fn without_a_descriptor_left_clients_are_told_and_the_session_goes_on() {
+fn session_without_free_descriptors_refuses_clients_and_goes_on() {
     for person in people() {
         let stage = Stage::new(person);
         let run = "ulimit -n 70; exec \"$0\" run -- sh -c 'echo ready; read line'";

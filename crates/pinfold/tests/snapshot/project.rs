@@ -229,7 +229,7 @@ fn a_fresh_clone_starts_without_what_needs_untrusted_set_up_and_names_it() {
 }
 
 #[test]
-fn a_lower_limit_needs_no_trust_anew_and_a_higher_one_does() {
+fn lower_limit_needs_no_new_trust_and_a_higher_one_does() {
     for person in people() {
         let stage = Stage::new(person);
         let settings = |memory: &str, host: &str| {
@@ -284,7 +284,7 @@ fn what_cannot_be_looked_over_waits_for_trust_and_stops_no_run() {
 }
 
 #[test]
-fn the_inside_cannot_trust_for_its_user_or_change_its_own_policy() {
+fn sandbox_cannot_trust_for_its_user_or_change_its_own_policy() {
     for person in people() {
         let stage = Stage::new(person);
         repository(&stage, ASKS);
@@ -356,7 +356,7 @@ fn ci_trusts_a_hash_and_no_other() {
 }
 
 #[test]
-fn a_person_is_asked_at_the_terminal() {
+fn user_is_asked_at_the_terminal() {
     if !installed("tmux") {
         return skip("a person is asked at the terminal", "tmux is not installed");
     }
@@ -377,7 +377,7 @@ fn a_person_is_asked_at_the_terminal() {
 }
 
 #[test]
-fn limits_of_a_repository_hold_and_one_that_nobody_can_enforce_is_told() {
+fn limits_of_a_repository_hold_and_an_unenforceable_one_is_reported() {
     if !installed("python3") {
         return skip("limits of a repository", "python3 is not installed");
     }
@@ -434,7 +434,7 @@ fn mistakes_name_file_line_key_and_the_nearest_key() {
 }
 
 #[test]
-fn ralphs_file_is_honoured_and_its_mistakes_are_told_in_its_words() {
+fn ralphs_file_is_honoured_and_its_mistakes_are_reported_in_its_words() {
     for person in people() {
         let stage = Stage::new(person);
         stage.write("ws/.agent-loop/config.json", r#"{"pi": []}"#);

@@ -4,7 +4,7 @@ use super::{Makes, container};
 use crate::container::listed::Listed;
 
 #[test]
-fn a_container_is_told_this_and_nothing_else() {
+fn spec_of_a_container_has_this_and_nothing_else() {
     let spec = container("/tmp/root".as_ref(), "pinfold", (3, (1000, 100)), Makes::Proc);
     let namespaces = ["pid", "mount", "ipc", "uts", "cgroup"];
     let expected = json!({
@@ -56,7 +56,7 @@ fn a_container_is_told_this_and_nothing_else() {
 
 /// What is written below a mount that may be must not depend on what that kernel knows by itself.
 #[test]
-fn a_kernel_of_the_engines_own_is_told_of_each_mount_with_its_access() {
+fn spec_for_an_engine_with_its_own_kernel_lists_each_mount_with_its_access() {
     let listed = [("/a", false), ("/a/b", true)]
         .map(|(path, is_read_only)| Listed { path: path.to_owned(), is_read_only });
     let spec = container("/r".as_ref(), "h", (0, (1, 1)), Makes::Kernel(&listed));

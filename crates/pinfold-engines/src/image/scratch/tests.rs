@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_context_goes_with_whoever_made_it() {
+fn context_is_removed_with_its_maker() {
     let above = tempfile::tempdir().unwrap();
     let one = Scratch::make(above.path()).unwrap();
     fs::write(one.path().join("Dockerfile"), "FROM a").unwrap();

@@ -87,7 +87,7 @@ fn hiding_wins_and_otherwise_the_innermost() {
 }
 
 #[test]
-fn a_question_without_a_person_is_a_refusal() {
+fn question_without_a_user_is_a_refusal() {
     let mut root = grant("/w", "/w", Access::READ_ONLY);
     root.ask = Access::WRITE;
     let authority = build([root], []).unwrap();

@@ -50,7 +50,7 @@ fn nothing_that_a_repository_holds_runs_on_the_host() {
 }
 
 #[test]
-fn a_push_goes_where_the_host_says_whatever_the_inside_configures() {
+fn push_goes_where_the_host_says_whatever_the_sandbox_configures() {
     for person in people_with_git("redirection") {
         let scene = Scene::with_repository(person, GIT);
         scene.outside("git init -q --bare -b main ../evil.git");

@@ -42,7 +42,7 @@ fn a_result_in_json_has_a_status_that_is_no_error() {
 }
 
 #[test]
-fn a_program_has_few_variables_and_no_path_that_the_inside_writes() {
+fn program_has_few_variables_and_no_path_that_the_sandbox_writes() {
     let scene = Scene::new(people()[0], ALL);
     scene.program("moltnet", "#!/bin/sh\nenv\n");
     let planted = scene.stage.write("ws/bin/moltnet", "#!/bin/sh\necho planted\n");
@@ -67,7 +67,7 @@ fn a_program_has_few_variables_and_no_path_that_the_inside_writes() {
 }
 
 #[test]
-fn what_is_not_listed_named_or_there_is_refused_with_the_way_out() {
+fn program_that_is_not_listed_or_missing_is_refused_with_a_hint() {
     let scene = Scene::new(people()[0], ALL);
     let output = scene.run(
         &[],
@@ -121,7 +121,7 @@ fn it_runs_where_the_caller_stands_and_nowhere_else() {
 }
 
 #[test]
-fn without_a_word_of_its_user_the_inside_cannot_ask() {
+fn sandbox_cannot_ask_unless_its_user_allows_it() {
     let scene = Scene::new(people()[0], ALL);
     std::fs::remove_file(scene.stage.path("home/.config/pinfold/config.toml")).unwrap();
     scene

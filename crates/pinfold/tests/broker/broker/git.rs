@@ -68,7 +68,7 @@ fn a_linked_worktree_pushes_its_own_branch() {
 }
 
 #[test]
-fn a_person_sees_where_to_which_references_and_which_commits() {
+fn question_about_a_push_shows_remote_references_and_commits() {
     let Some(person) = people_with_git("what is shown").pop() else { return };
     let scene = Scene::with_repository(person, "");
     scene.outside("git checkout -qb other && echo o >>file && git commit -qam other && git push -q origin other && git checkout -q main");
@@ -107,7 +107,7 @@ fn a_person_sees_where_to_which_references_and_which_commits() {
 }
 
 #[test]
-fn what_git_would_not_do_is_told_in_gits_words_and_nobody_is_asked() {
+fn git_commands_that_would_fail_are_refused_in_its_words_without_a_question() {
     let Some(person) = people_with_git("a rejection").pop() else { return };
     let scene = Scene::with_repository(person, "");
     let script = "git commit -q --amend -m other; pinfold-host git push origin main; echo $?; \

@@ -16,7 +16,7 @@ fn world(person: pinfold_testkit::Person) -> World {
 }
 
 #[test]
-fn a_push_over_ssh_is_logged_in_by_a_key_that_no_pen_has() {
+fn push_over_ssh_uses_a_key_that_no_scratch_sandbox_has() {
     for person in people_with_hosts("a push over ssh") {
         let world = world(person);
         world.outside("git", &["remote", "add", "origin", &world.url()]).succeeded();
@@ -45,7 +45,7 @@ fn a_push_over_ssh_is_logged_in_by_a_key_that_no_pen_has() {
 }
 
 #[test]
-fn without_a_login_for_the_host_nothing_is_tried_and_the_way_out_is_told() {
+fn push_without_a_login_for_the_host_is_refused_with_a_hint() {
     let Some(person) = people_with_hosts("no login").pop() else { return };
     let world = world(person);
     for (url, way_out) in [

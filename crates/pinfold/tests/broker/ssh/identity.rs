@@ -120,8 +120,8 @@ fn an_identity_is_found_in_the_main_worktree_from_a_linked_one() {
 }
 
 #[test]
-fn an_injected_identity_is_inside_with_the_paths_of_the_inside() {
-    if not_behind_gvisor("an_injected_identity_is_inside_with_the_paths_of_the_inside", LS_FAILS) {
+fn injected_identity_has_the_paths_of_the_sandbox() {
+    if not_behind_gvisor("injected_identity_has_the_paths_of_the_sandbox", LS_FAILS) {
         return;
     }
     for person in people_with("injected identity", &["git", "ssh-keygen"]) {

@@ -78,7 +78,7 @@ fn without_a_key_in_the_settings_there_is_no_agent_inside() {
 }
 
 #[test]
-fn a_key_that_cannot_be_used_is_refused_with_the_way_out() {
+fn unusable_key_is_refused_with_a_hint() {
     for person in people_with("unusable keys", &["ssh-keygen"]) {
         let stage = stage_with_key(person, "ed25519");
         let config = |text: &str| stage.write("home/.config/pinfold/config.toml", text);

@@ -137,8 +137,8 @@ fn a_users_directories_are_the_files_and_extensions_without_an_option() {
 }
 
 #[test]
-fn what_a_tag_does_not_tell_is_built_anew_all_the_same() {
-    for room in Room::all("what_a_tag_does_not_tell_is_built_anew_all_the_same") {
+fn change_that_the_tag_does_not_cover_is_built_again() {
+    for room in Room::all("change_that_the_tag_does_not_cover_is_built_again") {
         let scene = Scene::new(&room);
         let tag = good(&scene.build(&[]));
         scene.stage.write("files/settings.json", "{\"a\": 1}");

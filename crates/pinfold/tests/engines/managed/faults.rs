@@ -6,7 +6,7 @@ use pinfold_testkit::{Stage, people};
 use super::{Scene, text};
 
 #[test]
-fn who_is_not_there_does_not_serve_or_serves_others_is_told_with_the_way_out() {
+fn missing_or_unreachable_engine_is_reported_with_a_hint() {
     let Some(room) = Room::docker("who_is_not_there") else { return };
     let closed = room.closed_socket();
     for person in people() {

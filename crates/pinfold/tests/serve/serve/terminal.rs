@@ -109,7 +109,7 @@ fn a_program_that_is_not_there_says_so_and_one_of_no_duration_loses_nothing() {
 }
 
 #[test]
-fn whoever_goes_ends_what_runs_and_resizes_without_end_hold_up_nobody() {
+fn client_that_leaves_ends_its_program_and_endless_resizes_block_nobody() {
     for person in people() {
         let stage = Stage::new(person);
         let served = Served::new(&stage);

@@ -7,9 +7,9 @@ use pinfold_testkit::{Stage, Tmux, executable, installed, people, skip};
 use super::{detached, end};
 
 #[test]
-fn an_editor_is_painted_anew_for_whoever_attaches() {
+fn editor_is_painted_again_for_each_attached_client() {
     if !installed("tmux") || !installed("vim") {
-        skip("an_editor_is_painted_anew", "tmux or vim is not installed");
+        skip("editor_is_painted_again", "tmux or vim is not installed");
         return;
     }
     let pinfold = executable();

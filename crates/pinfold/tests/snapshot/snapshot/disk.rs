@@ -100,8 +100,8 @@ fn build_on(stage: &Stage, options: &str) -> Output {
 }
 
 #[test]
-fn a_full_disk_is_told_and_nothing_is_left() {
-    const TEST: &str = "a_full_disk_is_told_and_nothing_is_left";
+fn full_disk_is_reported_and_nothing_is_left() {
+    const TEST: &str = "full_disk_is_reported_and_nothing_is_left";
     let root = rustix::process::geteuid().is_root();
     if !possible(TEST) || !root || !installed("unshare") || !installed("setpriv") {
         return skip(TEST, "it takes root, unshare and setpriv");
@@ -142,8 +142,8 @@ fn a_full_disk_is_told_and_nothing_is_left() {
 }
 
 #[test]
-fn a_session_that_fills_its_system_is_told_which_limit_it_was() {
-    if !possible("a_session_that_fills_its_system_is_told_which_limit_it_was") {
+fn session_that_fills_its_system_reports_which_limit_it_was() {
+    if !possible("session_that_fills_its_system_reports_which_limit_it_was") {
         return;
     }
     for person in people() {

@@ -25,8 +25,8 @@ fn refresh(stage: &Stage) -> Output {
 }
 
 #[test]
-fn a_tag_means_what_it_meant_until_it_is_looked_up_anew() {
-    const TEST: &str = "a_tag_means_what_it_meant_until_it_is_looked_up_anew";
+fn tag_keeps_its_meaning_until_it_is_looked_up_again() {
+    const TEST: &str = "tag_keeps_its_meaning_until_it_is_looked_up_again";
     if !possible(TEST) {
         return;
     }

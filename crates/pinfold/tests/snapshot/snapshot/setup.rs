@@ -56,8 +56,8 @@ fn commands_run_in_order_as_root_by_name_and_nothing_of_the_user_is_in_sight() {
 }
 
 #[test]
-fn a_failure_is_told_and_leaves_nothing() {
-    if !possible("a_failure_is_told_and_leaves_nothing") {
+fn failure_is_reported_and_leaves_nothing() {
+    if !possible("failure_is_reported_and_leaves_nothing") {
         return;
     }
     for person in people() {
@@ -83,7 +83,7 @@ fn a_failure_is_told_and_leaves_nothing() {
 }
 
 #[test]
-fn a_changed_recipe_is_made_anew_and_what_runs_at_each_start_is_no_part_of_it() {
+fn changed_recipe_is_built_again_and_start_commands_are_not_part_of_it() {
     if !possible("a_changed_recipe_is_made_anew") {
         return;
     }

@@ -72,7 +72,7 @@ fn changes_during_the_session_are_found() {
 }
 
 #[test]
-fn a_directory_that_somebody_else_removed_is_made_again_only_when_told() {
+fn directory_that_the_host_removed_is_made_again_only_with_overwrite() {
     for person in people() {
         let stage = Stage::new(person);
         host(&stage, BEFORE);

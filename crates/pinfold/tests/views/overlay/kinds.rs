@@ -205,7 +205,7 @@ fn a_list_that_names_others_keeps_root_from_changing_a_file() {
 }
 
 #[test]
-fn a_group_that_a_view_does_not_have_is_told() {
+fn group_that_a_view_does_not_have_is_reported() {
     let Some(person) = people().into_iter().find(|person| !person.is_root()) else { return };
     if !rustix::process::geteuid().is_root() {
         return skip("a_group_that_a_view_does_not_have", "it takes root");

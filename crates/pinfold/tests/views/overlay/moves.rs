@@ -146,9 +146,8 @@ fn a_program_behind_a_wall_of_its_own_moves_nothing_through_it() {
 }
 
 #[test]
-fn renames_under_signals_and_beside_each_other_are_each_made_once() {
-    if not_behind_gvisor("renames_under_signals_and_beside_each_other_are_each_made_once", NO_MOVES)
-    {
+fn concurrent_renames_under_signals_are_each_made_once() {
+    if not_behind_gvisor("concurrent_renames_under_signals_are_each_made_once", NO_MOVES) {
         return;
     }
     if !installed("python3") {

@@ -106,7 +106,7 @@ fn what_a_kill_leaves_is_gone_on_with() {
 
 /// What git leaves at each step of making a worktree (`add_worktree` in its builtin/worktree.c).
 #[test]
-fn a_worktree_that_git_has_half_made_is_made_anew() {
+fn worktree_that_git_has_half_made_is_made_again() {
     for person in people() {
         let steps = [
             "true",

@@ -153,7 +153,7 @@ fn the_mode_and_the_branch_need_each_other() {
 }
 
 #[test]
-fn an_empty_repository_and_a_parent_that_is_closed_are_told() {
+fn empty_repository_and_closed_parent_are_reported() {
     for person in people() {
         let stage = Stage::new(person);
         host(&stage, "git init -q .");
@@ -196,7 +196,7 @@ fn a_worktree_in_another_checkout_shows_nothing_of_it() {
 }
 
 #[test]
-fn a_person_is_told_what_would_be_allowed_where_the_worktree_is() {
+fn check_says_what_a_worktree_would_allow_once_it_exists() {
     for person in people() {
         let stage = repository(person);
         let check = || stage.pinfold(&["check", "write", "a", "--worktree-branch", "b"]).output();
@@ -243,7 +243,7 @@ fn a_part_is_checked_out_where_the_repository_has_a_part() {
 }
 
 #[test]
-fn a_partial_clone_is_refused_with_the_way_out_where_something_is_missing() {
+fn partial_clone_with_missing_objects_is_refused_with_a_hint() {
     for person in people() {
         let stage = repository(person);
         host(

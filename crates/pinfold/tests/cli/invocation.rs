@@ -44,7 +44,7 @@ fn a_file_as_a_stream_stays_outside() {
     for person in people() {
         let stage = Stage::new(person);
         for number in ["0", "1"] {
-            let path = stage.write("other/stream", "a line that is not the inside's\n");
+            let path = stage.write("other/stream", "a line that is not the sandbox's\n");
             let before = fs::metadata(&path).unwrap();
             let file = File::options().read(true).write(true).open(&path).unwrap();
             let mut run = stage.pinfold(&["run", "--", "/usr/bin/python3", "-c", ABUSE, number]);
@@ -369,8 +369,11 @@ fn a_command_that_shows_something_ends_with_its_reader() {
             assert_eq!(errors(&output).matches("panicked").count(), 0, "{words:?}");
             let full = File::options().write(true).open("/dev/full").unwrap();
             let output = stage.pinfold(words).stdout(full).output().unwrap();
-            let is_told = errors(&output).contains("cannot write to standard output");
-            assert!(is_told && output.status.code() == Some(1) || words == ["ps"], "{output:?}");
+            let is_reported = errors(&output).contains("cannot write to standard output");
+            assert!(
+                is_reported && output.status.code() == Some(1) || words == ["ps"],
+                "{output:?}"
+            );
         }
     }
 }

@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 /// Changes a launch in every way that a wrapper may, and writes down what it was sent.
 const CHANGES: &str = r#"#!/usr/bin/python3
 import json, sys
-told = sys.stdin.read()
-context = json.loads(told)
+launch = sys.stdin.read()
+context = json.loads(launch)
 with open(sys.argv[1], "a") as notes:
-    notes.write(told + "\n")
+    notes.write(launch + "\n")
 context["args"] = [context["command"], *context["args"], "added"]
 context["command"] = "/usr/bin/env"
 context["env"]["BY_A_WRAPPER"] = "yes"
@@ -74,10 +74,10 @@ fn a_command_is_what_the_wrappers_make_of_it_and_says_so() {
         assert_eq!(launch["argv"][0], "/usr/bin/env");
         assert_eq!(launch["cwd"], "/");
 
-        let told = fs::read_to_string(notes).unwrap();
-        let told: Vec<Value> =
-            told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        let [first, second] = told.as_slice() else { panic!("{told:?}") };
+        let lines = fs::read_to_string(notes).unwrap();
+        let lines: Vec<Value> =
+            lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let [first, second] = lines.as_slice() else { panic!("{lines:?}") };
         assert_eq!((&first["command"], &first["boundary"]), (&json!("sh"), &json!("namespace")));
         assert_eq!(first["args"], json!(["-c", line, "sh", "own"]));
         assert_eq!((&first["wrappers"], &first["shell"]), (&json!([]), &Value::Null));
@@ -186,7 +186,7 @@ fn programs_before_and_next_to_the_command_are_wrapped_and_shown_by_ps() {
         let stage = Stage::new(person);
         let program = script(&stage, "other/wrap.py", CHANGES);
         let notes = stage.path("other/notes");
-        settings(&stage, &[("beside", &[&program, notes.to_str().unwrap()], None)]);
+        settings(&stage, &[("second", &[&program, notes.to_str().unwrap()], None)]);
         let before = r#"{"resumeCommands": ["echo $BY_A_WRAPPER > $PINFOLD_WORKSPACE/before"]}"#;
         stage.write("ws/sandbox.json", before);
         let mut started = stage.pinfold(&["run", "--detach", "--", "sh", "-c", "sleep 1000"]);
@@ -198,12 +198,12 @@ fn programs_before_and_next_to_the_command_are_wrapped_and_shown_by_ps() {
         let list: Value = serde_json::from_str(&said(&["ps", "--json"])).unwrap();
         let shown = said(&["ps"]);
         stage.pinfold(&["stop", &id]).output().unwrap();
-        assert_eq!(exec, "yes namespace + beside\n");
+        assert_eq!(exec, "yes namespace + second\n");
         assert_eq!(fs::read_to_string(stage.path("ws/before")).unwrap(), "yes\n");
-        assert_eq!(list[0]["handled_by"], json!(["namespace", "beside"]));
-        assert!(shown.contains("namespace + beside"), "{shown}");
+        assert_eq!(list[0]["handled_by"], json!(["namespace", "second"]));
+        assert!(shown.contains("namespace + second"), "{shown}");
         let handled =
-            launches(&stage).iter().filter(|one| one["handled_by"][1] == "beside").count();
+            launches(&stage).iter().filter(|one| one["handled_by"][1] == "second").count();
         assert_eq!(handled, 3);
     }
 }

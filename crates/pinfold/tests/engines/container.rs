@@ -86,7 +86,7 @@ fn what_runs_in_it_has_no_rights_and_sees_no_engine() {
         assert_eq!(lines[1 + filter.len()].trim(), format!("{uid} 0 1"));
         assert!(!said.contains(engine), "no engine is seen: {said}");
         assert!(said.contains("Read-only") || said.contains("denied"), "{said}");
-        assert!(!said.contains("/run/pinfold/init\n"), "init's executable is not told: {said}");
+        assert!(!said.contains("/run/pinfold/init\n"), "init's executable is not shown: {said}");
     }
 }
 
@@ -119,8 +119,8 @@ fn a_container_that_is_killed_ends_the_run_at_once_names_its_engine_and_leaves_n
             let mut errors = String::new();
             live.run.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
             assert_eq!(status.code(), Some(137), "{engine} {victim}: {errors}");
-            let told = format!("the container ended before the command did: {engine}, or what");
-            assert!(errors.contains(&told), "{engine} {victim}: {errors}");
+            let expected = format!("the container ended before the command did: {engine}, or what");
+            assert!(errors.contains(&expected), "{engine} {victim}: {errors}");
             live.assert_gone();
             let left = fs::read_dir(stage.state().join("private")).unwrap().count();
             assert_eq!(left, 0, "the supervisor has cleaned up");
@@ -217,7 +217,7 @@ fn an_engine_that_lies_fails_or_says_nothing_starts_nothing_and_is_named() {
         ("echo '{}' >&3; exit 0", "engine runc"),
     ];
     for person in people() {
-        for (script, told) in cases {
+        for (script, expected) in cases {
             let stage = Stage::new(person);
             let path = impostor(&stage, "runc", script);
             let mut run = stage.pinfold(&["run"]);
@@ -225,7 +225,7 @@ fn an_engine_that_lies_fails_or_says_nothing_starts_nothing_and_is_named() {
             let output = run.output().unwrap();
             let errors = text(&output.stderr);
             assert_eq!(output.status.code(), Some(125), "{errors}");
-            assert!(errors.contains(told) && errors.contains("runc"), "{script}: {errors}");
+            assert!(errors.contains(expected) && errors.contains("runc"), "{script}: {errors}");
             assert!(!errors.contains('\u{1b}'), "no escape reaches the terminal");
             assert!(!stage.workspace().join("ran").exists());
             assert_eq!(fs::read_dir(stage.state().join("private")).unwrap().count(), 0);
@@ -272,10 +272,14 @@ fn what_cannot_be_chosen_is_refused_with_what_can() {
     ];
     for person in people() {
         let stage = Stage::new(person);
-        for (options, told) in cases {
+        for (options, expected) in cases {
             let output = stage.run(options, &["true"]);
             assert!(!output.status.success());
-            assert!(text(&output.stderr).contains(told), "{options:?}: {}", text(&output.stderr));
+            assert!(
+                text(&output.stderr).contains(expected),
+                "{options:?}: {}",
+                text(&output.stderr)
+            );
         }
         if !has_engine("youki") {
             let output = stage.run(&["--engine", "youki"], &["true"]);

@@ -195,8 +195,9 @@ fn nothing_is_left_when_the_supervisor_or_the_container_is_killed() {
             }
             let output = run.wait_with_output().unwrap();
             assert_ne!(output.status.code(), Some(0));
-            let told = text(&output.stderr).contains("the container ended before the command did");
-            assert!(told || victim == "pinfold", "{}", text(&output.stderr));
+            let is_reported =
+                text(&output.stderr).contains("the container ended before the command did");
+            assert!(is_reported || victim == "pinfold", "{}", text(&output.stderr));
             until("its container is gone", || scene.containers().is_empty());
             if victim == "container" {
                 let left = fs::read_dir(scene.stage.state().join("private")).unwrap().count();

@@ -49,12 +49,12 @@ fn nothing_of_another_directory_is_changed_in_the_place_of_one_that_was_moved() 
         wait_for_line(&mut run, "ready");
         case.host(swap);
         run.stdin.take().unwrap().write_all(b"go\n").unwrap();
-        let (_, told) = text(&run.wait_with_output().unwrap());
-        assert_eq!(victim(&case), before, "{site}, {swap}: {told}");
+        let (_, stderr) = text(&run.wait_with_output().unwrap());
+        assert_eq!(victim(&case), before, "{site}, {swap}: {stderr}");
         // A link in its place leads out of the workspace.
-        let is_told = told.contains("it is not the directory that it was")
-            || told.contains("sub (set aside") && told.contains("the link leads out");
-        assert!(is_told, "{swap}: {told}");
+        let is_reported = stderr.contains("it is not the directory that it was")
+            || stderr.contains("sub (set aside") && stderr.contains("the link leads out");
+        assert!(is_reported, "{swap}: {stderr}");
     }
 }
 

@@ -85,9 +85,9 @@ fn a_process_name_that_is_not_utf_8_hits_no_limit() {
         let started =
             stage.pinfold(&["run", "--detach", "--idle", "--name", "box"]).status().unwrap();
         assert!(started.success());
-        let beside =
+        let next_to_it =
             stage.pinfold(&["exec", "box", "--", "./a-メインプログラム.sh"]).output().unwrap();
-        assert!(beside.status.success(), "{}", text(&beside.stderr));
+        assert!(next_to_it.status.success(), "{}", text(&next_to_it.stderr));
         // Behind gVisor one part of a session cannot be bounded.
         if !behind_gvisor() {
             let bounded = ["exec", "--memory", "400M", "--pids", "50", "box", "--"];

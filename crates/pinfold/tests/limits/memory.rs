@@ -41,7 +41,7 @@ fn write_passwords(stage: &Stage) {
 #[test]
 fn no_password_of_a_persons_files_or_variables_is_in_the_insides_memory() {
     if !rustix::process::geteuid().is_root() {
-        return skip("the inside's memory", "only root reads it");
+        return skip("the sandbox's memory", "only root reads it");
     }
     for person in people() {
         for mode in [&[][..], &["--workspace", "overlay"]] {

@@ -336,8 +336,8 @@ fn a_session_without_a_terminal_shows_what_it_writes_and_how_it_ends() {
         wait_until("it writes", || fs::read(&log).is_ok_and(|log| log == b"before\n"));
         let mut attach = stage.pinfold(&["attach", "desk", "--read-only"]);
         let mut attach = attach.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut told = vec![0; 20];
-        attach.stderr.as_mut().unwrap().read_exact(&mut told).unwrap();
+        let mut stderr = vec![0; 20];
+        attach.stderr.as_mut().unwrap().read_exact(&mut stderr).unwrap();
         stage.write("ws/go", "");
         let output = attach.wait_with_output().unwrap();
         assert_eq!((said(&output).as_str(), output.status.code()), ("after\n", Some(3)));
@@ -386,8 +386,8 @@ fn a_session_that_dies_leaves_nobody_attached() {
         let mut follow = follow.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         follow.stdout.as_mut().unwrap().read_exact(&mut [0; 2]).unwrap();
         rustix::process::kill_process(pid, Signal::KILL).unwrap();
-        let told = errors(&follow.wait_with_output().unwrap());
-        assert!(told.contains("was killed"), "{told}");
+        let stderr = errors(&follow.wait_with_output().unwrap());
+        assert!(stderr.contains("was killed"), "{stderr}");
         let (seen, status) = desk.end();
         assert!(seen.contains("the session has ended"), "{seen:?}");
         assert_eq!(status.code(), Some(125));

@@ -161,12 +161,12 @@ fn log_does_not_control_the_terminal_of_its_reader() {
     }
     let stage = Stage::new(people()[0]);
     let hostile = "\\033]0;title\\007\\033]52;c;Y3VybA==\\033\\\\\\033[31mred\\033[2J\\033[6n\\n";
-    let started = detach(&stage, &["--name", "told"], &format!("printf '{hostile}'"));
+    let started = detach(&stage, &["--name", "hostile"], &format!("printf '{hostile}'"));
     assert!(started.status.success(), "{}", errors(&started));
-    wait_until("it has ended", || !said(&pinfold(&stage, &["ps"])).contains("told"));
-    let raw = said(&pinfold(&stage, &["logs", "told"]));
+    wait_until("it has ended", || !said(&pinfold(&stage, &["ps"])).contains("hostile"));
+    let raw = said(&pinfold(&stage, &["logs", "hostile"]));
     assert!(raw.contains("\x1b]52;") && raw.contains("\x1b[2J"), "{raw:?}");
-    let line = format!("{} logs told", executable());
+    let line = format!("{} logs hostile", executable());
     let mut script = stage.command("script");
     let shown = said(&script.args(["-qec", &line, "/dev/null"]).output().unwrap());
     assert_eq!(shown, "\x1b[31mred\r\n\x1b[0m");

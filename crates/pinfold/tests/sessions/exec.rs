@@ -155,7 +155,7 @@ fn session_without_free_descriptors_refuses_clients_and_goes_on() {
         let session = Session::of(&stage, process);
         let mut execs: Vec<Child> = (0..100).map(|_| session.spawn("echo up; read x")).collect();
         let mut up = Vec::new();
-        let mut told = 0;
+        let mut refused = 0;
         for mut exec in execs.drain(..) {
             let mut line = String::new();
             let mut output = BufReader::new(exec.stdout.take().unwrap());
@@ -167,10 +167,10 @@ fn session_without_free_descriptors_refuses_clients_and_goes_on() {
             let ended = exec.wait_with_output().unwrap();
             assert_eq!(ended.status.code(), Some(125), "{}", errors(&ended));
             assert!(is_of_descriptors(&errors(&ended)), "{}", errors(&ended));
-            told += 1;
+            refused += 1;
         }
         // What other tests have on their way counts, too.
-        assert!(!up.is_empty() && told > 10, "{} ran, {told} were told", up.len());
+        assert!(!up.is_empty() && refused > 10, "{} ran, {refused} were refused", up.len());
         for mut exec in up {
             drop(exec.stdin.take());
             exec.wait().unwrap();

@@ -387,10 +387,10 @@ fn limits_of_a_repository_hold_and_an_unenforceable_one_is_reported() {
         let hog = "import time; a=b'x'*(300<<20); time.sleep(20)";
         let output = stage.run(&[], &["python3", "-c", hog]);
         assert!(errors(&output).contains("the memory limit ended the run"), "{}", errors(&output));
-        let told = errors(&output).contains("resources.cpus, 4 by");
+        let is_reported = errors(&output).contains("resources.cpus, 4 by");
         // Docker's daemon has some for everybody.
         let has_groups = person.is_root() || engine().is_some_and(|engine| engine == "docker");
-        assert!(has_groups || told, "an ordinary user has no control group here");
+        assert!(has_groups || is_reported, "an ordinary user has no control group here");
     }
 }
 

@@ -28,7 +28,7 @@ done
 for above in .config .local/state .local .cache; do
     mv "$above" "$above-away" 2>/dev/null && echo "$above moved"
     [ "$above" = .local ] && continue
-    mkdir -p "$above/pinfold" && (echo planted >"$above/pinfold/config.toml") && echo "$above anew"
+    mkdir -p "$above/pinfold" && (echo planted >"$above/pinfold/config.toml") && echo "$above again"
 done 2>/dev/null
 echo mine >mine
 "#;

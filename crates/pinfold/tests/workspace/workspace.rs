@@ -4,15 +4,15 @@ use std::process::Output;
 
 use pinfold_testkit::{LS_FAILS, Stage, not_behind_gvisor, people};
 
-fn told(output: &Output) -> (String, String) {
+fn streams(output: &Output) -> (String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (text(&output.stdout), text(&output.stderr))
 }
 
 fn host(stage: &Stage, script: &str) -> String {
     let output = stage.command("/bin/sh").args(["-ec", script]).output().unwrap();
-    assert!(output.status.success(), "{script}: {}", told(&output).1);
-    told(&output).0
+    assert!(output.status.success(), "{script}: {}", streams(&output).1);
+    streams(&output).0
 }
 
 #[test]
@@ -23,16 +23,16 @@ fn a_scratch_workspace_is_empty_writable_and_gone_afterwards() {
         let script = "pwd; ls -A; echo y >made; mkdir d; cat made; echo $PINFOLD_WORKSPACE";
         let output = stage.run_shell(&["--workspace", "scratch_mount"], script);
         let here = stage.workspace().display().to_string();
-        assert_eq!(told(&output), (format!("{here}\ny\n{here}\n"), String::new()));
+        assert_eq!(streams(&output), (format!("{here}\ny\n{here}\n"), String::new()));
         assert_eq!(host(&stage, "ls -A; cat file"), ".env\n.git\nfile\nx\n");
         let full = stage.run_shell(
             &["--workspace", "scratch_mount", "--disk", "1M"],
             "head -c 4m /dev/zero >big || echo full",
         );
-        assert!(told(&full).0.contains("full"), "{:?}", told(&full));
+        assert!(streams(&full).0.contains("full"), "{:?}", streams(&full));
         let check = stage.pinfold(&["check", "write", "made", "--workspace", "scratch_mount"]);
         let check = { check }.output().unwrap();
-        assert!(check.status.success(), "{:?}", told(&check));
+        assert!(check.status.success(), "{:?}", streams(&check));
     }
 }
 
@@ -42,7 +42,7 @@ fn shadowed(stage: &Stage, mode: &str, paths: &[&str], script: &str) -> Vec<(Str
     let list = list.join(", ");
     let file = format!("{{\"vfs\": {{\"shadow\": [{list}], \"shadowMode\": {mode:?}}}}}");
     stage.write("ws/sandbox.json", file);
-    let run = |view: &str| told(&stage.run_shell(&["--workspace", view], script));
+    let run = |view: &str| streams(&stage.run_shell(&["--workspace", view], script));
     vec![run("shared_mount"), run("overlay")]
 }
 

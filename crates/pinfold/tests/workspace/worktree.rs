@@ -7,7 +7,7 @@ use std::process::Output;
 
 use pinfold_testkit::{Stage, people};
 
-fn told(output: &Output) -> (String, String) {
+fn streams(output: &Output) -> (String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (text(&output.stdout), text(&output.stderr))
 }
@@ -19,8 +19,8 @@ fn host(stage: &Stage, script: &str) -> String {
         shell.env(format!("{name}_NAME"), "me").env(format!("{name}_EMAIL"), "me@example.org");
     }
     let output = shell.args(["-ec", script]).output().unwrap();
-    assert!(output.status.success(), "{script}: {}", told(&output).1);
-    told(&output).0
+    assert!(output.status.success(), "{script}: {}", streams(&output).1);
+    streams(&output).0
 }
 
 /// A repository in the workspace, with some kinds of files and a directory `sub`.
@@ -38,7 +38,7 @@ fn repository(person: pinfold_testkit::Person) -> Stage {
 /// Runs a script in the worktree of a branch.
 fn session(stage: &Stage, branch: &str, script: &str) -> (String, String) {
     let output = stage.run_shell(&["--worktree-branch", branch], &format!("set -e\n{script}"));
-    let (shown, errors) = told(&output);
+    let (shown, errors) = streams(&output);
     assert!(output.status.success(), "{errors}");
     (shown, errors)
 }
@@ -46,8 +46,8 @@ fn session(stage: &Stage, branch: &str, script: &str) -> (String, String) {
 /// The same, which pinfold must refuse; gives what it says.
 fn refused(stage: &Stage, options: &[&str]) -> String {
     let output = stage.run(options, &["true"]);
-    assert_eq!(output.status.code(), Some(125), "{:?}", told(&output));
-    told(&output).1
+    assert_eq!(output.status.code(), Some(125), "{:?}", streams(&output));
+    streams(&output).1
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn the_worktree_is_the_owners_and_files_are_where_the_caller_stands() {
         let stage = repository(person);
         let mut run = stage.pinfold(&["run", "--worktree-branch", "b", "--", "pwd"]);
         let output = run.current_dir(stage.path("ws/sub")).output().unwrap();
-        assert_eq!(told(&output).0, format!("{}\n", stage.path("ws-b/sub").display()));
+        assert_eq!(streams(&output).0, format!("{}\n", stage.path("ws-b/sub").display()));
         session(&stage, "b", "echo c >c");
         let owners =
             host(&stage, "find ../ws-b .git/worktrees .git/refs -printf '%U:%G\\n' | sort -u");
@@ -151,7 +151,7 @@ fn commits_come_out_into_the_worktree() {
         let stage = repository(person);
         let options = ["--worktree-branch", "b"];
         let output = stage.run_shell(&options, "echo more >>a; git commit -qam two");
-        assert!(told(&output).1.contains("no other branch has"), "{:?}", told(&output));
+        assert!(streams(&output).1.contains("no other branch has"), "{:?}", streams(&output));
         let shown =
             host(&stage, "cd ../ws-b; git status --porcelain; git log --format=%s b; cat a");
         assert_eq!(shown, "two\none\na\nmore\n");

@@ -77,10 +77,10 @@ fn a_detached_session_waits_where_somebody_watches() {
     assert!(output.status.success(), "{}", said(&output));
     let mut watch = scene.pinfold(&["approvals", "--watch", "--json", "--session", "n"]);
     let mut watch = watch.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut told = String::new();
+    let mut line = String::new();
     let mut errors = std::io::BufReader::new(watch.stderr.take().unwrap());
-    std::io::BufRead::read_line(&mut errors, &mut told).unwrap();
-    assert!(told.contains("wait for an answer"), "{told}");
+    std::io::BufRead::read_line(&mut errors, &mut line).unwrap();
+    assert!(line.contains("wait for an answer"), "{line}");
     scene.stage.write("ws/go", "");
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(watch.stdout.take().unwrap()));
     let asked: serde_json::Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();

@@ -26,21 +26,21 @@ fn push_over_ssh_uses_a_key_that_no_scratch_sandbox_has() {
         let there = world.outside("git", &["-C", "../remote.git", "rev-parse", "main"]).succeeded();
         assert_eq!(here, there);
         let audit = world.audit();
-        let pens: Vec<serde_json::Value> = audit
+        let sandboxes: Vec<serde_json::Value> = audit
             .lines()
             .map(|line| serde_json::from_str(line).unwrap())
             .filter(|one: &serde_json::Value| {
                 one["subject"].as_str().is_some_and(|it| it.contains("host-exec"))
             })
             .collect();
-        assert_eq!(pens.len(), 2, "{audit}");
-        let pen = pens[0]["session"].as_str().unwrap();
-        let of_the_pen = |event: &str| {
-            audit.lines().filter(|line| line.contains(pen) && line.contains(event)).count()
+        assert_eq!(sandboxes.len(), 2, "{audit}");
+        let scratch = sandboxes[0]["session"].as_str().unwrap();
+        let count_of = |event: &str| {
+            audit.lines().filter(|line| line.contains(scratch) && line.contains(event)).count()
         };
         // The remote is asked what it has before a new branch goes.
-        assert_eq!(of_the_pen("ssh-login"), 2, "{audit}");
-        assert_eq!(of_the_pen("\"connection\""), 2, "{audit}");
+        assert_eq!(count_of("ssh-login"), 2, "{audit}");
+        assert_eq!(count_of("\"connection\""), 2, "{audit}");
     }
 }
 

@@ -182,8 +182,8 @@ fn what_an_engine_saves_is_held_against_what_it_said() {
         ("[]".to_owned(), &copy, "docker has no image lie:1"),
         ("{".to_owned(), &copy, "its answer is not understood"),
     ] {
-        let told = fake(&said, saves);
-        assert!(told.contains(error), "{error}: {told}");
+        let listed = fake(&said, saves);
+        assert!(listed.contains(error), "{error}: {listed}");
         let kept = fs::read_dir(stage.path("home/.cache/pinfold/bases"));
         let trees =
             kept.into_iter().flatten().flatten().filter(|one| one.path().join("tree").exists());

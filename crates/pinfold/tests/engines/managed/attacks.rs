@@ -36,12 +36,12 @@ fn a_container_that_is_not_as_asked_for_is_found_out_before_anything_runs() {
         assert!(scene.shell("true").status.success());
         // A user's own daemon has no network to give where it has no bridge, and says so itself.
         let no_network = scene.room.name == "docker" && scene.room.is_rootless();
-        for (change, told) in cases.into_iter().skip(no_network.into()) {
+        for (change, expected) in cases.into_iter().skip(no_network.into()) {
             let mut run = scene.run(&["--", "touch", "ran"]);
             let output = run.env("PATH", impostor(&scene, change)).output().unwrap();
             let errors = text(&output.stderr);
-            assert_eq!(output.status.code(), Some(125), "{told}: {errors}");
-            assert!(errors.contains(told), "{}: {told}: {errors}", scene.room.name);
+            assert_eq!(output.status.code(), Some(125), "{expected}: {errors}");
+            assert!(errors.contains(expected), "{}: {expected}: {errors}", scene.room.name);
             assert!(!scene.stage.workspace().join("ran").exists());
             super::until("it is gone", || scene.containers().is_empty());
         }

@@ -11,13 +11,13 @@ fn missing_or_unreachable_engine_is_reported_with_a_hint() {
     let closed = room.closed_socket();
     for person in people() {
         let stage = Stage::new(person);
-        let case = |host: &str, told: &str, out: &str| {
+        let case = |host: &str, expected: &str, out: &str| {
             let mut run = stage.pinfold(&["run"]);
             run.args(["--engine", "docker", "--", "touch", "ran"]).env("DOCKER_HOST", host);
             let output = run.output().unwrap();
             let errors = text(&output.stderr);
             assert_eq!(output.status.code(), Some(125), "{errors}");
-            assert!(errors.contains(told) && errors.contains(out), "{errors}");
+            assert!(errors.contains(expected) && errors.contains(out), "{errors}");
             assert_eq!(std::fs::read_dir(stage.state().join("private")).unwrap().count(), 0);
         };
         case("unix:///nonexistent/socket", "docker does not run", "systemctl start docker");

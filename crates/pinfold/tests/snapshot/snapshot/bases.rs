@@ -71,7 +71,7 @@ fn overlay_size_bounds_what_a_session_writes() {
                       cat /usr/a >/var/b || echo full";
         let output = stage.run_shell(&[], script);
         assert_eq!(said(&output), "fits\nfull\n");
-        assert!(super::told(&output).contains("No space left on device"));
+        assert!(super::stderr(&output).contains("No space left on device"));
     }
 }
 
@@ -165,7 +165,7 @@ fn a_directory_with_the_users_home_in_it_is_no_system() {
 fn waits(stage: &Stage) -> bool {
     let output = stage.run_shell(&[], "test -d /usr/share");
     said(&output);
-    super::told(&output).contains("waits for `pinfold trust`")
+    super::stderr(&output).contains("waits for `pinfold trust`")
 }
 
 #[test]

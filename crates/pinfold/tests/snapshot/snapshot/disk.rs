@@ -7,7 +7,7 @@ use pinfold_testkit::archive::{Archive, gzip};
 use pinfold_testkit::snapshot::{BASE, commands, possible, repository};
 use pinfold_testkit::{Person, Stage, executable, installed, people, skip};
 
-use super::{build, cache, kept, refused, said, session, told};
+use super::{build, cache, kept, refused, said, session, stderr};
 
 fn limits(stage: &Stage, resources: &str) {
     let text = format!("[resources]\n{resources}\n");
@@ -114,8 +114,8 @@ fn full_disk_is_reported_and_nothing_is_left() {
         for name in ["big.tar", "big.tar.gz"] {
             repository(&stage, &format!(r#""base": "../{name}""#));
             let output = build_on(&stage, "size=8m");
-            assert!(told(&output).contains("no space left in "), "{}", told(&output));
-            assert_eq!(said(&output), "status 125\n", "{}", told(&output));
+            assert!(stderr(&output).contains("no space left in "), "{}", stderr(&output));
+            assert_eq!(said(&output), "status 125\n", "{}", stderr(&output));
         }
         for (options, command) in [
             ("size=8m", "dd if=/dev/zero of=/opt/x bs=1M count=9"),
@@ -126,7 +126,7 @@ fn full_disk_is_reported_and_nothing_is_left() {
         ] {
             repository(&stage, &format!(r#"{BASE}, "setupCommands": ["{command}"]"#));
             let output = build_on(&stage, options);
-            let error = told(&output);
+            let error = stderr(&output);
             let cache = stage.path("cache/pinfold/snapshots");
             let says = format!("the disk of {} is nearly full", cache.display());
             assert!(error.contains(&says), "{command}: {error}");
@@ -135,7 +135,7 @@ fn full_disk_is_reported_and_nothing_is_left() {
         }
         let gone = "exec 3>/opt/x; rm /opt/x; dd if=/dev/zero bs=1M count=9 >&3";
         repository(&stage, &format!(r#"{BASE}, "setupCommands": ["{gone}"]"#));
-        let error = told(&build_on(&stage, "size=8m"));
+        let error = stderr(&build_on(&stage, "size=8m"));
         let way_out = "set XDG_CACHE_HOME to a directory on another disk";
         assert!(error.contains("No space left") && error.contains(way_out), "{error}");
     }
@@ -158,14 +158,14 @@ fn session_that_fills_its_system_reports_which_limit_it_was() {
             let output = stage.run_shell(&[], script);
             assert_eq!(said(&output), "full\n", "a limit that ends nothing");
             assert!(
-                told(&output).contains("the overlaySize limit was reached"),
+                stderr(&output).contains("the overlaySize limit was reached"),
                 "{}",
-                told(&output)
+                stderr(&output)
             );
         }
         let audit = said(&stage.pinfold(&["audit", "--json"]).output().unwrap());
         assert!(audit.contains(r#""limit":"overlaySize""#), "{audit}");
         let fits = stage.run_shell(&[], "true");
-        assert!(!told(&fits).contains("limit"), "{}", told(&fits));
+        assert!(!stderr(&fits).contains("limit"), "{}", stderr(&fits));
     }
 }

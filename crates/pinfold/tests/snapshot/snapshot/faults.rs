@@ -9,7 +9,7 @@ use pinfold_testkit::tracer::kill_at;
 use pinfold_testkit::{Person, Stage, people, processes_with, skip};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{build, cache, kept, refused, said, session, told};
+use super::{build, cache, kept, refused, said, session, stderr};
 
 /// A build that has come to a command that never ends, and what tells that command apart.
 fn endless(stage: &Stage, person: Person) -> (Child, String) {
@@ -118,7 +118,7 @@ fn builds_of_one_hash_at_once_share_the_work() {
             build.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
         };
         let outputs = [start(), start(), start()].map(|build| build.wait_with_output().unwrap());
-        let made = outputs.iter().filter(|output| told(output).contains("\nmade\n")).count();
+        let made = outputs.iter().filter(|output| stderr(output).contains("\nmade\n")).count();
         assert_eq!(made, 1);
         let paths = outputs.each_ref().map(said);
         assert!(paths.iter().all(|path| *path == paths[0]), "{paths:?}");

@@ -78,13 +78,16 @@ fn what_cannot_be_changed_in_place_is_refused_with_a_hint() {
         "mv /usr/bin/env /usr/bin/moved",
         "ln /usr/bin/env /usr/bin/linked",
     ];
-    let beside: &[&str] = &["mkdir /data", "mkdir /home/bob"];
+    let outside_system: &[&str] = &["mkdir /data", "mkdir /home/bob"];
     let before = fs::metadata("/usr/bin/env").unwrap();
     for person in people() {
         let stage = Stage::new(person);
         for (refused_ones, hint) in [
             (own, "put a copy in place first (cp -p F F.own && mv F.own F)"),
-            (beside, "directories can be made below those of the system (/opt, /srv, /var)"),
+            (
+                outside_system,
+                "directories can be made below those of the system (/opt, /srv, /var)",
+            ),
         ] {
             // One build tries them all: it fails at the end, with what the kernel said of each.
             let tries = refused_ones.iter().map(|one| format!("! ( {one} ) || done=1; "));

@@ -6,7 +6,7 @@ use std::process::{Output, Stdio};
 use pinfold_testkit::snapshot::{BASE, commands, possible, repository};
 use pinfold_testkit::{Stage, people};
 
-use super::{build, cache, kept, refused, said, session, told};
+use super::{build, cache, kept, refused, said, session, stderr};
 
 fn snapshot(stage: &Stage, args: &[&str]) -> Output {
     stage.pinfold(&["snapshot"]).args(args).output().unwrap()
@@ -60,11 +60,11 @@ fn what_a_session_runs_on_is_not_removed() {
         assert_eq!(lines.next().unwrap(), "on");
         let output = snapshot(&stage, &["prune", "--all"]);
         assert_eq!(said(&output), "");
-        let told = told(&output);
+        let stderr = stderr(&output);
         assert_eq!(
-            told.matches("is in use and stays").count(),
+            stderr.matches("is in use and stays").count(),
             1,
-            "and its base is needed: {told}"
+            "and its base is needed: {stderr}"
         );
         drop(run.stdin.take());
         assert_eq!(lines.next().unwrap(), "used");

@@ -24,17 +24,17 @@ fn session(stage: &Stage, script: &str) -> String {
 }
 
 fn said(output: &Output) -> String {
-    assert!(output.status.success(), "{}", told(output));
+    assert!(output.status.success(), "{}", stderr(output));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// What a call that must fail says.
 fn refused(output: &Output) -> String {
     assert!(!output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-    told(output)
+    stderr(output)
 }
 
-fn told(output: &Output) -> String {
+fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 

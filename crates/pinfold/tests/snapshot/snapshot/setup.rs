@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use pinfold_testkit::snapshot::{BASE, commands, possible, settings};
 use pinfold_testkit::{Stage, people};
 
-use super::{build, cache, kept, refused, said, session, told};
+use super::{build, cache, kept, refused, said, session, stderr};
 
 #[test]
 fn commands_run_in_order_as_root_by_name_and_nothing_of_the_user_is_in_sight() {
@@ -38,7 +38,7 @@ fn commands_run_in_order_as_root_by_name_and_nothing_of_the_user_is_in_sight() {
         let mut build = stage.pinfold(&["snapshot", "build"]);
         let output = build.env("SECRET", "s").output().unwrap();
         said(&output);
-        let log = told(&output);
+        let log = stderr(&output);
         let steps = ["set-up 1 of 6: echo one", "set-up 6 of 6: test -z", "\nout\n", "\nerr\n"];
         assert!(steps.iter().all(|step| log.contains(step)), "{log}");
         let seen = session(&stage, "cat /opt/order ~/file; ls -d ~/.cache/x; id -un");
@@ -84,7 +84,7 @@ fn failure_is_reported_and_leaves_nothing() {
 
 #[test]
 fn changed_recipe_is_built_again_and_start_commands_are_not_part_of_it() {
-    if !possible("a_changed_recipe_is_made_anew") {
+    if !possible("changed_recipe_is_built_again") {
         return;
     }
     for person in people() {
@@ -93,14 +93,14 @@ fn changed_recipe_is_built_again_and_start_commands_are_not_part_of_it() {
             settings(&stage, &format!(r#"{{"snapshot": {{{BASE}, {commands}}}{rest}}}"#));
             let output = build(&stage);
             said(&output);
-            told(&output).contains("set-up")
+            stderr(&output).contains("set-up")
         };
         let first = r#""setupCommands": ["echo a >/opt/x"]"#;
         assert!(with(first, ""), "made");
         assert!(!with(first, ""), "there");
         assert!(!with(first, r#", "resumeCommands": ["true"], "env": {"A": "1"}"#));
         assert!(!with(&format!(r#"{first}, "overlaySize": "1G""#), ""));
-        assert!(with(r#""setupCommands": ["echo b >/opt/x"]"#, ""), "made anew");
+        assert!(with(r#""setupCommands": ["echo b >/opt/x"]"#, ""), "made again");
         assert_eq!(session(&stage, "cat /opt/x"), "b\n");
         let hosts = r#""setupCommands": ["echo b >/opt/x"], "allowedHosts": ["x.example"]"#;
         assert!(with(hosts, ""), "other hosts");
@@ -119,8 +119,11 @@ fn a_repository_that_is_not_trusted_has_nothing_built() {
         stage.write("ws/sandbox.json", changed);
         let output = build(&stage);
         said(&output);
-        let told = told(&output);
-        assert!(told.contains("waits for `pinfold trust`") && !told.contains("set-up 1"), "{told}");
+        let stderr = stderr(&output);
+        assert!(
+            stderr.contains("waits for `pinfold trust`") && !stderr.contains("set-up 1"),
+            "{stderr}"
+        );
         session(&stage, "true");
         assert_eq!(kept(&stage, "snapshots"), Vec::<String>::new());
         assert_eq!(kept(&stage, "bases"), Vec::<String>::new());

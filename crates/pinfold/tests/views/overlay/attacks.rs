@@ -54,17 +54,17 @@ fn what_is_no_file_stays_behind_and_bits_are_dropped() {
         assert!(!patch.contains("fifo") && !patch.contains("socket"), "{patch}");
         let (_, notes) = pinfold(&stage, &["diff", "--name-only"]).unwrap();
         assert!(notes.contains("setuid: `apply` takes no set-user-id"), "{notes}");
-        let (_, told) = pinfold(&stage, &["apply"]).unwrap();
-        assert!(told.contains("left: fifo: it is not a file"), "{told}");
-        assert!(told.contains("left: socket: it is not a file"), "{told}");
+        let (_, stderr) = pinfold(&stage, &["apply"]).unwrap();
+        assert!(stderr.contains("left: fifo: it is not a file"), "{stderr}");
+        assert!(stderr.contains("left: socket: it is not a file"), "{stderr}");
         assert_eq!(
             host(&stage, "stat -c %a setuid; ls -d fifo socket device white 2>/dev/null || true"),
             "755\n"
         );
-        assert!(told.contains("it is too deep"), "{told}");
+        assert!(stderr.contains("it is too deep"), "{stderr}");
         if !person.is_root() {
-            assert!(told.contains("left: closed: it cannot be read"), "{told}");
-            assert!(told.contains("left: unreadable: it cannot be read"), "{told}");
+            assert!(stderr.contains("left: closed: it cannot be read"), "{stderr}");
+            assert!(stderr.contains("left: unreadable: it cannot be read"), "{stderr}");
         }
         pinfold(&stage, &["discard"]).unwrap();
         assert_eq!(sessions(&stage), Vec::<String>::new());
@@ -115,7 +115,7 @@ fn a_workspace_with_other_file_systems_in_it_is_refused() {
         executable()
     );
     let output = stage.command("unshare").args(["-m", "sh", "-c", &line]).output().unwrap();
-    let told = super::errors(&output);
-    assert!(told.contains("in side is mounted in it"), "{told}");
+    let stderr = super::errors(&output);
+    assert!(stderr.contains("in side is mounted in it"), "{stderr}");
     assert_eq!(sessions(&stage), Vec::<String>::new());
 }

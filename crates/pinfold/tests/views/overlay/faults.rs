@@ -139,9 +139,9 @@ fn a_record_that_was_lost_hides_no_other_session() {
         let lost = stage.state().join("review").join(sessions(&stage).remove(0)).join("record");
         work(&stage, "echo 2 >second");
         std::fs::write(lost, "").unwrap();
-        let (shown, told) = pinfold(&stage, &["diff", "--name-only"]).unwrap();
+        let (shown, stderr) = pinfold(&stage, &["diff", "--name-only"]).unwrap();
         assert_eq!(shown, "second\n");
-        assert!(told.contains("note: "), "{told}");
+        assert!(stderr.contains("note: "), "{stderr}");
         assert_eq!(sessions(&stage).len(), 2, "what was changed is still there");
     }
 }
@@ -177,9 +177,9 @@ fn a_full_disk_changes_nothing() {
             "cd ws; echo a >a; {pinfold} run --workspace overlay -- sh -c \"echo x >>a; head -c 4m /dev/zero | tr x y >big; tr a b </dev/zero | head -c 3m >big; rm -f none\"; \
              {pinfold} apply; echo status $?; ls -A; cat a; {pinfold} apply a; cat a"
         );
-        let (shown, told) = with_mount(&stage, person, &mount, &line);
-        assert!(told.contains("nothing was taken over: No space left"), "{told}");
-        assert_eq!(shown, "status 1\na\na\na\nx\n", "{told}");
+        let (shown, stderr) = with_mount(&stage, person, &mount, &line);
+        assert!(stderr.contains("nothing was taken over: No space left"), "{stderr}");
+        assert_eq!(shown, "status 1\na\na\na\nx\n", "{stderr}");
     }
 }
 
@@ -202,12 +202,12 @@ fn a_full_layer_is_the_sessions_own_affair() {
              {pinfold} apply; ls -A; cat x",
             stage.path("tmp").display()
         );
-        let (shown, told) = with_mount(&stage, person, &mount, &line);
-        if told.contains("takes one of the two file systems") {
+        let (shown, stderr) = with_mount(&stage, person, &mount, &line);
+        if stderr.contains("takes one of the two file systems") {
             skip("a_full_layer", "tmpfs has no attributes of users here (Linux 6.6)");
             continue;
         }
-        assert_eq!(shown, "full\nx\nx\n", "{told}");
+        assert_eq!(shown, "full\nx\nx\n", "{stderr}");
     }
 }
 
@@ -235,9 +235,9 @@ fn a_session_that_fills_the_state_directory_leaves_nothing_that_runs() {
              ls -A | grep -v shut; ls -A sub/.git* | grep HEAD",
             state.display()
         );
-        let (shown, told) = with_mount(&stage, person, &mount, &line);
-        assert!(shown.contains(".envrc.pinfold-quarantine\n"), "{shown}{told}");
-        assert!(!shown.contains(".envrc\n") && !shown.contains("\nHEAD\n"), "{shown}{told}");
-        assert!(told.contains("so it was renamed to .envrc.pinfold-quarantine"), "{told}");
+        let (shown, stderr) = with_mount(&stage, person, &mount, &line);
+        assert!(shown.contains(".envrc.pinfold-quarantine\n"), "{shown}{stderr}");
+        assert!(!shown.contains(".envrc\n") && !shown.contains("\nHEAD\n"), "{shown}{stderr}");
+        assert!(stderr.contains("so it was renamed to .envrc.pinfold-quarantine"), "{stderr}");
     }
 }

@@ -33,9 +33,9 @@ fn applied_the_workspace_is_what_the_view_was() {
         let view = work(&stage, &format!("{CHANGES}\n{LISTING}"));
         assert_eq!(host(&stage, LISTING), before, "the session reached the workspace");
         // The odd name waits otherwise.
-        let (_, told) = pinfold(&stage, &["apply", "--protected"]).unwrap();
-        assert_eq!(host(&stage, LISTING), view, "{told}");
-        assert_eq!(sessions(&stage), Vec::<String>::new(), "{told}");
+        let (_, stderr) = pinfold(&stage, &["apply", "--protected"]).unwrap();
+        assert_eq!(host(&stage, LISTING), view, "{stderr}");
+        assert_eq!(sessions(&stage), Vec::<String>::new(), "{stderr}");
         assert_eq!(host(&stage, "stat -c %h hard copied a/hard linked"), "3\n3\n3\n1\n");
         let blocks: u64 = host(&stage, "stat -c %b sparse").trim().parse().unwrap();
         assert!(blocks < 1024, "a file of holes takes {blocks} blocks");
@@ -198,8 +198,8 @@ fn a_list_that_names_others_keeps_root_from_changing_a_file() {
     };
     let stage = Stage::new(root);
     host(&stage, "echo a >listed; setfacl -m u:daemon:rw listed; echo a >plain");
-    let told = super::errors(&super::session(&stage, "echo b >>plain; echo b >>listed"));
-    assert!(told.contains("listed: Invalid argument"), "{told}");
+    let stderr = super::errors(&super::session(&stage, "echo b >>plain; echo b >>listed"));
+    assert!(stderr.contains("listed: Invalid argument"), "{stderr}");
     pinfold(&stage, &["apply"]).unwrap();
     assert_eq!(host(&stage, "cat listed plain"), "a\na\nb\n");
 }
@@ -215,11 +215,11 @@ fn group_that_a_view_does_not_have_is_reported() {
     std::os::unix::fs::chown(stage.workspace(), None, Some(1)).unwrap();
     std::os::unix::fs::chown(stage.path("ws/file"), None, Some(1)).unwrap();
     let output = super::session(&stage, "chmod 700 .; echo x >>file");
-    let told = super::errors(&output);
+    let stderr = super::errors(&output);
     assert!(
-        told.contains("is of group 1, which is not the one") && told.contains("EOVERFLOW"),
-        "{told}"
+        stderr.contains("is of group 1, which is not the one") && stderr.contains("EOVERFLOW"),
+        "{stderr}"
     );
-    assert!(told.contains("Value too large"), "{told}");
-    assert!(told.contains("the mode of the workspace itself stays"), "{told}");
+    assert!(stderr.contains("Value too large"), "{stderr}");
+    assert!(stderr.contains("the mode of the workspace itself stays"), "{stderr}");
 }

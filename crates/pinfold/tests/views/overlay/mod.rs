@@ -41,10 +41,10 @@ fn host(stage: &Stage, script: &str) -> String {
 /// Runs pinfold, and gives its output with its errors if it succeeds.
 fn pinfold(stage: &Stage, args: &[&str]) -> Result<(String, String), String> {
     let output = stage.pinfold(args).output().unwrap();
-    let told = errors(&output);
+    let stderr = errors(&output);
     match output.status.success() {
-        true => Ok((String::from_utf8_lossy(&output.stdout).into_owned(), told)),
-        false => Err(told),
+        true => Ok((String::from_utf8_lossy(&output.stdout).into_owned(), stderr)),
+        false => Err(stderr),
     }
 }
 

@@ -82,9 +82,12 @@ fn of_a_layer_that_lost_something_in_a_power_failure_nothing_is_taken_over() {
             let upper = review.join("layers/upper");
             host(&stage, &damage.replace("UPPER", &upper.to_string_lossy()));
             for words in [&["diff"][..], &["apply"]] {
-                let told = pinfold(&stage, words).unwrap_err();
-                assert!(told.contains("is not whole") && told.contains(why), "{damage}: {told}");
-                assert!(told.contains("/layers/upper; drop it"), "{damage}: {told}");
+                let stderr = pinfold(&stage, words).unwrap_err();
+                assert!(
+                    stderr.contains("is not whole") && stderr.contains(why),
+                    "{damage}: {stderr}"
+                );
+                assert!(stderr.contains("/layers/upper; drop it"), "{damage}: {stderr}");
             }
             assert_eq!(host(&stage, LISTING), before, "{damage}");
             pinfold(&stage, &["discard"]).unwrap();

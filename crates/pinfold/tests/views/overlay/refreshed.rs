@@ -142,8 +142,8 @@ fn nothing_that_a_session_writes_is_lost_by_a_thousand_saves() {
         assert!((count..=count + 1).contains(&kept), "{kept} of {count}");
         session.end();
         // What both changed is a conflict, as without a refresh.
-        let told = pinfold(&stage, &["apply"]).unwrap_err();
-        assert!(told.contains("changed: d/shared2"), "{told}");
+        let stderr = pinfold(&stage, &["apply"]).unwrap_err();
+        assert!(stderr.contains("changed: d/shared2"), "{stderr}");
         assert_eq!(host(&stage, "cat d/shared2"), "200\n");
     }
 }

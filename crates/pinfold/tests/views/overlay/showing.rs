@@ -49,11 +49,11 @@ fn summaries_count_and_name() {
         let (list, _) = pinfold(&stage, &["ps", "--all", "--json"]).unwrap();
         assert!(list.contains(&format!("\"session\": \"{session}\"")), "{list}");
         assert!(pinfold(&stage, &["ps"]).unwrap().0.is_empty());
-        let told = pinfold(&stage, &["diff", "../elsewhere"]).unwrap_err();
-        assert!(told.contains("path escapes workspace: ../elsewhere"), "{told}");
+        let stderr = pinfold(&stage, &["diff", "../elsewhere"]).unwrap_err();
+        assert!(stderr.contains("path escapes workspace: ../elsewhere"), "{stderr}");
         pinfold(&stage, &["discard"]).unwrap();
-        let told = pinfold(&stage, &["diff"]).unwrap_err();
-        assert!(told.contains("no session has changes"), "{told}");
+        let stderr = pinfold(&stage, &["diff"]).unwrap_err();
+        assert!(stderr.contains("no session has changes"), "{stderr}");
         assert_eq!(host(&stage, "ls"), "gone\nnumbers\n");
     }
 }
@@ -101,10 +101,10 @@ fn the_newest_session_of_this_directory_is_meant() {
             (output.status.success(), super::errors(&output))
         };
         let session = sessions(&stage).remove(0);
-        let (done, told) = elsewhere(&["diff"]);
-        assert!(!done && told.contains(&session), "{told}");
-        let (done, told) = elsewhere(&["apply", &session[..4], "first"]);
-        assert!(done, "{told}");
+        let (done, stderr) = elsewhere(&["diff"]);
+        assert!(!done && stderr.contains(&session), "{stderr}");
+        let (done, stderr) = elsewhere(&["apply", &session[..4], "first"]);
+        assert!(done, "{stderr}");
         assert_eq!(host(&stage, "cat first second"), "1\n2\n");
     }
 }

@@ -5,7 +5,7 @@ use std::process::{Output, Stdio};
 
 use pinfold_testkit::{Stage, people, tracer};
 
-use super::{host, refused, repository, session, told};
+use super::{host, refused, repository, session, streams};
 
 #[test]
 fn two_runs_share_a_worktree_and_the_last_one_removes_it() {
@@ -23,7 +23,7 @@ fn two_runs_share_a_worktree_and_the_last_one_removes_it() {
         assert!(stage.path("ws-b").exists());
         first.stdin.take().unwrap().write_all(b"\n").unwrap();
         let first = first.wait_with_output().unwrap();
-        assert!(told(&first).1.contains("removed the worktree"), "{:?}", told(&first));
+        assert!(streams(&first).1.contains("removed the worktree"), "{:?}", streams(&first));
         assert!(!stage.path("ws-b").exists());
     }
 }
@@ -48,7 +48,7 @@ fn runs_that_start_together_make_it_once() {
             input.write_all(b"\n").unwrap();
         }
         let ends: Vec<_> = runs.into_iter().map(|run| run.wait_with_output().unwrap()).collect();
-        let removed = |end: &&Output| told(end).1.contains("removed the worktree");
+        let removed = |end: &&Output| streams(end).1.contains("removed the worktree");
         assert!(ends.iter().all(|end| end.status.success()), "{ends:?}");
         assert_eq!(ends.iter().filter(removed).count(), 1, "{ends:?}");
         assert!(!stage.path("ws-b").exists());
@@ -178,7 +178,7 @@ fn a_program_that_the_worktree_has_otherwise_is_not_what_was_trusted() {
                       git checkout -q main",
         );
         let trusted = stage.pinfold(&["trust", "--yes"]).output().unwrap();
-        assert!(told(&trusted).1.contains("trusted until"), "{:?}", told(&trusted));
+        assert!(streams(&trusted).1.contains("trusted until"), "{:?}", streams(&trusted));
         session(&stage, "same", "true");
         let other = refused(&stage, &["--worktree-branch", "other"]);
         assert!(other.contains("is not the same in"), "{other}");

@@ -2,7 +2,7 @@
 
 use pinfold_testkit::{Stage, installed, people, skip};
 
-use super::{host, refused, repository, session, told};
+use super::{host, refused, repository, session, streams};
 
 #[test]
 fn the_main_worktree_names_it_also_from_a_linked_one() {
@@ -17,7 +17,7 @@ fn the_main_worktree_names_it_also_from_a_linked_one() {
         run.args(["sh", "-c", "pwd; git log -1 --format=%s; cat o"]);
         let output = run.current_dir(stage.path("other/linked")).output().unwrap();
         let top = stage.path("ws-b").display().to_string();
-        assert_eq!(told(&output).0, format!("{top}\nof-other\no\n"), "{}", told(&output).1);
+        assert_eq!(streams(&output).0, format!("{top}\nof-other\no\n"), "{}", streams(&output).1);
     }
 }
 
@@ -43,8 +43,8 @@ fn bare_and_shallow_repositories_have_worktrees_too() {
             run.args(["sh", "-c", "pwd; cat a; git status --porcelain"]);
             let output = run.current_dir(stage.path(directory)).output().unwrap();
             let top = stage.path(&top.replace("-b/q", "-b-q")).display().to_string();
-            assert_eq!(told(&output).0, format!("{top}\na\n"), "{}", told(&output).1);
-            assert!(told(&output).1.contains("removed"), "{}", told(&output).1);
+            assert_eq!(streams(&output).0, format!("{top}\na\n"), "{}", streams(&output).1);
+            assert!(streams(&output).1.contains("removed"), "{}", streams(&output).1);
         }
     }
 }
@@ -65,7 +65,7 @@ fn submodules_are_left_empty_and_a_note_says_so() {
         // A submodule is a repository like any other.
         let mut run = stage.pinfold(&["run", "--worktree-branch", "b", "--", "pwd"]);
         let output = run.current_dir(stage.path("ws/lib")).output().unwrap();
-        assert_eq!(told(&output).0, format!("{}\n", stage.path("ws/lib-b").display()));
+        assert_eq!(streams(&output).0, format!("{}\n", stage.path("ws/lib-b").display()));
     }
 }
 
@@ -148,7 +148,7 @@ fn the_mode_and_the_branch_need_each_other() {
         let none = stage.path("other");
         let mut run = stage.pinfold(&["run", "--worktree-branch", "b", "--", "true"]);
         let output = run.current_dir(none).output().unwrap();
-        assert!(told(&output).1.contains("is in no git repository"), "{:?}", told(&output));
+        assert!(streams(&output).1.contains("is in no git repository"), "{:?}", streams(&output));
     }
 }
 
@@ -190,7 +190,7 @@ fn a_worktree_in_another_checkout_shows_nothing_of_it() {
             );
             let output = run.current_dir(stage.path("ws").join(place)).output().unwrap();
             let name = place.rsplit('/').next().unwrap();
-            assert_eq!(told(&output).0, format!("{name}\n{seen}"), "{}", told(&output).1);
+            assert_eq!(streams(&output).0, format!("{name}\n{seen}"), "{}", streams(&output).1);
         }
     }
 }
@@ -201,11 +201,11 @@ fn check_says_what_a_worktree_would_allow_once_it_exists() {
         let stage = repository(person);
         let check = || stage.pinfold(&["check", "write", "a", "--worktree-branch", "b"]).output();
         let before = check().unwrap();
-        assert!(told(&before).1.contains("does not exist yet"), "{:?}", told(&before));
+        assert!(streams(&before).1.contains("does not exist yet"), "{:?}", streams(&before));
         assert!(!stage.path("ws-b").exists());
         session(&stage, "b", "echo more >>a");
         let after = check().unwrap();
-        assert!(after.status.success(), "{:?}", told(&after));
+        assert!(after.status.success(), "{:?}", streams(&after));
     }
 }
 
@@ -238,7 +238,7 @@ fn a_part_is_checked_out_where_the_repository_has_a_part() {
         );
         let mut run = stage.pinfold(&["run", "--worktree-branch", "c", "--", "ls"]);
         let output = run.current_dir(stage.path("other/whole")).output().unwrap();
-        assert_eq!(told(&output).0, "a\nfar\nl\nsub\nx\n", "{}", told(&output).1);
+        assert_eq!(streams(&output).0, "a\nfar\nl\nsub\nx\n", "{}", streams(&output).1);
     }
 }
 
@@ -258,8 +258,8 @@ fn partial_clone_with_missing_objects_is_refused_with_a_hint() {
             run.current_dir(stage.path("other/clone")).output().unwrap()
         };
         let here = run("new");
-        assert_eq!(told(&here).0, "b\n", "{}", told(&here).1);
-        let (_, errors) = told(&run("more"));
+        assert_eq!(streams(&here).0, "b\n", "{}", streams(&here).1);
+        let (_, errors) = streams(&run("more"));
         assert!(
             errors.contains("is a partial clone, and for a worktree nothing is fetched"),
             "{errors}"
@@ -268,7 +268,7 @@ fn partial_clone_with_missing_objects_is_refused_with_a_hint() {
         assert!(!stage.path("other/clone-more").exists(), "{errors}");
         host(&stage, &way);
         let there = run("more");
-        assert_eq!(told(&there).0, "more\n", "{}", told(&there).1);
+        assert_eq!(streams(&there).0, "more\n", "{}", streams(&there).1);
     }
 }
 

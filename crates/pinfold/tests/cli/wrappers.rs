@@ -58,8 +58,8 @@ fn a_command_is_what_the_wrappers_make_of_it_and_says_so() {
     if !installed("python3") {
         return skip("wrappers", "python3 is not installed");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let program = script(&stage, "other/wrap.py", CHANGES);
         let notes = stage.path("other/notes");
         let notes = notes.to_str().unwrap();
@@ -98,8 +98,8 @@ fn programs_on_the_host_are_wrapped_and_recorded() {
     if !installed("python3") {
         return skip("wrappers on the host", "python3 is not installed");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let program = script(&stage, "other/wrap.py", CHANGES);
         let notes = stage.path("other/notes");
         let set = ["secret", "set", "token", "--from-command", "/bin/echo", "a-secret"];
@@ -134,8 +134,8 @@ fn a_wrapper_that_fails_refuses_the_launch() {
 
 #[test]
 fn a_wrapper_that_others_can_change_is_not_asked() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let refused = |command: &[&str], expected: &str| {
             settings(&stage, &[("weak", command, None)]);
             let errors = errors(&stage.run(&[], &["true"]));
@@ -182,8 +182,8 @@ fn programs_before_and_next_to_the_command_are_wrapped_and_shown_by_ps() {
     if !installed("python3") {
         return skip("wrappers of exec", "python3 is not installed");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let program = script(&stage, "other/wrap.py", CHANGES);
         let notes = stage.path("other/notes");
         settings(&stage, &[("second", &[&program, notes.to_str().unwrap()], None)]);

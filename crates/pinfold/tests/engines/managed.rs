@@ -10,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use pinfold_testkit::engines::Room;
-use pinfold_testkit::{Person, Stage, people};
+use pinfold_testkit::{Stage, User, people};
 use serde_json::Value;
 
 /// An engine, and who uses it.
@@ -22,16 +22,14 @@ struct Scene {
 impl Scene {
     /// Docker for everybody, Docker without root, and Podman for root and without root.
     fn all(test: &str) -> Vec<Self> {
-        let users = |person| {
-            [Room::docker(test), Room::users_docker(test, person), Room::rootless(test, person)]
-        };
-        let rooms = |person: Person| match person.is_root() {
+        let users =
+            |user| [Room::docker(test), Room::users_docker(test, user), Room::rootless(test, user)];
+        let rooms = |user: User| match user.is_root() {
             true => Room::all(test),
-            false => users(person).into_iter().flatten().collect(),
+            false => users(user).into_iter().flatten().collect(),
         };
-        let of = |person| {
-            rooms(person).into_iter().map(move |room| Self { room, stage: Stage::new(person) })
-        };
+        let of =
+            |user| rooms(user).into_iter().map(move |room| Self { room, stage: Stage::new(user) });
         people().into_iter().flat_map(of).collect()
     }
 
@@ -97,13 +95,13 @@ fn it_runs_with_its_streams_and_its_status_and_files_keep_their_owner() {
         std::io::Write::write_all(&mut run.stdin.take().unwrap(), b"in\n").unwrap();
         let output = run.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(7), "{name}: {}", text(&output.stderr));
-        let person = scene.stage.person;
-        let uid = if person.is_root() { 1000 } else { person.uid };
+        let user = scene.stage.user;
+        let uid = if user.is_root() { 1000 } else { user.uid };
         let workspace = scene.stage.workspace();
         let said = format!("in\n{}\ncontainer ({name})\n{uid}\n", workspace.display());
         assert_eq!(text(&output.stdout), said);
         assert!(text(&output.stderr).contains("no\n"));
-        assert_eq!(fs::metadata(workspace.join("made")).unwrap().uid(), person.uid);
+        assert_eq!(fs::metadata(workspace.join("made")).unwrap().uid(), user.uid);
         until("its container is gone", || scene.containers().is_empty());
     }
 }

@@ -43,9 +43,9 @@ fn no_password_of_a_persons_files_or_variables_is_in_the_insides_memory() {
     if !rustix::process::geteuid().is_root() {
         return skip("the sandbox's memory", "only root reads it");
     }
-    for person in people() {
+    for user in people() {
         for mode in [&[][..], &["--workspace", "overlay"]] {
-            let stage = Stage::new(person);
+            let stage = Stage::new(user);
             let made = stage.command("git").args(["init", "--quiet"]).status().unwrap();
             assert!(made.success());
             write_passwords(&stage);

@@ -65,8 +65,8 @@ impl Mcp {
 
 #[test]
 fn tools_work_inside_and_their_results_match_their_schemas() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         stage.write("ws/a.txt", "one\ntwo\n");
         let mut mcp = Mcp::new(&stage, &[]);
         let hello = json!({

@@ -168,8 +168,8 @@ fn has_written(stage: &Stage, id: &str, text: &str) {
 
 #[test]
 fn typed_input_arrives_and_the_end_is_reported_with_its_status() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let script = "tty; stty size; read line; echo \"got $line\"; exit 7";
         let id = detached(&stage, &["--tty"], script);
         has_written(&stage, &id, "80\r\n");
@@ -189,8 +189,8 @@ fn typed_input_arrives_and_the_end_is_reported_with_its_status() {
 
 #[test]
 fn it_is_left_and_found_again() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let id = echoing(&stage, "true", "up");
         has_written(&stage, &id, "up");
         let mut desk = Desk::attach(&stage, &[], (30, 100));
@@ -215,8 +215,8 @@ fn it_is_left_and_found_again() {
 
 #[test]
 fn of_several_windows_the_smallest_counts_and_who_only_looks_has_none() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let id = echoing(&stage, "true", "up");
         has_written(&stage, &id, "up");
         let mut first = Desk::attach(&stage, &[], (40, 120));
@@ -248,8 +248,8 @@ fn of_several_windows_the_smallest_counts_and_who_only_looks_has_none() {
 
 #[test]
 fn a_client_that_is_killed_leaves_the_session_and_a_sane_terminal() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let id = echoing(&stage, "true", "up");
         has_written(&stage, &id, "up");
         for signal in [Signal::KILL, Signal::TERM, Signal::HUP] {
@@ -271,8 +271,8 @@ fn a_client_that_is_killed_leaves_the_session_and_a_sane_terminal() {
 /// Modes that were asked for before somebody attached are his terminal's too, and not after he has gone.
 #[test]
 fn lasting_modes_come_with_attaching_and_go_with_detaching() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let ask = "\\x1b[?1049h\\x1b[?1000;1006h\\x1b[?25l\\x1b[>1uasked";
         let id = echoing(&stage, "true", ask);
         has_written(&stage, &id, "asked");
@@ -288,8 +288,8 @@ fn lasting_modes_come_with_attaching_and_go_with_detaching() {
 
 #[test]
 fn client_that_stops_reading_stalls_nobody_and_is_painted_again_later() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let flood = "read go; head -c 80000000 /dev/zero | tr '\\0' x; touch done";
         let id = echoing(&stage, flood, "up");
         let mut stalled = Desk::attach(&stage, &[], (30, 100));
@@ -315,8 +315,8 @@ fn client_that_stops_reading_stalls_nobody_and_is_painted_again_later() {
 
 #[test]
 fn what_stops_itself_goes_on() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         detached(&stage, &["--tty"], "read go; kill -TSTP $$; echo went on; read line");
         let mut desk = Desk::attach(&stage, &[], (30, 100));
         desk.keys("\r");
@@ -328,8 +328,8 @@ fn what_stops_itself_goes_on() {
 
 #[test]
 fn a_session_without_a_terminal_shows_what_it_writes_and_how_it_ends() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let script = "echo before; while [ ! -e go ]; do sleep 0.01; done; echo after; exit 3";
         let id = detached(&stage, &[], script);
         let log = stage.state().join("logs").join(&id);
@@ -347,8 +347,8 @@ fn a_session_without_a_terminal_shows_what_it_writes_and_how_it_ends() {
 
 #[test]
 fn what_cannot_be_attached_to_says_what_to_do_instead() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let mut run =
             stage.pinfold(&["run", "--name", "desk", "--", "sh", "-c", "echo up; read line"]);
         let mut run = run.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -370,9 +370,9 @@ fn what_cannot_be_attached_to_says_what_to_do_instead() {
 /// Its supervisor dies: nothing is left, and who is attached hears of it.
 #[test]
 fn a_session_that_dies_leaves_nobody_attached() {
-    for person in people() {
-        let stage = Stage::new(person);
-        let mark = format!("{}{}", 4_000_000 + std::process::id(), person.uid);
+    for user in people() {
+        let stage = Stage::new(user);
+        let mark = format!("{}{}", 4_000_000 + std::process::id(), user.uid);
         detached(&stage, &["--tty"], &format!("echo up; sleep {mark}"));
         let mut desk = Desk::attach(&stage, &[], (30, 100));
         desk.wait_for("ctrl-p,ctrl-q detaches");

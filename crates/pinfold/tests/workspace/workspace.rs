@@ -17,8 +17,8 @@ fn host(stage: &Stage, script: &str) -> String {
 
 #[test]
 fn a_scratch_workspace_is_empty_writable_and_gone_afterwards() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, "echo x >file; mkdir .git; echo key >.env");
         let script = "pwd; ls -A; echo y >made; mkdir d; cat made; echo $PINFOLD_WORKSPACE";
         let output = stage.run_shell(&["--workspace", "scratch_mount"], script);
@@ -51,8 +51,8 @@ fn tmpfs_shadows_are_private_writable_and_gone_afterwards() {
     if not_behind_gvisor("tmpfs_shadows_are_private_writable_and_gone_afterwards", LS_FAILS) {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, "mkdir -p node_modules/.bin a; echo host >node_modules/x; echo s >secret.txt");
         let paths = ["node_modules", "a/b/c", "./secret.txt"];
         let script = "ls -A node_modules a/b/c; echo in >node_modules/y; echo in >a/b/c/z; \
@@ -70,8 +70,8 @@ fn tmpfs_shadows_are_private_writable_and_gone_afterwards() {
 
 #[test]
 fn denied_shadows_cannot_be_opened() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, "mkdir keys; echo k >keys/k; echo f >file");
         let script = "mkdir keys/x; cat keys/k; touch missing/x; cat file; echo x >>file; ls -A";
         for (shown, errors) in shadowed(&stage, "deny", &["keys", "missing", "file"], script) {
@@ -84,8 +84,8 @@ fn denied_shadows_cannot_be_opened() {
 
 #[test]
 fn a_shadow_never_leaves_the_workspace() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, "ln -s ../other link; mkdir -p real .git; ln -s /etc real/etc");
         for path in ["link", "real/etc", "real/etc/passwd", "../other", "/etc"] {
             for (_, errors) in shadowed(&stage, "tmpfs", &[path], "true") {
@@ -102,8 +102,8 @@ fn a_shadow_never_leaves_the_workspace() {
 
 #[test]
 fn case_and_spelling_are_left_as_they_are() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(
             &stage,
             "mkdir Node_Modules 'cafe\u{301}'; echo x >Node_Modules/x; echo y >'cafe\u{301}/y'",
@@ -120,8 +120,8 @@ fn case_and_spelling_are_left_as_they_are() {
 
 #[test]
 fn a_home_behind_a_link_is_a_home() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         std::os::unix::fs::symlink("home", stage.path("link")).unwrap();
         let mut run = stage.pinfold(&["run", "--", "echo", "ran"]);
         let output = run.env("HOME", stage.path("link")).output().unwrap();

@@ -24,8 +24,8 @@ fn host(stage: &Stage, script: &str) -> String {
 }
 
 /// A repository in the workspace, with some kinds of files and a directory `sub`.
-fn repository(person: pinfold_testkit::Person) -> Stage {
-    let stage = Stage::new(person);
+fn repository(user: pinfold_testkit::User) -> Stage {
+    let stage = Stage::new(user);
     host(
         &stage,
         "git init -qb main .; git config user.name me; git config user.email me@example.org; \
@@ -52,8 +52,8 @@ fn refused(stage: &Stage, options: &[&str]) -> String {
 
 #[test]
 fn a_run_has_its_own_checkout_of_a_new_branch_that_goes_when_nothing_is_new() {
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         host(&stage, "echo dirty >>a; echo key=1 >.env; echo new >untracked; git add untracked");
         let before = host(&stage, "git status --porcelain; cat a .env");
         let top = stage.path("ws-feat-x").display().to_string();
@@ -75,15 +75,15 @@ fn a_run_has_its_own_checkout_of_a_new_branch_that_goes_when_nothing_is_new() {
 
 #[test]
 fn the_worktree_is_the_owners_and_files_are_where_the_caller_stands() {
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         let mut run = stage.pinfold(&["run", "--worktree-branch", "b", "--", "pwd"]);
         let output = run.current_dir(stage.path("ws/sub")).output().unwrap();
         assert_eq!(streams(&output).0, format!("{}\n", stage.path("ws-b/sub").display()));
         session(&stage, "b", "echo c >c");
         let owners =
             host(&stage, "find ../ws-b .git/worktrees .git/refs -printf '%U:%G\\n' | sort -u");
-        assert_eq!(owners, format!("{}:{}\n", person.uid, person.gid));
+        assert_eq!(owners, format!("{}:{}\n", user.uid, user.gid));
         assert_eq!(host(&stage, "git -C ../ws-b status --porcelain"), "?? c\n");
     }
 }
@@ -120,8 +120,8 @@ fn work_that_would_be_lost_keeps_the_worktree_and_the_note_says_how_to_remove_it
 
 #[test]
 fn what_is_ignored_and_closed_goes_with_the_worktree() {
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         let script = "mkdir -p build/m/v1 build/shut; echo o >build/m/v1/o; chmod -R a-w build/m; \
                       ln -s ../a build/l; chmod 0 build/shut";
         let (_, errors) = session(&stage, "b", script);
@@ -132,8 +132,8 @@ fn what_is_ignored_and_closed_goes_with_the_worktree() {
 
 #[test]
 fn a_kept_worktree_is_used_again_and_stays_the_persons() {
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         session(&stage, "b", "echo more >>a; git commit -qam two");
         host(&stage, "git merge -q b");
         let (shown, errors) = session(&stage, "b", "git log --format=%s; cat a");
@@ -147,8 +147,8 @@ fn a_kept_worktree_is_used_again_and_stays_the_persons() {
 
 #[test]
 fn commits_come_out_into_the_worktree() {
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         let options = ["--worktree-branch", "b"];
         let output = stage.run_shell(&options, "echo more >>a; git commit -qam two");
         assert!(streams(&output).1.contains("no other branch has"), "{:?}", streams(&output));
@@ -161,8 +161,8 @@ fn commits_come_out_into_the_worktree() {
 
 #[test]
 fn nothing_of_the_repositorys_configuration_runs_on_the_host() {
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         let ran = stage.path("other/ran").display().to_string();
         host(
             &stage,
@@ -194,8 +194,8 @@ fn nothing_of_the_repositorys_configuration_runs_on_the_host() {
 
 #[test]
 fn line_ends_are_as_the_configuration_and_the_private_attributes_say() {
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         host(&stage, "git config core.autocrlf true; echo 'x -text' >.git/info/attributes");
         let (shown, errors) = session(&stage, "b", "od -An -c a; od -An -c x | tail -n 1");
         assert!(shown.contains("a  \\r  \\n") && !shown.ends_with("\\r  \\n\n"), "{shown}");

@@ -36,8 +36,8 @@ fn waiting(scene: &Scene, script: &str) -> Child {
 
 #[test]
 fn answers_count_once_for_the_session_or_always_and_no_more_than_was_shown() {
-    for person in people() {
-        let scene = Scene::new(person, "");
+    for user in people() {
+        let scene = Scene::new(user, "");
         let ask = |rest: &str| format!("pinfold-host moltnet a 'b c' </dev/null; {rest}");
         let child = waiting(&scene, &ask("pinfold-host moltnet a 'b c' </dev/null; echo $?"));
         answer(&scene, &["approve"]);
@@ -229,8 +229,8 @@ const READY: &str = "[y]es, once";
 #[test]
 fn a_question_comes_over_the_screen_and_leaves_it_as_it_was() {
     let pinfold = executable();
-    for person in people() {
-        let scene = Scene::new(person, "");
+    for user in people() {
+        let scene = Scene::new(user, "");
         let Some(tmux) = terminal(&scene, "a question") else { return };
         scene.stage.write(
             "ws/ask.sh",

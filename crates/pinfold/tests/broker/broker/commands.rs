@@ -10,8 +10,8 @@ const SHOW: &str = "#!/bin/sh\nfor word; do printf '<%s>' \"$word\"; done\nprint
 
 #[test]
 fn words_streams_and_status_are_the_programs_own() {
-    for person in people() {
-        let scene = Scene::new(person, ALL);
+    for user in people() {
+        let scene = Scene::new(user, ALL);
         scene.program(
             "moltnet",
             "#!/bin/sh\nfor w; do printf '<%s>' \"$w\"; done; cat; printf err >&2; exit 7\n",
@@ -88,8 +88,8 @@ fn program_that_is_not_listed_or_missing_is_refused_with_a_hint() {
 
 #[test]
 fn it_runs_where_the_caller_stands_and_nowhere_else() {
-    for person in people() {
-        let scene = Scene::new(person, ALL);
+    for user in people() {
+        let scene = Scene::new(user, ALL);
         scene.program("moltnet", SHOW);
         scene.stage.write("ws/deep/er/file", "");
         let deep = scene.stage.path("ws/deep/er");
@@ -144,8 +144,8 @@ fn sandbox_cannot_ask_unless_its_user_allows_it() {
 
 #[test]
 fn a_time_limit_ends_the_whole_tree() {
-    for person in people() {
-        let scene = Scene::new(person, "autoApprove = true\ntimeout = \"1s\"");
+    for user in people() {
+        let scene = Scene::new(user, "autoApprove = true\ntimeout = \"1s\"");
         let mark = format!("31{}", std::process::id());
         // One that has left its session, and one that has left its parent.
         scene.program(
@@ -234,9 +234,9 @@ fn a_gigabyte_passes_through_a_broker_that_stays_small() {
 
 #[test]
 fn names_on_path_ask_and_of_git_only_what_needs_a_login() {
-    for person in super::people_with_git("names on PATH") {
+    for user in super::people_with_git("names on PATH") {
         let scene =
-            Scene::with_repository(person, "autoApprove = true\nonPath = [\"git\", \"moltnet\"]");
+            Scene::with_repository(user, "autoApprove = true\nonPath = [\"git\", \"moltnet\"]");
         let said = scene.inside("moltnet; echo two >>file; git commit -qam two; git push -q origin main; git status -sb");
         assert!(said.contains("moltnet ran") && said.contains("## main"), "{said}");
         assert_eq!(
@@ -277,8 +277,8 @@ fn a_program_starts_with_no_signal_blocked() {
 
 #[test]
 fn nothing_is_left_of_a_request() {
-    for person in super::people_with_git("what is left") {
-        let scene = Scene::with_repository(person, ALL);
+    for user in super::people_with_git("what is left") {
+        let scene = Scene::with_repository(user, ALL);
         scene.inside("pinfold-host git push origin main; pinfold-host git push none; pinfold-host moltnet; ls -A /tmp >&2; true");
         let private = scene.stage.state().join("private");
         assert_eq!(std::fs::read_dir(private).unwrap().count(), 0);
@@ -295,8 +295,8 @@ fn what_runs_on_the_host_is_what_the_wrappers_make_of_it() {
     let wrap = "#!/usr/bin/python3\nimport json, sys\nit = json.load(sys.stdin)\n\
                 if it['boundary'] == 'host':\n    it['args'].append('wrapped')\nprint(json.dumps(it))\n";
     let refuse = "#!/bin/sh\nexit 1\n";
-    for person in people() {
-        let scene = Scene::new(person, "");
+    for user in people() {
+        let scene = Scene::new(user, "");
         scene.program("moltnet", SHOW);
         let path = scene.stage.path("bin/wrap");
         let wrapper =

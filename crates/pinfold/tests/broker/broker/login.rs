@@ -4,8 +4,8 @@
 use crate::ssh::world::{World, people_with_hosts};
 
 /// A world whose user lets git be run on the host.
-fn world(person: pinfold_testkit::Person) -> World {
-    let world = World::new(person);
+fn world(user: pinfold_testkit::User) -> World {
+    let world = World::new(user);
     let config = world.stage.path("home/.config/pinfold/config.toml");
     let ssh = std::fs::read_to_string(&config).unwrap();
     let text = format!("{ssh}\n[hostExec]\nautoApprove = true\n");
@@ -17,8 +17,8 @@ fn world(person: pinfold_testkit::Person) -> World {
 
 #[test]
 fn push_over_ssh_uses_a_key_that_no_scratch_sandbox_has() {
-    for person in people_with_hosts("a push over ssh") {
-        let world = world(person);
+    for user in people_with_hosts("a push over ssh") {
+        let world = world(user);
         world.outside("git", &["remote", "add", "origin", &world.url()]).succeeded();
         let said = world.inside("pinfold-host git push origin main && pinfold-host git ls-remote origin && git status -sb").succeeded();
         assert!(said.contains("[new branch]") && said.contains("refs/heads/main"), "{said}");
@@ -46,8 +46,8 @@ fn push_over_ssh_uses_a_key_that_no_scratch_sandbox_has() {
 
 #[test]
 fn push_without_a_login_for_the_host_is_refused_with_a_hint() {
-    let Some(person) = people_with_hosts("no login").pop() else { return };
-    let world = world(person);
+    let Some(user) = people_with_hosts("no login").pop() else { return };
+    let world = world(user);
     for (url, way_out) in [
         ("git@github.com:a/b.git", "hosts = [{ host = \"github.com\" }]"),
         ("ssh://other@git.example.com/x", "name that user in ssh.hosts"),

@@ -7,8 +7,8 @@ use super::{NEW, Scene, refused};
 
 #[test]
 fn missing_or_stopped_engine_is_reported_with_a_hint() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let tag = |engine: &str| {
             stage.pinfold(&["image", "tag", "pi", "--agent-only", "--engine", engine])
         };
@@ -45,8 +45,8 @@ fn missing_or_stopped_engine_is_reported_with_a_hint() {
 #[test]
 fn socket_of_another_user_is_reported() {
     let Some(room) = Room::docker("socket_of_another_user_is_reported") else { return };
-    for person in people().into_iter().filter(|person| !person.is_root()) {
-        let stage = Stage::new(person);
+    for user in people().into_iter().filter(|user| !user.is_root()) {
+        let stage = Stage::new(user);
         let mut list = stage.pinfold(&["image", "ls", "--engine", "docker"]);
         let error = refused(&list.env("DOCKER_HOST", room.closed_socket()).output().unwrap());
         assert!(error.contains("error: you may not use docker: permission denied"), "{error}");

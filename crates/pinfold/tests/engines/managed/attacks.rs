@@ -75,9 +75,9 @@ fn a_limit_that_an_engine_forgets_is_refused_or_watched() {
 
 #[test]
 fn names_that_mean_something_in_a_list_are_names() {
-    for person in people() {
+    for user in people() {
         let Some(room) = Room::docker("names_that_mean_something_in_a_list") else { return };
-        let scene = Scene { room, stage: Stage::new(person) };
+        let scene = Scene { room, stage: Stage::new(user) };
         for name in ["a,readonly", "a \"b\"", "target=etc", " two  spaces "] {
             let workspace = scene.stage.path(&format!("other/{name}"));
             fs::create_dir(&workspace).unwrap();
@@ -93,7 +93,7 @@ fn names_that_mean_something_in_a_list_are_names() {
         scene.stage.own(&workspace);
         let output = scene.run(&["--", "true"]).current_dir(&workspace).output().unwrap();
         // Root's is mounted by another name.
-        match person.is_root() {
+        match user.is_root() {
             true => assert!(output.status.success(), "{}", text(&output.stderr)),
             false => {
                 assert!(text(&output.stderr).contains("not UTF-8"), "{}", text(&output.stderr))

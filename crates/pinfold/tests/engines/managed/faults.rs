@@ -9,8 +9,8 @@ use super::{Scene, text};
 fn missing_or_unreachable_engine_is_reported_with_a_hint() {
     let Some(room) = Room::docker("who_is_not_there") else { return };
     let closed = room.closed_socket();
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let case = |host: &str, expected: &str, out: &str| {
             let mut run = stage.pinfold(&["run"]);
             run.args(["--engine", "docker", "--", "touch", "ran"]).env("DOCKER_HOST", host);
@@ -21,7 +21,7 @@ fn missing_or_unreachable_engine_is_reported_with_a_hint() {
             assert_eq!(std::fs::read_dir(stage.state().join("private")).unwrap().count(), 0);
         };
         case("unix:///nonexistent/socket", "docker does not run", "systemctl start docker");
-        if !person.is_root() {
+        if !user.is_root() {
             case(&closed, "you may not use docker", "is root on this machine");
         }
         let mut run = stage.pinfold(&["run"]);
@@ -112,10 +112,10 @@ fn what_a_power_failure_left_is_swept_by_the_next_run() {
 /// Podman itself warns and goes on.
 #[test]
 fn a_share_of_the_cpu_that_an_engine_would_leave_out_is_refused() {
-    for person in people().into_iter().filter(|person| !person.is_root()) {
-        let Some(room) = Room::rootless("a_share_of_the_cpu", person) else { continue };
-        let scene = Scene { room, stage: Stage::new(person) };
-        let own = format!("/sys/fs/cgroup/user.slice/user-{0}.slice/user@{0}.service", person.uid);
+    for user in people().into_iter().filter(|user| !user.is_root()) {
+        let Some(room) = Room::rootless("a_share_of_the_cpu", user) else { continue };
+        let scene = Scene { room, stage: Stage::new(user) };
+        let own = format!("/sys/fs/cgroup/user.slice/user-{0}.slice/user@{0}.service", user.uid);
         if std::path::Path::new(&own).exists() {
             pinfold_testkit::skip("a_share_of_the_cpu", "systemd delegates control groups here");
             continue;

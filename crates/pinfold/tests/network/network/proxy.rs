@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 
 use pinfold_testkit::memory::{MEMORY_SEARCH, descendants, disguised, search_memory};
-use pinfold_testkit::{Person, Stage};
+use pinfold_testkit::{Stage, User};
 
 use super::World;
 use super::secrets::await_file;
@@ -64,7 +64,7 @@ secret = "far"
 env = { URL = "{gateway}", KEY = "{key}" }
 "#;
 
-fn world(person: Person, access: &str) -> World {
+fn world(person: User, access: &str) -> World {
     let world = World::prepared(person, &["web", "squid"], squid(access));
     world.config(CONFIG);
     world.stage.write("home/.config/pinfold/agents/probe.toml", AGENT);

@@ -226,8 +226,8 @@ fn a_server_without_descriptors_refuses_and_is_well_afterwards() {
 
 #[test]
 fn what_is_no_socket_is_not_removed_to_make_room_for_one() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let key = stage.write("home/.ssh/id_ed25519", "KEY");
         let above = key.parent().unwrap();
         fs::set_permissions(above, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();

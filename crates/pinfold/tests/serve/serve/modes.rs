@@ -21,9 +21,9 @@ fn a_file_is_read_edited_and_written_in_every_workspace_mode() {
         &["--workspace", "scratch_mount"],
         &["--workspace", "dedicated_worktree", "--worktree-branch", "side"],
     ];
-    for person in people() {
+    for user in people() {
         for mode in modes {
-            let stage = Stage::new(person);
+            let stage = Stage::new(user);
             repository(&stage);
             let served = Served::new(&stage);
             let session = served.start(mode);

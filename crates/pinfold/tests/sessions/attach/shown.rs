@@ -13,8 +13,8 @@ fn editor_is_painted_again_for_each_attached_client() {
         return;
     }
     let pinfold = executable();
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         stage.write("ws/file", "first line\nsecond line\n");
         detached(&stage, &["--tty"], "vim -u NONE file; echo left; exit 5");
         let tmux = Tmux::start(&stage, &stage.workspace(), &[]);
@@ -48,9 +48,9 @@ fn what_was_left_unfinished_ends_with_leaving() {
         return;
     }
     let pinfold = executable();
-    for person in people() {
+    for user in people() {
         for begun in ["\\033P", "\\033]2;", "\\033_", "\\033^", "\\033X", "\\033[38;5", "\\033"] {
-            let stage = Stage::new(person);
+            let stage = Stage::new(user);
             let script = format!("read -r go; printf 'ready\\n{begun}'; sleep 60");
             detached(&stage, &["--tty"], &script);
             let tmux = Tmux::start(&stage, &stage.workspace(), &[]);

@@ -17,8 +17,8 @@ fn of_a_repository_the_current_snapshot_and_one_old_are_kept() {
     if !possible("of_a_repository_the_current_snapshot_and_one_old_are_kept") {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let list = || said(&snapshot(&stage, &["ls", "--json"]));
         let mut last = String::new();
         for turn in 0..4 {
@@ -49,8 +49,8 @@ fn what_a_session_runs_on_is_not_removed() {
     if !possible("what_a_session_runs_on_is_not_removed") {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         commands(&stage, &["echo used >/opt/mark"]);
         let mut run =
             stage.pinfold(&["run", "--", "sh", "-c", "echo on; cat; cat /opt/mark /etc/passwd"]);
@@ -79,8 +79,8 @@ fn what_is_there_can_be_seen() {
     if !possible("what_is_there_can_be_seen") {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         assert_eq!(said(&snapshot(&stage, &["ls"])), "");
         repository(
             &stage,

@@ -13,8 +13,8 @@ fn commands_run_in_order_as_root_by_name_and_nothing_of_the_user_is_in_sight() {
     if !possible("commands_run_in_order_as_root_by_name") {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         stage.write("ws/source", "x");
         stage.write("home/private", "x");
         let workspace = stage.workspace();
@@ -60,8 +60,8 @@ fn failure_is_reported_and_leaves_nothing() {
     if !possible("failure_is_reported_and_leaves_nothing") {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         for (command, status) in [
             ("echo first >/opt/x; echo last-words; false; echo never", 1),
             ("echo last-words; exit 42", 42),
@@ -87,8 +87,8 @@ fn changed_recipe_is_built_again_and_start_commands_are_not_part_of_it() {
     if !possible("changed_recipe_is_built_again") {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let with = |commands: &str, rest: &str| {
             settings(&stage, &format!(r#"{{"snapshot": {{{BASE}, {commands}}}{rest}}}"#));
             let output = build(&stage);
@@ -112,8 +112,8 @@ fn a_repository_that_is_not_trusted_has_nothing_built() {
     if !possible("a_repository_that_is_not_trusted_has_nothing_built") {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         commands(&stage, &["echo trusted"]);
         let changed = r#"{"snapshot": {"base": "../base.tar", "setupCommands": ["echo changed"]}}"#;
         stage.write("ws/sandbox.json", changed);

@@ -8,8 +8,8 @@ use super::{host, pinfold, sessions, work};
 
 #[test]
 fn nothing_is_written_through_a_link() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, "mkdir -p dir/sub; echo a >dir/a; echo target >../other/target; echo f >file");
         // The session's own links are links, whatever they name.
         work(
@@ -37,8 +37,8 @@ fn what_is_no_file_stays_behind_and_bits_are_dropped() {
     if !installed("python3") {
         return skip("what_is_no_file_stays_behind", "it takes python3");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         work(
             &stage,
             "mkfifo fifo; python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('socket')\"; \
@@ -62,7 +62,7 @@ fn what_is_no_file_stays_behind_and_bits_are_dropped() {
             "755\n"
         );
         assert!(stderr.contains("it is too deep"), "{stderr}");
-        if !person.is_root() {
+        if !user.is_root() {
             assert!(stderr.contains("left: closed: it cannot be read"), "{stderr}");
             assert!(stderr.contains("left: unreadable: it cannot be read"), "{stderr}");
         }
@@ -73,8 +73,8 @@ fn what_is_no_file_stays_behind_and_bits_are_dropped() {
 
 #[test]
 fn nobody_else_can_look_into_a_layer() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, "chmod 777 .");
         work(&stage, "echo secret >x; chmod 666 x");
         let session = sessions(&stage).remove(0);
@@ -87,8 +87,8 @@ fn nobody_else_can_look_into_a_layer() {
 
 #[test]
 fn a_session_sees_neither_its_layer_nor_that_of_others() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         work(&stage, "echo x >x");
         let state = stage.state();
         let seen = work(

@@ -24,8 +24,8 @@ fn refused(stage: &Stage, conflicts: &[&str]) {
 
 #[test]
 fn changes_after_the_session_are_found() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, BEFORE);
         work(&stage, CHANGES);
         host(
@@ -48,8 +48,8 @@ fn changes_after_the_session_are_found() {
 
 #[test]
 fn changes_during_the_session_are_found() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, BEFORE);
         let script = format!("echo ready; read line; {CHANGES}; echo other >unrelated");
         let mut run = stage.pinfold(&["run", "--workspace", "overlay", "--", "sh", "-c", &script]);
@@ -73,8 +73,8 @@ fn changes_during_the_session_are_found() {
 
 #[test]
 fn directory_that_the_host_removed_is_made_again_only_with_overwrite() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, BEFORE);
         work(&stage, "echo inside >>dir/f; mkdir dir/g; echo h >dir/g/h");
         host(&stage, "rm -r dir");
@@ -87,8 +87,8 @@ fn directory_that_the_host_removed_is_made_again_only_with_overwrite() {
 
 #[test]
 fn another_workspace_in_its_place_is_not_changed() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, BEFORE);
         work(&stage, CHANGES);
         let session = sessions(&stage).remove(0);
@@ -107,8 +107,8 @@ fn another_workspace_in_its_place_is_not_changed() {
 
 #[test]
 fn a_session_that_runs_is_not_applied() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let script = "echo x >x; echo ready; read line";
         let mut run = stage.pinfold(&["run", "--workspace", "overlay", "--", "sh", "-c", script]);
         let mut run = run.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();

@@ -13,8 +13,8 @@ fn commits_come_with_the_files_and_not_before() {
     if !installed("git") {
         return skip("commits_come_with_the_files_and_not_before", "it takes git");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, REPOSITORY);
         work(
             &stage,
@@ -40,8 +40,8 @@ fn hooks_and_configuration_stay_in_the_view() {
     if !installed("git") {
         return skip("hooks_and_configuration_stay_in_the_view", "it takes git");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(
             &stage,
             &format!(
@@ -70,8 +70,8 @@ fn what_the_host_would_execute_is_left_and_can_be_taken() {
     if !installed("git") {
         return skip("what_the_host_would_execute_is_left_and_can_be_taken", "it takes git");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, &format!("{REPOSITORY}; mkdir tools; git config core.hooksPath tools/hooks"));
         work(
             &stage,
@@ -107,8 +107,8 @@ fn a_linked_worktree_works_in_a_view_too() {
     if !installed("git") {
         return skip("a_linked_worktree_works_in_a_view_too", "it takes git");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, &format!("{REPOSITORY}; git worktree add -q ../other/linked -b linked"));
         let run = |args: &[&str]| {
             let output =

@@ -26,8 +26,8 @@ const CHANGES: &str = "
 
 #[test]
 fn applied_the_workspace_is_what_the_view_was() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, BEFORE);
         let before = host(&stage, LISTING);
         let view = work(&stage, &format!("{CHANGES}\n{LISTING}"));
@@ -44,8 +44,8 @@ fn applied_the_workspace_is_what_the_view_was() {
 
 #[test]
 fn a_part_can_be_applied_and_the_rest_later() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, BEFORE);
         let view = work(&stage, &format!("{CHANGES}\n{LISTING}"));
         pinfold(&stage, &["apply", "a/b", "tree", "file"]).unwrap();
@@ -73,8 +73,8 @@ fn attributes_of_users_come_along() {
     if !installed("python3") {
         return skip("attributes_of_users_come_along", "it takes python3");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, "echo a >a; mkdir d");
         let set = "import os; os.setxattr('a', 'user.note', b'x' * 3000); os.setxattr('d', 'user.d', b'1')";
         work(&stage, &format!("python3 -c \"{set}\""));
@@ -91,11 +91,11 @@ fn files_keep_their_owner() {
     if not_behind_gvisor("files_keep_their_owner", LS_FAILS) {
         return;
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, "echo a >a; mkdir d");
         // For root the workspace may belong to somebody else.
-        let owner = if person.is_root() { people().last().copied().unwrap() } else { person };
+        let owner = if user.is_root() { people().last().copied().unwrap() } else { user };
         for path in ["ws", "ws/a", "ws/d"] {
             std::os::unix::fs::lchown(stage.path(path), Some(owner.uid), Some(owner.gid)).unwrap();
         }
@@ -108,8 +108,8 @@ fn files_keep_their_owner() {
 
 #[test]
 fn what_was_taken_over_is_newer_than_what_was_built_before() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, "echo a >source");
         work(&stage, "echo b >source; touch -d 2001-01-01 source");
         host(&stage, "touch product");
@@ -120,8 +120,8 @@ fn what_was_taken_over_is_newer_than_what_was_built_before() {
 
 #[test]
 fn a_session_that_changes_nothing_leaves_nothing() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, BEFORE);
         work(
             &stage,
@@ -136,8 +136,8 @@ fn a_session_that_changes_nothing_leaves_nothing() {
 
 #[test]
 fn the_path_of_a_workspace_may_hold_anything() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         let odd = stage.write("ws/a,b:c \\ d\ne\"'$x/file", "one\n");
         let run = |args: &[&str]| {
             let output = stage.pinfold(args).current_dir(odd.parent().unwrap()).output().unwrap();
@@ -151,8 +151,8 @@ fn the_path_of_a_workspace_may_hold_anything() {
 
 #[test]
 fn what_lies_in_a_closed_directory_is_taken_over_and_it_is_closed_again() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(
             &stage,
             "mkdir -p kept/sub gone/sub; echo a >kept/a; echo b >kept/b; echo c >gone/sub/c; chmod 500 kept/sub kept gone/sub gone",
@@ -173,8 +173,8 @@ fn a_list_of_who_may_use_a_file_stays_its_own() {
     if !installed("setfacl") {
         return skip("a_list_of_who_may_use_a_file", "it takes setfacl");
     }
-    for person in people().into_iter().filter(|person| !person.is_root()) {
-        let stage = Stage::new(person);
+    for user in people().into_iter().filter(|user| !user.is_root()) {
+        let stage = Stage::new(user);
         host(&stage, "echo a >listed; setfacl -m u:daemon:rw listed; cp -p listed replaced");
         work(
             &stage,
@@ -192,7 +192,7 @@ fn a_list_of_who_may_use_a_file_stays_its_own() {
 
 #[test]
 fn a_list_that_names_others_keeps_root_from_changing_a_file() {
-    let root = people().into_iter().find(|person| person.is_root());
+    let root = people().into_iter().find(|user| user.is_root());
     let Some(root) = root.filter(|_| installed("setfacl")) else {
         return skip("a_list_that_names_others", "it takes root and setfacl");
     };
@@ -206,11 +206,11 @@ fn a_list_that_names_others_keeps_root_from_changing_a_file() {
 
 #[test]
 fn group_that_a_view_does_not_have_is_reported() {
-    let Some(person) = people().into_iter().find(|person| !person.is_root()) else { return };
+    let Some(user) = people().into_iter().find(|user| !user.is_root()) else { return };
     if !rustix::process::geteuid().is_root() {
         return skip("a_group_that_a_view_does_not_have", "it takes root");
     }
-    let stage = Stage::new(person);
+    let stage = Stage::new(user);
     stage.write("ws/file", "a\n");
     std::os::unix::fs::chown(stage.workspace(), None, Some(1)).unwrap();
     std::os::unix::fs::chown(stage.path("ws/file"), None, Some(1)).unwrap();

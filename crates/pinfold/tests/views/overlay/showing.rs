@@ -9,8 +9,8 @@ fn a_patch_is_one_that_git_applies() {
     if !installed("git") {
         return skip("a_patch_is_one_that_git_applies", "it takes git");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(
             &stage,
             "seq 100 >numbers; echo x >gone; echo same >old-name; printf 'no end' >end; echo k >kind; cp -a . ../other/copy",
@@ -31,8 +31,8 @@ fn a_patch_is_one_that_git_applies() {
 
 #[test]
 fn summaries_count_and_name() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, "seq 10 >numbers; echo x >gone");
         work(
             &stage,
@@ -63,8 +63,8 @@ fn a_terminal_gets_colours_and_no_command_of_the_session() {
     if !installed("script") {
         return skip("a_terminal_gets_colours", "it takes script");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         work(
             &stage,
             "printf 'a\\033]0;title\\007b\\r\\n' >evil; echo x >\"$(printf 'n\\033[2J')\"",
@@ -89,8 +89,8 @@ fn a_terminal_gets_colours_and_no_command_of_the_session() {
 
 #[test]
 fn the_newest_session_of_this_directory_is_meant() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         work(&stage, "echo 1 >first");
         work(&stage, "echo 2 >second");
         assert_eq!(pinfold(&stage, &["diff", "--name-only"]).unwrap().0, "second\n");
@@ -111,8 +111,8 @@ fn the_newest_session_of_this_directory_is_meant() {
 
 #[test]
 fn a_change_is_shown_with_what_it_lies_in_and_a_rename_as_one() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(
             &stage,
             "{ echo 'fn first() {'; seq 1 20 | sed 's/^/  /'; echo '}'; } >code; mkdir d; echo x >d/old",
@@ -131,8 +131,8 @@ fn keys_are_the_pagers_while_it_shows_a_large_change() {
     if !installed("tmux") || !installed("less") {
         return skip("keys_are_the_pagers", "it takes tmux and less");
     }
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         work(&stage, "seq -f 'line %g' 100000 >long; echo end >zlast");
         let tmux = Tmux::start(&stage, &stage.workspace(), &[]);
         tmux.line(&format!("{} diff; echo shown: $?", executable()));

@@ -9,8 +9,8 @@ use super::{host, refused, repository, session, streams};
 
 #[test]
 fn two_runs_share_a_worktree_and_the_last_one_removes_it() {
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         let mut first = stage.pinfold(&["run", "--worktree-branch", "b", "--"]);
         let first = first.args(["sh", "-c", "echo started; read line"]);
         let first = first.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -30,8 +30,8 @@ fn two_runs_share_a_worktree_and_the_last_one_removes_it() {
 
 #[test]
 fn runs_that_start_together_make_it_once() {
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         let start = |_| {
             let mut run = stage.pinfold(&["run", "--worktree-branch", "b", "--"]);
             run.args(["sh", "-c", "cat a; read line"]).stdin(Stdio::piped());
@@ -58,9 +58,9 @@ fn runs_that_start_together_make_it_once() {
 
 #[test]
 fn a_fifo_in_the_place_of_a_file_of_gits_is_refused_at_once() {
-    for person in people() {
+    for user in people() {
         for name in ["packed-refs", "objects/info/alternates", "info/exclude"] {
-            let stage = repository(person);
+            let stage = repository(user);
             host(&stage, &format!("rm -f .git/{name}; mkfifo .git/{name}"));
             let says = refused(&stage, &["--worktree-branch", "b"]);
             assert!(says.contains(&format!("{name} is a FIFO")), "{says}");
@@ -87,8 +87,8 @@ const KILLS: [(usize, u32); 12] = [
 
 #[test]
 fn what_a_kill_leaves_is_gone_on_with() {
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         for (nth, step) in KILLS {
             let mut run = stage.pinfold(&["run", "--worktree-branch", "b", "--", "true"]);
             run.stdout(Stdio::null()).stderr(Stdio::null());
@@ -107,7 +107,7 @@ fn what_a_kill_leaves_is_gone_on_with() {
 /// What git leaves at each step of making a worktree (`add_worktree` in its builtin/worktree.c).
 #[test]
 fn worktree_that_git_has_half_made_is_made_again() {
-    for person in people() {
+    for user in people() {
         let steps = [
             "true",
             "printf initializing >$own/locked",
@@ -120,7 +120,7 @@ fn worktree_that_git_has_half_made_is_made_again() {
             "echo half >$top/a; echo torn >$top/x",
         ];
         for last in 0..steps.len() {
-            let stage = repository(person);
+            let stage = repository(user);
             session(&stage, "z", "true");
             let record = stage.state().join("worktrees").join(record_of(&stage));
             let made: String = steps[..=last].join("; ");
@@ -149,8 +149,8 @@ fn record_of(stage: &Stage) -> String {
 
 #[test]
 fn a_checkout_that_fails_leaves_nothing() {
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         host(
             &stage,
             "blob=$(git rev-parse HEAD:sub/b); rm -f .git/objects/$(echo $blob | \
@@ -165,8 +165,8 @@ fn a_checkout_that_fails_leaves_nothing() {
 
 #[test]
 fn a_program_that_the_worktree_has_otherwise_is_not_what_was_trusted() {
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         stage.write("ws/setup.sh", "echo trusted\n");
         let file =
             r#"{"resumeCommands": ["sh ./setup.sh"], "network": {"allow": ["example.org"]}}"#;

@@ -6,8 +6,8 @@ use super::{host, refused, repository, session, streams};
 
 #[test]
 fn the_main_worktree_names_it_also_from_a_linked_one() {
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         host(
             &stage,
             "git worktree add -q -b other ../other/linked; cd ../other/linked; \
@@ -23,8 +23,8 @@ fn the_main_worktree_names_it_also_from_a_linked_one() {
 
 #[test]
 fn bare_and_shallow_repositories_have_worktrees_too() {
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         host(
             &stage,
             "git commit -qm two --allow-empty; git clone -q --bare . ../other/r.git; \
@@ -51,8 +51,8 @@ fn bare_and_shallow_repositories_have_worktrees_too() {
 
 #[test]
 fn submodules_are_left_empty_and_a_note_says_so() {
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         host(
             &stage,
             "git clone -q . ../other/lib; git -c protocol.file.allow=always \
@@ -71,8 +71,8 @@ fn submodules_are_left_empty_and_a_note_says_so() {
 
 #[test]
 fn a_branch_of_one_remote_begins_where_the_remote_has_it() {
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         host(
             &stage,
             "git clone -q . ../other/up; cd ../other/up; git checkout -qb far; \
@@ -87,8 +87,8 @@ fn a_branch_of_one_remote_begins_where_the_remote_has_it() {
 
 #[test]
 fn what_is_in_the_way_is_named() {
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         let here = stage.base().display().to_string();
         let run = |branch: &str| refused(&stage, &["--worktree-branch", branch]);
         assert!(run("main").contains(&format!("branch main is checked out in {here}/ws\n")));
@@ -121,8 +121,8 @@ fn what_is_in_the_way_is_named() {
 
 #[test]
 fn a_clone_of_another_repository_there_is_not_entered() {
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         host(&stage, "git clone -q . ../ws-b; git -C ../ws-b checkout -qb b");
         assert!(
             refused(&stage, &["--worktree-branch", "b"]).contains("exists and is not a worktree")
@@ -138,8 +138,8 @@ fn a_clone_of_another_repository_there_is_not_entered() {
 
 #[test]
 fn the_mode_and_the_branch_need_each_other() {
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         stage.write("ws/sandbox.json", r#"{"workspaceMode": "dedicated_worktree"}"#);
         let asked = refused(&stage, &[]);
         assert!(asked.contains("sandbox.json") && asked.contains("--worktree-branch"), "{asked}");
@@ -154,12 +154,12 @@ fn the_mode_and_the_branch_need_each_other() {
 
 #[test]
 fn empty_repository_and_closed_parent_are_reported() {
-    for person in people() {
-        let stage = Stage::new(person);
+    for user in people() {
+        let stage = Stage::new(user);
         host(&stage, "git init -q .");
         assert!(refused(&stage, &["--worktree-branch", "b"]).contains("no commit yet"));
-        let stage = repository(person);
-        if person.is_root() {
+        let stage = repository(user);
+        if user.is_root() {
             // Root's own directories are closed to nobody; a read-only one is.
             continue;
         }
@@ -174,8 +174,8 @@ fn empty_repository_and_closed_parent_are_reported() {
 
 #[test]
 fn a_worktree_in_another_checkout_shows_nothing_of_it() {
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         host(
             &stage,
             "echo key=1 >.env; echo other >secret; git worktree add -q -b in sub/tree; \
@@ -197,8 +197,8 @@ fn a_worktree_in_another_checkout_shows_nothing_of_it() {
 
 #[test]
 fn check_says_what_a_worktree_would_allow_once_it_exists() {
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         let check = || stage.pinfold(&["check", "write", "a", "--worktree-branch", "b"]).output();
         let before = check().unwrap();
         assert!(streams(&before).1.contains("does not exist yet"), "{:?}", streams(&before));
@@ -211,8 +211,8 @@ fn check_says_what_a_worktree_would_allow_once_it_exists() {
 
 #[test]
 fn a_part_is_checked_out_where_the_repository_has_a_part() {
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         host(
             &stage,
             "mkdir far; echo f >far/f; git add .; git commit -qm far; git sparse-checkout set sub",
@@ -244,8 +244,8 @@ fn a_part_is_checked_out_where_the_repository_has_a_part() {
 
 #[test]
 fn partial_clone_with_missing_objects_is_refused_with_a_hint() {
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         host(
             &stage,
             "git config uploadpack.allowFilter true; git config uploadpack.allowAnySHA1InWant true; \
@@ -274,9 +274,9 @@ fn partial_clone_with_missing_objects_is_refused_with_a_hint() {
 
 #[test]
 fn every_format_of_a_repository_has_worktrees() {
-    for person in people() {
+    for user in people() {
         for format in ["--object-format=sha256", "--ref-format=reftable"] {
-            let stage = Stage::new(person);
+            let stage = Stage::new(user);
             let made = stage.command("git").args(["init", "-qb", "main", format]).output().unwrap();
             if !made.status.success() {
                 skip("every_format_of_a_repository", &format!("git does not know {format}"));
@@ -299,8 +299,8 @@ fn files_of_git_lfs_are_there_as_far_as_their_content_is() {
     if !installed("git-lfs") {
         return skip("files_of_git_lfs_are_there", "it takes git-lfs");
     }
-    for person in people() {
-        let stage = repository(person);
+    for user in people() {
+        let stage = repository(user);
         host(
             &stage,
             "git lfs install --skip-repo; git lfs track '*.big'; echo content >one.big; echo other >two.big; \

@@ -1,6 +1,6 @@
 //! Ralph's `.agent-loop/config.json`: which model pi is asked with, and how strong the wall is.
 
-use super::SettingsError;
+use super::error::SettingsError;
 use super::words::BoundaryName;
 use crate::document::{Document, FileError, Item, Section, SettingsFile};
 use crate::origin::{Origin, Valued};

@@ -1,14 +1,14 @@
 //! Groups of sessions, and how far they are trusted.
 
 use super::ceiling::at_most;
+use super::error::SettingsError;
+use super::fields::word;
 use super::group_home::{self, GroupFiles};
 use super::keys::GROUP;
-use super::read::word;
 use super::words::GroupTrust;
-use super::{Settings, SettingsError};
 use crate::document::{FileError, Section};
 use crate::limits::WallTime;
-use crate::network::{Brokered, Hint, NetworkPolicy, Repository, SecretRule};
+use crate::network::{Brokered, Hint, NetworkPolicy, SecretRule};
 use crate::origin::{Origin, Valued};
 use crate::path::HostPath;
 
@@ -109,29 +109,4 @@ pub(super) fn admit(
         hint: hint.filter(|_| is_ours).map(Hint::Setting),
         repositories: Vec::new(),
     });
-}
-
-impl Settings {
-    /// Lets git have brokered tokens for these repositories.
-    ///
-    /// # Errors
-    /// When the administrator's rules do not cover github.com.
-    pub fn broker(&mut self, repositories: &[Repository]) -> Result<(), SettingsError> {
-        self.network.broker(repositories);
-        self.network.allow.iter().try_for_each(|rule| self.ceiling.check_host(rule))
-    }
-
-    /// The secrets of which the sandbox has placeholders, without those that are brokered.
-    pub fn placed(&self) -> impl Iterator<Item = &Valued<SecretRule>> {
-        let brokered = |secret: &Valued<SecretRule>| {
-            self.network.brokered.iter().any(|brokered| brokered.secret == *secret)
-        };
-        self.secrets.iter().filter(move |secret| !brokered(secret))
-    }
-
-    /// Whether there is a token for GitHub, for whomever.
-    #[must_use]
-    pub fn has_github_token(&self) -> bool {
-        self.secrets.iter().any(|secret| secret.value.is_for_github())
-    }
 }

@@ -7,14 +7,13 @@ use std::ffi::OsStr;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::{Args, CommandFactory as _, ValueEnum};
+use clap::{Args, Command, ValueEnum};
 use clap_complete::CompleteEnv;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use clap_complete::env::{Bash, EnvCompleter, Fish, Zsh};
 use pinfold_host::directories::Places;
 use pinfold_session::{control, detach};
 
-use crate::cli::Cli;
 use crate::exit::Failure;
 
 /// Set where a shell asks for completions.
@@ -35,10 +34,10 @@ enum Shell {
 }
 
 /// Answers a shell that asks, and ends; otherwise does nothing.
-pub(crate) fn answer() {
+pub(crate) fn answer(command: fn() -> Command) {
     // Looked for here, since the factory and its words are for shells alone.
     if std::env::var_os(ASKING).is_some() {
-        CompleteEnv::with_factory(Cli::command).var(ASKING).complete();
+        CompleteEnv::with_factory(command).var(ASKING).complete();
     }
 }
 

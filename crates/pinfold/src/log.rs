@@ -17,7 +17,7 @@ use pinfold_terminal::notify;
 use serde_json::Value;
 
 use self::colours::Colours;
-use crate::cli::AuditArgs;
+use crate::cli::Output;
 use crate::completions;
 use crate::exit::Failure;
 use crate::print::{self, say};
@@ -31,6 +31,18 @@ pub(crate) struct LogsArgs {
     #[arg(add = completions::logged())]
     session: String,
     /// Keep showing output until the session ends
+    #[arg(long, short)]
+    follow: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AuditArgs {
+    #[command(flatten)]
+    output: Output,
+    /// Show only the records of this session
+    #[arg(long, value_name = "ID", add = completions::live())]
+    session: Option<String>,
+    /// Keep showing records as they are written
     #[arg(long, short)]
     follow: bool,
 }

@@ -4,7 +4,7 @@ use std::io;
 
 use thiserror::Error;
 
-use super::program::{LARGEST, PATIENCE};
+use super::bounds::{LARGEST, PATIENCE};
 
 /// Why nothing was launched.
 #[derive(Debug, Error)]

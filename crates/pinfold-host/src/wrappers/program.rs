@@ -12,13 +12,10 @@ use serde_json::{Value, json};
 
 use super::Wrong;
 use super::bearer::Bearer;
+use super::bounds::{LARGEST, PATIENCE};
 use super::context::{Answer, Context};
 use crate::process;
 
-/// How long it may take to answer, since the launch waits for it.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
-/// Bytes that it may answer: what execve(2) takes at most, escaped.
-pub(super) const LARGEST: usize = 8 << 20;
 /// Names on the way to a file: more than path_resolution(7) goes.
 const MOST_STEPS: usize = 4096;
 /// Characters of what it says that are shown when it fails.

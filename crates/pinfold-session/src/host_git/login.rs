@@ -28,8 +28,9 @@ pub(super) fn places(
 ) -> Result<Places, RunError> {
     let refused = |error: pinfold_secrets::Error| RunError::refused(error, None);
     let places = Places { config: place.join("config"), ..places };
-    let id = SecretId::new(ID).map_err(refused)?;
-    let source = Entry::Env(EnvName::new(PASSWORD).map_err(refused)?);
+    let id = SecretId::new(ID).map_err(|error| refused(error.into()))?;
+    let variable = EnvName::new(PASSWORD).map_err(|error| refused(error.into()))?;
+    let source = Entry::Env(variable);
     Places::make_private(&places.config).map_err(RunError::System)?;
     Store::new(places.secrets()).set(&id, source, None, launcher).map_err(refused)?;
     Ok(places)

@@ -2,6 +2,7 @@
 //! it.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
+pub mod etc_files;
 pub mod interpreter;
 pub mod mount_points;
 pub mod scratch;

@@ -27,7 +27,6 @@ use pinfold_snapshot::disk::Disk;
 use serde::{Deserialize, Serialize};
 
 pub use error::SystemError;
-pub use host::is_nested;
 pub(crate) use stack::OPAQUE;
 pub use stack::{Landing, Seen, Stack};
 pub use tarball::version_of;

@@ -23,6 +23,7 @@ use pinfold_policy::origin::Origin;
 use pinfold_policy::path::{HostPath, InsidePath};
 use pinfold_policy::settings::Settings;
 use pinfold_provision::{Cache, Event, Libc, Platform, Recipe};
+use pinfold_rootfs::etc_files;
 use pinfold_rootfs::interpreter;
 use pinfold_rootfs::system::Stack;
 use pinfold_rootfs::unpack::{Registry as Npm, ScratchUnpacker};
@@ -287,7 +288,7 @@ fn layer(
             }
         },
     };
-    let libc = userland::is_musl(stack).map_err(RunError::System)?;
+    let libc = etc_files::is_musl(stack).map_err(RunError::System)?;
     let libc = if libc { Libc::Musl } else { Libc::Glibc };
     let platform = Platform::this_machine(libc)
         .ok_or_else(|| RunError::refused("recipes are for x86-64 and arm64 only", None))?;

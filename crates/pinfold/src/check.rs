@@ -14,6 +14,7 @@ use pinfold_policy::access::Access;
 use pinfold_policy::authority::{Explanation, HostTree, Verdict};
 use pinfold_policy::path::{Escaped, HostPath};
 use pinfold_policy::settings::Settings;
+use pinfold_rootfs::etc_files;
 use pinfold_rootfs::system::Stack;
 use pinfold_rootfs::userland;
 use pinfold_secrets::Store;
@@ -160,7 +161,7 @@ fn check_path(
         in_trees(&mut explanation, stack);
     }
     // In a system of its own these lie in what is granted.
-    let is_generated = explanation.grant.is_none() && userland::is_generated(&path);
+    let is_generated = explanation.grant.is_none() && etc_files::is_generated(&path);
     if is_generated {
         say_generated(&mut explanation, asked);
     }

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 pub(super) use identity::{id, is_id};
 
 use crate::mount_points;
-use crate::userland::{CONFIGURATION, PROGRAMS};
+use crate::userland::{CONFIGURATION, PROGRAMS, is_nested};
 
 const PIECES: &str = include_str!("../../data/host-pieces.txt");
 
@@ -90,11 +90,6 @@ pub(super) fn make(tree: &Path) -> io::Result<()> {
         copy::public(&path, &place)?;
     }
     users::make(&tree.join("etc"))
-}
-
-/// Whether it is one part of a directory the rest of which stays unseen: sessions have it as it is.
-pub fn is_nested(program: &Path) -> bool {
-    program.parent() != Some(Path::new("/"))
 }
 
 fn within(tree: &Path, path: &Path) -> PathBuf {

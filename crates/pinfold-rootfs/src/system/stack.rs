@@ -14,8 +14,7 @@ use pinfold_policy::path::{HostPath, InsidePath, PathError};
 use pinfold_provision::Lock;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 
-use super::host::is_nested;
-use crate::userland::{HOME, PROGRAMS};
+use crate::userland::{HOME, PROGRAMS, is_nested};
 
 /// What a boundary makes itself, and what belongs to the session or the machine.
 const OWN: [&str; 9] = ["proc", "sys", "dev", "run", "tmp", "home", "mnt", "media", "lost+found"];

@@ -7,6 +7,7 @@ use pinfold_policy::env::{EnvLayer, EnvName, EnvVar, compose_env};
 use pinfold_policy::network::Endpoint;
 use pinfold_policy::origin::Origin;
 use pinfold_policy::settings::Settings;
+use pinfold_rootfs::etc_files;
 use pinfold_rootfs::system::Stack;
 use pinfold_rootfs::userland;
 use pinfold_workspace::workspace::Workspace;
@@ -153,7 +154,7 @@ fn fixed(workspace: &Workspace, stack: Option<&Stack>) -> Vec<EnvVar> {
         ("HOME", userland::HOME.into(), EnvLayer::Fixed),
         ("USER", "agent".into(), EnvLayer::Fixed),
         ("LOGNAME", "agent".into(), EnvLayer::Fixed),
-        ("SHELL", userland::shell(stack).into(), EnvLayer::Fixed),
+        ("SHELL", etc_files::shell(stack).into(), EnvLayer::Fixed),
         ("GIT_TEMPLATE_DIR", OsString::new(), EnvLayer::Fixed),
         ("PINFOLD_WORKSPACE", root.to_owned(), EnvLayer::Door),
         ("MOLTNET_GUEST_WORKSPACE", root.to_owned(), EnvLayer::Door),

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use pinfold_policy::path::cut;
 
-use super::Event;
+use super::event::Event;
 
 /// Bytes of a session's records: some thirty thousand.
 const MOST: f64 = 8.0 * 1024.0 * 1024.0;

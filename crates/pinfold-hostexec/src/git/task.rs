@@ -20,10 +20,11 @@ use serde::{Deserialize, Serialize};
 
 use super::arguments::{self, Doing};
 use super::helper;
+use super::moves::{Move, parse_moves};
 use super::remote::Remote;
 use crate::client::Client;
 use crate::context::Context;
-use crate::display::{line, word};
+use crate::display::line;
 use crate::refusal::Refusal;
 
 /// Commits that a question names.
@@ -60,15 +61,6 @@ pub struct Task {
 /// reference.
 const FORCE: [&str; 3] = ["--force", "-f", "--force-with-lease"];
 const DELETE: [&str; 2] = ["--delete", "-d"];
-
-/// A reference that a push would move: of whom, from where, to where.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Move {
-    from: String,
-    object: String,
-    to: String,
-    old: String,
-}
 
 /// Looks at a command, makes the git directory that it will work on, and finds out what a push would
 /// do.
@@ -345,51 +337,6 @@ impl Task {
     }
 }
 
-impl Move {
-    /// Whether it is the id of no object.
-    fn is_none(object: &str) -> bool {
-        object.bytes().all(|byte| byte == b'0')
-    }
-
-    fn is_forced(&self, forced: &str) -> bool {
-        forced.lines().any(|name| name == self.to)
-    }
-
-    fn shown(&self, forced: &str) -> String {
-        let short = |object: &str| object.chars().take(10).collect::<String>();
-        let to = word(self.to.as_bytes());
-        match (Self::is_none(&self.object), Self::is_none(&self.old)) {
-            (true, _) => format!("deletes {to}, which is at {}", short(&self.old)),
-            (false, true) => format!("makes {to} at {}", short(&self.object)),
-            (false, false) => {
-                let forced = if self.is_forced(forced) {
-                    ", by force: what is there now is lost"
-                } else {
-                    ""
-                };
-                let (old, new) = (short(&self.old), short(&self.object));
-                format!("moves {to} from {old} to {new}{forced}")
-            }
-        }
-    }
-
-    /// As git tells a hook of it (githooks(5), "pre-push").
-    fn line(&self) -> String {
-        format!("{} {} {} {}\n", self.from, self.object, self.to, self.old)
-    }
-}
-
-fn parse_moves(text: &str) -> Vec<Move> {
-    let read = |line: &str| {
-        let words: Vec<&str> = line.split(' ').collect();
-        let [from, object, to, old] = words[..] else { return None };
-        let is_valid = is_object(object) && is_object(old) && to.starts_with("refs/");
-        let [from, object, to, old] = [from, object, to, old].map(str::to_owned);
-        is_valid.then_some(Move { from, object, to, old })
-    };
-    text.lines().filter_map(read).collect()
-}
-
 fn counted(count: usize) -> String {
     if count == 1 { "1 commit".to_owned() } else { format!("{count} commits") }
 }
@@ -420,18 +367,5 @@ mod tests {
     fn a_password_in_a_url_is_not_shown() {
         assert_eq!(shown_url("https://me:secret@h.example/x@y"), "https://me@h.example/x@y");
         assert_eq!(shown_url("git@h.example:x"), "git@h.example:x");
-    }
-
-    #[test]
-    fn moves_are_read_as_git_tells_them_and_nothing_else_is_one() {
-        let one = "1".repeat(40);
-        let none = "0".repeat(40);
-        let text = format!(
-            "refs/heads/a {one} refs/heads/a {none}\nx\na b c d\n(delete) {none} refs/heads/b {one}\n"
-        );
-        let moves = parse_moves(&text);
-        assert_eq!(moves.len(), 2);
-        assert_eq!(moves[0].shown(""), "makes refs/heads/a at 1111111111");
-        assert_eq!(moves[1].shown(""), "deletes refs/heads/b, which is at 1111111111");
     }
 }

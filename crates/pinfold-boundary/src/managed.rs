@@ -210,7 +210,7 @@ impl<M: Manager> Boundary for Managed<M> {
             memory: lacks.memory.is_none(),
             cpus: lacks.cpus.is_none(),
             pids: true,
-            landlock: sys::landlock_abi().unwrap_or(0),
+            landlock: sys::landlock::abi().unwrap_or(0),
         };
         Probe { capabilities, hands_over: true, findings }
     }

@@ -250,7 +250,7 @@ pub(crate) fn check_landlock(plan: &LaunchPlan) -> Result<u32, LaunchError> {
             "the policy requires Landlock, which a profile with nested sandboxes gives up"
                 .to_owned()
         } else {
-            let abi = sys::landlock_abi().unwrap_or(0);
+            let abi = sys::landlock::abi().unwrap_or(0);
             format!(
                 "the policy requires Landlock, and this kernel has ABI {abi} (2 or newer needed)"
             )

@@ -61,7 +61,7 @@ fn capabilities() -> Capabilities {
         cpus: group.as_ref().is_some_and(Group::shares_cpus),
         // RLIMIT_NPROC counts for each user namespace, with or without a group.
         pids: true,
-        landlock: sys::landlock_abi().unwrap_or(0),
+        landlock: sys::landlock::abi().unwrap_or(0),
     }
 }
 

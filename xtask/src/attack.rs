@@ -124,7 +124,7 @@ fn case(pinfold: &Path, seed: u64) -> Result<(String, Vec<String>), Box<dyn std:
         for _ in 0..random.usize(0..3) {
             sleep(Duration::from_millis(random.u64(0..500)));
             let edit = grammar::edit(&mut random);
-            story += &format!("--- person\n{edit}\n");
+            story += &format!("--- user\n{edit}\n");
             user.shell(&edit).stdout(Stdio::null()).stderr(Stdio::null()).status()?;
         }
         for mut session in sessions {

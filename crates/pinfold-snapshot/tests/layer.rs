@@ -87,7 +87,7 @@ impl Drop for World {
     fn drop(&mut self) {
         let victim = fs::read_to_string(self.0.path().join("victim")).unwrap();
         assert_eq!(victim, "untouched");
-        assert_eq!(fs::read_dir(self.0.path()).unwrap().count(), 2, "nothing beside the tree");
+        assert_eq!(fs::read_dir(self.0.path()).unwrap().count(), 2, "nothing outside the tree");
     }
 }
 
@@ -261,8 +261,8 @@ fn archives_of_a_directory_are_applied_in_the_order_of_their_names() {
 #[test]
 fn compression_is_recognised_by_content() {
     let world = World::new();
-    let beside = tempfile::tempdir().unwrap();
-    let packed = beside.path().join("named.tar");
+    let directory = tempfile::tempdir().unwrap();
+    let packed = directory.path().join("named.tar");
     let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
     gzip.write_all(&Archive::new().file("a", "A").bytes()).unwrap();
     fs::write(&packed, gzip.finish().unwrap()).unwrap();

@@ -33,7 +33,7 @@ impl Reference {
     fn start(dir: &Path) -> Option<Self> {
         let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(REFERENCE);
         if !program.exists() {
-            eprintln!("skipped: there is no {REFERENCE} beside the repository");
+            eprintln!("skipped: there is no {REFERENCE} next to the repository");
             return None;
         }
         let script = dir.join("script.json");

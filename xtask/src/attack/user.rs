@@ -71,7 +71,7 @@ impl User {
         }
         fs::write(user.home().join(".bashrc"), "true\n")?;
         let script = "git init -q --bare ../upstream; git init -q -b main .; \
-            git config user.name person; git config user.email person@example.org; \
+            git config user.name user; git config user.email user@example.org; \
             git remote add origin ../upstream; mkdir -p sub/deep lib .vscode .husky .claude; \
             echo 1 > file; echo '{}' > .vscode/settings.json; echo true > .husky/pre-push; \
             echo '{}' > .claude/settings.json; echo x > sub/deep/x; \

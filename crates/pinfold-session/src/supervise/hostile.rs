@@ -148,7 +148,7 @@ impl Rig {
             assert!(begun.elapsed() < PATIENCE, "the loop goes on");
             std::thread::sleep(Duration::from_millis(5));
         }
-        assert!(self.inside.try_wait().unwrap().is_some(), "the inside goes on");
+        assert!(self.inside.try_wait().unwrap().is_some(), "the sandbox goes on");
         drop(self.directory);
         self.loops.join().unwrap()
     }

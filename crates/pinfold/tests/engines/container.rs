@@ -237,7 +237,7 @@ fn an_engine_that_lies_fails_or_says_nothing_starts_nothing_and_is_named() {
 fn an_engine_sees_programs_and_the_container_and_nothing_else_of_the_host() {
     for user in people() {
         let stage = Stage::new(user);
-        let private = stage.write("home/private", "of the person's");
+        let private = stage.write("home/private", "of the user's own");
         // Whatever is open leads nowhere either, nor does what another process has as its root.
         let script = format!(
             "exec >&2; ls -xw0 / /etc /tmp /home; cat {0} /proc/1/root{0}; \
@@ -251,7 +251,7 @@ fn an_engine_sees_programs_and_the_container_and_nothing_else_of_the_host() {
         run.args(["--engine", "crun", "--", "true"]).env("PATH", path);
         let said = text(&run.output().unwrap().stderr);
         assert!(said.contains("outlook:"), "{said}");
-        assert!(!said.contains("of the person's"), "{said}");
+        assert!(!said.contains("of the user's own"), "{said}");
         let (_, mounts) = said.split_once("outlook:").unwrap();
         for mount in mounts.split_whitespace().filter(|word| word.starts_with('/')) {
             let known = ["/", "/proc", "/dev", "/etc/ld.so.cache"].contains(&mount);

@@ -8,7 +8,7 @@ use pinfold_testkit::memory::{descendants, search_memory};
 use pinfold_testkit::{Stage, people, skip};
 
 /// Begins every password below, none of which is written to the sandbox.
-const PASSWORD: &str = "hunter2-of-the-person";
+const PASSWORD: &str = "hunter2-of-the-user";
 
 /// Files of a user's home and of the repository, with passwords in every place of them.
 fn write_passwords(stage: &Stage) {

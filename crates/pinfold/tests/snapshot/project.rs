@@ -358,7 +358,7 @@ fn ci_trusts_a_hash_and_no_other() {
 #[test]
 fn user_is_asked_at_the_terminal() {
     if !installed("tmux") {
-        return skip("a person is asked at the terminal", "tmux is not installed");
+        return skip("user is asked at the terminal", "tmux is not installed");
     }
     for user in people() {
         let stage = Stage::new(user);

@@ -104,7 +104,7 @@ fn a_file_comes_back_as_it_went() {
 }
 
 #[test]
-fn what_is_no_plain_file_of_the_users_is_refused() {
+fn file_that_is_not_a_plain_file_of_the_users_is_refused() {
     let case = Case::new();
     let directory = case.file().parent().unwrap().to_owned();
     let at = |name: &str| directory.join(name);

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_below_is_reached_through_no_link() {
+    fn anchor_reaches_paths_below_it_through_no_link() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir_all(dir.path().join("a/b")).unwrap();
         symlink("a", dir.path().join("link")).unwrap();

@@ -256,7 +256,7 @@ fn killed_at_any_step_it_leaves_nothing_that_the_next_start_keeps() {
 }
 
 #[test]
-fn what_a_killed_start_of_another_layer_left_goes_too_unless_it_lives() {
+fn leftovers_of_a_killed_start_of_another_layer_go_too_unless_it_lives() {
     let dir = TempDir::new().unwrap();
     let agents = dir.path().join("agents");
     fs::create_dir_all(agents.join("dead.tmp-1/tree")).unwrap();

@@ -267,7 +267,7 @@ fn commands_that_name_too_much_are_refused_and_end_soon() {
 }
 
 #[test]
-fn what_lies_outside_or_is_no_file_is_not_followed() {
+fn link_to_the_outside_or_to_a_special_file_is_not_followed() {
     let world = commands(&["sh ./link; sh ./fifo; sh ./in; sh /etc/hostname; sh ../secret"]);
     fs::write(world.directory.path().join("secret"), "s").unwrap();
     symlink("/etc/hostname", world.root().join("link")).unwrap();
@@ -300,7 +300,7 @@ fn a_hash_is_the_same_wherever_the_file_lies_and_differs_by_format() {
 }
 
 #[test]
-fn what_is_no_settings_file_is_refused_by_name() {
+fn file_that_is_not_a_settings_file_is_refused_by_name() {
     let world = World::new("{}");
     let path = world.root().join("sandbox.json");
     fs::remove_file(&path).unwrap();

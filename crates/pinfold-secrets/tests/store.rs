@@ -140,7 +140,7 @@ fn links_and_pipes_are_not_followed_and_do_not_hang() {
 }
 
 #[test]
-fn what_a_killed_writer_left_is_swept_and_never_listed() {
+fn leftovers_of_a_killed_writer_are_swept_and_never_listed() {
     let (_root, store, dir) = store();
     store.set(&id("k"), Entry::Value(secret(VALUE)), None, &Bare).unwrap();
     fs::write(dir.join(".new-k"), "half").unwrap();

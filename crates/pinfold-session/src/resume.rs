@@ -277,7 +277,7 @@ mod tests {
     use super::shown;
 
     #[test]
-    fn what_a_failed_command_wrote_is_shown_without_what_drives_a_terminal() {
+    fn output_of_a_failed_command_is_shown_without_terminal_controls() {
         let colours = b"\x1b[31m\x1b[1mInternal Error\x1b[0m: EROFS\r\n";
         assert_eq!(shown(colours), "Internal Error: EROFS\n");
         assert_eq!(shown(b"a\x1b]0;title\x07b\x1b]8;;http://x\x1b\\c"), "abc");

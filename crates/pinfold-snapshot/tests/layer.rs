@@ -199,7 +199,7 @@ fn devices_are_left_out_and_counted() {
 }
 
 #[test]
-fn what_is_too_much_is_refused_in_passing() {
+fn oversized_layer_is_refused_while_it_is_read() {
     let world = World::new();
     let many = (0..20).fold(Archive::new(), |archive, n| archive.file(&format!("f{n}"), "x"));
     let few = &mut Budget::new(1 << 20, 10);

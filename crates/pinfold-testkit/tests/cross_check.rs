@@ -114,7 +114,7 @@ fn joined(events: &[Value]) -> Vec<Value> {
 }
 
 #[test]
-fn it_answers_like_the_reference() {
+fn answers_are_like_the_references() {
     let dir = tempfile::tempdir().unwrap();
     let Some(reference) = Reference::start(dir.path()) else { return };
     let server = ModelServer::start(Script::parse(SCRIPT.as_bytes()).unwrap()).unwrap();

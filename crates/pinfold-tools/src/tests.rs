@@ -195,7 +195,7 @@ fn content_is_recognised_by_its_bytes_and_not_by_its_name() {
 }
 
 #[test]
-fn what_is_no_regular_file_is_refused_and_nobody_waits_for_it() {
+fn special_file_is_refused_and_nobody_waits_for_it() {
     let place = place();
     let fifo = place.granted.join("fifo");
     rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::from_raw_mode(0o600))

@@ -133,7 +133,7 @@ fn lines() -> (Vec<LineIn>, Vec<LineOut>) {
 }
 
 #[test]
-fn what_goes_through_a_line_comes_back_as_it_went() {
+fn terminal_line_returns_bytes_as_they_went() {
     let (inward, outward) = lines();
     for message in inward {
         assert_eq!(LineIn::decode(&message.encode()).unwrap(), message);
@@ -256,7 +256,7 @@ fn descriptors_ride_along_and_the_end_is_seen() {
 }
 
 #[test]
-fn what_was_sent_is_read_although_the_peer_went_without_reading() {
+fn message_is_received_although_its_sender_left_without_reading() {
     let (left, right) = Channel::pair().unwrap();
     right.send(&Order::Finish, &[]).unwrap();
     left.send(&Report::Ended(Ended::Code(3)), &[]).unwrap();

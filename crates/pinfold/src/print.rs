@@ -94,7 +94,7 @@ mod tests {
     use super::{Ago, Size, plain};
 
     #[test]
-    fn it_is_the_same_and_has_nothing_that_drives_a_terminal() {
+    fn escaped_json_is_equal_and_cannot_control_a_terminal() {
         let value = serde_json::json!({ "a": "\u{9b}2J\u{7f}\u{202e}ü\u{1b}\n", "b": [1], "\u{e0041}": "\u{200b}" });
         for json in [value.to_string(), format!("{value:#}")] {
             let json = plain(&json);

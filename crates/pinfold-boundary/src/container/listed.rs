@@ -97,7 +97,7 @@ mod tests {
     use super::{Listed, may_be_below, parse};
 
     #[test]
-    fn what_is_mounted_elsewhere_may_have_any_name() {
+    fn directory_mounted_elsewhere_may_have_any_name() {
         let line =
             |point: &[u8]| [b"36 35 98:0 /a ", point, b" rw shared:1 - ext4 /dev/x rw"].concat();
         assert!(!may_be_below(&line(b"/mnt/\xff/tmp/root/a"), "/tmp/root"));

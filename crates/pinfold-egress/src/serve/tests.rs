@@ -132,7 +132,7 @@ fn a_panic_about_one_connection_or_question_ends_nothing_else() {
 }
 
 #[test]
-fn what_broke_is_served_again_with_the_rules_it_had() {
+fn broken_door_is_served_again_with_its_rules() {
     let door = door(NetworkPolicy::default());
     let mut policy = NetworkPolicy::default();
     let port = greeter();

@@ -238,7 +238,7 @@ fn notes_of_what_was_kept_are_few_and_their_names_short() {
 }
 
 #[test]
-fn what_must_be_recorded_is_refused_beyond_the_reserve() {
+fn event_that_must_be_recorded_is_refused_beyond_the_reserve() {
     let state = tempfile::tempdir().unwrap();
     let (audit, id) = of_session(state.path());
     let signature =

@@ -69,7 +69,7 @@ fn the_oldest_of_too_many_is_denied() {
 }
 
 #[test]
-fn what_no_rule_can_say_is_not_written_as_one() {
+fn command_that_no_rule_can_express_is_not_saved_as_one() {
     let approvals = Arc::new(Approvals::default());
     let (id, handle) = asked(&approvals, Terms { waits: true, ..TERMS });
     assert_eq!(approvals.answer(id, Answer::Always, "ada"), Err(AnswerError::NoRule));

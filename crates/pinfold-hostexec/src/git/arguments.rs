@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_executes_or_leads_elsewhere_is_refused() {
+    fn options_that_execute_or_lead_elsewhere_are_refused() {
         for line in [
             "-c core.sshCommand=x push",
             "-C /etc push",

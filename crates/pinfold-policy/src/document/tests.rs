@@ -54,7 +54,7 @@ fn a_key_given_twice_is_an_error_in_both_formats() {
 }
 
 #[test]
-fn what_is_not_json_says_where() {
+fn invalid_json_error_says_where() {
     for (text, expected) in [
         ("", "s.json:1: expected a value"),
         ("[1,]", "s.json:1: expected a JSON value"),

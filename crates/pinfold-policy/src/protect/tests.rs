@@ -64,7 +64,7 @@ fn histories_of_commands_vanish_with_the_files_of_direnv_in_a_home() {
 }
 
 #[test]
-fn what_only_looks_like_a_secret_stays() {
+fn text_that_only_looks_like_a_secret_stays() {
     let protection = defaults();
     for path in [
         ".env.example",
@@ -90,7 +90,7 @@ fn what_only_looks_like_a_secret_stays() {
 }
 
 #[test]
-fn what_the_host_executes_is_read_only() {
+fn files_that_the_host_executes_are_read_only() {
     let protection = defaults();
     for path in [
         ".vscode",
@@ -255,7 +255,7 @@ fn names_are_judged_by_where_they_really_lie() {
 }
 
 #[test]
-fn what_is_protected_in_a_home_is_protected_in_every_part_of_it() {
+fn protected_names_of_a_home_are_protected_in_every_part_of_it() {
     let protection = defaults();
     let read_only = Some(Effect::ReadOnly);
     assert_eq!(effect(&protection, &in_home(".config"), "systemd"), read_only);
@@ -322,7 +322,7 @@ fn secrets_by_their_further_names_vanish() {
 }
 
 #[test]
-fn what_tools_run_by_themselves_is_read_only() {
+fn files_that_tools_run_by_themselves_are_read_only() {
     let protection = defaults();
     for path in [
         ".direnv",
@@ -400,7 +400,7 @@ fn places_of_keys_are_refused_as_grants_unless_they_are_opted_in() {
 }
 
 #[test]
-fn what_runs_on_a_build_is_listed_and_not_protected() {
+fn files_that_run_on_a_build_are_listed_and_not_protected() {
     for path in [
         ".cargo/config.toml",
         ".npmrc",

@@ -124,7 +124,7 @@ fn a_count_that_was_only_begun_is_none_and_one_that_is_damaged_admits_nothing() 
 }
 
 #[test]
-fn what_is_reserved_bars_others_until_it_is_given_back() {
+fn reservation_bars_others_until_it_is_released() {
     let root = tempfile::tempdir().unwrap();
     let limit =
         || settings::Budget { tokens: Some(Valued::default_of(100)), ..budget(Window::Month) };

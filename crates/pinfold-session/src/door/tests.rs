@@ -31,7 +31,7 @@ fn no_flood_of_refusals_fills_the_log_or_the_screen() {
 }
 
 #[test]
-fn what_is_used_is_recorded_however_fast_it_comes() {
+fn usage_is_recorded_however_fast_it_comes() {
     let state = tempfile::tempdir().unwrap();
     let audit = Arc::new(Audit::open(state.path(), None).unwrap());
     let records = Records::new(audit, false, Vec::new());

@@ -101,7 +101,7 @@ fn a_limit_cuts_the_same_answer_short_each_time() {
 }
 
 #[test]
-fn what_goes_on_can_be_taken_back_and_others_do_not_wait_for_it() {
+fn running_request_can_be_cancelled_and_others_do_not_wait_for_it() {
     let place = place();
     let path = place.file("huge", "");
     // Sparse: there is nothing to find for a long time.
@@ -268,7 +268,7 @@ fn ripgreps_own_rules_count_and_a_slash_at_the_end_means_directories() {
 }
 
 #[test]
-fn what_is_left_out_or_has_gone_elsewhere_is_not_watched() {
+fn ignored_or_moved_directory_is_not_watched() {
     let place = place();
     place.file(".git/HEAD", "");
     place.file(".gitignore", "target/\n");

@@ -79,7 +79,7 @@ fn pinfolds_own_state_of_an_agent_takes_files_as_they_are() {
 }
 
 #[test]
-fn what_can_neither_lie_there_nor_be_mounted_there_is_refused_by_name() {
+fn file_that_can_neither_lie_nor_be_mounted_there_is_refused_by_name() {
     let (_dir, host) = directory();
     fs::create_dir_all(host.join("directory/config.toml")).unwrap();
     fs::create_dir(host.join("real")).unwrap();

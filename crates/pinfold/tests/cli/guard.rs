@@ -103,7 +103,7 @@ fn every_way_to_a_process_is_refused_before_it_is_loaded_and_when_it_is() {
 }
 
 #[test]
-fn what_starts_no_process_is_loaded() {
+fn bundle_that_starts_no_process_is_loaded() {
     let (user, stage) = stage();
     let harmless = [
         (

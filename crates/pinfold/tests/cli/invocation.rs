@@ -91,7 +91,7 @@ fn shell_reading(stage: &Stage, content: &str, line: &str) -> String {
 }
 
 #[test]
-fn what_the_command_does_not_read_of_a_file_is_there_for_the_next() {
+fn unread_input_of_a_file_is_left_for_the_next_command() {
     for user in people() {
         let stage = Stage::new(user);
         let short = "1\n2\n3\n";
@@ -123,7 +123,7 @@ fn the_callers_file_is_never_set_back_behind_where_it_was() {
 }
 
 #[test]
-fn what_others_wrote_to_the_same_output_stays_theirs() {
+fn output_of_others_to_the_same_file_stays() {
     let steal = "exec 5>&1; timeout 0.2 head -c 6 >stolen </proc/self/fd/5; true";
     for user in people() {
         let stage = Stage::new(user);

@@ -41,7 +41,7 @@ fn impostor(stage: &Stage, engine: &str, script: &str) -> String {
 }
 
 #[test]
-fn it_runs_with_its_streams_and_its_status_and_is_named() {
+fn run_behind_an_engine_has_its_streams_and_status_and_is_named() {
     for (user, engine) in engines() {
         let stage = Stage::new(user);
         let mut run = stage.pinfold(&["run"]);
@@ -67,7 +67,7 @@ fn it_runs_with_its_streams_and_its_status_and_is_named() {
 }
 
 #[test]
-fn what_runs_in_it_has_no_rights_and_sees_no_engine() {
+fn command_behind_an_engine_has_no_rights_and_sees_no_engine() {
     for (user, engine) in engines() {
         let stage = Stage::new(user);
         let script = "grep -E '^(Cap...|NoNewPrivs|Seccomp):' /proc/self/status | cut -f2 | sort -u; \
@@ -262,7 +262,7 @@ fn an_engine_sees_programs_and_the_container_and_nothing_else_of_the_host() {
 }
 
 #[test]
-fn what_cannot_be_chosen_is_refused_with_what_can() {
+fn unknown_choice_is_refused_with_the_known_ones() {
     let cases: [(&[&str], &str); 5] = [
         (&["--boundary", "namespace", "--engine", "runc"], "is for --boundary container"),
         (&["--engine", "apple"], "is for macOS"),

@@ -81,7 +81,7 @@ fn until(what: &str, is: impl Fn() -> bool) {
 }
 
 #[test]
-fn it_runs_with_its_streams_and_its_status_and_files_keep_their_owner() {
+fn run_behind_a_manager_has_its_streams_status_and_owners_of_files() {
     for scene in Scene::all("it_runs_with_its_streams") {
         let name = scene.room.name;
         let mut run = scene.run(&["--", "sh", "-c"]);
@@ -226,7 +226,7 @@ fn ten_at_once_are_ten() {
 
 /// Covers, a view, files of our own and the doors are those of the embedded boundary.
 #[test]
-fn what_is_hidden_is_hidden_and_what_is_private_is_gone() {
+fn hidden_files_are_hidden_and_private_files_are_gone() {
     for scene in Scene::all("what_is_hidden_is_hidden") {
         scene.stage.write("ws/.env", "TOKEN=secret");
         scene.stage.write("ws/sub/.env.local", "TOKEN=secret");

@@ -86,7 +86,7 @@ fn a_clone_into_an_empty_workspace_is_rebuilt() {
 }
 
 #[test]
-fn what_is_planted_in_an_empty_workspace_is_set_aside() {
+fn files_planted_in_an_empty_workspace_are_set_aside() {
     for site in sites() {
         let case = site.bare_directory();
         let output = case.inside(PLANT);
@@ -96,7 +96,7 @@ fn what_is_planted_in_an_empty_workspace_is_set_aside() {
 }
 
 #[test]
-fn what_a_killed_session_planted_in_an_empty_workspace_is_set_aside() {
+fn files_that_a_killed_session_planted_in_an_empty_workspace_are_set_aside() {
     for site in sites() {
         let case = site.bare_directory();
         let mut child = case.spawn_inside(&format!("{PLANT}\nsleep 1; echo ready; read line"));

@@ -45,7 +45,7 @@ fn both_sides_are_in_step_while_the_session_lives() {
 
 /// The host has them for a moment only.
 #[test]
-fn what_a_session_makes_and_takes_back_is_gone_again() {
+fn file_that_a_session_makes_and_removes_is_no_change() {
     for site in sites() {
         let case = site.repository();
         let script = "git branch topic; git branch stays; git branch used; git tag t; echo ready; \

@@ -98,7 +98,7 @@ fn nothing_shows_during_a_session_and_nothing_is_left_after_it() {
 }
 
 #[test]
-fn what_a_killed_session_left_goes_at_the_next_start() {
+fn leftovers_of_a_killed_session_go_at_the_next_start() {
     for site in sites() {
         let case = site.repository();
         let before = case.files();

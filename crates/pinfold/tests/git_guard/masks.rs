@@ -57,7 +57,7 @@ fn a_directory_that_the_host_replaces_is_masked_again() {
 }
 
 #[test]
-fn what_is_written_through_a_window_is_set_aside() {
+fn file_written_during_an_unmasked_moment_is_set_aside() {
     for site in sites() {
         let case = case(&site);
         // A descriptor that was opened before the mask came back.

@@ -129,7 +129,7 @@ fn new_sparse_files_of_terabytes_are_set_aside() {
 }
 
 #[test]
-fn what_misleads_waits_in_a_view() {
+fn misleading_files_wait_in_a_view() {
     for site in sites() {
         let case = site.repository();
         case.host("ln -s ../precious mine");

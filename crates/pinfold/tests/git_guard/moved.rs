@@ -59,7 +59,7 @@ fn nothing_of_another_directory_is_changed_in_the_place_of_one_that_was_moved() 
 }
 
 #[test]
-fn what_a_dead_session_made_is_not_removed_elsewhere() {
+fn files_of_a_dead_session_are_not_removed_elsewhere() {
     // One that is moved into the workspace is new there.
     let swaps = SWAPS.iter().filter(|swap| !swap.contains("mv ../victim"));
     for (site, swap) in swaps.flat_map(|swap| sites().into_iter().map(move |site| (site, swap))) {

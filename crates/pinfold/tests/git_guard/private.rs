@@ -181,7 +181,7 @@ fn stashes_come_out_on_top_of_the_hosts() {
 }
 
 #[test]
-fn what_is_no_stash_stays_off_the_list() {
+fn commit_that_is_not_a_stash_stays_off_the_list() {
     for site in sites() {
         let case = site.repository();
         let script = "git update-ref --create-reflog -m \"$(printf 'x\\033[2J')\" refs/stash HEAD; \
@@ -270,7 +270,7 @@ fn a_staged_change_survives_what_leaves_the_checkout_alone() {
 }
 
 #[test]
-fn what_a_sparse_checkout_leaves_out_stays_out() {
+fn files_outside_a_sparse_checkout_stay_out() {
     for site in sites() {
         for options in ["--no-cone a", "--sparse-index a"] {
             let case = site.repository();

@@ -80,7 +80,7 @@ fn a_stash_over_a_protected_directory_keeps_both_sides() {
 }
 
 #[test]
-fn what_a_session_writes_itself_is_set_aside_and_named() {
+fn gitfile_that_a_session_writes_is_set_aside_and_named() {
     for site in sites() {
         let case = repository(&site);
         let before =
@@ -115,7 +115,7 @@ fn what_a_session_writes_itself_is_set_aside_and_named() {
 }
 
 #[test]
-fn what_a_session_commits_is_not_applied_when_it_is_checked_out() {
+fn commits_of_a_session_are_not_applied_to_a_branch_that_is_checked_out() {
     for site in sites() {
         let case = repository(&site);
         let script = "git config user.name t; git config user.email t@t; git checkout -q -b bad; \

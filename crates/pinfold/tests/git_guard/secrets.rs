@@ -8,7 +8,7 @@ const TRACKED: &str = "mkdir -p testdata sub/.aws; echo pem > testdata/server.pe
     echo secret >> prod.env; echo typed >> sub/.aws/credentials; echo free > sub/local.env";
 
 #[test]
-fn what_git_has_as_it_is_is_not_hidden() {
+fn secret_names_with_committed_content_are_not_hidden() {
     for site in sites() {
         let case = site.repository();
         case.host(TRACKED);

@@ -39,7 +39,7 @@ fn a_linked_worktree_is_a_workspace() {
 }
 
 #[test]
-fn what_is_checked_out_elsewhere_is_not_moved() {
+fn branch_checked_out_elsewhere_is_not_moved() {
     for site in sites() {
         let case = site.repository();
         case.host(LINKED);

@@ -68,8 +68,8 @@ fn memory_of_its_own_ends_it_with_all_that_it_has_started_and_nothing_else() {
 }
 
 #[test]
-fn what_has_left_its_parent_counts_wherever_its_memory_lies() {
-    if not_behind_gvisor("what_has_left_its_parent_counts_wherever_its_memory_lies", OF_NO_PART) {
+fn orphaned_process_counts_wherever_its_memory_lies() {
+    if not_behind_gvisor("orphaned_process_counts_wherever_its_memory_lies", OF_NO_PART) {
         return;
     }
     let held = [
@@ -140,8 +140,8 @@ fn a_share_of_the_processors_holds_for_all_that_it_starts() {
 }
 
 #[test]
-fn what_the_whole_session_may_use_up_bounds_each_of_its_parts() {
-    if not_behind_gvisor("what_the_whole_session_may_use_up_bounds_each_of_its_parts", OF_NO_PART) {
+fn limits_of_the_session_bound_each_of_its_parts() {
+    if not_behind_gvisor("limits_of_the_session_bound_each_of_its_parts", OF_NO_PART) {
         return;
     }
     for user in people() {

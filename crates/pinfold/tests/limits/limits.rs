@@ -193,7 +193,7 @@ fn memory_that_processes_share_counts_once() {
 }
 
 #[test]
-fn what_lies_in_private_directories_counts_as_memory() {
+fn files_in_private_directories_count_as_memory() {
     for user in people() {
         let stage = Stage::new(user);
         let script = "head -c 200M /dev/zero >/tmp/large; sleep 20";

@@ -83,7 +83,7 @@ fn lscpu_works_without_a_limit() {
 /// A hostile sandbox tries to change what is shown, to see the control groups below, and to hide its use of
 /// memory from what watches it.
 #[test]
-fn what_shows_limits_cannot_be_changed_or_taken_away() {
+fn limits_view_cannot_be_changed_or_removed() {
     if engine().is_some() {
         return skip("the control groups below what is shown", "an engine has none there");
     }

@@ -164,7 +164,7 @@ fn output_comes_in_order_byte_by_byte_and_waits_for_a_slow_reader() {
 }
 
 #[test]
-fn what_runs_is_ended_with_all_that_it_has_started() {
+fn running_program_is_ended_with_all_its_children() {
     for user in people() {
         let stage = Stage::new(user);
         let served = Served::new(&stage);
@@ -247,7 +247,7 @@ fn a_detached_session_outlives_its_client_until_it_is_stopped() {
 }
 
 #[test]
-fn what_cannot_be_started_says_why() {
+fn failed_start_says_why() {
     let stage = Stage::new(people()[0]);
     let served = Served::new(&stage);
     let options = |options: &[&str]| SessionStart {
@@ -283,7 +283,7 @@ fn what_cannot_be_started_says_why() {
 }
 
 #[test]
-fn who_serves_tools_can_neither_be_read_nor_stopped_from_inside() {
+fn tool_server_can_neither_be_read_nor_stopped_from_inside() {
     for user in people() {
         let stage = Stage::new(user);
         stage.write("ws/file", "content");

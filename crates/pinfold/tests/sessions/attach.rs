@@ -188,7 +188,7 @@ fn typed_input_arrives_and_the_end_is_reported_with_its_status() {
 }
 
 #[test]
-fn it_is_left_and_found_again() {
+fn client_detaches_and_attaches_again() {
     for user in people() {
         let stage = Stage::new(user);
         let id = echoing(&stage, "true", "up");
@@ -314,7 +314,7 @@ fn client_that_stops_reading_stalls_nobody_and_is_painted_again_later() {
 }
 
 #[test]
-fn what_stops_itself_goes_on() {
+fn command_that_stops_itself_is_continued() {
     for user in people() {
         let stage = Stage::new(user);
         detached(&stage, &["--tty"], "read go; kill -TSTP $$; echo went on; read line");
@@ -346,7 +346,7 @@ fn a_session_without_a_terminal_shows_what_it_writes_and_how_it_ends() {
 }
 
 #[test]
-fn what_cannot_be_attached_to_says_what_to_do_instead() {
+fn attach_to_a_session_without_a_terminal_is_refused_with_a_hint() {
     for user in people() {
         let stage = Stage::new(user);
         let mut run =

@@ -35,7 +35,7 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 #[test]
-fn it_runs_is_found_by_its_name_and_leaves_its_log() {
+fn detached_session_is_found_by_its_name_and_leaves_its_log() {
     for user in people() {
         let stage = Stage::new(user);
         let script = "echo out; echo err >&2; while [ ! -e go ]; do sleep 0.01; done; echo end";
@@ -104,7 +104,7 @@ fn a_short_one_has_run_as_well() {
 }
 
 #[test]
-fn it_outlives_the_terminal_that_it_was_started_in() {
+fn detached_session_outlives_the_terminal_that_started_it() {
     if !installed("tmux") {
         skip("it_outlives_the_terminal", "tmux is not installed");
         return;

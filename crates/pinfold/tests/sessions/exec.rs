@@ -86,7 +86,7 @@ fn status_streams_environment_and_directory_are_its_own() {
 }
 
 #[test]
-fn what_it_does_is_inside_and_is_recorded() {
+fn exec_happens_inside_and_is_recorded() {
     for user in people() {
         let stage = Stage::new(user);
         stage.write("private", "secret of the host");

@@ -115,7 +115,7 @@ fn a_command_is_tried_again_as_often_as_it_says() {
 }
 
 #[test]
-fn what_a_command_leaves_running_stays_and_its_output_is_drained() {
+fn background_processes_of_a_command_stay_and_its_output_is_drained() {
     for user in people() {
         let stage = Stage::new(user);
         let server = "(while :; do echo noise; done) & echo $! > pid";
@@ -147,7 +147,7 @@ fn the_time_limit_and_an_interrupt_end_the_commands_too() {
 }
 
 #[test]
-fn what_a_failed_command_planted_for_the_host_is_set_aside() {
+fn files_that_a_failed_command_planted_for_the_host_are_set_aside() {
     for user in people() {
         let stage = Stage::new(user);
         let plant = "mkdir sub && cd sub && git init -q && mkdir -p .git/hooks && \
@@ -165,7 +165,7 @@ const ASKS: &str = r#"{"network": {"allow": ["registry.example"]},
     "resumeCommands": ["sh tools/setup.sh"]}"#;
 
 #[test]
-fn what_widens_waits_and_lapses_with_every_change() {
+fn widening_settings_wait_and_lapse_with_every_change() {
     for user in people() {
         let stage = Stage::new(user);
         repository(&stage, ASKS);
@@ -260,7 +260,7 @@ fn lower_limit_needs_no_new_trust_and_a_higher_one_does() {
 }
 
 #[test]
-fn what_cannot_be_looked_over_waits_for_trust_and_stops_no_run() {
+fn unreadable_base_waits_for_trust_and_stops_no_run() {
     let many: String = (0..1200).map(|n| format!(" d{n}")).collect();
     for user in people() {
         let cases = [("cat secret", "cannot read"), (many.as_str(), "names too many files")];

@@ -88,7 +88,7 @@ fn a_command_is_suspended_and_resumed_as_a_job() {
 }
 
 #[test]
-fn what_a_command_leaves_writing_ends_with_it() {
+fn writers_that_a_command_leaves_end_with_it() {
     if !tmux_is_there("what a command leaves") {
         return;
     }

@@ -77,7 +77,7 @@ fn secrets_are_hidden_below_every_grant_and_in_every_mode() {
 
 /// What a tool of the host runs is not changed by granting its own directory.
 #[test]
-fn what_the_host_runs_in_a_home_is_read_only_in_every_part_of_it() {
+fn files_that_the_host_runs_in_a_home_are_read_only_in_every_part_of_it() {
     for user in people() {
         let stage = Stage::new(user);
         stage.write("home/.cargo/config.toml", "# mine\n");

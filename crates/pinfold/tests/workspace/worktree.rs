@@ -119,7 +119,7 @@ fn work_that_would_be_lost_keeps_the_worktree_and_the_note_says_how_to_remove_it
 }
 
 #[test]
-fn what_is_ignored_and_closed_goes_with_the_worktree() {
+fn ignored_closed_directory_goes_with_the_worktree() {
     for user in people() {
         let stage = repository(user);
         let script = "mkdir -p build/m/v1 build/shut; echo o >build/m/v1/o; chmod -R a-w build/m; \

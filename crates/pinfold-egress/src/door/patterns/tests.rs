@@ -183,7 +183,7 @@ fn base64_in_lines_and_with_escapes_is_found() {
 }
 
 #[test]
-fn what_is_no_secret_passes() {
+fn text_that_only_resembles_a_secret_passes() {
     let patterns = of(&[ODD, "hunter2!"]);
     for text in [
         "Pa55/w+rd&<x>\"q\\z_R3AL-s3cret~98",

@@ -29,7 +29,7 @@ fn image_is_identified_by_its_registry_digest_else_by_its_id() {
 }
 
 #[test]
-fn what_an_engine_says_becomes_an_error_with_a_way_out() {
+fn output_of_an_engine_becomes_an_error_with_a_hint() {
     let docker = engine(ImageEngine::Docker);
     let stopped = docker.failed(
         "x",

@@ -57,7 +57,7 @@ fn restrictions_beat_grants() {
 }
 
 #[test]
-fn what_leads_to_something_protected_stays_in_place() {
+fn parent_of_a_protected_file_cannot_be_moved() {
     for path in ["/w", "/w/.vscode", "/w/sub", "/w/sub/.git", "/w/sub/.git/config"] {
         assert!(!allowed(Access::MOVE, path), "{path}");
         assert!(!allowed(Access::DELETE, path), "{path}");

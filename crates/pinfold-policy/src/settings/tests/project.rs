@@ -45,7 +45,7 @@ fn moltnets_example_is_read_as_it_is() {
 }
 
 #[test]
-fn what_widens_waits_and_what_narrows_does_not() {
+fn widening_settings_wait_and_narrowing_ones_do_not() {
     let case = project(EXAMPLE);
     let settings = case.resolve().unwrap();
     assert_eq!(

@@ -129,7 +129,7 @@ fn approved_after(
 }
 
 #[test]
-fn what_was_shown_is_what_goes() {
+fn pushed_commits_are_those_that_were_shown() {
     let Some(user) = people_with_git("what was shown").pop() else { return };
     let commit = "echo 2 >>file; git commit -qam shown; git rev-parse HEAD >shown";
     for change in [

@@ -87,7 +87,7 @@ fn program_that_is_not_listed_or_missing_is_refused_with_a_hint() {
 }
 
 #[test]
-fn it_runs_where_the_caller_stands_and_nowhere_else() {
+fn host_command_runs_in_the_callers_directory_and_nowhere_else() {
     for user in people() {
         let scene = Scene::new(user, ALL);
         scene.program("moltnet", SHOW);
@@ -165,7 +165,7 @@ fn a_time_limit_ends_the_whole_tree() {
 }
 
 #[test]
-fn what_a_program_leaves_ends_with_it_and_with_who_asked() {
+fn processes_that_a_host_program_leaves_end_with_it_and_with_its_client() {
     let scene = Scene::new(people()[0], ALL);
     let mark = format!("32{}", std::process::id());
     scene.program("moltnet", &format!("#!/bin/sh\nsetsid sleep {mark} >/dev/null 2>&1 &\necho began\n[ -z \"$1\" ] || sleep {mark}9\n"));
@@ -181,7 +181,7 @@ fn what_a_program_leaves_ends_with_it_and_with_who_asked() {
 
 /// For want of memory the kernel may choose the process that minds a program.
 #[test]
-fn what_a_minder_minds_ends_with_it() {
+fn program_ends_with_its_killed_minder() {
     let scene = Scene::new(people()[0], ALL);
     let mark = format!("33{}", std::process::id());
     scene.program("moltnet", &format!("#!/bin/sh\nsleep {mark}1 & echo began; sleep {mark}2\n"));
@@ -288,7 +288,7 @@ fn nothing_is_left_of_a_request() {
 }
 
 #[test]
-fn what_runs_on_the_host_is_what_the_wrappers_make_of_it() {
+fn host_command_runs_as_the_wrappers_change_it() {
     if !pinfold_testkit::installed("python3") {
         return pinfold_testkit::skip("wrappers", "python3 is not installed");
     }

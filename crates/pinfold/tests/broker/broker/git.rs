@@ -39,7 +39,7 @@ fn branches_tags_deletions_force_and_upstreams_are_git_s_own() {
 }
 
 #[test]
-fn what_was_pushed_by_others_is_fetched_into_the_insides_repository() {
+fn commits_pushed_by_others_are_fetched_into_the_sandboxs_repository() {
     for user in people_with_git("a fetch") {
         let scene = Scene::with_repository(user, GIT);
         scene.outside(
@@ -165,7 +165,7 @@ fn a_rule_for_a_push_moves_no_other_reference() {
 
 /// A rule that excludes an option excludes what it does: there are other words for it.
 #[test]
-fn what_a_rule_excludes_it_excludes_in_whatever_words() {
+fn rule_excludes_an_option_in_any_spelling() {
     let Some(user) = people_with_git("what a rule excludes").pop() else { return };
     let rule = |excludes: &str| {
         format!(

@@ -187,7 +187,7 @@ fn a_context_is_gone_when_a_build_fails_or_is_ended() {
 }
 
 #[test]
-fn what_can_be_no_part_of_an_image_is_refused_before_anything_is_built() {
+fn special_files_are_refused_before_an_image_is_built() {
     let Some(room) = Room::podman("what_can_be_no_part_of_an_image_is_refused") else { return };
     let scene = Scene::new(&room);
     let folder = scene.path("ext");

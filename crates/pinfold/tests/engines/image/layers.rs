@@ -15,8 +15,8 @@ fn trust(scene: &Scene<'_>, options: &[&str]) -> String {
 }
 
 #[test]
-fn what_a_repository_adds_is_built_only_as_somebody_has_looked_at_it() {
-    let rooms = Room::all("what_a_repository_adds_is_built_only_as_somebody_has_looked_at_it");
+fn layer_of_a_repository_is_built_only_as_the_user_has_seen_it() {
+    let rooms = Room::all("layer_of_a_repository_is_built_only_as_the_user_has_seen_it");
     for (index, room) in rooms.into_iter().enumerate() {
         let scene = Scene::new(&room);
         scene.stage.write("ws/.agent-loop/config.json", "{}");

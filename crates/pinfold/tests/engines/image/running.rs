@@ -149,7 +149,7 @@ fn an_agent_runs_in_its_own_image() {
 
 /// An engine is believed that it has an image, and not what is in it.
 #[test]
-fn what_an_engine_saves_is_held_against_what_it_said() {
+fn saved_image_is_checked_against_the_engines_listing() {
     let user = people().remove(0);
     let stage = pinfold_testkit::Stage::new(user);
     let image = pack("lie:1", NEW, "{}", vec![layer("lie")]);

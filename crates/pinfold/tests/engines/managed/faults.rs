@@ -69,7 +69,7 @@ fn a_supervisor_that_is_killed_at_any_time_leaves_nothing_for_long() {
 
 /// By the engine's control group where it has one, else by init.
 #[test]
-fn what_needs_more_memory_than_it_may_have_ends_with_the_limits_name() {
+fn command_over_its_memory_limit_ends_with_the_limits_name() {
     for scene in Scene::all("what_needs_more_memory") {
         let name = scene.room.name;
         // tail keeps a line whole, and nothing here ends one.
@@ -86,7 +86,7 @@ fn what_needs_more_memory_than_it_may_have_ends_with_the_limits_name() {
 /// A machine that lost its power comes back with what lay on its disk: the session's files, and a container that
 /// nobody runs.
 #[test]
-fn what_a_power_failure_left_is_swept_by_the_next_run() {
+fn leftovers_of_a_power_failure_are_swept_by_the_next_run() {
     let Some(room) = Room::docker("what_a_power_failure_left") else { return };
     let mut scene = Scene { room, stage: Stage::new(people().remove(0)) };
     let (mut run, name) = scene.waiting(&[]);

@@ -74,7 +74,7 @@ fn a_plugin_that_fails_is_an_error_in_its_words_and_nothing_runs() {
 }
 
 #[test]
-fn it_is_taken_from_the_persons_settings_alone_and_never_from_the_workspace() {
+fn plugin_is_taken_from_the_users_settings_and_never_from_the_workspace() {
     for user in people() {
         let stage = stage(user, "#!/bin/sh\ntouch ~/executed\n");
         let planted = stage.write("ws/plugin", "#!/bin/sh\ntouch ~/executed\n");

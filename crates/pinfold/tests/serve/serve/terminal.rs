@@ -161,7 +161,7 @@ fn client_that_leaves_ends_its_program_and_endless_resizes_block_nobody() {
 }
 
 #[test]
-fn what_has_no_terminal_cannot_be_given_a_size() {
+fn program_without_a_terminal_cannot_be_resized() {
     let stage = Stage::new(people()[0]);
     let served = Served::new(&stage);
     let session = served.start(&[]);

@@ -42,9 +42,9 @@ fn editor_is_painted_again_for_each_attached_client() {
 
 /// A string that has no end takes all that follows, and what is shown after it is seen by nobody.
 #[test]
-fn what_was_left_unfinished_ends_with_leaving() {
+fn unfinished_sequence_ends_on_detach() {
     if !installed("tmux") {
-        skip("what_was_left_unfinished_ends_with_leaving", "tmux is not installed");
+        skip("unfinished_sequence_ends_on_detach", "tmux is not installed");
         return;
     }
     let pinfold = executable();

@@ -73,7 +73,7 @@ fn a_time_that_is_over_ends_the_whole_tree() {
 }
 
 #[test]
-fn what_a_client_ran_ends_when_it_dies_and_the_session_goes_on() {
+fn program_of_a_client_ends_when_it_dies_and_the_session_goes_on() {
     if not_behind_gvisor("what a client ran", OWN_PROCESSES) {
         return;
     }
@@ -115,7 +115,7 @@ fn signals_reach_what_runs() {
 }
 
 #[test]
-fn it_ends_with_the_session_and_says_so() {
+fn exec_ends_with_the_session_and_says_so() {
     for user in people() {
         let stage = Stage::new(user);
         for stop in [true, false] {
@@ -162,7 +162,7 @@ fn a_session_deaf_to_the_wish_to_end_is_killed() {
 }
 
 #[test]
-fn what_stops_itself_stops_nobody_who_watches_it() {
+fn command_that_stops_itself_stops_no_attached_client() {
     for user in people() {
         let stage = Stage::new(user);
         let begun = Instant::now();
@@ -180,7 +180,7 @@ fn what_stops_itself_stops_nobody_who_watches_it() {
 }
 
 #[test]
-fn what_is_above_a_task_can_be_stopped_but_the_time_goes_on() {
+fn stopped_minder_of_a_task_does_not_stop_its_time_limit() {
     for user in people() {
         let stage = Stage::new(user);
         let session = Session::start(&stage, &[]);

@@ -40,8 +40,8 @@ fn a_tarball_a_directory_and_an_image_are_systems_to_run_on() {
 }
 
 #[test]
-fn what_a_session_writes_to_its_system_goes_with_it() {
-    if !possible("what_a_session_writes_to_its_system_goes_with_it") {
+fn changes_of_a_session_to_its_system_go_with_it() {
+    if !possible("changes_of_a_session_to_its_system_go_with_it") {
         return;
     }
     for user in people() {

@@ -127,8 +127,8 @@ fn builds_of_one_hash_at_once_share_the_work() {
 }
 
 #[test]
-fn what_is_half_written_or_damaged_is_made_again() {
-    if !possible("what_is_half_written_or_damaged_is_made_again") {
+fn half_written_or_damaged_layer_is_made_again() {
+    if !possible("half_written_or_damaged_layer_is_made_again") {
         return;
     }
     for user in people() {

@@ -33,7 +33,7 @@ fn reached(test: &str, registry: &str, programs: &[&str]) -> bool {
 }
 
 #[test]
-fn what_is_set_up_for_all_programs_can_be_changed_in_place() {
+fn system_configuration_can_be_changed_in_place() {
     for user in people() {
         let stage = Stage::new(user);
         commands(
@@ -70,7 +70,7 @@ const REFUSALS: [&str; 4] = [
 ];
 
 #[test]
-fn what_cannot_be_changed_in_place_is_refused_with_a_hint() {
+fn setup_that_changes_host_files_in_place_is_refused_with_a_hint() {
     let own: &[&str] = &[
         "chmod 700 /usr/bin/env",
         "echo x >>/usr/bin/env",

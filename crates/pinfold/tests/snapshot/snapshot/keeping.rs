@@ -45,8 +45,8 @@ fn of_a_repository_the_current_snapshot_and_one_old_are_kept() {
 }
 
 #[test]
-fn what_a_session_runs_on_is_not_removed() {
-    if !possible("what_a_session_runs_on_is_not_removed") {
+fn snapshot_in_use_is_not_removed() {
+    if !possible("snapshot_in_use_is_not_removed") {
         return;
     }
     for user in people() {
@@ -75,8 +75,8 @@ fn what_a_session_runs_on_is_not_removed() {
 }
 
 #[test]
-fn what_is_there_can_be_seen() {
-    if !possible("what_is_there_can_be_seen") {
+fn snapshots_are_listed_and_inspected() {
+    if !possible("snapshots_are_listed_and_inspected") {
         return;
     }
     for user in people() {

@@ -33,7 +33,7 @@ fn nothing_is_written_through_a_link() {
 }
 
 #[test]
-fn what_is_no_file_stays_behind_and_bits_are_dropped() {
+fn special_files_stay_behind_and_setuid_bits_are_dropped() {
     if !installed("python3") {
         return skip("what_is_no_file_stays_behind", "it takes python3");
     }

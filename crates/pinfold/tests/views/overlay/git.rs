@@ -66,9 +66,9 @@ fn hooks_and_configuration_stay_in_the_view() {
 }
 
 #[test]
-fn what_the_host_would_execute_is_left_and_can_be_taken() {
+fn files_that_the_host_would_execute_are_left_and_can_be_taken() {
     if !installed("git") {
-        return skip("what_the_host_would_execute_is_left_and_can_be_taken", "it takes git");
+        return skip("files_that_the_host_would_execute_are_left_and_can_be_taken", "it takes git");
     }
     for user in people() {
         let stage = Stage::new(user);

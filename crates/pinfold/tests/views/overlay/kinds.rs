@@ -107,7 +107,7 @@ fn files_keep_their_owner() {
 }
 
 #[test]
-fn what_was_taken_over_is_newer_than_what_was_built_before() {
+fn applied_file_is_newer_than_earlier_builds() {
     for user in people() {
         let stage = Stage::new(user);
         host(&stage, "echo a >source");
@@ -150,7 +150,7 @@ fn the_path_of_a_workspace_may_hold_anything() {
 }
 
 #[test]
-fn what_lies_in_a_closed_directory_is_taken_over_and_it_is_closed_again() {
+fn file_in_a_closed_directory_is_applied_and_the_directory_is_closed_again() {
     for user in people() {
         let stage = Stage::new(user);
         host(

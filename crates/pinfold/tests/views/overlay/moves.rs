@@ -85,7 +85,7 @@ fn git_moves_directories() {
 }
 
 #[test]
-fn what_cannot_be_renamed_stays_as_it_was() {
+fn failed_rename_leaves_both_files_as_they_were() {
     if !installed("python3") {
         return skip("what_cannot_be_renamed_stays", "it takes python3");
     }

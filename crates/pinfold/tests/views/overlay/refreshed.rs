@@ -175,7 +175,7 @@ fn masks_in_a_view_stay_when_it_is_refreshed() {
 
 /// A directory takes its mask to its new name, and a file leaves it behind.
 #[test]
-fn what_is_hidden_in_a_view_stays_hidden_when_the_host_renames_it() {
+fn hidden_file_in_a_view_stays_hidden_when_the_host_renames_it() {
     for user in people() {
         let stage = Stage::new(user);
         let session =

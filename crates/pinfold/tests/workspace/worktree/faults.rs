@@ -86,7 +86,7 @@ const KILLS: [(usize, u32); 12] = [
 ];
 
 #[test]
-fn what_a_kill_leaves_is_gone_on_with() {
+fn next_run_continues_after_a_kill_at_any_stage() {
     for user in people() {
         let stage = repository(user);
         for (nth, step) in KILLS {

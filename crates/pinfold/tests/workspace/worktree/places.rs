@@ -86,7 +86,7 @@ fn a_branch_of_one_remote_begins_where_the_remote_has_it() {
 }
 
 #[test]
-fn what_is_in_the_way_is_named() {
+fn obstacle_to_a_worktree_is_named() {
     for user in people() {
         let stage = repository(user);
         let here = stage.base().display().to_string();

@@ -242,6 +242,13 @@ pub enum Event<'a> {
         /// Why.
         reason: String,
     },
+    /// What the user was told at the end of the session, perhaps in fewer words.
+    Note {
+        /// What it is about.
+        topic: &'static str,
+        /// The words.
+        text: String,
+    },
     /// Records of the session were not written, because it provoked too many.
     Dropped {
         /// How many so far, of all that it provoked.

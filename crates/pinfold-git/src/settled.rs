@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use pinfold_host::note::{Note, Topic};
+
 /// Something that the sandbox wrote and the host did not take.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kept {
@@ -34,13 +36,15 @@ pub struct Settled {
 }
 
 impl Settled {
-    /// What the user should know, one line each.
-    pub fn notes(&self) -> Vec<String> {
+    /// Returns what the user should know.
+    pub fn notes(&self) -> Vec<Note> {
         let taken = self.taken.iter().map(|what| format!("taken over: {what}"));
+        let taken = taken.map(|text| Note::new(Topic::Changed, text));
         let kept = self.kept.iter().map(|Kept { what, why, opt_in }| match opt_in {
             Some(opt_in) => format!("not taken over: {what}: {why} (--opt-in {opt_in} allows it)"),
             None => format!("not taken over: {what}: {why}"),
         });
-        taken.chain(kept).chain(self.built.clone()).collect()
+        let kept = kept.map(|text| Note::new(Topic::Waiting, text));
+        taken.chain(kept).chain(self.built.clone().map(Note::warning)).collect()
     }
 }

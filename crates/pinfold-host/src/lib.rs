@@ -12,6 +12,7 @@ pub mod io;
 pub mod ipc;
 pub mod launcher;
 pub mod memo;
+pub mod note;
 pub mod owned;
 pub mod placeholder;
 pub mod process;

@@ -1,5 +1,7 @@
 //! The session's doors: which there are, what serves them, and what is reported about them.
 
+mod used;
+
 use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
@@ -14,6 +16,7 @@ use pinfold_egress::{
 use pinfold_host::Host;
 use pinfold_host::audit::{Audit, Event, Login};
 use pinfold_host::io::lock;
+use pinfold_host::note::{Note, Topic};
 use pinfold_host::rate_limit::Pace;
 use pinfold_policy::network::{Endpoint, HostPattern, NetworkPolicy, NetworkRule};
 use pinfold_policy::settings::Settings;
@@ -25,6 +28,8 @@ use crate::placed;
 use crate::publish::{self, Sockets};
 use crate::ssh::Ssh;
 use crate::trust::Trust;
+
+use used::Used;
 
 /// The port of the outward door. Like the gateway's it lies below 1024, so nothing inside can
 /// take it.
@@ -183,6 +188,7 @@ pub(crate) struct Records {
     silent: Vec<HostPattern>,
     refusals: Mutex<Refusals>,
     reached: Mutex<BTreeSet<String>>,
+    used: Mutex<Used>,
 }
 
 /// What was refused so far.
@@ -190,7 +196,7 @@ struct Refusals {
     /// Whether lines are shown as they come; not over the screen of an interactive program.
     live: bool,
     shown: HashSet<String>,
-    waiting: Vec<String>,
+    waiting: Vec<Note>,
     pace: Pace,
 }
 
@@ -206,13 +212,19 @@ impl Records {
     pub(crate) fn new(audit: Arc<Audit>, live: bool, silent: Vec<HostPattern>) -> Self {
         let (shown, waiting, pace) = (HashSet::new(), Vec::new(), Pace::default());
         let refusals = Mutex::new(Refusals { live, shown, waiting, pace });
-        Self { audit, silent, refusals, reached: Mutex::default() }
+        Self { audit, silent, refusals, reached: Mutex::default(), used: Mutex::default() }
     }
 
     /// The lines that are still to be shown, at the end.
-    pub(crate) fn rest(&self) -> Vec<String> {
+    pub(crate) fn rest(&self) -> Vec<Note> {
         let mut refusals = lock(&self.refusals);
         std::mem::take(&mut refusals.waiting)
+    }
+
+    /// Returns a line about what was used of models, if anything was.
+    pub(crate) fn used(&self) -> Option<Note> {
+        let text = lock(&self.used).in_words()?;
+        Some(Note::new(Topic::Usage, text))
     }
 
     /// The smallest rules for everything that was reached.
@@ -227,7 +239,7 @@ impl Records {
     /// Records a fault of ours, and tells the user once.
     pub(crate) fn fault(&self, what: &str) {
         let mut refusals = lock(&self.refusals);
-        refusals.show(format!("a fault of pinfold's own: {what}"));
+        refusals.show(Note::warning(format!("a fault of pinfold's own: {what}")));
         let step = refusals.pace.step();
         drop(refusals);
         if step.is_some() {
@@ -246,7 +258,8 @@ impl Records {
         if !self.is_silent(asked) {
             let mut refusals = lock(&self.refusals);
             let hint = hint.map_or(String::new(), |hint| format!(" ({hint})"));
-            refusals.show(format!("refused: {reason}{hint}"));
+            let text = format!("refused: {reason}{hint}");
+            refusals.show(Note::new(Topic::Refused, text));
         }
         self.denied(door, asked.to_owned(), reason.to_owned())
     }
@@ -273,19 +286,20 @@ impl Records {
 
 impl Refusals {
     /// Shows each line once, and not more than a user reads.
-    fn show(&mut self, line: String) {
-        if self.shown.len() > MOST_LINES || self.shown.contains(&line) {
+    fn show(&mut self, note: Note) {
+        if self.shown.len() > MOST_LINES || self.shown.contains(&note.text) {
             return;
         }
-        self.shown.insert(line.clone());
-        let line = match self.shown.len() > MOST_LINES {
-            true => "refused: more hosts; `pinfold audit` lists them".to_owned(),
-            false => line,
+        self.shown.insert(note.text.clone());
+        let note = if self.shown.len() > MOST_LINES {
+            Note::new(Topic::Refused, "refused: more hosts; `pinfold audit` lists them")
+        } else {
+            note
         };
         if self.live {
-            notify!("pinfold: {line}");
+            notify!("pinfold: {}", note.text);
         } else {
-            self.waiting.push(line);
+            self.waiting.push(note);
         }
     }
 }
@@ -302,12 +316,14 @@ impl Journal for Records {
             }
             DoorEvent::Denied { status, reason, method, host, path, for_user } => {
                 if *for_user {
-                    lock(&self.refusals).show(reason.trim_start_matches("pinfold: ").to_owned());
+                    let text = reason.trim_start_matches("pinfold: ");
+                    lock(&self.refusals).show(Note::warning(text));
                 }
                 let what = format!("{method} {host}{path}");
                 self.denied("gateway", what, format!("{status}: {reason}"))
             }
             DoorEvent::Usage { provider, model, tokens, cost, estimated } => {
+                lock(&self.used).add(tokens, *cost, *estimated);
                 self.audit.record(&Event::Usage {
                     provider: provider.to_string(),
                     model: (*model).to_owned(),
@@ -359,7 +375,8 @@ impl Journal for Records {
                 self.refused("ssh-agent", what, reason, *hint)
             }
             DoorEvent::ProviderFailed { provider, host, what } => {
-                lock(&self.refusals).show(format!("provider {provider} at {host} {what}"));
+                let text = format!("provider {provider} at {host} {what}");
+                lock(&self.refusals).show(Note::warning(text));
                 Ok(())
             }
             // Events that this version does not know are no reason to let a request pass.

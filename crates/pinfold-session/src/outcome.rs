@@ -4,6 +4,8 @@ use std::io;
 
 use pinfold_boundary::LaunchError;
 use pinfold_host::Refusal;
+use pinfold_host::note::Note;
+use pinfold_host::session_id::SessionId;
 use pinfold_hostexec::EntriesError;
 use pinfold_policy::network::NetworkRule;
 use pinfold_wire::{Ended, Step};
@@ -68,8 +70,10 @@ pub struct Outcome {
     pub interrupted: bool,
     /// Where the time went.
     pub timeline: Timeline,
-    /// What a user should know of the end, and of the files that the sandbox changed, one line each.
-    pub notes: Vec<String>,
+    /// What a user should know of the end, and of the files that the sandbox changed.
+    pub notes: Vec<Note>,
+    /// Which session it was.
+    pub session: Option<SessionId>,
     /// The smallest rules for the hosts that were reached.
     pub reached: Vec<NetworkRule>,
 }
@@ -98,6 +102,7 @@ impl Outcome {
             interrupted,
             timeline: Timeline::default(),
             notes: Vec::new(),
+            session: None,
             reached: Vec::new(),
         }
     }

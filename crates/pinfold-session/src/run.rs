@@ -20,6 +20,7 @@ use pinfold_boundary::{Boundary, Feature, Inside, Program, Session as OfSession}
 use pinfold_hide as hide;
 use pinfold_host::audit::{Audit, Event, Purpose};
 use pinfold_host::launcher::record_launch;
+use pinfold_host::note::Note;
 use pinfold_host::session_id::SessionId;
 use pinfold_host::sessions::SessionState;
 use pinfold_host::sys;
@@ -353,7 +354,7 @@ impl Session {
         (synced, fell): (Synced, Fell),
     ) -> Result<Outcome, RunError> {
         let mut notes = records.rest();
-        notes.extend(fell.notes);
+        notes.extend(fell.notes.into_iter().map(Note::warning));
         let guard = &self.design.guard;
         let patience = Patience::at_end();
         let synced = (synced, &fell.saved);
@@ -362,8 +363,7 @@ impl Session {
         if settled.is_cut {
             let what = "not everything that the session changed was looked at: the next `pinfold run` \
                         finishes it; run no git and no builds there before that";
-            // Only so many are shown.
-            notes.insert(0, what.to_owned());
+            notes.insert(0, Note::warning(what));
         }
         if let Ok(outcome) = &ended {
             let limit = outcome.limit.map(crate::LimitReached::name);
@@ -382,10 +382,14 @@ impl Session {
             let settings = &request.settings;
             notes.extend(review::conclude(request.host(), &session, settings, status, audit));
         }
-        let mut outcome = ended.inspect_err(|_| {
-            pinfold_terminal::notify::notes(&notes);
-        })?;
+        notes.extend(records.used());
+        for Note { topic, text } in &notes {
+            let event = Event::Note { topic: topic.name(), text: text.clone() };
+            audit.record(&event).map_err(RunError::System)?;
+        }
+        let mut outcome = ended.inspect_err(|_| notify::notes(&notes, Some(&session)))?;
         outcome.notes.extend(notes);
+        outcome.session = Some(session);
         outcome.reached = records.reached();
         outcome.timeline.done("settles and cleans up");
         Ok(outcome)

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use pinfold_boundary::namespace::explain;
 use pinfold_boundary::{Inside, LaunchError, step_failed};
+use pinfold_host::note::Note;
 use pinfold_host::sys;
 use pinfold_hostexec::Broker;
 use pinfold_terminal::caller::CallerTerminal;
@@ -192,7 +193,7 @@ impl Supervision {
         let mut outcome = Outcome::new(self.state.ended, self.state.limit);
         let Progress { ended, limit, killed, .. } = &self.state;
         if ended.is_none() && limit.is_none() && !killed {
-            outcome.notes.extend(self.inside.engine_gone());
+            outcome.notes.extend(self.inside.engine_gone().map(Note::warning));
         }
         outcome
     }

@@ -9,12 +9,13 @@ use std::io::{self, Write as _};
 use std::sync::Mutex;
 
 use pinfold_host::io::lock;
+use pinfold_host::note::{Note, summary};
+use pinfold_host::session_id::SessionId;
 use pinfold_policy::path::{cut, is_plain, plain_line};
 
 use crate::screen::Modes;
 
-/// The most notes at the end of a session, and the longest one, in bytes.
-const MOST_NOTES: usize = 64;
+/// Bytes of a note at the end of a session.
 const LONGEST_NOTE: usize = 1024;
 
 /// What a command has asked of the terminal that standard error is, if one has run there.
@@ -42,13 +43,14 @@ pub fn marked(mark: fmt::Arguments<'_>, words: &str) {
     put(format_args!("{mark} {}\n", Indented(words)));
 }
 
-/// Tells a user about the end of a session. Of very many notes the rest is counted.
-pub fn notes(notes: &[String]) {
-    for note in notes.iter().take(MOST_NOTES) {
-        line(&format!("pinfold: {}", cut(&plain_line(note), LONGEST_NOTE)));
-    }
-    if let Some(more) = notes.len().checked_sub(MOST_NOTES).filter(|more| *more > 0) {
-        line(&format!("pinfold: {more} more notes; `pinfold audit` has what was recorded"));
+/// Prints what the user should know at the end of a session, in a few lines.
+pub fn notes(notes: &[Note], session: Option<&SessionId>) {
+    let details = match session {
+        Some(session) => format!("pinfold audit --session {session}"),
+        None => "pinfold audit".to_owned(),
+    };
+    for note in summary(notes, &details) {
+        line(&format!("pinfold: {}", cut(&plain_line(&note), LONGEST_NOTE)));
     }
 }
 

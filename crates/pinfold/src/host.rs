@@ -53,7 +53,7 @@ pub(crate) fn git(args: &HostGitArgs, launcher: Launcher) -> Result<ExitCode, Fa
     match stage.run(&args.place, places, launcher) {
         Ok(None) => Ok(ExitCode::SUCCESS),
         Ok(Some(outcome)) => {
-            notify::notes(&outcome.notes);
+            notify::notes(&outcome.notes, outcome.session.as_ref());
             Ok(ExitCode::from(outcome.status))
         }
         Err(error) => {

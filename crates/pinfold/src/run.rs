@@ -193,7 +193,7 @@ fn report(outcome: &Outcome, timings: bool) {
         let what = if limit.ended_the_run() { "ended the run" } else { "was reached" };
         notify!("pinfold: the {} limit {what}", limit.name());
     }
-    notify::notes(&outcome.notes);
+    notify::notes(&outcome.notes, outcome.session.as_ref());
     if timings {
         show(&outcome.timeline);
     }

@@ -87,7 +87,7 @@ pub(crate) fn step(args: &StepArgs, launcher: Launcher) -> Result<ExitCode, Fail
     let places = Places::find().map_err(Failure::places)?;
     let outcome = Step::read(&args.step).map_err(Failure::own)?.run(places, launcher)?;
     for note in &outcome.notes {
-        notify!("pinfold: {note}");
+        notify!("pinfold: {}", note.text);
     }
     // Where there is no room for it, who builds sees that by itself.
     let _ = Step::tell(&args.step, outcome.limit);

@@ -45,6 +45,7 @@ fn weight(event: &Event<'_>) -> Weight {
         | Event::PolicyChange { .. }
         | Event::Review { .. }
         | Event::Trust { .. }
+        | Event::Note { .. }
         | Event::Dropped { .. }
         | Event::End { .. } => Weight::Free,
         Event::Signature { .. }

@@ -95,7 +95,7 @@ fn settle_before(
     };
     let settled = settle_dead(dead, private, &request.settings, request.host(), &patience);
     for note in settled.iter().flat_map(Settled::notes) {
-        notify!("pinfold: after a session that was killed: {note}");
+        notify!("pinfold: after a session that was killed: {}", note.text);
     }
     match settled.is_some_and(|settled| settled.is_cut) {
         false => Ok(AfterDead::Settled),

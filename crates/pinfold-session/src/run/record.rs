@@ -7,6 +7,7 @@ use pinfold_boundary::{Feature, Inside};
 use pinfold_git::refs::shell_word;
 use pinfold_git::settled::{Kept, Settled};
 use pinfold_host::audit::{Audit, Event};
+use pinfold_host::note::Note;
 use pinfold_policy::authority::{Authority, Effect, Reason, Restriction, Why};
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::Settings;
@@ -85,7 +86,7 @@ pub(super) fn record_session<'a>(
 ///
 /// # Errors
 /// Returns the error of writing the log.
-pub(super) fn record_settled(settled: &Settled, audit: &Audit) -> io::Result<Vec<String>> {
+pub(super) fn record_settled(settled: &Settled, audit: &Audit) -> io::Result<Vec<Note>> {
     for Kept { what, why, .. } in &settled.kept {
         audit.record(&Event::Kept { what: what.clone(), reason: why.to_string() })?;
     }

@@ -10,6 +10,7 @@ use pinfold_git::stamp::Stamps;
 use pinfold_git::state::State;
 use pinfold_host::anchor::Anchor;
 use pinfold_host::launcher::HostProgram;
+use pinfold_host::note::Note;
 use pinfold_policy::protect::Protection;
 
 use super::changes::{Change, Changes, Left, What, is_within};
@@ -42,7 +43,7 @@ pub struct Applied {
     /// What could not be.
     pub skipped: Vec<Skipped>,
     /// What a user should know of commits, one line each.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
     /// Whether nothing is left to decide on: then the changes are gone.
     pub complete: bool,
 }
@@ -184,7 +185,7 @@ impl Review {
     }
 
     /// Takes the commits over, as at the end of a run.
-    fn collect(&self) -> Vec<String> {
+    fn collect(&self) -> Vec<Note> {
         let mut settled = Settled::default();
         if self.is_collected() {
             return Vec::new();

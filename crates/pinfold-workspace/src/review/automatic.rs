@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use pinfold_host::audit::{Audit, Event};
 use pinfold_host::launcher::{HostProgram, Launcher};
+use pinfold_host::note::{Note, Topic};
 use pinfold_policy::path::Escaped;
 use pinfold_policy::settings::{ApplyMode, Settings};
 
@@ -37,7 +38,7 @@ pub(crate) fn apply(
     changes: &Changes,
     settings: &Settings,
     audit: &Audit,
-) -> Result<Vec<String>, ReviewError> {
+) -> Result<Vec<Note>, ReviewError> {
     let session = review.session().to_owned();
     let ignored = match settings.apply_ignored.value {
         true => BTreeSet::new(),
@@ -47,6 +48,7 @@ pub(crate) fn apply(
     let conflicts: BTreeSet<PathBuf> =
         review.conflicts(changes, &all).iter().map(|change| change.path.clone()).collect();
     let mut notes = Vec::new();
+    let mut waits = |text: String| notes.push(Note::new(Topic::Waiting, text));
     let protected = changes.list.iter().filter(|change| change.left.is_some());
     for change in protected.take(MOST_NAMED) {
         let why = match &change.left {
@@ -54,16 +56,15 @@ pub(crate) fn apply(
             Some(Left::Never(why)) => why,
             None => continue,
         };
-        notes.push(format!("waits: {}: {why}", Escaped(&change.path)));
+        waits(format!("waits: {}: {why}", Escaped(&change.path)));
     }
-    let others = conflicts.iter().take(MOST_NAMED);
-    notes.extend(others.map(|path| {
-        format!("waits: {}: it was also changed outside of the session", Escaped(path))
-    }));
+    for path in conflicts.iter().take(MOST_NAMED) {
+        waits(format!("waits: {}: it was also changed outside of the session", Escaped(path)));
+    }
     if !ignored.is_empty() {
         let count = ignored.len();
         let files = if count == 1 { "ignored path waits" } else { "ignored paths wait" };
-        notes.push(format!("{count} {files} (--apply-ignored applies them)"));
+        waits(format!("{count} {files} (--apply-ignored applies them)"));
     }
     let without = ignored.into_iter().chain(conflicts).collect();
     let selection = Selection { without, ..Selection::default() };
@@ -78,17 +79,22 @@ pub(crate) fn apply(
     let workspace = Escaped(review.workspace()).to_string();
     let applied = review.apply(changes, &selection)?;
     let paths = if applied.done == 1 { "path" } else { "paths" };
-    let mut said = vec![format!("applied {} {paths} to {workspace}", applied.done)];
+    let done = format!("applied {} {paths} to {workspace}", applied.done);
     let skipped = applied.skipped.iter();
-    said.extend(skipped.map(|it| format!("not applied: {}: {}", Escaped(&it.path), it.why)));
-    said.extend(applied.notes);
-    said.extend(notes);
-    if !applied.complete {
-        said.push(format!(
+    let skipped = skipped.map(|it| format!("not applied: {}: {}", Escaped(&it.path), it.why));
+    let rest = (!applied.complete).then(|| {
+        format!(
             "the rest waits: `pinfold diff {session}` shows it, `pinfold apply {session}` takes it, \
              `pinfold discard {session}` drops it"
-        ));
-    }
+        )
+    });
+    let mut said = vec![Note::new(Topic::Changed, done)];
+    said.extend(skipped.map(|text| Note::new(Topic::Waiting, text)));
+    said.extend(applied.notes);
+    said.extend(notes);
+    // First of what waits, since it names what to do.
+    let at = said.iter().position(|note| note.topic == Topic::Waiting).unwrap_or(said.len());
+    said.splice(at..at, rest.map(|text| Note::new(Topic::Waiting, text)));
     Ok(said)
 }
 

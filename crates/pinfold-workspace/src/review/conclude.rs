@@ -2,6 +2,7 @@
 
 use pinfold_host::Host;
 use pinfold_host::audit::Audit;
+use pinfold_host::note::{Note, Topic};
 use pinfold_host::session_id::SessionId;
 use pinfold_policy::settings::Settings;
 
@@ -19,7 +20,7 @@ pub fn conclude(
     settings: &Settings,
     status: Option<u8>,
     audit: &Audit,
-) -> Vec<String> {
+) -> Vec<Note> {
     let mut applied = Vec::new();
     let mut look = || {
         let review = Review::open(host, session.as_str())?;
@@ -44,22 +45,23 @@ pub fn conclude(
         Ok(None) => Vec::new(),
         Ok(Some(((added, changed, deleted), has_commits))) => {
             let commits = if has_commits { ", and commits" } else { "" };
-            vec![format!(
+            let text = format!(
                 "changed in a view of the workspace: {added} added, {changed} changed, {deleted} \
                  deleted{commits}; `pinfold diff {session}` shows it, `pinfold apply {session}` \
                  takes it over, `pinfold discard {session}` drops it"
-            )]
+            );
+            vec![Note::new(Topic::Waiting, text)]
         }
         Err(error) => {
             let error: ReviewError = error;
-            vec![format!("what session {session} changed cannot be looked at: {error}")]
+            let text = format!("what session {session} changed cannot be looked at: {error}");
+            vec![Note::warning(text)]
         }
     };
     notes.extend(applied);
     if own_mode {
-        notes.push(
-            "the mode of the workspace itself stays as it was: no view changes it".to_owned(),
-        );
+        let text = "the mode of the workspace itself stays as it was: no view changes it";
+        notes.push(Note::new(Topic::Waiting, text));
     }
     notes
 }

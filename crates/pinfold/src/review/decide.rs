@@ -119,7 +119,7 @@ pub(super) fn tell(applied: &Applied) {
         notify!("pinfold: not taken over: {}: {}", Escaped(&skipped.path), skipped.why);
     }
     for note in &applied.notes {
-        notify!("pinfold: {note}");
+        notify!("pinfold: {}", note.text);
     }
 }
 

@@ -25,6 +25,7 @@ mod network;
 mod nss;
 mod policy;
 mod print;
+mod progress;
 mod review;
 mod run;
 mod secret;

@@ -1,6 +1,6 @@
 //! `pinfold run`.
 
-use std::io::{IsTerminal, Write as _};
+use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use pinfold_host::Host;
@@ -16,6 +16,7 @@ use pinfold_terminal::notify;
 
 use crate::cli::RunArgs;
 use crate::exit::Failure;
+use crate::progress::{ProgressLine, Share};
 use crate::{image, network, policy, review, snapshot};
 
 /// Runs an agent or a command; `learn` lets it reach every public host and says which it did.
@@ -141,42 +142,40 @@ fn say_what_waits(settings: &Settings) {
 /// Shows how the preparation of a run goes on.
 #[derive(Default)]
 struct Shown {
-    system: snapshot::Line,
+    line: ProgressLine,
 }
 
 impl Progress for Shown {
-    /// One line on standard error that is written over, or a few lines when it is no terminal.
     fn agent(&self, event: Event) {
-        let words = match event {
-            Event::Waiting => "another start is preparing this agent; waiting".to_owned(),
+        match event {
+            Event::Waiting => {
+                self.line.step("another start is preparing this agent; waiting");
+            }
             Event::Fetching { done, packages, bytes } => {
                 let of = bytes.map_or(String::new(), |bytes| format!(" of {} MB", bytes >> 20));
-                format!(
-                    "downloading packages: {} of {packages}, {} MB{of}",
-                    done.packages,
-                    done.bytes >> 20
-                )
+                let detail =
+                    format!("{} of {packages}, {} MB{of}", done.packages, done.bytes >> 20);
+                let share = match bytes {
+                    Some(bytes) => Share { done: done.bytes, of: bytes },
+                    None => Share { done: done.packages as u64, of: packages as u64 },
+                };
+                self.line.share("downloading packages", &detail, share);
             }
-            Event::Verifying => "verifying packages".to_owned(),
-            Event::Unpacking => "unpacking inside a boundary without network".to_owned(),
-            Event::Sealing => "sealing".to_owned(),
-        };
-        if std::io::stderr().is_terminal() {
-            notify::put(format_args!("\r\x1b[Kpinfold: {words}"));
-            if event == Event::Sealing {
-                notify::put(format_args!("\r\x1b[K"));
+            Event::Verifying => self.line.step("verifying packages"),
+            Event::Unpacking => self.line.step("unpacking inside a boundary without network"),
+            Event::Sealing => {
+                self.line.step("sealing");
+                self.line.end();
             }
-        } else if !matches!(event, Event::Fetching { done, .. } if done.packages > 0) {
-            notify!("pinfold: {words}");
         }
     }
 
     fn system(&self, event: &pinfold_session::snapshot::Event<'_>) {
-        self.system.tell(event);
+        snapshot::tell(&self.line, event);
     }
 
     fn system_ended(&self) {
-        self.system.end();
+        self.line.end();
     }
 
     fn image(&self, event: &pinfold_engines::image::Event<'_>) {

@@ -1,7 +1,5 @@
 //! `pinfold snapshot`: the systems that sessions run on instead of this machine's own.
 
-use std::cell::Cell;
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -25,6 +23,7 @@ use crate::cli::{Output, PolicyArgs};
 use crate::exit::Failure;
 use crate::policy;
 use crate::print::{self, say};
+use crate::progress::{ProgressLine, Share};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SnapshotCommand {
@@ -112,8 +111,8 @@ fn make(
     project: &Workspace,
     tags: Tags,
 ) -> Result<Option<Stack>, Failure> {
-    let progress = Line::default();
-    let tell = |event: Event<'_>| progress.tell(&event);
+    let progress = ProgressLine::default();
+    let tell = |event: Event<'_>| tell(&progress, &event);
     let snapshots = Snapshots::new(host, &tell).refreshing(tags == Tags::LookedUpAgain);
     let made = snapshots.ensure(settings, project.root.as_path());
     progress.end();
@@ -246,59 +245,32 @@ fn prune(args: &PruneArgs, host: Host<'_>) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a user sees who waits.
-#[derive(Default)]
-pub(crate) struct Line {
-    /// Whether a line is being written over.
-    open: Cell<bool>,
-}
-
-impl Line {
-    pub(crate) fn tell(&self, event: &Event<'_>) {
-        let words = match event {
-            Event::Alpine => {
-                notify!(
-                    "pinfold: note: set-up commands call apk and snapshot.base is not named, so \
-                     the base is alpine"
-                );
-                return;
-            }
-            Event::Base(Doing::Waiting) | Event::Building(Building::Waiting) => {
-                "another process makes this system; waiting".to_owned()
-            }
-            Event::Base(Doing::Fetching(progress)) => format!(
-                "downloading layers: {} of {}, {} MB",
-                progress.done,
-                progress.files,
-                progress.bytes >> 20
-            ),
-            Event::Base(Doing::Saving) => "getting the image from its engine".to_owned(),
-            Event::Base(Doing::Unpacking) => {
-                "unpacking the system inside a boundary without network".to_owned()
-            }
-            Event::Base(Doing::Reading) => "reading this machine's own system".to_owned(),
-            Event::Building(Building::Command { index, of, command }) => {
-                self.end();
-                notify!("pinfold: set-up {} of {of}: {}", index + 1, Brief(command.as_ref()));
-                return;
-            }
-            Event::Building(Building::Output(said)) => {
-                // It has been written down; a terminal shows it without what would drive it.
-                notify::output(said);
-                return;
-            }
-        };
-        if std::io::stderr().is_terminal() {
-            notify::put(format_args!("\r\x1b[Kpinfold: {words}"));
-            self.open.set(true);
-        } else if !matches!(event, Event::Base(Doing::Fetching(progress)) if progress.bytes > 0) {
-            notify!("pinfold: {words}");
+/// Shows a user who waits what is being done.
+pub(crate) fn tell(progress: &ProgressLine, event: &Event<'_>) {
+    match event {
+        Event::Alpine => notify!(
+            "pinfold: note: set-up commands call apk and snapshot.base is not named, so the base is \
+             alpine"
+        ),
+        Event::Base(Doing::Waiting) | Event::Building(Building::Waiting) => {
+            progress.step("another process makes this system; waiting");
         }
-    }
-
-    pub(crate) fn end(&self) {
-        if self.open.replace(false) {
-            notify::put(format_args!("\r\x1b[K"));
+        Event::Base(Doing::Fetching(fetched)) => {
+            let (done, of) = (fetched.done, fetched.files);
+            let detail = format!("{done} of {of}, {} MB", fetched.bytes >> 20);
+            let share = Share { done: done as u64, of: of as u64 };
+            progress.share("downloading layers", &detail, share);
         }
+        Event::Base(Doing::Saving) => progress.step("getting the image from its engine"),
+        Event::Base(Doing::Unpacking) => {
+            progress.step("unpacking the system inside a boundary without network");
+        }
+        Event::Base(Doing::Reading) => progress.step("reading this machine's own system"),
+        Event::Building(Building::Command { index, of, command }) => {
+            progress.end();
+            notify!("pinfold: set-up {} of {of}: {}", index + 1, Brief(command.as_ref()));
+        }
+        // It has been written down; a terminal shows it without what would drive it.
+        Event::Building(Building::Output(said)) => notify::output(said),
     }
 }

@@ -17,6 +17,7 @@ use pinfold_policy::path::{Brief, HostPath};
 use pinfold_policy::project::ResumeCommand;
 use pinfold_policy::settings::WorkspaceMode;
 use pinfold_terminal::notify;
+use pinfold_terminal::sequences::plain_text;
 use pinfold_wire::{Bounds, Ended, Program, StreamEnd, Streams};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -222,68 +223,9 @@ fn status(ended: Ended) -> u8 {
     }
 }
 
-/// The last characters of an output, without the sequences that drive a terminal (ECMA-48). Other control
-/// characters are escaped.
+/// Returns the last characters of an output, without what drives a terminal.
 pub(crate) fn shown(output: &[u8]) -> String {
-    let text = without_sequences(&String::from_utf8_lossy(output));
+    let text = plain_text(output);
     let surplus = text.chars().count().saturating_sub(SHOWN);
-    let mut shown = String::new();
-    for character in text.chars().skip(surplus) {
-        match character {
-            '\n' | '\t' => shown.push(character),
-            '\r' => {}
-            control if control.is_control() => shown.extend(control.escape_default()),
-            plain => shown.push(plain),
-        }
-    }
-    shown
-}
-
-/// Leaves out control sequences (CSI) and texts for the terminal itself (OSC). One that does not end in a
-/// few characters is none.
-fn without_sequences(text: &str) -> String {
-    /// Longer than any colour, and than most links.
-    const MOST: usize = 256;
-    let mut kept = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find('\u{1b}') {
-        kept.push_str(&rest[..at]);
-        rest = &rest[at + 1..];
-        let ends = |last: fn(char) -> bool| {
-            let mut inner = rest.char_indices().skip(1).take(MOST);
-            inner.find(|(_, one)| last(*one)).map(|(at, one)| at + one.len_utf8())
-        };
-        let end = match rest.chars().next() {
-            Some('[') => ends(|one| ('\u{40}'..='\u{7e}').contains(&one)),
-            // It ends with BEL, or with ESC and a backslash.
-            Some(']') => ends(|one| matches!(one, '\u{7}' | '\u{1b}')),
-            _ => None,
-        };
-        match end {
-            Some(end) => {
-                let is_text = rest.starts_with(']');
-                rest = &rest[end..];
-                rest = if is_text { rest.strip_prefix('\\').unwrap_or(rest) } else { rest };
-            }
-            None => kept.push('\u{1b}'),
-        }
-    }
-    kept.push_str(rest);
-    kept
-}
-
-#[cfg(test)]
-mod tests {
-    use super::shown;
-
-    #[test]
-    fn output_of_a_failed_command_is_shown_without_terminal_controls() {
-        let colours = b"\x1b[31m\x1b[1mInternal Error\x1b[0m: EROFS\r\n";
-        assert_eq!(shown(colours), "Internal Error: EROFS\n");
-        assert_eq!(shown(b"a\x1b]0;title\x07b\x1b]8;;http://x\x1b\\c"), "abc");
-        assert_eq!(shown(b"\x1b[31"), "\\u{1b}[31");
-        assert_eq!(shown(b"\x1bc\x08"), "\\u{1b}c\\u{8}");
-        let long = [b"\x1b]".to_vec(), vec![b'x'; 300], b"\x07y".to_vec()].concat();
-        assert!(shown(&long).starts_with("\\u{1b}]xxx") && shown(&long).ends_with("\\u{7}y"));
-    }
+    text.chars().skip(surplus).collect()
 }

@@ -373,14 +373,15 @@ impl Session {
         let Self { state, design: Design { layer, guard, .. }, .. } = self;
         let session = state.id().clone();
         drop(guard);
-        match settled.is_cut {
-            true => state.leave(),
-            false => drop(state),
-        }
         if layer.is_some() {
             let status = ended.as_ref().ok().map(|outcome| outcome.status);
             let settings = &request.settings;
             notes.extend(review::conclude(request.host(), &session, settings, status, audit));
+        }
+        // Whoever waits for the session's end finds its changes applied.
+        match settled.is_cut {
+            true => state.leave(),
+            false => drop(state),
         }
         notes.extend(records.used());
         for Note { topic, text } in &notes {

@@ -2,9 +2,11 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod caller;
+pub mod colours;
 pub mod detach_keys;
 pub mod input;
 pub mod notify;
 pub mod prompt_overlay;
 pub mod screen;
+pub mod sequences;
 pub mod stdio;

@@ -1,7 +1,5 @@
 //! `pinfold audit` and `pinfold logs`.
 
-mod colours;
-
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Write};
 use std::process::ExitCode;
@@ -13,10 +11,10 @@ use pinfold_host::directories::Places;
 use pinfold_host::session_id::SessionId;
 use pinfold_host::sessions::{is_live, names};
 use pinfold_session::detach;
+use pinfold_terminal::colours::Colours;
 use pinfold_terminal::notify;
 use serde_json::Value;
 
-use self::colours::Colours;
 use crate::cli::Output;
 use crate::completions;
 use crate::exit::Failure;

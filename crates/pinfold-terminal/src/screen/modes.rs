@@ -5,6 +5,10 @@
 //! ask for such things are understood (ctlseqs of xterm, and the keyboard protocol of kitty); of
 //! everything else the program paints again when its window changes.
 
+use vte::{Params, Perform};
+
+use crate::sequences::Sequences;
+
 /// Ends what a program has begun to tell its terminal and left unfinished, which would swallow what comes next: a
 /// sequence (CAN), or a string (ST; ECMA-48, 8.3.143).
 pub(crate) const UNFINISHED: &str = "\x18\x1b\\";
@@ -35,162 +39,74 @@ const PRIVATE: [(u16, bool); 14] = [
 
 /// Keyboards that are stacked.
 const MOST: usize = 16;
-/// Parameters of a sequence that are kept; xterm takes 30.
-const MOST_NUMBERS: usize = 32;
 
 /// Follows what a program writes.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Default)]
 pub struct Modes {
+    sequences: Sequences,
+    asked: Asked,
+    /// Whether the next byte follows an ESC.
+    is_escaped: bool,
+    /// Whether anything was written that could change how text looks.
+    is_touched: bool,
+    /// Whether a command for the terminal itself (OSC) was begun, which may set its colours.
+    has_command: bool,
+    /// The byte before.
+    last: u8,
+}
+
+/// What was asked for and holds.
+#[derive(Debug, Default)]
+struct Asked {
     /// Which of [`PRIVATE`] are not as at first.
     changed: [bool; PRIVATE.len()],
     /// Whether the alternate screen is shown, by whichever of its forms was used last.
     is_alternate: bool,
     /// Keypad for applications (DECKPAM).
     keypad: bool,
-    /// Kitty's stack of keyboard reporting flags.
+    /// Kitty's stack of how keys are reported.
     keyboards: Vec<u16>,
     /// How modified keys are reported (modifyOtherKeys).
     modified: Option<u16>,
-    /// Whether anything was written that could change how text looks.
-    is_touched: bool,
-    /// Whether a command for the terminal itself (OSC) was, which may set its colours.
-    has_command: bool,
-    /// The byte before, outside of sequences.
-    last: u8,
-    reading: Reading,
-}
-
-#[derive(Debug, Default, Clone)]
-enum Reading {
-    #[default]
-    Text,
-    Escape,
-    Sequence {
-        prefix: Option<u8>,
-        numbers: Vec<u16>,
-    },
 }
 
 impl Modes {
     /// Goes on with what was written; sequences may be cut anywhere.
     pub fn follow(&mut self, bytes: &[u8]) {
-        let mut rest = bytes;
-        while !rest.is_empty() {
-            if matches!(self.reading, Reading::Text) {
-                // ESC, the shifts to other characters, and the second byte of an eight-bit control.
-                let begins = |byte: &u8| matches!(byte, 0x1b | 0x0e | 0x0f | 0x80..=0x9f);
-                let Some(at) = rest.iter().position(begins) else {
-                    self.last = rest[rest.len() - 1];
-                    return;
-                };
-                if at > 0 {
-                    self.last = rest[at - 1];
-                }
-                rest = &rest[at..];
-            }
-            self.read(rest[0]);
-            rest = &rest[1..];
+        for byte in bytes {
+            self.note(*byte);
         }
+        self.sequences.read(bytes, &mut self.asked);
     }
 
-    fn read(&mut self, byte: u8) {
+    /// Notes what has an effect before it ends: a terminal may carry out a command that is broken off.
+    fn note(&mut self, byte: u8) {
         let last = std::mem::replace(&mut self.last, byte);
-        self.is_touched |= matches!(byte, 0x1b | 0x0e | 0x0f) || last == 0xc2 && byte < 0xa0;
-        self.reading = match (std::mem::take(&mut self.reading), byte) {
-            (_, 0x1b) => Reading::Escape,
-            // U+009B is CSI, and U+009D is OSC.
-            (Reading::Text, 0x9b) if last == 0xc2 => {
-                Reading::Sequence { prefix: None, numbers: vec![0] }
-            }
-            (Reading::Text, 0x9d) if last == 0xc2 => self.command(),
-            (Reading::Escape, b']') => self.command(),
-            // These end a sequence; other controls are carried out within it, and it goes on.
-            (_, 0x18 | 0x1a) => Reading::Text,
-            (reading @ (Reading::Escape | Reading::Sequence { .. }), ..0x20 | 0x7f) => reading,
-            (Reading::Escape, b'[') => Reading::Sequence { prefix: None, numbers: vec![0] },
-            (Reading::Escape, b'=') => self.set_keypad(true),
-            (Reading::Escape, b'>') => self.set_keypad(false),
-            (Reading::Escape, b'c') => {
-                *self = Self { is_touched: true, has_command: self.has_command, ..Self::default() };
-                Reading::Text
-            }
-            (Reading::Sequence { prefix: None, numbers }, b'<'..=b'?') => {
-                Reading::Sequence { prefix: Some(byte), numbers }
-            }
-            (Reading::Sequence { prefix, mut numbers }, b'0'..=b'9') => {
-                if let Some(number) = numbers.last_mut() {
-                    *number = number.saturating_mul(10).saturating_add((byte - b'0').into());
-                }
-                Reading::Sequence { prefix, numbers }
-            }
-            (Reading::Sequence { prefix, mut numbers }, b';') if numbers.len() < MOST_NUMBERS => {
-                numbers.push(0);
-                Reading::Sequence { prefix, numbers }
-            }
-            (Reading::Sequence { prefix: Some(prefix), numbers }, 0x40..=0x7e) => {
-                self.ask(prefix, &numbers, byte);
-                Reading::Text
-            }
-            (Reading::Text | Reading::Escape | Reading::Sequence { .. }, _) => Reading::Text,
-        };
-    }
-
-    fn set_keypad(&mut self, on: bool) -> Reading {
-        self.keypad = on;
-        Reading::Text
-    }
-
-    fn command(&mut self) -> Reading {
-        self.has_command = true;
-        Reading::Text
-    }
-
-    fn ask(&mut self, prefix: u8, numbers: &[u16], last: u8) {
-        let first = numbers.first().copied().unwrap_or_default();
-        match (prefix, last) {
-            (b'?', b'h' | b'l') => {
-                if numbers.iter().any(|mode| ALTERNATE.contains(mode)) {
-                    self.is_alternate = last == b'h';
-                }
-                for (changed, (mode, at_first)) in self.changed.iter_mut().zip(PRIVATE) {
-                    if numbers.contains(&mode) {
-                        *changed = (last == b'h') != at_first;
-                    }
-                }
-            }
-            // Modes that were saved come back, whichever they were.
-            (b'?', b'r') => {
-                for (changed, (mode, _)) in self.changed.iter_mut().zip(PRIVATE) {
-                    *changed |= numbers.contains(&mode);
-                }
-            }
-            (b'>', b'u') if self.keyboards.len() < MOST => self.keyboards.push(first),
-            (b'<', b'u') => {
-                let left = self.keyboards.len().saturating_sub(first.max(1).into());
-                self.keyboards.truncate(left);
-            }
-            (b'>', b'm') if first == 4 => {
-                self.modified = numbers.get(1).copied().filter(|how| *how > 0);
-            }
-            _ => {}
+        let is_upper = last == 0xc2 && (0x80..0xa0).contains(&byte);
+        if self.is_escaped || is_upper {
+            // Controls are carried out within a sequence, and it goes on.
+            self.is_escaped = self.is_escaped && byte < 0x20 && !matches!(byte, 0x18 | 0x1a);
+            self.has_command |= matches!(byte, b']' | 0x9d);
         }
+        self.is_escaped |= byte == 0x1b;
+        self.is_touched |= is_upper || matches!(byte, 0x1b | 0x0e | 0x0f);
     }
 
     /// Returns whether the program shows the alternate screen.
     pub(crate) fn is_alternate(&self) -> bool {
-        self.is_alternate
+        self.asked.is_alternate
     }
 
     /// What tells a terminal that has heard nothing.
     pub fn enter(&self) -> Vec<u8> {
         let mut set = self.private(true);
-        if self.keypad {
+        if self.asked.keypad {
             set.push_str("\x1b=");
         }
-        for how in &self.keyboards {
+        for how in &self.asked.keyboards {
             set.push_str(&format!("\x1b[>{how}u"));
         }
-        if let Some(how) = self.modified {
+        if let Some(how) = self.asked.modified {
             set.push_str(&format!("\x1b[>4;{how}m"));
         }
         set.into_bytes()
@@ -204,13 +120,13 @@ impl Modes {
     /// What takes all of it back, and the attributes of text with it.
     pub fn leave(&self) -> Vec<u8> {
         let mut reset = String::from(UNFINISHED);
-        if self.modified.is_some() {
+        if self.asked.modified.is_some() {
             reset.push_str("\x1b[>4m");
         }
-        if !self.keyboards.is_empty() {
-            reset.push_str(&format!("\x1b[<{}u", self.keyboards.len()));
+        if !self.asked.keyboards.is_empty() {
+            reset.push_str(&format!("\x1b[<{}u", self.asked.keyboards.len()));
         }
-        if self.keypad {
+        if self.asked.keypad {
             reset.push_str("\x1b>");
         }
         if self.has_command {
@@ -228,10 +144,62 @@ impl Modes {
 
     /// The modes that have changed, as they are or as they were at first.
     fn private(&self, as_now: bool) -> String {
-        let changed = self.changed.iter().zip(PRIVATE).filter(|(changed, _)| **changed);
+        let changed = self.asked.changed.iter().zip(PRIVATE).filter(|(changed, _)| **changed);
         let letter = |at_first: bool| if at_first == as_now { 'l' } else { 'h' };
         let sequence = |(mode, at_first)| format!("\x1b[?{mode}{}", letter(at_first));
         changed.map(|(_, mode)| sequence(mode)).collect()
+    }
+}
+
+impl Perform for Asked {
+    fn esc_dispatch(&mut self, between: &[u8], _is_cut: bool, last: u8) {
+        match (between, last) {
+            ([], b'=') => self.keypad = true,
+            ([], b'>') => self.keypad = false,
+            ([], b'c') => *self = Self::default(),
+            _ => {}
+        }
+    }
+
+    /// A terminal takes as many parameters as it has room for, so a sequence that is cut counts.
+    fn csi_dispatch(&mut self, numbers: &Params, between: &[u8], _is_cut: bool, last: char) {
+        let [prefix] = *between else { return };
+        let mut numbers = numbers.iter().filter_map(|parts| parts.first().copied());
+        match (prefix, last) {
+            (b'?', 'h') => numbers.for_each(|mode| self.set(mode, true)),
+            (b'?', 'l') => numbers.for_each(|mode| self.set(mode, false)),
+            // Modes that were saved come back, whichever they were.
+            (b'?', 'r') => {
+                numbers.for_each(|mode| self.changed_of(mode, |changed, _| *changed = true))
+            }
+            (b'>', 'u') if self.keyboards.len() < MOST => {
+                self.keyboards.push(numbers.next().unwrap_or_default());
+            }
+            (b'<', 'u') => {
+                let count = numbers.next().unwrap_or_default().max(1);
+                self.keyboards.truncate(self.keyboards.len().saturating_sub(count.into()));
+            }
+            (b'>', 'm') if numbers.next() == Some(4) => {
+                self.modified = numbers.next().filter(|how| *how > 0);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Asked {
+    fn set(&mut self, mode: u16, on: bool) {
+        if ALTERNATE.contains(&mode) {
+            self.is_alternate = on;
+        }
+        self.changed_of(mode, |changed, at_first| *changed = on != at_first);
+    }
+
+    fn changed_of(&mut self, mode: u16, change: impl Fn(&mut bool, bool)) {
+        let found = PRIVATE.iter().position(|(known, _)| *known == mode);
+        if let Some(at) = found {
+            change(&mut self.changed[at], PRIVATE[at].1);
+        }
     }
 }
 

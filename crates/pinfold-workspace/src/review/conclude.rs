@@ -23,7 +23,7 @@ pub fn conclude(
 ) -> Vec<Note> {
     let mut applied = Vec::new();
     let mut look = || {
-        let review = Review::open(host, session.as_str())?;
+        let review = Review::open_own(host, session)?;
         let changes = review.changes()?;
         let has_commits = review.has_commits();
         let own_mode = review.changed_own_mode();

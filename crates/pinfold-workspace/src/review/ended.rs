@@ -125,6 +125,19 @@ impl Review {
     /// # Errors
     /// A session that is not there, or in use.
     pub fn open(host: Host<'_>, session: &str) -> Result<Self, ReviewError> {
+        Self::open_as(host, session, sessions::is_live(host.places, session))
+    }
+
+    /// Opens the changes of a session of this process. Everything in it has ended, but it counts as
+    /// live until its changes are dealt with.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(super) fn open_own(host: Host<'_>, session: &SessionId) -> Result<Self, ReviewError> {
+        Self::open_as(host, session.as_str(), false)
+    }
+
+    fn open_as(host: Host<'_>, session: &str, is_live: bool) -> Result<Self, ReviewError> {
         let Host { places, launcher } = host;
         let directory = reviews(places).join(session);
         let record = read_record(&directory, session)?;
@@ -135,7 +148,6 @@ impl Review {
             .map_err(|_| ReviewError::Busy(session.to_owned()))?;
         let lock = Arc::new(lock);
         lend(&lock);
-        let is_live = sessions::is_live(places, session);
         let session = session.to_owned();
         let launcher = launcher.clone();
         let mut review =

@@ -38,7 +38,7 @@ fn keyboards_are_stacked_as_in_the_terminal() {
     assert_eq!(text(modes.enter()), "\x1b[>1u\x1b[>7u\x1b[>4;2m");
     assert!(text(modes.leave()).contains("\x1b[<2u"));
     let many = "\x1b[>1u".repeat(1000);
-    assert_eq!(after(many.as_bytes()).keyboards.len(), MOST);
+    assert_eq!(after(many.as_bytes()).asked.keyboards.len(), MOST);
 }
 
 #[test]

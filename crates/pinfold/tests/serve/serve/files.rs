@@ -50,10 +50,10 @@ fn files_of_the_api_are_those_of_a_command() {
         let stage = Stage::new(user);
         let served = Served::new(&stage);
         let session = served.start(&[]);
-        let script = "echo command > /tmp/a; echo command > ~/a; cat /etc/passwd; echo ~";
+        let script = "echo command > /tmp/of-the-api; echo command > ~/a; cat /etc/passwd; echo ~";
         let (_, said) = served.shell(&session, script);
         let (users, home) = said.trim_end().rsplit_once('\n').unwrap();
-        for path in ["/tmp/a", &format!("{home}/a")] {
+        for path in ["/tmp/of-the-api", &format!("{home}/a")] {
             assert_eq!(served.read(&session, path).unwrap(), "command\n".into());
             served.write(&session, path, "api\n").unwrap();
             assert_eq!(served.shell(&session, &format!("cat {path}")).1, "api\n");
@@ -65,7 +65,7 @@ fn files_of_the_api_are_those_of_a_command() {
         // What is missing where the session has files of its own is missing, and no escape.
         let missing = served.read(&session, "/tmp/none").unwrap_err().to_string();
         assert_eq!(missing, "no such file or directory: /tmp/none");
-        assert!(!Path::new("/tmp/a").exists(), "nothing of it is on the host");
+        assert!(!Path::new("/tmp/of-the-api").exists(), "nothing of it is on the host");
         served.end();
     }
 }

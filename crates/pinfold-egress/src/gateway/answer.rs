@@ -27,7 +27,7 @@ pub(super) fn health() -> Response<Body> {
     own(response)
 }
 
-/// An upstream's answer as the inside may see it. Its status and headers are taken over, its
+/// An upstream's answer as the sandbox may see it. Its status and headers are taken over, its
 /// extensions are not: one of them is the reason phrase, which may hold anything.
 pub(super) fn relayed(
     upstream: Response<Incoming>,

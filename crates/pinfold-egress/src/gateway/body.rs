@@ -23,7 +23,7 @@ impl Outbound {
         Self { rest: Some(rest), ..Self::empty() }
     }
 
-    /// A body that was read and written anew.
+    /// A body that was read and rewritten.
     pub(super) fn whole(bytes: Bytes) -> Self {
         Self { whole: Some(bytes), ..Self::empty() }
     }

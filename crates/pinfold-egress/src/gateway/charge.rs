@@ -43,7 +43,7 @@ impl Charge {
         Ok(charge)
     }
 
-    /// The charge for a request that is none to a model. Its answer may tell of some usage.
+    /// The charge for a request that is not to a model. Its answer may report some usage.
     pub(super) fn none(config: &GatewayConfig, provider: &ProviderId) -> Self {
         Self {
             budget: Arc::clone(&config.budget),

@@ -41,8 +41,8 @@ pub struct Route {
     /// The models that may be asked for; all if absent. A name that ends in `*` stands for all that
     /// begin so.
     pub models: Option<Vec<String>>,
-    /// Headers that choose an account of the provider's, by the user's settings. None that the inside
-    /// sends passes.
+    /// Headers that choose an account of the provider's, by the user's settings. None that the
+    /// sandbox sends passes.
     pub account: Vec<AccountHeader>,
     /// Where in a cloud its models are, for an API of a cloud.
     pub cloud: Option<CloudPlace>,
@@ -88,8 +88,8 @@ pub enum Api {
 /// The real credential of a route.
 #[derive(Clone)]
 pub struct Credential {
-    /// How it goes over the wire. The inside was told of this kind: what is of another one by now
-    /// is refused.
+    /// How it goes over the wire. The sandbox was set up for this kind: a credential of another
+    /// kind by now is refused.
     pub kind: CredentialKind,
     /// Its name in the store, for messages.
     pub id: SecretId,

@@ -21,7 +21,7 @@ const ANTHROPIC_BETA: HeaderName = HeaderName::from_static("anthropic-beta");
 /// Without this flag Anthropic's API refuses a subscription token.
 const OAUTH_BETA: &str = "oauth-2025-04-20";
 
-/// Time for a credential to be had: a keyring or a command may ask a person first.
+/// The longest wait for a credential: a keyring or a command may ask a user first.
 const RESOLVE_LIMIT: Duration = Duration::from_secs(60);
 
 /// How long a value is used without asking its source again, if that shows no change. What a
@@ -32,7 +32,7 @@ const KEPT: Duration = Duration::from_secs(5 * 60);
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5 * 60);
 
-/// Holds a credential once it has been resolved. Whoever comes while that goes on waits for it.
+/// Holds a credential once it has been resolved. Requests that come while that goes on wait for it.
 #[derive(Default)]
 pub(super) struct Slot {
     held: tokio::sync::Mutex<Option<Held>>,
@@ -72,8 +72,9 @@ pub(super) struct Ready {
 }
 
 impl Slot {
-    /// The credential as it is now. It is read anew, on a thread that may block, when its source
-    /// has changed; a login that has ended is refreshed first, one that ends soon meanwhile.
+    /// The credential as it is now. It is read again, on a thread that may block, when its source
+    /// has changed. A login that has ended is refreshed first; one that ends soon is refreshed in
+    /// the background.
     pub(super) async fn get(&self, route: &Route) -> Result<Arc<Ready>, Lack> {
         if route.credential.kind == CredentialKind::None {
             return Ok(Arc::new(Ready::none()));
@@ -94,7 +95,7 @@ impl Slot {
     }
 
     /// Deals with a credential that the upstream has refused: a login is refreshed, and everything
-    /// is read anew for the next request.
+    /// is read again for the next request.
     pub(super) async fn refused(&self, route: &Route, ready: &Ready) -> Result<Renewed, Lack> {
         let mut slot = self.held.lock().await;
         *slot = None;
@@ -129,7 +130,7 @@ impl Aside {
     }
 }
 
-/// What the slot holds, read anew if need be.
+/// What the slot holds, read again if need be.
 async fn read<'s>(slot: &'s mut Option<Held>, route: &Route) -> Result<&'s Held, Lack> {
     let source = &route.credential.source;
     let stamp = source.stamp();

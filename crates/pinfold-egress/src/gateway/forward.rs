@@ -42,7 +42,7 @@ use crate::upstream::{Connector, Offer};
 /// after ten minutes by themselves.
 const ANSWER_LIMIT: Duration = Duration::from_secs(15 * 60);
 
-/// After how long the user is told that a provider has not answered yet.
+/// After how long the user is notified that a provider has not answered yet.
 const SLOW: Duration = Duration::from_secs(15);
 
 /// The service of AWS that Bedrock's requests are signed for.
@@ -56,7 +56,7 @@ pub(super) struct Forwarder {
     held: HeldBytes,
     readers: Arc<Readers>,
     /// Whether the user knows that a provider takes long.
-    told_slow: AtomicBool,
+    is_reported_slow: AtomicBool,
 }
 
 /// What a route needs while the gateway runs.
@@ -107,7 +107,7 @@ impl Forwarder {
         };
         let lines = config.routes.iter().map(line).collect::<Result<_, _>>()?;
         let readers = Arc::new(Readers::new(held.clone()));
-        Ok(Self { config, lines, held, readers, told_slow: AtomicBool::new(false) })
+        Ok(Self { config, lines, held, readers, is_reported_slow: AtomicBool::new(false) })
     }
 
     /// Answers one request. What goes wrong is an answer too.
@@ -241,7 +241,7 @@ impl Forwarder {
         relayed(response, &credential.secrets(), meter)
     }
 
-    /// Waits for the head of an answer. The user is told once about a provider that takes long.
+    /// Waits for the head of an answer. The user is notified once of a provider that takes long.
     async fn answer<A>(
         &self,
         route: &Route,
@@ -252,7 +252,7 @@ impl Forwarder {
         if let Ok(early) = tokio::time::timeout(SLOW, answer.as_mut()).await {
             return Ok(early);
         }
-        if counts && !self.told_slow.swap(true, Ordering::Relaxed) {
+        if counts && !self.is_reported_slow.swap(true, Ordering::Relaxed) {
             let what = format!("has not answered for {} seconds; still waiting", SLOW.as_secs());
             self.tell(route, &what);
         }
@@ -275,7 +275,7 @@ impl Forwarder {
         let _ = self.config.journal.record(&Event::ProviderFailed { provider, host, what });
     }
 
-    /// Renews a login that the upstream has refused; what the client is told instead of its 401.
+    /// Renews a login that the upstream has refused; what the client gets instead of its 401.
     async fn unauthorized(&self, index: usize, credential: &Ready) -> Option<Refusal> {
         let (route, line) = (&self.config.routes[index], &self.lines[index]);
         match line.credential.refused(route, credential).await {
@@ -378,7 +378,7 @@ fn is_unauthorized(route: &Route, status: StatusCode) -> bool {
         || route.api == Api::Bedrock && status == StatusCode::FORBIDDEN
 }
 
-/// What the inside is told when there is no credential.
+/// What the sandbox gets when there is no credential.
 fn lacking(lack: Lack, route: &Route) -> Refusal {
     let (provider, id) = (route.provider.clone(), route.credential.id.to_string());
     match lack {
@@ -389,13 +389,13 @@ fn lacking(lack: Lack, route: &Route) -> Refusal {
     }
 }
 
-/// What the inside is told when the upstream gave no answer.
+/// What the sandbox gets when the upstream gave no answer.
 fn silent(route: &Route, cause: String) -> Refusal {
     let (provider, host) = (route.provider.clone(), route.upstream.host().to_owned());
     Refusal::Upstream { provider, host, cause }
 }
 
-/// The headers as the upstream sees them, but for `Host`: nothing of the inside's connection, none of its
+/// The headers as the upstream sees them, except `Host`: nothing of the sandbox's connection, none of its
 /// credentials and accounts, and the real ones last.
 fn outgoing_headers(
     mut headers: HeaderMap,

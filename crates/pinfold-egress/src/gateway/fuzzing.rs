@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::json;
 use super::usage::Reader;
 
-/// What is left of a body that is written anew is what a server finds in it, and is left as it is when it is
-/// written anew again.
+/// What is left of a rewritten body is what a server finds in it, and stays as it is when it is rewritten
+/// again.
 ///
 /// # Panics
 /// When it is not.

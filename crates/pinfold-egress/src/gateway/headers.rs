@@ -8,7 +8,7 @@ use http::header::{
 use http::{HeaderMap, HeaderValue};
 use memchr::memmem;
 
-/// Headers that carry a credential in some API. None of the inside's passes.
+/// Headers that carry a credential in some API. None of the sandbox's passes.
 const CREDENTIALS: [HeaderName; 6] = [
     AUTHORIZATION,
     PROXY_AUTHORIZATION,
@@ -63,7 +63,7 @@ const OVERRIDES: [&str; 13] = [
     "x-envoy-original-path",
 ];
 
-/// Headers by which a provider is told whose bill it is, or which of its routes to take.
+/// Headers that tell a provider whose bill it is, or which of its routes to take.
 const ACCOUNTS: [&str; 8] = [
     "openai-organization",
     "openai-project",
@@ -153,8 +153,8 @@ fn strip_key_subprotocol(headers: &mut HeaderMap) {
     }
 }
 
-/// Removes what the upstream must not tell the inside: cookies, which would be credentials of
-/// the account, and any header that repeats a part of the real one.
+/// Removes what the upstream must not tell the sandbox: cookies, which would be credentials of the
+/// account, and any header that repeats a part of the real one.
 pub(super) fn scrub_response(headers: &mut HeaderMap, secrets: &[&str]) {
     headers.remove(SET_COOKIE);
     let echoes = |value: &HeaderValue| {

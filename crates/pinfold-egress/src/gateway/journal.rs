@@ -17,7 +17,7 @@ pub trait Journal: Send + Sync {
 }
 
 /// Something to be recorded. Holds neither a credential nor a query string, and at most
-/// [`Event::MAX_TEXT`] bytes of anything the inside chose.
+/// [`Event::MAX_TEXT`] bytes of anything the sandbox chose.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event<'a> {
@@ -67,7 +67,7 @@ pub enum Event<'a> {
     Refused {
         /// Host and port, by the name that was asked for.
         asked: &'a str,
-        /// Why, as the inside is told.
+        /// Why, as the sandbox sees it.
         reason: &'a str,
         /// The flag that would allow it.
         hint: Option<&'a str>,
@@ -102,7 +102,7 @@ pub enum Event<'a> {
     Denied {
         /// The status it is answered with.
         status: u16,
-        /// Why, as the inside is told.
+        /// Why, as the sandbox sees it.
         reason: &'a str,
         /// The request's method.
         method: &'a str,
@@ -126,11 +126,11 @@ pub enum Event<'a> {
 }
 
 impl Event<'_> {
-    /// Longest text of the inside's choosing in an event, in bytes.
+    /// Longest text of the sandbox's choosing in an event, in bytes.
     pub const MAX_TEXT: usize = 1024;
 }
 
-/// Cuts a text of the inside's choosing to what an event may hold.
+/// Cuts a text of the sandbox's choosing to what an event may hold.
 pub(crate) fn shortened(text: &str) -> &str {
     let longest = text.len().min(Event::MAX_TEXT);
     let end = (0..=longest).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! JSON bodies read strictly, and written anew in the one form that every server reads alike.
+//! JSON bodies read strictly, and rewritten in the one form that every server reads alike.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::ops::Range;
@@ -28,7 +28,7 @@ pub(super) enum Invalid {
     Keys,
 }
 
-/// Reads a body and writes it anew in its own place: blanks go, escapes are written only where JSON
+/// Reads a body and rewrites it in its own place: blanks go, escapes are written only where JSON
 /// needs one, numbers and the order of keys stay as they are. What is found is what every server
 /// finds in the text that is left.
 ///

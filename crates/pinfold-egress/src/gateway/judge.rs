@@ -1,7 +1,7 @@
 //! What a session may ask a model for: the list of its models, and what its budgets can count.
 //!
 //! What is judged is what is sent: a path in its one form, and a body that was read strictly and
-//! written anew.
+//! rewritten.
 
 use http::header::{
     CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, TRAILER, TRANSFER_ENCODING,
@@ -31,7 +31,7 @@ use crate::held::HeldBytes;
 /// (docs.anthropic.com/en/api/errors, "Request size limits").
 const LARGEST_BODY: usize = 32 * 1024 * 1024;
 
-/// Headers that say something about the bytes of a body, which are others when it is written anew.
+/// Headers that say something about the bytes of a body, which are others when it is rewritten.
 const OF_BYTES: [HeaderName; 4] = [
     HeaderName::from_static("content-md5"),
     HeaderName::from_static("digest"),
@@ -60,7 +60,7 @@ pub(super) struct Judge<'g> {
 
 impl Judge<'_> {
     /// Sees to it that a request asks only for what it may, in a way that can be counted. The headers
-    /// of a body that is written anew are made to fit it.
+    /// of a rewritten body are made to fit it.
     pub(super) async fn judge(
         &self,
         head: &mut Parts,
@@ -150,7 +150,7 @@ impl Judge<'_> {
         self.route.models.is_some() || self.budget.limits_requests() || self.budget.limits_answers()
     }
 
-    /// Holds a body until it is whole, and writes it anew. Nothing is known of one that is empty.
+    /// Holds a body until it is whole, and rewrites it. Nothing is known of one that is empty.
     async fn body(
         &self,
         head: &mut Parts,

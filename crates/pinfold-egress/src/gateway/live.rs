@@ -37,7 +37,7 @@ pub struct Current {
     pub secret: Secret,
     /// How it goes over the wire.
     pub kind: CredentialKind,
-    /// The account of a login, where its API wants to be told.
+    /// The account of a login, where its API wants it.
     pub account: Option<String>,
     /// When a login's token is to be refreshed; none for what does not end.
     pub times: Option<Times>,
@@ -64,7 +64,7 @@ pub enum Renewed {
 /// Why there is no credential.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lack {
-    /// There is no usable value; the store's own words are for the host, not for the inside.
+    /// There is no usable value; the store's own words are for the host, not for the sandbox.
     Missing,
     /// There is one, of another kind than the session began with.
     OtherKind,

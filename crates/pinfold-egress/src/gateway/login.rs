@@ -1,10 +1,10 @@
 //! Refreshing a login, once for all sessions of a user.
 //!
-//! Whoever refreshes holds a lock beside the login and reads it again under it, so that of many
-//! sessions one asks the login's server and the others find what it got. The server may refuse the
-//! old refresh token from the moment it sends a new one: the answer is on the disk before anybody
-//! uses it, and a session does not end between the two ([`Renewal::finish`]). What remains is a
-//! crash or a full disk within that moment; then the person logs in again.
+//! A process that refreshes a login holds a lock next to it and reads it again under the lock, so
+//! that of many sessions one asks the login's server and the others find what it got. The server
+//! may refuse the old refresh token from the moment it sends a new one: the answer is on the disk
+//! before anybody uses it, and a session does not end between the two ([`Renewal::finish`]). What
+//! remains is a crash or a full disk within that moment; then the user logs in again.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -20,7 +20,7 @@ use crate::WayOut;
 /// refreshed again: its age is not what is wrong with it.
 const YOUNG: u64 = 60 * 1000;
 
-/// Pauses before another attempt, when there is no usable token meanwhile.
+/// Pauses before another attempt, while there is no usable token.
 const PAUSES: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(2)];
 
 /// How long the end of a session waits for an answer that is under way.
@@ -64,8 +64,8 @@ impl Renewal {
             return Ok(changed(&login, refused));
         }
         let _under_way = self.gate.enter().ok_or(Lack::Missing)?;
-        // Written as it is, before a token is spent that could not be replaced: a disk that is
-        // full or read-only is found now. What was put in its place meanwhile counts.
+        // Written as it is, before a token is spent that could not be replaced: a disk that is full
+        // or read-only is found now. What was put in its place since counts.
         if self.keep(&login, &login, &lock)? {
             let renewed = self.exchange(&login, refused.is_some())?;
             self.keep(&login, &renewed, &lock)?;

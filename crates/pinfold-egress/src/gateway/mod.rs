@@ -1,4 +1,4 @@
-//! The LLM gateway: an HTTP server for the inside, a client with real credentials outside.
+//! The LLM gateway: an HTTP server for the sandbox, a client with real credentials outside.
 
 mod admit;
 mod answer;

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_cannot_be_counted_are_told_apart() {
+    fn uncountable_paths_are_recognised() {
         for (path, expected) in [
             ("/v1/messages", Kind::Usual),
             ("/v1/responses/resp_1/cancel", Kind::Usual),

@@ -103,7 +103,7 @@ impl Pool {
         let mut protocol = http1::Builder::new();
         protocol.max_buf_size(MAX_BUFFER);
         let (sender, connection) = protocol.handshake(stream).await.map_err(SendError::Broke)?;
-        // Ends with the connection; what breaks it is told to the request on it.
+        // Ends with the connection; the request on it gets the error that breaks it.
         tokio::spawn(connection.with_upgrades());
         Ok(sender)
     }

@@ -1,4 +1,4 @@
-//! Every way a request can be refused, and how the client is told.
+//! Every way a request can be refused, and what the client gets.
 
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_TYPE, HeaderName, RETRY_AFTER};
@@ -11,8 +11,8 @@ use super::config::{Api, ProviderId};
 use super::journal::shortened;
 use crate::held::HoldError;
 
-/// How the clients of both APIs are told that trying again is of no use; they look at it
-/// before they look at the status.
+/// What tells the clients of both APIs that trying again is of no use; they look at it before they
+/// look at the status.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 /// Seconds to wait before another attempt (RFC 9110, 10.2.3).

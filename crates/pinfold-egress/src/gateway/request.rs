@@ -193,7 +193,7 @@ fn add(models: &mut Vec<String>, model: String) -> bool {
 }
 
 impl Role {
-    /// How a person knows it.
+    /// How a user knows it.
     fn name(self) -> &'static str {
         match self {
             Self::Plain | Self::Body => "the body",

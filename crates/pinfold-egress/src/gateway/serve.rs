@@ -1,4 +1,4 @@
-//! Accepting connections from the inside.
+//! Accepting connections from the sandbox.
 
 use std::convert::Infallible;
 use std::io;
@@ -25,7 +25,7 @@ const MAX_CONNECTIONS: usize = 256;
 /// Time for the head of a request, which is also how long an unused connection is kept.
 const HEAD_LIMIT: Duration = Duration::from_secs(60);
 
-/// Bytes read from the inside at once, at most; see the pool of upstream connections.
+/// Bytes read from the sandbox at once, at most; see the pool of upstream connections.
 const MAX_BUFFER: usize = 128 * 1024;
 
 /// Largest head of a request, in bytes.

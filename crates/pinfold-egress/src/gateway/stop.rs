@@ -2,7 +2,7 @@
 
 use tokio::sync::oneshot;
 
-/// Ends the gateway that holds the matching [`Stop`], when told to or when dropped.
+/// Ends the gateway that holds the matching [`Stop`], when asked to or when dropped.
 pub struct StopHandle(oneshot::Sender<()>);
 
 /// What a gateway listens to for its end.

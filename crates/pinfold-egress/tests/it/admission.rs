@@ -6,26 +6,29 @@ use pinfold_egress::{
 };
 use std::sync::Arc;
 
-use super::support::{OK, Pen, Recorder, Server, credential, header, json, route, secret, status};
+use super::support::{
+    OK, Recorder, Server, TestGateway, credential, header, json, route, secret, status,
+};
 
 #[test]
 fn health_needs_no_key_and_says_the_version() {
-    let pen = Pen::before("127.0.0.1:9".parse().unwrap());
-    let answer = pen.raw(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    let gateway = TestGateway::before("127.0.0.1:9".parse().unwrap());
+    let answer =
+        gateway.raw(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     assert_eq!(status(&answer), 200);
     assert_eq!(json(&answer)["version"], env!("CARGO_PKG_VERSION"));
-    assert!(pen.journal.lines().is_empty());
+    assert!(gateway.journal.lines().is_empty());
 }
 
 #[test]
 fn only_the_sessions_key_opens_the_gateway() {
     let (upstream, seen) = Server::answering(OK);
-    let pen = Pen::before(upstream.address);
+    let gateway = TestGateway::before(upstream.address);
     let ask = |line: &str| {
         let head = "GET /v1/models HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n";
-        status(&pen.raw(format!("{head}{line}\r\n").as_bytes()))
+        status(&gateway.raw(format!("{head}{line}\r\n").as_bytes()))
     };
-    let key = &pen.key;
+    let key = &gateway.key;
     assert_eq!(ask(""), 401);
     assert_eq!(ask("x-api-key: sk-ant-api03-wrong\r\n"), 401);
     assert_eq!(ask("x-api-key: \r\n"), 401);
@@ -36,16 +39,19 @@ fn only_the_sessions_key_opens_the_gateway() {
     assert_eq!(ask(&format!("api-key: {key}\r\n")), 200);
     assert_eq!(ask(&format!("Authorization: bearer {key}\r\n")), 200);
     assert_eq!(ask(&format!("x-api-key: none\r\nAuthorization: Bearer {key}\r\n")), 200);
-    assert_eq!(pen.journal.lines()[0], "denied 401 GET localhost /v1/models");
+    assert_eq!(gateway.journal.lines()[0], "denied 401 GET localhost /v1/models");
 }
 
 #[test]
-fn a_bad_key_is_told_in_the_words_of_the_api() {
+fn bad_key_is_refused_in_the_words_of_the_api() {
     let openai = Route { api: Api::OpenAi, ..route("openai", "http://127.0.0.1:9") };
-    let pen = Pen::with(vec![route("anthropic", "http://127.0.0.1:9"), openai], TrustRoots::System);
+    let gateway = TestGateway::with(
+        vec![route("anthropic", "http://127.0.0.1:9"), openai],
+        TrustRoots::System,
+    );
     let ask = |path: &str| {
         json(
-            &pen.raw(
+            &gateway.raw(
                 format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
                     .as_bytes(),
             ),
@@ -65,24 +71,24 @@ fn a_bad_key_is_told_in_the_words_of_the_api() {
 fn paths_lead_to_their_provider_and_nowhere_else() {
     let (first, first_saw) = Server::answering(OK);
     let (second, second_saw) = Server::answering(OK);
-    let pen = Pen::with(
+    let gateway = TestGateway::with(
         vec![
             route("anthropic", &format!("http://{}", first.address)),
             route("other", &format!("http://{}/api/v1/", second.address)),
         ],
         TrustRoots::System,
     );
-    assert_eq!(status(&pen.get("/v1/messages?beta=true", "")), 200);
+    assert_eq!(status(&gateway.get("/v1/messages?beta=true", "")), 200);
     assert!(first_saw.lock().unwrap()[0].starts_with("GET /v1/messages?beta=true HTTP/1.1\r\n"));
-    assert_eq!(status(&pen.get("/p/other/v1/models?a=b", "")), 200);
+    assert_eq!(status(&gateway.get("/p/other/v1/models?a=b", "")), 200);
     assert!(second_saw.lock().unwrap()[0].starts_with("GET /api/v1/models?a=b HTTP/1.1\r\n"));
 
     for path in ["/", "/v1", "/messages", "/v2/x", "/p/other", "/p/other/models", "/health/x"] {
-        let answer = pen.get(path, "");
+        let answer = gateway.get(path, "");
         assert_eq!(status(&answer), 404, "{path}");
         assert!(json(&answer)["error"]["message"].as_str().unwrap().contains("/v1/"), "{path}");
     }
-    let refused = pen.get("/p/nobody/v1/models", "");
+    let refused = gateway.get("/p/nobody/v1/models", "");
     assert_eq!(status(&refused), 403);
     assert!(refused.contains("allowed: anthropic, other"));
     assert_eq!(header(&refused, "x-should-retry"), Some("false"));
@@ -92,7 +98,7 @@ fn paths_lead_to_their_provider_and_nowhere_else() {
 #[test]
 fn no_spelling_of_dots_leaves_the_api() {
     let (upstream, seen) = Server::answering(OK);
-    let pen = Pen::before(upstream.address);
+    let gateway = TestGateway::before(upstream.address);
     for path in [
         "/v1/../admin",
         "/v1/%2e%2e/admin",
@@ -104,17 +110,17 @@ fn no_spelling_of_dots_leaves_the_api() {
         "/v1/..",
         "/p/anthropic/v1/../admin",
     ] {
-        assert_eq!(status(&pen.get(path, "")), 404, "{path}");
+        assert_eq!(status(&gateway.get(path, "")), 404, "{path}");
     }
     assert!(seen.lock().unwrap().is_empty());
-    assert_eq!(status(&pen.get("/v1/models/a..b/%2ec", "")), 200, "dots in a name are fine");
+    assert_eq!(status(&gateway.get("/v1/models/a..b/%2ec", "")), 200, "dots in a name are fine");
 }
 
 #[test]
 fn what_is_meant_for_other_hosts_is_refused_at_once_by_name() {
     let (upstream, seen) = Server::answering(OK);
-    let pen = Pen::before(upstream.address);
-    let key = format!("x-api-key: {}\r\n", pen.key);
+    let gateway = TestGateway::before(upstream.address);
+    let key = format!("x-api-key: {}\r\n", gateway.key);
     for (request, host) in [
         ("CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n", "example.com:443"),
         ("GET http://example.com/v1/x HTTP/1.1\r\nHost: example.com\r\n", "example.com"),
@@ -125,13 +131,13 @@ fn what_is_meant_for_other_hosts_is_refused_at_once_by_name() {
         ("GET /v1/x HTTP/1.1\r\nHost: 169.254.169.254\r\n", "169.254.169.254"),
         ("GET /v1/x HTTP/1.1\r\nHost: a@localhost\r\n", "a@localhost"),
     ] {
-        let answer = pen.raw(format!("{request}{key}\r\n").as_bytes());
+        let answer = gateway.raw(format!("{request}{key}\r\n").as_bytes());
         assert_eq!(status(&answer), 403, "{request}");
         assert!(answer.contains(&format!("pinfold: {host} cannot be reached")), "{answer}");
-        assert!(answer.contains("to allow the host"), "the way out is named");
+        assert!(answer.contains("to allow the host"), "a hint is given");
     }
     assert!(seen.lock().unwrap().is_empty());
-    let journal = pen.journal.lines();
+    let journal = gateway.journal.lines();
     assert_eq!(journal.len(), 8, "{journal:?}");
     assert_eq!(journal[0], "denied 403 CONNECT example.com:443 ");
 }
@@ -139,20 +145,20 @@ fn what_is_meant_for_other_hosts_is_refused_at_once_by_name() {
 #[test]
 fn the_gateway_answers_to_its_own_names() {
     let (upstream, _) = Server::answering(OK);
-    let pen = Pen::before(upstream.address);
-    let own = pen.address.to_string();
+    let gateway = TestGateway::before(upstream.address);
+    let own = gateway.address.to_string();
     for host in ["localhost", "LOCALHOST:80", "127.0.0.1", "[::1]:1", "gateway.invalid", &own] {
         let head = format!("GET /v1/x HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n");
-        let request = format!("{head}x-api-key: {}\r\n\r\n", pen.key);
-        assert_eq!(status(&pen.raw(request.as_bytes())), 200, "{host}");
+        let request = format!("{head}x-api-key: {}\r\n\r\n", gateway.key);
+        assert_eq!(status(&gateway.raw(request.as_bytes())), 200, "{host}");
     }
 }
 
 #[test]
 fn ambiguous_requests_are_refused() {
     let (upstream, seen) = Server::answering(OK);
-    let pen = Pen::before(upstream.address);
-    let key = format!("x-api-key: {}\r\n", pen.key);
+    let gateway = TestGateway::before(upstream.address);
+    let key = format!("x-api-key: {}\r\n", gateway.key);
     for head in [
         "GET /v1/x HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n",
         "GET /v1/x HTTP/1.1\r\n",
@@ -165,7 +171,7 @@ fn ambiguous_requests_are_refused() {
         "POST /v1/x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip\r\n",
         "PRI * HTTP/2.0\r\n\r\nSM\r\n",
     ] {
-        let answer = pen.raw(format!("{head}{key}\r\n").as_bytes());
+        let answer = gateway.raw(format!("{head}{key}\r\n").as_bytes());
         assert!(answer.is_empty() || status(&answer) == 400, "{head}: {answer}");
     }
     assert!(seen.lock().unwrap().is_empty());
@@ -174,14 +180,14 @@ fn ambiguous_requests_are_refused() {
 #[test]
 fn a_length_and_chunks_together_make_one_request() {
     let (upstream, seen) = Server::answering(OK);
-    let pen = Pen::before(upstream.address);
+    let gateway = TestGateway::before(upstream.address);
     let smuggled = "GET /v1/smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let request = format!(
         "POST /v1/x HTTP/1.1\r\nHost: localhost\r\nx-api-key: {}\r\nContent-Length: 5\r\n\
          Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n{smuggled}",
-        pen.key
+        gateway.key
     );
-    pen.raw(request.as_bytes());
+    gateway.raw(request.as_bytes());
     let seen = seen.lock().unwrap();
     assert!(seen.len() <= 1, "{seen:?}");
     assert!(seen.iter().all(|request| !request.contains("smuggled")));
@@ -191,13 +197,13 @@ fn a_length_and_chunks_together_make_one_request() {
 #[test]
 fn a_connection_header_cannot_take_the_length_away() {
     let (upstream, seen) = Server::answering(OK);
-    let pen = Pen::before(upstream.address);
+    let gateway = TestGateway::before(upstream.address);
     let request = format!(
         "POST /v1/x HTTP/1.1\r\nHost: localhost\r\nx-api-key: {}\r\nContent-Length: 4\r\n\
          X-Mine: 1\r\nConnection: close, content-length, x-api-key, x-mine\r\n\r\nbody",
-        pen.key
+        gateway.key
     );
-    assert_eq!(status(&pen.raw(request.as_bytes())), 200);
+    assert_eq!(status(&gateway.raw(request.as_bytes())), 200);
     let seen = seen.lock().unwrap();
     assert!(seen[0].ends_with("\r\n\r\nbody") && header(&seen[0], "x-mine").is_none());
     assert!(header(&seen[0], "x-api-key").is_some());
@@ -206,11 +212,11 @@ fn a_connection_header_cannot_take_the_length_away() {
 #[test]
 fn large_heads_are_refused() {
     let (upstream, seen) = Server::answering(OK);
-    let pen = Pen::before(upstream.address);
-    let answer = pen.get("/v1/x", &format!("x-large: {}\r\n", "a".repeat(70_000)));
+    let gateway = TestGateway::before(upstream.address);
+    let answer = gateway.get("/v1/x", &format!("x-large: {}\r\n", "a".repeat(70_000)));
     assert!(answer.is_empty() || status(&answer) == 431, "{answer}");
     assert!(seen.lock().unwrap().is_empty());
-    assert_eq!(status(&pen.get("/v1/x", &format!("x-large: {}\r\n", "a".repeat(60_000)))), 200);
+    assert_eq!(status(&gateway.get("/v1/x", &format!("x-large: {}\r\n", "a".repeat(60_000)))), 200);
 }
 
 #[test]

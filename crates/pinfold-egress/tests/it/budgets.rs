@@ -7,7 +7,9 @@ use std::time::Duration;
 use pinfold_egress::{Api, Budget, Over, Route, TrustRoots};
 use pinfold_policy::prices::Tokens;
 
-use super::support::{OK, Pen, Server, header, json, read_head, read_request, route, status};
+use super::support::{
+    OK, Server, TestGateway, header, json, read_head, read_request, route, status,
+};
 
 /// So many tokens for all.
 struct Limit {
@@ -71,14 +73,14 @@ impl Budget for Limit {
     }
 }
 
-fn pen(budget: Arc<Limit>, api: Api, upstream: &Server) -> Pen {
+fn gateway(budget: Arc<Limit>, api: Api, upstream: &Server) -> TestGateway {
     let address = format!("http://{}", upstream.address);
-    Pen::under(budget, vec![Route { api, ..route("p", &address) }], TrustRoots::System)
+    TestGateway::under(budget, vec![Route { api, ..route("p", &address) }], TrustRoots::System)
 }
 
-fn post(pen: &Pen, path: &str) -> String {
-    let key = &pen.key;
-    pen.raw(
+fn post(gateway: &TestGateway, path: &str) -> String {
+    let key = &gateway.key;
+    gateway.raw(
         format!(
             "POST {path} HTTP/1.1\r\nHost: localhost\r\nx-api-key: {key}\r\naccept-encoding: gzip\r\n\
              Content-Length: 13\r\nConnection: close\r\n\r\n{{\"model\":\"m\"}}"
@@ -145,8 +147,8 @@ fn a_stream_ends_at_the_limit_with_an_error_in_its_own_form() {
     ] {
         let (upstream, sent) = streaming(talk(event));
         let budget = Limit::of(1000);
-        let pen = pen(Arc::clone(&budget), api, &upstream);
-        let answer = post(&pen, path);
+        let gateway = gateway(Arc::clone(&budget), api, &upstream);
+        let answer = post(&gateway, path);
         assert_eq!(status(&answer), 200);
         assert!(answer.contains(error), "{path}: {}", &answer[answer.len() - 500..]);
         assert!(answer.contains("the budget of 1000 tokens is spent; tomorrow"));
@@ -155,7 +157,7 @@ fn a_stream_ends_at_the_limit_with_an_error_in_its_own_form() {
         let used = *budget.used.lock().unwrap();
         assert!((1000..=1300).contains(&used), "{used}");
         // The next request is refused before it is sent.
-        let refused = post(&pen, path);
+        let refused = post(&gateway, path);
         assert_eq!((status(&refused), header(&refused, "retry-after")), (429, Some("60")));
         assert_eq!(header(&refused, "x-should-retry"), Some("false"));
         let message = json(&refused)["error"]["message"].as_str().unwrap().to_owned();
@@ -169,23 +171,23 @@ fn usage_is_recorded_whatever_the_answers_form() {
     let whole = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 67\r\n\r\n\
                  {\"model\":\"m-1\",\"usage\":{\"input_tokens\":1000000,\"output_tokens\":20}}";
     let (upstream, _) = Server::answering(whole);
-    let pen = Pen::before(upstream.address);
-    let answer = post(&pen, "/v1/messages");
+    let gateway = TestGateway::before(upstream.address);
+    let answer = post(&gateway, "/v1/messages");
     assert!(answer.ends_with("\"output_tokens\":20}}"), "{answer}");
-    assert_eq!(pen.journal.lines()[1], "usage anthropic m-1 1000000 20");
+    assert_eq!(gateway.journal.lines()[1], "usage anthropic m-1 1000000 20");
 
     let events = [
         r#"{"type":"message_start","message":{"model":"m-2","usage":{"input_tokens":9,"output_tokens":1}}}"#,
         r#"{"type":"message_delta","usage":{"output_tokens":5}}"#,
     ];
     let (upstream, _) = streaming(events.map(str::to_owned).to_vec());
-    let pen = Pen::before(upstream.address);
-    post(&pen, "/v1/messages");
-    assert_eq!(pen.journal.lines()[1], "usage anthropic m-2 9 5");
+    let gateway = TestGateway::before(upstream.address);
+    post(&gateway, "/v1/messages");
+    assert_eq!(gateway.journal.lines()[1], "usage anthropic m-2 9 5");
     let (upstream, _) = streaming(events.map(str::to_owned).to_vec());
-    let pen = Pen::before(upstream.address);
-    post(&pen, "/v1/messages/count_tokens");
-    assert_eq!(pen.journal.lines().len(), 1, "what only counts uses none");
+    let gateway = TestGateway::before(upstream.address);
+    post(&gateway, "/v1/messages/count_tokens");
+    assert_eq!(gateway.journal.lines().len(), 1, "what only counts uses none");
 }
 
 #[test]
@@ -193,11 +195,11 @@ fn what_was_used_until_a_client_left_counts() {
     let event = r#"{"type":"content_block_delta","delta":{"type":"text_delta","text":"TEXT"}}"#;
     let (upstream, _) = streaming(talk(event));
     let budget = Limit::of(1_000_000);
-    let pen = pen(Arc::clone(&budget), Api::Anthropic, &upstream);
-    let mut stream = pen.connect();
+    let gateway = gateway(Arc::clone(&budget), Api::Anthropic, &upstream);
+    let mut stream = gateway.connect();
     let head = format!(
         "POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nx-api-key: {}\r\nContent-Length: 2\r\n\r\n{{}}",
-        pen.key
+        gateway.key
     );
     stream.write_all(head.as_bytes()).unwrap();
     let mut reader = BufReader::new(stream);
@@ -208,12 +210,12 @@ fn what_was_used_until_a_client_left_counts() {
         reader.read_line(&mut line).unwrap();
     }
     drop(reader);
-    while !pen.journal.lines().iter().any(|line| line.starts_with("usage")) {
+    while !gateway.journal.lines().iter().any(|line| line.starts_with("usage")) {
         std::thread::sleep(Duration::from_millis(5));
     }
     let used = *budget.used.lock().unwrap();
     assert!((20..4000).contains(&used), "{used}");
-    assert!(pen.journal.lines()[1].ends_with(" estimated"));
+    assert!(gateway.journal.lines()[1].ends_with(" estimated"));
 }
 
 #[test]
@@ -227,11 +229,11 @@ fn a_stream_passes_as_it_comes_while_it_is_counted() {
         let _ = wait.lock().unwrap().recv_timeout(Duration::from_secs(10));
         out.write_all(b"\":1}\n\n")
     });
-    let pen = pen(Limit::of(1000), Api::Anthropic, &upstream);
-    let mut stream = pen.connect();
+    let gateway = gateway(Limit::of(1000), Api::Anthropic, &upstream);
+    let mut stream = gateway.connect();
     let head = format!(
         "POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nx-api-key: {}\r\nContent-Length: 2\r\n\r\n{{}}",
-        pen.key
+        gateway.key
     );
     stream.write_all(head.as_bytes()).unwrap();
     let mut reader = BufReader::new(stream);
@@ -243,10 +245,10 @@ fn a_stream_passes_as_it_comes_while_it_is_counted() {
 }
 
 /// Sends a request and goes once the upstream has it.
-fn break_off(pen: &Pen, upstream: &Arc<Mutex<Vec<String>>>, body: &str) {
+fn break_off(gateway: &TestGateway, upstream: &Arc<Mutex<Vec<String>>>, body: &str) {
     let before = upstream.lock().unwrap().len();
-    let mut stream = pen.connect();
-    let (key, length) = (&pen.key, body.len());
+    let mut stream = gateway.connect();
+    let (key, length) = (&gateway.key, body.len());
     let head = format!(
         "POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nx-api-key: {key}\r\n\
          Content-Length: {length}\r\n\r\n{body}"
@@ -282,19 +284,19 @@ fn wait_until(is_true: impl Fn() -> bool) {
 fn a_request_that_is_broken_off_before_its_answer_stays_charged() {
     let (upstream, seen) = silent();
     let budget = Limit::of(100_000);
-    let pen = pen(Arc::clone(&budget), Api::Anthropic, &upstream);
-    break_off(&pen, &seen, r#"{"model":"m","max_tokens":60000}"#);
+    let gateway = gateway(Arc::clone(&budget), Api::Anthropic, &upstream);
+    break_off(&gateway, &seen, r#"{"model":"m","max_tokens":60000}"#);
     wait_until(|| *budget.used.lock().unwrap() > 0);
     assert_eq!(*budget.used.lock().unwrap(), 60_000 + 32 / 4);
     wait_until(|| *budget.reserved.lock().unwrap() == 0);
     // Without a limit of its own, a usual length is charged.
-    break_off(&pen, &seen, r#"{"model":"m"}"#);
+    break_off(&gateway, &seen, r#"{"model":"m"}"#);
     wait_until(|| *budget.used.lock().unwrap() > 60_008);
     assert_eq!(*budget.used.lock().unwrap(), 60_008 + 32 * 1024 + 3);
-    break_off(&pen, &seen, r#"{"model":"m"}"#);
+    break_off(&gateway, &seen, r#"{"model":"m"}"#);
     wait_until(|| *budget.used.lock().unwrap() > 100_000);
-    assert_eq!(status(&post(&pen, "/v1/messages")), 429);
-    let journal = pen.journal.lines();
+    assert_eq!(status(&post(&gateway, "/v1/messages")), 429);
+    let journal = gateway.journal.lines();
     assert!(journal.contains(&"usage p m 8 60000 estimated".to_owned()), "{journal:?}");
 }
 
@@ -302,15 +304,15 @@ fn a_request_that_is_broken_off_before_its_answer_stays_charged() {
 fn requests_at_once_cannot_pass_a_budget_together() {
     let (upstream, seen) = silent();
     let budget = Limit::of(100_000);
-    let pen = pen(Arc::clone(&budget), Api::Anthropic, &upstream);
+    let gateway = gateway(Arc::clone(&budget), Api::Anthropic, &upstream);
     let body = r#"{"model":"m","max_tokens":50000}"#;
     let streams: Vec<_> = (0..6)
         .map(|_| {
-            let mut stream = pen.connect();
+            let mut stream = gateway.connect();
             let head = format!(
                 "POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nx-api-key: {}\r\n\
                  Content-Length: {}\r\n\r\n{body}",
-                pen.key,
+                gateway.key,
                 body.len()
             );
             stream.write_all(head.as_bytes()).unwrap();
@@ -318,7 +320,7 @@ fn requests_at_once_cannot_pass_a_budget_together() {
         })
         .collect();
     wait_until(|| {
-        pen.journal.lines().iter().filter(|line| line.starts_with("denied 429")).count() == 4
+        gateway.journal.lines().iter().filter(|line| line.starts_with("denied 429")).count() == 4
     });
     // The other two may still be on their way.
     wait_until(|| seen.lock().unwrap().len() == 2);
@@ -328,7 +330,7 @@ fn requests_at_once_cannot_pass_a_budget_together() {
 #[test]
 fn what_cannot_be_counted_is_refused_while_a_budget_is_set() {
     let (upstream, seen) = Server::answering(OK);
-    let pen = pen(Limit::of(1_000_000), Api::OpenAi, &upstream);
+    let gateway = gateway(Limit::of(1_000_000), Api::OpenAi, &upstream);
     for (path, body) in [
         ("/v1/responses", r#"{"model":"m","background":true}"#),
         ("/v1/responses", r#"{"model":"m","backgr\u006fund":true}"#),
@@ -340,26 +342,26 @@ fn what_cannot_be_counted_is_refused_while_a_budget_is_set() {
         ("/v1/responses", "model=m"),
         ("/v1//responses", r#"{"model":"m"}"#),
     ] {
-        let key = &pen.key;
+        let key = &gateway.key;
         let request = format!(
             "POST {path} HTTP/1.1\r\nHost: localhost\r\nx-api-key: {key}\r\n\
              Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
             body.len()
         );
-        let answer = pen.raw(request.as_bytes());
+        let answer = gateway.raw(request.as_bytes());
         assert_eq!(status(&answer), 403, "{path} {body}: {answer}");
         assert_eq!(header(&answer, "x-should-retry"), Some("false"));
     }
-    let form = post_form(&pen);
+    let form = post_form(&gateway);
     assert!(form.contains("this request (its body is not a JSON object"), "{form}");
     let socket = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n";
-    assert_eq!(status(&pen.get("/v1/realtime?model=m", socket)), 426);
+    assert_eq!(status(&gateway.get("/v1/realtime?model=m", socket)), 426);
     assert!(seen.lock().unwrap().is_empty());
 }
 
-fn post_form(pen: &Pen) -> String {
-    let key = &pen.key;
-    pen.raw(
+fn post_form(gateway: &TestGateway) -> String {
+    let key = &gateway.key;
+    gateway.raw(
         format!(
             "POST /v1/files HTTP/1.1\r\nHost: localhost\r\nx-api-key: {key}\r\n\
              Content-Type: multipart/form-data; boundary=x\r\nContent-Length: 7\r\n\
@@ -373,20 +375,20 @@ fn post_form(pen: &Pen) -> String {
 fn an_empty_body_in_chunks_is_none() {
     let (upstream, seen) = Server::answering(OK);
     let budget = Limit::of(1000);
-    let pen = pen(Arc::clone(&budget), Api::OpenAi, &upstream);
+    let gateway = gateway(Arc::clone(&budget), Api::OpenAi, &upstream);
     let request = format!(
         "POST /v1/responses/r_1/cancel HTTP/1.1\r\nHost: localhost\r\nx-api-key: {}\r\n\
          Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n0\r\n\r\n",
-        pen.key
+        gateway.key
     );
-    assert_eq!(status(&pen.raw(request.as_bytes())), 200);
+    assert_eq!(status(&gateway.raw(request.as_bytes())), 200);
     assert_eq!(seen.lock().unwrap().len(), 1);
     assert_eq!((*budget.used.lock().unwrap(), *budget.reserved.lock().unwrap()), (0, 0));
 }
 
 /// A GET with the right key.
-fn fetched(pen: &Pen, path: &str) -> String {
-    let answer = pen.get(path, "");
+fn fetched(gateway: &TestGateway, path: &str) -> String {
+    let answer = gateway.get(path, "");
     assert_eq!(status(&answer), 200, "{answer}");
     answer
 }
@@ -405,7 +407,7 @@ fn usage_that_is_fetched_counts_once() {
     let upstream =
         answering("application/json", &format!(r#"{{"id":"r_1","model":"m","usage":{used}}}"#));
     let budget = Limit::of(1000);
-    let one = pen(Arc::clone(&budget), Api::OpenAi, &upstream);
+    let one = gateway(Arc::clone(&budget), Api::OpenAi, &upstream);
     fetched(&one, "/v1/responses/r_1");
     fetched(&one, "/v1/responses/r_1");
     assert_eq!(*budget.used.lock().unwrap(), 120);
@@ -420,7 +422,7 @@ fn usage_that_is_fetched_counts_once() {
     let lines = [line(1), line(2), line(1), line(3)].join("\n");
     let upstream = answering("application/x-jsonl", &lines);
     let budget = Limit::of(1000);
-    let other = pen(Arc::clone(&budget), Api::Anthropic, &upstream);
+    let other = gateway(Arc::clone(&budget), Api::Anthropic, &upstream);
     fetched(&other, "/v1/messages/batches/b/results");
     fetched(&other, "/v1/messages/batches/b/results");
     assert_eq!(*budget.used.lock().unwrap(), 360);
@@ -429,7 +431,7 @@ fn usage_that_is_fetched_counts_once() {
     let list = format!(r#"{{"data":[{{"id":"a","usage":{used}}},{{"id":"b","usage":{used}}}]}}"#);
     let upstream = answering("application/json", &list);
     let budget = Limit::of(1000);
-    let third = pen(Arc::clone(&budget), Api::OpenAi, &upstream);
+    let third = gateway(Arc::clone(&budget), Api::OpenAi, &upstream);
     fetched(&third, "/v1/chat/completions");
     fetched(&third, "/v1/chat/completions");
     assert_eq!(*budget.used.lock().unwrap(), 240);
@@ -443,8 +445,8 @@ fn an_answer_that_does_not_say_what_it_used_is_charged_as_reserved() {
     ] {
         let upstream = answering(content_type, body);
         let budget = Limit::of(1_000_000);
-        let pen = pen(Arc::clone(&budget), Api::OpenAi, &upstream);
-        assert_eq!(status(&post(&pen, "/v1/responses")), 200);
+        let gateway = gateway(Arc::clone(&budget), Api::OpenAi, &upstream);
+        assert_eq!(status(&post(&gateway, "/v1/responses")), 200);
         wait_until(|| *budget.reserved.lock().unwrap() == 0);
         assert_eq!(*budget.used.lock().unwrap(), 32 * 1024 + 3, "{content_type}");
     }
@@ -458,15 +460,16 @@ fn a_request_that_used_nothing_is_given_back() {
     ] {
         let (upstream, _) = Server::answering(answer);
         let budget = Limit::of(1000);
-        let pen = pen(Arc::clone(&budget), Api::Anthropic, &upstream);
-        assert!(status(&post(&pen, "/v1/messages")) > 400);
+        let gateway = gateway(Arc::clone(&budget), Api::Anthropic, &upstream);
+        assert!(status(&post(&gateway, "/v1/messages")) > 400);
         wait_until(|| *budget.reserved.lock().unwrap() == 0);
         assert_eq!(*budget.used.lock().unwrap(), 0);
     }
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let budget = Limit::of(1000);
     let address = format!("http://127.0.0.1:{gone}");
-    let pen = Pen::under(budget.clone(), vec![route("p", &address)], TrustRoots::System);
-    assert_eq!(status(&post(&pen, "/v1/messages")), 502);
+    let gateway =
+        TestGateway::under(budget.clone(), vec![route("p", &address)], TrustRoots::System);
+    assert_eq!(status(&post(&gateway, "/v1/messages")), 502);
     assert_eq!((*budget.used.lock().unwrap(), *budget.reserved.lock().unwrap()), (0, 0));
 }

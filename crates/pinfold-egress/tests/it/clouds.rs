@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use pinfold_egress::{Api, CloudPlace, CredentialKind, HeaderName, Route, TrustRoots, Upstream};
 
-use super::support::{OK, Pen, Server, credential, header, read_request, route, secret, status};
+use super::support::{
+    OK, Server, TestGateway, credential, header, read_request, route, secret, status,
+};
 
 const KEYS: &str = r#"{"Version":1,"AccessKeyId":"AKIDEXAMPLE","SecretAccessKey":"the/secret+key",
     "SessionToken":"the-session-token"}"#;
@@ -14,17 +16,22 @@ fn place(project: Option<&str>) -> Option<CloudPlace> {
     Some(CloudPlace { region: "us-east-1".to_owned(), project: project.map(str::to_owned) })
 }
 
-fn in_cloud(api: Api, value: &'static str, upstream: &Server, project: Option<&str>) -> Pen {
+fn in_cloud(
+    api: Api,
+    value: &'static str,
+    upstream: &Server,
+    project: Option<&str>,
+) -> TestGateway {
     let credential = credential(CredentialKind::ApiKey, Arc::new(move || Ok(secret(value))));
     let place = place(project);
     let address = format!("http://{}", upstream.address);
     let route = Route { api, credential, cloud: place, ..route("cloud", &address) };
-    Pen::with(vec![route], TrustRoots::System)
+    TestGateway::with(vec![route], TrustRoots::System)
 }
 
-fn post(pen: &Pen, path: &str, headers: &str, body: &str) -> String {
-    let (key, length) = (&pen.key, body.len());
-    pen.raw(
+fn post(gateway: &TestGateway, path: &str, headers: &str, body: &str) -> String {
+    let (key, length) = (&gateway.key, body.len());
+    gateway.raw(
         format!(
             "POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n{headers}\
              Content-Type: application/json\r\nContent-Length: {length}\r\n\
@@ -37,9 +44,9 @@ fn post(pen: &Pen, path: &str, headers: &str, body: &str) -> String {
 #[test]
 fn requests_to_bedrock_are_signed_outside() {
     let (upstream, seen) = Server::answering(OK);
-    let pen = in_cloud(Api::Bedrock, KEYS, &upstream, None);
+    let gateway = in_cloud(Api::Bedrock, KEYS, &upstream, None);
     let forged = "X-Amz-Security-Token: mine\r\nX-Amz-Date: 20000101T000000Z\r\n";
-    assert_eq!(status(&post(&pen, INVOKE, forged, "{\"a\":1}")), 200);
+    assert_eq!(status(&post(&gateway, INVOKE, forged, "{\"a\":1}")), 200);
     let seen = seen.lock().unwrap();
     let signature = header(&seen[0], "authorization").unwrap();
     assert!(signature.starts_with("AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/"), "{signature}");
@@ -48,14 +55,14 @@ fn requests_to_bedrock_are_signed_outside() {
     assert_eq!(header(&seen[0], "x-amz-security-token"), Some("the-session-token"));
     assert!(!header(&seen[0], "x-amz-date").unwrap().starts_with("2000"), "{}", seen[0]);
     assert!(seen[0].starts_with(&format!("POST {INVOKE} ")) && seen[0].ends_with("{\"a\":1}"));
-    assert!(!seen[0].contains(&pen.key) && !seen[0].contains("the/secret+key"), "{}", seen[0]);
+    assert!(!seen[0].contains(&gateway.key) && !seen[0].contains("the/secret+key"), "{}", seen[0]);
 }
 
 #[test]
 fn a_key_of_bedrocks_goes_as_a_bearer_token() {
     let (upstream, seen) = Server::answering(OK);
-    let pen = in_cloud(Api::Bedrock, "ABSK-real", &upstream, None);
-    assert_eq!(status(&post(&pen, INVOKE, "", "{}")), 200);
+    let gateway = in_cloud(Api::Bedrock, "ABSK-real", &upstream, None);
+    assert_eq!(status(&post(&gateway, INVOKE, "", "{}")), 200);
     assert_eq!(header(&seen.lock().unwrap()[0], "authorization"), Some("Bearer ABSK-real"));
 }
 
@@ -108,15 +115,15 @@ fn what_an_error_repeats_of_the_credential_is_removed() {
         );
         std::io::Write::write_all(stream.get_mut(), (head + &body).as_bytes())
     });
-    let pen = in_cloud(Api::Bedrock, KEYS, &upstream, None);
-    let answer = post(&pen, INVOKE, "", "{}");
+    let gateway = in_cloud(Api::Bedrock, KEYS, &upstream, None);
+    let answer = post(&gateway, INVOKE, "", "{}");
     assert_eq!(status(&answer), 403);
     assert!(answer.contains("{\"message\":\"not [removed by pinfold] AWS4"), "{answer}");
     assert!(!answer.contains("AKIDEXAMPLE") && !answer.contains("session-token"), "{answer}");
     let key = "sk-ant-api03-the-real-key";
-    let answer = Pen::before(upstream.address).get("/v1/x", "");
+    let answer = TestGateway::before(upstream.address).get("/v1/x", "");
     assert!(status(&answer) == 403 && !answer.contains(key), "{answer}");
-    let shown = pen.journal.shown.lock().unwrap().clone();
+    let shown = gateway.journal.shown.lock().unwrap().clone();
     assert_eq!(shown, ["cloud answered 403"]);
 }
 
@@ -131,11 +138,11 @@ fn the_list_of_models_counts_in_a_cloud() {
         models: Some(vec!["us.anthropic.*".to_owned()]),
         ..route("cloud", &format!("http://{}", upstream.address))
     };
-    let pen = Pen::with(vec![listed], TrustRoots::System);
-    assert_eq!(status(&post(&pen, INVOKE, "", "{}")), 200);
-    let other = post(&pen, "/model/meta.llama/invoke", "", "{}");
+    let gateway = TestGateway::with(vec![listed], TrustRoots::System);
+    assert_eq!(status(&post(&gateway, INVOKE, "", "{}")), 200);
+    let other = post(&gateway, "/model/meta.llama/invoke", "", "{}");
     assert_eq!(status(&other), 403);
-    let in_body = post(&pen, INVOKE, "", "{\"model\":\"meta.llama\"}");
+    let in_body = post(&gateway, INVOKE, "", "{\"model\":\"meta.llama\"}");
     assert_eq!(status(&in_body), 403, "{in_body}");
     assert_eq!(seen.lock().unwrap().len(), 1);
 }
@@ -149,11 +156,11 @@ fn a_server_without_keys_gets_none() {
         credential: credential(CredentialKind::None, refuses),
         ..route("ollama", &format!("http://{}", upstream.address))
     };
-    let pen = Pen::with(vec![route], TrustRoots::System);
-    assert_eq!(status(&post(&pen, "/v1/chat/completions", "", "{}")), 200);
+    let gateway = TestGateway::with(vec![route], TrustRoots::System);
+    assert_eq!(status(&post(&gateway, "/v1/chat/completions", "", "{}")), 200);
     let seen = seen.lock().unwrap();
     assert_eq!(header(&seen[0], "authorization"), None);
-    assert!(!seen[0].contains(&pen.key), "{}", seen[0]);
+    assert!(!seen[0].contains(&gateway.key), "{}", seen[0]);
 }
 
 #[test]
@@ -163,8 +170,8 @@ fn a_key_goes_in_the_header_that_a_provider_wants() {
     own.key_header = Some(HeaderName::from_static("api-key"));
     let address = format!("http://{}/openai/v1", upstream.address);
     let azure = Route { api: Api::OpenAi, credential: own, ..route("azure", &address) };
-    let pen = Pen::with(vec![azure], TrustRoots::System);
-    assert_eq!(status(&post(&pen, "/v1/responses", "api-key: forged\r\n", "{}")), 200);
+    let gateway = TestGateway::with(vec![azure], TrustRoots::System);
+    assert_eq!(status(&post(&gateway, "/v1/responses", "api-key: forged\r\n", "{}")), 200);
     let seen = seen.lock().unwrap();
     assert!(seen[0].starts_with("POST /openai/v1/responses "), "{}", seen[0]);
     assert_eq!(
@@ -185,7 +192,7 @@ fn a_redirect_of_the_upstream_carries_no_key_elsewhere() {
         );
         std::io::Write::write_all(stream.get_mut(), answer.as_bytes())
     });
-    assert_eq!(status(&Pen::before(upstream.address).get("/v1/x", "")), 307);
+    assert_eq!(status(&TestGateway::before(upstream.address).get("/v1/x", "")), 307);
     assert!(seen.lock().unwrap().is_empty());
 }
 

@@ -57,18 +57,18 @@ fn ok(body: &str) -> String {
 }
 
 #[test]
-fn a_file_comes_whole_and_progress_is_told() {
+fn file_is_downloaded_whole_and_progress_is_reported() {
     let (server, _) = scripted(vec![ok("content")]);
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(b"something longer from before").unwrap();
-    let mut told = Vec::new();
+    let mut reports = Vec::new();
     let url = format!("http://{}/a.tgz?signature=s", server.address);
     Downloader::default()
-        .fetch(&url, &sri(b"content"), 7, &mut file, &mut |now, of| told.push((now, of)))
+        .fetch(&url, &sri(b"content"), 7, &mut file, &mut |now, of| reports.push((now, of)))
         .unwrap();
     assert_eq!(content(&mut file), b"content");
-    assert_eq!(told.first(), Some(&(0, None)));
-    assert_eq!(told.last(), Some(&(7, Some(7))));
+    assert_eq!(reports.first(), Some(&(0, None)));
+    assert_eq!(reports.last(), Some(&(7, Some(7))));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use pinfold_egress::{Route, TrustRoots};
 
-use super::support::{OK, Pen, Server, route, status};
+use super::support::{OK, Server, TestGateway, route, status};
 
 /// Connections that the gateway has open at once.
 const CONNECTIONS: usize = 256;
@@ -23,12 +23,12 @@ fn ask(stream: &mut TcpStream) -> std::io::Result<String> {
 
 #[test]
 fn no_more_connections_are_served_than_there_are_places() {
-    let pen = Pen::before("127.0.0.1:9".parse().unwrap());
-    let mut held: Vec<TcpStream> = (0..CONNECTIONS).map(|_| pen.connect()).collect();
+    let gateway = TestGateway::before("127.0.0.1:9".parse().unwrap());
+    let mut held: Vec<TcpStream> = (0..CONNECTIONS).map(|_| gateway.connect()).collect();
     for stream in &mut held {
         assert_eq!(status(&ask(stream).unwrap()), 200);
     }
-    let mut waiting = pen.connect();
+    let mut waiting = gateway.connect();
     waiting.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
     assert_eq!(ask(&mut waiting).unwrap_err().kind(), ErrorKind::WouldBlock);
     drop(held.pop());
@@ -41,24 +41,24 @@ fn no_more_connections_are_served_than_there_are_places() {
 #[test]
 fn requests_that_never_end_do_not_hold_up_others() {
     let (upstream, seen) = Server::answering(OK);
-    let pen = Pen::before(upstream.address);
-    let mut half: Vec<TcpStream> = (0..CONNECTIONS - 1).map(|_| pen.connect()).collect();
+    let gateway = TestGateway::before(upstream.address);
+    let mut half: Vec<TcpStream> = (0..CONNECTIONS - 1).map(|_| gateway.connect()).collect();
     for stream in &mut half {
         stream.write_all(b"POST /v1/messages HTTP/1.1\r\nHost: loc").unwrap();
     }
     let started = Instant::now();
-    assert_eq!(status(&pen.get("/v1/models", "")), 200);
+    assert_eq!(status(&gateway.get("/v1/models", "")), 200);
     assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
     drop(half);
-    assert_eq!(status(&pen.get("/v1/models", "")), 200);
+    assert_eq!(status(&gateway.get("/v1/models", "")), 200);
     assert_eq!(seen.lock().unwrap().len(), 2);
 }
 
 #[test]
 fn what_is_no_request_is_refused_and_recorded() {
     let (upstream, seen) = Server::answering(OK);
-    let pen = Pen::before(upstream.address);
-    let key = format!("x-api-key: {}\r\n", pen.key);
+    let gateway = TestGateway::before(upstream.address);
+    let key = format!("x-api-key: {}\r\n", gateway.key);
     let long = format!("{key}x-long: {}\r\n", "a".repeat(100_000));
     let many: String = (0..300).map(|number| format!("x-{number}: 1\r\n")).collect();
     let head = "POST /v1/messages HTTP/1.1\r\nHost: localhost\r\n";
@@ -75,32 +75,32 @@ fn what_is_no_request_is_refused_and_recorded() {
         (400, format!("GET /v1/models HTTP/9.9\r\nHost: localhost\r\n{key}\r\n")),
     ];
     for (number, (expected, request)) in cases.iter().enumerate() {
-        let answer = pen.raw(request.as_bytes());
+        let answer = gateway.raw(request.as_bytes());
         assert_eq!(status(&answer), *expected, "{request:.100}");
-        let recorded = recorded(&pen, number + 1);
+        let recorded = recorded(&gateway, number + 1);
         assert_eq!(recorded.len(), number + 1, "{request:.100}: {recorded:?}");
         assert!(recorded[number].starts_with(&format!("denied {expected}")), "{recorded:?}");
     }
     assert!(seen.lock().unwrap().is_empty());
-    assert_eq!(status(&pen.get("/v1/models", "")), 200, "others are served as before");
+    assert_eq!(status(&gateway.get("/v1/models", "")), 200, "others are served as before");
 }
 
 /// What is recorded, once it is this much: after an answer of the library's own.
-fn recorded(pen: &Pen, lines: usize) -> Vec<String> {
+fn recorded(gateway: &TestGateway, lines: usize) -> Vec<String> {
     let started = Instant::now();
-    while pen.journal.lines().len() < lines && started.elapsed() < Duration::from_secs(20) {
+    while gateway.journal.lines().len() < lines && started.elapsed() < Duration::from_secs(20) {
         std::thread::yield_now();
     }
-    pen.journal.lines()
+    gateway.journal.lines()
 }
 
 #[test]
 fn a_request_that_goes_out_in_vain_is_recorded() {
-    let pen = Pen::before("127.0.0.1:9".parse().unwrap());
-    assert_eq!(status(&pen.get("/v1/models?secret=1", "")), 502);
+    let gateway = TestGateway::before("127.0.0.1:9".parse().unwrap());
+    assert_eq!(status(&gateway.get("/v1/models?secret=1", "")), 502);
     let expected =
         ["use anthropic GET 127.0.0.1 /v1/models", "denied 502 GET 127.0.0.1 /v1/models"];
-    assert_eq!(pen.journal.lines(), expected);
+    assert_eq!(gateway.journal.lines(), expected);
 }
 
 /// Resident memory of this process, in bytes.
@@ -115,17 +115,18 @@ fn bodies_that_are_held_have_a_bound() {
     let (upstream, _) = Server::answering(OK);
     let address = format!("http://{}", upstream.address);
     let models = Some(vec!["m".to_owned()]);
-    let pen = Pen::with(vec![Route { models, ..route("p", &address) }], TrustRoots::System);
+    let gateway =
+        TestGateway::with(vec![Route { models, ..route("p", &address) }], TrustRoots::System);
     let part = vec![b' '; LENGTH - 1];
     let before = resident();
     let streams: Vec<_> = (0..100)
         .map(|_| {
-            let mut stream = pen.connect();
+            let mut stream = gateway.connect();
             stream.set_write_timeout(Some(Duration::from_millis(50))).unwrap();
             let head = format!(
                 "POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nx-api-key: {}\r\n\
                  Content-Length: {LENGTH}\r\n\r\n",
-                pen.key
+                gateway.key
             );
             stream.write_all(head.as_bytes()).unwrap();
             // What is not read stays with the kernel.
@@ -141,8 +142,8 @@ fn bodies_that_are_held_have_a_bound() {
     let request = format!(
         "POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nx-api-key: {}\r\nContent-Length: {}\r\n\
          Connection: close\r\n\r\n{body}",
-        pen.key,
+        gateway.key,
         body.len()
     );
-    assert_eq!(status(&pen.raw(request.as_bytes())), 200);
+    assert_eq!(status(&gateway.raw(request.as_bytes())), 200);
 }

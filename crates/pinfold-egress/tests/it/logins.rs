@@ -16,7 +16,7 @@ use pinfold_testkit::token_server::FIRST_REFRESH;
 use tempfile::TempDir;
 
 use super::support::{
-    OK, Pen, Server, header, json, read_head, read_request, route, secret, status,
+    OK, Server, TestGateway, header, json, read_head, read_request, route, secret, status,
 };
 
 /// A machine on which nothing is installed.
@@ -62,13 +62,16 @@ impl Kept {
         self.store.login(&id()).unwrap().unwrap()
     }
 
-    fn pen(self: &Arc<Self>, upstream: &Server) -> Pen {
+    fn gateway(self: &Arc<Self>, upstream: &Server) -> TestGateway {
         let source = Arc::clone(self) as Arc<dyn LiveCredential>;
         let kind = CredentialKind::OAuth;
         let credential =
             Credential { kind, id: id(), account_header: None, key_header: None, source };
         let address = format!("http://{}", upstream.address);
-        Pen::with(vec![Route { credential, ..route("anthropic", &address) }], TrustRoots::System)
+        TestGateway::with(
+            vec![Route { credential, ..route("anthropic", &address) }],
+            TrustRoots::System,
+        )
     }
 }
 
@@ -132,8 +135,8 @@ const HOUR: i64 = 3_600_000;
 fn a_login_that_has_ended_is_refreshed_before_the_request_and_kept() {
     let (_root, server, kept) = scene(-1);
     let (upstream, seen) = upstream(&[1]);
-    let pen = kept.pen(&upstream);
-    assert_eq!([(); 2].map(|()| status(&pen.get("/v1/messages", ""))), [200, 200]);
+    let gateway = kept.gateway(&upstream);
+    assert_eq!([(); 2].map(|()| status(&gateway.get("/v1/messages", ""))), [200, 200]);
     assert_eq!(server.given(), 1);
     assert_eq!(seen.lock().unwrap().len(), 2, "the old token was never sent");
     let login = kept.login();
@@ -163,10 +166,10 @@ fn eight_sessions_at_once_refresh_once() {
         for _ in 0..8 {
             scope.spawn(|| {
                 let session = Kept::at(root.path(), &server, BodyForm::Json);
-                let pen = session.pen(&upstream);
+                let gateway = session.gateway(&upstream);
                 thread::scope(|scope| {
                     for _ in 0..3 {
-                        scope.spawn(|| assert_eq!(status(&pen.get("/v1/messages", "")), 200));
+                        scope.spawn(|| assert_eq!(status(&gateway.get("/v1/messages", "")), 200));
                     }
                 });
             });
@@ -179,11 +182,11 @@ fn eight_sessions_at_once_refresh_once() {
 fn a_token_that_is_refused_is_refreshed_and_the_client_asks_again() {
     let (_root, server, kept) = scene(HOUR);
     let (upstream, _) = upstream(&[1]);
-    let pen = kept.pen(&upstream);
-    let first = pen.get("/v1/messages", "");
+    let gateway = kept.gateway(&upstream);
+    let first = gateway.get("/v1/messages", "");
     assert_eq!((status(&first), header(&first, "x-should-retry")), (503, Some("true")));
     assert_eq!(header(&first, "retry-after"), Some("0"));
-    assert_eq!(status(&pen.get("/v1/messages", "")), 200);
+    assert_eq!(status(&gateway.get("/v1/messages", "")), 200);
     assert_eq!(server.given(), 1);
 }
 
@@ -191,8 +194,8 @@ fn a_token_that_is_refused_is_refreshed_and_the_client_asks_again() {
 fn a_young_token_that_is_refused_is_not_refreshed_again() {
     let (_root, server, kept) = scene(HOUR);
     let (upstream, _) = upstream(&[]);
-    let pen = kept.pen(&upstream);
-    let statuses = [(); 4].map(|()| status(&pen.get("/v1/messages", "")));
+    let gateway = kept.gateway(&upstream);
+    let statuses = [(); 4].map(|()| status(&gateway.get("/v1/messages", "")));
     assert_eq!(statuses, [503, 401, 401, 401]);
     assert_eq!(server.given(), 1);
 }
@@ -202,54 +205,54 @@ fn a_login_that_ends_soon_serves_while_it_is_refreshed() {
     let (_root, server, kept) = scene(60_000);
     server.pause(Duration::from_millis(500));
     let (upstream, seen) = upstream(&[0, 1]);
-    let pen = kept.pen(&upstream);
+    let gateway = kept.gateway(&upstream);
     let began = Instant::now();
-    assert_eq!(status(&pen.get("/v1/messages", "")), 200);
+    assert_eq!(status(&gateway.get("/v1/messages", "")), 200);
     assert!(began.elapsed() < Duration::from_millis(400), "{:?}", began.elapsed());
     while kept.login().access.expose() != TokenServer::access(1) {
         thread::sleep(Duration::from_millis(10));
     }
-    assert_eq!(status(&pen.get("/v1/messages", "")), 200);
+    assert_eq!(status(&gateway.get("/v1/messages", "")), 200);
     let tokens = [0, 1].map(|turn| format!("Bearer {}", TokenServer::access(turn)));
     assert_eq!(*seen.lock().unwrap(), tokens);
 }
 
 #[test]
-fn a_server_in_trouble_is_asked_again_and_a_good_token_serves_meanwhile() {
+fn failing_login_server_is_asked_again_while_a_good_token_serves() {
     let (_root, server, kept) = scene(-1);
     server.fail(2);
     let (good, _) = upstream(&[0, 1]);
-    assert_eq!(status(&kept.pen(&good).get("/v1/messages", "")), 200, "third time lucky");
+    assert_eq!(status(&kept.gateway(&good).get("/v1/messages", "")), 200, "third time lucky");
     assert_eq!(server.given(), 1);
 
     let (_root, server, kept) = scene(60_000);
     server.fail(1000);
-    let pen = kept.pen(&good);
-    assert_eq!(status(&pen.get("/v1/messages", "")), 200);
+    let gateway = kept.gateway(&good);
+    assert_eq!(status(&gateway.get("/v1/messages", "")), 200);
     while server.asked().is_empty() {
         thread::sleep(Duration::from_millis(5));
     }
     for _ in 0..20 {
-        assert_eq!(status(&pen.get("/v1/messages", "")), 200);
+        assert_eq!(status(&gateway.get("/v1/messages", "")), 200);
         thread::sleep(Duration::from_millis(5));
     }
     assert_eq!(server.asked().len(), 1, "attempts pause");
 
     let (_root, server, kept) = scene(-1);
     server.fail(1000);
-    let answer = kept.pen(&good).get("/v1/messages", "");
+    let answer = kept.gateway(&good).get("/v1/messages", "");
     assert_eq!((status(&answer), header(&answer, "x-should-retry")), (503, Some("true")));
     assert!(json(&answer)["error"]["message"].as_str().unwrap().contains("503"), "{answer}");
 }
 
 #[test]
-fn a_refused_refresh_tells_the_person_to_log_in_again_and_is_asked_once() {
+fn refused_refresh_asks_the_user_to_log_in_again_and_is_tried_once() {
     let (_root, server, kept) = scene(-1);
     server.end_login();
     let (upstream, seen) = upstream(&[1]);
-    let pen = kept.pen(&upstream);
+    let gateway = kept.gateway(&upstream);
     for _ in 0..3 {
-        let answer = pen.get("/v1/messages", "");
+        let answer = gateway.get("/v1/messages", "");
         assert_eq!((status(&answer), header(&answer, "x-should-retry")), (503, Some("false")));
         let message = json(&answer)["error"]["message"].as_str().unwrap().to_owned();
         assert!(message.contains("log in again") && message.contains("pinfold secret import"));
@@ -260,7 +263,7 @@ fn a_refused_refresh_tells_the_person_to_log_in_again_and_is_asked_once() {
     // Another login is used at once.
     kept.set(HOUR);
     let (upstream, _) = self::upstream(&[0]);
-    assert_eq!(status(&kept.pen(&upstream).get("/v1/messages", "")), 200);
+    assert_eq!(status(&kept.gateway(&upstream).get("/v1/messages", "")), 200);
 }
 
 #[test]
@@ -301,10 +304,10 @@ fn the_end_of_a_session_waits_for_an_answer_under_way() {
 fn a_secret_that_changes_is_used_by_the_next_request_of_an_open_connection() {
     let (_root, server, kept) = scene(HOUR);
     let (upstream, seen) = upstream(&[0]);
-    let pen = kept.pen(&upstream);
-    let mut stream = BufReader::new(pen.connect());
+    let gateway = kept.gateway(&upstream);
+    let mut stream = BufReader::new(gateway.connect());
     let mut ask = || {
-        let key = &pen.key;
+        let key = &gateway.key;
         let head = format!("GET /v1/x HTTP/1.1\r\nHost: localhost\r\nx-api-key: {key}\r\n\r\n");
         stream.get_mut().write_all(head.as_bytes()).unwrap();
         let head = read_head(&mut stream).unwrap();

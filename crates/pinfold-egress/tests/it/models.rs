@@ -5,19 +5,20 @@ use std::sync::{Arc, Mutex};
 
 use pinfold_egress::{Api, Route, TrustRoots};
 
-use super::support::{OK, Pen, Server, header, json, read_head, route, status};
+use super::support::{OK, Server, TestGateway, header, json, read_head, route, status};
 
-fn pen(api: Api, models: &[&str]) -> (Pen, Arc<Mutex<Vec<String>>>) {
+fn gateway(api: Api, models: &[&str]) -> (TestGateway, Arc<Mutex<Vec<String>>>) {
     let (upstream, seen) = Server::answering(OK);
     let models = Some(models.iter().map(|model| (*model).to_owned()).collect());
     let address = format!("http://{}", upstream.address);
-    let pen = Pen::with(vec![Route { api, models, ..route("p", &address) }], TrustRoots::System);
-    (pen, seen)
+    let gateway =
+        TestGateway::with(vec![Route { api, models, ..route("p", &address) }], TrustRoots::System);
+    (gateway, seen)
 }
 
-fn post(pen: &Pen, path: &str, headers: &str, body: &str) -> String {
-    let (key, length) = (&pen.key, body.len());
-    pen.raw(
+fn post(gateway: &TestGateway, path: &str, headers: &str, body: &str) -> String {
+    let (key, length) = (&gateway.key, body.len());
+    gateway.raw(
         format!(
             "POST {path} HTTP/1.1\r\nHost: localhost\r\nx-api-key: {key}\r\n{headers}\
              Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
@@ -33,11 +34,11 @@ fn a_model_is_read_from_the_body_of_each_api() {
         (Api::OpenAi, "/v1/chat/completions"),
         (Api::OpenAi, "/p/p/v1/responses"),
     ] {
-        let (pen, seen) = pen(api, &["good-1", "fine-*"]);
+        let (gateway, seen) = gateway(api, &["good-1", "fine-*"]);
         for (model, expected) in [("good-1", 200), ("fine-x", 200), ("bad", 403), ("good-10", 403)]
         {
             let body = format!(r#"{{"messages":[{{"model":"good-1"}}],"model":"{model}"}}"#);
-            let answer = post(&pen, path, "", &body);
+            let answer = post(&gateway, path, "", &body);
             assert_eq!(status(&answer), expected, "{path} {model}");
             if expected == 403 {
                 let message = json(&answer)["error"]["message"].as_str().unwrap().to_owned();
@@ -53,9 +54,9 @@ fn a_model_is_read_from_the_body_of_each_api() {
 
 #[test]
 fn a_model_of_geminis_is_read_from_the_path() {
-    let (pen, seen) = pen(Api::Gemini, &["gemini-2.5-flash"]);
+    let (gateway, seen) = gateway(Api::Gemini, &["gemini-2.5-flash"]);
     let ask = |model: &str| {
-        post(&pen, &format!("/v1beta/models/{model}:generateContent?key=inside"), "", "{}")
+        post(&gateway, &format!("/v1beta/models/{model}:generateContent?key=inside"), "", "{}")
     };
     assert_eq!(status(&ask("gemini-2.5-flash")), 200);
     let refused = ask("gemini-2.5-pro");
@@ -71,7 +72,7 @@ fn a_model_of_geminis_is_read_from_the_path() {
 
 #[test]
 fn a_request_that_hides_its_model_is_refused() {
-    let (pen, seen) = pen(Api::OpenAi, &["good"]);
+    let (gateway, seen) = gateway(Api::OpenAi, &["good"]);
     for (headers, body) in [
         ("", r#"{"model":"good","model":"bad"}"#),
         ("", r#"{"model":"good","model":"good"}"#),
@@ -91,16 +92,16 @@ fn a_request_that_hides_its_model_is_refused() {
         ("", "model=good"),
         ("Content-Encoding: zstd\r\n", r#"{"model":"good"}"#),
     ] {
-        let answer = post(&pen, "/v1/responses", headers, body);
+        let answer = post(&gateway, "/v1/responses", headers, body);
         assert_eq!(status(&answer), 403, "{body}");
     }
     assert!(seen.lock().unwrap().is_empty());
-    assert_eq!(status(&pen.get("/v1/models", "")), 200, "what names no model asks for none");
+    assert_eq!(status(&gateway.get("/v1/models", "")), 200, "what names no model asks for none");
 }
 
 #[test]
 fn a_body_in_utf_16_is_no_json_to_the_gateway() {
-    let (pen, seen) = pen(Api::OpenAi, &["good"]);
+    let (gateway, seen) = gateway(Api::OpenAi, &["good"]);
     // To who reads bytes it names the model that is allowed, to who reads UTF-16 the other one.
     let hidden: Vec<u16> = b"\",\"model\":\"good\",\"x\":\""
         .chunks(2)
@@ -108,13 +109,13 @@ fn a_body_in_utf_16_is_no_json_to_the_gateway() {
         .collect();
     let text = format!(r#"{{"model":"bad","x":"{}"}}"#, String::from_utf16(&hidden).unwrap());
     let body: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
-    let (key, length) = (&pen.key, body.len());
+    let (key, length) = (&gateway.key, body.len());
     let head = format!(
         "POST /v1/responses HTTP/1.1\r\nHost: localhost\r\nx-api-key: {key}\r\n\
          Content-Type: application/json; charset=utf-16le\r\nContent-Length: {length}\r\n\
          Connection: close\r\n\r\n"
     );
-    let answer = pen.raw(&[head.as_bytes(), &body].concat());
+    let answer = gateway.raw(&[head.as_bytes(), &body].concat());
     assert_eq!(status(&answer), 403, "{answer}");
     assert!(answer.contains("not a JSON object in UTF-8"), "{answer}");
     assert!(seen.lock().unwrap().is_empty());
@@ -122,13 +123,13 @@ fn a_body_in_utf_16_is_no_json_to_the_gateway() {
 
 #[test]
 fn what_was_judged_is_what_is_sent() {
-    let (pen, seen) = pen(Api::OpenAi, &["good", "fine"]);
+    let (gateway, seen) = gateway(Api::OpenAi, &["good", "fine"]);
     let body = "{ \"mod\\u0065l\" : \"g\\u006fod\",\n \"n\": 1.50, \"models\": [\"fine\"], \"a\": \"\\/\" }";
     let headers = "Content-Type: application/x-www-form-urlencoded; charset=utf-7\r\n\
                    Content-MD5: x\r\nContent-Encoding: identity\r\n";
-    let answer = post(&pen, "/v1/chat%2Fcompletions", headers, body);
+    let answer = post(&gateway, "/v1/chat%2Fcompletions", headers, body);
     assert_eq!(status(&answer), 403, "an encoded slash has two readings: {answer}");
-    assert_eq!(status(&post(&pen, "/v1/ch%61t/completions?a=%61", headers, body)), 200);
+    assert_eq!(status(&post(&gateway, "/v1/ch%61t/completions?a=%61", headers, body)), 200);
     let seen = seen.lock().unwrap();
     let expected = r#"{"model":"good","n":1.50,"models":["fine"],"a":"/"}"#;
     assert!(seen[0].starts_with("POST /v1/chat/completions?a=%61 HTTP"), "{}", seen[0]);
@@ -141,7 +142,7 @@ fn what_was_judged_is_what_is_sent() {
 
 #[test]
 fn a_path_of_geminis_in_another_shape_is_refused_whatever_the_body_says() {
-    let (pen, seen) = pen(Api::Gemini, &["gemini-flash"]);
+    let (gateway, seen) = gateway(Api::Gemini, &["gemini-flash"]);
     let decoy = r#"{"model":"models/gemini-flash"}"#;
     for path in [
         "/v1beta/tunedModels/mine:generateContent",
@@ -158,33 +159,38 @@ fn a_path_of_geminis_in_another_shape_is_refused_whatever_the_body_says() {
         "/v1/models/gemini-pro:generateContent",
         "/p/p/v1beta/models/gemini-pro:generateContent",
     ] {
-        let answer = post(&pen, path, "", decoy);
+        let answer = post(&gateway, path, "", decoy);
         assert_eq!(status(&answer), 403, "{path}: {answer}");
     }
     let flash = "/v1beta/models/gemini-flash:generateContent";
-    assert_eq!(status(&post(&pen, flash, "", r#"{"model":"models/gemini-pro"}"#)), 403);
+    assert_eq!(status(&post(&gateway, flash, "", r#"{"model":"models/gemini-pro"}"#)), 403);
     let embeds = r#"{"requests":[{"model":"models/gemini-pro"}]}"#;
     assert_eq!(
-        status(&post(&pen, "/v1beta/models/gemini-flash:batchEmbedContents", "", embeds)),
+        status(&post(&gateway, "/v1beta/models/gemini-flash:batchEmbedContents", "", embeds)),
         403
     );
     assert_eq!(
-        status(&post(&pen, "/v1beta/openai/chat/completions", "", r#"{"model":"gemini-pro"}"#)),
+        status(&post(&gateway, "/v1beta/openai/chat/completions", "", r#"{"model":"gemini-pro"}"#)),
         403
     );
     assert!(seen.lock().unwrap().is_empty());
-    assert_eq!(status(&post(&pen, flash, "", decoy)), 200);
+    assert_eq!(status(&post(&gateway, flash, "", decoy)), 200);
     assert_eq!(
-        status(&post(&pen, "/v1beta/openai/chat/completions", "", r#"{"model":"gemini-flash"}"#)),
+        status(&post(
+            &gateway,
+            "/v1beta/openai/chat/completions",
+            "",
+            r#"{"model":"gemini-flash"}"#
+        )),
         200
     );
-    assert_eq!(status(&pen.get("/v1beta/models", "")), 200);
+    assert_eq!(status(&gateway.get("/v1beta/models", "")), 200);
 }
 
 #[test]
 fn a_tuned_model_of_geminis_can_be_listed() {
-    let (pen, seen) = pen(Api::Gemini, &["tunedModels/mine"]);
-    let ask = |model: &str| post(&pen, &format!("/v1beta/{model}:generateContent"), "", "{}");
+    let (gateway, seen) = gateway(Api::Gemini, &["tunedModels/mine"]);
+    let ask = |model: &str| post(&gateway, &format!("/v1beta/{model}:generateContent"), "", "{}");
     assert_eq!(status(&ask("tunedModels/mine")), 200);
     assert_eq!(status(&ask("tunedModels/other")), 403);
     assert_eq!(status(&ask("models/mine")), 403);
@@ -192,9 +198,9 @@ fn a_tuned_model_of_geminis_can_be_listed() {
 }
 
 /// Sends a body that is not read to its end: its rest may meet a connection that is closed.
-fn sent_slowly(pen: &Pen, body: String) -> (u16, String) {
-    let mut stream = pen.connect();
-    let (key, length) = (&pen.key, body.len());
+fn sent_slowly(gateway: &TestGateway, body: String) -> (u16, String) {
+    let mut stream = gateway.connect();
+    let (key, length) = (&gateway.key, body.len());
     let head = format!(
         "POST /v1/responses HTTP/1.1\r\nHost: localhost\r\nx-api-key: {key}\r\n\
          Content-Length: {length}\r\n\r\n"
@@ -213,17 +219,17 @@ fn sent_slowly(pen: &Pen, body: String) -> (u16, String) {
 
 #[test]
 fn a_long_body_is_judged_to_its_end_and_arrives_whole() {
-    let (pen, seen) = pen(Api::OpenAi, &["good"]);
+    let (gateway, seen) = gateway(Api::OpenAi, &["good"]);
     let image = "aGVsbG8/".repeat(3 << 20);
     let body = |tail: &str| format!(r#"{{"model":"good","input":"{image}"{tail}}}"#);
-    let (refused, answer) = sent_slowly(&pen, body(r#","model":"bad""#));
+    let (refused, answer) = sent_slowly(&gateway, body(r#","model":"bad""#));
     assert_eq!(refused, 403, "{answer}");
     assert!(answer.contains("the same key twice"), "{answer}");
     assert!(seen.lock().unwrap().is_empty(), "the upstream never had any of it");
-    let (passed, _) = sent_slowly(&pen, body(""));
+    let (passed, _) = sent_slowly(&gateway, body(""));
     assert_eq!(passed, 200);
     assert!(seen.lock().unwrap()[0].ends_with(&body("")));
-    let (refused, answer) = sent_slowly(&pen, "x".repeat((32 << 20) + 1));
+    let (refused, answer) = sent_slowly(&gateway, "x".repeat((32 << 20) + 1));
     assert_eq!(refused, 413, "{answer}");
     assert!(answer.contains("larger than 32 MiB"), "{answer}");
 }
@@ -231,14 +237,14 @@ fn a_long_body_is_judged_to_its_end_and_arrives_whole() {
 #[test]
 fn responses_over_a_websocket_are_sent_back_to_http() {
     let (upstream, seen) = Server::answering(OK);
-    let open = Pen::before(upstream.address);
-    let (listed, also_seen) = pen(Api::OpenAi, &["good"]);
-    for (pen, path) in [(&open, "/v1/responses"), (&listed, "/v1/realtime?model=good")] {
-        let mut stream = pen.connect();
+    let open = TestGateway::before(upstream.address);
+    let (listed, also_seen) = gateway(Api::OpenAi, &["good"]);
+    for (gateway, path) in [(&open, "/v1/responses"), (&listed, "/v1/realtime?model=good")] {
+        let mut stream = gateway.connect();
         let head = format!(
             "GET {path} HTTP/1.1\r\nHost: localhost\r\nx-api-key: {}\r\nConnection: Upgrade\r\n\
              Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: x\r\n\r\n",
-            pen.key
+            gateway.key
         );
         stream.write_all(head.as_bytes()).unwrap();
         let head = read_head(&mut BufReader::new(stream)).unwrap();
@@ -279,8 +285,8 @@ const USUAL: [(Api, &str, &str); 5] = [
 #[test]
 fn what_agents_usually_ask_arrives_byte_by_byte() {
     for (api, path, body) in USUAL {
-        let (pen, seen) = pen(api, &["good"]);
-        let answer = post(&pen, path, "Content-Type: application/json\r\n", body);
+        let (gateway, seen) = gateway(api, &["good"]);
+        let answer = post(&gateway, path, "Content-Type: application/json\r\n", body);
         assert_eq!(status(&answer), 200, "{answer}");
         let seen = seen.lock().unwrap();
         assert!(seen[0].starts_with(&format!("POST {path} HTTP")), "{}", seen[0]);

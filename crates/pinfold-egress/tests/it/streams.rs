@@ -4,12 +4,12 @@ use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use super::support::{OK, Pen, Server, header, read_head, read_request, status};
+use super::support::{OK, Server, TestGateway, header, read_head, read_request, status};
 
-fn post(pen: &Pen, headers: &str) -> String {
+fn post(gateway: &TestGateway, headers: &str) -> String {
     format!(
         "POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nx-api-key: {}\r\n{headers}\r\n",
-        pen.key
+        gateway.key
     )
 }
 
@@ -28,9 +28,9 @@ fn an_event_arrives_before_the_next_is_sent() {
         }
         Ok(())
     });
-    let pen = Pen::before(upstream.address);
-    let mut client = BufReader::new(pen.connect());
-    client.get_mut().write_all(post(&pen, "Content-Length: 0\r\n").as_bytes()).unwrap();
+    let gateway = TestGateway::before(upstream.address);
+    let mut client = BufReader::new(gateway.connect());
+    client.get_mut().write_all(post(&gateway, "Content-Length: 0\r\n").as_bytes()).unwrap();
     let head = read_head(&mut client).unwrap();
     assert_eq!(header(&head, "content-type"), Some("text/event-stream"));
     for expected in ["data: 1\n", "data: 2\n"] {
@@ -62,9 +62,9 @@ fn an_upload_arrives_before_its_end_is_sent() {
         stream.read_line(&mut String::new())?;
         stream.get_mut().write_all(OK.as_bytes())
     });
-    let pen = Pen::before(upstream.address);
-    let mut client = BufReader::new(pen.connect());
-    let head = post(&pen, "Transfer-Encoding: chunked\r\n");
+    let gateway = TestGateway::before(upstream.address);
+    let mut client = BufReader::new(gateway.connect());
+    let head = post(&gateway, "Transfer-Encoding: chunked\r\n");
     client.get_mut().write_all(head.as_bytes()).unwrap();
     for part in ["first", "later"] {
         client.get_mut().write_all(format!("5\r\n{part}\r\n").as_bytes()).unwrap();
@@ -77,15 +77,15 @@ fn an_upload_arrives_before_its_end_is_sent() {
 #[test]
 fn one_connection_serves_many_requests_on_both_sides() {
     let (upstream, seen) = Server::answering(OK);
-    let pen = Pen::before(upstream.address);
-    let mut client = BufReader::new(pen.connect());
+    let gateway = TestGateway::before(upstream.address);
+    let mut client = BufReader::new(gateway.connect());
     for _ in 0..50 {
-        client.get_mut().write_all(post(&pen, "Content-Length: 0\r\n").as_bytes()).unwrap();
+        client.get_mut().write_all(post(&gateway, "Content-Length: 0\r\n").as_bytes()).unwrap();
         assert_eq!(status(&read_head(&mut client).unwrap()), 200);
         client.read_exact(&mut [0; 2]).unwrap();
     }
     drop(client);
-    assert_eq!(status(&pen.get("/v1/x", "")), 200, "another client");
+    assert_eq!(status(&gateway.get("/v1/x", "")), 200, "another client");
     assert_eq!(seen.lock().unwrap().len(), 51);
     assert_eq!(upstream.connections(), 1);
 }
@@ -100,9 +100,9 @@ fn a_kept_connection_that_the_upstream_closed_is_replaced() {
         drop(stream);
         report.send(()).map_err(io::Error::other)
     });
-    let pen = Pen::before(upstream.address);
+    let gateway = TestGateway::before(upstream.address);
     for _ in 0..20 {
-        assert_eq!(status(&pen.get("/v1/x", "")), 200);
+        assert_eq!(status(&gateway.get("/v1/x", "")), 200);
         closed.recv().unwrap();
     }
     assert_eq!(upstream.connections(), 20);
@@ -115,8 +115,8 @@ fn an_answer_that_breaks_off_is_not_made_whole() {
         let partial = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\npart\r\n";
         stream.get_mut().write_all(partial.as_bytes())
     });
-    let pen = Pen::before(upstream.address);
-    let answer = pen.get("/v1/x", "");
+    let gateway = TestGateway::before(upstream.address);
+    let answer = gateway.get("/v1/x", "");
     assert!(answer.contains("part") && !answer.ends_with("0\r\n\r\n"), "{answer}");
 }
 
@@ -131,9 +131,9 @@ fn a_client_that_leaves_ends_the_request_upstream() {
         let _ = stream.read(&mut [0]);
         report.send(Instant::now()).map_err(io::Error::other)
     });
-    let pen = Pen::before(upstream.address);
-    let mut client = BufReader::new(pen.connect());
-    client.get_mut().write_all(post(&pen, "Content-Length: 0\r\n").as_bytes()).unwrap();
+    let gateway = TestGateway::before(upstream.address);
+    let mut client = BufReader::new(gateway.connect());
+    client.get_mut().write_all(post(&gateway, "Content-Length: 0\r\n").as_bytes()).unwrap();
     read_head(&mut client).unwrap();
     let leaving = Instant::now();
     drop(client);
@@ -144,11 +144,11 @@ fn a_client_that_leaves_ends_the_request_upstream() {
 const HANDSHAKE: &str = "Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\
                          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n";
 
-fn ask_for_websocket(pen: &Pen) -> BufReader<std::net::TcpStream> {
-    let mut client = BufReader::new(pen.connect());
+fn ask_for_websocket(gateway: &TestGateway) -> BufReader<std::net::TcpStream> {
+    let mut client = BufReader::new(gateway.connect());
     let request = format!(
         "GET /v1/realtime HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n{HANDSHAKE}\r\n",
-        pen.key
+        gateway.key
     );
     client.get_mut().write_all(request.as_bytes()).unwrap();
     client
@@ -171,8 +171,8 @@ fn a_websocket_passes_both_ways_with_the_real_key() {
         }
         Ok(())
     });
-    let pen = Pen::before(upstream.address);
-    let mut client = ask_for_websocket(&pen);
+    let gateway = TestGateway::before(upstream.address);
+    let mut client = ask_for_websocket(&gateway);
     let head = read_head(&mut client).unwrap();
     assert_eq!(status(&head), 101);
     assert_eq!(header(&head, "upgrade"), Some("websocket"));
@@ -188,29 +188,29 @@ fn a_websocket_passes_both_ways_with_the_real_key() {
     }
     client.get_mut().shutdown(std::net::Shutdown::Write).unwrap();
     assert_eq!(client.read(&mut [0]).unwrap(), 0, "the end passes too");
-    assert_eq!(pen.journal.lines(), ["use anthropic GET 127.0.0.1 /v1/realtime"]);
+    assert_eq!(gateway.journal.lines(), ["use anthropic GET 127.0.0.1 /v1/realtime"]);
 }
 
 #[test]
 fn an_upstream_that_has_no_websockets_is_heard() {
     let (upstream, _) =
         Server::answering("HTTP/1.1 426 Upgrade Required\r\nContent-Length: 2\r\n\r\nno");
-    let pen = Pen::before(upstream.address);
-    let mut client = ask_for_websocket(&pen);
+    let gateway = TestGateway::before(upstream.address);
+    let mut client = ask_for_websocket(&gateway);
     assert_eq!(status(&read_head(&mut client).unwrap()), 426);
 }
 
 #[test]
 fn other_upgrades_are_plain_requests() {
     let (upstream, seen) = Server::answering(OK);
-    let pen = Pen::before(upstream.address);
+    let gateway = TestGateway::before(upstream.address);
     let upgrade =
         "Upgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\nConnection: Upgrade, HTTP2-Settings\r\n";
     let request = format!(
         "{}Content-Length: 0\r\n\r\n",
-        post(&pen, upgrade).trim_end_matches("\r\n").to_owned() + "\r\n"
+        post(&gateway, upgrade).trim_end_matches("\r\n").to_owned() + "\r\n"
     );
-    let mut client = BufReader::new(pen.connect());
+    let mut client = BufReader::new(gateway.connect());
     client.get_mut().write_all(request.as_bytes()).unwrap();
     assert_eq!(status(&read_head(&mut client).unwrap()), 200);
     let seen = seen.lock().unwrap();
@@ -226,11 +226,11 @@ fn stopping_cuts_what_is_open() {
         let _ = stream.read(&mut [0]);
         Ok(())
     });
-    let pen = Pen::before(upstream.address);
-    let mut client = BufReader::new(pen.connect());
-    client.get_mut().write_all(post(&pen, "Content-Length: 0\r\n").as_bytes()).unwrap();
+    let gateway = TestGateway::before(upstream.address);
+    let mut client = BufReader::new(gateway.connect());
+    client.get_mut().write_all(post(&gateway, "Content-Length: 0\r\n").as_bytes()).unwrap();
     read_head(&mut client).unwrap();
-    drop(pen);
+    drop(gateway);
     let mut rest = Vec::new();
     // A reset is as good an end as a close.
     let _ = client.read_to_end(&mut rest);

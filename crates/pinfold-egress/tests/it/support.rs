@@ -97,14 +97,14 @@ impl Budget for NoBudget {
 }
 
 /// A gateway on a thread of its own.
-pub(crate) struct Pen {
+pub(crate) struct TestGateway {
     pub(crate) address: SocketAddr,
     pub(crate) key: String,
     pub(crate) journal: Arc<Recorder>,
     _stop: StopHandle,
 }
 
-impl Pen {
+impl TestGateway {
     /// Before one plain upstream that speaks Anthropic's API.
     pub(crate) fn before(upstream: SocketAddr) -> Self {
         Self::with(vec![route("anthropic", &format!("http://{upstream}"))], TrustRoots::System)

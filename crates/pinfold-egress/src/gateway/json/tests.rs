@@ -250,7 +250,7 @@ mod properties {
 
     proptest! {
         #[test]
-        fn a_body_says_the_same_after_it_was_written_anew(value in value(), is_pretty in any::<bool>()) {
+        fn body_says_the_same_after_it_was_rewritten(value in value(), is_pretty in any::<bool>()) {
             let body = serde_json::json!({ "a": value });
             let text = if is_pretty {
                 serde_json::to_string_pretty(&body).unwrap()

@@ -242,8 +242,8 @@ mod tests {
         dir
     }
 
-    /// Whether a change of a git directory is told from none.
-    fn is_told(change: impl Fn(&Path)) -> bool {
+    /// Returns whether a change of a git directory is noticed.
+    fn is_noticed(change: impl Fn(&Path)) -> bool {
         let dir = git();
         let before = Start::read(dir.path());
         assert!(before.names_the_same(&Start::read(dir.path())));
@@ -254,11 +254,11 @@ mod tests {
 
     #[test]
     fn each_new_branch_and_head_is_reported() {
-        assert!(is_told(|git| fs::write(git.join("refs/heads/main"), ONE).unwrap()));
-        assert!(is_told(|git| fs::write(git.join("HEAD"), ONE).unwrap()));
+        assert!(is_noticed(|git| fs::write(git.join("refs/heads/main"), ONE).unwrap()));
+        assert!(is_noticed(|git| fs::write(git.join("HEAD"), ONE).unwrap()));
         let name = OsStr::from_bytes(b"refs/heads/caf\xe9");
-        assert!(is_told(|git| fs::write(git.join(name), ONE).unwrap()));
-        assert!(is_told(|git| {
+        assert!(is_noticed(|git| fs::write(git.join(name), ONE).unwrap()));
+        assert!(is_noticed(|git| {
             fs::create_dir_all(git.join("refs/heads").join("x/".repeat(80))).unwrap();
         }));
     }

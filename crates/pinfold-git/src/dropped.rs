@@ -1,5 +1,5 @@
 //! Settings and hooks that a session changed in its private git directory. They end with the
-//! session: git on the host would run what they name. The user is told which they were.
+//! session: git on the host would run what they name. The user is notified of each.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,5 +1,5 @@
-//! Reading and putting in place git's index (gitformat-index(5), versions 2 to 4), and making a copy of it in which git
-//! passes over some files.
+//! Reading and putting in place git's index (gitformat-index(5), versions 2 to 4), and making a copy of it in
+//! which git skips some files.
 //!
 //! An index is data that a repository or an agent may have written: whatever does not read as one
 //! is none, and nothing here allocates more than the file is long.

@@ -1,4 +1,4 @@
-//! Which settings of a repository the host takes over from the inside's private copy.
+//! Which settings of a repository the host takes over from the sandbox's private copy.
 //!
 //! The table lists what is harmless; everything else stays inside. A key is harmless when no
 //! value of it makes git run a program, read a file as configuration, leave the repository, or
@@ -6,7 +6,7 @@
 
 use crate::config::{Setting, split};
 
-/// What becomes of a setting that the inside changed.
+/// What becomes of a setting that the sandbox changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// The host takes it over.

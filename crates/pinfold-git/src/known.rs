@@ -17,8 +17,8 @@ use crate::{github, user_config};
 pub struct Known {
     /// The top of the working tree.
     pub top: PathBuf,
-    /// The git directory that the inside works on: the host's, or the copy. Of a linked worktree the
-    /// one that all share.
+    /// The git directory that the sandbox works on: the host's, or the copy. Of a linked worktree
+    /// the one that all share.
     pub common: PathBuf,
     /// Where its HEAD is, below that.
     pub own: PathBuf,
@@ -26,13 +26,13 @@ pub struct Known {
     pub borrowed: Vec<(PathBuf, PathBuf)>,
     /// What the host's configuration said.
     config: Config,
-    /// Where the person's own configuration has remotes lead (`url.*.insteadOf`).
-    person: Config,
+    /// Where the user's own configuration has remotes lead (`url.*.insteadOf`).
+    user: Config,
 }
 
 impl Known {
-    /// Reads what the host says of the repository at `git`, of which the inside has `copy` if it does
-    /// not work on it directly.
+    /// Reads what the host says of the repository at `git`, of which the sandbox has `copy` if it
+    /// does not work on it directly.
     pub fn read(
         top: &Path,
         git: &Path,
@@ -44,9 +44,9 @@ impl Known {
         let inside = copy.unwrap_or_else(|| git.to_owned());
         let inside_common = self::common(&inside);
         let own = inside.strip_prefix(&inside_common).unwrap_or(Path::new("")).to_owned();
-        let person = Config::of(user_config::files(places));
+        let user = Config::of(user_config::files(places));
         let config = github::configuration(&common);
-        Self { top: top.to_owned(), common: inside_common, own, borrowed, config, person }
+        Self { top: top.to_owned(), common: inside_common, own, borrowed, config, user }
     }
 
     /// The one whose working tree a directory lies in, the innermost. In a repository that was made
@@ -61,7 +61,7 @@ impl Known {
 
     /// The last value of a setting of the host's.
     pub fn setting(&self, key: &str) -> Option<String> {
-        let value = self.config.last(key).or_else(|| self.person.last(key))?;
+        let value = self.config.last(key).or_else(|| self.user.last(key))?;
         value.into_string().ok()
     }
 
@@ -72,10 +72,10 @@ impl Known {
         settings.filter_map(value).collect()
     }
 
-    /// What stands in place of the beginning of a URL, by the host's and the person's settings
+    /// What stands in place of the beginning of a URL, by the host's and the user's settings
     /// (git-config(1), `url.<base>.insteadOf`). The longest beginning counts.
     pub fn instead(&self, url: &str, name: &str) -> Option<String> {
-        let all = self.person.settings.iter().chain(&self.config.settings);
+        let all = self.user.settings.iter().chain(&self.config.settings);
         let matching = all.filter_map(|setting| {
             let (section, base, key) = split(&setting.key)?;
             let begin = str::from_utf8(setting.value.as_deref()?).ok()?;
@@ -86,7 +86,7 @@ impl Known {
         matching.max_by_key(|(length, _)| *length).map(|(_, url)| url)
     }
 
-    /// Settings of the host's repository that are harmless, but for remotes, which are said one by
+    /// Settings of the host's repository that are harmless, except remotes, which are listed one by
     /// one.
     pub fn harmless(&self) -> Vec<Setting> {
         let is_remote = |setting: &Setting| {
@@ -171,7 +171,7 @@ pub fn safe() -> Vec<Setting> {
     settings.map(setting).into()
 }
 
-/// Variables that keep git, whoever runs it, to a git directory of ours.
+/// Variables that keep git to a git directory of ours, whatever program starts it.
 pub fn closed(git: &Path) -> Vec<(&'static str, OsString)> {
     vec![
         ("GIT_DIR", git.into()),

@@ -1,7 +1,7 @@
 //! Git LFS, for who has set it up for themselves.
 //!
-//! Git inside, and git that fills a worktree, is told the filter that everybody knows by this name, not
-//! what a configuration says: that could name any program.
+//! Git inside, and git that fills a worktree, gets the well-known filter of this name instead of what a
+//! configuration says, which could name any program.
 
 use crate::config::{Config, Setting};
 
@@ -9,7 +9,7 @@ use crate::config::{Config, Setting};
 const OF_THE_MACHINE: &str = "/etc/gitconfig";
 const PROCESS: &str = "filter.lfs.process";
 
-/// As `git lfs install` writes it, but for `required`: what has no content here stays as it was
+/// As `git lfs install` writes it, except `required`: what has no content here stays as it was
 /// committed.
 const FILTER: [(&str, &str); 3] = [
     (PROCESS, "git-lfs filter-process"),

@@ -125,7 +125,7 @@ fn above(name: &str) -> impl Iterator<Item = &str> {
     name.match_indices('/').map(|(at, _)| &name[..at])
 }
 
-/// A word for a shell, as a person copies it from a message.
+/// A word for a shell, as a user copies it from a message.
 pub fn shell_word(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=@%,".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {

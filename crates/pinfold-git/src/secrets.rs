@@ -1,4 +1,4 @@
-//! Credentials that a git configuration holds: they stay out of the inside's copy.
+//! Credentials that a git configuration holds: they stay out of the sandbox's copy.
 //!
 //! Checkouts by CI systems keep a token in `http.<url>.extraheader`, and people keep passwords in
 //! the URLs of remotes. The host's file is not touched, and what is only missing from the copy is
@@ -34,8 +34,8 @@ fn clean(setting: &Setting) -> Option<Setting> {
     Some(setting)
 }
 
-/// Where in a URL the user's name and password are, with the `@` after them. A name alone is
-/// none, but for https, where a token may stand in its place.
+/// Where in a URL the user's name and password are, with the `@` after them. A name alone is no
+/// credential, except for https, where a token may stand in its place.
 fn password(value: &[u8]) -> Option<(usize, usize)> {
     let scheme = value.windows(3).position(|part| part == b"://")?;
     let start = scheme + 3;

@@ -1,4 +1,4 @@
-//! What the host did not take of a session's changes, and what the user is told about it.
+//! What the host did not take of a session's changes, and what is reported to the user about it.
 
 use std::borrow::Cow;
 

@@ -13,7 +13,7 @@ const DEEPEST: usize = 64;
 const MOST: usize = 2_000_000;
 
 /// Refuses a git directory with a FIFO, or a link to one, where git would open it. What cannot be read
-/// is passed over.
+/// is skipped.
 ///
 /// # Errors
 /// Which one it is, that there is too much to look at, or what the file system says.
@@ -43,7 +43,7 @@ impl Look<'_> {
         };
         let deepest = deepest.checked_sub(1).ok_or_else(too_much)?;
         let entries = match fs::read_dir(directory) {
-            // Another git has removed it meanwhile, or git cannot read it either.
+            // Another git has removed it since, or git cannot read it either.
             Err(error) if is_out_of_reach(&error) => return Ok(()),
             entries => entries?,
         };

@@ -2,7 +2,7 @@
 //!
 //! What is staged crosses as a tree. The host's index becomes what a two-tree merge makes of it
 //! (git-read-tree(1)): where the session changed nothing, what the user staged stays; where both
-//! changed a path, git refuses, and nothing is moved. The new index is prepared beside the old one
+//! changed a path, git refuses, and nothing is moved. The new index is prepared next to the old one
 //! and takes its place under `index.lock`, which is held for the few milliseconds that moving the
 //! branch takes.
 
@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Between two attempts to take the lock.
 const STEP: Duration = Duration::from_millis(20);
 
-/// A copy of an index beside it, which git changes.
+/// A copy of an index next to it, which git changes.
 pub struct Staging<'a> {
     git: HostGit<'a>,
     directory: OwnedFd,
@@ -55,7 +55,7 @@ pub enum Locked {
 }
 
 /// Why nothing was changed, if the index was written in the meantime, as `git status` does.
-pub const STAGED_MEANWHILE: &str = "something was staged in the meantime";
+pub const STAGED_SINCE: &str = "something was staged in the meantime";
 
 impl<'a> Staging<'a> {
     /// Copies the index of a working tree of the repository at `common`. `session` tells the copy
@@ -173,7 +173,7 @@ impl<'a> Staging<'a> {
                 }
             })
         } else {
-            Err(STAGED_MEANWHILE.to_owned())
+            Err(STAGED_SINCE.to_owned())
         }
     }
 

@@ -1,6 +1,6 @@
-//! The person's own git configuration, as far as it is harmless and of use inside: who commits,
-//! and how they like git to work. Without it an agent could not commit where the identity is
-//! configured for the user and not for the repository.
+//! The user's own git configuration, as far as it is harmless and of use inside: who commits, and
+//! how they like git to work. Without it an agent could not commit where the identity is configured
+//! for the user and not for the repository.
 //!
 //! Git's index names the owner of each file. Where owners look different, git would take every file
 //! for changed and hash it, so there it compares times in seconds and sizes alone
@@ -14,7 +14,7 @@ use crate::config::{Config, Setting, split, write};
 use crate::keys::{Verdict, judge};
 use crate::lfs;
 
-/// Sections that say something about a person. Signing is none: no key is inside.
+/// Sections that say something about a user. Signing is not among them: no key is inside.
 const SECTIONS: [&str; 13] = [
     "advice", "apply", "branch", "color", "column", "core", "diff", "fetch", "init", "log",
     "merge", "pull", "push",

@@ -1,6 +1,6 @@
-//! The working trees of a repository, and which of them the inside worked in.
+//! The working trees of a repository, and which of them the sandbox worked in.
 //!
-//! A working tree that the inside could write is at the commit that the inside left it at, so the
+//! A working tree that the sandbox could write is at the commit where the sandbox left it, so the
 //! host's HEAD of it follows. In any other one somebody else works: the branch that is checked out
 //! there is not moved beneath them.
 
@@ -24,7 +24,7 @@ pub struct Worktree {
     pub head: String,
     /// Its top, for people.
     pub top: PathBuf,
-    /// Whether the inside worked in it.
+    /// Whether the sandbox worked in it.
     pub within: bool,
 }
 
@@ -36,7 +36,7 @@ impl Worktree {
 }
 
 /// Lists the working trees of the repository at `git`, the main one first. `tops` are those that
-/// the inside could write, each with the git directory that its `.git` leads to: a file that
+/// the sandbox could write, each with the git directory that its `.git` leads to: a file that
 /// anyone may have written, so it counts only where the repository says the same.
 pub fn list(git: &Anchor, tops: &[(PathBuf, PathBuf)]) -> Vec<Worktree> {
     let mut all: Vec<Worktree> = main(git, tops).into_iter().collect();

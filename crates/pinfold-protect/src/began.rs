@@ -53,7 +53,8 @@ impl Began {
 }
 
 /// How much later a change may have been than its time says: some file systems cut times off, ext4 with
-/// inodes of 128 bytes to seconds, FAT to two, exFAT to hundredths. By the time it is told which.
+/// inodes of 128 bytes to seconds, FAT to two, exFAT to hundredths. The granularity is read off the
+/// time.
 fn granularity(nanoseconds: u32) -> Duration {
     match nanoseconds {
         0 => Duration::from_secs(2),

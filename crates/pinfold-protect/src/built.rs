@@ -31,8 +31,8 @@ impl Built {
         self.paths.extend(paths);
     }
 
-    /// Returns a line that names what was changed or made since the start, whoever did it. `new` was
-    /// found at the end.
+    /// Returns a line that names what was changed or made since the start, by whichever process.
+    /// `new` was found at the end.
     pub fn note(&self, new: &[PathBuf], roots: &[PathBuf]) -> Option<String> {
         let mut changed: Vec<&PathBuf> = self.paths.iter().chain(new).collect();
         changed.retain(|path| self.is_changed(path));

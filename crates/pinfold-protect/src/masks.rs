@@ -33,7 +33,7 @@ const MOST_NAMED: usize = 8;
 /// How long the helper may take to watch the masks.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What the user is told if the helper did not live as long as the session.
+/// What is reported to the user if the helper did not live as long as the session.
 const ENDED: &str = "what keeps masks in place ended before the session, which was ended as well: \
                      a file that the host saves in a live sandbox would lie open in it";
 

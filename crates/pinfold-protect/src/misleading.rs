@@ -1,9 +1,9 @@
 //! What a session made that misleads or exhausts programs on the host: links that lead out of what it
 //! was granted, names with control characters, and sparse files that claim to be huge.
 //!
-//! Where a link leads is told by its text alone, so that nothing on the host is opened for it. What is
-//! new is told by the change time, which the kernel sets itself, and by the directory: an old link in
-//! a directory that was moved leads elsewhere.
+//! Only the text of a link says where it leads, so that nothing on the host is opened for it. A new
+//! link is recognised by its change time, which the kernel sets itself, and by its directory: an old
+//! link in a directory that was moved leads elsewhere.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -276,11 +276,11 @@ fn is_harmless(link: &Path, place: &Path, fixed: &[PathBuf], hidden: &[PathBuf])
         let is_among_programs = link.parent().is_some_and(|directory| directory.ends_with("bin"));
         is_among_programs && found.is_file() && found.permissions().mode() & 0o111 != 0
     };
-    let is_beside_programs =
+    let is_next_to_programs =
         place.parent().is_some_and(|it| it.ends_with("bin") || it.ends_with("sbin"));
     let is_copy = |found: &fs::Metadata| {
         let is_same = link.file_name() == place.file_name();
-        is_of_system && is_same && !is_beside_programs && found.is_file()
+        is_of_system && is_same && !is_next_to_programs && found.is_file()
     };
     fs::metadata(place).is_ok_and(|found| {
         is_program(&found)

@@ -1,5 +1,5 @@
-//! What is pinfold's own, wherever it really lies. No session is ever granted any of it: whoever
-//! writes there decides what the next session may do, and what runs on the host.
+//! What is pinfold's own, wherever it really lies. No session is ever granted any of it: a process
+//! that writes there decides what the next session may do, and what runs on the host.
 //!
 //! The directories of the current environment count as well as the default ones, of the home in
 //! force and of the account's. Links on the way are followed, since a dotfiles repository often holds
@@ -38,7 +38,7 @@ const VARIABLES: [(&str, Holds); 5] = [
 const SYSTEM: &str = "/etc/pinfold";
 /// What holds nothing that decides about a session: extensions, which are only put into images and are
 /// often linked to where they are developed, and of the state what belongs to single sessions.
-const PASSED_OVER: [&str; 6] = ["extensions", "logs", "private", "review", "sessions", "empty"];
+const SKIPPED: [&str; 6] = ["extensions", "logs", "private", "review", "sessions", "empty"];
 /// As many entries as are looked at. Directories of settings are small.
 const MOST: usize = 20_000;
 
@@ -185,7 +185,7 @@ impl Own {
             let entry = entry.at("look at", path)?;
             // One that is gone again decides nothing.
             let Ok(found) = entry.metadata() else { continue };
-            if !PASSED_OVER.iter().any(|name| entry.file_name() == *name) {
+            if !SKIPPED.iter().any(|name| entry.file_name() == *name) {
                 self.look(&entry.path(), &found, depth - 1)?;
             }
         }

@@ -74,7 +74,7 @@ pub struct Finding {
 /// What a finding means.
 #[derive(Debug, Clone)]
 pub enum What {
-    /// A socket or FIFO: a bind mount leaves it connected to whoever listens on the host.
+    /// A socket or FIFO: a bind mount leaves it connected to its listener on the host.
     Socket,
     /// Its name is protected.
     Named(Class),

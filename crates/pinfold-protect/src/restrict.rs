@@ -1,4 +1,4 @@
-//! Collecting what findings mean for the inside: restrictions, and what has to be made for them.
+//! Collecting what findings mean for the sandbox: restrictions, and what has to be made for them.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::OsString;
@@ -21,7 +21,7 @@ pub struct Substitute(pub PathBuf);
 /// Everything that is to look different inside.
 #[derive(Debug, Default)]
 pub struct Protect {
-    /// Granted roots; true where the inside may write.
+    /// Granted roots; true where the sandbox may write.
     roots: Vec<(PathBuf, bool)>,
     restrictions: Vec<(PathBuf, Effect, Reason, Origin)>,
     /// What is shown in place of what.
@@ -55,7 +55,7 @@ impl Protect {
         self.restrict(path, Effect::Hide, reason);
     }
 
-    /// Gives the inside a private copy of what lies at a path.
+    /// Gives the sandbox a private copy of what lies at a path.
     pub fn substitute(&mut self, path: PathBuf, substitute: Substitute, reason: Reason) {
         self.substitutes.insert(path.clone(), substitute);
         self.restrict(path, Effect::Private, reason);
@@ -82,7 +82,7 @@ impl Protect {
         }
     }
 
-    /// Makes something stand for a path that is missing, if the inside could make it.
+    /// Makes something stand for a path that is missing, if the sandbox could make it.
     pub fn place_missing(&mut self, path: &Path, content: Option<&'static [u8]>) -> bool {
         let Some(root) = self.writable_root(path).map(Path::to_owned) else { return false };
         // Those above it too: one that is there may be another session's, and go with it.

@@ -102,7 +102,7 @@ impl<Z> Walk<Z> {
 pub struct Unseen {
     /// Relative to the walk's root.
     pub path: PathBuf,
-    /// Which directory it is, if that can be told.
+    /// Which directory it is, if that is known.
     id: Option<FileId>,
     /// Why.
     pub why: Obstacle,

@@ -1,6 +1,6 @@
 //! Files that are hidden for their names, in the light of git.
 //!
-//! A file whose very content git has is in the objects that the inside reads, so hiding it would
+//! A file whose very content git has is in the objects that the sandbox reads, so hiding it would
 //! protect nothing and only make `git status` show it as changed. It is judged once, at the start,
 //! byte for byte: what a filter decrypts (git-crypt) or fetches (git-lfs) is not what git has.
 
@@ -28,7 +28,7 @@ pub struct Tracked {
 
 impl Tracked {
     /// Looks files up in the indexes of the repositories that they lie in. `is_seen` says whether
-    /// the inside sees a git directory.
+    /// the sandbox sees a git directory.
     pub fn look_up<'p>(
         files: impl Iterator<Item = &'p PathBuf>,
         roots: &[PathBuf],
@@ -75,13 +75,13 @@ fn repository_of(file: &Path, roots: &[PathBuf]) -> Option<(PathBuf, PathBuf)> {
     is_granted(&git).then(|| (top.to_owned(), git))
 }
 
-/// Makes git inside pass over what is hidden from it: marks these paths in the indexes of private
-/// copies, and has the copies ignore them, so that `git add .` does not take what stands for a hidden
-/// file. `tops` are the working trees, each with the copy of its git directory in `private`.
+/// Makes git inside skip what is hidden from it: marks these paths in the indexes of private copies,
+/// and has the copies ignore them, so that `git add .` does not take what stands for a hidden file.
+/// `tops` are the working trees, each with the copy of its git directory in `private`.
 ///
 /// # Errors
 /// What writing an index or a list of ignored files says.
-pub fn pass_over(
+pub fn skip_hidden(
     hidden: &[PathBuf],
     tops: impl Iterator<Item = (PathBuf, PathBuf)>,
     private: &Path,

@@ -208,8 +208,8 @@ impl Session {
         Ok((Self { design, state, boundary }, inside))
     }
 
-    /// Looks the workspace over while init builds the root, opens the doors, and lets init close
-    /// the inside once all of that is recorded.
+    /// Scans the workspace while init builds the root, opens the doors, and lets init seal the
+    /// sandbox once all of that is recorded.
     ///
     /// # Errors
     /// A workspace that cannot be protected, a door that cannot be opened, a log that cannot be
@@ -341,7 +341,7 @@ impl Session {
         all.map(|path| path.as_os_str().as_bytes().to_vec()).collect()
     }
 
-    /// Looks over what has run inside and what it left, whatever became of it.
+    /// Checks what ran inside and what it left, however it ended.
     ///
     /// # Errors
     /// Why the command was not run, or a log that cannot be written.
@@ -378,7 +378,7 @@ impl Session {
             let settings = &request.settings;
             notes.extend(review::conclude(request.host(), &session, settings, status, audit));
         }
-        // Whoever waits for the session's end finds its changes applied.
+        // A client that waits for the session's end finds its changes applied.
         match settled.is_cut {
             true => state.leave(),
             false => drop(state),

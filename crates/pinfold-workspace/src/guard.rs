@@ -1,5 +1,5 @@
-//! The files door's deny inside allow, for one session: what is found before the command
-//! starts, the covers for it, and what is made of the inside's changes afterwards.
+//! Protection of files within grants, for one session: what is found before the command starts, the
+//! masks for it, and what becomes of the sandbox's changes afterwards.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
@@ -91,7 +91,7 @@ pub struct Guard {
     /// What git has of the files that are secret by name.
     tracked: Tracked,
     session: String,
-    /// The granted root of which the inside has a copy-on-write view, if it has one.
+    /// The granted root of which the sandbox has a copy-on-write view, if it has one.
     over: Option<PathBuf>,
     /// The names in it.
     names: Names,
@@ -173,10 +173,10 @@ impl Guard {
         &self.shadows
     }
 
-    /// What the inside needs for it. The private copies are what `Effect::Private` means, not a
-    /// grant of their own, so the authority does not list them. Directories that stand for what
-    /// is missing are ignored by git inside, or `git clean` and `git stash -u` would try to
-    /// remove them, and fail.
+    /// What the sandbox needs for it. The private copies are what `Effect::Private` means, not a
+    /// grant of their own, so the authority does not list them. Directories that stand for what is
+    /// missing are ignored by git inside, or `git clean` and `git stash -u` would try to remove
+    /// them, and fail.
     ///
     /// # Errors
     /// Never: the paths are valid.
@@ -199,8 +199,8 @@ impl Guard {
         let content = user_config::settings(&user_config::files(places), owners);
         let place = Place::File { content, mode: 0o644, keep: true };
         let path = Path::new(HOME).join(".config/git/config");
-        let person = Entry { path: InsidePath::new(path).map_err(GuardError::path)?, place };
-        Ok([private, ignore, person])
+        let user = Entry { path: InsidePath::new(path).map_err(GuardError::path)?, place };
+        Ok([private, ignore, user])
     }
 
     /// Looks the granted roots over and returns what was found.
@@ -264,7 +264,7 @@ impl Guard {
             self.copies.begin_with_index(&root.path, &self.private);
         }
         for root in &granted {
-            self.look_over(root, &rules, (&mut git, &places.cache))?;
+            self.scan_root(root, &rules, (&mut git, &places.cache))?;
             // A file has nothing in it that could be missing.
             if root.writable && root.path.is_dir() {
                 self.missing(&root.path, &root.site, &rules.protection);
@@ -310,14 +310,14 @@ impl Guard {
         }
     }
 
-    fn look_over(
+    fn scan_root(
         &mut self,
         root: &Granted,
         rules: &Rules<'_>,
         (git, cache): (&mut Git, &Path),
     ) -> Result<(), GuardError> {
         let found = fs::symlink_metadata(&root.path);
-        // A link that was put there meanwhile is nothing that may go without a look.
+        // A link that was put there since may not go without a look.
         if found.is_ok_and(|entry| !entry.is_dir() && !entry.is_symlink()) {
             return Ok(());
         }
@@ -377,7 +377,7 @@ fn protection(files: &FileSettings) -> Result<Protection, GuardError> {
     Protection::defaults(lifted).map_err(|error| GuardError::refused(error, None))
 }
 
-/// Gives the private copies to the inside's user, where that is not the caller.
+/// Gives the private copies to the sandbox's user, where that is not the caller.
 pub fn hand_over(path: &Path) -> io::Result<()> {
     match inside_owner() {
         Some(owner) => give(path, owner),

@@ -76,7 +76,7 @@ pub enum AgentError {
         /// What the provider speaks.
         apis: Vec<super::Api>,
     },
-    /// The agent has to be told which models the provider has.
+    /// The agent has to know which models the provider has.
     #[error("agent {agent} needs to know the model of provider {provider}")]
     NoModel {
         /// The agent.

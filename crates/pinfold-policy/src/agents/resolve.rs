@@ -234,7 +234,7 @@ impl ResolvedAgent {
     }
 
     /// The variables. What leads to the gateway is a door and what holds the session's key is a
-    /// placeholder: nothing that a person or a repository says overrides those.
+    /// placeholder: nothing that a user or a repository says overrides those.
     ///
     /// # Errors
     /// When a template has no value.

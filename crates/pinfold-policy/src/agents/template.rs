@@ -15,7 +15,7 @@ pub struct Template(String);
 /// What the names stand for. What is absent cannot be used.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TemplateValues<'a> {
-    /// The gateway's URL as the inside reaches it, without a final `/` and without `/v1`.
+    /// The gateway's URL as the sandbox reaches it, without a final `/` and without `/v1`.
     pub gateway: Option<&'a str>,
     /// The session's own key: a stand-in, never the provider's.
     pub key: Option<&'a str>,

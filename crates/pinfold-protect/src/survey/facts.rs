@@ -14,8 +14,8 @@
 //!
 //! Most entries of most directories are regular files whose names mean nothing to any rule
 //! ([`is_notable`]). They lie in a part of the file of their own, which is read only if a walk asks for
-//! all entries. The rule by which they are told apart is part of the program, so the facts of another
-//! executable are not used.
+//! all entries. The rule that separates them is part of the program, so the facts of another executable
+//! are not used.
 
 use std::collections::HashMap;
 use std::fs::{self, File};

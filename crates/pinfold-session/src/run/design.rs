@@ -29,7 +29,7 @@ use crate::trust::{self, Trust};
 use crate::view::View;
 use crate::{gitconfig, github, wall};
 
-/// What a session will be, but for what is launched.
+/// What a session will be, apart from what is launched.
 #[derive(Debug)]
 pub(crate) struct Design {
     pub(crate) view: View,

@@ -16,7 +16,7 @@ use pinfold_workspace::review::Layer;
 use crate::outcome::RunError;
 use crate::view::View;
 
-/// Gives the inside a view of the workspace instead of the workspace.
+/// Gives the sandbox a view of the workspace instead of the workspace.
 ///
 /// # Errors
 /// Never: the path is valid.
@@ -59,7 +59,7 @@ pub(super) fn plan(
             memory: limits.memory.as_ref().map(|limit| limit.value.bytes()),
             cpus: limits.cpus.as_ref().map(|limit| CpuShare {
                 thousandths: limit.value.thousandths(),
-                // What a repository asks for is no person's wish.
+                // What a repository asks for is not a user's wish.
                 required: !matches!(limit.origin, Origin::Project(_)),
             }),
             pids: limits.pids.as_ref().map(|limit| limit.value),

@@ -34,7 +34,7 @@ mod follow;
 mod gitlinks;
 mod incoming;
 mod moves;
-mod told;
+mod notes;
 mod touched;
 mod unchanged;
 

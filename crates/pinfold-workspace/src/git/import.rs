@@ -19,7 +19,7 @@ use rustix::fs::{Mode, OFlags};
 pub struct Import {
     /// The host's git directory.
     pub host: PathBuf,
-    /// The inside's copy.
+    /// The sandbox's copy.
     pub copy: PathBuf,
     /// Where the copy expects the host's objects, inside.
     pub base: PathBuf,

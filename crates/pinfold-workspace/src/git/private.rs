@@ -1,10 +1,10 @@
 //! The private git directory of a session: a copy of the host's.
 //!
-//! Everything is copied except objects. A read-only mount of the host's objects lies beside the copy,
-//! and `objects/info/alternates` of the copy names it. So all of git works in the sandbox, with hooks
-//! and configuration, and the copy holds exactly what the session made. An overlay would do the same,
-//! but it needs more of the kernel and of the file system, and leaves whiteouts to interpret. Files
-//! of Git LFS are borrowed in the same way.
+//! Everything is copied except objects. A read-only mount of the host's objects lies next to the
+//! copy, and `objects/info/alternates` of the copy names it. So all of git works in the sandbox, with
+//! hooks and configuration, and the copy holds exactly what the session made. An overlay would do the
+//! same, but it needs more of the kernel and of the file system, and leaves whiteouts to interpret.
+//! Files of Git LFS are borrowed in the same way.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
@@ -49,7 +49,7 @@ fn is_lock(name: &OsStr) -> bool {
     name.as_bytes().ends_with(b".lock")
 }
 
-/// A git directory of which the inside has a copy.
+/// A git directory of which the sandbox has a copy.
 #[derive(Debug, Clone)]
 pub(crate) struct Copied {
     /// The git directory on the host.
@@ -75,7 +75,7 @@ impl Copied {
         self.stamps.get(name) == Stamp::of(&self.host.path().join(name))
     }
 
-    /// Puts the copy where a person finds it, beside pinfold's other state, and says where.
+    /// Puts the copy where a user finds it, next to pinfold's other state, and says where.
     pub(crate) fn keep(&self, session: &str) -> PathBuf {
         let place = self.private.ancestors().find(|path| path.ends_with(session));
         let Some(base) = place.and_then(Path::parent) else { return self.private.clone() };
@@ -178,7 +178,7 @@ impl Copies {
 
     fn directory(&mut self, place: &Place, private: &Path, from: &Path) -> io::Result<()> {
         fs::create_dir(private)?;
-        // By descriptor: what runs in the workspace meanwhile may put a link in the place of anything.
+        // By descriptor: a program in the workspace may put a link in the place of anything.
         let opened = place.open(from, OFlags::DIRECTORY)?;
         let here = PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd()));
         let mut loose = Loose::new();
@@ -354,7 +354,7 @@ impl Copies {
     }
 }
 
-/// Passes over what the host has removed since its directory was listed, as git does with its locks.
+/// Skips what the host has removed since its directory was listed, as git does with its locks.
 /// Nothing of it stays in the copy.
 fn vanished(error: io::Error, host: &Path, copy: &Path) -> io::Result<()> {
     if !is_gone(&error, host) {

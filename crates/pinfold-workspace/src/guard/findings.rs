@@ -1,4 +1,4 @@
-//! What is made of what the look over a root has found.
+//! What becomes of what the scan of a root has found.
 
 use std::fs;
 use std::path::Path;

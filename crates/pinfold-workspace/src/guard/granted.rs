@@ -23,8 +23,8 @@ pub(super) struct Granted {
     pub(super) zone: Zone,
 }
 
-/// The roots to look over: what a person granted. Programs of the host and an agent's own state
-/// are granted as they are.
+/// The roots to scan: what a user granted. Programs of the host and an agent's own state are
+/// granted as they are.
 pub(super) fn granted(authority: &Authority, places: &Places, own: &Own) -> Vec<Granted> {
     let homes = places.homes();
     authority

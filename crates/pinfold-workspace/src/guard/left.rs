@@ -39,7 +39,7 @@ use crate::GuardError;
 use crate::git::private::Copied;
 use crate::protected_dirs::{Entry, ProtectedDir};
 
-/// The record's name in the session's private directory; the walks lie beside it.
+/// The record's name in the session's private directory; the walks lie next to it.
 const RECORD: &str = "left.json";
 const NEW_RECORD: &str = "left.json.new";
 /// Bytes of a record. References are in it, up to 256 MiB of them.

@@ -73,7 +73,7 @@ pub(crate) fn in_words(grant: &Grant) -> (String, &'static str) {
 impl Guard {
     /// Hides pinfold's own directories and files, except what of them is granted. What is missing of
     /// them is hidden as well: what a session made there, pinfold would take for its user's word. For
-    /// the same reason nothing can be made beside what is granted, a part that may be written to is
+    /// the same reason nothing can be made next to what is granted, a part that may be written to is
     /// refused there, and links on the way stay as they are.
     pub(super) fn own(&mut self, authority: &Authority) {
         let granted: Vec<PathBuf> =

@@ -67,7 +67,7 @@ impl Guard {
                 // Something points to it: it is in use, with all that lies in it.
                 let (site, zone) = (Site::of_names(&path), Zone::Git);
                 let root = Granted { path, site, writable: true, by_itself: true, zone };
-                self.look_over(&root, rules, (&mut git, cache))?;
+                self.scan_root(&root, rules, (&mut git, cache))?;
             } else if self.is_working_tree(&path, &git.tops)
                 || rules.protection.is_lifted(BARE_REPOSITORIES)
             {
@@ -173,7 +173,7 @@ impl Guard {
             .tops
             .iter()
             .filter_map(|(top, git)| Some((top.clone(), self.copies.copy_of(git)?)));
-        tracked::pass_over(&self.hidden, copies, &self.private).map_err(GuardError::System)
+        tracked::skip_hidden(&self.hidden, copies, &self.private).map_err(GuardError::System)
     }
 
     /// The repositories, for commands on the host.

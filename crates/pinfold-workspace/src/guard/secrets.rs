@@ -15,7 +15,7 @@ use rustix::fs::FileType;
 use super::{Git, Granted, Guard};
 
 impl Guard {
-    /// Hides the files that are secret by name, but for those of which git has this very content.
+    /// Hides the files that are secret by name, except those of which git has this very content.
     pub(super) fn hide_secrets(&mut self, git: &Git, roots: &[PathBuf]) {
         let files = git.secrets.iter().map(|(path, _)| path);
         let hidden = self.protect.hidden();

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::super::{Visited, Walker, open_root};
 use super::*;
 
-/// A workspace with more directories than are read again as fast, and a cache beside it.
+/// A workspace with more directories than are read again as fast, and a cache next to it.
 fn many() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for path in ["cache", "work"] {

@@ -7,7 +7,7 @@ use std::path::Path;
 use pinfold_git::host_git::HostGit;
 use pinfold_git::refs::{Head, shell_word};
 use pinfold_git::settled::Settled;
-use pinfold_git::staging::{Locked, STAGED_MEANWHILE, Staging};
+use pinfold_git::staging::{Locked, STAGED_SINCE, Staging};
 use pinfold_git::stamp::{OF_STOPPED, STOPPED};
 use pinfold_git::state::{Side, State};
 use pinfold_git::worktrees::Worktree;
@@ -63,7 +63,7 @@ impl Collect<'_> {
             let sides = (&last, ours, theirs);
             let mut moved = self.follow(state, worktree, plan, sides, Locked::Briefly);
             // Editors and prompts have `git status` write the index every now and then.
-            if moved.as_ref().is_err_and(|why| why == STAGED_MEANWHILE) {
+            if moved.as_ref().is_err_and(|why| why == STAGED_SINCE) {
                 moved = self.follow(state, worktree, plan, sides, Locked::Throughout);
             }
             match moved {

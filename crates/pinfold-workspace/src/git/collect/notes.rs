@@ -1,4 +1,4 @@
-//! Stashes, and what the inside deleted or made that a person hears of.
+//! Stashes, and what the sandbox deleted or made that is reported to the user.
 
 use std::path::{Path, PathBuf};
 
@@ -63,7 +63,7 @@ impl Collect<'_> {
         Ok(())
     }
 
-    /// Stashes that the inside dropped or popped. `new` ones came before them.
+    /// Stashes that the sandbox dropped or popped. `new` ones came before them.
     fn tell_dropped(&self, new: usize, ours: &Held, theirs: &Held, settled: &mut Settled) {
         let is_gone = |stash: &Stash| {
             self.copied.start.had_stash(&stash.commit)
@@ -108,7 +108,7 @@ impl Collect<'_> {
         }
     }
 
-    /// Linked worktrees that the inside made. What is checked out in them lies where it was made.
+    /// Linked worktrees that the sandbox made. What is checked out in them lies where it was made.
     pub(super) fn tell_worktrees(&self, settled: &mut Settled) {
         for id in worktrees::made(&self.copied.private, self.copied.host.path()) {
             let what = format!("worktree {id} of {}", self.place());
@@ -117,7 +117,7 @@ impl Collect<'_> {
         }
     }
 
-    /// Where a person runs git for this repository, as a word for a shell.
+    /// Where a user runs git for this repository, as a word for a shell.
     fn shell_place(&self) -> String {
         let host = self.copied.host.path();
         let linked = host.join("worktrees");

@@ -71,7 +71,7 @@ pub(super) enum Taken {
     Free,
     /// A directory.
     There,
-    /// Something that the name cannot lie beside or in.
+    /// Something that the name cannot lie next to or in.
     Conflict,
 }
 

@@ -100,7 +100,7 @@ fn replace(directory: &OwnedFd, new: &Path, last: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Moves the submodules of one git directory to another one beside it, unless that has some.
+/// Moves the submodules of one git directory to another one next to it, unless that has some.
 fn move_modules(directory: &OwnedFd, from: &Path, to: &Path) -> Result<(), String> {
     let (from, to) = (from.join("modules"), to.join("modules"));
     match renameat_with(directory, &from, directory, &to, RenameFlags::NOREPLACE) {
